@@ -22,9 +22,8 @@
 // counters are numbers of what they name. A limit of 0 means the default; the least limit that can be set is 1.
 //
 // Threads. Any thread may call any function at any time, also within a callback unless its comment says otherwise. The
-// library starts no threads. A function is async-signal-safe if its comment says so. After fork() in a process with
-// several threads, the child must not use this library, because its locks may be held; after exec() all is new. The
-// library must not be unloaded.
+// library starts no threads. A function is async-signal-safe if its comment says so. A child of fork()
+// calls ufutex_after_fork_child before it uses the library; after exec() all is new. The library must not be unloaded.
 //
 // Functions of the program that the library calls must return: they must neither throw nor longjmp(), and their thread
 // must not be cancelled. If an invariant of the library is broken, it aborts the process.
@@ -452,6 +451,19 @@ const char *ufutex_version(void);
 //
 // Any thread; async-signal-safe.
 uint32_t ufutex_version_number(void);
+
+// In a child of fork(), before anything else: forgets everything that was made before. The child goes on with objects
+// that it makes itself.
+//
+// The child has only the thread that called fork(). In its copy of the library's memory, locks may be held and objects
+// be in use by threads that it does not have. So no handle of the parent can be used in the child: a function that is
+// passed one returns -EBADF from now on. What was behind the handles is leaked. The parent is not affected.
+//
+// Without this call the child must not use the library. A child that only calls exec() or _exit() needs no such call.
+// The calling thread must be the only one, and in no function of this library, and so in no callback of it.
+//
+// Any thread; async-signal-safe.
+void ufutex_after_fork_child(void);
 
 // Makes a system. config: NULL for all defaults.
 //

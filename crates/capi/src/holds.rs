@@ -74,6 +74,14 @@ pub(crate) fn prepare() {
     }
 }
 
+/// Called in a child of fork(2), whether or not it has inherited its parent's registration for membarrier(2).
+pub(crate) fn prepare_again() {
+    if BARRIER.load(Relaxed) == MEMBARRIER {
+        // SAFETY: membarrier(2) reads and writes no memory of ours.
+        unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) };
+    }
+}
+
 /// Enters `handle` in the calling thread's record. `None` if the thread has no record, or the record is full.
 #[inline(always)]
 pub(crate) fn enter(handle: u64) -> Option<(&'static Record, usize)> {
@@ -86,7 +94,8 @@ pub(crate) fn enter(handle: u64) -> Option<(&'static Record, usize)> {
         return None;
     }
     record.top.store(place + 1, Relaxed);
-    // [Cj]: a thread that frees the object which was here before, and sees this handle in its place, sees its uses as well.
+    // [Cj]: a thread that frees the object which was here before, and sees this handle in its place, sees its uses as
+    // well.
     record.handles[place].store(handle, Release);
     light_barrier();
     Some((record, place))

@@ -6,7 +6,11 @@ use core::future::Future;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 
-use engine::{Cause, Clock, LockPi, Syscall, Wait, WaitAny, WaitRequeuePi};
+use engine::{
+    Cause, Clock, Wait, WaitAny,
+    pi::{LockPi, WaitRequeuePi},
+    syscall::Syscall,
+};
 
 use crate::bell::{Handle, Sound};
 use crate::errno::{Answer, Errno};

@@ -12,6 +12,7 @@
 //! count, so at least one of the two sees the other. Holding does the same with an asymmetric pair of barriers [Ci],
 //! and so without an atomic read-modify-write or a shared line.
 
+use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use std::alloc::{Layout, alloc, alloc_zeroed};
@@ -74,7 +75,13 @@ const FIRST_CHUNK_LOG2: u32 = 6;
 const CHUNKS: usize = (INDEX_BITS - FIRST_CHUNK_LOG2) as usize;
 
 static SLOTS: [AtomicPtr<Slot>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
-static FREE: Mutex<Free> = Mutex::new(Free { first: 0, made: 0 });
+static FREE: FreeSlots = FreeSlots(UnsafeCell::new(Mutex::new(Free { first: 0, made: 0 })));
+
+/// The free slots, with a lock that a child of fork(2) can replace.
+struct FreeSlots(UnsafeCell<Mutex<Free>>);
+
+// SAFETY: threads share the mutex alone. It is replaced when there is only one thread.
+unsafe impl Sync for FreeSlots {}
 
 struct Free {
     /// One more than the number of the first free slot. 0 means that there is none.
@@ -131,7 +138,32 @@ impl Free {
 }
 
 fn free_slots() -> std::sync::MutexGuard<'static, Free> {
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+    // SAFETY: it is replaced only while no thread has a reference.
+    unsafe { &*FREE.0.get() }.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Forgets all handles in a child of fork(2). Their objects are leaked.
+///
+/// # Safety
+/// There is one thread, and it is in no operation.
+pub(crate) unsafe fn forget_all() {
+    let mut free = Free { first: 0, made: 0 };
+    for (chunk, slots) in SLOTS.iter().enumerate() {
+        let Some(slots) = NonNull::new(slots.load(Acquire)) else { break }; // [Cf]
+        let first = free.made;
+        free.made += 1 << (chunk as u32 + FIRST_CHUNK_LOG2);
+        for index in (first..free.made).rev() {
+            // SAFETY: a chunk has that many slots.
+            let slot = unsafe { slots.add((index - first) as usize).as_ref() };
+            slot.object.store(ptr::null_mut(), Relaxed);
+            slot.users.store(0, Relaxed);
+            slot.closer.store(0, Relaxed);
+            slot.state.store(0, SeqCst); // [Cg]: nothing is behind a 0
+            free.give_back(index, slot);
+        }
+    }
+    // SAFETY: as for this function. The lock may be held by a thread that the child does not have.
+    unsafe { FREE.0.get().write(Mutex::new(free)) };
 }
 
 /// Puts `value` on the heap, or fails without memory.

@@ -154,4 +154,4 @@ macro_rules! programs {
     )*};
 }
 
-programs!(waits, misuse, pi, namespaces, platform, scheduler, syscalls);
+programs!(waits, misuse, pi, namespaces, platform, scheduler, syscalls, fork);

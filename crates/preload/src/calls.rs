@@ -4,7 +4,7 @@
 
 use core::sync::atomic::Ordering;
 
-use ufutex::Number;
+use ufutex::syscall::Number;
 
 use crate::memory;
 use crate::process::{Process, process};

@@ -13,8 +13,10 @@ use std::sync::Arc;
 use ufutex::layout::{Layout, Lean, Packed, Split};
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex::{
-    Cause, Clock, Config, Counters, Domain, Guest, Number, Options, Priority, Syscall, System, Task, Timeout,
-    UserMemory, WaitOptions, Width,
+    Cause, Clock, Config, Domain, Guest, Options, Requeue, System, Task, Timeout, UserMemory, WaitOptions, Width,
+    observe::Counters,
+    pi::Priority,
+    syscall::{Number, Syscall},
 };
 
 use crate::gate::{self, Gate, Sleep};
@@ -257,7 +259,7 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
             return None;
         }
         let to = Guest::new(&Native, to, Width::U32).ok()?;
-        match self.domain.cmp_requeue(from, u64::from(expected as u32), to, wake, requeue) {
+        match self.domain.cmp_requeue(from, u64::from(expected as u32), to, Requeue { wake, requeue }) {
             Ok(done) => Some((done.woken + done.requeued) as isize),
             Err(error) => Some(-(error.errno() as isize)),
         }
@@ -439,7 +441,7 @@ fn now() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// Makes a futex call of the program. The result may be one of the kernel's internal codes (`ufutex::resume`).
+/// Makes a futex call of the program. The result may be one of the kernel's internal codes (`ufutex::syscall::resume`).
 #[inline(always)]
 pub fn call(number: Number, args: [u64; 6], may_sleep: bool, inside: &Inside) -> isize {
     match engine() {

@@ -278,9 +278,9 @@ fn inside_by_mask(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) 
 
 /// The result that the program gets if a signal came during the call.
 fn after_signal(result: isize, restarts: bool) -> i64 {
-    match ufutex::resume(result, Some(restarts)) {
-        ufutex::Resume::Return(result) => result as i64,
-        ufutex::Resume::Again | ufutex::Resume::Continue => AGAIN,
+    match ufutex::syscall::resume(result, Some(restarts)) {
+        ufutex::syscall::Resume::Return(result) => result as i64,
+        ufutex::syscall::Resume::Again | ufutex::syscall::Resume::Continue => AGAIN,
     }
 }
 

@@ -62,8 +62,8 @@ pub fn put(number: i64, args: &mut [u64; 6]) {
 
 /// Whether a call is one of the library's own.
 pub fn is_own(number: i64, args: &[u64; 6]) -> bool {
-    // Whatever their number, the engine marks its calls in the fifth argument (`ufutex::OWN_CALL`), and `raw::own`
-    // marks its calls in the sixth.
+    // Whatever their number, the engine marks its calls in the fifth argument (`ufutex::syscall::OWN_CALL`), and
+    // `raw::own` marks its calls in the sixth.
     Mark::of(number, args[1]).is_in(args) || args[4] == COOKIE || args[5] == COOKIE || is_probe(number, args)
 }
 

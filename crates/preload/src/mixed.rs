@@ -11,7 +11,7 @@
 use core::sync::atomic::AtomicU32;
 use std::vec::Vec;
 
-use ufutex::{Cause, Number};
+use ufutex::{Cause, syscall::Number};
 
 use crate::calls::{SYS_FUTEX_WAITV, WAITV_MAX, Waitv};
 use crate::engine::{self, Inside, Slept};
@@ -33,7 +33,7 @@ pub fn kernel_futex(args: [u64; 6], inside: &Inside) -> isize {
     let has_timeout = matches!(command, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET) && args[3] != 0;
     match kernel_call(libc::SYS_futex, args, inside) {
         // As the kernel does: after a restart the time that has passed would be lost.
-        result if result == -ufutex::ERESTARTSYS && has_timeout => -(libc::EINTR as isize),
+        result if result == -ufutex::syscall::ERESTARTSYS && has_timeout => -(libc::EINTR as isize),
         result => result,
     }
 }
@@ -42,7 +42,7 @@ fn kernel_call(number: i64, args: [u64; 6], inside: &Inside) -> isize {
     let sleep = Sleep { gate: inside.gate, mask: inside.mask, number: number as u64, args };
     // SAFETY: the program's own call, or one on lists of ours; our own gate and mask.
     match unsafe { (gate::sleep(&sleep), Gate::has_deferred(inside.gate)) } {
-        (result, true) if result == -(libc::EINTR as isize) => -ufutex::ERESTARTSYS,
+        (result, true) if result == -(libc::EINTR as isize) => -ufutex::syscall::ERESTARTSYS,
         (result, _) => result,
     }
 }

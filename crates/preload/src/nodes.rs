@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ufutex::Topology;
+use ufutex::platform::Topology;
 
 use crate::raw;
 

@@ -4,7 +4,7 @@
 use core::arch::asm;
 
 /// Marks a call as ours where the filter of `--trap` would stop a program's: see `mark.rs`.
-pub const COOKIE: u64 = ufutex::OWN_CALL;
+pub const COOKIE: u64 = ufutex::syscall::OWN_CALL;
 
 /// Issues a system call; a negative result is `-errno`.
 ///

@@ -468,9 +468,9 @@ impl Trapped<'_> {
 /// The program's result of a call that a signal has interrupted. The signal is delivered when the kernel has restored
 /// the mask.
 fn after_signal(result: isize, restarts: bool) -> Outcome {
-    match ufutex::resume(result, Some(restarts)) {
-        ufutex::Resume::Return(result) => Outcome::Result(result),
-        ufutex::Resume::Again | ufutex::Resume::Continue => Outcome::Again,
+    match ufutex::syscall::resume(result, Some(restarts)) {
+        ufutex::syscall::Resume::Return(result) => Outcome::Result(result),
+        ufutex::syscall::Resume::Again | ufutex::syscall::Resume::Continue => Outcome::Again,
     }
 }
 

@@ -67,7 +67,7 @@ fn calls_that_the_library_and_the_engine_make_are_recognised() {
         assert!(is_own(number, &probe) && is_probe(number, &probe), "number {number}");
     }
     for number in [libc::SYS_futex, libc::SYS_membarrier, libc::SYS_sched_yield, libc::SYS_nanosleep] {
-        assert!(is_own(number, &[0, 0, 0, 0, ufutex::OWN_CALL, u32::MAX.into()]), "number {number}");
+        assert!(is_own(number, &[0, 0, 0, 0, ufutex::syscall::OWN_CALL, u32::MAX.into()]), "number {number}");
     }
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use hot::{Hot, Word};
 use report::{Cpu, HotWord, Report};
-use ufutex::{Counters, Domain, Options, System, Timeout, WaitOptions};
+use ufutex::{Domain, Options, System, Timeout, WaitOptions, observe::Counters};
 use ufutex_program::settings::Format;
 
 /// All zeroes, like the library's mapping.

@@ -32,9 +32,9 @@ pub enum Error {
     /// [`Config::max_pi_depth`](crate::Config::max_pi_depth) (`EDEADLK`).
     Deadlock,
     /// There is no such operation (`ENOSYS`).
-    Unsupported,
+    NoSuchOperation,
     /// The operation does not support this clock (`EOPNOTSUPP`).
-    NotSupported,
+    UnsupportedClock,
 }
 
 impl Error {
@@ -55,8 +55,8 @@ impl Error {
             Self::Busy => 16,
             Self::Invalid => 22,
             Self::Deadlock => 35,
-            Self::Unsupported => 38,
-            Self::NotSupported => 95,
+            Self::NoSuchOperation => 38,
+            Self::UnsupportedClock => 95,
             Self::TimedOut => 110,
         }
     }
@@ -70,8 +70,8 @@ impl fmt::Display for Error {
             Self::NotPermitted => "the lock is another task's, or its owner cannot be waited for (EPERM)",
             Self::NoTask => "the futex word names an owner that does not exist (ESRCH)",
             Self::Deadlock => "waiting for the lock would be a deadlock (EDEADLK)",
-            Self::Unsupported => "there is no such operation (ENOSYS)",
-            Self::NotSupported => "not with this clock (EOPNOTSUPP)",
+            Self::NoSuchOperation => "there is no such operation (ENOSYS)",
+            Self::UnsupportedClock => "not with this clock (EOPNOTSUPP)",
             Self::NoMemory => "no memory for a futex table or a task, or a limit has been reached (ENOMEM)",
             Self::Fault => "the futex word's memory cannot be reached (EFAULT)",
             Self::Busy => "the futex table can no longer change its size, or the waiter or task is in use (EBUSY)",

@@ -25,8 +25,8 @@
 //!
 //! Threads wait with [`Domain::wait`], tasks with [`Domain::wait_async`], and an embedder's own scheduler with
 //! [`Domain::prepare_with`]. All three kinds of waiters share the same queues. A word is a [`Target`]: an atomic of
-//! this program, or a [`Guest`]'s memory behind [`UserMemory`]. A wake does not access the word and needs only its [`Key`]:
-//! a `Target`, or the [`Address`] of a word that may have been freed.
+//! this program, or a [`Guest`]'s memory behind [`UserMemory`]. A wake does not access the word and needs only its
+//! [`Key`]: a `Target`, or the [`Address`] of a word that may have been freed.
 //!
 //! To observe a domain, use [`Domain::counters`], [`Domain::who_waits`], and, with the default feature `probes`, static
 //! probes for bpftrace, perf and SystemTap.
@@ -41,9 +41,10 @@
 //!
 //! # Callbacks
 //!
-//! Wakers, [`Scheduler`], [`Deliver`](timer::Deliver), [`Clocks`](timer::Clocks), [`UserMemory`], [`Topology`] and the
-//! `keep_trying` of [`Domain::set_slots_while`] are an embedder's code. The documentation of each says which locks are
-//! held when it is called, and what it may call. All of them may panic, unless their documentation says otherwise:
+//! Wakers, [`Scheduler`](pi::Scheduler), [`Deliver`](timer::Deliver), [`Clocks`](timer::Clocks), [`UserMemory`],
+//! [`Topology`](platform::Topology) and the `keep_trying` of [`Domain::set_slots_while`] are an embedder's code. The
+//! documentation of each says which locks are held when it is called, and what it may call. All of them may panic,
+//! unless their documentation says otherwise:
 //!
 //! - The panic goes to the caller of the operation. No lock stays held, and no waiter, wake or count is lost.
 //! - What the operation has done by then stays done. Waiters and schedulers that it still had to notify are notified
@@ -51,23 +52,29 @@
 //!   can catch it, and it ends the process, as does any panic that leaves a destructor during unwinding.)
 //! - The driver's own thread goes on.
 //!
-//! A **waker** is cloned, woken and dropped with no lock held, by any thread. It may use the engine without
-//! restriction: wake, poll and drop other waits, including those that the same wake has woken. For each poll that left
+//! The **waker** of a task is cloned, woken and dropped with no lock held, by any thread. It may use the engine without
+//! restriction: wake, poll and drop other waits, including those that the same wake has woken. The exception is a wait
+//! of [`Domain::prepare_with`], whose documentation says what a waker must not do with it. For each poll that left
 //! a wait with the waker, the waker is woken at most once by a wake, and at most once by a timeout. A poll that finds a
 //! wake under way wakes the waker that it was given, so that the task polls again. When a wait has ended otherwise than
 //! by a wake or its timeout, its waker has been dropped and is not woken any more. There is one exception, as with any
 //! executor: if the end of the wait meets a wake that has already taken the waker, the waker may be woken a moment
 //! after the wait has ended. It is a counted handle, so this is sound. If a waker's clone panics, the poll has changed
 //! nothing. A waker that panics while it is woken counts as woken. A waker that panics while it is dropped may keep a
-//! poll from reporting that the wait has ended, or that the task has the lock.
+//! poll from reporting that the wait has ended, or that the task has the lock. For the waker of
+//! [`Domain::prepare_with`], which may lie on a stack, see there.
 //!
 //! # Platforms
 //!
-//! With the default feature `std` threads sleep by calls of the host: futex(2) on Linux. Without `std` the crate needs
-//! only `alloc`, and an embedder gives a [`Platform`](platform::Platform) with [`Config::platform`]: how a thread
-//! sleeps, what time it is, and what has to be done around a lock. Without a platform a thread that would sleep spins,
-//! and its timeouts do not end. Futures and custom waiters need no platform. Timers, and the timeouts of futures, use
-//! the clocks given with [`Config::clocks`], or else the host's.
+//! With the default feature `std` threads sleep by calls of the host: futex(2) on Linux, WaitOnAddress on Windows, and
+//! condition variables elsewhere ([`AnyStd`](platform::AnyStd)). On Windows the suites have run under Wine; macOS,
+//! FreeBSD and NetBSD are type-checked. Hosts other than Linux have no CPU-time clocks, no nodes, and neither
+//! `timer::Signals` nor `timer::EventFd`. [`timer::Base`] says which clock stands in for one that a host lacks.
+//!
+//! Without `std` the crate needs only `alloc`, and an embedder gives a [`Platform`](platform::Platform) with
+//! [`Config::platform`]: how a thread sleeps, what time it is, and what has to be done around a lock. Without a
+//! platform a thread that would sleep spins, and its timeouts do not end. Futures and custom waiters need no
+//! platform. Timers, and the timeouts of futures, use the clocks given with [`Config::clocks`], or else the host's.
 
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -86,7 +93,7 @@ mod lock;
 mod process;
 mod sync;
 mod sys;
-mod syscall;
+pub mod syscall;
 mod table;
 pub mod timer;
 mod wait;
@@ -96,39 +103,25 @@ pub use error::Error;
 #[cfg(feature = "std")]
 pub use futex::config::EnvError;
 pub use futex::config::{Config, Options};
-pub use futex::counters::Counters;
 pub use futex::domain::Domain;
 pub use futex::future::Wait;
 pub use futex::interrupt::Interrupt;
 pub use futex::key::{Address, Guest, Key, Shared, Target};
 pub use futex::numa::{NodeFlags, OnNode};
 pub use futex::operation::Cause;
-pub use futex::pi::lock::LockPi;
 pub use futex::pi::namespace::PidNamespace;
-pub use futex::pi::requeue::WaitRequeuePi;
-pub use futex::pi::scheduler::{Priority, Scheduler};
 pub use futex::pi::task::Task;
-pub use futex::pi::{OWNER_DIED, TID_MASK, WAITERS};
-pub use futex::requeue::Requeued;
-pub use futex::robust::Pointers;
+pub use futex::requeue::{Requeue, Requeued};
 pub use futex::static_domain::StaticDomain;
 pub use futex::system::System;
 pub use futex::wait::WaitOptions;
 pub use futex::wait_any::WaitAny;
 pub use futex::waiter::{Queued, Waiter};
 pub use futex::wake_op::{Compare, Modify, WakeOp};
-pub use futex::who_waits::{WaitedWord, WhoWaits};
 #[cfg(feature = "_host")]
-pub use process::{wait, wait_timeout, wake_all, wake_one};
+pub use process::{abandon_after_fork, wait, wait_timeout, wake_all, wake_one};
 pub use sys::clock::{Clock, Deadline, Timeout};
-#[cfg(feature = "std")]
-pub use sys::host_nodes::HostTopology;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
-#[cfg(feature = "std")]
-#[doc(hidden)] // only for `ufutex run`
-pub use sys::syscall::OWN_CALL;
-pub use sys::topology::{NodeMemory, Topology};
-pub use syscall::{Compat, ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall, resume};
 pub use table::size::Policy;
 
 /// How operations reach their bucket while tables change: a type parameter of [`Domain`].
@@ -146,12 +139,34 @@ pub mod layout {
 }
 
 /// The platform that the engine runs on: the host's, or one that an embedder gives with
-/// [`Config::platform`].
+/// [`Config::platform`]. And the nodes of the machine, if it has several: the host's, or those of [`Config::topology`].
 pub mod platform {
     pub use crate::sys::clock::{Clock, Deadline};
+    #[cfg(feature = "std")]
+    pub use crate::sys::host::nodes::HostTopology;
     #[cfg(feature = "_host")]
-    pub use crate::sys::host::any_std::AnyStd;
+    pub use crate::sys::host::{Host, any_std::AnyStd};
     pub use crate::sys::platform::Platform;
+    pub use crate::sys::topology::{NodeMemory, Topology};
+}
+
+/// Locks that lend their owner the priority of the tasks that wait for them: `FUTEX_LOCK_PI` and its family.
+///
+/// [`Domain::lock_pi`] is the call of a thread, [`Domain::lock_pi_async`] that of a task of an executor. The word of
+/// such a lock holds its owner's TID and the bits that this module names. A [`Scheduler`](pi::Scheduler) is told which
+/// [`Priority`](pi::Priority) each task has to run with.
+pub mod pi {
+    pub use crate::futex::pi::lock::LockPi;
+    pub use crate::futex::pi::requeue::WaitRequeuePi;
+    pub use crate::futex::pi::scheduler::{Priority, Scheduler};
+    pub use crate::futex::pi::{OWNER_DIED, TID_MASK, WAITERS};
+}
+
+/// Counters and lists of waiters: the types that [`Domain::counters`], [`Domain::who_waits`] and [`System::who_waits`]
+/// return.
+pub mod observe {
+    pub use crate::futex::counters::Counters;
+    pub use crate::futex::who_waits::{WaitedWord, WhoWaits};
 }
 
 /// Queues of parked threads, for lock implementations that decide with the queue locked. `parking_lot_core` is built on

@@ -37,10 +37,9 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 ///
 /// # After fork(2)
 /// The child has a copy of the domain, but only the thread that called fork. If another thread was in one of the
-/// functions then, the child must not call them before execve(2): a lock of its copy may stay held for ever, and
-/// a wake may go to a thread that the child does not have. Otherwise the child can use its copy. A wake in the parent
-/// never reaches a waiter in the child, or the reverse, not even on a word in memory that both have mapped. Where
-/// threads sleep by `platform::AnyStd`, no thread may have been in any other function of this crate either.
+/// functions then, a lock of the copy may stay held for ever, and a wake may go to a thread that the child does not
+/// have. So the child calls [`abandon_after_fork`] before it uses these functions. A wake in the parent never reaches a
+/// waiter in the child, or the reverse, not even on a word in memory that both have mapped.
 ///
 /// # Panics
 /// If there is no memory for the domain, or if 2^24 threads wait already.
@@ -69,8 +68,8 @@ pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: impl Into<Timeout>
     ended(FUTEXES.wait_with(word, expected, &WaitOptions::new().timeout(timeout)))
 }
 
-/// Wakes one thread that waits for `word`, if there is one. Takes a reference, or a pointer to a word that may have been
-/// freed already: the word is not accessed.
+/// Wakes one thread that waits for `word`, if there is one. Takes a reference, or a pointer to a word that may have
+/// been freed already: the word is not accessed.
 ///
 /// Change the word before: a thread that waits for the old value is then woken or does not begin to wait. No memory is
 /// allocated.
@@ -84,6 +83,17 @@ pub fn wake_one(word: *const AtomicU32) {
 #[inline]
 pub fn wake_all(word: *const AtomicU32) {
     FUTEXES.wake(Address::of(word), usize::MAX);
+}
+
+/// Gives the process's copy of the domain up, in the child of fork(2): [`wait`] and its like go on with a new one. See
+/// [`System::abandon_after_fork`](crate::System::abandon_after_fork).
+///
+/// # Safety
+/// The process is a child of fork(2) that has not started a thread yet. The calling thread is in none of these
+/// functions.
+pub unsafe fn abandon_after_fork() {
+    // SAFETY: as for this function. Nothing borrows the domain outside of these functions.
+    unsafe { FUTEXES.abandon_after_fork() };
 }
 
 /// Whether the wait ended before its timeout.

@@ -1,6 +1,7 @@
 //! The functions of the interface, by subject.
 
 mod domain;
+mod fork;
 mod pi;
 mod requeue;
 mod syscall;
@@ -12,6 +13,7 @@ mod waiter;
 mod wake;
 
 pub use domain::*;
+pub use fork::*;
 pub use pi::*;
 pub use requeue::*;
 pub use syscall::*;

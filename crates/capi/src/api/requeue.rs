@@ -1,6 +1,6 @@
 use core::ffi::c_int;
 
-use engine::{Access, Requeued};
+use engine::{Access, Requeue, Requeued};
 
 use super::{count, export};
 use crate::abi;
@@ -78,8 +78,10 @@ unsafe fn requeue_if(
     let from = Word::new(&held.memory, from, flags, Access::Read)?;
     let to = Word::new(&held.memory, to, flags, Access::Read)?;
     let Requeued { woken, requeued: moved } = match expected {
-        Some(expected) => held.domain.cmp_requeue(from, expected, to, count(wake), count(requeue))?,
-        None => held.domain.requeue(from, to, count(wake), count(requeue))?,
+        Some(expected) => {
+            held.domain.cmp_requeue(from, expected, to, Requeue { wake: count(wake), requeue: count(requeue) })?
+        }
+        None => held.domain.requeue(from, to, Requeue { wake: count(wake), requeue: count(requeue) })?,
     };
     if !requeued.is_null() {
         // SAFETY: checked above; the program guarantees that it is valid for a write.

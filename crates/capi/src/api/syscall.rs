@@ -1,7 +1,10 @@
 use core::ffi::{c_int, c_long};
 use core::time::Duration;
 
-use engine::{Clock, Number, Resume, Syscall};
+use engine::{
+    Clock,
+    syscall::{Number, Resume, Syscall},
+};
 
 use super::{export, to_block_as, to_block_in};
 use crate::abi;
@@ -107,7 +110,7 @@ pub unsafe extern "C" fn ufutex_resume(result: c_long, handler: u32, value: *mut
             _ => return Err(Errno::INVALID),
         };
         abi::check_out(value)?;
-        match engine::resume(result as isize, handler) {
+        match engine::syscall::resume(result as isize, handler) {
             Resume::Return(result) => {
                 // SAFETY: checked above; the program guarantees that it is valid for a write.
                 unsafe { abi::store(value, result as c_long)? };

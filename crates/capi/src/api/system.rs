@@ -1,7 +1,11 @@
 use core::ffi::{c_int, c_long, c_void};
 use std::sync::Arc;
 
-use engine::{Config, Priority, Scheduler, Scope, System, WhoWaits};
+use engine::{
+    Config, Scope, System,
+    observe::WhoWaits,
+    pi::{Priority, Scheduler},
+};
 
 use super::export;
 use crate::abi;

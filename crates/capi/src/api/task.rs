@@ -1,6 +1,6 @@
 use core::ffi::c_int;
 
-use engine::{Pointers, Priority};
+use engine::{pi::Priority, syscall::Pointers};
 
 use super::export;
 use crate::abi;

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use ufutex::layout::{Layout, Lean, Packed, Split};
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
-use ufutex::{Config, Domain, Error, ObjectId, Options, Shared, System, Task, Timeout, WaitOptions, Waiter};
+use ufutex::{Config, Domain, Error, ObjectId, Options, Requeue, Shared, System, Task, Timeout, WaitOptions, Waiter};
 
 /// The object of all shared words, which differ by offset.
 pub(super) const OBJECT: ObjectId = ObjectId::new(7).unwrap();
@@ -116,7 +116,7 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
 
     #[inline(always)]
     fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
-        self.domain.cmp_requeue(from, 0, to, 0, count).map_or(0, |done| done.requeued)
+        self.domain.cmp_requeue(from, 0, to, Requeue { wake: 0, requeue: count }).map_or(0, |done| done.requeued)
     }
 
     fn task(&self) -> Task<L> {
@@ -225,7 +225,9 @@ impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
 
     #[inline(always)]
     fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
-        self.domain.cmp_requeue(shared(from), 0, shared(to), 0, count).map_or(0, |done| done.requeued)
+        self.domain
+            .cmp_requeue(shared(from), 0, shared(to), Requeue { wake: 0, requeue: count })
+            .map_or(0, |done| done.requeued)
     }
 
     fn task(&self) -> Task<L> {

@@ -1,5 +1,5 @@
-//! The engine without `std`, on platforms of these tests: one whose threads can lose their CPU at any time, and one whose
-//! locks keep it.
+//! The engine without `std`, on platforms of these tests: one whose threads can lose their CPU at any time, and one
+//! whose locks keep it.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use ufutex_bare::platform::{Clock, Deadline, Platform};
 use ufutex_bare::{
-    Access, Config, Domain, Error, Fault, Key, NodeMemory, Options, System, Target, Timeout, Topology, WaitOptions,
+    Access, Config, Domain, Error, Fault, Key, Options, System, Target, Timeout, WaitOptions,
+    pi::{Priority, Scheduler},
+    platform::{NodeMemory, Topology},
 };
 
 /// Sleepers of all words, woken together.
@@ -287,6 +289,42 @@ fn word_is_compared_with_one_section_entered_and_all_are_left() {
     domain.unlock_pi(&lock, &task).expect("it is ours");
     drop(task);
     assert_eq!(depth(), 0, "after a lock with priority inheritance");
+}
+
+/// A scheduler that counts its calls outside of sections.
+#[derive(Default)]
+struct CallsOutside(AtomicU32);
+
+impl Scheduler for CallsOutside {
+    fn set_priority(&self, _tid: u32, _priority: Priority) {
+        self.0.fetch_add(u32::from(depth() == 0), Relaxed);
+    }
+}
+
+#[test]
+fn scheduler_is_called_in_a_section_where_holders_keep_their_cpu() {
+    let scheduler = Arc::new(CallsOutside::default());
+    let config = Config::new().cpus(2).hash_seed(1).platform::<KeepsCpu>();
+    let system = System::with_scheduler(config, scheduler.clone()).expect("there is memory");
+    let domain = Domain::with_options(&system, Options::new());
+    let [owner, heir] = [1, 2].map(|tid| domain.task(tid).expect("the TID is free"));
+    heir.set_priority(Priority::realtime(10));
+    let lock = AtomicU32::new(0);
+    domain.lock_pi(&lock, &owner, None).expect("it is free");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            domain.lock_pi(&lock, &heir, None).expect("it is handed over");
+            assert_eq!(depth(), 0);
+        });
+        while owner.priority() == Priority::NORMAL {
+            std::thread::yield_now();
+        }
+        domain.unlock_pi(&lock, &owner).expect("it is ours");
+        assert_eq!(depth(), 0);
+    });
+    drop((owner, heir));
+    assert_eq!(depth(), 0);
+    assert_eq!(scheduler.0.load(Relaxed), 0, "a reporter could be preempted");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::string::String;
 use std::vec::Vec;
 
 use serde::{Serialize, Serializer};
-use ufutex::Counters;
+use ufutex::observe::Counters;
 use ufutex_program::settings::Format;
 
 use crate::hot::Word;

@@ -1,5 +1,5 @@
-//! A user-mode kernel. Its guest makes futex calls by number, against a memory of its own: pages that come when they are
-//! touched, and one that never does. The guest's threads are futures, all of them on one thread of the host.
+//! A user-mode kernel. Its guest makes futex calls by number, against a memory of its own: pages that come when they
+//! are touched, and one that never does. The guest's threads are futures, all of them on one thread of the host.
 //!
 //! `program.rs` is the guest's program, and `output.txt` what the console shows in the end.
 
@@ -12,7 +12,10 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake};
-use ufutex::{Access, Cause, Domain, Fault, Number, Resume, System, Task, UserMemory, Width, resume};
+use ufutex::{
+    Access, Cause, Domain, Fault, System, Task, UserMemory, Width,
+    syscall::{Number, Resume, resume},
+};
 
 /// One process of the guest.
 struct Kernel {

@@ -2,7 +2,7 @@
 
 use super::Thread;
 use std::sync::atomic::Ordering::SeqCst;
-use ufutex::{Priority, TID_MASK};
+use ufutex::pi::{Priority, TID_MASK};
 
 const WAIT: u64 = 128; // FUTEX_WAIT | FUTEX_PRIVATE_FLAG
 const WAKE: u64 = 129;

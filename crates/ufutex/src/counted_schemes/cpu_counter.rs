@@ -5,8 +5,11 @@
 //! preempted, migrated or interrupted by a signal before its last instruction. [`CpuCounter::close`] marks the counter
 //! closed and then makes every running sequence end or start again, so that its sum is complete.
 
-#[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
+#[cfg(all(target_os = "linux", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 pub use native::{CpuCounter, Taken};
+
+#[cfg(not(any(target_os = "linux", feature = "loom", feature = "shuttle", feature = "sim")))]
+pub use lacking::{CpuCounter, Taken};
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub use model::{CpuCounter, Taken};
@@ -14,7 +17,7 @@ pub use model::{CpuCounter, Taken};
 #[cfg(feature = "sim")]
 pub use super::virtual_cpu_counter::{CpuCounter, Taken};
 
-#[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
+#[cfg(all(target_os = "linux", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 mod native {
     use alloc::vec::Vec;
 
@@ -78,6 +81,40 @@ mod native {
                 counters.state.store(OPEN, Ordering::Release);
             }
         }
+    }
+}
+
+#[cfg(not(any(target_os = "linux", feature = "loom", feature = "shuttle", feature = "sim")))]
+mod lacking {
+    //! Only Linux has restartable sequences. Elsewhere the counter is closed for good.
+
+    /// No reference is ever counted here.
+    #[derive(Clone, Copy)]
+    pub struct Taken<'a>(core::convert::Infallible, core::marker::PhantomData<&'a CpuCounter>);
+
+    impl Taken<'_> {
+        pub fn try_return(self) -> bool {
+            match self.0 {}
+        }
+    }
+
+    /// See the module.
+    pub struct CpuCounter;
+
+    impl CpuCounter {
+        pub fn new() -> Self {
+            Self
+        }
+
+        pub fn try_take(&self) -> Option<Taken<'_>> {
+            None
+        }
+
+        pub fn close(&self) -> i64 {
+            0
+        }
+
+        pub fn open(&self) {}
     }
 }
 

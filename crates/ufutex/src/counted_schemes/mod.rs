@@ -7,7 +7,7 @@ mod atomic;
 mod count;
 mod cpu_counter;
 mod percpu;
-#[cfg(feature = "_host")]
+#[cfg(all(feature = "_host", target_os = "linux"))]
 mod rseq;
 #[cfg(feature = "sim")]
 mod virtual_cpu_counter;

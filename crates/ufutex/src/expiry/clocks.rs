@@ -8,6 +8,10 @@ use crate::sync::MODEL;
 use crate::sys::clock::Clock;
 
 /// A clock that deadlines can be on.
+///
+/// On Linux these are the kernel's clocks. On Windows and OpenBSD `Monotonic` goes on while the machine sleeps. On
+/// Windows, and on hosts that have no such clock, `Boottime` is equal to `Monotonic`. On every host but Linux `Tai` is
+/// equal to `Realtime`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Base {

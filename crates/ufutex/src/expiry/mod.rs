@@ -24,8 +24,9 @@ use core::time::Duration;
 
 use crate::error::Error;
 use crate::lock::Lock;
-use crate::sync::{AtomicU64, Mutant, Ordering, mutant};
+use crate::sync::{AtomicU32, AtomicU64, Mutant, Ordering, mutant};
 use crate::sys::counted::Counted;
+use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::random;
 use crate::sys::unwind::call;
@@ -43,7 +44,7 @@ use wheel::{Node, Wheel};
 /// [`next`](Self::next), waits in its own way, and calls [`turn`](Self::turn).
 ///
 /// A `Driver` is a handle; its clones refer to one driver. It does not survive fork(2): a child process does not have
-/// the thread, and has to make a system of its own.
+/// the thread. See [`System::abandon_after_fork`](crate::System::abandon_after_fork).
 #[derive(Clone)]
 pub struct Driver {
     pub(crate) inner: Counted<Inner>,
@@ -51,11 +52,15 @@ pub struct Driver {
 
 pub(crate) struct Inner {
     on: PlatformRef,
-    bases: [Lock<Earliest>; 4],
+    /// One for each clock: made for the first owner of deadlines, because each takes two KiB.
+    bases: [Lazy<Lock<Earliest>>; 4],
     source: Source,
     seed: u64,
-    cpus: u64,
+    /// The number of CPUs; 0 until the host is asked.
+    cpus: AtomicU64,
     owners: AtomicU64,
+    /// 1 in a child of fork(2) that has abandoned its copy.
+    abandoned: AtomicU32,
 }
 
 /// The queues of one clock, by their earliest deadlines.
@@ -129,8 +134,8 @@ impl Driver {
 
     /// Makes a driver that runs by an embedder's clocks, and only while the embedder calls [`turn`](Self::turn).
     ///
-    /// Its threads sleep by the host. A system's own driver ([`System::driver`](crate::System::driver)) has the system's
-    /// platform: without `std` use that one.
+    /// Its threads sleep by the host. A system's own driver ([`System::driver`](crate::System::driver)) has the
+    /// system's platform: without `std` use that one.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -155,19 +160,44 @@ impl Driver {
     fn make(on: PlatformRef, source: Source) -> Result<Self, Error> {
         let cpus = match &source {
             #[cfg(feature = "_host")]
-            Source::Host(_) => host::cpus(),
+            Source::Host(_) => 0,
             Source::Given(clocks) => clocks.cpus().max(1) as u64,
             Source::None => 1,
         };
         let inner = Counted::new(|address| Inner {
             on,
-            bases: core::array::from_fn(|_| Lock::new(on, Earliest::new())),
+            cpus: AtomicU64::new(cpus),
+            bases: [(); 4].map(|()| Lazy::new()),
             source,
             seed: random::seed(address),
-            cpus,
             owners: AtomicU64::new(0),
+            abandoned: AtomicU32::new(0),
         })?;
         Ok(Self { inner })
+    }
+
+    /// Gives this process's copy of the driver up, in the child of fork(2), with all timers that run by it. They can be
+    /// dropped then, and nothing else. A system's own driver is abandoned with the
+    /// [system](crate::System::abandon_after_fork).
+    ///
+    /// # Safety
+    /// As for `System::abandon_after_fork`.
+    pub unsafe fn abandon_after_fork(&self) {
+        self.inner.abandoned.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether what belongs to the driver may only be dropped, and no lock be taken for that.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.inner.abandoned.load(Ordering::Relaxed) != 0
+    }
+
+    /// Gets ready for the deadlines that an owner has on `base`. To be called before the first of them.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(crate) fn prepare(&self, base: Base) -> Result<(), Error> {
+        let earliest = || Ok(Lock::new(self.inner.on, Earliest::new()));
+        self.inner.bases[base as usize].get_or_make(earliest).map(|_| ())
     }
 
     /// How the threads that use the driver sleep.
@@ -180,8 +210,9 @@ impl Driver {
     /// going on or has left deadlines that are due. `None` if nothing is armed.
     #[must_use]
     pub fn next(&self, base: Base) -> Option<Duration> {
+        let earliest = self.inner.earliest(base)?;
         loop {
-            let at = self.inner.bases[base as usize].lock().with(|earliest| {
+            let at = earliest.lock().with(|earliest| {
                 earliest.looks = earliest.looks.wrapping_add(1);
                 if !earliest.wheel.is_empty() {
                     let now = self.inner.now(base);
@@ -232,7 +263,19 @@ impl Driver {
 
     /// The number of CPUs that the threads of a process may use at once.
     pub(crate) fn cpus(&self) -> u64 {
-        self.inner.cpus
+        let known = self.inner.cpus.load(Ordering::Relaxed); // a number that never changes
+        if known != 0 { known } else { self.count_cpus() }
+    }
+
+    #[cold]
+    fn count_cpus(&self) -> u64 {
+        let cpus = match &self.inner.source {
+            #[cfg(feature = "_host")]
+            Source::Host(_) => host::cpus(),
+            _ => 1,
+        };
+        self.inner.cpus.store(cpus, Ordering::Relaxed);
+        cpus
     }
 
     /// A secret number, different for each owner.
@@ -258,18 +301,23 @@ impl Driver {
     ///
     /// # Errors
     /// [`Error::NoMemory`] if the host refuses a thread, or the file descriptors that the thread waits with;
-    /// [`Error::Unsupported`] if the driver has no clocks.
+    /// [`Error::NoSuchOperation`] if the driver has no clocks.
     pub fn start(&self) -> Result<(), Error> {
         match &self.inner.source {
             #[cfg(feature = "_host")]
             Source::Host(host) => host.start(self),
             Source::Given(_) => Ok(()),
-            Source::None => Err(Error::Unsupported),
+            Source::None => Err(Error::NoSuchOperation),
         }
     }
 }
 
 impl Inner {
+    /// The queues of one clock. `None` if no owner has had deadlines on it.
+    fn earliest(&self, base: Base) -> Option<&Lock<Earliest>> {
+        self.bases[base as usize].get()
+    }
+
     fn now(&self, base: Base) -> u64 {
         match &self.source {
             #[cfg(feature = "_host")]
@@ -298,7 +346,7 @@ impl Inner {
         }
     }
 
-    /// Announces that the next turn of `base` is due at `at`. For the host's thread this sets the clock's timerfd.
+    /// Announces that the next turn of `base` is due at `at`. For the host's thread this sets its alarm.
     /// Otherwise it returns whether the embedder has to be notified; the caller does that later, with nothing locked.
     fn announce(&self, base: Base, earliest: &mut Earliest, at: u64) -> bool {
         if earliest.announced == at {
@@ -323,7 +371,8 @@ impl Inner {
     /// # Safety
     /// `link` is in this driver, and belongs to the caller's queue, which is locked.
     unsafe fn schedule(&self, base: Base, link: NonNull<Link>, at: u64, now: u64) -> bool {
-        self.bases[base as usize].lock().with(|earliest| {
+        let Some(earliest) = self.earliest(base) else { return false };
+        earliest.lock().with(|earliest| {
             let node = Link::node(link);
             // SAFETY: nodes of links belong to this lock.
             let (is_linked, is_ready) = unsafe { ((*node).is_linked(), (*node).is_ready()) };
@@ -354,7 +403,8 @@ impl Inner {
     /// # Safety
     /// As for [`schedule`](Self::schedule).
     unsafe fn come_back(&self, base: Base, link: NonNull<Link>) {
-        self.bases[base as usize].lock().with(|earliest| {
+        let Some(earliest) = self.earliest(base) else { return };
+        earliest.lock().with(|earliest| {
             let node = Link::node(link);
             // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it. The
             // node may be in the ready line already: another thread that turns may have put it there.

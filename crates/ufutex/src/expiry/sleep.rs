@@ -5,7 +5,7 @@
 
 use core::cell::UnsafeCell;
 use core::pin::Pin;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 use core::task::Waker;
 use core::time::Duration;
 
@@ -14,28 +14,24 @@ use super::queue::{Held, IfLast, Owner, Queue, Visit};
 use super::wheel::Node;
 use super::{Base, Driver};
 use crate::error::Error;
-use crate::sync::{AtomicPtr, AtomicU32, Made, Mutant, Ordering, mutant, relaxed_in};
+use crate::sync::{AtomicU32, Mutant, Ordering, mutant};
 use crate::sys::counted::Counted;
+use crate::sys::lazy::Lazy;
 use crate::sys::unwind::Callback;
 
 /// The sleeps of a domain by one clock.
 pub(crate) struct Sleeps {
     queue: Queue,
     driver: Driver,
-    made: Made,
 }
 
 impl Sleeps {
     fn new(driver: &Driver, base: Base) -> Result<Counted<Self>, Error> {
-        let this = Counted::new(|_| Self {
-            queue: Queue::new(driver.platform(), base),
-            driver: driver.clone(),
-            made: Made::new(),
-        })?;
+        driver.prepare(base)?;
+        let this = Counted::new(|_| Self { queue: Queue::new(driver.platform(), base), driver: driver.clone() })?;
         // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are
         // dropped.
         unsafe { this.queue.settle(NonNull::<Self>::from(&*this) as NonNull<dyn Owner>) };
-        this.made.finish();
         Ok(this)
     }
 }
@@ -66,6 +62,9 @@ impl Owner for Sleeps {
 
 impl Drop for Sleeps {
     fn drop(&mut self) {
+        if self.driver.is_abandoned() {
+            return;
+        }
         // The thread that turns need not be woken: the deadline is gone, not earlier.
         let _later = self.queue.retire(&self.driver.inner);
     }
@@ -73,14 +72,13 @@ impl Drop for Sleeps {
 
 /// The sleeps of a domain. They are made when a task of the domain sleeps for the first time.
 pub(crate) struct LazySleeps {
-    /// One for the monotonic clock, one for the realtime clock: null until a task sleeps by that clock, then a counted
-    /// handle.
-    by_clock: [AtomicPtr<Sleeps>; 2],
+    /// One for the monotonic clock, one for the realtime clock.
+    by_clock: [Lazy<Counted<Sleeps>>; 2],
 }
 
 impl LazySleeps {
     pub fn new() -> Self {
-        Self { by_clock: [(); 2].map(|()| AtomicPtr::new(ptr::null_mut())) }
+        Self { by_clock: [(); 2].map(|()| Lazy::new()) }
     }
 
     /// The sleeps by `base`. The first call makes them.
@@ -88,46 +86,8 @@ impl LazySleeps {
     /// # Errors
     /// [`Error::NoMemory`].
     fn get(&self, driver: &Driver, base: Base) -> Result<&Sleeps, Error> {
-        let slot = &self.by_clock[usize::from(base != Base::Monotonic)];
-        // SAFETY: null, or a handle that is kept until `self` is dropped.
-        let sleeps = match unsafe { slot.load(Ordering::Acquire).as_ref() } {
-            // [W]
-            Some(sleeps) => sleeps,
-            None => Self::make(slot, driver, base)?,
-        };
-        sleeps.made.see();
-        Ok(sleeps)
-    }
-
-    #[cold]
-    fn make<'s>(slot: &'s AtomicPtr<Sleeps>, driver: &Driver, base: Base) -> Result<&'s Sleeps, Error> {
-        let made = Sleeps::new(driver, base)?;
-        let ours = ptr::from_ref::<Sleeps>(&made).cast_mut();
-        let order = relaxed_in(Mutant::SleepsRelaxed, Ordering::Release);
-        let there = match slot.compare_exchange(ptr::null_mut(), ours, order, Ordering::Acquire) {
-            // [W]
-            Ok(_) => {
-                // `drop` gives this handle back.
-                core::mem::forget(made);
-                ours
-            }
-            Err(theirs) => theirs,
-        };
-        // SAFETY: the handle is kept until `self` is dropped.
-        Ok(unsafe { &*there })
-    }
-}
-
-impl Drop for LazySleeps {
-    fn drop(&mut self) {
-        for slot in &self.by_clock {
-            // No other thread uses `self` any more.
-            if let Some(sleeps) = NonNull::new(slot.load(Ordering::Acquire)) {
-                // [W]
-                // SAFETY: this is the handle that `make` has forgotten.
-                unsafe { Counted::let_go(sleeps) };
-            }
-        }
+        let sleeps = &self.by_clock[usize::from(base != Base::Monotonic)];
+        sleeps.get_or_make(|| Sleeps::new(driver, base)).map(|sleeps| &**sleeps)
     }
 }
 
@@ -212,7 +172,7 @@ impl<'d> Sleep<'d> {
 
 impl Drop for Sleep<'_> {
     fn drop(&mut self) {
-        if mutant(Mutant::SleepStaysArmed) {
+        if mutant(Mutant::SleepStaysArmed) || self.sleeps.driver.is_abandoned() {
             return;
         }
         // The queue stays scheduled in the wheel: most timeouts never come, and the next is soon armed.

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 /// Scheduling of the driver's thread, which expires timers and timeouts by the host's clocks. The thread applies these
 /// settings to itself when it begins. If the host does not permit one of them (see
 /// [`Driver::start`](super::Driver::start)), the thread goes on without it: that is no error.
+/// Hosts other than Linux ignore all of them.
 ///
 /// ```
 /// use ufutex::timer::{Cpus, DriverThread};
@@ -23,9 +24,9 @@ use alloc::vec::Vec;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriverThread {
     /// The `SCHED_FIFO` priority, from 1; 0 means `SCHED_OTHER`.
-    realtime: u8,
-    nice: i8,
-    cpus: Cpus,
+    pub(super) realtime: u8,
+    pub(super) nice: i8,
+    pub(super) cpus: Cpus,
 }
 
 /// The CPUs that a thread may run on, as far as its cpuset contains them.
@@ -41,7 +42,7 @@ pub enum Cpus {
 
 /// Length of the CPU masks here, in CPUs. The kernel sets no fixed limit; no kernel is built for more than this.
 #[cfg(feature = "std")]
-const MAX_CPUS: usize = 8192;
+pub(super) const MAX_CPUS: usize = 8192;
 
 impl Cpus {
     /// Parses a list of CPUs in the kernel's format: `0,2-5`.
@@ -98,57 +99,4 @@ impl DriverThread {
         self.cpus = cpus;
         self
     }
-}
-
-#[cfg(feature = "_host")]
-impl DriverThread {
-    /// Applies the settings to the calling thread, as far as the host permits them.
-    pub(super) fn apply(&self) {
-        self.apply_cpus();
-        let priority = i32::from(self.realtime);
-        let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
-        // SAFETY: changes how this thread is scheduled, and reads a `sched_param`, which begins with the priority. It
-        // is called by its number, because some libcs do not implement the function.
-        let is_set = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) } == 0;
-        if !is_set && policy == libc::SCHED_FIFO {
-            // At least the inherited policy is replaced, which may be `SCHED_IDLE`.
-            let none = 0i32;
-            // SAFETY: as for the call before.
-            unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_OTHER, &raw const none) };
-        }
-        // SAFETY: sets the nice value of this thread, which 0 means on Linux.
-        unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, i32::from(self.nice)) };
-    }
-
-    fn apply_cpus(&self) {
-        let mut mask = [0u8; MAX_CPUS / 8];
-        match &self.cpus {
-            Cpus::Starter => return,
-            Cpus::Process => {
-                // SAFETY: `getpid` has no conditions. The main thread's TID is the process's PID.
-                let main = unsafe { libc::getpid() };
-                // SAFETY: `mask` has room for `mask.len()` bytes.
-                let read = unsafe { libc::syscall(libc::SYS_sched_getaffinity, main, mask.len(), mask.as_mut_ptr()) };
-                if read <= 0 {
-                    return;
-                }
-            }
-            Cpus::Only(cpus) => {
-                for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < MAX_CPUS) {
-                    set_bit(&mut mask, cpu as usize);
-                }
-            }
-        }
-        // SAFETY: reads `mask.len()` bytes, and changes where this thread runs.
-        unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, mask.len(), mask.as_ptr()) };
-    }
-}
-
-/// Sets the bit of `cpu` in a CPU mask of the kernel, which is an array of `long`.
-#[cfg(feature = "_host")]
-fn set_bit(mask: &mut [u8; MAX_CPUS / 8], cpu: usize) {
-    const LONG: usize = size_of::<libc::c_long>();
-    let byte =
-        if cfg!(target_endian = "little") { cpu / 8 } else { cpu / 8 / LONG * LONG + (LONG - 1 - cpu / 8 % LONG) };
-    mask[byte] |= 1 << (cpu % 8);
 }

@@ -85,7 +85,9 @@ impl<'d> Turn<'d> {
     pub fn begin(driver: &'d Driver) -> Self {
         let mut rounds = [Round::default(); 4];
         for (&base, round) in Base::ALL.iter().zip(&mut rounds) {
-            driver.inner.bases[base as usize].lock().with(|earliest| round.begin(&driver.inner, base, earliest));
+            if let Some(earliest) = driver.inner.earliest(base) {
+                earliest.lock().with(|earliest| round.begin(&driver.inner, base, earliest));
+            }
         }
         Self { driver, rounds }
     }
@@ -139,7 +141,7 @@ impl<'d> Turn<'d> {
         if core::mem::take(&mut round.is_fresh) {
             return Some(round.began);
         }
-        if inner.bases[base as usize].lock().with(|earliest| earliest.wheel.is_empty()) {
+        if inner.earliest(base)?.lock().with(|earliest| earliest.wheel.is_empty()) {
             (round.owes, round.left) = (false, 0);
             return None;
         }
@@ -149,8 +151,9 @@ impl<'d> Turn<'d> {
     /// The first owner in line, after all owners whose deadlines have passed by `now` have joined the line.
     fn next_owner(&mut self, base: Base, now: u64) -> Option<Held> {
         let round = &mut self.rounds[base as usize];
+        let earliest = self.driver.inner.earliest(base)?;
         loop {
-            let found = self.driver.inner.bases[base as usize].lock().with(|earliest| {
+            let found = earliest.lock().with(|earliest| {
                 if earliest.wheel.is_ahead_of(now) {
                     earliest.wheel.set_back(now);
                 }
@@ -198,10 +201,8 @@ impl Drop for Turn<'_> {
         let inner = &self.driver.inner;
         let mut has_been_asked = false;
         for (&base, round) in Base::ALL.iter().zip(&self.rounds) {
-            if !round.is_open {
-                continue;
-            }
-            inner.bases[base as usize].lock().with(|earliest| {
+            let Some(earliest) = inner.earliest(base).filter(|_| round.is_open) else { continue };
+            earliest.lock().with(|earliest| {
                 earliest.wheel.release();
                 let at = earliest.wheel.peek().unwrap_or(NEVER);
                 // The thread that turns asks for the next deadline itself, so it need not be woken.

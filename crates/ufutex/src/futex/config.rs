@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::expiry::thread::DriverThread;
 use crate::expiry::{Clocks, GivenClocks};
 use crate::sys::platform::{Platform, PlatformRef};
-use crate::sys::topology::{Given, MAX_NODES, Nodes, Topology};
-use crate::table::globals::MAX_SLOTS_PER_NODE_LOG2;
+use crate::sys::topology::{Given, Nodes, Topology};
+use crate::table::globals::GlobalSize;
 use crate::table::size::{self, Policy};
 use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
 
@@ -110,10 +110,10 @@ impl Config {
     /// having a table of its own. With a limit of 0 each domain can have 16 slots.
     ///
     /// A table that would exceed the limit is refused as if there were no memory for it, and
-    /// [`Counters::refused_tables`](crate::Counters::refused_tables) counts the refusal. The domain then keeps the
-    /// table in use. If the refused table would have been the domain's first, the domain gets one of 16 slots. A slot
-    /// takes 64 bytes. A domain keeps every table that it has had until the domain is dropped; all of them together
-    /// take less than twice the memory of the largest.
+    /// [`Counters::refused_tables`](crate::observe::Counters::refused_tables) counts the refusal. The domain then keeps
+    /// the table in use. If the refused table would have been the domain's first, the domain gets one of 16 slots. A
+    /// slot takes 64 bytes. A domain keeps every table that it has had until the domain is dropped; all of them
+    /// together take less than twice the memory of the largest.
     #[must_use]
     pub const fn max_table_bytes(mut self, bytes: usize) -> Self {
         self.max_table_bytes = Some(bytes);
@@ -182,8 +182,8 @@ impl Config {
     /// The platform of the system and of all its domains: how threads sleep, wake others and read clocks. Default: the
     /// host. Without `std` the default is no platform: a thread that would sleep spins, and no timeout ends.
     ///
-    /// It does not replace [`clocks`](Self::clocks), which drive timers and the timeouts of tasks. Both must show the same
-    /// time. With `std` and without given clocks the platform must show the host's, and so must it for a
+    /// It does not replace [`clocks`](Self::clocks), which drive timers and the timeouts of tasks. Both must show the
+    /// same time. With `std` and without given clocks the platform must show the host's, and so must it for a
     /// [`Timeout`](crate::Timeout) that is made from a `std::time::Instant`.
     #[must_use]
     pub const fn platform<P: Platform>(mut self) -> Self {
@@ -207,26 +207,18 @@ impl Config {
         Nodes::new(self.topology.0.clone())
     }
 
-    /// The limits that these settings mean on `nodes` nodes.
-    pub(crate) fn resolve(&self, nodes: usize) -> Result<Limits, Error> {
-        let cpus = self.cpus.unwrap_or_else(online_cpus);
+    /// The limits that these settings mean. What depends on the machine is not looked up before it is needed.
+    pub(crate) fn resolve(&self) -> Result<(Limits, GlobalSize), Error> {
         let log2 = |slots: usize| match slots.checked_ilog2() {
             Some(log2) if slots.is_power_of_two() && (MIN_SLOTS_LOG2..=MAX_SLOTS_LOG2).contains(&log2) => Ok(log2),
             _ => Err(Error::Invalid),
         };
-        if cpus == 0 || !(1..=MAX_NODES).contains(&nodes) {
-            return Err(Error::Invalid);
-        }
-        let max_log2 = if nodes == 1 { MAX_SLOTS_LOG2 } else { MAX_SLOTS_PER_NODE_LOG2 };
-        let global = (cpus.saturating_mul(256) / nodes).max(4).min(1 << max_log2).next_power_of_two();
-        let global_log2 = log2(self.global_slots.unwrap_or(global))?;
-        if global_log2 > max_log2 {
+        if self.cpus == Some(0) {
             return Err(Error::Invalid);
         }
         let max_log2 = log2(self.max_slots.unwrap_or(1 << 20))?;
-        Ok(Limits {
-            cpus,
-            global_log2,
+        let globals = GlobalSize::new(self.cpus, self.global_slots.map(log2).transpose()?);
+        let limits = Limits {
             default_log2: log2(self.default_slots.unwrap_or(1 << size::SMALLEST_LOG2))?.min(max_log2),
             max_log2,
             max_table_bytes: self.max_table_bytes.unwrap_or(1 << 30),
@@ -235,15 +227,14 @@ impl Config {
             max_waitv: self.max_waitv.unwrap_or(128),
             max_robust: self.max_robust.unwrap_or(2048),
             max_pi_depth: self.max_pi_depth.unwrap_or(1024),
-        })
+        };
+        Ok((limits, globals))
     }
 }
 
 /// The values of a [`Config`], defaults included.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
-    pub cpus: usize,
-    pub global_log2: u32,
     pub default_log2: u32,
     pub max_log2: u32,
     pub max_table_bytes: usize,
@@ -252,16 +243,6 @@ pub(crate) struct Limits {
     pub max_waitv: usize,
     pub max_robust: usize,
     pub max_pi_depth: usize,
-}
-
-#[cfg(feature = "_host")]
-fn online_cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-#[cfg(not(feature = "_host"))]
-fn online_cpus() -> usize {
-    1
 }
 
 #[cfg(feature = "std")]
@@ -392,8 +373,8 @@ impl Options {
         self
     }
 
-    /// Whether operations are counted: see [`Counters`](crate::Counters). Off by default, because it costs each
-    /// operation about ten nanoseconds. If there is no memory for a counter per CPU, all CPUs share one.
+    /// Whether operations are counted: see [`Counters`](crate::observe::Counters). Off by default, because it costs
+    /// each operation about ten nanoseconds. If there is no memory for a counter per CPU, all CPUs share one.
     #[must_use]
     pub const fn counters(mut self, counters: bool) -> Self {
         self.counters = counters;
@@ -441,7 +422,7 @@ mod tests {
     #[test]
     fn environment_sets_slots_and_names_what_it_cannot_use() {
         let vars = |name: &str| (name == "UFUTEX_MAX_SLOTS").then(|| String::from("64"));
-        assert_eq!(Config::from_vars(vars).unwrap().resolve(1).unwrap().max_log2, 6);
+        assert_eq!(Config::from_vars(vars).unwrap().resolve().unwrap().0.max_log2, 6);
         for bad in ["", "0", "1", "3", "-4", "1e3", "33554432"] {
             let vars = |name: &str| name.ends_with("SLOTS").then(|| bad.to_string());
             let error = Config::from_vars(vars).unwrap_err();
@@ -460,7 +441,7 @@ mod tests {
             };
             Some(String::from(value))
         };
-        let limits = Config::from_vars(vars).unwrap().resolve(1).unwrap();
+        let (limits, _) = Config::from_vars(vars).unwrap().resolve().unwrap();
         assert_eq!((limits.max_table_bytes, limits.max_domain_table_bytes), (4096, 0));
         for bad in ["", "-1", "1k", "0x10"] {
             let vars = |name: &str| (name == "UFUTEX_MAX_DOMAIN_TABLE_BYTES").then(|| bad.to_string());
@@ -498,20 +479,21 @@ mod tests {
     #[test]
     fn config_that_is_no_power_of_two_or_has_no_cpu_is_invalid() {
         for config in [Config::new().global_slots(3), Config::new().max_slots(1), Config::new().cpus(0)] {
-            assert_eq!(config.resolve(1).err(), Some(Error::Invalid));
+            assert_eq!(config.resolve().err(), Some(Error::Invalid));
         }
     }
 
     #[test]
     fn nodes_share_the_slots_as_in_the_kernel() {
         for (cpus, nodes, slots) in [(2, 1, 512), (3, 1, 1024), (8, 2, 1024), (6, 4, 512), (9, 2, 2048), (1, 1024, 4)] {
-            let limits = Config::new().cpus(cpus).resolve(nodes).unwrap();
-            assert_eq!(1 << limits.global_log2, slots, "{cpus} CPUs, {nodes} nodes");
+            let (_, globals) = Config::new().cpus(cpus).resolve().unwrap();
+            assert_eq!(globals.log2(nodes).map(|log2| 1 << log2), Ok(slots), "{cpus} CPUs, {nodes} nodes");
         }
+        let slots_on = |config: Config, nodes| config.resolve().unwrap().1.log2(nodes);
         for (slots, nodes) in [(64, 0), (64, 1025), (1 << 23, 2)] {
-            assert_eq!(Config::new().global_slots(slots).resolve(nodes).err(), Some(Error::Invalid));
+            assert_eq!(slots_on(Config::new().global_slots(slots), nodes), Err(Error::Invalid));
         }
-        assert!(Config::new().global_slots(1 << 24).resolve(1).is_ok());
-        assert!(Config::new().cpus(usize::MAX).resolve(1024).is_ok());
+        assert!(slots_on(Config::new().global_slots(1 << 24), 1).is_ok());
+        assert!(slots_on(Config::new().cpus(usize::MAX), 1024).is_ok());
     }
 }

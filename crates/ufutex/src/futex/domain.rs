@@ -5,7 +5,7 @@ use super::counters::Counting;
 use super::key::private_space;
 use super::pi::namespace::{NamesHandle, PidNamespace};
 use super::pi::region::HomeRef;
-use super::place::Place;
+use super::place::{NodesOnce, Place};
 use super::slots::Control;
 use super::system::System;
 use crate::error::Error;
@@ -16,7 +16,7 @@ use crate::sys::platform::PlatformRef;
 use crate::table::MAX_SLOTS_LOG2;
 use crate::table::hash::{Hasher, Salt};
 use crate::table::layout::{Layout, Lean};
-use crate::table::refs::tables::Tables;
+use crate::table::refs::tables::{Global, Tables};
 use crate::table::refs::{Live, Scheme};
 use crate::table::size::{self, Contention, Policy};
 use crate::table::store::Store;
@@ -38,8 +38,7 @@ pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
     pub(super) hasher: Hasher,
     pub(super) private_salt: Salt,
     pub(super) wait_path: WaitPath,
-    /// Whether the system has a table for each of several nodes.
-    pub(super) has_nodes: bool,
+    pub(super) nodes: NodesOnce,
     pub(super) policy: Policy,
     pub(super) control: Control,
     contention: Lock<Contention>,
@@ -104,6 +103,9 @@ struct Joined<L: Layout> {
 
 impl<L: Layout> Drop for Joined<L> {
     fn drop(&mut self) {
+        if self.system.is_abandoned() {
+            return;
+        }
         self.system.regions().close(self.home);
     }
 }
@@ -147,8 +149,8 @@ impl Domain {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// As [`with_options`](Domain::with_options), with any scheme and layout: the layout is the system's, and the scheme
-    /// is inferred or named.
+    /// As [`with_options`](Domain::with_options), with any scheme and layout: the layout is the system's, and the
+    /// scheme is inferred or named.
     ///
     /// ```
     /// use ufutex::{Domain, Options, System, scheme::Fixed};
@@ -166,25 +168,23 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     pub fn in_namespace_in(namespace: &PidNamespace<L>, options: Options) -> Self {
         let system = namespace.system();
         let space = private_space(system.number_domain());
-        let use_global = options.policy == Policy::Fixed(0);
         let globals = system.globals();
-        let home = globals.on(globals.current_node());
         let max_bytes = options.max_table_bytes.unwrap_or(system.limits().max_domain_table_bytes);
         let on = system.platform();
         // SAFETY: the domain holds a handle of the system, and so its budget, until after `tables`.
         let store = unsafe { Store::new(on, globals.nodes().clone(), system.table_budget(), max_bytes) };
         Self {
             scheme: S::new(),
-            // SAFETY: for the same reason the global table outlives `tables`.
-            tables: unsafe { Tables::new(on, home, space, use_global, store) },
+            // SAFETY: for the same reason the system's tables outlive `tables`.
+            tables: unsafe { Tables::new(on, Global::new(globals), space, store) },
             hasher: system.hasher(),
             private_salt: system.hasher().salt(space),
             wait_path: WaitPath::new(&options),
-            has_nodes: globals.count() > 1,
+            nodes: NodesOnce::new(),
             policy: options.policy,
             control: Control::new(on),
             contention: Lock::new(on, Contention::default()),
-            counting: Counting::new(options.max_waiters, options.counters.then_some(system.limits().cpus)),
+            counting: Counting::new(options.max_waiters, options.counters.then(|| system.globals().cpus())),
             sleeps: LazySleeps::new(),
             home: Lock::new(on, None),
             names: namespace.names().clone(),
@@ -232,19 +232,19 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.grow_to_threads();
     }
 
-    /// log2 of the number of slots that the policy wants the first table to have.
-    fn first_slots_log2(&self) -> u32 {
-        let limits = self.system.limits();
+    /// log2 of the number of slots that the policy wants the first table to have. `None` means the global table.
+    fn first_slots_log2(&self) -> Option<u32> {
         match self.policy {
-            Policy::Load => limits.default_log2,
-            Policy::Threads => self.threads_log2(self.control.threads()),
-            Policy::Fixed(slots) => slots.clamp(2, 1 << MAX_SLOTS_LOG2).next_power_of_two().ilog2(),
+            Policy::Load => Some(self.system.limits().default_log2),
+            Policy::Threads => Some(self.threads_log2(self.control.threads())),
+            Policy::Fixed(0) => None,
+            Policy::Fixed(slots) => Some(slots.clamp(2, 1 << MAX_SLOTS_LOG2).next_power_of_two().ilog2()),
         }
     }
 
     pub(super) fn threads_log2(&self, threads: usize) -> u32 {
-        let limits = self.system.limits();
-        size::for_threads(threads, limits.cpus, 1 << limits.global_log2).min(limits.max_log2)
+        let (globals, limits) = (self.system.globals(), self.system.limits());
+        size::for_threads(threads, globals.cpus(), 1 << globals.wanted_log2()).min(limits.max_log2)
     }
 
     /// Notes that a bucket was used by another thread than before, and for another cache line, for the `bounces`th
@@ -258,10 +258,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let Some(mut contention) = self.contention.try_lock() else {
             return;
         };
-        let by_log2 = contention.with(|c| c.report(limits.cpus, || self.platform().monotonic_ns()));
+        let cpus = self.system.globals().cpus();
+        let by_log2 = contention.with(|c| c.report(cpus, || self.platform().monotonic_ns()));
         drop(contention);
         if by_log2 > 0 {
-            self.grow_by(by_log2, limits.max_log2.min(size::contention_limit(limits.cpus)));
+            self.grow_by(by_log2, limits.max_log2.min(size::contention_limit(cpus)));
         }
     }
 

@@ -50,10 +50,14 @@ impl Moment {
 
 impl Entry {
     pub(crate) fn new(key: Key, hash: u32, priority: u8, wakes: Wakes, receiver: Receiver) -> Self {
+        Self::with_signal(key, hash, priority, wakes, Signal::new(receiver))
+    }
+
+    pub(crate) fn with_signal(key: Key, hash: u32, priority: u8, wakes: Wakes, signal: Signal) -> Self {
         Self {
             node: Node::new(key, hash, priority),
             wakes: UnsafeCell::new(wakes),
-            signal: Signal::new(receiver),
+            signal,
             since: UnsafeCell::new(Moment(0)),
         }
     }
@@ -111,6 +115,15 @@ impl Entry {
         if unsafe { self.signal.notifies_thread() } { Kind::Thread(bitset) } else { Kind::Task(bitset) }
     }
 
+    /// Has the wake that has come be this waiter's, whatever becomes of the waiter.
+    ///
+    /// # Safety
+    /// The caller is the waiter, and has been notified of the wake.
+    pub(crate) unsafe fn keep_wake(&self) {
+        // SAFETY: guaranteed by the caller: a waker that has been lent is called without this field.
+        self.wakes.with_mut(|w| unsafe { *w = Wakes::PassOn(None) });
+    }
+
     /// The bitset with which the wake is to be passed on; `None` if it is not to be passed on.
     ///
     /// # Safety
@@ -140,9 +153,8 @@ const ALL: usize = i32::MAX as usize;
 /// Decides for each node of a queue what a wake does with it. The wake takes waiters whose bitset has a bit in common
 /// with `mask` and which were queued when the operation `began`, and stops at a waiter of a lock. A wake of all waiters
 /// is not passed on: its other receivers have been woken, and a waiter that came later must not get a wake that was not
-/// for it.
-/// A waiter that is taken notes the moment of its wake, which is `began` if the wake had begun before `now`. If it does not
-/// want the wake, the wake goes to a waiter that was there at that moment.
+/// for it. A waiter that is taken notes the moment of its wake, which is `began` if the wake had begun before `now`. If
+/// it does not want the wake, the wake goes to a waiter that was there at that moment.
 pub(crate) fn pick(mask: NonZeroU32, count: usize, began: Moment, now: Moment) -> impl Fn(NonNull<Node>) -> Pick {
     let pass_on = (count < ALL).then_some(mask);
     move |node| {
@@ -248,6 +260,11 @@ pub(crate) struct PendingWakes {
 impl PendingWakes {
     pub(crate) fn none() -> Self {
         Self { few: [const { PendingWake::NOTHING }; BATCH], count: 0, more: Vec::new() }
+    }
+
+    /// Whether one of them runs an embedder's code, which may sleep.
+    pub(crate) fn calls_wakers(&self) -> bool {
+        self.few[..self.count].iter().chain(&self.more).any(PendingWake::calls_waker)
     }
 
     /// The number of further elements that there is room for.

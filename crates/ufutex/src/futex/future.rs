@@ -15,6 +15,7 @@ use crate::sync::{Mutant, mutant};
 use crate::sys::clock::Timeout;
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
+use crate::wait::Signal;
 
 /// The future of [`Domain::wait_async`]. Dropping it cancels the wait. A wake that has come, and that the future has
 /// not reported, goes to the next waiter.
@@ -105,7 +106,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
         let queued = self.domain.lock_if_equal(&self.target, self.expected).and_then(|matched| {
             // SAFETY: `poll_for` has `self` pinned, so the field is pinned too.
             let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
-            self.domain.queue(matched, waiter, &self.options, receiver)
+            self.domain.queue(matched, waiter, &self.options, Signal::new(receiver))
         });
         match queued {
             Ok(_) => Poll::Pending,

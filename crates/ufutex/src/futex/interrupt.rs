@@ -6,7 +6,8 @@ use crate::wait::sleeper::Sleeper;
 /// would sleep, ends with [`Error::Interrupted`](crate::Error::Interrupted). So does every later one, until
 /// [`clear`](Self::clear).
 ///
-/// One thread at a time waits with it. Any thread may raise it, and so may a signal handler.
+/// One thread at a time waits with it. Any thread may raise it. A signal handler may where
+/// [`raise`](Self::raise) is async-signal-safe.
 #[derive(Debug)]
 pub struct Interrupt {
     pub(crate) sleeper: Sleeper,
@@ -26,7 +27,8 @@ impl Interrupt {
     }
 
     /// Raises it. Async-signal-safe if [`Platform::unpark`](crate::platform::Platform::unpark) is: on Linux that is an
-    /// atomic instruction and futex(2). `platform::AnyStd` takes a mutex.
+    /// atomic instruction and futex(2). `platform::AnyStd`, by which threads sleep on Unixes other than Linux, takes a
+    /// mutex. A handler that has interrupted the thread that holds it would wait for ever.
     pub fn raise(&self) {
         self.sleeper.interrupt();
     }

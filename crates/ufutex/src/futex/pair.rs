@@ -119,6 +119,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if place.is_private() {
             return self.scheme.try_lock(&self.tables, place.hash, first);
         }
-        Second::of(self.global_bucket(place), first)
+        // To look for the table calls the embedder's topology and may make tables. That must not be done with a bucket
+        // locked. So if the domain has not looked yet, `Busy` has the caller unlock, and lock this bucket first.
+        self.known_global_bucket(place).map_or(Second::Busy, |bucket| Second::of(bucket, first))
     }
 }

@@ -2,16 +2,21 @@
 
 use super::domain::Domain;
 use super::key::{Key, Space, address_and_space};
+use super::system::System;
+use crate::sync::{AtomicU32, Ordering};
+use crate::table::Table;
 use crate::table::bucket::Bucket;
+use crate::table::globals::Globals;
 use crate::table::hash::{Hash, Key as TableKey};
 use crate::table::layout::Layout;
+use crate::table::refs::tables::Global;
 use crate::table::refs::{Locked, Scheme};
 
 /// The place of a word's waiters. Operations on words with equal places meet.
 ///
 /// It is made by every operation, also by one that ends at once. So it contains only what finding the bucket needs: the
-/// [key](TableKey) itself, for which the domain's number has to be loaded, is made by [`Domain::key`] when a queue is searched
-/// or changed.
+/// [key](TableKey) itself, for which the domain's number has to be loaded, is made by [`Domain::key`] when a queue is
+/// searched or changed.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     /// The address, or the offset in a shared object.
@@ -31,6 +36,32 @@ impl Place {
     }
 }
 
+/// Whether the system has a table for each of several nodes. A domain looks it up for its first word that is not
+/// private.
+pub(super) struct NodesOnce(AtomicU32);
+
+impl NodesOnce {
+    const UNKNOWN: u32 = 0;
+    const ONE: u32 = 1;
+    const SEVERAL: u32 = 2;
+
+    pub fn new() -> Self {
+        Self(AtomicU32::new(Self::UNKNOWN))
+    }
+
+    #[inline(always)]
+    fn are_several<L: Layout>(&self, system: &System<L>) -> bool {
+        self.0.load(Ordering::Relaxed) != Self::ONE && self.look_up(system) // the answer never changes
+    }
+
+    #[cold]
+    fn look_up<L: Layout>(&self, system: &System<L>) -> bool {
+        let are_several = system.nodes() > 1;
+        self.0.store(if are_several { Self::SEVERAL } else { Self::ONE }, Ordering::Relaxed);
+        are_several
+    }
+}
+
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// The place of `key`'s waiters.
     #[inline(always)]
@@ -47,7 +78,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             Space::Shared(space) => self.hasher.salt(space),
         };
         let Hash { bits, line } = self.hasher.hash(address, salt);
-        let is_spread = matches!(space, Space::Shared(_)) && self.has_nodes;
+        let is_spread = matches!(space, Space::Shared(_)) && self.nodes.are_several(&self.system);
         let hash = if is_spread { self.system.globals().place(bits, key.node()) } else { bits };
         (Place { address, space, hash }, line)
     }
@@ -75,7 +106,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         loop {
             // Global buckets are always live.
-            if let Some(guard) = self.global_bucket(place).lock(&self.tables.contended) {
+            if let Some(guard) = self.global_bucket_or_make(place).lock(&self.tables.contended) {
                 return Some(Locked::global(guard));
             }
         }
@@ -94,13 +125,51 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// Whether other domains lock `bucket`, too. `bucket` is the bucket of `place`.
     pub(super) fn is_global(&self, bucket: &Bucket<L>, place: &Place) -> bool {
-        !place.is_private() || core::ptr::eq(bucket, self.tables.global.bucket(place.hash))
+        let is_in = |global: Table<L>| core::ptr::eq(bucket, global.bucket(place.hash));
+        !place.is_private() || self.tables.global.known().is_some_and(is_in)
     }
 
-    /// The bucket of a place that is not private.
+    /// The bucket of a place that is not private. `None` if no domain of the system has needed such a bucket yet: then
+    /// no waiter is queued in any.
     #[inline(always)]
-    pub(super) fn global_bucket(&self, place: &Place) -> &Bucket<L> {
+    pub(super) fn global_bucket(&self, place: &Place) -> Option<&Bucket<L>> {
+        self.global_bucket_by(place, Global::get)
+    }
+
+    /// As [`global_bucket`](Self::global_bucket), for a caller that holds locks. `None` also if the domain has not
+    /// looked for the table yet.
+    pub(super) fn known_global_bucket(&self, place: &Place) -> Option<&Bucket<L>> {
+        self.global_bucket_by(place, Global::known)
+    }
+
+    /// `one` returns the table if the system has one node.
+    #[inline(always)]
+    fn global_bucket_by(&self, place: &Place, one: impl FnOnce(&Global<L>) -> Option<Table<L>>) -> Option<&Bucket<L>> {
         let hash = place.hash;
-        if self.has_nodes { self.system.globals().placed(hash).bucket(hash) } else { self.tables.global.bucket(hash) }
+        let table = if self.nodes.are_several(&self.system) {
+            self.system.globals().on(Globals::<L>::node_of(hash))
+        } else {
+            one(&self.tables.global)
+        };
+        Some(table?.bucket(hash))
+    }
+
+    /// As [`global_bucket`](Self::global_bucket). If there is none, it is made.
+    #[inline(always)]
+    pub(super) fn global_bucket_or_make(&self, place: &Place) -> &Bucket<L> {
+        match self.global_bucket(place) {
+            Some(bucket) => bucket,
+            None => self.make_global_bucket(place.hash),
+        }
+    }
+
+    #[cold]
+    fn make_global_bucket(&self, hash: u32) -> &Bucket<L> {
+        let table = if self.nodes.are_several(&self.system) {
+            self.system.globals().on_or_make(Globals::<L>::node_of(hash))
+        } else {
+            self.tables.global.get_or_make()
+        };
+        table.bucket(hash)
     }
 }

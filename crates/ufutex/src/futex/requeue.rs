@@ -20,6 +20,15 @@ use crate::table::layout::Layout;
 use crate::table::list::Node;
 use crate::table::refs::Scheme;
 
+/// How many waiters a requeue wakes and moves at most.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Requeue {
+    /// How many waiters to wake.
+    pub wake: usize,
+    /// How many of the rest to move to the second word.
+    pub requeue: usize,
+}
+
 /// The result of a requeue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Requeued {
@@ -30,7 +39,7 @@ pub struct Requeued {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// Wakes up to `wake` waiters of `from`, and moves up to `requeue` of the rest to the queue of `to`:
+    /// Wakes up to `most.wake` waiters of `from`, and moves up to `most.requeue` of the rest to the queue of `to`:
     /// `FUTEX_REQUEUE`.
     ///
     /// If both words are looked up in the domain's own table, a requeue is one step. If one is in a global table, which
@@ -45,9 +54,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// # Errors
     /// [`Error::Invalid`] if a waiter of a lock is found in the queue of `from`; what was done before stays done. Also
     /// if `from` is shared and `to` is private, since the waiters of `from` may belong to another domain.
-    pub fn requeue<K: Key, U: Key>(&self, from: K, to: U, wake: usize, requeue: usize) -> Result<Requeued, Error> {
+    pub fn requeue<K: Key, U: Key>(&self, from: K, to: U, most: Requeue) -> Result<Requeued, Error> {
         let places = [self.place(&from), self.place(&to)];
-        self.requeue_if(places, || Ok(self.lock_pair(&places[0], &places[1])), Counts { wake, requeue })
+        self.requeue_if(places, || Ok(self.lock_pair(&places[0], &places[1])), most)
     }
 
     /// As [`requeue`](Self::requeue), if `from` holds `expected`: `FUTEX_CMP_REQUEUE`. The word is compared and the
@@ -56,14 +65,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ///
     /// ```
     /// # use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
-    /// # use ufutex::{Domain, Requeued, System, WaitOptions, Waiter};
+    /// # use ufutex::{Domain, Requeue, Requeued, System, WaitOptions, Waiter};
     /// let domain = Domain::new(&System::new());
     /// let (condition, lock) = (AtomicU32::new(0), AtomicU32::new(1));
     /// let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
     /// let queued = waiters.each_mut().map(|waiter| {
     ///     domain.prepare_with(waiter.as_mut(), &condition, 0, &WaitOptions::new(), Waker::noop().clone())
     /// });
-    /// assert_eq!(domain.cmp_requeue(&condition, 0, &lock, 1, usize::MAX), Ok(Requeued { woken: 1, requeued: 1 }));
+    /// let most = Requeue { wake: 1, requeue: usize::MAX };
+    /// assert_eq!(domain.cmp_requeue(&condition, 0, &lock, most), Ok(Requeued { woken: 1, requeued: 1 }));
     /// assert_eq!(domain.wake(&lock, 1), 1);
     /// # drop(queued);
     /// ```
@@ -76,15 +86,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         from: T,
         expected: T::Value,
         to: U,
-        wake: usize,
-        requeue: usize,
+        most: Requeue,
     ) -> Result<Requeued, Error> {
         if !from.can_hold(expected) {
             return Err(Error::Invalid);
         }
         let places = [self.place(&from), self.place(&to)];
         let lock = || self.lock_pair_if_equal(&places[0], &places[1], &from, expected);
-        self.requeue_if(places, lock, Counts { wake, requeue })
+        self.requeue_if(places, lock, most)
     }
 
     /// Requeues from the first place to the second. `lock` locks both buckets, if the requeue is still to be done.
@@ -92,7 +101,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         &'d self,
         places: [Place; 2],
         lock: impl Fn() -> Result<Pair<'d, S, L>, Error>,
-        counts: Counts,
+        counts: Requeue,
     ) -> Result<Requeued, Error> {
         let [source, target] = places;
         // Waiters of a shared word may belong to another domain, whose entries must not be queued in this domain's
@@ -137,10 +146,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let first = pair.first().first(key, hash);
         self.move_waiters(&mut pair, work, first, &all, done);
         let taken = pair.first().take(key, hash, wanted, self.pick(NonZeroU32::MAX, work.counts.wake, None));
+        // Until the waiters are notified: see `notify_taken`.
+        let section = self.platform().section();
         drop(pair);
         done.woken = taken.len();
         done.met_lock_waiter |= taken.was_stopped;
-        drop(notify(taken, room));
+        let pending = notify(taken, room);
+        drop(section);
+        drop(pending);
     }
 
     /// Wakes and moves waiters that were queued when the operation `began`, a piece at a time. Both buckets are
@@ -169,8 +182,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             if let Some(next) = next {
                 marker.keep(pair.first(), next);
             }
+            let section = self.platform().section();
             drop(pair);
             pending.notify(taken);
+            drop(section);
             if next.is_none() {
                 return;
             }
@@ -277,16 +292,7 @@ struct Requeuing {
     /// The word whose waiters are woken or moved, and the word that they are moved to.
     places: [Place; 2],
     keys: [TableKey; 2],
-    counts: Counts,
-}
-
-/// The most waiters that a requeue handles.
-#[derive(Clone, Copy)]
-struct Counts {
-    /// How many it wakes.
-    wake: usize,
-    /// How many of the rest it moves.
-    requeue: usize,
+    counts: Requeue,
 }
 
 impl Requeuing {

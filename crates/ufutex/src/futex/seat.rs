@@ -16,6 +16,7 @@ use super::domain::Domain;
 use super::waiter::Waiter;
 use crate::lock::Lock;
 use crate::sync::{MODEL, thread_hint};
+use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
@@ -40,7 +41,9 @@ const SHARDS: usize = 8;
 
 /// The seats of a system.
 pub(crate) struct Seats {
-    shards: [Shard; SHARDS],
+    on: PlatformRef,
+    /// Made for the first thread that sleeps.
+    shards: Lazy<[Shard; SHARDS]>,
 }
 
 #[repr(align(64))]
@@ -56,16 +59,18 @@ unsafe impl Send for Free {}
 
 impl Seats {
     pub fn new(on: PlatformRef) -> Self {
-        let shard = |_| Shard(Lock::new(on, Free { first: ptr::null_mut(), chunks: ptr::null_mut() }));
-        Self { shards: core::array::from_fn(shard) }
+        Self { on, shards: Lazy::new() }
     }
 
-    /// The calling thread's shard. The caller gives its seat back to this shard, whatever shard a later call returns.
-    fn pick(&self) -> &Shard {
+    /// The calling thread's shard; `None` if there is no memory for the shards. The caller gives its seat back to this
+    /// shard, whatever shard a later call returns.
+    fn pick(&self) -> Option<&Shard> {
+        let shard = |_| Shard(Lock::new(self.on, Free { first: ptr::null_mut(), chunks: ptr::null_mut() }));
+        let shards = self.shards.get_or_make(|| Ok(core::array::from_fn(shard))).ok()?;
         // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads. Use
         // the upper bits.
         let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        &self.shards[mixed as usize % SHARDS]
+        Some(&shards[mixed as usize % SHARDS])
     }
 }
 
@@ -154,7 +159,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Runs `f` with an idle waiter of the calling thread.
     pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d, S, L>>) -> R) -> R {
         let fits = size_of::<Waiter<'_, S, L>>() <= size_of::<Seat>() && !MODEL;
-        let Some(taken) = fits.then(|| self.system.seats().pick().take()).flatten() else {
+        let Some(taken) = fits.then(|| self.system.seats().pick()?.take()).flatten() else {
             return f(core::pin::pin!(Waiter::new()).into_ref());
         };
         let waiter = taken.seat.cast::<Waiter<'d, S, L>>();
@@ -178,7 +183,7 @@ mod tests {
     #[test]
     fn seats_are_apart_and_used_again() {
         let seats = Seats::new(PlatformRef::HOST);
-        let shard = seats.pick();
+        let shard = seats.pick().expect("there is memory");
         let taken: Vec<_> = (0..100).map(|_| shard.take().expect("there is memory")).collect();
         let mut addresses: Vec<_> = taken.iter().map(|taken| taken.seat.addr().get()).collect();
         addresses.sort_unstable();

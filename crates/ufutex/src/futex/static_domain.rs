@@ -3,21 +3,20 @@
 use core::num::NonZeroU32;
 use core::ops::Deref;
 use core::pin::Pin;
-use core::ptr::{self, NonNull};
 use core::task::Waker;
 
 use super::config::{Config, Options};
 use super::domain::Domain;
 use super::key::{Key, Target};
 use super::pi::task::Task;
-use super::requeue::Requeued;
+use super::requeue::{Requeue, Requeued};
 use super::system::System;
 use super::wait::WaitOptions;
 use super::waiter::{Queued, Waiter};
 use super::wake_op::WakeOp;
 use crate::error::Error;
-use crate::sync::{AtomicPtr, Made, Mutant, Ordering, relaxed_in, wake_barrier};
-use crate::sys::counted::Counted;
+use crate::sync::{const_unless_modelled, wake_barrier};
+use crate::sys::lazy::Lazy;
 
 /// A [`Domain`] with a [`System`] of its own that can be the value of a static. The first wait makes both.
 ///
@@ -39,36 +38,15 @@ use crate::sys::counted::Counted;
 /// ```
 ///
 /// A wake never makes the domain: as long as there is none, there are no waiters. All other operations here make it,
-/// also those that do not wait, and return an error if they cannot. The remaining methods of [`Domain`] are reached through
-/// `Deref`, which makes the domain too, but panics if it cannot: call [`get`](Self::get) before.
+/// also those that do not wait, and return an error if they cannot. The remaining methods of [`Domain`] are reached
+/// through `Deref`, which makes the domain too, but panics if it cannot: call [`get`](Self::get) before.
 ///
 /// It needs no `std`. No thread waits for another that makes the domain: each thread that finds none makes one, and all
 /// use the one that was stored first.
 pub struct StaticDomain {
-    /// Null until the domain is made, then a counted handle.
-    running: AtomicPtr<Running>,
+    domain: Lazy<Domain>,
     config: Config,
     options: Options,
-}
-
-struct Running {
-    domain: Domain,
-    made: Made,
-}
-
-/// Makes the constructor `const`, but in builds for model checkers, whose atomics cannot be made in a constant.
-macro_rules! const_unless_modelled {
-    ($(#[$attribute:meta])* pub fn $name:ident($($parameters:tt)*) -> Self $body:block) => {
-        $(#[$attribute])*
-        #[cfg(not(any(feature = "loom", feature = "shuttle")))]
-        #[must_use]
-        pub const fn $name($($parameters)*) -> Self $body
-
-        $(#[$attribute])*
-        #[cfg(any(feature = "loom", feature = "shuttle"))]
-        #[must_use]
-        pub fn $name($($parameters)*) -> Self $body
-    };
 }
 
 impl StaticDomain {
@@ -89,7 +67,7 @@ impl StaticDomain {
         /// static FUTEXES: StaticDomain = StaticDomain::with(Config::new().cpus(4), Options::new().counters(true));
         /// ```
         pub fn with(config: Config, options: Options) -> Self {
-            Self { running: AtomicPtr::new(ptr::null_mut()), config, options }
+            Self { domain: Lazy::new(), config, options }
         }
     }
 
@@ -100,52 +78,43 @@ impl StaticDomain {
     /// [`System::with_config`].
     #[inline]
     pub fn get(&self) -> Result<&Domain, Error> {
-        match self.found() {
+        match self.domain.get() {
             Some(domain) => Ok(domain),
             None => self.make(),
         }
     }
 
-    /// The domain if it has been made.
-    #[inline(always)]
-    fn found(&self) -> Option<&Domain> {
-        // SAFETY: null, or a handle that is kept until `self` is dropped.
-        let running = unsafe { self.running.load(Ordering::Acquire).as_ref() }?; // [Y]
-        running.made.see();
-        Some(&running.domain)
-    }
-
-    /// As [`found`](Self::found), for a wake. `None` means that no waiter is queued for this wake. A thread that makes
-    /// the domain later sees everything that the caller stored before, so its wait finds the word changed.
+    /// The domain if it has been made, for a wake. `None` means that no waiter is queued for this wake. A thread that
+    /// makes the domain later sees everything that the caller stored before, so its wait finds the word changed.
     #[inline(always)]
     fn found_by_wake(&self) -> Option<&Domain> {
-        self.found().or_else(|| {
+        self.domain.get().or_else(|| {
             wake_barrier(); // [B] pairs with the [A] of the first wait
-            self.found()
+            self.domain.get()
         })
+    }
+
+    /// Gives this process's copy of the domain up, in the child of fork(2). The next wait makes a new one: see
+    /// [`System::abandon_after_fork`].
+    ///
+    /// # Safety
+    /// As there. Also, no reference to the domain is used any more, and nothing that borrows it.
+    pub unsafe fn abandon_after_fork(&self) {
+        // SAFETY: as for this function.
+        unsafe {
+            if let Some(domain) = self.domain.get() {
+                domain.system.abandon_after_fork();
+            }
+            self.domain.forget();
+        }
     }
 
     #[cold]
     fn make(&self) -> Result<&Domain, Error> {
-        let system = System::with_config(self.config.clone())?;
-        let domain = Domain::with_options(&system, self.options);
-        let ours = Counted::new(|_| Running { domain, made: Made::new() })?;
-        ours.made.finish();
-        let address = ptr::from_ref::<Running>(&ours).cast_mut();
-        let order = relaxed_in(Mutant::StaticRelaxed, Ordering::Release);
-        let there = match self.running.compare_exchange(ptr::null_mut(), address, order, Ordering::Acquire) {
-            // [Y]
-            Ok(_) => {
-                // `drop` gives this handle back.
-                core::mem::forget(ours);
-                address
-            }
-            Err(theirs) => theirs,
-        };
-        // SAFETY: the handle is kept until `self` is dropped.
-        let running = unsafe { &*there };
-        running.made.see();
-        Ok(&running.domain)
+        self.domain.get_or_make(|| {
+            let system = System::with_config(self.config.clone())?;
+            Ok(Domain::with_options(&system, self.options))
+        })
     }
 
     /// See [`Domain::wait`].
@@ -227,8 +196,8 @@ impl StaticDomain {
     ///
     /// # Errors
     /// As there, and as for [`get`](Self::get).
-    pub fn requeue<K: Key, U: Key>(&self, from: K, to: U, wake: usize, requeue: usize) -> Result<Requeued, Error> {
-        self.get()?.requeue(from, to, wake, requeue)
+    pub fn requeue<K: Key, U: Key>(&self, from: K, to: U, most: Requeue) -> Result<Requeued, Error> {
+        self.get()?.requeue(from, to, most)
     }
 
     /// See [`Domain::cmp_requeue`].
@@ -240,10 +209,9 @@ impl StaticDomain {
         from: T,
         expected: T::Value,
         to: U,
-        wake: usize,
-        requeue: usize,
+        most: Requeue,
     ) -> Result<Requeued, Error> {
-        self.get()?.cmp_requeue(from, expected, to, wake, requeue)
+        self.get()?.cmp_requeue(from, expected, to, most)
     }
 
     /// See [`Domain::wake_op`].
@@ -285,18 +253,7 @@ impl Deref for StaticDomain {
 
 impl core::fmt::Debug for StaticDomain {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("StaticDomain").field("domain", &self.found()).finish_non_exhaustive()
-    }
-}
-
-impl Drop for StaticDomain {
-    fn drop(&mut self) {
-        // No other thread uses `self` any more.
-        if let Some(running) = NonNull::new(self.running.load(Ordering::Acquire)) {
-            // [Y]
-            // SAFETY: this is the handle that `make` has forgotten.
-            unsafe { Counted::let_go(running) };
-        }
+        f.debug_struct("StaticDomain").field("domain", &self.domain.get()).finish_non_exhaustive()
     }
 }
 

@@ -13,7 +13,7 @@ use super::pi::scheduler::Scheduler;
 use super::wait::NORMAL;
 use crate::error::Error;
 use crate::expiry::Driver;
-use crate::sync::{AtomicU64, Mutant, Ordering, mutant};
+use crate::sync::{AtomicU32, AtomicU64, Mutant, Ordering, mutant};
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 use crate::sys::random;
@@ -28,7 +28,14 @@ use crate::table::layout::{Layout, Lean};
 ///
 /// On a machine with several nodes there is a global table on each. A futex that names a node ([`OnNode`]) is looked up
 /// there. For a shared futex that names none, the hash selects the node, so such futexes spread over all nodes. The
-/// private futexes of a domain without a table are all on the node that the domain was made on.
+/// private futexes of a domain without a table are all on one node: that of the thread whose wait or resize needed the
+/// global table first.
+///
+/// Making a system costs less than a microsecond and less than a kilobyte. What takes more is made when it is first
+/// needed. The first wait for a word that is not private, or in a domain without a table of its own, makes the global
+/// table. The first [`Timers`](crate::timer::Timers), or the first task with a timeout, makes the driver's wheels. If
+/// there is no memory for the global table, it gets fewer slots, at least two, so no wait fails for that. With
+/// [`Config::topology`] the tables are made at once, and making the system fails if there is no memory for them.
 ///
 /// A `System` is a handle. Its clones refer to the same system, which lives as long as its last handle or domain.
 ///
@@ -58,6 +65,8 @@ struct Inner<L: Layout> {
     robust_lists_cut: AtomicU64,
     driver: Driver,
     seats: super::seat::Seats,
+    /// 1 in a child of fork(2) that has abandoned its copy.
+    abandoned: AtomicU32,
 }
 
 // SAFETY: everything in `Inner` may be shared: atomics, plain values, and buckets, which are `Sync`.
@@ -71,11 +80,11 @@ impl System {
     /// A system with the default configuration.
     ///
     /// # Panics
-    /// If there is no memory for the global table. [`with_config`](Self::with_config) returns an error instead.
+    /// If there is no memory. [`with_config`](Self::with_config) returns an error instead.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "a system is made once and deliberately")]
     pub fn new() -> Self {
-        Self::with_config(Config::new()).expect("no memory for the global futex table")
+        Self::with_config(Config::new()).expect("no memory for a futex system")
     }
 
     /// A system with `config`.
@@ -123,10 +132,8 @@ impl<L: Layout> System<L> {
 
     fn make(config: Config, scheduler: Option<Arc<dyn Scheduler>>) -> Result<Self, Error> {
         let on = config.platform_given();
-        let nodes = config.nodes();
-        let count = nodes.topology().nodes();
-        let limits = config.resolve(count)?;
-        let globals = Globals::new(on, nodes, count, limits.global_log2)?;
+        let (limits, globals) = config.resolve()?;
+        let globals = Globals::new(on, config.nodes(), globals)?;
         let driver = Driver::of(on, config.clocks_given(), config.driver_thread_given())?;
         let changes = if scheduler.is_some() { Changes::Remembered } else { Changes::Ignored };
         let inner = Counted::new(|address| Inner {
@@ -144,6 +151,7 @@ impl<L: Layout> System<L> {
             robust_lists_cut: AtomicU64::new(0),
             driver,
             seats: super::seat::Seats::new(on),
+            abandoned: AtomicU32::new(0),
         })?;
         Ok(Self { inner })
     }
@@ -163,10 +171,65 @@ impl<L: Layout> System<L> {
         &self.inner().driver
     }
 
-    /// The number of slots of the global table. If there are several nodes, each node's table has this number.
+    /// Gives up this process's copy of the system, in the child of fork(2). The child then makes a system of its own,
+    /// with new domains and timers.
+    ///
+    /// The child has only the thread that called fork. In its copy of the system, threads that it does not have may
+    /// hold locks and wait in the queues. So nothing in the copy can be used. After this call its handles, domains,
+    /// tasks, waits and timers can be dropped. Most of the memory that they shared with missing threads is leaked.
+    ///
+    /// The standard library and the C library have locks of their own. For example, if a thread was starting another
+    /// one at the time of the fork, the child may not be able to start threads. Then it cannot start a driver either.
+    ///
+    /// ```
+    /// use std::sync::atomic::AtomicU32;
+    /// use ufutex::{Domain, System};
+    ///
+    /// # unsafe extern "C" { fn fork() -> i32; fn _exit(status: i32) -> !; fn waitpid(pid: i32, status: *mut i32, flags: i32) -> i32; }
+    /// let mut system = System::new();
+    /// let mut domain = Domain::new(&system);
+    /// // SAFETY: what a child of fork(2) may do.
+    /// let child = unsafe { fork() };
+    /// if child == 0 {
+    ///     // SAFETY: in the child, before anything else, and no operation was under way on this thread.
+    ///     unsafe { system.abandon_after_fork() };
+    ///     system = System::new();
+    ///     domain = Domain::new(&system);
+    ///     let woken = domain.wake(&AtomicU32::new(0), 1);
+    /// #   // SAFETY: has no conditions.
+    ///     unsafe { _exit(woken as i32) };
+    /// }
+    /// # let mut status = -1;
+    /// # // SAFETY: the status is written.
+    /// # assert_eq!(unsafe { waitpid(child, &raw mut status, 0) }, child);
+    /// # assert_eq!(status, 0);
+    /// ```
+    ///
+    /// # Safety
+    /// The process is a child of fork(2) that has not started a thread yet. The system was made before the fork, and
+    /// its memory is a copy, not shared with the parent. The calling thread is in no operation of the system, and so in
+    /// no callback. From now on this process only drops what belongs to the system.
+    pub unsafe fn abandon_after_fork(&self) {
+        self.inner().abandoned.store(1, Ordering::Relaxed);
+        // SAFETY: as for this function.
+        unsafe { self.driver().abandon_after_fork() };
+        // SAFETY: as for this function.
+        #[cfg(feature = "_host")]
+        unsafe {
+            crate::sys::host::any_std::forget_sleepers();
+        }
+    }
+
+    /// Whether what belongs to the system may only be dropped, and no lock be taken for that.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.inner().abandoned.load(Ordering::Relaxed) != 0
+    }
+
+    /// The number of slots of the global table. If there are several nodes, each node's table has this number. Fewer if
+    /// there was no memory for that many when the table was needed.
     #[must_use]
     pub fn global_slots(&self) -> usize {
-        1 << self.inner().limits.global_log2
+        1 << self.inner().globals.slots_log2()
     }
 
     /// The memory that the private tables of all domains take, in bytes. The global tables, whose size never changes,

@@ -42,7 +42,7 @@ impl<'d> TimeoutWatch<'d> {
                 Deadline { clock, at: Duration::from_nanos(now(clock)).saturating_add(length) }
             }
         };
-        driver.start().map_err(|error| if error == Error::Unsupported { Error::Invalid } else { error })?;
+        driver.start().map_err(|error| if error == Error::NoSuchOperation { Error::Invalid } else { error })?;
         let now = now(deadline.clock);
         if Duration::from_nanos(now) >= deadline.at {
             return Ok(true);

@@ -89,7 +89,7 @@ mod thread {
     use crate::sys::clock::Deadline;
     use crate::table::layout::Layout;
     use crate::table::refs::Scheme;
-    use crate::wait::Receiver;
+    use crate::wait::{Receiver, Signal};
 
     impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         /// Blocks the calling thread while the word holds `expected`: `FUTEX_WAIT`.
@@ -162,7 +162,8 @@ mod thread {
             deadline: Option<Deadline>,
         ) -> Result<(), Error> {
             self.with_seat(|waiter| {
-                Queued::new(self.queue(matched, waiter, options, Receiver::Thread(self.platform()))?, deadline).finish()
+                let signal = Signal::new(Receiver::Thread(self.platform()));
+                Queued::new(self.queue(matched, waiter, options, signal)?, deadline).finish()
             })
         }
     }

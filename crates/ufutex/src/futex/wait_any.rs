@@ -17,6 +17,7 @@ use crate::sync::{Mutant, mutant};
 use crate::sys::clock::Timeout;
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
+use crate::wait::Signal;
 use crate::wait::sleeper::Sleeper;
 
 /// The future of [`Domain::wait_any_async`]. Dropping it cancels the wait. Wakes that have come, and that the future
@@ -143,7 +144,7 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, 
             let matched = self.domain.lock_if_equal(word, *expected)?;
             // SAFETY: the vector has room for all, so the waiters stay in place until it is dropped.
             let waiter = unsafe { Pin::new_unchecked(waiter) };
-            self.domain.queue(matched, waiter, &self.options, receiver).map(|_| ())
+            self.domain.queue(matched, waiter, &self.options, Signal::new(receiver)).map(|_| ())
         });
         core::mem::forget(beginning);
         result

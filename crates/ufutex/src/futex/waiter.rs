@@ -24,7 +24,7 @@ use crate::sys::probe::probe;
 use crate::table::bucket::{Bucket, Guard, Tried};
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Locked, Scheme};
-use crate::wait::{Callback, Receiver};
+use crate::wait::{Callback, Receiver, Signal};
 
 /// Room for one waiter's queue entry, in the waiter's own memory: pin it to the stack, or put it in a future.
 ///
@@ -78,6 +78,12 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
     pub(super) fn is_woken(&self) -> bool {
         // SAFETY: initialised while not idle. The waiter may read `signal` at any time.
         self.is_busy() && unsafe { self.entry().as_ref() }.signal.is_woken()
+    }
+
+    /// Whether a wake has come. A waker that was lent may still be running.
+    fn is_notified(&self) -> bool {
+        // SAFETY: initialised while not idle. The waiter may read `signal` at any time.
+        self.is_busy() && unsafe { self.entry().as_ref() }.signal.is_notified()
     }
 
     /// Receives the wake if one has come, and returns whether it has. If not, a later wake notifies `receiver`.
@@ -147,7 +153,7 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
     }
 
     /// As `set_waker`, for threads too.
-    pub(super) fn set_receiver(&self, mut receiver: Receiver) -> bool {
+    fn set_receiver(&self, mut receiver: Receiver) -> bool {
         // `receiver` ends up with the old waker, and is dropped after the lock is released: a waker's drop runs the
         // embedder's code.
         let Some(domain) = self.domain.get() else { return false };
@@ -181,9 +187,34 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         removed
     }
 
+    /// Leaves the queue. A wake that has come counts as received. Returns `true` if none has come. If one has, and has
+    /// been lent the waker, the waiter stays busy: its drop waits for the waker.
+    fn cancel(&self) -> bool {
+        let Some(domain) = self.domain.get() else { return true };
+        // SAFETY: initialised while not idle, and in place.
+        let entry = unsafe { self.entry().as_ref() };
+        // SAFETY: the guard proves that the node is queued in its bucket.
+        let removed = domain.with_queued(entry, |guard| unsafe { guard.remove(self.entry().cast()) }).is_some();
+        if !removed {
+            entry.signal.wait_for_notification(domain.platform());
+            if !entry.signal.is_woken() && !mutant(Mutant::CancelForgetsCall) {
+                if !mutant(Mutant::CancelPassesOn) {
+                    // SAFETY: notified.
+                    unsafe { entry.keep_wake() };
+                }
+                return false;
+            }
+        }
+        self.release();
+        removed
+    }
+
     /// Leaves the queue. A wake that has come goes to the next waiter of those that were there when it came.
     fn abandon(&self) {
         let Some(domain) = self.domain.get() else { return };
+        if domain.system.is_abandoned() {
+            return;
+        }
         if !self.leave() && !mutant(Mutant::DropLosesWake) {
             // SAFETY: the wake has been seen, so the entry is ours again.
             let ((key, hash), bitset, taken) = unsafe {
@@ -246,14 +277,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
         let matched = self.lock_if_equal(&target, expected)?;
         Ok(Queued {
-            waiter: self.queue(matched, waiter.into_ref(), options, Receiver::Thread(self.platform()))?,
+            waiter: self.queue(matched, waiter.into_ref(), options, Signal::new(Receiver::Thread(self.platform())))?,
             deadline,
             by_waker: false,
+            cancelled: None,
         })
     }
 
-    /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`. The first wake that takes the
-    /// waiter wakes `waker`, once, with no lock held.
+    /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`. The wake that takes the waiter
+    /// calls `waker.wake()` once, on the waking thread, with no lock held. If [`Queued::finish`] is called before that,
+    /// the wake wakes the thread that called it, and not the waker.
     ///
     /// It takes no timeout. A scheduler that wants one calls [`Queued::cancel`] when the time is up.
     ///
@@ -264,11 +297,35 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// let domain = Domain::new(&System::new());
     /// let word = AtomicU32::new(0);
     /// let mut waiter = pin!(Waiter::new());
-    /// let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), Waker::noop().clone())?;
+    /// let waker = Waker::noop().clone(); // a real one puts this task into its scheduler's queue
+    /// let mut queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker)?;
     /// assert!(!queued.is_woken());
-    /// assert!(queued.cancel()); // nobody had woken it
+    /// if !queued.cancel() {
+    ///     queued.settle(); // a wake came first: wait until it has left the waker
+    /// }
     /// # Ok::<(), ufutex::Error>(())
     /// ```
+    ///
+    /// # What the waker may rely on
+    ///
+    /// - It is not called after the wait has ended, and has returned by then. The wait ends when `try_finish` or
+    ///   [`finish`](Queued::finish) returns `Ok`, when [`cancel`](Queued::cancel) returns `true`, with
+    ///   [`settle`](Queued::settle), and with the drop of the `Queued`. Each of these waits for a waker that is
+    ///   running. So the waker needs no memory of its own: with [`Waker::from_raw`] it may point to the stack of the
+    ///   thread or task that waits.
+    /// - The engine has stored that the wake has come before it calls the waker. So a thread that synchronises with the
+    ///   waker, by an exchange of a task's state for example, finds `is_woken` true, and sees all that the waking
+    ///   thread did before its wake.
+    /// - There is no fence between the wake and the call. A waker that only loads a task's state, to find out whether
+    ///   the task is asleep, may read an old value while the task reads an old `is_woken`. So let it exchange the
+    ///   state, and let the task that goes to sleep exchange it too, as every executor does.
+    ///
+    /// # What the waker may not do
+    ///
+    /// It may use the engine, with one limit, which holds for the wakers of tasks too. It must not end a wait of
+    /// `prepare_with` that a wake has taken, and must not wait for a thread that ends one. A wake calls its wakers one
+    /// after another. The end of such a wait may have to wait until the wakers before its own have returned, and so for
+    /// the caller itself, for ever. If a waker has to run its task, use [`wait_async`](Self::wait_async).
     ///
     /// # Errors
     /// As for [`prepare`](Self::prepare), and [`Error::Invalid`] if `options` has a timeout.
@@ -285,9 +342,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         let matched = self.lock_if_equal(&target, expected)?;
         Ok(Queued {
-            waiter: self.queue(matched, waiter.into_ref(), options, Receiver::Waker(waker.into()))?,
+            waiter: self.queue(matched, waiter.into_ref(), options, Signal::lending(waker.into()))?,
             deadline: None,
             by_waker: true,
+            cancelled: None,
         })
     }
 
@@ -344,14 +402,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         matched: Matched<'d, S, L>,
         waiter: Pin<&'w Waiter<'d, S, L>>,
         options: &WaitOptions,
-        receiver: Receiver,
+        signal: Signal,
     ) -> Result<Pin<&'w Waiter<'d, S, L>>, Error> {
         let Matched { mut locked, place } = matched;
         if waiter.is_busy() {
             return Err(Error::Busy);
         }
         self.admit_waiter(locked.guard.waiters())?;
-        let entry = Entry::new(self.key(&place), place.hash, options.priority, Wakes::Mask(options.bitset), receiver);
+        let wakes = Wakes::Mask(options.bitset);
+        let entry = Entry::with_signal(self.key(&place), place.hash, options.priority, wakes, signal);
         // SAFETY: no other thread has it yet.
         unsafe { entry.set_since(self.system.joins(options.priority)) };
         // SAFETY: the waiter is idle, so no other thread reaches its entry.
@@ -419,7 +478,7 @@ pub(super) struct Matched<'d, S: Scheme<L>, L: Layout> {
 }
 
 /// A waiter that is queued, or has been woken and has not received the wake. Dropping it cancels the wait, and a wake
-/// that has come goes to the next waiter.
+/// that has come goes to the next waiter. The drop waits for the waker of [`Domain::prepare_with`], if it is running.
 #[must_use = "dropping it cancels the wait"]
 pub struct Queued<'w, 'd, S: Scheme<L> = Live, L: Layout = Lean> {
     /// Only this `Queued` uses the waiter. Other threads link to its entry.
@@ -427,19 +486,21 @@ pub struct Queued<'w, 'd, S: Scheme<L> = Live, L: Layout = Lean> {
     deadline: Option<Deadline>,
     /// Whether a wake wakes a waker, rather than this thread.
     by_waker: bool,
+    /// What `cancel` has returned. The waiter may be idle since.
+    cancelled: Option<bool>,
 }
 
 impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     /// A handle of `waiter`, which a thread has queued, with the thread's deadline.
     pub(super) fn new(waiter: Pin<&'w Waiter<'d, S, L>>, deadline: Option<Deadline>) -> Self {
-        Self { waiter, deadline, by_waker: false }
+        Self { waiter, deadline, by_waker: false, cancelled: None }
     }
 
     /// Whether a wake has come. [`try_finish`](Self::try_finish), `finish` and [`cancel`](Self::cancel) receive it. If
     /// the `Queued` is dropped instead, the wake goes to the next waiter.
     #[must_use]
     pub fn is_woken(&self) -> bool {
-        self.waiter.is_woken()
+        self.cancelled == Some(false) || self.waiter.is_notified()
     }
 
     /// Receives the wake if one has come.
@@ -450,16 +511,40 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
         if !self.is_woken() {
             return Err(self);
         }
-        self.waiter.accept();
+        // If it has been cancelled, the wake counts as received, and the drop waits for the waker.
+        if self.cancelled.is_none() {
+            self.waiter.wait_for_waker();
+            self.waiter.accept();
+        }
         Ok(())
     }
 
     /// Leaves the queue. Returns `true` if no wake has come; none will. Returns `false` if one has come, which counts
     /// as received: the caller has to act on it, because no other waiter gets it. To pass a wake on that has come,
     /// drop the `Queued` instead.
+    ///
+    /// It does not wait for the waker of [`Domain::prepare_with`], so a scheduler may hold a lock that the waker takes.
+    /// After `false` that waker may be running, or be about to run: see [`settle`](Self::settle). After `true` it has
+    /// been dropped. The call may sleep by [`Platform::park`](crate::platform::Platform::park) until a bucket is
+    /// unlocked, unless the platform's holders of locks keep their CPU. So the scheduler must not hold a lock that
+    /// `park` or `unpark` takes.
+    ///
+    /// Called again, it returns the same.
     #[must_use = "if it returns `false`, this waiter has received a wake, and no other waiter gets it"]
-    pub fn cancel(self) -> bool {
-        self.waiter.give_up()
+    pub fn cancel(&mut self) -> bool {
+        let waiter = &self.waiter;
+        *self.cancelled.get_or_insert_with(|| waiter.cancel())
+    }
+
+    /// Waits until the waker of [`Domain::prepare_with`] has returned, if a wake has taken it. Afterwards it has run or
+    /// never will, and what it points to may be freed.
+    ///
+    /// It does what the drop does: a wait that has not been cancelled is cancelled, and a wake that has come since goes
+    /// to the next waiter. Do not hold a lock that this waker takes, nor one that the waker of another waiter of the
+    /// same wake takes: a wake calls its wakers one after another. The same holds for the drop, `try_finish` and
+    /// `finish`.
+    pub fn settle(self) {
+        drop(self);
     }
 
     /// Sleeps until a wake comes or the deadline passes: the second half of a thread's wait.
@@ -467,6 +552,9 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     /// # Errors
     /// [`Error::TimedOut`].
     pub fn finish(self) -> Result<(), Error> {
+        if let Some(in_time) = self.cancelled {
+            return if in_time { Err(Error::TimedOut) } else { Ok(()) };
+        }
         let (deadline, by_waker) = (self.deadline, self.by_waker);
         let waiter = &*self.waiter;
         let on = waiter.domain.get().map_or(PlatformRef::HOST, Domain::platform);

@@ -11,8 +11,9 @@ use super::marker::Marker;
 use super::place::Place;
 use crate::error::Error;
 use crate::sync::{Mutant, mutant, wake_barrier};
+use crate::sys::platform::Section;
 use crate::sys::unwind::Otherwise;
-use crate::table::bucket::Guard;
+use crate::table::bucket::{Bucket, Guard};
 use crate::table::hash::Key as TableKey;
 use crate::table::layout::Layout;
 use crate::table::list::{Most, Node, Pick, Taken};
@@ -87,7 +88,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if place.is_private() {
             self.scheme.proves_empty(&self.tables, place.hash)
         } else {
-            self.global_bucket(place).proves_empty()
+            self.global_bucket(place).is_none_or(Bucket::proves_empty)
         }
     }
 
@@ -112,9 +113,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             return self.wake_many(locked, InPieces { place, count, bitset, began, woken });
         }
         let taken = locked.guard.take(key, hash, limit, self.pick(bitset, count, began));
+        let section = self.platform().section();
         drop(locked);
         *woken = Woken::of(&taken);
-        notify_taken(taken, Room::default());
+        notify_taken(taken, Room::default(), section);
     }
 
     /// As [`wake_place`](Self::wake_place), if one step needs memory, or the wake needs several steps.
@@ -131,9 +133,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             let wanted = wanted(&mut locked.guard, key, hash, count);
             if room.holds(wanted) {
                 let taken = locked.guard.take(key, hash, wanted, self.pick(bitset, count, began));
+                let section = self.platform().section();
                 drop(locked);
                 *wake.woken = Woken::of(&taken);
-                return notify_taken(taken, room);
+                return notify_taken(taken, room, section);
             }
             if room.is_refused() {
                 return self.wake_global(locked, &mut wake);
@@ -156,15 +159,18 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let (taken, next) = unsafe { locked.guard.take_from(first, most, self.pick(bitset, count, *began)) };
         **woken = Woken::of(&taken);
         let Some(next) = next.filter(|_| woken.count < count) else {
+            let section = self.platform().section();
             drop(locked);
-            return notify_taken(taken, Room::default());
+            return notify_taken(taken, Room::default(), section);
         };
         began.get_or_insert_with(|| self.begin_in_pieces());
         let marker = pin!(Marker::new(self, place));
         marker.as_ref().keep(&mut locked.guard, next);
+        let section = self.platform().section();
         drop(locked);
         let mut pending = PendingWakes::none();
         pending.notify(taken);
+        drop(section);
         self.wake_behind(marker.as_ref(), &mut pending, wake);
     }
 
@@ -199,8 +205,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             if let Some(next) = next {
                 marker.keep(&mut locked.guard, next);
             }
+            let section = self.platform().section();
             drop(locked);
             pending.notify(taken);
+            drop(section);
             if next.is_none() {
                 return;
             }
@@ -251,18 +259,24 @@ impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
     }
 }
 
-/// Notifies waiters that have been taken off the queue, and for which there is `room`.
+/// Notifies waiters that have been taken off the queue, and for which there is `room`. The `section` began before the
+/// bucket was unlocked, and ends before a waker is called: a waiter that gives up finds the waker on a CPU, and waits
+/// for no longer than it takes to notify these waiters.
 #[inline(always)]
-fn notify_taken(mut taken: Taken, room: Room) {
+fn notify_taken(mut taken: Taken, room: Room, section: Section) {
     if taken.len() <= 1 {
         // The common cases, without the array that several waiters need: 170 instructions to make and drop.
         if let Some(node) = taken.pop() {
             // SAFETY: taken off its queue, and popped from `taken`.
-            drop(unsafe { notify_one(node) });
+            let pending = unsafe { notify_one(node) };
+            drop(section);
+            drop(pending);
         }
         return;
     }
-    drop(notify(taken, room));
+    let pending = notify(taken, room);
+    drop(section);
+    drop(pending);
 }
 
 /// An upper bound for how many waiters a wake of `count` can take. Waiters are counted only if `count` is more than

@@ -192,10 +192,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         } else {
             Taken::default()
         };
+        // Until the waiters are notified: see `notify_taken`.
+        let section = self.platform().section();
         drop(pair);
         *results = [Woken::of(&first), Woken::of(&second)];
         // The waiters of both words are notified before any waker runs: see `notify`.
-        drop((notify(first, room), notify(second, second_room)));
+        let pending = (notify(first, room), notify(second, second_room));
+        drop(section);
+        drop(pending);
     }
 
     /// As [`wake_at_once`](Self::wake_at_once), but a piece at a time, with nothing locked in between. Wakes waiters

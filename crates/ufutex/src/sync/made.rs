@@ -42,3 +42,20 @@ impl Made {
         self.0.with(|_| ());
     }
 }
+
+/// Makes the constructor `const`, but in builds for model checkers, whose atomics cannot be made in a constant.
+macro_rules! const_unless_modelled {
+    ($(#[$attribute:meta])* pub fn $name:ident($($parameters:tt)*) -> Self $body:block) => {
+        $(#[$attribute])*
+        #[cfg(not(any(feature = "loom", feature = "shuttle")))]
+        #[must_use]
+        pub const fn $name($($parameters)*) -> Self $body
+
+        $(#[$attribute])*
+        #[cfg(any(feature = "loom", feature = "shuttle"))]
+        #[must_use]
+        pub fn $name($($parameters)*) -> Self $body
+    };
+}
+
+pub(crate) use const_unless_modelled;

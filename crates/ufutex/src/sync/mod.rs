@@ -15,6 +15,7 @@ mod tally;
 pub use backend::*;
 pub use barriers::{wait_barrier, wake_barrier};
 pub use made::Made;
+pub(crate) use made::const_unless_modelled;
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub use mutants::with_mutant;
 pub use mutants::{Mutant, mutant, relaxed_in};

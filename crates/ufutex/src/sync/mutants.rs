@@ -26,6 +26,14 @@ pub enum Mutant {
     DropLosesWake,
     /// A future being dropped does not wait for the waker that has taken its entry.
     DropSkipsHandover,
+    /// A wake gives an entry back before it has called the waker that it was lent.
+    ReturnsTooEarly,
+    /// [J]: a wake gives an entry back without Release, after it has called the waker that it was lent.
+    ReturnRelaxed,
+    /// A wait that is cancelled while the waker it has lent is called gives the entry's memory up at once.
+    CancelForgetsCall,
+    /// A wake that a cancelled wait has counted as received is passed on when the wait is settled.
+    CancelPassesOn,
     /// An unlock of a bucket does not check for sleeping contenders.
     UnlockSkipsSleepers,
     /// A contender sleeps without the barrier of [C].
@@ -194,12 +202,10 @@ pub enum Mutant {
     SleepKeepsWaker,
     /// A poll checks whether a sleep is over before, and not after, it leaves its waker.
     SleepLooksFirst,
-    /// [W]: the sleeps of a domain are published without Release.
-    SleepsRelaxed,
+    /// [W]: a value that is made when it is needed is published without Release.
+    LazyRelaxed,
     /// A sleep that is dropped stays armed.
     SleepStaysArmed,
-    /// [Y]: the domain of a static is published without Release.
-    StaticRelaxed,
 }
 
 /// `order`, but Relaxed in a mutant.

@@ -42,7 +42,15 @@ fn process_wide() -> bool {
     membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
 }
 
-#[cfg(not(any(feature = "sim", all(feature = "std", target_os = "linux", not(miri)))))]
+/// Asks for the barrier, and does not rely on it: Wine 8 has the call and does nothing in it.
+#[cfg(all(feature = "std", windows, not(any(feature = "sim", miri))))]
+fn process_wide() -> bool {
+    // SAFETY: has no conditions.
+    unsafe { windows_sys::Win32::System::Threading::FlushProcessWriteBuffers() };
+    false
+}
+
+#[cfg(not(any(feature = "sim", all(feature = "std", any(target_os = "linux", windows), not(miri)))))]
 fn process_wide() -> bool {
     false
 }

@@ -136,15 +136,15 @@ impl ObjectId {
 /// assert_eq!(guest.load(0x1000, Width::U64), Ok(0x0000_0008_0000_0007));
 /// ```
 ///
-/// Every address that these functions get is a multiple of its width. Futex words have the width that their call says, 32
-/// bits by most. The provided [`read`](Self::read) and [`write`](Self::write), for what system calls read and write besides
-/// (a timeout, the head of a list), load bytes, and exchange 64 bits where they are aligned, or else bytes. So all widths
-/// have to work.
+/// Every address that these functions get is a multiple of its width. Futex words have the width that their call says,
+/// 32 bits by most. The provided [`read`](Self::read) and [`write`](Self::write), for what system calls read and write
+/// besides (a timeout, the head of a list), load bytes, and exchange 64 bits where they are aligned, or else bytes. So
+/// all widths have to work.
 pub trait UserMemory {
     /// Reads the word of `width` at `address` atomically, with acquire ordering or stronger. Must not block.
     ///
-    /// A bucket is locked during the call, and perhaps the graph of lock owners and waiters. So this function must not
-    /// use any [`Domain`](crate::Domain), [`Task`](crate::Task) or [`System`](crate::System) either.
+    /// A bucket may be locked during the call, and so may the graph of lock owners and waiters. So this function must
+    /// not use any [`Domain`](crate::Domain), [`Task`](crate::Task) or [`System`](crate::System) either.
     ///
     /// # Errors
     /// [`Fault`] if the word cannot be read now.

@@ -3,15 +3,15 @@
 pub(crate) mod barrier;
 pub(crate) mod clock;
 pub(crate) mod counted;
+pub(crate) mod cpus;
 pub(crate) mod host;
-#[cfg(feature = "std")]
-pub(crate) mod host_nodes;
+pub(crate) mod lazy;
 pub(crate) mod mem;
 pub(crate) mod park;
 pub(crate) mod platform;
 pub(crate) mod probe;
 pub(crate) mod random;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", target_os = "linux"))]
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "virtual threads make no system calls"))]
 pub(crate) mod syscall;
 pub(crate) mod topology;

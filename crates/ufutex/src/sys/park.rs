@@ -1,5 +1,5 @@
-//! A word that threads sleep on: by the platform, which is futex(2) itself on Linux; on a mutex and a condition variable
-//! under a model checker; by the scheduler of the virtual cores under `sim`.
+//! A word that threads sleep on: by the platform, which is futex(2) itself on Linux; on a mutex and a condition
+//! variable under a model checker; by the scheduler of the virtual cores under `sim`.
 
 use super::clock::Deadline;
 use super::platform::PlatformRef;
@@ -18,7 +18,8 @@ pub enum Parked {
 
 /// A 32-bit word, and the threads that sleep on it.
 ///
-/// It may lie on the stack of the thread that sleeps: nothing is allocated and no thread-local state is used.
+/// It may lie on the stack of the thread that sleeps. Nothing is allocated and no thread-local state is
+/// used, except by `platform::AnyStd`.
 pub struct Parker {
     word: AtomicU32,
     #[cfg(any(feature = "loom", feature = "shuttle"))]

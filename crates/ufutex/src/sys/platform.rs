@@ -58,8 +58,8 @@ pub trait Platform: 'static {
     /// Wakes up to `count` threads that sleep on the word at this address, and returns how many, or 0 if that is not
     /// known. A `count` of `usize::MAX` stands for all.
     ///
-    /// It may be called between [`enter`](Self::enter) and [`leave`](Self::leave), in interrupt handlers that wake, and in
-    /// signal handlers that raise an [`Interrupt`](crate::Interrupt).
+    /// It may be called between [`enter`](Self::enter) and [`leave`](Self::leave), in interrupt handlers that wake, and
+    /// in signal handlers that raise an [`Interrupt`](crate::Interrupt).
     ///
     /// `word` must not be dereferenced: the memory may have been freed, or be in use for something else. If so, a
     /// thread that sleeps there by now wakes up for no reason, which `park` may do.
@@ -87,7 +87,7 @@ pub trait Platform: 'static {
     ///
     /// Within a section the engine accesses guest memory only by functions that must not sleep, such as
     /// [`Target::load`](crate::Target::load). It may ask the global allocator for a little memory. It allocates tables
-    /// outside of sections.
+    /// outside of sections. A [`Scheduler`](crate::pi::Scheduler) is called in a section, too.
     fn enter() {}
 
     /// Called after the lock was released, or was not taken: ends what [`enter`](Self::enter) began.
@@ -197,6 +197,13 @@ impl PlatformRef {
         }
     }
 
+    /// Has the calling thread keep its CPU until the result is dropped, if the platform's holders of locks do so. It
+    /// must not sleep meanwhile.
+    pub fn section(self) -> Section {
+        self.enter();
+        Section(self)
+    }
+
     /// Whether the holder of a lock keeps its CPU, so that contenders spin.
     pub fn holders_keep_cpu(self) -> bool {
         ANNOUNCED && self.0.is_some_and(|calls| calls.around_locks.is_some())
@@ -273,8 +280,8 @@ impl PlatformRef {
         *round = SPINS.saturating_add(naps);
     }
 
-    /// As `wait_a_moment`, for the progress of a thread that holds a lock. If that keeps its CPU, the thread is soon done,
-    /// and the caller may not sleep: it may hold a lock, or be an interrupt handler.
+    /// As `wait_a_moment`, for the progress of a thread that holds a lock. If that keeps its CPU, the thread is soon
+    /// done, and the caller may not sleep: it may hold a lock, or be an interrupt handler.
     #[cold]
     pub fn wait_for_holder(self, round: &mut u32) {
         if self.holders_keep_cpu() {
@@ -293,6 +300,17 @@ impl PlatformRef {
         let deadline = self.begin(Timeout::After(length));
         (calls.park)(&word, 0, Some(deadline));
         true
+    }
+}
+
+/// See [`PlatformRef::section`].
+#[must_use = "it ends when it is dropped"]
+pub struct Section(PlatformRef);
+
+impl Drop for Section {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }
 

@@ -10,16 +10,17 @@ pub const MAX_NODES: usize = 1024;
 
 /// The nodes of a machine, or of the machine that a guest believes it runs on.
 ///
-/// Its functions are called while a system or a domain is made, while a word without a node is looked up, and while a
-/// thread makes a table. In the last case the domain cannot be resized until they return, so they must not use the
-/// domain. They may panic: then nothing has been made, the table in use stays in use, and the panic reaches the caller.
+/// Its functions are called while a system is made, while a word without a node is looked up, and while a thread makes
+/// a table or looks for the global table. In the last case the domain cannot be resized until they return, so they must
+/// not use the domain. They may panic: then nothing has been made, the table in use stays in use, and the panic reaches
+/// the caller.
 ///
 /// A [`System`](crate::System) has a global table for each node. With a topology of its own, an embedder can give a
 /// guest the nodes that the guest was promised, and a test can have several nodes on a machine with one.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use ufutex::{Config, System, Topology};
+/// use ufutex::{Config, System, platform::Topology};
 ///
 /// /// Two nodes; every thread is on the second.
 /// struct Two;
@@ -108,48 +109,45 @@ impl Topology for OneNode {
 
 /// A handle of the topology that a system was made with, and of the memory that the topology named then.
 #[derive(Clone)]
-pub struct Nodes {
-    topology: Source,
-    memory: &'static dyn NodeMemory,
-}
-
-#[derive(Clone)]
-enum Source {
-    Host(&'static dyn Topology),
-    Given(Arc<dyn Topology>),
+pub enum Nodes {
+    /// The host's. It is asked when somebody wants to know.
+    Host,
+    Given(Arc<dyn Topology>, &'static dyn NodeMemory),
 }
 
 impl Nodes {
     /// Uses `given`, or the host's topology if it is `None`.
     pub fn new(given: Option<Arc<dyn Topology>>) -> Self {
-        let topology = given.map_or_else(|| Source::Host(host()), Source::Given);
-        let memory = topology.get().memory();
-        Self { topology, memory }
+        let Some(topology) = given else { return Self::Host };
+        let memory = topology.memory();
+        Self::Given(topology, memory)
+    }
+
+    /// Whether it is the host's topology.
+    pub fn are_the_hosts(&self) -> bool {
+        matches!(self, Self::Host)
     }
 
     /// The topology itself.
     pub fn topology(&self) -> &dyn Topology {
-        self.topology.get()
+        match self {
+            Self::Host => host(),
+            Self::Given(topology, _) => &**topology,
+        }
     }
 
     /// The source of memory, which also takes it back.
     pub fn memory(&self) -> &'static dyn NodeMemory {
-        self.memory
-    }
-}
-
-impl Source {
-    fn get(&self) -> &dyn Topology {
         match self {
-            Self::Host(topology) => *topology,
-            Self::Given(topology) => &**topology,
+            Self::Host => host().memory(),
+            Self::Given(_, memory) => *memory,
         }
     }
 }
 
 #[cfg(feature = "_host")]
 fn host() -> &'static dyn Topology {
-    super::host_nodes::HostTopology::get()
+    super::host::nodes::HostTopology::get()
 }
 
 /// One node. A model must behave the same each time, and without an operating system the nodes are not known.

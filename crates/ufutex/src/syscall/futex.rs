@@ -5,6 +5,7 @@ use core::num::NonZeroU32;
 use super::{Caller, Calling, Restart, Started, arguments};
 use crate::error::Error;
 use crate::futex::pi::TID_MASK;
+use crate::futex::requeue::Requeue;
 use crate::futex::wait::RestartBlock;
 use crate::futex::wake_op::{Compare, Modify, WakeOp};
 use crate::futex::word::Word;
@@ -98,7 +99,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
             None
         };
         if args.is_realtime && !matches!(args.command, WAIT_BITSET | WAIT_REQUEUE_PI | LOCK_PI2) {
-            return Err(Error::Unsupported);
+            return Err(Error::NoSuchOperation);
         }
         let until = time.map(|time| match args.command {
             WAIT => Timeout::After(time),
@@ -120,7 +121,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
             UNLOCK_PI => self.unlock_pi(args).map(Started::done),
             WAIT_REQUEUE_PI => self.wait_requeue_pi(args, until),
             CMP_REQUEUE_PI => self.cmp_requeue_pi(args).map(Started::done),
-            _ => Err(Error::Unsupported),
+            _ => Err(Error::NoSuchOperation),
         }
     }
 
@@ -179,8 +180,8 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         requeue: usize,
     ) -> Result<isize, Error> {
         let done = match expected {
-            Some(expected) => self.domain.cmp_requeue(from, expected.into(), to, wake, requeue)?,
-            None => self.domain.requeue(from, to, wake, requeue)?,
+            Some(expected) => self.domain.cmp_requeue(from, expected.into(), to, Requeue { wake, requeue })?,
+            None => self.domain.requeue(from, to, Requeue { wake, requeue })?,
         };
         Ok((done.woken + done.requeued) as isize)
     }
@@ -188,12 +189,12 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
     fn wake_op(&self, args: Args) -> Result<isize, Error> {
         let first = self.word(args.uaddr, args.is_private, Access::Read)?;
         let second = self.word(args.uaddr2, args.is_private, Access::Write)?;
-        let modify = modification(args.val3).ok_or(Error::Unsupported)?;
+        let modify = modification(args.val3).ok_or(Error::NoSuchOperation)?;
         let Some(compare) = comparison(args.val3) else {
             // The kernel changes the word before it decodes the comparison.
             let op = WakeOp { modify, compare: Compare::Eq(0) };
             self.domain.wake_op(first, 0, second, op, 0)?;
-            return Err(Error::Unsupported);
+            return Err(Error::NoSuchOperation);
         };
         let (count, second_count) = (at_least_one(args.val), at_least_one(args.val2));
         Ok(self.domain.wake_op(first, count, second, WakeOp { modify, compare }, second_count)? as isize)

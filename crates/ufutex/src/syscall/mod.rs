@@ -26,7 +26,6 @@ use crate::futex::operation::{Cause, Operation, PollReceiver, end_if_over};
 use crate::futex::pi::lock::LockPi;
 use crate::futex::pi::requeue::WaitRequeuePi;
 use crate::futex::pi::task::Task;
-use crate::futex::robust::Pointers;
 use crate::futex::timeout_watch::TimeoutWatch;
 use crate::futex::wait_any::WaitAny;
 use crate::futex::word::Word;
@@ -36,6 +35,10 @@ use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 use arguments::Timespec;
 
+pub use crate::futex::robust::Pointers;
+#[cfg(all(feature = "std", target_os = "linux"))]
+#[doc(hidden)] // only for `ufutex run`
+pub use crate::sys::syscall::OWN_CALL;
 pub use number::{Compat, Number};
 pub(crate) use restart::Restart;
 pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Resume, resume};
@@ -48,7 +51,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// [`resume`] says what to do then.
     ///
     /// ```
-    /// use ufutex::{Domain, Number, System};
+    /// use ufutex::{Domain, System, syscall::Number};
     /// # use ufutex::{Access, Fault, UserMemory, Width};
     /// # struct Memory;
     /// # impl UserMemory for Memory {

@@ -24,8 +24,9 @@ pub enum Number {
     Compat(Compat),
 }
 
-/// The system calls of a 32-bit program that differ from those of a 64-bit one: in the size of a `struct timespec`, of a
-/// pointer, or of an argument. Of each argument the lower 32 bits count. [`Number::i386`] and [`Number::arm`] name them.
+/// The system calls of a 32-bit program that differ from those of a 64-bit one: in the size of a `struct timespec`, of
+/// a pointer, or of an argument. Of each argument the lower 32 bits count. [`Number::i386`] and [`Number::arm`] name
+/// them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Compat {
@@ -51,8 +52,8 @@ impl Number {
     /// The system call with this number on x86-64.
     ///
     /// ```
-    /// assert_eq!(ufutex::Number::x86_64(202), Some(ufutex::Number::Futex));
-    /// assert_eq!(ufutex::Number::x86_64(0), None); // read(2)
+    /// assert_eq!(ufutex::syscall::Number::x86_64(202), Some(ufutex::syscall::Number::Futex));
+    /// assert_eq!(ufutex::syscall::Number::x86_64(0), None); // read(2)
     /// ```
     #[must_use]
     pub const fn x86_64(number: u64) -> Option<Self> {
@@ -80,7 +81,7 @@ impl Number {
     /// The system call with this number on i386, also of a 32-bit program on x86-64.
     ///
     /// ```
-    /// use ufutex::{Compat, Number};
+    /// use ufutex::syscall::{Compat, Number};
     ///
     /// assert_eq!(Number::i386(240), Some(Number::Compat(Compat::FutexTime32)));
     /// assert_eq!(Number::i386(422), Some(Number::Compat(Compat::FutexTime64)));

@@ -33,7 +33,7 @@ pub enum Resume {
 /// whether the handler was installed with `SA_RESTART`; then call [`Task::forget_restart`] too.
 ///
 /// ```
-/// use ufutex::{ERESTARTSYS, Resume, resume};
+/// use ufutex::syscall::{ERESTARTSYS, Resume, resume};
 ///
 /// assert_eq!(resume(-ERESTARTSYS, Some(true)), Resume::Again);
 /// assert_eq!(resume(-ERESTARTSYS, Some(false)), Resume::Return(-4)); // EINTR

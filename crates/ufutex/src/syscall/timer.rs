@@ -3,7 +3,7 @@
 use super::arguments::{self, time};
 use crate::error::Error;
 use crate::sys::mem::UserMemory;
-use crate::timer::{Caller, CpuClock, Notify, Setting, TimerCall, TimerClock, Timers};
+use crate::timer::{Caller, CpuClock, Expiry, Notify, Setting, TimerCall, TimerClock, Timers};
 
 /// `TIMER_ABSTIME`. Other flags are ignored.
 const TIMER_ABSTIME: u64 = 1;
@@ -88,13 +88,14 @@ impl Timers {
             return Err(Error::Invalid);
         }
         let [interval_s, interval_ns, value_s, value_ns] = arguments::read_words(memory, new)?;
-        let setting = Setting { interval: time(interval_s, interval_ns)?, value: time(value_s, value_ns)? };
-        let (id, absolute) = (id as i32, flags & TIMER_ABSTIME != 0);
+        let (interval, value) = (time(interval_s, interval_ns)?, time(value_s, value_ns)?);
+        let first = if flags & TIMER_ABSTIME != 0 { Expiry::At(value) } else { Expiry::After(value) };
+        let id = id as i32;
         if old == 0 {
-            self.settime_unasked(id, absolute, setting)?;
+            self.settime_unasked(id, first, interval)?;
             return Ok(0);
         }
-        let before = self.settime(id, absolute, setting)?;
+        let before = self.settime(id, first, interval)?;
         write_setting(memory, old, before)
     }
 
@@ -151,9 +152,9 @@ fn clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>, Er
         7 => TimerClock::Boottime,
         11 => TimerClock::Tai,
         // `CLOCK_MONOTONIC_RAW` and the two coarse clocks can be read, but have no timers.
-        4..=6 => return Err(Error::NotSupported),
+        4..=6 => return Err(Error::UnsupportedClock),
         // Alarm timers, which wake a suspended machine, need a device that this machine does not have.
-        8 | 9 => return Ok(Err(Error::NotSupported)),
+        8 | 9 => return Ok(Err(Error::UnsupportedClock)),
         ..0 => return cpu_clock_of(number, caller),
         _ => return Err(Error::Invalid),
     }))
@@ -168,7 +169,7 @@ fn cpu_clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>
     const FILE: i32 = 3;
     let owner = !(number >> 3);
     Ok(Ok(TimerClock::Cpu(match (number & THREAD != 0, owner) {
-        (false, _) if number & KIND == FILE => return Err(Error::NotSupported),
+        (false, _) if number & KIND == FILE => return Err(Error::UnsupportedClock),
         (true, _) if number & KIND == FILE => return Ok(Err(Error::Invalid)),
         (true, 0) => CpuClock::Thread(caller.thread),
         (true, owner) => CpuClock::Thread(owner),

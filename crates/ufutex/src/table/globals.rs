@@ -3,15 +3,22 @@
 //! Keys that are looked up here name their table in the low bits of their hash: bits that no table is large enough to
 //! use for its index. So code that has a key and its hash (a queue's entry, for one) can find the table as well. On a
 //! machine with one node the bits are not needed.
+//!
+//! The tables are made when the first waiter needs one of them: a system whose domains all have tables of their own
+//! never does. Such a waiter must not fail for lack of memory. So smaller tables are tried if there is none for the
+//! wanted ones, and a system has a table of two slots from the beginning, which takes the place of all others if none
+//! can be made.
 
 use alloc::vec::Vec;
 
 use super::layout::Layout;
 use super::store::{free, make, make_all_live};
-use super::{MAX_SLOTS_LOG2, Table};
+use super::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Table};
 use crate::error::Error;
+use crate::sys::cpus::Cpus;
+use crate::sys::lazy::{Found, Lazy};
 use crate::sys::platform::PlatformRef;
-use crate::sys::topology::{MAX_NODES, Nodes};
+use crate::sys::topology::{AnyMemory, MAX_NODES, Nodes};
 
 /// The number of hash bits that hold the node.
 const NODE_BITS: u32 = MAX_NODES.ilog2();
@@ -23,66 +30,146 @@ pub const MAX_SLOTS_PER_NODE_LOG2: u32 = {
     if unused < MAX_SLOTS_LOG2 { unused } else { MAX_SLOTS_LOG2 }
 };
 
+/// How large the table of each node is.
+pub struct GlobalSize {
+    pub cpus: Cpus,
+    /// As it was given.
+    slots_log2: Option<u32>,
+}
+
+impl GlobalSize {
+    pub fn new(cpus: Option<usize>, slots_log2: Option<u32>) -> Self {
+        Self { cpus: Cpus::new(cpus), slots_log2 }
+    }
+
+    /// log2 of the number of slots on each of `nodes` nodes.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if `nodes` is not from 1 to 1024, or if a node's table cannot have the number of slots that was
+    /// given.
+    pub fn log2(&self, nodes: usize) -> Result<u32, Error> {
+        if !(1..=MAX_NODES).contains(&nodes) {
+            return Err(Error::Invalid);
+        }
+        let max_log2 = if nodes == 1 { MAX_SLOTS_LOG2 } else { MAX_SLOTS_PER_NODE_LOG2 };
+        let by_cpus = || (self.cpus.get().saturating_mul(256) / nodes).max(4).min(1 << max_log2);
+        let log2 = self.slots_log2.unwrap_or_else(|| by_cpus().next_power_of_two().ilog2());
+        if log2 <= max_log2 { Ok(log2) } else { Err(Error::Invalid) }
+    }
+}
+
 /// The tables of a `System`. Dropping this frees them; the system does so when its last user is gone.
 pub struct Globals<L: Layout> {
-    /// By number of the node. `None` means that the machine has no node with that number.
-    tables: Vec<Option<Table<L>>>,
-    /// The lowest number of a node.
-    first: u32,
+    by_node: Lazy<ByNode<L>>,
+    /// In place of all others if they cannot be made.
+    small: Table<L>,
+    on: PlatformRef,
     nodes: Nodes,
+    size: GlobalSize,
 }
 
 impl<L: Layout> Globals<L> {
-    /// Makes a table of `1 << slots_log2` slots on each of the nodes below `count`. All buckets are live.
+    /// Makes the small table. The tables of nodes that the embedder gave are made too; those of the host's nodes are
+    /// made when they are needed.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no node at all.
-    pub fn new(on: PlatformRef, nodes: Nodes, count: usize, slots_log2: u32) -> Result<Self, Error> {
-        let mut globals = Self { tables: Vec::new(), first: 0, nodes };
-        globals.tables.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
-        for node in 0..count as u32 {
-            // Pushed one by one: if a table cannot be made, dropping `globals` frees those before it.
-            globals.tables.push(None);
-            if globals.nodes.topology().has_node(node) {
-                let table = make(slots_log2, on, globals.nodes.memory(), node).ok_or(Error::NoMemory)?;
-                make_all_live(table);
-                globals.tables[node as usize] = Some(table);
-            }
+    /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no node at all, or if `size` does not fit the nodes.
+    pub fn new(on: PlatformRef, nodes: Nodes, size: GlobalSize) -> Result<Self, Error> {
+        if nodes.are_the_hosts() && size.slots_log2.is_some_and(|log2| log2 > MAX_SLOTS_PER_NODE_LOG2) {
+            // Only so large a number needs to know the host's nodes now.
+            size.log2(nodes.topology().nodes())?;
         }
-        globals.first = globals.tables.iter().position(Option::is_some).ok_or(Error::Invalid)? as u32;
+        let small = make(MIN_SLOTS_LOG2, on, &AnyMemory, 0).ok_or(Error::NoMemory)?;
+        make_all_live(small);
+        let globals = Self { by_node: Lazy::new(), small, on, nodes, size };
+        if !globals.nodes.are_the_hosts() {
+            globals.by_node.get_or_make(|| globals.make_by_node())?;
+        }
         Ok(globals)
     }
 
-    /// The memory and topology that the tables were made with.
+    /// How many CPUs run at the same time.
+    pub fn cpus(&self) -> usize {
+        self.size.cpus.get()
+    }
+
+    /// log2 of the number of slots of each node's table.
+    pub fn slots_log2(&self) -> u32 {
+        self.tables().next().map_or_else(|| self.wanted_log2(), Table::slots_log2)
+    }
+
+    /// As `slots_log2`, if there is memory for them.
+    pub fn wanted_log2(&self) -> u32 {
+        self.size.log2(self.count()).unwrap_or(MIN_SLOTS_LOG2)
+    }
+
+    /// The memory and topology that the tables are made with.
     pub fn nodes(&self) -> &Nodes {
         &self.nodes
     }
 
     /// The highest number of a node, plus one.
     pub fn count(&self) -> usize {
-        self.tables.len()
+        self.by_node.get().map_or_else(|| self.nodes.topology().nodes(), |by_node| by_node.tables.len())
     }
 
     /// Whether the machine has a node with this number.
     pub fn has_node(&self, node: u32) -> bool {
-        self.tables.get(node as usize).is_some_and(Option::is_some)
+        match self.by_node.get() {
+            Some(by_node) => by_node.on(node).is_some(),
+            None => self.nodes.topology().has_node(node),
+        }
+    }
+
+    fn first(&self) -> u32 {
+        (0..self.count() as u32).find(|&node| self.has_node(node)).unwrap_or(0)
     }
 
     /// The node that the calling thread runs on, or the first node if that has no table.
     pub fn current_node(&self) -> u32 {
         let node = self.nodes.topology().current_node();
-        if self.has_node(node) { node } else { self.first }
+        if self.has_node(node) { node } else { self.first() }
     }
 
-    /// The table of `node`, or of the first node if `node` does not exist.
-    pub fn on(&self, node: u32) -> Table<L> {
-        let table = |node: u32| self.tables.get(node as usize).copied().flatten();
-        table(node).or_else(|| table(self.first)).expect("there is a first node")
+    /// The table of `node`, or of the first node if `node` does not exist. The first call makes the tables.
+    #[cold]
+    pub fn on_or_make(&self, node: u32) -> Table<L> {
+        if self.by_node.get_or_make(|| self.make_by_node()).is_err() {
+            // From now on the small table is in use, also if there is memory later.
+            self.by_node.give_up();
+        }
+        self.on(node).unwrap_or(self.small)
     }
 
-    /// All tables.
+    fn make_by_node(&self) -> Result<ByNode<L>, Error> {
+        let count = self.nodes.topology().nodes();
+        let mut slots_log2 = self.size.log2(count)?;
+        loop {
+            match ByNode::new(self.on, self.nodes.clone(), count, slots_log2) {
+                // Another thread may have the memory in its hands, for tables that it is making too.
+                Err(Error::NoMemory) if slots_log2 > MIN_SLOTS_LOG2 && self.nodes.are_the_hosts() => slots_log2 -= 1,
+                result => return result,
+            }
+        }
+    }
+
+    /// As `on_or_make`. `None` if no table has been needed yet: then no waiter is queued in any.
+    pub fn on(&self, node: u32) -> Option<Table<L>> {
+        match self.by_node.found() {
+            Found::Nothing => None,
+            Found::Never => Some(self.small),
+            Found::Made(by_node) => by_node.on(node).or_else(|| by_node.on(self.first())),
+        }
+    }
+
+    /// All tables that may have waiters.
     pub fn tables(&self) -> impl Iterator<Item = Table<L>> {
-        self.tables.iter().copied().flatten()
+        let (several, small) = match self.by_node.found() {
+            Found::Nothing => (None, None),
+            Found::Never => (None, Some(self.small)),
+            Found::Made(by_node) => (Some(by_node.tables.iter().copied().flatten()), None),
+        };
+        several.into_iter().flatten().chain(small)
     }
 
     /// `hash` with its low bits changed to name a table: that of `node`, or, without a node, one that the bits
@@ -90,28 +177,64 @@ impl<L: Layout> Globals<L> {
     ///
     /// As in the kernel, the choice is not quite even if the number of nodes is no power of two or numbers are left
     /// out.
-    // Not inlined, and `placed` is not either: so on a machine with one node a shared key costs one comparison more.
+    // Not inlined: so on a machine with one node a shared key costs one comparison more.
     #[inline(never)]
     pub fn place(&self, hash: u32, node: Option<u32>) -> u32 {
-        let count = self.tables.len() as u32;
+        let count = self.count() as u32;
         let node = node.filter(|&node| self.has_node(node)).unwrap_or_else(|| {
             let picked = ((hash & NODE) * count) >> NODE_BITS;
-            (picked..count).find(|&node| self.has_node(node)).unwrap_or(self.first)
+            (picked..count).find(|&node| self.has_node(node)).unwrap_or_else(|| self.first())
         });
         (hash & !NODE) | node
     }
 
-    /// The table that a hash from [`place`](Self::place) names.
-    #[inline(never)]
-    pub fn placed(&self, hash: u32) -> Table<L> {
-        self.on(hash & NODE)
+    /// The node that a hash from [`place`](Self::place) names.
+    pub fn node_of(hash: u32) -> u32 {
+        hash & NODE
     }
 }
 
 impl<L: Layout> Drop for Globals<L> {
     fn drop(&mut self) {
+        // SAFETY: made in this memory. The system drops this only when no thread uses the tables any more.
+        unsafe { free(self.small, &AnyMemory) };
+    }
+}
+
+/// The tables by number of the node.
+struct ByNode<L: Layout> {
+    /// `None` means that the machine has no node with that number.
+    tables: Vec<Option<Table<L>>>,
+    nodes: Nodes,
+}
+
+impl<L: Layout> ByNode<L> {
+    /// Makes a table on each node. All buckets are live.
+    fn new(on: PlatformRef, nodes: Nodes, count: usize, slots_log2: u32) -> Result<Self, Error> {
+        let mut this = Self { tables: Vec::new(), nodes };
+        this.tables.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
+        for node in 0..count as u32 {
+            // Pushed one by one: if a table cannot be made, dropping `this` frees those before it.
+            this.tables.push(None);
+            if this.nodes.topology().has_node(node) {
+                let table = make(slots_log2, on, this.nodes.memory(), node).ok_or(Error::NoMemory)?;
+                make_all_live(table);
+                this.tables[node as usize] = Some(table);
+            }
+        }
+        if this.tables.iter().any(Option::is_some) { Ok(this) } else { Err(Error::Invalid) }
+    }
+
+    fn on(&self, node: u32) -> Option<Table<L>> {
+        self.tables.get(node as usize).copied().flatten()
+    }
+}
+
+impl<L: Layout> Drop for ByNode<L> {
+    fn drop(&mut self) {
         for table in self.tables.drain(..).flatten() {
-            // SAFETY: made in this memory. The system drops this only when no thread uses the tables any more.
+            // SAFETY: made in this memory. The system drops this only when no thread uses the tables any more, and one
+            // that was made in vain has never been used.
             unsafe { free(table, self.nodes.memory()) };
         }
     }

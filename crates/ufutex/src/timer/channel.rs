@@ -40,11 +40,11 @@ impl Timers {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ufutex::timer::{Driver, Setting, TimerClock, Timers};
+    /// use ufutex::timer::{Driver, Expiry, TimerClock, Timers};
     ///
     /// let (timers, expiries) = Timers::channel(&Driver::host()?, Default::default())?;
     /// let id = timers.create(TimerClock::Monotonic, None)?;
-    /// timers.settime(id, false, Setting { value: Duration::from_millis(1), ..Setting::default() })?;
+    /// timers.settime(id, Expiry::After(Duration::from_millis(1)), Duration::ZERO)?;
     /// assert_eq!(expiries.recv().id, id);
     /// assert_eq!(expiries.try_recv(), None);
     /// # Ok::<(), ufutex::Error>(())

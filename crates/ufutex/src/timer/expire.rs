@@ -194,6 +194,9 @@ impl Owner for Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if self.driver.is_abandoned() {
+            return;
+        }
         for queue in self.queues.iter().filter(|_| !mutant(Mutant::RetireForgets)) {
             // A deadline that is gone needs no notification.
             let _later = queue.retire(&self.driver.inner);

@@ -7,13 +7,13 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use ufutex::timer::{Notify, Setting, TimerClock, Timers};
+//! use ufutex::timer::{Expiry, Notify, TimerClock, Timers};
 //!
 //! let system = ufutex::System::new();
 //! let (timers, expiries) = Timers::channel(system.driver(), Default::default())?;
 //! let id = timers.create(TimerClock::Monotonic, Some(Notify::Signal { signal: 14, value: 7 }))?;
-//! let every_millisecond = Setting { value: Duration::from_millis(1), interval: Duration::from_millis(1) };
-//! timers.settime(id, false, every_millisecond)?;
+//! let ms = Duration::from_millis(1);
+//! timers.settime(id, Expiry::After(ms), ms)?; // every millisecond
 //!
 //! let expired = expiries.recv();
 //! assert_eq!(expired.id, id);
@@ -29,7 +29,7 @@ mod create;
 mod deliver;
 mod entry;
 mod expire;
-#[cfg(feature = "_host")]
+#[cfg(all(feature = "_host", target_os = "linux"))]
 mod host;
 mod ids;
 mod lookup;
@@ -49,7 +49,7 @@ pub use call::{Caller, TimerCall};
 pub use channel::Expiries;
 pub use deliver::{Callback, Deliver};
 pub use expire::{Expired, Notice};
-#[cfg(feature = "_host")]
+#[cfg(all(feature = "_host", target_os = "linux"))]
 pub use host::{EventFd, Signals};
 pub use options::TimerOptions;
 
@@ -101,11 +101,22 @@ pub enum Notify {
     },
 }
 
+/// When a timer that is set expires first. A time of 0 means never, as in a `struct itimerspec`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Expiry {
+    /// It is disarmed.
+    Never,
+    /// After this time, from now on.
+    After(Duration),
+    /// At this time of the timer's clock: `TIMER_ABSTIME`.
+    At(Duration),
+}
+
 /// When and how often a timer expires: a `struct itimerspec`. Times are exact to the nanosecond, and end after some 292
 /// years, as the kernel's do.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Setting {
-    /// The time of the first expiry: from now, or a point in time. 0 means never.
+    /// The time until the next expiry. 0 means never.
     pub value: Duration,
     /// The time from each expiry to the next. 0 means that the timer expires once.
     pub interval: Duration,
@@ -148,6 +159,7 @@ impl Timers {
     pub fn with_options(driver: &Driver, deliver: Arc<dyn Deliver>, options: TimerOptions) -> Result<Self, Error> {
         let mask = options.id_mask()?;
         let on = driver.platform();
+        Base::ALL.iter().try_for_each(|&base| driver.prepare(base))?;
         let inner = Counted::new(|_| Inner {
             on,
             ids: Ids::new(on, driver.seed()),

@@ -2,7 +2,7 @@
 
 use super::entry::{Kind, Locked, State, Status, Timer};
 use super::lookup::valid_id;
-use super::{Setting, TimerClock, Timers};
+use super::{Expiry, Setting, TimerClock, Timers};
 use crate::error::Error;
 use crate::expiry::clocks::{LAST, nanoseconds};
 use crate::expiry::{Base, CpuClock, MustNotify, Queue};
@@ -23,23 +23,42 @@ pub(super) struct Shown {
 }
 
 impl Timers {
-    /// Sets a timer, and returns its old setting: timer_settime(2). The value is a point in time if `absolute`, and
-    /// otherwise a time from now. A notice that has not been taken, and an overrun, become void.
+    /// Sets a timer, and returns its old setting: timer_settime(2). It expires at `first` and, if `interval` is not 0,
+    /// again after each interval. A notice that has not been taken, and an overrun, become void.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ufutex::timer::{Expiry, Notify, TimerClock, Timers};
+    ///
+    /// let system = ufutex::System::new();
+    /// let (timers, _expiries) = Timers::channel(system.driver(), Default::default())?;
+    /// let id = timers.create(TimerClock::Monotonic, Some(Notify::Signal { signal: 14, value: 0 }))?;
+    /// let ms = Duration::from_millis(1);
+    /// timers.settime(id, Expiry::After(10 * ms), ms)?; // in 10 ms, and then every millisecond
+    /// assert_eq!(timers.settime(id, Expiry::Never, Duration::ZERO)?.interval, ms);
+    /// # Ok::<(), ufutex::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Invalid`]: no such timer. [`Error::NoTask`]: the process or thread whose CPU time the timer counts has
     /// ended.
-    pub fn settime(&self, id: i32, absolute: bool, new: Setting) -> Result<Setting, Error> {
-        self.change(id, absolute, new, |state| self.get(state))
+    pub fn settime(&self, id: i32, first: Expiry, interval: Duration) -> Result<Setting, Error> {
+        self.change(id, first, interval, |state| self.get(state))
     }
 
     /// As [`settime`](Self::settime), for a caller that does not ask for the old setting. The kernel does not compute
     /// it then; a later reading of a silent timer with an interval shows the difference.
-    pub(crate) fn settime_unasked(&self, id: i32, absolute: bool, new: Setting) -> Result<(), Error> {
-        self.change(id, absolute, new, |_| ())
+    pub(crate) fn settime_unasked(&self, id: i32, first: Expiry, interval: Duration) -> Result<(), Error> {
+        self.change(id, first, interval, |_| ())
     }
 
-    fn change<R>(&self, id: i32, absolute: bool, new: Setting, ask: impl FnOnce(&mut State) -> R) -> Result<R, Error> {
+    fn change<R>(
+        &self,
+        id: i32,
+        first: Expiry,
+        interval: Duration,
+        ask: impl FnOnce(&mut State) -> R,
+    ) -> Result<R, Error> {
         let id = valid_id(id)?;
         let mut locked = self.lock(id)?;
         let old = locked.with(|state| {
@@ -50,18 +69,23 @@ impl Timers {
             }
             Ok(ask(state))
         })?;
-        let result = self.set(&mut locked, id, absolute, new);
+        let result = self.set(&mut locked, id, first, interval);
         drop(locked);
         result?.now(&self.inner.driver);
         Ok(old)
     }
 
-    fn set(&self, locked: &mut Locked<'_>, id: u32, absolute: bool, new: Setting) -> Result<MustNotify, Error> {
+    fn set(&self, locked: &mut Locked<'_>, id: u32, first: Expiry, interval: Duration) -> Result<MustNotify, Error> {
         let timer = locked.timer();
+        let (value, absolute) = match first {
+            Expiry::Never => (Duration::ZERO, false),
+            Expiry::After(time) => (time, false),
+            Expiry::At(time) => (time, true),
+        };
         locked.with(|state| {
             // The clock is read before anything is changed, because an embedder's clock may panic.
             let next = Self::base_of(state, absolute);
-            let shown = if new.value.is_zero() { None } else { Some(self.shown(state, next)) };
+            let shown = if value.is_zero() { None } else { Some(self.shown(state, next)) };
             let stood = state.stand_down();
             (state.interval, state.overrun) = (0, -1);
             timer.publish(id, 0);
@@ -78,8 +102,8 @@ impl Timers {
             // A timer that stays in its queue is put into its new place there without being taken out first.
             let must_notify = if stood == Some(next) && shown.is_some() { MustNotify::default() } else { leave() };
             let shown = shown.ok_or(Error::NoTask)?;
-            state.interval = nanoseconds(new.interval);
-            let value = nanoseconds(new.value);
+            state.interval = nanoseconds(interval);
+            let value = nanoseconds(value);
             // Clocks end at `LAST`. CPU time is a sum, which may go beyond.
             let last = if state.cpu_clock().is_some() { u64::MAX } else { LAST };
             state.deadline = if absolute { value } else { shown.clock.saturating_add(value).min(last) };

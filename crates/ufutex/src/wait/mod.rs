@@ -9,10 +9,13 @@ use crate::sync::{Mutant, Ordering, UnsafeCell, mutant};
 use crate::sys::park::{Address, Parker};
 use crate::sys::platform::PlatformRef;
 pub(crate) use crate::sys::unwind::Callback;
+use crate::sys::unwind::Otherwise;
 use sleeper::Sleeper;
 
 const WAITING: u32 = 0;
 const WOKEN: u32 = 1;
+/// A wake has come, and its thread is calling the waker that it has been lent. `WOKEN` follows.
+const CALLING: u32 = 2;
 
 /// Wakes a waiter. It lies in the waiter's own memory, next to its queue node.
 ///
@@ -20,9 +23,15 @@ const WOKEN: u32 = 1;
 /// the node off the queue to wake it owns the whole signal until it stores `WOKEN`. With that store it gives the memory
 /// back, and does not touch it again. A waiter that finds its node taken must not leave before it has seen `WOKEN`: a
 /// timeout does not by itself transfer ownership back.
+///
+/// A waker that is lent stays in `receiver`, so the signal is given back in two steps. `CALLING` tells the waiter that
+/// the wake has come. `WOKEN` tells it that the waker has returned.
 #[repr(C)]
 pub(crate) struct Signal {
     state: Parker,
+    /// Whether the wake only borrows the waker in `receiver`. What that waker points to may be on the waiter's stack,
+    /// so it must have returned before the wait ends. This field has the same owner as `receiver`.
+    lends: UnsafeCell<bool>,
     receiver: UnsafeCell<Receiver>,
 }
 
@@ -42,8 +51,9 @@ impl Receiver {
     pub(crate) const TAKEN: Self = Self::Thread(PlatformRef::HOST);
 }
 
-/// The work that is left for a waiter that has been notified. It accesses no memory of the waiter. The drop does the
-/// work, so that a panic of another callback cannot skip it. Nothing may be locked when it is dropped.
+/// The work that is left for a waiter that has been notified. It accesses no memory of the waiter, unless the waiter
+/// has lent its waker. The drop does the work, so that a panic of another callback cannot skip it. Nothing may be
+/// locked when it is dropped.
 #[must_use]
 pub(crate) struct PendingWake(Action);
 
@@ -51,6 +61,8 @@ enum Action {
     Nothing,
     WakeThread(Address),
     CallWaker(Callback),
+    /// The signal of a waiter that waits for this call.
+    CallLent(NonNull<Signal>),
 }
 
 impl PendingWake {
@@ -58,6 +70,11 @@ impl PendingWake {
 
     pub(crate) fn is_nothing(&self) -> bool {
         matches!(self.0, Action::Nothing)
+    }
+
+    /// Whether it runs an embedder's code, which may sleep.
+    pub(crate) fn calls_waker(&self) -> bool {
+        matches!(self.0, Action::CallWaker(_) | Action::CallLent(_))
     }
 }
 
@@ -68,13 +85,20 @@ impl Drop for PendingWake {
             Action::Nothing => {}
             Action::WakeThread(address) => address.wake(),
             Action::CallWaker(waker) => waker.wake(),
+            // SAFETY: the only place that makes one, `Signal::wake`, leaves the signal to it.
+            Action::CallLent(signal) => unsafe { Signal::call_lent(signal) },
         }
     }
 }
 
 impl Signal {
     pub(crate) fn new(receiver: Receiver) -> Self {
-        Self { state: Parker::new(WAITING), receiver: UnsafeCell::new(receiver) }
+        Self { state: Parker::new(WAITING), lends: UnsafeCell::new(false), receiver: UnsafeCell::new(receiver) }
+    }
+
+    /// A signal that lends `waker` to the wake.
+    pub(crate) fn lending(waker: Callback) -> Self {
+        Self { lends: UnsafeCell::new(true), ..Self::new(Receiver::Waker(waker)) }
     }
 
     /// Whether a wake has come. If so, everything that the waker did happens before what follows.
@@ -88,8 +112,14 @@ impl Signal {
         woken
     }
 
+    /// Whether a wake has come. A waker that was lent may still be running.
+    #[inline]
+    pub(crate) fn is_notified(&self) -> bool {
+        self.state.load(Ordering::Acquire) != WAITING // [J]
+    }
+
     /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. A thread that sleeps on a [`Sleeper`], or a task,
-    /// is woken when the result is dropped.
+    /// is woken when the result is dropped. If the waker is lent, `CALLING` is stored now, and `WOKEN` by that drop.
     ///
     /// # Safety
     /// `this` is valid. The caller has taken its node off the queue, and does not access the waiter afterwards.
@@ -112,11 +142,42 @@ impl Signal {
                 PendingWake(Action::WakeThread(sleeper.as_ref().notify()))
             },
             // The waker has been moved out of the waiter's memory, and may outlive it.
-            Receiver::Waker(waker) => PendingWake(Action::CallWaker(waker)),
+            // SAFETY: as above.
+            Receiver::Waker(waker) if unsafe { !(*this).lends.with(|lends| *lends) } => {
+                PendingWake(Action::CallWaker(waker))
+            }
+            Receiver::Waker(waker) => {
+                // SAFETY: as above. The waiter leaves a waker that it has lent alone until it sees WOKEN.
+                unsafe {
+                    (*this).receiver.with_mut(|r| *r = Receiver::Waker(waker));
+                    let notified = if mutant(Mutant::ReturnsTooEarly) { WOKEN } else { CALLING };
+                    Parker::store(&*state, notified, Ordering::Release); // [J]
+                    return PendingWake(Action::CallLent(NonNull::new_unchecked(this.cast_mut())));
+                }
+            }
         };
         // SAFETY: as above.
         unsafe { Parker::store(&*state, WOKEN, Ordering::Release) }; // [J]
         pending
+    }
+
+    /// Calls the waker that the waiter has lent, and gives the signal back, also if the waker panics.
+    ///
+    /// # Safety
+    /// `this` comes from `wake`, and is used once. The caller does not access the waiter afterwards.
+    #[cold]
+    unsafe fn call_lent(this: NonNull<Self>) {
+        // SAFETY: the signal is ours until the store of WOKEN, but for `state`, which its owner may read.
+        let (receiver, state) = unsafe {
+            let this = this.as_ptr();
+            ((*this).receiver.with_mut(|r| core::mem::replace(&mut *r, Receiver::TAKEN)), &raw const (*this).state)
+        };
+        let release = if mutant(Mutant::ReturnRelaxed) { Ordering::Relaxed } else { Ordering::Release };
+        // SAFETY: as above.
+        let _returned = Otherwise::new(|| unsafe { Parker::store(&*state, WOKEN, release) }); // [J]
+        if let Receiver::Waker(waker) = receiver {
+            waker.wake();
+        }
     }
 
     /// Notifies the waiter while its node stays queued, so that it checks its state.
@@ -148,22 +209,33 @@ impl Signal {
         self.receiver.with(|t| !matches!(unsafe { &*t }, Receiver::Waker(_)))
     }
 
-    /// Exchanges `receiver` with the receiver of the wake.
+    /// Exchanges `receiver` with the receiver of the wake. The new one is not lent.
     ///
     /// # Safety
     /// The node is queued and the caller holds the lock that guards `receiver`.
     pub(crate) unsafe fn swap_receiver(&self, receiver: &mut Receiver) {
         // SAFETY: guarded by the lock that the caller holds.
         self.receiver.with_mut(|t| core::mem::swap(unsafe { &mut *t }, receiver));
+        // SAFETY: as above.
+        self.lends.with_mut(|lends| unsafe { *lends = false });
     }
 
-    /// Waits until the waker that has taken the node stores `WOKEN`. The waker needs a few instructions for that,
-    /// unless it is preempted, perhaps by this thread. So this thread sleeps at times, and the waker can run whatever
-    /// this thread's priority is.
+    /// Waits until the waker that has taken the node stores `WOKEN`. The waker needs a few instructions for that, and
+    /// as long as a waker that was lent takes, unless it is preempted, perhaps by this thread. So this thread sleeps at
+    /// times, and the waker can run whatever this thread's priority is.
     pub(crate) fn wait_for_waker(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_woken() {
             on.wait_a_moment(&mut round);
+        }
+    }
+
+    /// As `wait_for_waker`, but does not wait for a waker that was lent. After it, the signal may not be the caller's
+    /// yet, but the rest of the entry is. The waker keeps its CPU until then, where the platform can have it do so.
+    pub(crate) fn wait_for_notification(&self, on: PlatformRef) {
+        let mut round = 0;
+        while !self.is_notified() {
+            on.wait_for_holder(&mut round);
         }
     }
 }

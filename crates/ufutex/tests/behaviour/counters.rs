@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Compare, Counters, Domain, Error, Modify, Options, Policy, Shared, Timeout, WaitOptions, WakeOp, Width};
+use ufutex::{
+    Compare, Domain, Error, Modify, Options, Policy, Requeue, Shared, Timeout, WaitOptions, WakeOp, Width,
+    observe::Counters,
+};
 
 use crate::common::asleep::until;
 use crate::common::domains::{on_every_domain, on_every_resizable_domain, system};
@@ -77,11 +80,16 @@ fn wakes_are_counted_by_whether_they_woke_anybody<S: Scheme<L>, L: Layout>() {
 fn requeues_are_counted<S: Scheme<L>, L: Layout>() {
     let domain = counting::<S, L>(Options::new());
     let [from, to] = [(); 2].map(|()| AtomicU32::new(0));
-    let operation = || assert!(domain.requeue(&from, &to, 1, 1).is_ok());
+    let operation = || assert!(domain.requeue(&from, &to, Requeue { wake: 1, requeue: 1 }).is_ok());
     assert_counts(&domain, operation, |_| ());
     let mut waiters = idle(10);
     let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &from)).collect();
-    let some = || assert_eq!(domain.cmp_requeue(&from, 0, &to, 2, 5).map(|r| (r.woken, r.requeued)), Ok((2, 5)));
+    let some = || {
+        assert_eq!(
+            domain.cmp_requeue(&from, 0, &to, Requeue { wake: 2, requeue: 5 }).map(|r| (r.woken, r.requeued)),
+            Ok((2, 5))
+        )
+    };
     assert_counts(&domain, some, |c| (c.requeues, c.woken, c.requeued) = (1, 2, 5));
     drop(queued);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Error, Timeout, WaitOptions, Waiter};
+use ufutex::{Error, Requeue, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_every_domain};
 use crate::common::waiters::{idle, queue};
@@ -18,7 +18,7 @@ fn cancel_returns_whether_no_wake_had_come<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
     let mut waiters = idle(3);
     let mut queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
-    let last = queued.pop().expect("there are three");
+    let mut last = queued.pop().expect("there are three");
     assert!(queued.pop().expect("there are three").cancel());
     assert_eq!(domain.wake(&word, 1), 1);
     // The cancelled waiter was woken before, so it received the wake. The wake is not passed on to the last waiter.
@@ -35,9 +35,10 @@ fn waiter_can_be_used_again_however_its_wait_ended<S: Scheme<L>, L: Layout>() {
     for _ in 0..3 {
         assert!(queue(&domain, &mut waiter, &word).cancel());
         drop(queue(&domain, &mut waiter, &word));
-        let queued = queue(&domain, &mut waiter, &word);
+        let mut queued = queue(&domain, &mut waiter, &word);
         assert_eq!(domain.wake(&word, usize::MAX), 1);
         assert!(!queued.cancel());
+        drop(queued);
         let queued = queue(&domain, &mut waiter, &word);
         assert_eq!(domain.wake(&word, usize::MAX), 1);
         assert_eq!(queued.finish(), Ok(()));
@@ -59,7 +60,7 @@ fn waiter_dropped_after_a_wake_passes_it_on<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
     let mut waiters = idle(3);
     let mut queued = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word));
-    let [first, second, third] = [(); 3].map(|()| queued.next().expect("there are three"));
+    let [first, mut second, mut third] = [(); 3].map(|()| queued.next().expect("there are three"));
     assert_eq!(domain.wake(&word, 1), 1);
     drop(first);
     assert_eq!((second.is_woken(), third.is_woken()), (true, false));
@@ -82,8 +83,8 @@ fn wake_passed_on_goes_by_priority<S: Scheme<L>, L: Layout>() {
     assert_eq!((normal.is_woken(), high.is_woken()), (false, true));
 }
 
-/// A waiter that comes after the wake must not get it in place of one that was there, whatever its priority. A word that
-/// is counted up shows the difference: the one that was there waits for a value that is gone.
+/// A waiter that comes after the wake must not get it in place of one that was there, whatever its priority. A word
+/// that is counted up shows the difference: the one that was there waits for a value that is gone.
 fn wake_passed_on_goes_to_a_waiter_that_was_there_when_it_came<S: Scheme<L>, L: Layout>() {
     for drops in 1..=2 {
         let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
@@ -118,7 +119,7 @@ fn wake_passed_on_does_not_go_to_a_waiter_requeued_later<S: Scheme<L>, L: Layout
     let [a, b, c] = &mut waiters[..] else { unreachable!() };
     let (first, second, elsewhere) = (queue(a, &word, 0), queue(b, &word, 0), queue(c, &other, 99));
     assert_eq!(domain.wake(&word, 1), 1);
-    assert_eq!(domain.requeue(&other, &word, 0, 1).map(|done| done.requeued), Ok(1));
+    assert_eq!(domain.requeue(&other, &word, Requeue { wake: 0, requeue: 1 }).map(|done| done.requeued), Ok(1));
     drop(first);
     assert_eq!((second.is_woken(), elsewhere.is_woken()), (true, false));
 }

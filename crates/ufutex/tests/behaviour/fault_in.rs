@@ -105,7 +105,7 @@ fn no_lock_is_held_in_fault_in<S: Scheme<L>, L: Layout>() {
         }
         let mut waiters = idle(3);
         let [first, second, third] = &mut waiters[..] else { unreachable!() };
-        let first = queue(&domain, first, word);
+        let mut first = queue(&domain, first, word);
         let second = queue(&domain, second, neighbour);
         let third = queue(&domain, third, word);
         assert_eq!(domain.wait(word, 1), Err(Error::Again));

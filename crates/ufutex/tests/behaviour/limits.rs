@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ufutex::layout::{Layout, Lean};
 use ufutex::scheme::{Live, Scheme};
-use ufutex::{Config, Domain, Error, ObjectId, Options, Policy, Shared, System, Timeout, WaitOptions, Waiter};
+use ufutex::{Config, Domain, Error, ObjectId, Options, Policy, Requeue, Shared, System, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{on_every_domain, on_every_resizable_domain, system};
 use crate::common::waiters::{idle, queue};
@@ -45,7 +45,7 @@ fn room_comes_back_when_a_waiter_is_idle_again<S: Scheme<L>, L: Layout>() {
     let is_full = || domain.wait(&word, 0) == Err(Error::NoMemory);
     for round in 0..3 {
         let mut waiters = idle(1);
-        let queued = queue(&domain, &mut waiters[0], &word);
+        let mut queued = queue(&domain, &mut waiters[0], &word);
         assert!(is_full());
         match round {
             0 => assert!(queued.cancel()),
@@ -138,7 +138,7 @@ fn waiters_that_move_still_count_once<S: Scheme<L>, L: Layout>() {
     for slots in [64, 0, 4] {
         assert_eq!(domain.set_slots(slots), Ok(()));
     }
-    assert_eq!(domain.requeue(&words[0], &words[1], 0, 12).map(|r| r.requeued), Ok(12));
+    assert_eq!(domain.requeue(&words[0], &words[1], Requeue { wake: 0, requeue: 12 }).map(|r| r.requeued), Ok(12));
     assert_eq!(domain.waiting(), 20);
     drop(queued);
     assert_eq!(domain.waiting(), 0);
@@ -330,7 +330,7 @@ fn threads_that_come_and_go_at_the_limit_never_exceed_it() {
                     let mut waiter = pin!(Waiter::new());
                     let waker = Waker::noop().clone();
                     match domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker) {
-                        Ok(queued) => {
+                        Ok(mut queued) => {
                             assert!(domain.waiting() <= 2);
                             assert!(queued.cancel());
                         }
@@ -396,7 +396,7 @@ fn short_lived_domains_stay_within_the_systems_table_memory() {
 /// A topology that panics when the engine asks for the current node, which happens before a table is allocated.
 struct Unknown(AtomicU32);
 
-impl ufutex::Topology for Unknown {
+impl ufutex::platform::Topology for Unknown {
     fn nodes(&self) -> usize {
         1
     }

@@ -15,6 +15,7 @@ mod pieces;
 #[cfg(all(feature = "probes", target_os = "linux"))]
 mod probes;
 mod queue_model;
+mod settle;
 #[cfg(not(miri))] // which supports one stack only
 mod stacks;
 mod task;

@@ -9,6 +9,7 @@ use ufutex::{Domain, Error, Shared, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_every_domain};
 use crate::common::guest_memory::GuestMemory;
+use crate::common::kernel::timeouts_without_slack;
 use crate::common::waiters::queue;
 
 fn domain_takes_no_memory_before_its_first_wait<S: Scheme<L>, L: Layout>() {
@@ -27,8 +28,7 @@ fn domain_takes_no_memory_before_its_first_wait<S: Scheme<L>, L: Layout>() {
 /// each address is waited on with a timeout that has passed, and the table keeps its size.
 fn wait_on_ever_new_addresses<S: Scheme<Lean>>(waits: u64) {
     // With the default timer slack each of these timeouts would take 50 us.
-    // SAFETY: sets the timer slack of this thread, and touches no memory.
-    assert_eq!(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64, 0u64, 0u64, 0u64) }, 0);
+    timeouts_without_slack();
     let domain: Domain<S> = domain::<S, Lean>();
     let memory = GuestMemory::with_words(waits as usize + 1);
     let at_once = WaitOptions::new().timeout(Timeout::After(Duration::ZERO));
@@ -64,7 +64,7 @@ fn waits_that_end_take_no_memory<S: Scheme<L>, L: Layout>() {
     for word in (1..=WAITS).map(|i| memory.target(i * 64)) {
         assert_eq!(domain.wait(word, 1), Err(Error::Again));
         assert!(queue(&domain, &mut waiter, word).cancel());
-        let queued = queue(&domain, &mut waiter, word);
+        let mut queued = queue(&domain, &mut waiter, word);
         assert_eq!(domain.wake(word, 1), 1);
         assert!(!queued.cancel());
     }

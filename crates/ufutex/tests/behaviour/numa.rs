@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ufutex::layout::{Layout, Lean};
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Error, ObjectId, OnNode, Options, Policy, Shared, System, Target, Waiter};
+use ufutex::{Domain, Error, ObjectId, OnNode, Options, Policy, Requeue, Shared, System, Target, Waiter};
 
 use crate::common::domains::{on_every_domain, on_every_resizable_domain};
 use crate::common::nodes::Machine;
@@ -190,11 +190,13 @@ fn private_words_with_a_node_stay_when_the_domains_table_moves<S: Scheme<L>, L: 
 
 fn private_words_of_a_domain_without_a_table_stay_on_its_node<S: Scheme<L>, L: Layout>() {
     let (machine, system) = machine::<L>();
-    machine.go_to(2);
     let domain = Domain::<S, L>::with_options_in(&system, Options::new().policy(Policy::Fixed(0)));
+    let mut waiter = Box::pin(Waiter::new());
+    // Its node is that of its first waiter.
+    machine.go_to(2);
+    drop(queue(&domain, &mut waiter, &AtomicU32::new(0)));
     machine.go_to(0);
     let before = [0, 1, 2].map(|node| machine.contents(node));
-    let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         let queued = queue(&domain, &mut waiter, word);
         let changed = [0, 1, 2].map(|node| machine.contents(node) != before[node as usize]);
@@ -216,7 +218,7 @@ fn wake_of_a_dropped_waiter_goes_to_the_next_on_its_node<S: Scheme<L>, L: Layout
         let target = Shared::address_space(word);
         let first = queue(&domain, first, on(&system, target, 2));
         let second = queue(&domain, second, on(&system, target, 2));
-        let elsewhere = queue(&domain, elsewhere, on(&system, target, 1));
+        let mut elsewhere = queue(&domain, elsewhere, on(&system, target, 1));
         assert_eq!(domain.wake(on(&system, target, 2), 1), 1);
         assert!(first.is_woken() && !second.is_woken());
         drop(first);
@@ -237,7 +239,9 @@ fn requeue_takes_waiters_to_another_node<S: Scheme<L>, L: Layout>() {
             let [first, second] = &mut waiters[..] else { unreachable!() };
             let first = queue(&domain, first, on(&system, from, 1));
             let second = queue(&domain, second, on(&system, from, 1));
-            let done = domain.requeue(on(&system, from, 1), on(&system, to, 2), 1, 1).expect("plain waiters");
+            let done = domain
+                .requeue(on(&system, from, 1), on(&system, to, 2), Requeue { wake: 1, requeue: 1 })
+                .expect("plain waiters");
             assert_eq!((done.woken, done.requeued), (1, 1));
             assert!(first.is_woken() && !second.is_woken());
             assert_eq!(domain.wake(on(&system, from, 1), 1), 0);

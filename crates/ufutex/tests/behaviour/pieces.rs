@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use ufutex::layout::{Layout, Lean};
 use ufutex::scheme::{Live, Scheme};
 use ufutex::{
-    Access, Compare, Domain, Error, Fault, Key, Modify, ObjectId, Options, Policy, Queued, Requeued, Scope, Shared,
-    System, Target, WaitOptions, WakeOp,
+    Access, Compare, Domain, Error, Fault, Key, Modify, ObjectId, Options, Policy, Queued, Requeue, Requeued, Scope,
+    Shared, System, Target, WaitOptions, WakeOp,
 };
 
 use crate::common::domains::{on_every_domain, on_every_resizable_domain, system};
@@ -70,13 +70,19 @@ fn requeue_of_many_wakes_the_first_and_moves_those_behind<S: Scheme<L>, L: Layou
     let (mut waiters, mut others) = (idle(CROWD), idle(1));
     let other = queue(&domain, &mut others[0], &words[1]);
     let queued = queue_all(&domain, &mut waiters, &words[0]);
-    assert_eq!(domain.cmp_requeue(&words[0], 1, &words[1], 3, 600), Err(Error::Again));
-    assert_eq!(domain.cmp_requeue(&words[0], 0, &words[1], 3, 600), Ok(Requeued { woken: 3, requeued: 600 }));
+    assert_eq!(domain.cmp_requeue(&words[0], 1, &words[1], Requeue { wake: 3, requeue: 600 }), Err(Error::Again));
+    assert_eq!(
+        domain.cmp_requeue(&words[0], 0, &words[1], Requeue { wake: 3, requeue: 600 }),
+        Ok(Requeued { woken: 3, requeued: 600 })
+    );
     assert_eq!(woken(&queued), [0, 1, 2]);
     assert_eq!(domain.wake(&words[1], 301), 301);
     assert!(other.is_woken());
     assert_eq!(woken(&queued), Vec::from_iter(0..303), "in order, behind the earlier waiters");
-    assert_eq!(domain.requeue(&words[0], &words[1], 300, usize::MAX), Ok(Requeued { woken: 300, requeued: 97 }));
+    assert_eq!(
+        domain.requeue(&words[0], &words[1], Requeue { wake: 300, requeue: usize::MAX }),
+        Ok(Requeued { woken: 300, requeued: 97 })
+    );
     assert_eq!(woken(&queued), Vec::from_iter((0..303).chain(603..903)));
     assert_eq!((domain.wake(&words[0], usize::MAX), domain.wake(&words[1], usize::MAX)), (0, 397));
 }
@@ -85,7 +91,10 @@ fn requeue_to_the_same_word_leaves_a_crowd_in_place<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain_in_global_table::<S, L>(), AtomicU32::new(0));
     let mut waiters = idle(CROWD);
     let queued = queue_all(&domain, &mut waiters, &word);
-    assert_eq!(domain.requeue(&word, &word, 2, usize::MAX), Ok(Requeued { woken: 2, requeued: CROWD - 2 }));
+    assert_eq!(
+        domain.requeue(&word, &word, Requeue { wake: 2, requeue: usize::MAX }),
+        Ok(Requeued { woken: 2, requeued: CROWD - 2 })
+    );
     assert_eq!(domain.wake(&word, 400), 400);
     assert_eq!(woken(&queued), Vec::from_iter(0..402));
 }
@@ -152,11 +161,11 @@ fn requeue_of_many_ends<S: Scheme<L>, L: Layout>(then: Result<u32, Fault>, error
     let to = Shared::address_space(&to);
     for pieces in [2, 1] {
         from.loads_left.set(pieces);
-        let done = domain.cmp_requeue(&from, 0, to, 0, usize::MAX);
+        let done = domain.cmp_requeue(&from, 0, to, Requeue { wake: 0, requeue: usize::MAX });
         assert_eq!(done, Ok(Requeued { woken: 0, requeued: 256 * pieces }));
         assert_eq!(from.loads_left.get(), 0, "compared before each piece");
     }
-    assert_eq!(domain.cmp_requeue(&from, 0, to, 0, usize::MAX), Err(error));
+    assert_eq!(domain.cmp_requeue(&from, 0, to, Requeue { wake: 0, requeue: usize::MAX }), Err(error));
     assert_eq!(domain.wake(to, usize::MAX), 768);
     assert_eq!(woken(&queued), Vec::from_iter(0..768));
 }
@@ -201,7 +210,11 @@ fn requeue_to_the_same_word_ends_where_the_word_differs<S: Scheme<L>, L: Layout>
         (9, 0, Requeued { woken: 0, requeued: CROWD - 17 }),
     ] {
         word.loads_left.set(loads);
-        assert_eq!(domain.cmp_requeue(&word, 0, &word, wake, usize::MAX), Ok(done), "{loads} loads");
+        assert_eq!(
+            domain.cmp_requeue(&word, 0, &word, Requeue { wake, requeue: usize::MAX }),
+            Ok(done),
+            "{loads} loads"
+        );
     }
     assert_eq!(woken(&queued), Vec::from_iter(0..17));
     assert_eq!(domain.wake(Shared::address_space(&word.word), usize::MAX), CROWD - 17);
@@ -244,7 +257,7 @@ fn a_waiter_leaves_while_a_wake_passes_over_a_crowd() {
     // tries.
     let has_left_between = (0..1_000).any(|_| {
         let first = queue_with(&domain, first, target, first_of_all);
-        let last = queue_with(&domain, last, target, bits(2));
+        let mut last = queue_with(&domain, last, target, bits(2));
         std::thread::scope(|scope| {
             let waker = scope.spawn(|| domain.wake_bitset(target, 2, nonzero(2)));
             while !first.is_woken() {
@@ -370,7 +383,7 @@ struct Notes {
 
 impl Wake for Notes {
     fn wake(self: Arc<Self>) {
-        let waiting: usize = self.domain.who_waits(1).iter().map(ufutex::WaitedWord::waiters).sum();
+        let waiting: usize = self.domain.who_waits(1).iter().map(ufutex::observe::WaitedWord::waiters).sum();
         self.saw_waiters.fetch_max(waiting as u32, Relaxed);
     }
 }

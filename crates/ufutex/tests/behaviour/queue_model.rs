@@ -99,14 +99,14 @@ fn agrees<S: Scheme<L>, L: Layout>(steps: &[Step]) -> Result<(), TestCaseError> 
             }
             Step::Cancel { which } if !model.0.is_empty() => {
                 let gone = model.0.remove(which % model.0.len());
-                let handle = queued[gone.number].take().expect("it waits");
+                let mut handle = queued[gone.number].take().expect("it waits");
                 prop_assert!(handle.cancel(), "{} had been woken", gone.number);
             }
             Step::Cancel { .. } => {}
             Step::Wake { word, count, bitset } => {
                 for number in model.wake(word, count, bitset) {
                     prop_assert_eq!(domain.wake_bitset(&words[word], 1, nonzero(bitset)), 1);
-                    prop_assert!(queued[number].take().is_some_and(|q| !q.cancel()), "{} was not woken", number);
+                    prop_assert!(queued[number].take().is_some_and(|mut q| !q.cancel()), "{} was not woken", number);
                 }
             }
             Step::Resize { .. } if !S::CAN_RESIZE => {}

@@ -93,7 +93,7 @@ fn use_the_bucket<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: &AtomicU
     let mut waiters = idle(2);
     let [first, second] = &mut waiters[..] else { unreachable!() };
     let first = queue(domain, first, word);
-    let second = queue(domain, second, word);
+    let mut second = queue(domain, second, word);
     assert!(second.cancel());
     assert!(domain.wake(word, 1) == 1 && first.is_woken());
     if S::CAN_RESIZE {

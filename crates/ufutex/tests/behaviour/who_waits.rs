@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, ObjectId, Options, Scope, Shared, WaitedWord, WhoWaits};
+use ufutex::{
+    Domain, ObjectId, Options, Scope, Shared,
+    observe::{WaitedWord, WhoWaits},
+};
 
 use crate::common::asleep::until;
 use crate::common::domains::{on_every_domain, on_every_resizable_domain, system};

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use ufutex::timer::{Cpus, Driver, DriverThread, Setting, TimerClock, TimerOptions, Timers};
+use ufutex::timer::{Cpus, Driver, DriverThread, Expiry, Setting, TimerClock, TimerOptions, Timers};
 
 use crate::common::PATIENCE;
 use crate::common::kernel::{pointer, succeeded, syscall};
@@ -100,7 +100,7 @@ fn when_armed_by(becomes: impl FnOnce() + Send, driver: &Driver, is_right: impl 
             becomes();
             let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
             let value = Setting { value: Duration::from_millis(1), ..Setting::default() };
-            timers.settime(id, false, value).expect("it is there");
+            timers.settime(id, Expiry::After(value.value), value.interval).expect("it is there");
         });
     });
     assert!(expiries.recv_timeout(ufutex::Timeout::After(PATIENCE)).is_some());
@@ -279,7 +279,7 @@ fn driver_can_be_started_before_its_first_timer() {
             idle();
             let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
             let value = Setting { value: Duration::from_millis(1), ..Setting::default() };
-            timers.settime(id, false, value).expect("it is there");
+            timers.settime(id, Expiry::After(value.value), value.interval).expect("it is there");
         });
     });
     assert!(expiries.recv_timeout(ufutex::Timeout::After(PATIENCE)).is_some());

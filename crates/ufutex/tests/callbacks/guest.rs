@@ -8,7 +8,11 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 use std::time::Duration;
 
 use ufutex::timer::{Base, Clocks, CpuClock, Driver};
-use ufutex::{Config, Domain, Guest, NodeMemory, Options, Priority, Scheduler, System, Topology};
+use ufutex::{
+    Config, Domain, Guest, Options, System,
+    pi::{Priority, Scheduler},
+    platform::{NodeMemory, Topology},
+};
 
 use crate::bomb::{Call, pass};
 use crate::common::guest_memory::{Event, GuestMemory};

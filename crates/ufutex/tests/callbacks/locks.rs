@@ -6,7 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Waker};
 
-use ufutex::{Error, Guest, LockPi, OWNER_DIED, Pointers, Priority, TID_MASK, Task, WAITERS, WaitOptions};
+use ufutex::{
+    Error, Guest, Task, WaitOptions,
+    pi::{LockPi, OWNER_DIED, Priority, TID_MASK, WAITERS},
+    syscall::Pointers,
+};
 
 use crate::bomb::{Bomb, panics};
 use crate::guest::{Embedder, Memory, Notified};
@@ -70,14 +74,18 @@ fn unlock_for_a_thread(bomb: &mut Bomb) {
     let owner = task(&it, 1, 0);
     assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
     let (domain, heir) = (it.domain, task(&it, 2, 30));
+    let (is_over, waits) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
         assert_eq!(domain.lock_pi(word, &heir, None), Ok(()));
+        // Until then it makes no call, which might report the owner's priority.
+        assert_eq!(waits.recv(), Ok(()));
         assert_eq!(domain.unlock_pi(word, &heir), Ok(()));
     });
     while owner.priority() != Priority::realtime(30) {
         std::thread::yield_now();
     }
     bomb.during(|| domain.unlock_pi(word, &owner));
+    is_over.send(()).expect("the heir is there");
     thread.join().expect("it has the lock");
     assert_reported(&it, &[&owner]);
     it.assert_free();

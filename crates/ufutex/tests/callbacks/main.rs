@@ -7,8 +7,10 @@ mod common;
 mod bomb;
 mod guest;
 
+#[cfg(target_os = "linux")] // elsewhere the settings of the thread change nothing
 mod driver_thread;
 mod locks;
+#[cfg(target_os = "linux")] // by real-time priorities of the host
 mod realtime;
 mod reentry;
 mod slots;

@@ -7,8 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ufutex::timer::{Deliver, Notice, Setting, TimerClock, TimerOptions, Timers};
-use ufutex::{Config, Domain, Error, Priority, Scheduler, System, Task, Timeout, Wait, WaitOptions};
+use ufutex::timer::{Deliver, Expiry, Notice, Setting, TimerClock, TimerOptions, Timers};
+use ufutex::{
+    Config, Domain, Error, System, Task, Timeout, Wait, WaitOptions,
+    pi::{Priority, Scheduler},
+};
 
 use crate::common::patient::within_patience;
 use crate::common::waker::{Calls, Notified};
@@ -158,9 +161,9 @@ fn delivery_deletes_sets_and_makes_timers() {
                 0 => {
                     assert_eq!(timers.delete(notice.id()), Ok(()));
                     let new = timers.create(TimerClock::Monotonic, None).expect("there is room");
-                    assert!(timers.settime(new, false, once).is_ok());
+                    assert!(timers.settime(new, Expiry::After(once.value), once.interval).is_ok());
                 }
-                1 => assert!(timers.settime(notice.id(), false, once).is_ok()),
+                1 => assert!(timers.settime(notice.id(), Expiry::After(once.value), once.interval).is_ok()),
                 // Delivers the other timers of this turn from inside the turn.
                 2 => _ = timers.driver().turn(),
                 _ => {}
@@ -173,7 +176,7 @@ fn delivery_deletes_sets_and_makes_timers() {
         let timers = Timers::with_options(it.driver(), calling.clone(), TimerOptions::new()).expect("there is memory");
         for _ in 0..5 {
             let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
-            timers.settime(id, false, Setting { value: MS, ..Setting::default() }).expect("it is there");
+            timers.settime(id, Expiry::After(MS), Duration::ZERO).expect("it is there");
         }
         for _ in 0..5 {
             it.time.advance(2 * MS);

@@ -202,20 +202,20 @@ impl Hooked {
 
 struct Topology(&'static Memory);
 
-impl ufutex::Topology for Topology {
+impl ufutex::platform::Topology for Topology {
     fn nodes(&self) -> usize {
         1
     }
     fn current_node(&self) -> u32 {
         0
     }
-    fn memory(&self) -> &'static dyn ufutex::NodeMemory {
+    fn memory(&self) -> &'static dyn ufutex::platform::NodeMemory {
         self.0
     }
 }
 
 // SAFETY: the memory is null or the global allocator's.
-unsafe impl ufutex::NodeMemory for Memory {
+unsafe impl ufutex::platform::NodeMemory for Memory {
     fn allocate(&self, layout: std::alloc::Layout, _node: u32) -> *mut u8 {
         let hook = self.0.lock().expect("not poisoned").take();
         hook.into_iter().for_each(|hook| hook(layout.size()));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ufutex::{Compare, Error, Fault, Guest, Modify, Timeout, Wait, WaitOptions, WakeOp};
+use ufutex::{Compare, Error, Fault, Guest, Modify, Requeue, Timeout, Wait, WaitOptions, WakeOp};
 
 use crate::bomb::{Bomb, panics};
 use crate::common::guest_memory::{Event, GuestMemory};
@@ -66,7 +66,8 @@ fn requeue(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (mut waits, notified) = waiters(&it, 0, 6);
     it.memory.page_out();
-    let requeued = bomb.during(|| it.domain.cmp_requeue(it.target(0), 0, it.target(16), 3, 3));
+    let requeued =
+        bomb.during(|| it.domain.cmp_requeue(it.target(0), 0, it.target(16), Requeue { wake: 3, requeue: 3 }));
     let before = it.domain.counters();
     let done = notified.iter().any(|notified| notified.times() != 0);
     assert!(done || requeued.is_none(), "it says that it has woken");
@@ -74,7 +75,7 @@ fn requeue(bomb: &mut Bomb) {
         // The load panicked, so the word was not compared and no waiter was moved.
         assert_eq!((before.requeues, before.woken, before.requeued), (0, 0, 0));
         it.word(0).store(0, SeqCst);
-        assert!(it.domain.cmp_requeue(it.target(0), 0, it.target(16), 3, 3).is_ok());
+        assert!(it.domain.cmp_requeue(it.target(0), 0, it.target(16), Requeue { wake: 3, requeue: 3 }).is_ok());
     }
     let counters = it.domain.counters();
     assert_eq!((counters.requeues, counters.woken, counters.requeued), (1, 3, 3));

@@ -1,8 +1,10 @@
 //! A guest's memory for tests that make the same calls of the kernel and of the engine: pages of this process, at their
-//! own addresses, with access rights that both respect.
+//! own addresses, with access rights that both respect. Where there is no such kernel, `pages.rs` does without
+//! mappings.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use super::pages::Pages;
 use ufutex::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 
 /// The size of a page here.
@@ -30,9 +32,9 @@ pub enum Page {
 /// The memory policy of an address, as `UserMemory::policy_node` returns it.
 pub type Policy = Box<dyn Fn(u64) -> Option<u32> + Send + Sync>;
 
-/// Pages that are mapped together. futex(2) and the engine use the same addresses for them.
+/// Pages that are mapped together. On Linux futex(2) and the engine use the same addresses for them.
 pub struct Arena {
-    base: u64,
+    memory: Pages,
     pages: Box<[Page]>,
     rights: Box<[AtomicU8]>,
     /// The shared object.
@@ -59,24 +61,18 @@ impl Arena {
     /// As [`new`](Self::new), at addresses below 2 GiB, which a 32-bit program can name.
     #[cfg(target_arch = "x86_64")]
     pub fn low(pages: usize) -> Self {
-        Self::mapped(&vec![Page::Anonymous; pages], 0, libc::MAP_32BIT)
+        let pages = vec![Page::Anonymous; pages];
+        Self::on(Pages::low(&pages), &pages, 0)
     }
 
     /// The given pages, readable and writable, all zero. `id` is the identity of the object.
     pub fn of(pages: &[Page], id: u64) -> Self {
-        Self::mapped(pages, id, 0)
+        Self::on(Pages::new(pages), pages, id)
     }
 
-    fn mapped(pages: &[Page], id: u64, flags: libc::c_int) -> Self {
-        let length = pages.len() * PAGE as usize;
-        let (access, anonymous) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), length, access, anonymous | flags, -1, 0) };
-        assert_ne!(base, libc::MAP_FAILED, "mmap of {length} bytes: {}", std::io::Error::last_os_error());
-        let base = base.expose_provenance() as u64;
-        map_object(base, pages);
+    fn on(memory: Pages, pages: &[Page], id: u64) -> Self {
         let rights = pages.iter().map(|_| AtomicU8::new(Rights::ReadWrite as u8)).collect();
-        Self { base, pages: pages.into(), rights, object: ObjectId::new(id), policy: Box::new(|_| None) }
+        Self { memory, pages: pages.into(), rights, object: ObjectId::new(id), policy: Box::new(|_| None) }
     }
 
     /// Sets the function that answers [`UserMemory::policy_node`].
@@ -88,39 +84,34 @@ impl Arena {
     /// The address of the byte at `offset`.
     pub fn at(&self, offset: u64) -> u64 {
         assert!(offset < self.rights.len() as u64 * PAGE, "offset {offset} is outside of the arena");
-        self.base + offset
+        self.memory.base + offset
+    }
+
+    /// The memory of the byte at `offset`.
+    fn memory<T>(&self, offset: u64) -> *const T {
+        std::ptr::with_exposed_provenance(self.memory.host_address(self.at(offset) - self.memory.base))
     }
 
     /// Changes the access rights of the page at `offset`, as mprotect(2) does.
     pub fn protect(&self, offset: u64, rights: Rights) {
         let page = offset / PAGE;
-        let access = match rights {
-            Rights::Nothing => libc::PROT_NONE,
-            Rights::Read => libc::PROT_READ,
-            Rights::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
-        };
-        if self.rights[page as usize].swap(rights as u8, Ordering::SeqCst) == rights as u8 {
-            return;
+        if self.rights[page as usize].swap(rights as u8, Ordering::SeqCst) != rights as u8 {
+            self.memory.protect(page, rights);
         }
-        let address = std::ptr::with_exposed_provenance_mut((self.base + page * PAGE) as usize);
-        // SAFETY: a page of our own mapping. All accesses are atomic and check the rights first.
-        let result = unsafe { libc::mprotect(address, PAGE as usize, access) };
-        assert_eq!(result, 0, "mprotect: {}", std::io::Error::last_os_error());
     }
 
     /// The 32-bit word at `offset`, which must be readable and writable when it is used.
     pub fn word(&self, offset: u64) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4), "offset {offset} is no word's");
-        // SAFETY: within the mapping, which lives as long as the arena; aligned.
-        unsafe { &*std::ptr::with_exposed_provenance(self.at(offset) as usize) }
+        // SAFETY: within the memory, which lives as long as the arena; aligned.
+        unsafe { &*self.memory(offset) }
     }
 
     /// Copies `bytes` to `offset`.
     pub fn write(&self, offset: u64, bytes: &[u8]) {
         for (i, byte) in bytes.iter().enumerate() {
-            let address = self.at(offset + i as u64);
-            // SAFETY: within the mapping.
-            let at: &AtomicU8 = unsafe { &*std::ptr::with_exposed_provenance(address as usize) };
+            // SAFETY: within the memory.
+            let at: &AtomicU8 = unsafe { &*self.memory(offset + i as u64) };
             at.store(*byte, Ordering::SeqCst);
         }
     }
@@ -136,48 +127,20 @@ impl Arena {
 
     /// The host address of a word whose page has at least the rights `least`.
     fn checked(&self, address: u64, width: Width, least: Rights) -> Result<usize, Fault> {
-        let offset = address.checked_sub(self.base).ok_or(Fault)?;
+        let offset = address.checked_sub(self.memory.base).ok_or(Fault)?;
         let last = offset.checked_add(width.bytes() - 1).ok_or(Fault)?;
         for page in [offset / PAGE, last / PAGE] {
             if self.rights(page).ok_or(Fault)? < least as u8 {
                 return Err(Fault);
             }
         }
-        if address.is_multiple_of(width.bytes()) { Ok(address as usize) } else { Err(Fault) }
+        if address.is_multiple_of(width.bytes()) { Ok(self.memory.host_address(offset)) } else { Err(Fault) }
     }
 }
 
 /// The pages `0..pages` of an object.
 fn object(pages: usize) -> Vec<Page> {
     (0..pages as u64).map(Page::Object).collect()
-}
-
-/// Maps the pages of a new object over those of the anonymous mapping at `base`.
-fn map_object(base: u64, pages: &[Page]) {
-    let number = |page: &Page| if let Page::Object(number) = page { Some(*number) } else { None };
-    let Some(last) = pages.iter().filter_map(number).max() else { return };
-    // SAFETY: the name is a C string. The file is ours, and its mappings keep it alive. They replace pages of our own
-    // mapping that are not in use yet.
-    unsafe {
-        let file = libc::memfd_create(c"arena".as_ptr(), libc::MFD_CLOEXEC);
-        assert!(file >= 0, "memfd_create: {}", std::io::Error::last_os_error());
-        assert_eq!(libc::ftruncate(file, ((last + 1) * PAGE) as libc::off_t), 0);
-        for (at, number) in pages.iter().enumerate().filter_map(|(at, page)| Some((at as u64, number(page)?))) {
-            let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
-            let address = std::ptr::with_exposed_provenance_mut((base + at * PAGE) as usize);
-            let mapped = libc::mmap(address, PAGE as usize, access, flags, file, (number * PAGE) as libc::off_t);
-            assert_ne!(mapped, libc::MAP_FAILED, "mmap: {}", std::io::Error::last_os_error());
-        }
-        libc::close(file);
-    }
-}
-
-impl Drop for Arena {
-    fn drop(&mut self) {
-        let address = std::ptr::with_exposed_provenance_mut(self.base as usize);
-        // SAFETY: our own mapping, which nothing borrows from any more.
-        unsafe { libc::munmap(address, self.rights.len() * PAGE as usize) };
-    }
 }
 
 macro_rules! by_width {
@@ -231,7 +194,7 @@ impl UserMemory for Arena {
     }
 
     fn scope(&self, address: u64, access: Access) -> Result<Scope, Fault> {
-        let offset = address.checked_sub(self.base).ok_or(Fault)?;
+        let offset = address.checked_sub(self.memory.base).ok_or(Fault)?;
         let page = self.pages.get((offset / PAGE) as usize).ok_or(Fault)?;
         let shared = match (page, self.object) {
             (Page::Object(number), Some(id)) => Some(Scope::Object { id, offset: number * PAGE + offset % PAGE }),

@@ -1,16 +1,70 @@
-//! Observes from outside, by /proc, whether a thread sleeps in futex(2), and in which call.
+//! Observes from outside whether a thread sleeps in futex(2), and in which call: by /proc, or by what its platform
+//! notes.
 
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
-use super::PATIENCE;
+#[cfg(target_os = "linux")]
 use super::emulated::native_number;
 use super::platforms::watched_call;
+use super::{PATIENCE, libc};
 
 /// The TID of the calling thread.
+#[cfg(target_os = "linux")]
 pub fn thread_id() -> i32 {
     // SAFETY: gettid(2) has no preconditions.
     unsafe { libc::gettid() }
+}
+
+/// Whether a thread with this TID is in the process.
+#[cfg(target_os = "linux")]
+pub fn is_there(thread: i32) -> bool {
+    thread > 0 && std::path::Path::new(&format!("/proc/self/task/{thread}")).exists()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub use numbered::{is_there, thread_id};
+
+/// Threads by numbers of the tests' own, on hosts whose threads have no TIDs.
+#[cfg(not(target_os = "linux"))]
+mod numbered {
+    use std::collections::HashSet;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicI32, Ordering};
+
+    /// The threads that have asked for their number and have not ended.
+    static THREADS: Mutex<Option<HashSet<i32>>> = Mutex::new(None);
+    static NEXT: AtomicI32 = AtomicI32::new(1000);
+
+    struct Own(i32);
+
+    impl Own {
+        fn new() -> Self {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            THREADS.lock().expect("not poisoned").get_or_insert_default().insert(number);
+            Self(number)
+        }
+    }
+
+    impl Drop for Own {
+        fn drop(&mut self) {
+            THREADS.lock().expect("not poisoned").get_or_insert_default().remove(&self.0);
+        }
+    }
+
+    thread_local! {
+        static OWN: Own = Own::new();
+    }
+
+    /// The number of the calling thread.
+    pub fn thread_id() -> i32 {
+        OWN.with(|own| own.0)
+    }
+
+    /// Whether a thread with this number is in the process.
+    pub fn is_there(thread: i32) -> bool {
+        THREADS.lock().expect("not poisoned").get_or_insert_default().contains(&thread)
+    }
 }
 
 /// The first arguments of a futex(2) call that a thread sleeps in.
@@ -35,8 +89,15 @@ impl Call {
     }
 }
 
+/// Other hosts are not asked: a thread that has noted its sleep is queued, and sleeps or is about to.
+#[cfg(not(target_os = "linux"))]
+fn is_interruptible(_thread: i32) -> bool {
+    true
+}
+
 /// Whether a thread is in an interruptible sleep. Before a futex call has queued the thread, it may be in an
 /// uninterruptible sleep, for a page or for a lock of the kernel's memory management.
+#[cfg(target_os = "linux")]
 fn is_interruptible(thread: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
     // The thread's name stands in parentheses and may itself contain ") ".
@@ -45,6 +106,7 @@ fn is_interruptible(thread: i32) -> bool {
 
 /// The number and the arguments of the system call that a thread sleeps in, `None` while the thread runs. The kernel
 /// shows them only after the thread has left its CPU.
+#[cfg(target_os = "linux")]
 pub fn sleeps_in(thread: i32) -> Option<(libc::c_long, [u64; 6])> {
     if !is_interruptible(thread) {
         return None;
@@ -57,6 +119,12 @@ pub fn sleeps_in(thread: i32) -> Option<(libc::c_long, [u64; 6])> {
         *arg = u64::from_str_radix(fields.next()?.trim_start_matches("0x"), 16).ok()?;
     }
     Some((number, args))
+}
+
+/// Other hosts do not show a thread's system call.
+#[cfg(not(target_os = "linux"))]
+pub fn sleeps_in(_thread: i32) -> Option<(libc::c_long, [u64; 6])> {
+    None
 }
 
 /// The futex(2) call that a thread sleeps in. The thread is queued by then.

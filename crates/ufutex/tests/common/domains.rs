@@ -5,9 +5,11 @@ use ufutex::platform::Platform;
 use ufutex::scheme::Scheme;
 use ufutex::{Config, Domain, Options, System};
 
+use super::platforms::watched;
+
 /// A system of two CPUs with a fixed hash seed.
 pub fn system<L: Layout>() -> System<L> {
-    System::with_config_in(config()).expect("the memory is there")
+    System::with_config_in(watched(config())).expect("the memory is there")
 }
 
 /// As `system`, on a platform.

@@ -4,6 +4,8 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
+use super::libc;
+
 const VARIABLE: &str = "UFUTEX_EMULATED";
 
 struct Emulation {

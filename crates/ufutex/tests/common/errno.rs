@@ -1,5 +1,7 @@
 //! What a system call returns for an error: `-errno`.
 
+use super::libc;
+
 pub const EPERM: isize = -(libc::EPERM as isize);
 pub const ESRCH: isize = -(libc::ESRCH as isize);
 pub const EINTR: isize = -(libc::EINTR as isize);

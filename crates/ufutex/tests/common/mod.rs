@@ -8,8 +8,11 @@ pub mod domains;
 pub mod emulated;
 pub mod errno;
 pub mod guest_memory;
+#[cfg_attr(not(target_os = "linux"), path = "kernel_elsewhere.rs")]
 pub mod kernel;
+pub mod libc;
 pub mod nodes;
+pub mod pages;
 pub mod patient;
 pub mod platforms;
 pub mod random;

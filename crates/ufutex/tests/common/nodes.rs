@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ufutex::layout::Layout;
-use ufutex::{Config, Error, NodeMemory, System, Topology};
+use ufutex::{
+    Config, Error, System,
+    platform::{NodeMemory, Topology},
+};
 
 /// A topology in which the test decides which nodes exist and on which node the threads run.
 pub struct Machine {

@@ -6,12 +6,25 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ufutex::platform::{AnyStd, Clock, Deadline, Platform};
+use ufutex::platform::{AnyStd, Clock, Deadline, Host, Platform};
+use ufutex::{Config, System};
 
 use super::asleep::{Call, thread_id};
+use super::libc;
 
-/// [`AnyStd`], whose sleepers can be seen from outside: their system calls name a condition variable and not the word.
-pub struct Watched;
+/// A platform whose sleepers can be seen from outside. By [`AnyStd`] their system calls name a condition variable and
+/// not the word.
+pub struct Watched<P = AnyStd>(std::marker::PhantomData<P>);
+
+/// `config`, on the host's platform, with sleepers that can be seen from outside. Linux shows them by itself.
+pub fn watched(config: Config) -> Config {
+    if cfg!(target_os = "linux") { config } else { config.platform::<Watched<Host>>() }
+}
+
+/// A system as [`System::new`] makes it, with sleepers that can be seen from outside.
+pub fn watched_system() -> System {
+    System::with_config(watched(Config::new())).expect("the memory is there")
+}
 
 /// The sleep of each thread that has slept by [`Watched`], by the thread's number. `expected` is the value that the
 /// thread expects in the word, plus 1. `0` means that the thread does not sleep.
@@ -47,21 +60,32 @@ pub fn watched_call(thread: i32) -> Option<Call> {
     Some(Call { address: sleep.address.load(Ordering::SeqCst), op, expected })
 }
 
-impl Platform for Watched {
+/// Notes that the thread sleeps during `sleep`, as long as the word at `address` holds `expected`.
+fn noting<R>(address: u64, expected: u32, sleep: impl FnOnce() -> R) -> R {
+    let own = own();
+    own.address.store(address, Ordering::SeqCst);
+    own.expected.store(u64::from(expected) + 1, Ordering::SeqCst);
+    let result = sleep();
+    own.expected.store(0, Ordering::SeqCst);
+    result
+}
+
+/// [`std::thread::park`], seen from outside as Linux shows it.
+pub fn park_thread() {
+    if cfg!(target_os = "linux") { std::thread::park() } else { noting(0, u32::MAX, std::thread::park) }
+}
+
+impl<P: Platform> Platform for Watched<P> {
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) {
-        let own = own();
-        own.address.store(word.as_ptr().addr() as u64, Ordering::SeqCst);
-        own.expected.store(u64::from(expected) + 1, Ordering::SeqCst);
-        AnyStd::park(word, expected, deadline);
-        own.expected.store(0, Ordering::SeqCst);
+        noting(word.as_ptr().addr() as u64, expected, || P::park(word, expected, deadline));
     }
     fn unpark(word: *const AtomicU32, count: usize) -> usize {
-        AnyStd::unpark(word, count)
+        P::unpark(word, count)
     }
     fn now(clock: Clock) -> Duration {
-        AnyStd::now(clock)
+        P::now(clock)
     }
     fn yield_now() {
-        AnyStd::yield_now();
+        P::yield_now();
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
-use super::PATIENCE;
 use super::asleep::{Call, futex_call, sleeps_in, thread_id, until};
+use super::{PATIENCE, libc};
 
 /// A thread that runs one operation. It is never joined, so that a thread that hangs fails its test instead of blocking
 /// it.

@@ -44,6 +44,11 @@ impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
 
 /// An executor for one task. It sleeps between polls until the task's waker is woken.
 pub fn block_on<F: Future>(future: F) -> F::Output {
+    block_on_by(std::thread::park, future)
+}
+
+/// As `block_on`, with another way to sleep until the thread is unparked.
+pub fn block_on_by<F: Future>(park: fn(), future: F) -> F::Output {
     let mut future = pin!(future);
     let thread = std::thread::current();
     let waker = Calls::waker(move || thread.unpark());
@@ -51,6 +56,6 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        std::thread::park();
+        park();
     }
 }

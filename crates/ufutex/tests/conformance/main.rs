@@ -9,7 +9,9 @@ mod common;
 mod bodies;
 mod engine;
 mod futex;
+#[cfg(target_os = "linux")] // there is no futex(2) elsewhere
 mod kernel;
+#[cfg(target_os = "linux")] // compares with it
 mod numa;
 mod only;
 mod sleeper;
@@ -72,7 +74,9 @@ macro_rules! engine_suite {
     )*};
 }
 
+#[cfg(target_os = "linux")]
 suite! { kernel_private, crate::kernel::kernel(crate::futex::Sharing::Private) }
+#[cfg(target_os = "linux")]
 suite! { kernel_shared, crate::kernel::kernel(crate::futex::Sharing::Shared) }
 
 engine_suite! {

@@ -6,8 +6,10 @@ use std::task::Waker;
 
 use ufutex::layout::Lean;
 use ufutex::{
-    Access, Domain, Error, Fault, Guest, HostTopology, NodeFlags, Number, Options, Scope, Shared, System, Topology,
-    UserMemory, WaitOptions, Waiter, Width,
+    Access, Domain, Error, Fault, Guest, NodeFlags, Options, Scope, Shared, System, UserMemory, WaitOptions, Waiter,
+    Width,
+    platform::{HostTopology, Topology},
+    syscall::Number,
 };
 
 use crate::common::arena::{Arena, PAGE, Rights};

@@ -6,7 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use ufutex::layout::{Layout, Lean, Packed, Split};
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
-use ufutex::{Config, Domain, Number, Options, Policy, Priority, Resume, System, Task, resume};
+use ufutex::{
+    Config, Domain, Options, Policy, System, Task,
+    pi::Priority,
+    syscall::{Number, Resume, resume},
+};
 
 use crate::compare::Bench;
 use crate::memory::Memory;

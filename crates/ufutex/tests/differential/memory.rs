@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::arena::Arena;
+use crate::common::pages::host_address;
+
 use crate::layout::{ALL_PAGES, Layout, PAGE, PAGES, Page, TIME_OFFSET, VECTOR_OFFSET, WORDS};
 use crate::program::Rights;
 use crate::resolve::{Raw, Robust};
@@ -80,7 +82,7 @@ impl Memory {
     /// Writes to pages that are always writable.
     fn put(&self, address: u64, words: &[u64]) {
         for (i, word) in words.iter().enumerate() {
-            let at = std::ptr::with_exposed_provenance((address + 8 * i as u64) as usize);
+            let at = std::ptr::with_exposed_provenance(host_address(address + 8 * i as u64));
             // SAFETY: the address lies in a worker's page, which has room for a vector of 129, or in a page of the
             // lists.
             let at: &AtomicU64 = unsafe { &*at };

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Cause, Domain, Error, ObjectId, Options, Shared, TID_MASK, Task};
+use ufutex::{Cause, Domain, Error, ObjectId, Options, Shared, Task, pi::TID_MASK};
 
 use crate::allocator::{Failures, for_every_failure};
 use crate::common::domains::{on_every_scheme, system};

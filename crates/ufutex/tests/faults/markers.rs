@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
-use ufutex::{Domain, Options, Policy, Queued, Requeued, Task, Waiter};
+use ufutex::{Domain, Options, Policy, Queued, Requeue, Requeued, Task, Waiter};
 
 use crate::allocator::{for_every_failure, stop};
 use crate::common::domains::system;
@@ -46,7 +46,7 @@ impl Guests {
     }
 
     fn waiting(&self) -> usize {
-        self.domain.who_waits(9).iter().map(ufutex::WaitedWord::waiters).sum()
+        self.domain.who_waits(9).iter().map(ufutex::observe::WaitedWord::waiters).sum()
     }
 }
 
@@ -95,9 +95,15 @@ fn marker_is_not_a_waiter_for_other_operations() {
             let passed_over = if is_between { 16 } else { CROWD / 2 };
             assert_eq!(domain.wake_bitset(word, passed_over, nonzero(1)), passed_over);
             assert_eq!(guests.waiting(), waiting - passed_over);
-            assert_eq!(domain.requeue(word, word, 0, 500), Ok(Requeued { woken: 0, requeued: waiting - passed_over }));
-            assert_eq!(domain.requeue(word, other, 1, 500).map(|done| done.woken), Ok(usize::from(is_between)));
-            assert_eq!(domain.requeue(other, word, 0, 500).map(|done| done.woken), Ok(0));
+            assert_eq!(
+                domain.requeue(word, word, Requeue { wake: 0, requeue: 500 }),
+                Ok(Requeued { woken: 0, requeued: waiting - passed_over })
+            );
+            assert_eq!(
+                domain.requeue(word, other, Requeue { wake: 1, requeue: 500 }).map(|done| done.woken),
+                Ok(usize::from(is_between))
+            );
+            assert_eq!(domain.requeue(other, word, Requeue { wake: 0, requeue: 500 }).map(|done| done.woken), Ok(0));
             // The marker is first in the queue again, and then alone.
             let left = guests.waiting();
             let one = usize::from(left > 0);

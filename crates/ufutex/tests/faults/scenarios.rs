@@ -11,8 +11,8 @@ use std::time::Duration;
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Queued, StaticDomain, System, Timeout,
-    Topology, WaitOptions, Waiter, WakeOp,
+    Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Queued, Shared, StaticDomain, System,
+    Timeout, WaitOptions, Waiter, WakeOp, platform::Topology,
 };
 
 use crate::allocator::for_every_failure;
@@ -190,7 +190,43 @@ fn threads_and_tasks_wait_without_memory<S: Scheme<L>, L: Layout>() {
         assert_eq!(memory.during(|| domain.wake(&word, 1)), 1);
         assert_eq!(memory.during(|| wait.as_mut().poll(&mut context)), Poll::Ready(Ok(())));
     });
-    assert_eq!(failures, 2, "only the first wait allocates: the table, and seats for threads");
+    assert_eq!(failures, 3, "only the first wait allocates: the table, and seats for threads with their shards");
+}
+
+/// The global table is made by the first wait that needs it. If there is no memory for it, a smaller one takes its
+/// place for good, also when there is memory again.
+fn words_in_the_global_table_need_no_memory<S: Scheme<L>, L: Layout>() {
+    let failures = for_every_failure(|memory| {
+        let system = system::<L>();
+        let wanted = system.global_slots();
+        let [first, second] =
+            [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new().policy(Policy::Fixed(0))));
+        let (early, late, mut waiters) = (words(50), words(50), idle(100));
+        let (waiters, later_waiters) = waiters.split_at_mut(50);
+        let mut queued = Vec::with_capacity(50);
+        memory.during(|| {
+            assert_eq!(first.wake(Shared::address_space(&early[0]), 1), 0, "nobody waits");
+            for ((i, word), waiter) in std::iter::zip(early.iter().enumerate(), waiters) {
+                queued.push(match i % 3 {
+                    0 => queue(&first, waiter, Shared::address_space(word)),
+                    1 => queue(&first, waiter, word),
+                    _ => queue(&second, waiter, word),
+                });
+            }
+        });
+        assert!(if memory.has_failed() { system.global_slots() < wanted } else { system.global_slots() == wanted });
+        let later = queue_each(&second, &late, later_waiters);
+        for ((i, word), queued) in std::iter::zip(early.iter().enumerate(), &queued) {
+            let woken = match i % 3 {
+                0 => first.wake(Shared::address_space(word), usize::MAX),
+                1 => first.wake(word, usize::MAX),
+                _ => second.wake(word, usize::MAX),
+            };
+            assert_eq!((woken, queued.is_woken()), (1, true));
+        }
+        each_is_woken_once(&second, &late, &later);
+    });
+    assert!(failures >= 3, "the table, the list of tables, and its handle");
 }
 
 /// A wake without memory works in batches. It continues with the next batch after a waker has panicked.
@@ -339,6 +375,7 @@ on_every_domain![
     first_wait_uses_the_global_table,
     first_wait_without_memory_for_the_table_it_wants_has_the_smallest,
     threads_and_tasks_wait_without_memory,
+    words_in_the_global_table_need_no_memory,
     wake_in_batches_continues_after_a_waker_that_panics,
     wake_op_in_batches_ends_as_it_would_without_a_panic,
     growth_that_fails_leaves_the_table_in_use,

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[cfg_attr(not(target_os = "linux"), path = "host_elsewhere.rs")]
 mod host;
 mod native;
 mod prctl;

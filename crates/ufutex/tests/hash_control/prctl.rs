@@ -5,6 +5,7 @@ use ufutex::layout::Lean;
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 
 use crate::common::domains::domain;
+use crate::common::libc;
 use crate::host;
 
 /// `arg2` to `arg4` of prctl(2): operation, slots, flags.

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::atomic::AtomicU32;
 
-use ufutex::{Domain, System, WaitOptions, Waiter};
+use ufutex::{Domain, Requeue, System, WaitOptions, Waiter};
 
 use crate::clocks::both;
 use crate::waker::Notified;
@@ -15,13 +15,17 @@ fn waiter_is_cancelled_while_it_is_woken() {
     for _ in 0..3 {
         let (notified, waker) = Notified::new();
         let mut waiter = pin!(Waiter::new());
-        let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker).expect("it is 0");
+        let mut queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker).expect("it is 0");
         both(
             || {
                 let woken = domain.wake(&word, 1);
                 assert_eq!(woken, notified.times());
             },
-            || _ = queued.cancel(),
+            move || {
+                if !queued.cancel() {
+                    queued.settle();
+                }
+            },
         );
     }
     assert_eq!(domain.waiting(), 0);
@@ -56,7 +60,7 @@ fn waiter_is_dropped_while_it_is_requeued() {
         let mut waiter = pin!(Waiter::new());
         let waker = Notified::new().1;
         let queued = domain.prepare_with(waiter.as_mut(), &from, 0, &WaitOptions::new(), waker).expect("it is 0");
-        both(|| _ = domain.requeue(&from, &to, 0, 1), || drop(queued));
+        both(|| _ = domain.requeue(&from, &to, Requeue { wake: 0, requeue: 1 }), || drop(queued));
         assert_eq!(domain.wake(&to, 1), 0);
     }
 }

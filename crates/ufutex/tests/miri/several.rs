@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::atomic::AtomicU32;
 
-use ufutex::{Domain, Options, Policy, Requeued, System, WaitOptions};
+use ufutex::{Domain, Options, Policy, Requeue, Requeued, System, WaitOptions};
 
 use crate::clocks::both;
 use crate::futures::{pending, poll};
@@ -58,7 +58,8 @@ fn waiters_are_moved_while_others_leave_both_queues() {
     let last = waits.pop();
     both(
         || {
-            let Requeued { woken, requeued } = domain.requeue(&from, &to, 1, 2).expect("they are plain waiters");
+            let Requeued { woken, requeued } =
+                domain.requeue(&from, &to, Requeue { wake: 1, requeue: 2 }).expect("they are plain waiters");
             assert!(woken <= 1 && requeued <= 2);
         },
         || {
@@ -86,7 +87,11 @@ fn waiters_leave_while_a_wake_passes_over_them() {
         || assert_eq!(domain.wake_bitset(&word, 2, bits(2)), 1),
         || {
             drop(behind);
-            assert!(domain.requeue(&word, &word, 0, CROWD).is_ok_and(|done| done.requeued >= 200));
+            assert!(
+                domain
+                    .requeue(&word, &word, Requeue { wake: 0, requeue: CROWD })
+                    .is_ok_and(|done| done.requeued >= 200)
+            );
             drop(waits);
         },
     );

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ufutex::timer::{Setting, TimerClock, Timers};
+use ufutex::timer::{Expiry, TimerClock, Timers};
 use ufutex::{Domain, Error, Interrupt, System, Timeout, WaitOptions};
 
 use crate::clocks::{both, driver};
@@ -53,7 +53,7 @@ fn thread_sleeps_for_an_expired_timer() {
     let driver = driver();
     let (timers, expiries) = Timers::channel(&driver, Default::default()).expect("there is memory");
     let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
-    timers.settime(id, false, Setting { value: Duration::from_micros(3), ..Setting::default() }).expect("it is there");
+    timers.settime(id, Expiry::After(Duration::from_micros(3)), Duration::ZERO).expect("it is there");
     both(
         || {
             while driver.turn() == 0 {

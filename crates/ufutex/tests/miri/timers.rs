@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ufutex::timer::{Callback, Expired, Setting, TimerClock, Timers};
+use ufutex::timer::{Callback, Expired, Expiry, TimerClock, Timers};
 
 use crate::clocks::{driver, while_it_turns};
 
-fn setting(value: u64, interval: u64) -> Setting {
-    Setting { value: Duration::from_micros(value), interval: Duration::from_micros(interval) }
-}
+const US: Duration = Duration::from_micros(1);
 
 #[test]
 fn timers_are_set_and_deleted_while_they_expire() {
@@ -24,7 +22,7 @@ fn timers_are_set_and_deleted_while_they_expire() {
         for round in 0..4 {
             let ids = [0, 7].map(|interval| {
                 let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
-                timers.settime(id, false, setting(1 + round, interval)).expect("it is there");
+                timers.settime(id, Expiry::After((1 + round) * US), interval * US).expect("it is there");
                 id
             });
             assert!(timers.getoverrun(ids[0]).is_ok() && timers.gettime(ids[1]).is_ok());
@@ -41,7 +39,7 @@ fn processes_are_dropped_while_the_driver_turns() {
         for round in 0..4 {
             let (timers, expiries) = Timers::channel(&driver, Default::default()).expect("there is memory");
             let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
-            timers.settime(id, false, setting(1 + round, 1)).expect("it is there");
+            timers.settime(id, Expiry::After((1 + round) * US), US).expect("it is there");
             _ = expiries.try_recv();
         }
     });
@@ -56,7 +54,7 @@ fn two_threads_turn_and_two_make_timers() {
             scope.spawn(|| (0..3).map(|_| driver.turn()).sum::<usize>());
             scope.spawn(|| {
                 let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
-                timers.settime(id, false, setting(2, 0)).expect("it is there");
+                timers.settime(id, Expiry::After(2 * US), Duration::ZERO).expect("it is there");
                 timers.delete(id).expect("it is there");
             });
         }

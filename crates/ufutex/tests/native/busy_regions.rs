@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Cause, Config, Domain, Error, ObjectId, Options, Shared, System, Task, WAITERS};
+use ufutex::{Cause, Config, Domain, Error, ObjectId, Options, Shared, System, Task, pi::WAITERS};
 
 use crate::common::asleep::{futex_call, thread_id, until};
 use crate::common::domains::on_every_scheme;

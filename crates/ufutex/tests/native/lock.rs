@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Access, Domain, Error, Options, Priority, System, Target, Task, Timeout, WAITERS};
+use ufutex::{
+    Access, Domain, Error, Options, Requeue, System, Target, Task, Timeout,
+    pi::{Priority, WAITERS},
+};
 
 use crate::common::domains::{domain, on_every_scheme, system};
 use crate::common::guest_memory::GuestMemory;
@@ -80,7 +83,7 @@ fn plain_wakes_do_not_reach_waiters_of_a_lock<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.wake(word, usize::MAX), 0);
     let all = crate::common::waiters::nonzero(u32::MAX);
     assert_eq!(domain.try_wake_bitset(word, usize::MAX, all), Err(Error::Invalid));
-    assert_eq!(domain.requeue(word, words::<1>()[0], 0, 1), Err(Error::Invalid));
+    assert_eq!(domain.requeue(word, words::<1>()[0], Requeue { wake: 0, requeue: 1 }), Err(Error::Invalid));
     assert_eq!(poll(&mut lock), Poll::Pending);
     assert_eq!(domain.unlock_pi(word, &owner), Ok(()));
     assert_eq!(poll(&mut lock), Poll::Ready(Ok(())));

@@ -5,7 +5,10 @@ use std::task::Poll;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Error, OWNER_DIED, Priority, WAITERS};
+use ufutex::{
+    Error,
+    pi::{OWNER_DIED, Priority, WAITERS},
+};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::sleeping::Sleeping;

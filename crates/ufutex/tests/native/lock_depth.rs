@@ -7,8 +7,8 @@ use std::task::Poll;
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Cause, Config, Domain, Error, LockPi, ObjectId, Options, PidNamespace, Priority, Shared, System, TID_MASK, Task,
-    WaitRequeuePi,
+    Cause, Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, System, Task,
+    pi::{LockPi, Priority, TID_MASK, WaitRequeuePi},
 };
 
 use crate::common::domains::on_every_scheme;

@@ -6,7 +6,10 @@ use std::task::Poll;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Cause, Error, OWNER_DIED, Priority, WAITERS};
+use ufutex::{
+    Cause, Error,
+    pi::{OWNER_DIED, Priority, WAITERS},
+};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::guest_memory::GuestMemory;

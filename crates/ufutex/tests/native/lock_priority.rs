@@ -1,13 +1,18 @@
 //! The order in which a PI lock is handed over, and the priority that its owner inherits.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex};
 use std::task::Poll;
+use std::time::Duration;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Cause, Config, Domain, Error, Options, Priority, Task};
+use ufutex::{
+    Cause, Config, Domain, Error, Options, System, Task,
+    pi::{Priority, Scheduler},
+};
 
+use crate::common::asleep::{Call, futex_call, thread_id, until};
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::sleeping::Sleeping;
 use crate::common::waker::Notified;
@@ -15,7 +20,7 @@ use crate::futures::{Boxed, at_once, pending, pending_with, poll};
 use crate::places::{Word, lasting_domain, lasting_task, words};
 use crate::scheduler::{Log, tasks};
 
-type Locks<'d, 't, S, L> = Vec<Boxed<ufutex::LockPi<'d, 't, Word, S, L>>>;
+type Locks<'d, 't, S, L> = Vec<Boxed<ufutex::pi::LockPi<'d, 't, Word, S, L>>>;
 
 fn prioritise<L: Layout>(task: &Task<L>, priority: u8) {
     task.set_priority(Priority::realtime(priority));
@@ -28,7 +33,7 @@ fn order<S: Scheme<L>, L: Layout>(
     tasks: &[Task<L>],
     mut locks: Locks<'_, '_, S, L>,
 ) -> Vec<u32> {
-    let mut order = vec![word.load(Relaxed) & ufutex::TID_MASK];
+    let mut order = vec![word.load(Relaxed) & ufutex::pi::TID_MASK];
     while let Some(owner) = tasks.iter().find(|task| task.tid() == *order.last().expect("there is one")) {
         let before = locks.len();
         assert_eq!(domain.unlock_pi(word, owner), Ok(()));
@@ -39,7 +44,7 @@ fn order<S: Scheme<L>, L: Layout>(
             }
             Poll::Pending => true,
         });
-        let next = word.load(Relaxed) & ufutex::TID_MASK;
+        let next = word.load(Relaxed) & ufutex::pi::TID_MASK;
         assert_eq!(before - locks.len(), usize::from(next != 0), "exactly the next owner is notified");
         order.push(next);
     }
@@ -220,7 +225,63 @@ fn scheduler_gets_the_last_change_last<S: Scheme<L>, L: Layout>() {
     }
 }
 
+/// A scheduler that takes the CPU from task 1 when its priority falls, as one does that has more urgent threads: the
+/// call ends when the next owner has run, or when that has taken too long.
+#[derive(Default)]
+struct TakesTheCpu {
+    heir_has_run: Mutex<bool>,
+    runs: Condvar,
+    is_lowered: Mutex<Option<bool>>,
+}
+
+impl Scheduler for TakesTheCpu {
+    fn set_priority(&self, tid: u32, priority: Priority) {
+        if (tid, priority) != (1, Priority::NORMAL) {
+            return;
+        }
+        let heir_has_run = self.heir_has_run.lock().expect("not poisoned");
+        let waited = self.runs.wait_timeout_while(heir_has_run, Duration::from_secs(10), |has_run| !*has_run);
+        *self.is_lowered.lock().expect("not poisoned") = Some(*waited.expect("not poisoned").0);
+    }
+}
+
+/// If the heir were woken later, threads of priorities in between would keep the CPU from the former owner, and so the
+/// lock from the heir.
+fn heir_is_woken_before_the_former_owner_is_lowered<S: Scheme<L>, L: Layout>() {
+    heir_is_woken_first::<S, L>(|domain, word, owner| assert_eq!(domain.unlock_pi(word, &owner), Ok(())));
+}
+
+fn heir_is_woken_before_an_owner_that_has_ended_is_lowered<S: Scheme<L>, L: Layout>() {
+    heir_is_woken_first::<S, L>(|_, _, owner| drop(owner));
+}
+
+fn heir_is_woken_first<S: Scheme<L>, L: Layout>(unlock: fn(&Domain<S, L>, Word, Task<L>)) {
+    let scheduler = Arc::new(TakesTheCpu::default());
+    let system = System::<L>::with_scheduler_in(Config::new(), scheduler.clone()).expect("the memory is there");
+    let domain = &Domain::<S, L>::with_options_in(&system, Options::new());
+    let [owner, heir] = tasks(domain, [0, 80]);
+    let ([word], of_heir) = (words(), AtomicI32::new(0));
+    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            of_heir.store(thread_id(), Relaxed);
+            assert_eq!(domain.lock_pi(word, &heir, None), Ok(()));
+            *scheduler.heir_has_run.lock().expect("not poisoned") = true;
+            scheduler.runs.notify_all();
+        });
+        // Its own report of the loan is over when it sleeps.
+        until("the heir sleeps", || {
+            futex_call(of_heir.load(Relaxed)).is_some_and(Call::is_of_the_engine)
+                && owner.priority() != Priority::NORMAL
+        });
+        unlock(domain, word, owner);
+    });
+    assert_eq!(*scheduler.is_lowered.lock().expect("not poisoned"), Some(true), "the heir has run by then");
+}
+
 on_every_scheme![
+    heir_is_woken_before_the_former_owner_is_lowered,
+    heir_is_woken_before_an_owner_that_has_ended_is_lowered,
     change_of_priority_during_a_wait_moves_the_waiter,
     threads_are_handed_the_lock_by_priority,
     owner_inherits_the_highest_priority_of_all_waiters_of_its_locks,

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Cause, Config, Domain, Error, ObjectId, Options, Priority, Shared, System};
+use ufutex::{Cause, Config, Domain, Error, ObjectId, Options, Shared, System, pi::Priority};
 
 use crate::common::asleep::until;
 use crate::common::domains::on_every_scheme;

@@ -5,7 +5,10 @@ use std::task::Poll;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Config, Domain, Error, OWNER_DIED, ObjectId, Options, Priority, Requeued, Shared, System, WAITERS};
+use ufutex::{
+    Config, Domain, Error, ObjectId, Options, Requeue, Requeued, Shared, System,
+    pi::{OWNER_DIED, Priority, WAITERS},
+};
 
 use crate::common::domains::on_every_scheme;
 use crate::futures::{at_once, pending, poll};
@@ -111,11 +114,17 @@ fn waiters_are_requeued_by_another_domain<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut waits[0]), Poll::Ready(Ok(())));
     // Plain waiters can be requeued, too.
     let mut plain_wait = pending(here.wait_async(condition, 0, Default::default()));
-    assert_eq!(there.requeue(condition, elsewhere, 0, 1), Ok(Requeued { woken: 0, requeued: 1 }));
+    assert_eq!(
+        there.requeue(condition, elsewhere, Requeue { wake: 0, requeue: 1 }),
+        Ok(Requeued { woken: 0, requeued: 1 })
+    );
     assert_eq!(there.wake(elsewhere, 1), 1);
     assert_eq!(poll(&mut plain_wait), Poll::Ready(Ok(())));
     let dropped = pending(here.wait_async(condition, 0, Default::default()));
-    assert_eq!(there.requeue(condition, elsewhere, 0, 1), Ok(Requeued { woken: 0, requeued: 1 }));
+    assert_eq!(
+        there.requeue(condition, elsewhere, Requeue { wake: 0, requeue: 1 }),
+        Ok(Requeued { woken: 0, requeued: 1 })
+    );
     drop(dropped);
     assert_eq!(there.wake(elsewhere, 1), 0);
 }

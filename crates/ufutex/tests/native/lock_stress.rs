@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Config, Domain, Error, OWNER_DIED, Options, Priority, Task, Timeout};
+use ufutex::{
+    Config, Domain, Error, Options, Task, Timeout,
+    pi::{OWNER_DIED, Priority},
+};
 
 use crate::common::asleep::until;
 use crate::common::domains::on_every_scheme;
@@ -32,7 +35,7 @@ impl Place {
 
     fn be_inside(&self, tid: u32) {
         assert_eq!(self.inside.swap(tid, SeqCst), 0, "{tid} is not alone");
-        assert_eq!(self.lock.load(Relaxed) & ufutex::TID_MASK, tid);
+        assert_eq!(self.lock.load(Relaxed) & ufutex::pi::TID_MASK, tid);
         if self.times.fetch_add(1, Relaxed).is_multiple_of(3) {
             std::thread::yield_now();
         }
@@ -115,7 +118,7 @@ fn threads_futures_and_changes_of_priority<S: Scheme<L>, L: Layout>() {
         }
         running.store(false, SeqCst);
     });
-    assert_eq!(place.lock.load(Relaxed) & ufutex::TID_MASK, 0);
+    assert_eq!(place.lock.load(Relaxed) & ufutex::pi::TID_MASK, 0);
     for task in &tasks {
         task.set_priority(Priority::NORMAL);
     }
@@ -148,7 +151,7 @@ fn locks_of_owners_that_exit_are_passed_on<S: Scheme<L>, L: Layout>() {
                     if result == Err(Error::NoTask) {
                         // Stores the value that a walk of the dead task's robust list would have stored.
                         let value = place.lock.load(SeqCst);
-                        if domain.task(value & ufutex::TID_MASK).is_ok() {
+                        if domain.task(value & ufutex::pi::TID_MASK).is_ok() {
                             _ = place.lock.compare_exchange(value, OWNER_DIED, SeqCst, SeqCst);
                         }
                     }

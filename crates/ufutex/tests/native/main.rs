@@ -4,6 +4,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[cfg(target_os = "linux")]
+mod fork;
 mod futures;
 mod pid_namespaces;
 mod places;

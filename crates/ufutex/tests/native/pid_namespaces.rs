@@ -9,8 +9,9 @@ use std::task::Poll;
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Config, Domain, Error, LockPi, Number, OWNER_DIED, ObjectId, Options, PidNamespace, Priority, Scheduler, Shared,
-    System, TID_MASK, Task, WAITERS,
+    Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, System, Task,
+    pi::{LockPi, OWNER_DIED, Priority, Scheduler, TID_MASK, WAITERS},
+    syscall::Number,
 };
 
 use crate::common::domains::{on_every_scheme, system};

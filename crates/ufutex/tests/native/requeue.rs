@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Error, Guest, ObjectId, Queued, Requeued, Shared, Target, WaitOptions, Width};
+use ufutex::{Error, Guest, ObjectId, Queued, Requeue, Requeued, Shared, Target, WaitOptions, Width};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::guest_memory::GuestMemory;
@@ -44,12 +44,12 @@ fn requeue_wakes_the_first_waiters_and_moves_the_next<S: Scheme<L>, L: Layout>()
                     let moved = requeue.min(waiting - first);
                     let expected = Requeued { woken: first, requeued: moved };
                     let case = format!("wake {wake} and move {requeue} of {waiting}");
-                    assert_eq!(domain.requeue(from, to, wake, requeue), Ok(expected), "{case}");
+                    assert_eq!(domain.requeue(from, to, Requeue { wake, requeue }), Ok(expected), "{case}");
                     assert_eq!(woken(&queued), (0..first).collect::<Vec<_>>(), "{case}");
                     assert_eq!(domain.wake(to, usize::MAX), moved, "{case}");
                     assert_eq!(woken(&queued), (0..first + moved).collect::<Vec<_>>(), "{case}");
                     assert_eq!(domain.wake(from, usize::MAX), waiting - first - moved, "{case}");
-                    assert!(queued.into_iter().all(|queued| !queued.cancel()), "{case}");
+                    assert!(queued.into_iter().all(|mut queued| !queued.cancel()), "{case}");
                 }
             }
         }
@@ -68,7 +68,10 @@ fn moved_waiters_are_queued_by_priority_behind_earlier_waiters<S: Scheme<L>, L: 
                 queue_with(&domain, waiter, word, WaitOptions::new().realtime_priority(priority))
             })
             .collect();
-        assert_eq!(domain.requeue(from, to, 0, usize::MAX), Ok(Requeued { woken: 0, requeued: 6 }));
+        assert_eq!(
+            domain.requeue(from, to, Requeue { wake: 0, requeue: usize::MAX }),
+            Ok(Requeued { woken: 0, requeued: 6 })
+        );
         // Priority 99, then 10 and 5, each with the earlier waiters of `to` first, then those without a priority.
         assert_eq!(order(&domain, to, &queued), [6, 1, 4, 7, 2, 5, 0, 3, 8]);
     }
@@ -82,13 +85,19 @@ fn waiters_move_from_private_to_shared_words_only<S: Scheme<L>, L: Layout>() {
         let shared = Shared::address_space(word);
         let mut waiters = idle(6);
         let queued: Rest<'_, '_, S, L> = waiters.iter_mut().map(|w| queue(&domain, w, private)).collect();
-        assert_eq!(domain.requeue(private, object, 1, 4), Ok(Requeued { woken: 1, requeued: 4 }));
+        assert_eq!(
+            domain.requeue(private, object, Requeue { wake: 1, requeue: 4 }),
+            Ok(Requeued { woken: 1, requeued: 4 })
+        );
         assert_eq!(domain.wake(word, usize::MAX), 0, "not the private word at that address");
-        assert_eq!(domain.requeue(object, shared, 1, 2), Ok(Requeued { woken: 1, requeued: 2 }));
+        assert_eq!(
+            domain.requeue(object, shared, Requeue { wake: 1, requeue: 2 }),
+            Ok(Requeued { woken: 1, requeued: 2 })
+        );
         assert_eq!(woken(&queued), [0, 1]);
         // Waiters of a shared word may belong to another domain, so they cannot move to a private word.
-        assert_eq!(domain.cmp_requeue(shared, 0, private, 1, 2), Err(Error::Invalid));
-        assert_eq!(domain.requeue(object, private, 1, 2), Err(Error::Invalid));
+        assert_eq!(domain.cmp_requeue(shared, 0, private, Requeue { wake: 1, requeue: 2 }), Err(Error::Invalid));
+        assert_eq!(domain.requeue(object, private, Requeue { wake: 1, requeue: 2 }), Err(Error::Invalid));
         assert_eq!(woken(&queued), [0, 1]);
         assert_eq!(domain.wake(object, usize::MAX), 1);
         assert_eq!(woken(&queued), [0, 1, 4]);
@@ -104,10 +113,16 @@ fn words_of_other_widths_can_be_requeued<S: Scheme<L>, L: Layout>() {
     let mut waiters = idle(1);
     let [waiter] = &mut waiters[..] else { unreachable!() };
     let queued = queue(&domain, waiter, &narrow);
-    assert_eq!(domain.cmp_requeue(&narrow, 1, &wide, 0, 1), Err(Error::Again));
-    assert_eq!(domain.cmp_requeue(&narrow, 0, &wide, 0, 1), Ok(Requeued { woken: 0, requeued: 1 }));
-    assert_eq!(domain.cmp_requeue(&wide, 1 << 32, &narrow, 0, 1), Err(Error::Again));
-    assert_eq!(domain.cmp_requeue(&wide, 0, &narrow, 1, 0), Ok(Requeued { woken: 1, requeued: 0 }));
+    assert_eq!(domain.cmp_requeue(&narrow, 1, &wide, Requeue { wake: 0, requeue: 1 }), Err(Error::Again));
+    assert_eq!(
+        domain.cmp_requeue(&narrow, 0, &wide, Requeue { wake: 0, requeue: 1 }),
+        Ok(Requeued { woken: 0, requeued: 1 })
+    );
+    assert_eq!(domain.cmp_requeue(&wide, 1 << 32, &narrow, Requeue { wake: 0, requeue: 1 }), Err(Error::Again));
+    assert_eq!(
+        domain.cmp_requeue(&wide, 0, &narrow, Requeue { wake: 1, requeue: 0 }),
+        Ok(Requeued { woken: 1, requeued: 0 })
+    );
     assert!(queued.is_woken());
 }
 
@@ -115,7 +130,7 @@ fn value_that_the_word_cannot_hold_is_invalid<S: Scheme<L>, L: Layout>() {
     let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let word = Guest::new(&memory, memory.at(0), Width::U32).expect("aligned");
     let [to] = words();
-    assert_eq!(domain.cmp_requeue(word, 1 << 32, to, 1, 1), Err(Error::Invalid));
+    assert_eq!(domain.cmp_requeue(word, 1 << 32, to, Requeue { wake: 1, requeue: 1 }), Err(Error::Invalid));
     assert_eq!(memory.faulted_in(), []);
 }
 
@@ -125,12 +140,15 @@ fn only_the_word_that_is_compared_is_read<S: Scheme<L>, L: Layout>() {
     let mut waiters = idle(3);
     let queued: Rest<'_, '_, S, L> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
     memory.lose();
-    assert_eq!(domain.requeue(from, to, 1, 1), Ok(Requeued { woken: 1, requeued: 1 }));
-    assert_eq!(domain.cmp_requeue(from, 0, to, 1, 1), Err(Error::Fault));
+    assert_eq!(domain.requeue(from, to, Requeue { wake: 1, requeue: 1 }), Ok(Requeued { woken: 1, requeued: 1 }));
+    assert_eq!(domain.cmp_requeue(from, 0, to, Requeue { wake: 1, requeue: 1 }), Err(Error::Fault));
     assert_eq!(woken(&queued), [0]);
     memory.restore();
     memory.fault_next_loads(3);
-    assert_eq!(domain.cmp_requeue(from, 0, to, 0, 1), Ok(Requeued { woken: 0, requeued: 1 }));
+    assert_eq!(
+        domain.cmp_requeue(from, 0, to, Requeue { wake: 0, requeue: 1 }),
+        Ok(Requeued { woken: 0, requeued: 1 })
+    );
     assert_eq!(domain.wake(to, usize::MAX), 2);
 }
 

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Cause, Domain, Error, OWNER_DIED, Priority, Timeout, WAITERS};
+use ufutex::{
+    Cause, Domain, Error, Timeout,
+    pi::{OWNER_DIED, Priority, WAITERS},
+};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::guest_memory::GuestMemory;
@@ -16,7 +19,7 @@ use crate::futures::{Boxed, at_once, pending, pending_with, poll};
 use crate::places::{Word, lasting_domain, lasting_task, pairs, words};
 use crate::scheduler::{Log, tasks};
 
-type Waiting<'d, 't, S, L> = Boxed<ufutex::WaitRequeuePi<'d, 't, Word, Word, S, L>>;
+type Waiting<'d, 't, S, L> = Boxed<ufutex::pi::WaitRequeuePi<'d, 't, Word, Word, S, L>>;
 
 fn waiting<'d, 't, S: Scheme<L>, L: Layout>(
     domain: &'d Domain<S, L>,

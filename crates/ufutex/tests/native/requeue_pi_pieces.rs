@@ -8,7 +8,8 @@ use std::task::Poll;
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Access, Cause, Domain, Error, Fault, Key, Options, Priority, Shared, System, Target, Task, WAITERS, WaitRequeuePi,
+    Access, Cause, Domain, Error, Fault, Key, Options, Shared, System, Target, Task,
+    pi::{Priority, WAITERS, WaitRequeuePi},
 };
 
 use crate::busy_regions::{object, system_with_two_buckets, use_the_buckets};
@@ -98,7 +99,7 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
     /// The number of waiters for the word at this offset.
     fn waiting_at(&self, offset: u64) -> usize {
         let words = self.system.who_waits(1000);
-        words.iter().filter(|word| word.address == offset).map(ufutex::WaitedWord::waiters).sum()
+        words.iter().filter(|word| word.address == offset).map(ufutex::observe::WaitedWord::waiters).sum()
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Error, Queued, WaitOptions};
+use ufutex::{Domain, Error, Requeue, WaitOptions};
 
 use crate::common::domains::{domain, on_every_resizable_scheme, on_every_scheme};
 use crate::common::waiters::{idle, queue};
@@ -27,7 +27,7 @@ fn move_around<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, words: &[Word], t
     for i in 0..times {
         let (from, to) = (words[i * step % words.len()], words[(i * step + step) % words.len()]);
         let (wake, requeue) = (usize::from(i % 8 == 0), i % 7);
-        let done = domain.requeue(from, to, wake, requeue).expect("there is no PI waiter");
+        let done = domain.requeue(from, to, Requeue { wake, requeue }).expect("there is no PI waiter");
         assert!(done.woken <= wake && done.requeued <= requeue);
         woken += done.woken;
     }
@@ -52,10 +52,10 @@ fn no_waiter_is_lost_by_requeues_both_ways_and_resizes<S: Scheme<L>, L: Layout>(
                 forth.join().expect("it does not panic") + back.join().expect("it does not panic")
             });
             // Some waiters leave, from the word to which they have been moved by now.
-            let cancelled = queued.drain(..20).map(Queued::cancel).filter(|&in_time| in_time).count();
+            let cancelled = queued.drain(..20).map(|mut queued| queued.cancel()).filter(|&in_time| in_time).count();
             let taken: usize = words.iter().map(|word| domain.wake(*word, usize::MAX)).sum();
             assert_eq!(woken + cancelled + taken, 60);
-            assert!(queued.into_iter().all(|queued| !queued.cancel()));
+            assert!(queued.into_iter().all(|mut queued| !queued.cancel()));
         }
         running.store(false, SeqCst);
     });

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Cause, Error, Requeued, Timeout, WaitOptions, Waiter};
+use ufutex::{Cause, Error, Requeue, Requeued, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::sleeping::Sleeping;
@@ -28,12 +28,15 @@ fn every_kind_of_waiter_is_woken_where_it_was_moved_to<S: Scheme<L>, L: Layout>(
         let mut future = pending_with(domain.wait_async(from, 0, WaitOptions::new()), &waker);
         let (told_custom, waker) = Notified::new();
         let mut waiter = Box::pin(Waiter::new());
-        let custom = domain.prepare_with(waiter.as_mut(), from, 0, &WaitOptions::new(), waker).expect("it is 0");
+        let mut custom = domain.prepare_with(waiter.as_mut(), from, 0, &WaitOptions::new(), waker).expect("it is 0");
         let [elsewhere] = words();
         let mut any = pending(domain.wait_any_async([(elsewhere, 0), (from, 0)], WaitOptions::new()));
         let interrupt = crate::places::forever(ufutex::Interrupt::new());
         let interruptible = Sleeping::new(move || domain.wait_interruptible(from, 0, &WaitOptions::new(), interrupt));
-        assert_eq!(domain.requeue(from, to, 0, usize::MAX), Ok(Requeued { woken: 0, requeued: 6 }));
+        assert_eq!(
+            domain.requeue(from, to, Requeue { wake: 0, requeue: usize::MAX }),
+            Ok(Requeued { woken: 0, requeued: 6 })
+        );
         assert_eq!(domain.wake(from, usize::MAX), 0);
         assert_eq!((poll(&mut future), told_future.times(), custom.is_woken()), (Poll::Pending, 0, false));
         assert_eq!(domain.wake(to, usize::MAX), 6);
@@ -53,11 +56,11 @@ fn future_and_custom_waiter_leave_from_where_they_were_moved_to<S: Scheme<L>, L:
         let mut waiters = idle(3);
         let [before, custom, after] = &mut waiters[..] else { unreachable!() };
         let before = queue(&domain, before, to);
-        let custom = queue(&domain, custom, from);
+        let mut custom = queue(&domain, custom, from);
         let dropped = pending(domain.wait_async(from, 0, WaitOptions::new()));
         let mut timed_out = pending(domain.wait_async(from, 0, WaitOptions::new()));
         let mut interrupted = pending(domain.wait_async(from, 0, WaitOptions::new()));
-        assert_eq!(domain.requeue(from, to, 0, 4), Ok(Requeued { woken: 0, requeued: 4 }));
+        assert_eq!(domain.requeue(from, to, Requeue { wake: 0, requeue: 4 }), Ok(Requeued { woken: 0, requeued: 4 }));
         let after = queue(&domain, after, to);
         assert!(custom.cancel());
         drop(dropped);
@@ -82,7 +85,7 @@ fn thread_times_out_where_it_was_moved_to<S: Scheme<L>, L: Layout>() {
         for ms in [20, 200, 2000, 20_000] {
             let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(ms)));
             let thread = Sleeping::new(move || domain.wait_with(from, 0, &options));
-            let moved = domain.requeue(from, to, 0, 1);
+            let moved = domain.requeue(from, to, Requeue { wake: 0, requeue: 1 });
             assert_eq!(thread.outcome(), Err(Error::TimedOut));
             if moved == Ok(MOVED) {
                 assert_eq!(domain.wake(to, usize::MAX), 2);
@@ -99,7 +102,7 @@ fn thread_is_interrupted_where_it_was_moved_to<S: Scheme<L>, L: Layout>() {
     for [from, to] in pairs() {
         let interrupt = crate::places::forever(ufutex::Interrupt::new());
         let thread = Sleeping::new(move || domain.wait_interruptible(from, 0, &WaitOptions::new(), interrupt));
-        assert_eq!(domain.requeue(from, to, 0, 1), Ok(MOVED));
+        assert_eq!(domain.requeue(from, to, Requeue { wake: 0, requeue: 1 }), Ok(MOVED));
         interrupt.raise();
         assert_eq!(thread.outcome(), Err(Error::Interrupted));
         assert_eq!(domain.wake(to, usize::MAX) + domain.wake(from, usize::MAX), 0);
@@ -111,7 +114,7 @@ fn dropped_future_passes_its_wake_on_where_it_was_moved_to<S: Scheme<L>, L: Layo
     let domain = domain::<S, L>();
     for [from, to] in pairs() {
         let dropped = pending(domain.wait_async(from, 0, WaitOptions::new()));
-        assert_eq!(domain.requeue(from, to, 0, 1), Ok(MOVED));
+        assert_eq!(domain.requeue(from, to, Requeue { wake: 0, requeue: 1 }), Ok(MOVED));
         let mut stranger = pending(domain.wait_async(from, 0, WaitOptions::new()));
         let mut next = pending(domain.wait_async(to, 0, WaitOptions::new()));
         assert_eq!(domain.wake(to, 1), 1);
@@ -125,7 +128,7 @@ fn wake_by_a_requeue_is_passed_on_to_waiters_that_stayed<S: Scheme<L>, L: Layout
     let domain = domain::<S, L>();
     for [from, to] in pairs() {
         let mut waits: Vec<_> = (0..3).map(|_| Some(pending(domain.wait_async(from, 0, WaitOptions::new())))).collect();
-        assert_eq!(domain.requeue(from, to, 1, 1), Ok(Requeued { woken: 1, requeued: 1 }));
+        assert_eq!(domain.requeue(from, to, Requeue { wake: 1, requeue: 1 }), Ok(Requeued { woken: 1, requeued: 1 }));
         waits[0] = None;
         assert_eq!(poll(waits[1].as_mut().expect("it is there")), Poll::Pending);
         assert_eq!(poll(waits[2].as_mut().expect("it is there")), Poll::Ready(Ok(())));
@@ -140,7 +143,10 @@ fn requeue_wakes_each_waker_of_a_woken_waiter_once<S: Scheme<L>, L: Layout>() {
             .iter()
             .map(|(_, waker)| pending_with(domain.wait_async(from, 0, WaitOptions::new()), waker))
             .collect();
-        assert_eq!(domain.cmp_requeue(from, 0, to, 20, 10), Ok(Requeued { woken: 20, requeued: 10 }));
+        assert_eq!(
+            domain.cmp_requeue(from, 0, to, Requeue { wake: 20, requeue: 10 }),
+            Ok(Requeued { woken: 20, requeued: 10 })
+        );
         let times: Vec<_> = tolds.iter().map(|(notified, _)| notified.times()).collect();
         assert_eq!(times, [vec![1; 20], vec![0; 20]].concat());
         assert!(waits[..20].iter_mut().all(|wait| poll(wait) == Poll::Ready(Ok(()))));
@@ -155,7 +161,7 @@ fn new_waker_of_a_moved_future_is_woken<S: Scheme<L>, L: Layout>() {
     for [from, to] in pairs() {
         let [(old, old_waker), (new, new_waker)] = [(); 2].map(|()| Notified::new());
         let mut wait = pending_with(domain.wait_async(from, 0, WaitOptions::new()), &old_waker);
-        assert_eq!(domain.requeue(from, to, 0, 1), Ok(MOVED));
+        assert_eq!(domain.requeue(from, to, Requeue { wake: 0, requeue: 1 }), Ok(MOVED));
         assert_eq!(crate::futures::poll_with(&mut wait, &new_waker), Poll::Pending);
         assert_eq!(domain.wake(to, 1), 1);
         assert_eq!((old.times(), new.times()), (0, 1));
@@ -186,7 +192,7 @@ impl Meeting {
         let mut waiters = idle(plain);
         let queued: Vec<_> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
         let mut waits_for_lock = pending(domain.wait_requeue_pi_async(from, 0, lock, &task));
-        assert_eq!(domain.requeue(from, to, wake, requeue), Err(Error::Invalid), "{case}");
+        assert_eq!(domain.requeue(from, to, Requeue { wake, requeue }), Err(Error::Invalid), "{case}");
         assert_eq!(queued.iter().filter(|queued| queued.is_woken()).count(), done.woken, "{case}");
         assert_eq!(domain.wake(to, usize::MAX), done.requeued, "what was done stays done: {case}");
         assert_eq!(poll(&mut waits_for_lock), Poll::Pending, "{case}");
@@ -222,7 +228,7 @@ fn requeue_that_does_not_reach_a_waiter_of_a_lock_succeeds<S: Scheme<L>, L: Layo
         let queued: Vec<_> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
         let _waits_for_lock = pending(domain.wait_requeue_pi_async(from, 0, lock, &task));
         let expected = Requeued { woken: wake, requeued: requeue };
-        assert_eq!(domain.requeue(from, to, wake, requeue), Ok(expected));
+        assert_eq!(domain.requeue(from, to, Requeue { wake, requeue }), Ok(expected));
         assert_eq!(domain.wake(to, usize::MAX), requeue);
         drop(queued);
     }

@@ -5,7 +5,11 @@ use std::task::Poll;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Config, Domain, Error, Guest, OWNER_DIED, Options, Pointers, Shared, System, Task, WAITERS, Wait};
+use ufutex::{
+    Config, Domain, Error, Guest, Options, Shared, System, Task, Wait,
+    pi::{OWNER_DIED, WAITERS},
+    syscall::Pointers,
+};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::guest_memory::GuestMemory;

@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Config, Domain, Options, Priority, Scheduler, System, Task};
+use ufutex::{
+    Config, Domain, Options, System, Task,
+    pi::{Priority, Scheduler},
+};
 
 #[derive(Default)]
 pub struct Log(Mutex<HashMap<u32, Priority>>);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ufutex::{Address, Config, Error, Options, Requeued, StaticDomain, Topology, WaitOptions};
+use ufutex::{Address, Config, Error, Options, Requeue, Requeued, StaticDomain, WaitOptions, platform::Topology};
 
 use crate::common::asleep::until;
 use crate::common::sleeping::Sleeping;
@@ -17,7 +17,10 @@ fn static_domain_is_used_as_a_domain() {
     thread::scope(|scope| {
         let waiters = [(); 2].map(|()| scope.spawn(|| COUNTED.wait(&word, 0)));
         until("two threads wait", || COUNTED.waiting() == 2);
-        assert_eq!(COUNTED.requeue(&word, Address::of(&raw const other), 0, 1), Ok(Requeued { woken: 0, requeued: 1 }));
+        assert_eq!(
+            COUNTED.requeue(&word, Address::of(&raw const other), Requeue { wake: 0, requeue: 1 }),
+            Ok(Requeued { woken: 0, requeued: 1 })
+        );
         assert_eq!((COUNTED.wake(&word, 9), COUNTED.wake(&other, 9)), (1, 1));
         assert!(waiters.into_iter().all(|waiter| waiter.join().unwrap() == Ok(())));
     });

@@ -7,8 +7,9 @@ use std::time::Duration;
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Cause, Clock, Domain, ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, OWNER_DIED, Resume, Syscall,
-    Task, Timeout, WAITERS, resume,
+    Cause, Clock, Domain, Task, Timeout,
+    pi::{OWNER_DIED, WAITERS},
+    syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall, resume},
 };
 
 use crate::common::arena::{Arena, Rights};
@@ -116,7 +117,7 @@ fn calls_that_do_not_block_are_done_at_once<S: Scheme<L>, L: Layout>() {
     assert_eq!(guest.with(&other).futex_now(LOCK, UNLOCK_PI, [0; 4]), -1);
     assert_eq!(guest.futex_now(LOCK, UNLOCK_PI, [0; 4]), 0);
     assert_eq!(at_once(guest.call(Number::SetRobustList, [memory.at(64), 24, 0, 0, 0, 0])), 0);
-    assert_eq!(task.robust_list(ufutex::Pointers::Wide), memory.at(64));
+    assert_eq!(task.robust_list(ufutex::syscall::Pointers::Wide), memory.at(64));
     assert_eq!(at_once(guest.call(Number::RestartSyscall, [0; 6])), EINTR);
     memory.lose();
     assert_eq!(guest.futex_now(WORD, WAIT, [0; 4]), EFAULT);

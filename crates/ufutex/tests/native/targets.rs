@@ -9,7 +9,8 @@ use std::time::Duration;
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Access, Address, Domain, Error, Fault, Key, ObjectId, Options, Requeued, Shared, Target, WaitOptions, Waiter,
+    Access, Address, Domain, Error, Fault, Key, ObjectId, Options, Requeue, Requeued, Shared, Target, WaitOptions,
+    Waiter,
 };
 
 use crate::common::domains::{domain, on_every_scheme, system};
@@ -21,8 +22,14 @@ fn address_of_a_word_meets_its_reference<S: Scheme<L>, L: Layout>() {
     let address = |i: usize| Address::of(&raw const words[i]);
     let mut waiters = idle(3);
     let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &words[0])).collect();
-    assert_eq!(domain.requeue(address(0), address(1), 0, 1), Ok(Requeued { woken: 0, requeued: 1 }));
-    assert_eq!(domain.cmp_requeue(&words[0], 0, address(2), 0, 1), Ok(Requeued { woken: 0, requeued: 1 }));
+    assert_eq!(
+        domain.requeue(address(0), address(1), Requeue { wake: 0, requeue: 1 }),
+        Ok(Requeued { woken: 0, requeued: 1 })
+    );
+    assert_eq!(
+        domain.cmp_requeue(&words[0], 0, address(2), Requeue { wake: 0, requeue: 1 }),
+        Ok(Requeued { woken: 0, requeued: 1 })
+    );
     for i in 0..3 {
         assert_eq!(domain.wake(address(i), 9), 1, "word {i}");
     }

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Access, Compare, Domain, Error, Modify, Shared, Target, WakeOp};
+use ufutex::{Access, Compare, Domain, Error, Modify, Requeue, Shared, Target, WakeOp};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::guest_memory::GuestMemory;
@@ -39,7 +39,7 @@ fn each_word_has_a_count_of_its_own<S: Scheme<L>, L: Layout>() {
                 }
                 assert_eq!(domain.wake(first, usize::MAX), 30 - of_first);
                 assert_eq!(domain.wake(second, usize::MAX), 30 - of_second);
-                assert!(queued.drain(..).all(|queued| !queued.cancel()));
+                assert!(queued.drain(..).all(|mut queued| !queued.cancel()));
             }
         }
     }
@@ -125,7 +125,7 @@ fn no_lock_is_held_while_a_fault_is_resolved<S: Scheme<L>, L: Layout>() {
     memory.on_fault(move || {
         assert_eq!(domain.wake(first, 1) + domain.wake(second, 1), 0);
         assert_eq!(domain.wake_op(first, 1, second, WakeOp { modify: Modify::Set(8), ..BOTH }, 1), Ok(0));
-        assert_eq!(domain.requeue(first, second, 1, 1), Ok(ufutex::Requeued::default()));
+        assert_eq!(domain.requeue(first, second, Requeue { wake: 1, requeue: 1 }), Ok(ufutex::Requeued::default()));
     });
     let op = WakeOp { modify: Modify::Add(1), compare: Compare::Eq(8) };
     let queued = queue(domain, &mut late, memory.target(8));

@@ -62,7 +62,7 @@ impl Guest {
     pub fn be_inside(&self, lock: usize, tid: u32) {
         let Lock { word, inside } = &self.locks[lock];
         assert_eq!(inside.swap(tid, SeqCst), 0, "{tid} is not alone");
-        assert_eq!(word.load(SeqCst) & ufutex::TID_MASK, tid);
+        assert_eq!(word.load(SeqCst) & ufutex::pi::TID_MASK, tid);
         if self.taken.fetch_add(1, Relaxed).is_multiple_of(3) {
             std::thread::yield_now();
         }

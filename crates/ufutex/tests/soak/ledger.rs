@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use ufutex::timer::{Deliver, Notice, Notify, Timers};
 
+use crate::common::libc;
+
 /// The record of one timer.
 #[derive(Clone, Copy, Default)]
 pub struct Book {

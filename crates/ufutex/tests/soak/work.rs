@@ -8,8 +8,11 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ufutex::timer::{Notify, Setting, TimerClock, Timers};
-use ufutex::{Domain, Error, OWNER_DIED, TID_MASK, Timeout, Wait, WaitOptions};
+use ufutex::timer::{Expiry, Notify, TimerClock, Timers};
+use ufutex::{
+    Domain, Error, Requeue, Timeout, Wait, WaitOptions,
+    pi::{OWNER_DIED, TID_MASK},
+};
 
 use crate::Soak;
 use crate::common::PATIENCE;
@@ -102,7 +105,7 @@ pub fn wake(soak: &Soak, desk: &Desk, mut random: Random) {
         let count = random.of(&[1, 1, 1, 2, 3, usize::MAX]);
         if random.one_in(4) {
             let [from, to] = [(); 2].map(|()| &guest.words[random.below(WORDS)]);
-            let moved = guest.domain.cmp_requeue(from, 0, to, random.below(3), count);
+            let moved = guest.domain.cmp_requeue(from, 0, to, Requeue { wake: random.below(3), requeue: count });
             guest.count(moved.expect("the word is 0 and has no PI waiter").woken);
         } else {
             guest.wake(random.below(WORDS), count, random.of(&BITSETS));
@@ -158,7 +161,7 @@ pub fn come_and_go(soak: &Soak, desk: &Desk, mut random: Random) {
         let mut waiters = idle(words.len());
         let queued: Vec<_> =
             std::iter::zip(&words, &mut waiters).map(|(word, waiter)| queue(&domain, waiter, word)).collect();
-        for (word, queued) in std::iter::zip(&words, queued) {
+        for (word, mut queued) in std::iter::zip(&words, queued) {
             assert_eq!(domain.wake(word, usize::MAX), 1);
             assert!(!queued.cancel(), "a wake was counted, and not received");
         }
@@ -167,7 +170,7 @@ pub fn come_and_go(soak: &Soak, desk: &Desk, mut random: Random) {
         let timers = Timers::new(soak.system.driver(), soak.ledger.clone()).expect("there is memory");
         let id = timers.create(TimerClock::Monotonic, Some(Notify::None)).expect("there is room");
         let value = Duration::from_micros(random.of(&[1, 50, 10_000_000]));
-        timers.settime(id, false, Setting { value, interval: Duration::ZERO }).expect("it is there");
+        timers.settime(id, Expiry::After(value), Duration::ZERO).expect("it is there");
         drop(waiters);
         soak.domains.fetch_add(1, Relaxed);
     }
@@ -218,6 +221,6 @@ fn set_timer(soak: &Soak, book: usize, random: &mut Random) -> Running {
     let notify = Some(Notify::Signal { signal: 1, value: book as u64 });
     let id = soak.timers.create(TimerClock::Monotonic, notify).expect("there is room");
     *soak.ledger.book(book) = Book { first, interval, delivered: 0 };
-    soak.timers.settime(id, true, Setting { value: first, interval }).expect("it is there");
+    soak.timers.settime(id, Expiry::At(first), interval).expect("it is there");
     Running { id, book, ends: first + Duration::from_millis(random.below(100) as u64) }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ufutex::{Number, Task};
+use ufutex::{Task, syscall::Number};
 
 use crate::accounts::Zone;
 use crate::common::random::Random;
@@ -130,7 +130,7 @@ impl<'s> Caller<'s> {
 
     /// Continues a timed wait that was interrupted, as the kernel does after a signal without a handler.
     fn continued(&mut self, result: isize) -> isize {
-        if result != -ufutex::ERESTART_RESTARTBLOCK || self.random.one_in(2) {
+        if result != -ufutex::syscall::ERESTART_RESTARTBLOCK || self.random.one_in(2) {
             self.task.forget_restart();
             return result;
         }

@@ -94,7 +94,7 @@ fn cancel<S: Scheme<L>, L: Layout>(accounts: &Accounts<S, L>, desk: &Desk, mut r
             })
             .collect();
         while !queued.is_empty() {
-            let (word, handle) = queued.swap_remove(random.below(queued.len()));
+            let (word, mut handle) = queued.swap_remove(random.below(queued.len()));
             if !handle.cancel() {
                 accounts.receive(word);
             }
@@ -163,7 +163,7 @@ fn crowd<S: Scheme<L>, L: Layout>(accounts: &Accounts<S, L>, desk: &Desk, mut ra
         let queued: Vec<_> = std::iter::zip(&lines, &mut waiters)
             .map(|(line, waiter)| queue(&accounts.domain, waiter, &line.0))
             .collect();
-        for (line, queued) in std::iter::zip(&lines, queued) {
+        for (line, mut queued) in std::iter::zip(&lines, queued) {
             assert_eq!(accounts.domain.wake(&line.0, usize::MAX), 1);
             assert!(!queued.cancel());
         }

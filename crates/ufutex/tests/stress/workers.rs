@@ -10,6 +10,7 @@ use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error};
 
 use crate::common::PATIENCE;
+use crate::common::kernel::timeouts_without_slack;
 use crate::common::random::Random;
 
 /// The state of one worker, as seen from outside.
@@ -63,8 +64,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
         let random = Random::new(self.workers.len() as u64 + 1);
         let handle = std::thread::spawn(move || {
             // The default timer slack would add 50 us to each timeout.
-            // SAFETY: sets the timer slack of this thread, and touches no memory.
-            unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64, 0u64, 0u64, 0u64) };
+            timeouts_without_slack();
             work(&shared, &desk, random);
         });
         self.workers.push(Worker { name, handle, waits_on });

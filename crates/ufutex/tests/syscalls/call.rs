@@ -1,5 +1,7 @@
 //! A system call: a number and six arguments.
 
+use crate::common::libc;
+
 /// Which system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Number {
@@ -16,6 +18,7 @@ pub enum Number {
 
 impl Number {
     /// The number on the host's architecture.
+    #[cfg(target_os = "linux")]
     pub fn native(self) -> libc::c_long {
         match self {
             Self::Futex => libc::SYS_futex,

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use crate::call::{Call, Number};
+use crate::common::libc;
 use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
 
-pub use libc::{FUTEX_OWNER_DIED as OWNER_DIED, FUTEX_TID_MASK as TID_MASK, FUTEX_WAITERS as WAITERS};
+pub use crate::common::libc::{FUTEX_OWNER_DIED as OWNER_DIED, FUTEX_TID_MASK as TID_MASK, FUTEX_WAITERS as WAITERS};
 
 pub const FUTEX_LOCK_PI2: i32 = 13;
 

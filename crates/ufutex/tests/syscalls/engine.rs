@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use ufutex::layout::Lean;
 use ufutex::platform::Platform;
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Options, Priority, Resume, Task};
+use ufutex::{Domain, Options, Task, pi::Priority, syscall::Resume};
 
 use crate::call::{Call, Number};
 use crate::common::arena::Arena;
@@ -84,16 +84,16 @@ struct State {
     interruption: Option<Interruption>,
 }
 
-fn number(call: Call) -> ufutex::Number {
+fn number(call: Call) -> ufutex::syscall::Number {
     match call.number {
-        Number::Futex => ufutex::Number::Futex,
-        Number::FutexWaitv => ufutex::Number::FutexWaitv,
-        Number::FutexWake => ufutex::Number::FutexWake,
-        Number::FutexWait => ufutex::Number::FutexWait,
-        Number::FutexRequeue => ufutex::Number::FutexRequeue,
-        Number::SetRobustList => ufutex::Number::SetRobustList,
-        Number::GetRobustList => ufutex::Number::GetRobustList,
-        Number::Restart => ufutex::Number::RestartSyscall,
+        Number::Futex => ufutex::syscall::Number::Futex,
+        Number::FutexWaitv => ufutex::syscall::Number::FutexWaitv,
+        Number::FutexWake => ufutex::syscall::Number::FutexWake,
+        Number::FutexWait => ufutex::syscall::Number::FutexWait,
+        Number::FutexRequeue => ufutex::syscall::Number::FutexRequeue,
+        Number::SetRobustList => ufutex::syscall::Number::SetRobustList,
+        Number::GetRobustList => ufutex::syscall::Number::GetRobustList,
+        Number::Restart => ufutex::syscall::Number::RestartSyscall,
     }
 }
 
@@ -136,7 +136,7 @@ impl<S: Scheme<Lean>> Seat for Guest<S> {
             if handler.is_some() {
                 task.forget_restart();
             }
-            match ufutex::resume(result, handler) {
+            match ufutex::syscall::resume(result, handler) {
                 Resume::Return(result) => return result,
                 Resume::Again => assert!(noticed.is_some(), "nothing else ends a wait early"),
                 Resume::Continue => call = Call::new(Number::Restart, [0; 6]),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::calls::{ALL, ANY, Entry, PRIVATE, SIZE_U8, SIZE_U16, SIZE_U32, SIZE_U64, begin_all};
 use crate::common::errno::{EAGAIN, EFAULT, EINVAL, ETIMEDOUT};
+use crate::common::libc;
 use crate::machine::{Machine, Thread};
 use crate::on_every_machine;
 

@@ -1,16 +1,21 @@
-//! The system calls of 32-bit programs, by the numbers of i386. The kernel gets them from this process, by `int 0x80`: it
-//! decodes them as those of a 32-bit program, with the same code.
+//! The system calls of 32-bit programs, by the numbers of i386. The kernel gets them from this process, by `int 0x80`:
+//! it decodes them as those of a 32-bit program, with the same code.
 #![cfg(target_arch = "x86_64")]
 
 use std::time::Duration;
 
-use ufutex::{Domain, Number, OWNER_DIED, TID_MASK, Task, WAITERS};
+use ufutex::{
+    Domain, Task,
+    pi::{OWNER_DIED, TID_MASK, WAITERS},
+    syscall::Number,
+};
 
 use crate::common::arena::{Arena, PAGE, Rights};
-use crate::common::asleep::{sleeps_in, thread_id, until};
+use crate::common::asleep::{futex_call, sleeps_in, thread_id, until};
 use crate::common::domains::domain;
 use crate::common::errno::{EAGAIN, EFAULT, EINVAL, ENOSYS, ETIMEDOUT};
 use crate::common::kernel::now;
+use crate::common::libc;
 
 const FUTEX: u32 = 240;
 const FUTEX_TIME64: u32 = 422;
@@ -141,8 +146,15 @@ fn on_both(body: impl Fn(&dyn Machine, &Memory)) {
     }
 }
 
-/// Why the kernel cannot be asked: it may run no 32-bit programs, and then the instruction is a fault. So a child makes the
-/// first call, and nothing else.
+/// Why the kernel cannot be asked.
+#[cfg(not(target_os = "linux"))]
+fn lack() -> Option<String> {
+    Some("there is no Linux to run 32-bit programs".to_owned())
+}
+
+/// Why the kernel cannot be asked: it may run no 32-bit programs, and then the instruction is a fault. So a child makes
+/// the first call, and nothing else.
+#[cfg(target_os = "linux")]
 fn lack() -> Option<String> {
     const GETPID: u32 = 20;
     let mut status = 0;
@@ -253,7 +265,7 @@ fn wait_by_one_number_is_woken_by_another() {
                 });
                 let is_asleep = || match sleeper.load(std::sync::atomic::Ordering::SeqCst) {
                     0 => false,
-                    tid => sleeps_in(tid).is_some(),
+                    tid => sleeps_in(tid).is_some() || futex_call(tid).is_some(),
                 };
                 until("the thread sleeps", is_asleep);
                 let wake_args = match wake {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::call::{Call, Number};
 use crate::calls::{ALL, ANY, WAITERS};
 use crate::common::errno::{EAGAIN, EINTR, ETIMEDOUT};
+use crate::common::libc;
 use crate::machine::{Interruption, Machine};
 use crate::memory::Word;
 use crate::on_every_machine;

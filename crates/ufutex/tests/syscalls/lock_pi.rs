@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::call::Call;
 use crate::calls::{OWNER_DIED, TID_MASK, WAITERS, begin_all};
 use crate::common::errno::{EAGAIN, EDEADLK, EFAULT, EINVAL, ENOSYS, EPERM, ESRCH, ETIMEDOUT};
+use crate::common::libc;
 use crate::machine::{Machine, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;

@@ -9,10 +9,12 @@ mod common;
 mod call;
 mod calls;
 mod engine;
+#[cfg_attr(not(target_os = "linux"), path = "kernel_elsewhere.rs")]
 mod kernel;
 mod machine;
 mod memory;
 mod robust_list;
+#[cfg(target_os = "linux")] // by ptrace(2)
 mod tracer;
 
 mod futex2;
@@ -56,6 +58,7 @@ macro_rules! on_every_machine {
 }
 
 /// Makes a `#[test]` of each `fn name(m: &Machine)` on the kernel only. Each use gives the reason.
+#[cfg(target_os = "linux")]
 macro_rules! on_the_kernel {
     ($($name:ident),* $(,)?) => {
         $crate::on_machines! { [$($name)*]
@@ -86,4 +89,6 @@ macro_rules! on_machine {
     };
 }
 
-pub(crate) use {on_every_machine, on_machine, on_machines, on_the_kernel};
+#[cfg(target_os = "linux")]
+pub(crate) use on_the_kernel;
+pub(crate) use {on_every_machine, on_machine, on_machines};

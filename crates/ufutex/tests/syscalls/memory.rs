@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use crate::common::arena::{Arena, PAGE, Rights};
 use crate::common::kernel::now;
+use crate::common::pages::host_address;
+
+use crate::common::libc;
 
 /// A 32-bit word at the same address for the kernel and the engine. The memory of tests is leaked, so a thread that
 /// still sleeps after its test does not use freed memory.
@@ -16,7 +19,7 @@ impl Word {
     fn atomic(self) -> &'static AtomicU32 {
         assert!(self.0.is_multiple_of(4), "{:#x} is no word's address", self.0);
         // SAFETY: the address is aligned and lies in an arena that lives as long as the process.
-        unsafe { &*std::ptr::with_exposed_provenance(self.0 as usize) }
+        unsafe { &*std::ptr::with_exposed_provenance(host_address(self.0)) }
     }
 
     pub fn get(self) -> u32 {

@@ -4,6 +4,7 @@
 use crate::call::Call;
 use crate::calls::FUTEX_LOCK_PI2;
 use crate::common::errno::{EAGAIN, EFAULT, EINVAL, ENOSYS};
+use crate::common::libc;
 use crate::machine::Machine;
 use crate::on_every_machine;
 

@@ -2,6 +2,7 @@
 
 use crate::calls::{ALL, WAITERS};
 use crate::common::errno::ETIMEDOUT;
+use crate::common::libc;
 use crate::machine::Machine;
 use crate::on_every_machine;
 use crate::robust_list::RobustList;

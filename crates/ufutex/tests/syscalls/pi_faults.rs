@@ -3,6 +3,7 @@
 use crate::calls::{OWNER_DIED, WAITERS};
 use crate::common::arena::Rights;
 use crate::common::errno::{EFAULT, EINVAL, EPERM, ESRCH, ETIMEDOUT};
+use crate::common::libc;
 use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;

@@ -2,6 +2,7 @@
 
 use crate::calls::{WAITERS, begin_all};
 use crate::common::errno::{EDEADLK, ETIMEDOUT};
+use crate::common::libc;
 use crate::machine::{Machine, Thread};
 use crate::on_every_machine;
 

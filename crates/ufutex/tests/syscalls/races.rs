@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::calls::{ALL, WAITERS};
 use crate::common::errno::{EAGAIN, EINTR, ETIMEDOUT};
+use crate::common::libc;
 use crate::machine::{Interruption, Machine, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::calls::{ALL, OWNER_DIED, WAITERS, begin_all};
 use crate::common::arena::Rights;
 use crate::common::errno::{EAGAIN, EDEADLK, EFAULT, EINVAL, ENOSYS, ESRCH, ETIMEDOUT};
+use crate::common::libc;
 use crate::machine::{Interruption, Machine, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;

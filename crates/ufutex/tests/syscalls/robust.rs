@@ -4,12 +4,15 @@
 
 use crate::calls::{ANY, OWNER_DIED, WAITERS};
 use crate::common::arena::Rights;
-use crate::common::errno::{EFAULT, EINVAL, EPERM, ESRCH};
+use crate::common::errno::{EFAULT, EINVAL, ESRCH};
+#[cfg(target_os = "linux")]
 use crate::common::kernel::syscall;
 use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
+use crate::on_every_machine;
+#[cfg(target_os = "linux")]
+use crate::on_the_kernel;
 use crate::robust_list::{HEAD, Lock, PI, RobustList};
-use crate::{on_every_machine, on_the_kernel};
 
 /// `ROBUST_LIST_LIMIT`: maximum number of entries in a walk.
 const LIMIT: usize = 2048;
@@ -402,6 +405,7 @@ fn unregistered_list_is_not_walked(m: &Machine) {
 }
 
 /// On the kernel only, because permissions between processes are not part of the futex subsystem.
+#[cfg(target_os = "linux")]
 fn list_of_an_inaccessible_process_is_eperm(m: &Machine) {
     let [head, length] = [(); 2].map(|()| m.bytes(8));
     const NOBODY: u64 = 65534;
@@ -412,11 +416,12 @@ fn list_of_an_inaccessible_process_is_eperm(m: &Machine) {
         is_changed.then(|| unsafe { syscall(libc::SYS_get_robust_list, [1, head, length, 0, 0, 0]) })
     });
     match result.join().expect("it does not panic") {
-        Some(result) => assert_eq!(result, EPERM),
+        Some(result) => assert_eq!(result, crate::common::errno::EPERM),
         None => println!("skipped: a thread cannot become another user's here"),
     }
 }
 
+#[cfg(target_os = "linux")]
 on_the_kernel![list_of_an_inaccessible_process_is_eperm];
 
 on_every_machine![

@@ -6,6 +6,7 @@ use crate::call::Call;
 use crate::calls::ANY;
 use crate::common::arena::Rights;
 use crate::common::errno::{EFAULT, EINVAL, ETIMEDOUT};
+use crate::common::libc;
 use crate::machine::Machine;
 use crate::memory::Word;
 use crate::on_every_machine;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::calls::{ALL, Entry, MPOL, NUMA, PRIVATE, SIZE_U8, SIZE_U16, SIZE_U32, SIZE_U64};
 use crate::common::arena::Rights;
 use crate::common::errno::{EAGAIN, EFAULT, EINVAL, ETIMEDOUT};
+use crate::common::libc;
 use crate::machine::Machine;
 use crate::memory::Word;
 use crate::on_every_machine;

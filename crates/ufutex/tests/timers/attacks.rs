@@ -1,24 +1,17 @@
 //! Regression tests for defects that a review found: lost timers, memory leaks, and turns that did not end.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ufutex::timer::{
-    Base, Callback, Clocks, Deliver, Driver, EventFd, Expired, Notice, Setting, TimerClock, TimerOptions, Timers,
-};
+use ufutex::timer::{Base, Callback, Deliver, Driver, Expired, Expiry, Notice, TimerClock, TimerOptions, Timers};
 
 use crate::clock::ManualClocks;
 use crate::common::PATIENCE;
 
 const MS: Duration = Duration::from_millis(1);
-
-fn once(value: Duration) -> Setting {
-    Setting { value, interval: Duration::ZERO }
-}
 
 /// Timers whose expiries are counted.
 fn counting(driver: &Driver) -> (Timers, Arc<AtomicUsize>) {
@@ -33,7 +26,9 @@ fn calling(driver: &Driver, call: impl Fn(&Timers, Expired) + Send + Sync + 'sta
 
 fn armed(timers: &Timers, absolute: bool, value: Duration) -> i32 {
     let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
-    timers.settime(id, absolute, once(value)).expect("it was made");
+    timers
+        .settime(id, if absolute { Expiry::At(value) } else { Expiry::After(value) }, Duration::ZERO)
+        .expect("it was made");
     id
 }
 
@@ -89,38 +84,19 @@ fn timers_without_room_for_their_notices_are_not_made() {
 }
 
 #[test]
-fn forked_child_that_drops_its_handles_does_not_affect_the_parent() {
-    let driver = Driver::host().expect("there is memory");
-    let (timers, count) = counting(&driver);
-    armed(&timers, false, 200 * MS);
-    // By now the driver's thread sleeps, or holds its locks.
-    thread::sleep(50 * MS);
-    // SAFETY: the child only drops its handles and exits.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        drop(timers);
-        // SAFETY: exits the child.
-        unsafe { libc::_exit(0) };
-    }
-    // SAFETY: a null status pointer is allowed.
-    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
-    patiently("the parent's timer never expires", || count.load(SeqCst) == 1);
-}
-
-#[test]
 fn timer_set_to_the_past_in_its_delivery_starves_no_other_timer() {
     let driver = Driver::host().expect("there is memory");
     let begun = Instant::now();
     let bad = calling(&driver, move |timers, expired| {
         if begun.elapsed() < PATIENCE {
-            timers.settime(expired.id, true, once(Duration::from_nanos(1))).expect("it is there");
+            timers.settime(expired.id, Expiry::At(Duration::from_nanos(1)), Duration::ZERO).expect("it is there");
         }
     });
     armed(&bad, true, Duration::from_nanos(1));
     let (good, count) = counting(&driver);
     armed(&good, false, 10 * MS);
     let boottime = good.create(TimerClock::Boottime, None).expect("there is room");
-    good.settime(boottime, false, once(10 * MS)).expect("it was made");
+    good.settime(boottime, Expiry::After(10 * MS), Duration::ZERO).expect("it was made");
     let starved = begun + PATIENCE / 2;
     while count.load(SeqCst) != 2 && Instant::now() < starved {
         thread::sleep(MS);
@@ -135,7 +111,7 @@ fn timer_set_to_the_past_during_a_turn_expires_in_the_next_turn() {
     let left = AtomicUsize::new(1000);
     let timers = calling(&driver, move |timers, expired| {
         if left.fetch_sub(1, SeqCst) != 0 {
-            timers.settime(expired.id, true, once(Duration::from_nanos(1))).expect("it is there");
+            timers.settime(expired.id, Expiry::At(Duration::from_nanos(1)), Duration::ZERO).expect("it is there");
         }
     });
     armed(&timers, true, Duration::from_nanos(1));
@@ -171,36 +147,6 @@ fn panic_of_a_delivery_does_not_end_the_drivers_thread() {
     patiently("the thread is gone", || count.load(SeqCst) == 3);
 }
 
-/// The clock is set back between the turn's read of it and the delivery's.
-#[test]
-fn overrun_below_zero_is_one_expiry_and_ends_the_turn() {
-    struct SetBack(AtomicU64);
-    impl Clocks for SetBack {
-        fn now(&self, base: Base) -> Duration {
-            if base != Base::Realtime {
-                return MS;
-            }
-            Duration::from_nanos(self.0.swap(500, SeqCst))
-        }
-        fn changed(&self) {}
-    }
-    let clocks = Arc::new(SetBack(AtomicU64::new(500)));
-    let driver = Driver::with_clocks(clocks.clone()).expect("there is memory");
-    // SAFETY: a new descriptor that is not owned elsewhere.
-    let file = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
-    let fd = file.as_raw_fd();
-    let timers = Timers::new(&driver, Arc::new(EventFd::new(file))).expect("there is memory");
-    let id = timers.create(TimerClock::Realtime, None).expect("there is room");
-    let setting = Setting { value: Duration::from_nanos(1000), interval: MS };
-    timers.settime(id, true, setting).expect("it was made");
-    clocks.0.store(1500, SeqCst);
-    driver.turn();
-    let mut count = 0u64;
-    // SAFETY: the buffer has eight bytes.
-    unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
-    assert_eq!(count, 1);
-}
-
 #[test]
 fn next_is_not_later_than_the_earliest_when_the_clock_was_set_back() {
     let clocks = ManualClocks::at(Duration::from_secs(1000));
@@ -209,7 +155,9 @@ fn next_is_not_later_than_the_earliest_when_the_clock_was_set_back() {
         .map(|_| Timers::channel(&driver, TimerOptions::new()).expect("there is memory").0)
         .map(|timers| (timers.create(TimerClock::Realtime, None).expect("there is room"), timers))
         .collect();
-    let set = |index: usize, at: Duration| all[index].1.settime(all[index].0, true, once(at)).expect("it was made");
+    let set = |index: usize, at: Duration| {
+        all[index].1.settime(all[index].0, Expiry::At(at), Duration::ZERO).expect("it was made")
+    };
     set(0, Duration::from_secs(2000));
     driver.turn();
     clocks.set(Base::Realtime, MS);
@@ -219,5 +167,63 @@ fn next_is_not_later_than_the_earliest_when_the_clock_was_set_back() {
         set(index, at);
         let next = driver.next(Base::Realtime);
         assert!(next.is_some_and(|next| next <= at), "{next:?} after {at:?}");
+    }
+}
+
+#[cfg(target_os = "linux")] // which has fork(2) and eventfds
+mod of_linux {
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    use std::sync::atomic::AtomicU64;
+
+    use ufutex::timer::{Clocks, EventFd};
+
+    use super::*;
+
+    #[test]
+    fn forked_child_that_drops_its_handles_does_not_affect_the_parent() {
+        let driver = Driver::host().expect("there is memory");
+        let (timers, count) = counting(&driver);
+        armed(&timers, false, 200 * MS);
+        // By now the driver's thread sleeps, or holds its locks.
+        thread::sleep(50 * MS);
+        // SAFETY: the child only drops its handles and exits.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            drop(timers);
+            // SAFETY: exits the child.
+            unsafe { libc::_exit(0) };
+        }
+        // SAFETY: a null status pointer is allowed.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        patiently("the parent's timer never expires", || count.load(SeqCst) == 1);
+    }
+
+    /// The clock is set back between the turn's read of it and the delivery's.
+    #[test]
+    fn overrun_below_zero_is_one_expiry_and_ends_the_turn() {
+        struct SetBack(AtomicU64);
+        impl Clocks for SetBack {
+            fn now(&self, base: Base) -> Duration {
+                if base != Base::Realtime {
+                    return MS;
+                }
+                Duration::from_nanos(self.0.swap(500, SeqCst))
+            }
+            fn changed(&self) {}
+        }
+        let clocks = Arc::new(SetBack(AtomicU64::new(500)));
+        let driver = Driver::with_clocks(clocks.clone()).expect("there is memory");
+        // SAFETY: a new descriptor that is not owned elsewhere.
+        let file = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+        let fd = file.as_raw_fd();
+        let timers = Timers::new(&driver, Arc::new(EventFd::new(file))).expect("there is memory");
+        let id = timers.create(TimerClock::Realtime, None).expect("there is room");
+        timers.settime(id, Expiry::At(Duration::from_nanos(1000)), MS).expect("it was made");
+        clocks.0.store(1500, SeqCst);
+        driver.turn();
+        let mut count = 0u64;
+        // SAFETY: the buffer has eight bytes.
+        unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
+        assert_eq!(count, 1);
     }
 }

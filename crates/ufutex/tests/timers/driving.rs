@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ufutex::timer::{Base, Clocks, Notify, Setting, TimerClock, TimerOptions, Timers};
+use ufutex::timer::{Base, Clocks, Expiry, Notify, Setting, TimerClock, TimerOptions, Timers};
 
 use crate::clock::{BASES, Process};
 
@@ -20,7 +20,10 @@ fn beside(other: &Process) -> Process {
 
 fn armed(timers: &Timers, clock: TimerClock, absolute: bool, value: Duration, interval: Duration) -> i32 {
     let id = timers.create(clock, SIGNAL).expect("there is room");
-    assert_eq!(timers.settime(id, absolute, Setting { value, interval }), Ok(Setting::default()));
+    assert_eq!(
+        timers.settime(id, if absolute { Expiry::At(value) } else { Expiry::After(value) }, interval),
+        Ok(Setting::default())
+    );
     id
 }
 
@@ -80,7 +83,7 @@ fn dropping_a_process_removes_its_deadlines() {
     one.driver.turn();
     assert_eq!(notices.drain().len(), 100);
     for id in 0..100 {
-        clone.settime(id, false, Setting { value: MS, interval: MS }).expect("it is there");
+        clone.settime(id, Expiry::After(MS), MS).expect("it is there");
     }
     drop(clone);
     one.clocks.advance(MS);
@@ -189,19 +192,19 @@ fn no_turn_is_needed_without_armed_timers() {
     let silent = process.timers.create(TimerClock::Realtime, Some(Notify::None)).expect("there is room");
     nothing("made and not set");
     let far = Setting { value: HOUR, interval: HOUR };
-    process.timers.settime(silent, false, far).expect("it is there");
+    process.timers.settime(silent, Expiry::After(far.value), far.interval).expect("it is there");
     nothing("a SIGEV_NONE timer");
     assert_eq!(process.clocks.changes(), 0);
     for &id in &timers {
-        process.timers.settime(id, false, far).expect("it is there");
+        process.timers.settime(id, Expiry::After(far.value), far.interval).expect("it is there");
     }
     assert!(process.driver.next(Base::Monotonic).is_some());
     for &id in &timers {
-        process.timers.settime(id, false, Setting::default()).expect("it is there");
+        process.timers.settime(id, Expiry::Never, Duration::ZERO).expect("it is there");
     }
     nothing("disarmed");
     for &id in &timers {
-        process.timers.settime(id, false, far).expect("it is there");
+        process.timers.settime(id, Expiry::After(far.value), far.interval).expect("it is there");
         process.timers.delete(id).expect("it is there");
     }
     nothing("deleted");
@@ -229,7 +232,7 @@ fn changed_is_called_when_the_earliest_deadline_becomes_earlier() {
     assert_eq!(changes(), first);
     for length in [MS * 900, MS * 800, MS * 5, MS] {
         let before = changes();
-        process.timers.settime(ids[1], false, Setting { value: length, interval: HOUR }).expect("it is there");
+        process.timers.settime(ids[1], Expiry::After(length), HOUR).expect("it is there");
         assert!(changes() > before, "{length:?}");
         let next = process.driver.next(Base::Monotonic).expect("it is armed");
         assert!(next <= process.clocks.now(Base::Monotonic) + length);

@@ -5,12 +5,12 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ufutex::timer::{
-    Base, Caller, Clocks, CpuClock, Deliver, Driver, Notice, Notify, TimerClock, TimerOptions, Timers,
-};
+use ufutex::timer::{Base, Caller, Clocks, Deliver, Driver, Notice, Notify, TimerClock, TimerOptions, Timers};
 
 use crate::common::arena::Arena;
-use crate::common::asleep::{thread_id, until};
+use crate::common::asleep::{is_there, thread_id, until};
+use crate::common::libc;
+
 use crate::machine::{Call, Info, Machine, System, now};
 
 const SI_TIMER: i32 = -2;
@@ -51,7 +51,7 @@ impl Deliver for Signals {
     }
 
     fn has_thread(&self, thread: i32) -> bool {
-        thread > 0 && std::path::Path::new(&format!("/proc/self/task/{thread}")).exists()
+        is_there(thread)
     }
 }
 
@@ -67,10 +67,11 @@ impl Clocks for HostClocks {
         })
     }
 
-    fn cpu_time(&self, of: CpuClock) -> Option<Duration> {
+    #[cfg(target_os = "linux")] // with Linux's numbers of processes and threads
+    fn cpu_time(&self, of: ufutex::timer::CpuClock) -> Option<Duration> {
         let clock = match of {
-            CpuClock::Process(process) => !process << 3 | 2,
-            CpuClock::Thread(thread) => !thread << 3 | 6,
+            ufutex::timer::CpuClock::Process(process) => !process << 3 | 2,
+            ufutex::timer::CpuClock::Thread(thread) => !thread << 3 | 6,
         };
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the time is writable.
@@ -166,8 +167,7 @@ impl System for Engine {
 
     fn end_other(&self) {
         drop(self.other.stay.borrow_mut().take());
-        let its_entry = format!("/proc/self/task/{}", self.other.tid);
-        until("the thread ends", || !std::path::Path::new(&its_entry).exists());
+        until("the thread ends", || !is_there(self.other.tid));
     }
 
     fn pause(&self, length: Duration) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::common::asleep::thread_id;
+use crate::common::libc;
 use crate::grid::Grid;
 use crate::machine::{HOUR, Info, MS, Machine, now};
 use crate::memory::{Event, NONE, Spec};

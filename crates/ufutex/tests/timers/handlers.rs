@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ufutex::Error;
-use ufutex::timer::{Base, Clocks, Deliver, Driver, Expired, Notice, Notify, Setting, TimerClock, Timers};
+use ufutex::timer::{Base, Clocks, Deliver, Driver, Expired, Expiry, Notice, Notify, Setting, TimerClock, Timers};
 
 use crate::clock::ManualClocks;
 
@@ -40,7 +40,7 @@ impl Bench {
 
     fn armed(&self, value: Duration, interval: Duration) -> i32 {
         let id = self.timers.create(TimerClock::Monotonic, SIGNAL).expect("there is room");
-        assert_eq!(self.timers.settime(id, false, Setting { value, interval }), Ok(Setting::default()));
+        assert_eq!(self.timers.settime(id, Expiry::After(value), interval), Ok(Setting::default()));
         id
     }
 
@@ -48,10 +48,6 @@ impl Bench {
         self.clocks.advance(length);
         self.driver.turn()
     }
-}
-
-fn once(value: Duration) -> Setting {
-    Setting { value, interval: Duration::ZERO }
 }
 
 /// A counter and a clone of it for a handler.
@@ -109,7 +105,7 @@ fn handler_sets_its_timer_again() {
     let (count, its_count) = counter();
     let bench = Bench::new(move |timers, notice| {
         if its_count.fetch_add(1, SeqCst) < 5 {
-            timers.settime(notice.id(), false, once(2 * MS)).expect("it is there");
+            timers.settime(notice.id(), Expiry::After(2 * MS), Duration::ZERO).expect("it is there");
             // The notice belongs to the previous setting.
             assert_eq!(timers.take(notice), None);
         }
@@ -132,7 +128,7 @@ fn handler_that_sets_its_timer_to_the_past_does_not_prolong_the_turn() {
         let turn = its_count.fetch_add(1, SeqCst);
         assert!(turn < 100_000, "the turn does not end");
         if turn < 90_000 {
-            timers.settime(notice.id(), true, once(Duration::from_nanos(1))).expect("it is there");
+            timers.settime(notice.id(), Expiry::At(Duration::from_nanos(1)), Duration::ZERO).expect("it is there");
         }
     });
     bench.armed(MS, Duration::ZERO);
@@ -153,7 +149,7 @@ fn handler_makes_timers() {
     let bench = Bench::new(move |timers, notice| {
         if its_count.fetch_add(1, SeqCst) < 1000 {
             let id = timers.create(TimerClock::Monotonic, SIGNAL).expect("there is room");
-            timers.settime(id, false, once(MS)).expect("it was made");
+            timers.settime(id, Expiry::After(MS), Duration::ZERO).expect("it was made");
         }
         timers.delete(notice.id()).expect("it is there");
     });

@@ -1,6 +1,7 @@
 //! Timer IDs: allocated in increasing order, and restored.
 
 use crate::common::errno::{EAGAIN, EBUSY, EFAULT, EINVAL};
+use crate::common::libc;
 use crate::machine::{Call, HOUR, Machine};
 use crate::memory::{Event, NONE, Spec};
 use crate::on_every_machine;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ufutex::timer::{Base, Clocks, Notify, Setting, TimerClock, TimerOptions};
+use ufutex::timer::{Base, Clocks, Expiry, Notify, Setting, TimerClock, TimerOptions};
 
 use crate::clock::Process;
 
@@ -24,7 +24,10 @@ impl Bench {
         let id = process.timers.create(clock, notify).expect("there is room");
         let base = if clock == TimerClock::Tai { Base::Tai } else { Base::Realtime };
         let value = if absolute { process.clocks.now(base) + HOUR } else { HOUR };
-        process.timers.settime(id, absolute, Setting { value, interval: HOUR }).expect("it was made");
+        process
+            .timers
+            .settime(id, if absolute { Expiry::At(value) } else { Expiry::After(value) }, HOUR)
+            .expect("it was made");
         id
     }
 
@@ -102,7 +105,7 @@ fn jump_back_keeps_all_deadlines() {
     for i in 0..1000 {
         let id = process.timers.create(TimerClock::Realtime, SIGNAL).expect("there is room");
         let once = Setting { value: at(i), interval: Duration::ZERO };
-        process.timers.settime(id, true, once).expect("it was made");
+        process.timers.settime(id, Expiry::At(once.value), once.interval).expect("it was made");
     }
     process.clocks.set(Base::Realtime, at(500) - Duration::from_nanos(1));
     process.driver.turn();
@@ -136,7 +139,7 @@ fn jump_back_is_noticed_by_a_turn_without_due_timers() {
     let arm = |process: &Process, at: Duration| {
         let id = process.timers.create(TimerClock::Realtime, SIGNAL).expect("there is room");
         let once = Setting { value: at, interval: Duration::ZERO };
-        process.timers.settime(id, true, once).expect("it was made");
+        process.timers.settime(id, Expiry::At(once.value), once.interval).expect("it was made");
     };
     // Enough timers at a time for the wheel to advance.
     all.iter().for_each(|process| arm(process, begin + HOUR));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ufutex::Error;
-use ufutex::timer::{Notify, Setting, TimerClock, TimerOptions, Timers};
+use ufutex::timer::{Expiry, Notify, Setting, TimerClock, TimerOptions, Timers};
 
 use crate::clock::Process;
 
@@ -145,10 +145,9 @@ fn many_timers_are_all_found() {
         assert_eq!(timers.getoverrun(expected + 1), Err(Error::Invalid));
     }
     assert_eq!(timers.count(), MANY as usize);
-    let far = Setting { value: Duration::from_secs(3600), interval: Duration::ZERO };
     for id in 0..MANY {
         let value = Duration::from_secs(id as u64 + 1);
-        assert_eq!(timers.settime(id, false, Setting { value, ..far }), Ok(Setting::default()));
+        assert_eq!(timers.settime(id, Expiry::After(value), Duration::ZERO), Ok(Setting::default()));
     }
     for id in 0..MANY {
         assert_eq!(timers.gettime(id).map(|setting| setting.value), Ok(Duration::from_secs(id as u64 + 1)));
@@ -230,7 +229,7 @@ fn clear_keeps_the_id_counter() {
     for _ in 0..100 {
         let id = timers.create(MONOTONIC, SIGNAL).expect("there is room");
         let soon = Setting { value: Duration::from_nanos(1), interval: Duration::from_nanos(1) };
-        timers.settime(id, false, soon).expect("it was made");
+        timers.settime(id, Expiry::After(soon.value), soon.interval).expect("it was made");
     }
     process.clocks.advance(Duration::from_nanos(1));
     assert_eq!(process.driver.turn(), 100);

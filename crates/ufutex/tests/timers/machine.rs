@@ -7,7 +7,13 @@ pub use ufutex::timer::TimerCall as Call;
 
 use crate::common::PATIENCE;
 pub use crate::common::kernel::now;
+use crate::common::libc;
 use crate::memory::{Event, Memory, SPEC, Spec};
+
+/// Whether the host has this clock. CPU-time clocks are Linux's.
+pub fn has_clock(clock: libc::clockid_t) -> bool {
+    cfg!(target_os = "linux") || ![libc::CLOCK_PROCESS_CPUTIME_ID, libc::CLOCK_THREAD_CPUTIME_ID].contains(&clock)
+}
 
 /// A timer's signal that has been taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,20 +6,24 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[cfg_attr(not(target_os = "linux"), path = "alone_elsewhere.rs")]
 mod alone;
 mod clock;
 mod engine;
 mod grid;
+#[cfg_attr(not(target_os = "linux"), path = "kernel_elsewhere.rs")]
 mod kernel;
 mod machine;
 mod memory;
 
 mod attacks;
+#[cfg(target_os = "linux")] // no other host has CPU-time clocks
 mod cpu;
 mod create;
 mod deliveries;
 mod driving;
 mod expiry;
+#[cfg(target_os = "linux")] // compares with the kernel
 mod far;
 mod fuzz;
 mod gettime;
@@ -28,6 +32,7 @@ mod host;
 mod ids;
 mod jumps;
 mod limits;
+#[cfg(target_os = "linux")] // forks and executes
 mod lives;
 mod overrun;
 mod settime;

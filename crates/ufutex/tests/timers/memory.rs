@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use crate::common::arena::{Arena, PAGE, Rights};
+use crate::common::libc;
 
 const PAGES: u64 = 8;
 /// The offset of the read-only page, which is followed by a page without access.
@@ -142,6 +143,7 @@ impl Memory {
         at
     }
 
+    #[cfg(target_os = "linux")] // as its users
     /// Fills the memory for a setting with a value that no call writes, if `is_there`.
     pub fn put_spec_if(&self, is_there: bool, address: u64) {
         if is_there {

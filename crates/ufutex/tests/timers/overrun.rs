@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::common::libc;
 use crate::grid::Grid;
 use crate::machine::{HOUR, MS, Machine, now};
 use crate::memory::{Event, NONE, Spec};

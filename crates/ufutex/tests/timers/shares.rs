@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use ufutex::timer::{Base, Clocks, Deliver, Driver, Notice, Notify, Setting, TimerClock, TimerOptions, Timers};
+use ufutex::timer::{Base, Clocks, Deliver, Driver, Expiry, Notice, Notify, TimerClock, TimerOptions, Timers};
 use ufutex::{Clock, Config, Domain, Error, System, Timeout, WaitOptions};
 
 use crate::clock::{BASES, ManualClocks};
@@ -79,15 +79,13 @@ impl Deliver for Owner {
             Then::Take => _ = timers.take(notice),
             Then::Again(length, deadlines) => {
                 deadlines.lock().unwrap().push(log.clocks.now(Base::Monotonic) + *length);
-                timers.settime(id, false, once(*length)).expect("it is there");
+                timers.settime(id, Expiry::After(*length), Duration::ZERO).expect("it is there");
             }
-            Then::ToThePast => _ = timers.settime(id, true, once(Duration::from_secs(1))).expect("it is there"),
+            Then::ToThePast => {
+                _ = timers.settime(id, Expiry::At(Duration::from_secs(1)), Duration::ZERO).expect("it is there")
+            }
         }
     }
-}
-
-fn once(value: Duration) -> Setting {
-    Setting { value, interval: Duration::ZERO }
 }
 
 /// An owner with `timers` timers that are always due.
@@ -97,7 +95,7 @@ fn crowd(name: char, log: &Arc<Log>, driver: &Driver, clocks: &[TimerClock], tim
     for i in 0..timers {
         let id = all.create(clocks[i % clocks.len()], SIGNAL).expect("there is room");
         let nanosecond = Duration::from_nanos(1);
-        all.settime(id, false, Setting { value: nanosecond, interval: nanosecond }).expect("it is there");
+        all.settime(id, Expiry::After(nanosecond), nanosecond).expect("it is there");
     }
     all
 }
@@ -110,7 +108,7 @@ fn single(log: &Arc<Log>, driver: &Driver, clock: TimerClock) -> (Timers, Arc<Ow
     let id = timers.create(clock, SIGNAL).expect("there is room");
     let Then::Again(_, deadlines) = &owner.2 else { unreachable!() };
     deadlines.lock().unwrap().push(log.clocks.now(Base::Monotonic) + LENGTH);
-    timers.settime(id, false, once(LENGTH)).expect("it is there");
+    timers.settime(id, Expiry::After(LENGTH), Duration::ZERO).expect("it is there");
     (timers, owner)
 }
 
@@ -173,12 +171,12 @@ fn timer_set_to_the_past_expires_once_per_turn() {
     let owner = Arc::new(Owner('p', log.clone(), Then::ToThePast));
     let past = Timers::new(&driver, owner).unwrap();
     let id = past.create(TimerClock::Monotonic, SIGNAL).unwrap();
-    past.settime(id, true, once(Duration::from_secs(1))).unwrap();
+    past.settime(id, Expiry::At(Duration::from_secs(1)), Duration::ZERO).unwrap();
     let _crowd = crowd('m', &log, &driver, &[TimerClock::Monotonic], 1000);
     // The same owner gets 200 more such timers.
     for _ in 0..200 {
         let id = past.create(TimerClock::Monotonic, SIGNAL).unwrap();
-        past.settime(id, true, once(Duration::from_secs(1))).unwrap();
+        past.settime(id, Expiry::At(Duration::from_secs(1)), Duration::ZERO).unwrap();
     }
     log.clocks.advance(STEP);
     for turn in 1..=20 {
@@ -196,10 +194,10 @@ fn sorting_many_timers_counts_towards_the_share() {
     let many = Timers::new(&driver, Arc::new(Owner('m', log.clone(), Then::Take))).unwrap();
     for i in 0..50_000 {
         let id = many.create(TimerClock::Monotonic, SIGNAL).expect("there is room");
-        many.settime(id, false, once(HOUR + Duration::from_nanos(i))).expect("it is there");
+        many.settime(id, Expiry::After(HOUR + Duration::from_nanos(i)), Duration::ZERO).expect("it is there");
     }
     let (one, _) = single(&log, &driver, TimerClock::Monotonic);
-    one.settime(0, false, once(HOUR + Duration::from_millis(1))).expect("it is there");
+    one.settime(0, Expiry::After(HOUR + Duration::from_millis(1)), Duration::ZERO).expect("it is there");
     log.clocks.advance(HOUR + Duration::from_millis(2));
     driver.turn();
     assert_eq!(log.served.lock().unwrap()[0].0, '1', "the other one's share has gone by before one has expired");

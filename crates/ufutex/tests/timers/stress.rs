@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use ufutex::Error;
 use ufutex::timer::{
-    Base, Callback, Clocks, CpuClock, Deliver, Driver, Expired, Notice, Notify, Setting, TimerClock, TimerOptions,
-    Timers,
+    Base, Callback, Clocks, CpuClock, Deliver, Driver, Expired, Expiry, Notice, Notify, Setting, TimerClock,
+    TimerOptions, Timers,
 };
 
+use crate::common::libc;
 use crate::common::patient::within_patience;
 use crate::common::random::Random;
 
@@ -135,7 +136,7 @@ fn an_id_belongs_to_one_timer_at_a_time() {
                     let value = Duration::from_secs((made << 3 | thread) + (1 << 30));
                     let id = timers.create(MONOTONIC, Some(Notify::None)).expect("there are more than enough");
                     assert!(in_use.lock().unwrap().insert(id), "timer {id} is another's");
-                    timers.settime(id, true, once(value)).expect("it was made");
+                    timers.settime(id, Expiry::At(value), Duration::ZERO).expect("it was made");
                     own.push((id, value));
                     let &(id, _) = &own[rng.below(own.len())];
                     assert_eq!(timers.getoverrun(id), Ok(0), "timer {id}");
@@ -238,7 +239,7 @@ fn each_timer_is_deleted_by_one_thread() {
                         Err(error) => assert_eq!(error, Error::Busy),
                     },
                     1 => delete(id),
-                    2 => match timers.settime(id, false, far) {
+                    2 => match timers.settime(id, Expiry::After(far.value), far.interval) {
                         Ok(old) => assert!(old == Setting::default() || old.interval == far.interval, "{old:?}"),
                         Err(error) => assert_eq!(error, Error::Invalid),
                     },
@@ -280,9 +281,13 @@ fn every_timer_expires_once() {
                 let id = timers.create(MONOTONIC, signal(value)).expect("there is room");
                 // Half of the timers are set to a far deadline first. The near deadline is not changed any more.
                 if rng.percent(50) {
-                    timers.settime(id, false, once(Duration::from_secs(1 << 30))).expect("it is ours");
+                    timers
+                        .settime(id, Expiry::After(Duration::from_secs(1 << 30)), Duration::ZERO)
+                        .expect("it is ours");
                 }
-                timers.settime(id, false, once(Duration::from_micros(1 + rng.next() % 50))).expect("it is ours");
+                timers
+                    .settime(id, Expiry::After(Duration::from_micros(1 + rng.next() % 50)), Duration::ZERO)
+                    .expect("it is ours");
                 set.fetch_add(1, SeqCst);
                 while timers.gettime(id).expect("it is ours") != Setting::default() {
                     std::thread::yield_now();
@@ -297,7 +302,7 @@ fn every_timer_expires_once() {
                 assert_eq!(timers.delete(id), Ok(()));
                 // This timer never expires.
                 let other = timers.create(MONOTONIC, signal(value)).expect("there is room");
-                timers.settime(other, false, once(Duration::from_secs(1 << 30))).expect("it is ours");
+                timers.settime(other, Expiry::After(Duration::from_secs(1 << 30)), Duration::ZERO).expect("it is ours");
                 assert_eq!(timers.delete(other), Ok(()));
             }
         });
@@ -351,12 +356,12 @@ fn no_notice_of_a_disarmed_timer_is_valid() {
                 let value = Duration::from_nanos(rng.next() % 5000 + 1);
                 let interval = if rng.percent(50) { value } else { Duration::ZERO };
                 next_epoch();
-                timers.settime(id, false, Setting { value, interval }).expect("it is ours");
+                timers.settime(id, Expiry::After(value), interval).expect("it is ours");
                 turners[thread as usize].until_it_turns();
                 (0..rng.below(100)).for_each(|_| std::hint::spin_loop());
                 if rng.percent(70) {
                     let never = rng.of(&[Setting::default(), once(Duration::from_secs(1 << 30))]);
-                    timers.settime(id, false, never).expect("it is ours");
+                    timers.settime(id, Expiry::After(never.value), never.interval).expect("it is ours");
                     next_epoch();
                 } else {
                     timers.delete(id).expect("it is ours");
@@ -386,7 +391,7 @@ fn no_deadline_of_an_interval_is_lost() {
         let interval = Duration::from_micros(70);
         let now = || crate::machine::now(libc::CLOCK_MONOTONIC);
         let first = now() + interval;
-        timers.settime(id, true, Setting { value: first, interval }).expect("it was made");
+        timers.settime(id, Expiry::At(first), interval).expect("it was made");
         on_threads(|_, goes_on| {
             while goes_on() {
                 let setting = timers.gettime(id).expect("it is there");
@@ -423,7 +428,7 @@ fn processes_end_while_their_timers_expire() {
                     let id = timers.create(MONOTONIC, signal(0)).expect("there is room");
                     let interval = Duration::from_micros(rng.next() % 3);
                     let value = Duration::from_micros(1 + rng.next() % 100);
-                    timers.settime(id, false, Setting { value, interval }).expect("it was made");
+                    timers.settime(id, Expiry::After(value), interval).expect("it was made");
                 }
                 if rng.percent(20) {
                     timers.clear();

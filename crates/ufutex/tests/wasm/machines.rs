@@ -4,7 +4,8 @@ use ufutex::Domain;
 use ufutex::wasm::{Atomics, LinearMemory, Trap, Waited};
 
 use crate::common::domains::domain;
-use crate::common::waker::block_on;
+use crate::common::platforms::park_thread;
+use crate::common::waker::block_on_by;
 use crate::memories::{GuestMemory, Movable, Reserved};
 use crate::suite::Machine;
 
@@ -96,10 +97,10 @@ impl Machine for AsFuture {
         Self(Alone::new(pages, maximum))
     }
     fn wait32(&self, address: u64, expected: u32, timeout: i64) -> Result<Waited, Trap> {
-        block_on(self.0.atomics().wait32_async(address, expected, timeout)?)
+        block_on_by(park_thread, self.0.atomics().wait32_async(address, expected, timeout)?)
     }
     fn wait64(&self, address: u64, expected: u64, timeout: i64) -> Result<Waited, Trap> {
-        block_on(self.0.atomics().wait64_async(address, expected, timeout)?)
+        block_on_by(park_thread, self.0.atomics().wait64_async(address, expected, timeout)?)
     }
     fn notify(&self, address: u64, count: u32) -> Result<u32, Trap> {
         self.0.notify(address, count)

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 use std::task::{Context, Waker};
 use std::time::Duration;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
-use ufutex::timer::{Callback, Expired, Notify, Setting, TimerClock, TimerOptions, Timers};
+use ufutex::timer::{Callback, Expired, Expiry, Notify, Setting, TimerClock, TimerOptions, Timers};
 use ufutex::{Config, Error, ObjectId, Shared, System, Task, WaitOptions};
 
 /// An attack.
@@ -137,7 +137,9 @@ fn timers(system: &System, count: usize, channels: &Channels) -> Result<(), Erro
     let notify = Some(Notify::Signal { signal: 1, value: 0 });
     let ids: Vec<i32> = (0..count).map(|_| timers.create(TimerClock::Monotonic, notify)).collect::<Result<_, _>>()?;
     let nanosecond = Duration::from_nanos(1);
-    let set_all = |setting: Setting| ids.iter().for_each(|id| _ = timers.settime(*id, false, setting));
+    let set_all = |setting: Setting| {
+        ids.iter().for_each(|id| _ = timers.settime(*id, Expiry::After(setting.value), setting.interval))
+    };
     channels.serve(
         || set_all(Setting { value: nanosecond, interval: nanosecond }),
         || std::thread::sleep(CHECK_EVERY),

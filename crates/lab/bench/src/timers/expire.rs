@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
-use ufutex::timer::{Callback, Driver, Expired, Notify, Setting, TimerClock, TimerOptions, Timers};
+use ufutex::timer::{Callback, Driver, Expired, Expiry, Notify, Setting, TimerClock, TimerOptions, Timers};
 
 /// Time over which the deadlines are spread.
 const SPREAD: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ pub fn sample(timers: usize) -> Result<Lateness, String> {
     let due = |number: usize| begin + SPREAD.mul_f64(number as f64 / timers as f64);
     for (number, id) in ids.iter().enumerate() {
         let setting = Setting { value: due(number), interval: Duration::ZERO };
-        process.settime(*id, true, setting).map_err(say)?;
+        process.settime(*id, Expiry::At(setting.value), setting.interval).map_err(say)?;
     }
     let last = begin + SPREAD + PATIENCE;
     // [Ld]: with the last timer counted, all times have been written down.

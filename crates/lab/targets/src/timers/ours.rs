@@ -3,7 +3,7 @@
 use super::{Bytes, Errno, Notify, Process};
 use std::sync::Arc;
 use std::time::Duration;
-use ufutex::timer::{self, Deliver, Driver, Notice, Setting, TimerClock, TimerOptions, Timers};
+use ufutex::timer::{self, Deliver, Driver, Expiry, Notice, Setting, TimerClock, TimerOptions, Timers};
 
 /// One process.
 pub struct Ours(Timers);
@@ -59,7 +59,7 @@ impl Process for Ours {
     #[inline]
     fn settime(&self, id: i32, seconds: u64) -> Result<(), Errno> {
         let new = Setting { value: Duration::from_secs(seconds), interval: Duration::ZERO };
-        self.0.settime(id, false, new).map(|_| ()).map_err(|error| error.errno())
+        self.0.settime(id, Expiry::After(new.value), new.interval).map(|_| ()).map_err(|error| error.errno())
     }
 
     #[inline]

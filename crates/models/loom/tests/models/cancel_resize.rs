@@ -17,7 +17,7 @@ use crate::support::{World, catches, check_pair, resize};
 fn cancel_during<S: Scheme<Lean>>(start: usize, sizes: &'static [usize]) {
     let world = World::<S>::with_slots(start);
     let mut waiter = pin!(Waiter::new());
-    let queued = world.queue(waiter.as_mut()).expect("the word holds 0");
+    let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");
     let mover = resize(&world, sizes);
     assert!(queued.cancel(), "nobody woke it");
     mover.join().unwrap();

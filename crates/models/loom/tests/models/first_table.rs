@@ -2,17 +2,19 @@
 //!
 //! The interleaving looked for: the waker finds no table, and so no waiter, although one has queued in the table that
 //! was being made. The table is published ([F]) before its first waiter reads the word. So [A] and [B] exclude this:
-//! either the waker sees the table, or the waiter sees the new value.
+//! either the waker sees the table, or the waiter sees the new value. The same holds for the system's table, which the
+//! first waiter of any domain makes ([W]).
 
 use std::pin::pin;
+use std::task::Waker;
 
 use loom::sync::Arc;
 use loom::thread;
-use ufutex_loom::Waiter;
 use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex_loom::{ObjectId, Shared, WaitOptions, Waiter};
 
-use crate::support::{World, assert_not_lost, catches, check_pair};
+use crate::support::{Word, World, assert_not_lost, catches, check_pair};
 
 fn first_table<S: Scheme<Lean>>() {
     let world = Arc::new(World::<S>::new());
@@ -32,7 +34,7 @@ fn two_first_waiters() {
         let world = world.clone();
         thread::spawn(move || {
             let mut waiter = pin!(Waiter::new());
-            let queued = world.queue(waiter.as_mut()).expect("the word holds 0");
+            let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");
             queued.cancel()
         })
     };
@@ -41,6 +43,31 @@ fn two_first_waiters() {
     assert!(other.join().unwrap(), "nobody woke the other");
     assert_eq!(world.domain.wake(&world.word, usize::MAX), 1);
     assert!(queued.is_woken());
+}
+
+fn shared(word: &Word) -> Shared<&Word> {
+    Shared::object(word, ObjectId::new(1).expect("small enough"), 0)
+}
+
+/// A word of a shared object, whose waiters are in the system's table, which the first of them makes.
+fn first_global() {
+    let world = Arc::new(World::<Live>::new());
+    let waker = {
+        let world = world.clone();
+        thread::spawn(move || {
+            world.word.store(1);
+            world.domain.wake(shared(&world.word), 1)
+        })
+    };
+    let mut waiter = pin!(Waiter::new());
+    let options = WaitOptions::new();
+    let queued = world.domain.prepare_with(waiter.as_mut(), shared(&world.word), 0, &options, Waker::noop().clone());
+    assert_not_lost(queued, waker.join().unwrap());
+}
+
+#[test]
+fn first_global_table_holds() {
+    check_pair(first_global);
 }
 
 #[test]
@@ -59,3 +86,6 @@ fn two_first_waiters_share_one_table() {
 catches!(first_table_catches_publish_relaxed, PublishRelaxed, first_table::<Live>);
 catches!(first_table_catches_no_wait_barrier, NoWaitBarrier, first_table::<Live>);
 catches!(first_table_catches_no_wake_barrier, NoWakeBarrier, first_table::<Live>);
+catches!(first_global_catches_lazy_relaxed, LazyRelaxed, first_global);
+catches!(first_global_catches_no_wait_barrier, NoWaitBarrier, first_global);
+catches!(first_global_catches_no_wake_barrier, NoWakeBarrier, first_global);

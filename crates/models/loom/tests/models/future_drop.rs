@@ -27,7 +27,7 @@ fn poll_and_drop<S: Scheme<Lean>>(world: &World<S>, polls: usize) -> bool {
 fn drop_against_wake<S: Scheme<Lean>>(polls: usize) {
     let world = World::<S>::with_slots(2);
     let mut waiter = pin!(Waiter::new());
-    let second = world.queue(waiter.as_mut()).expect("the word holds 0");
+    let mut second = world.queue(waiter.as_mut()).expect("the word holds 0");
     let dropped = {
         let world = world.clone();
         thread::spawn(move || poll_and_drop(&world, polls))
@@ -60,7 +60,7 @@ fn third_comes_ahead() {
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
     let [first, second] = &mut waiters;
     let first = world.queue(first.as_mut()).expect("the word holds 0");
-    let second = world.queue(second.as_mut()).expect("the word holds 0");
+    let mut second = world.queue(second.as_mut()).expect("the word holds 0");
     let late = {
         let world = world.clone();
         thread::spawn(move || {

@@ -59,7 +59,7 @@ fn wake_all_of_two(start: usize, sizes: &'static [usize]) {
     let queued = waiters.each_mut().map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
     let mover = resize(&world, sizes);
     assert_eq!(world.domain.wake(&world.word, 9), 2, "a waiter was left behind");
-    queued.into_iter().for_each(|queued| assert!(!queued.cancel()));
+    queued.into_iter().for_each(|mut queued| assert!(!queued.cancel()));
     mover.join().unwrap();
     assert_eq!(world.domain.wake(&world.word, 9), 0);
 }
@@ -68,7 +68,8 @@ fn wake_all_of_two(start: usize, sizes: &'static [usize]) {
 fn wake_first_of_two(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
-    let [first, second] = waiters.each_mut().map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
+    let [mut first, mut second] =
+        waiters.each_mut().map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
     let mover = resize(&world, sizes);
     assert_eq!(world.domain.wake(&world.word, 1), 1);
     assert!(first.is_woken() && !second.is_woken(), "the second was woken before the first");
@@ -82,10 +83,10 @@ fn third_comes_as_first_leaves(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new()), pin!(Waiter::new())];
     let [first, second, third] = waiters.each_mut();
-    let [first, second] = [first, second].map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
+    let [mut first, mut second] = [first, second].map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
     let mover = resize(&world, sizes);
     assert!(first.cancel(), "nobody woke it");
-    let third = world.queue(third.as_mut()).expect("the word holds 0");
+    let mut third = world.queue(third.as_mut()).expect("the word holds 0");
     mover.join().unwrap();
     assert_eq!(world.domain.wake(&world.word, 1), 1);
     assert!(second.is_woken() && !third.is_woken(), "the third was woken before the second");

@@ -2,7 +2,6 @@
 //! memory model, up to a bound on preemptions. Each model names the labels of ORDERING.md that it checks, and has
 //! faults in the engine (`Mutant`) that it must catch.
 
-mod static_domain;
 mod support;
 
 mod cancel_resize;
@@ -19,6 +18,8 @@ mod pivot_counted;
 mod pivot_live;
 mod regions;
 mod requeue;
+mod settle;
+mod static_domain;
 mod timeout;
 mod timers;
 mod timers_driver;

@@ -14,7 +14,10 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::scheme::Live;
-use ufutex_loom::{Cause, Domain, Error, OWNER_DIED, TID_MASK, Task, Timeout, WAITERS};
+use ufutex_loom::{
+    Cause, Domain, Error, Task, Timeout,
+    pi::{OWNER_DIED, TID_MASK, WAITERS},
+};
 
 use crate::support::{NEVER, Word, World, catches, check_pair, hangs};
 

@@ -15,7 +15,7 @@ use std::task::{Context, Waker};
 use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::scheme::Live;
-use ufutex_loom::{Cause, Error, Priority, Queued, WaitOptions, Waiter};
+use ufutex_loom::{Cause, Error, Queued, Requeue, WaitOptions, Waiter, pi::Priority};
 
 use crate::support::{World, assert_not_lost, catches, check, check_pair, hangs, resize};
 
@@ -35,7 +35,7 @@ fn waiter_comes_as_wake_begins() {
     let world = World::<Live>::with_slots(0);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
     let [first, second] = waiters.each_mut();
-    let first = world.queue(first.as_mut()).expect("the word holds 0");
+    let mut first = world.queue(first.as_mut()).expect("the word holds 0");
     let waker = spawn_wake_of_all(&world);
     let queued = world.queue(second.as_mut());
     let woken = waker.join().unwrap();
@@ -47,7 +47,8 @@ fn waiter_comes_as_wake_begins() {
 fn third_comes_between_pieces(sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(0);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
-    let [first, second] = waiters.each_mut().map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
+    let [mut first, mut second] =
+        waiters.each_mut().map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
     let mover = (!sizes.is_empty()).then(|| resize(&world, sizes));
     let waker = spawn_wake_of_all(&world);
     let mut late = pin!(Waiter::new());
@@ -56,7 +57,7 @@ fn third_comes_between_pieces(sizes: &'static [usize]) {
         world.domain.prepare_with(late.as_mut(), &world.word, 1, &FIRST, noop).expect("the word holds 1")
     });
     assert_eq!(waker.join().unwrap(), 2, "those who were there");
-    assert!(third.is_none_or(|third| third.cancel()), "a wake took one that came after it had begun");
+    assert!(third.is_none_or(|mut third| third.cancel()), "a wake took one that came after it had begun");
     assert!(!first.cancel() && !second.cancel());
     if let Some(mover) = mover {
         mover.join().unwrap();
@@ -72,7 +73,7 @@ fn waiter_is_requeued_between_pieces() {
     let world = World::<Live>::with_slots(0);
     let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
     let [waiter, others @ ..] = waiters.each_mut();
-    let moved = world.queue(waiter.as_mut()).expect("the word holds 0");
+    let mut moved = world.queue(waiter.as_mut()).expect("the word holds 0");
     let there = others.map(|other| {
         let noop = Waker::noop().clone();
         world.domain.prepare_with(other.as_mut(), &world.other, 0, &WaitOptions::new(), noop).expect("it holds 0")
@@ -82,11 +83,16 @@ fn waiter_is_requeued_between_pieces() {
         thread::spawn(move || world.domain.wake(&world.other, 9))
     };
     if there[0].is_woken() {
-        assert!(world.domain.requeue(&world.word, &world.other, 0, 1).is_ok_and(|done| done.requeued == 1));
+        assert!(
+            world
+                .domain
+                .requeue(&world.word, &world.other, Requeue { wake: 0, requeue: 1 })
+                .is_ok_and(|done| done.requeued == 1)
+        );
     }
     assert_eq!(waker.join().unwrap(), 2, "those who were there");
     assert!(moved.cancel(), "a wake took one that was moved there after it had begun");
-    assert!(there.into_iter().all(|there| !there.cancel()));
+    assert!(there.into_iter().all(|mut there| !there.cancel()));
 }
 
 /// Queues waiters of the first word in the global table, with these bitsets.
@@ -114,7 +120,7 @@ fn spawn_wake_of_bits(world: &Arc<World<Live>>, bits: u32) -> thread::JoinHandle
 fn wake_passes_over(meanwhile: impl FnOnce(&Arc<World<Live>>, [Queued<'_, '_>; 2])) {
     let world = World::<Live>::with_slots(0);
     let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
-    let [first, second, third] = queue_bits(&world, &mut waiters, [1, 1, 2]);
+    let [first, second, mut third] = queue_bits(&world, &mut waiters, [1, 1, 2]);
     let waker = spawn_wake_of_bits(&world, 2);
     meanwhile(&world, [first, second]);
     assert_eq!(waker.join().unwrap(), 1);
@@ -126,18 +132,18 @@ fn wake_passes_over(meanwhile: impl FnOnce(&Arc<World<Live>>, [Queued<'_, '_>; 2
 fn table_is_resized_between_pieces() {
     wake_passes_over(|world, passed_over| {
         assert_eq!(world.domain.set_slots(2), Ok(()));
-        assert_eq!(passed_over.map(Queued::cancel), [true; 2]);
+        assert_eq!(passed_over.map(|mut queued| queued.cancel()), [true; 2]);
     });
 }
 
 /// The waiters that were passed over leave. They are the marker's neighbours.
 fn neighbours_leave_between_pieces() {
-    wake_passes_over(|_, passed_over| assert_eq!(passed_over.map(Queued::cancel), [true; 2]));
+    wake_passes_over(|_, passed_over| assert_eq!(passed_over.map(|mut queued| queued.cancel()), [true; 2]));
 }
 
 /// Another wake takes one of them in one step.
 fn first_is_woken_between_pieces() {
-    wake_passes_over(|world, [first, second]| {
+    wake_passes_over(|world, [mut first, mut second]| {
         let nonzero = NonZeroU32::new(1).expect("it is not 0");
         assert_eq!(world.domain.wake_bitset(&world.word, 1, nonzero), 1);
         assert!(!first.cancel());
@@ -154,7 +160,7 @@ fn all_are_woken_one_by_one() {
     let waker = spawn_wake_of_bits(&world, 2);
     assert_eq!([(); 3].map(|()| world.domain.wake(&world.word, 1)), [1, 1, 0]);
     assert_eq!(waker.join().unwrap(), 0);
-    assert!(queued.into_iter().all(|waiter| !waiter.cancel()));
+    assert!(queued.into_iter().all(|mut waiter| !waiter.cancel()));
 }
 
 /// Each wake passes over waiters that only the other one takes, and over its marker.
@@ -165,7 +171,7 @@ fn two_wakes_pass_over() {
     let waker = spawn_wake_of_bits(&world, 4);
     assert_eq!(world.domain.wake_bitset(&world.word, 9, NonZeroU32::new(2).expect("it is not 0")), 1);
     assert_eq!(waker.join().unwrap(), 1);
-    assert_eq!(queued.map(Queued::cancel), [true, false, false]);
+    assert_eq!(queued.map(|mut queued| queued.cancel()), [true, false, false]);
 }
 
 /// All waiters are requeued to the other word. The marker is not.
@@ -174,21 +180,25 @@ fn waiters_are_requeued_between_pieces() {
     let mut waiters = [(); 2].map(|()| Box::pin(Waiter::new()));
     let queued = queue_bits(&world, &mut waiters, [1, 2]);
     let waker = spawn_wake_of_bits(&world, 2);
-    let moved = world.domain.requeue(&world.word, &world.other, 0, 9).expect("nobody waits for a lock").requeued;
+    let moved = world
+        .domain
+        .requeue(&world.word, &world.other, Requeue { wake: 0, requeue: 9 })
+        .expect("nobody waits for a lock")
+        .requeued;
     let woken = waker.join().unwrap();
     assert_eq!(woken + moved, 2);
     assert_eq!(world.domain.wake(&world.other, 9), moved);
-    assert!(queued.into_iter().all(|waiter| !waiter.cancel()));
+    assert!(queued.into_iter().all(|mut waiter| !waiter.cancel()));
 }
 
 /// A requeue of a word to itself counts the word's waiters while one leaves.
 fn word_is_requeued_to_itself() {
     let world = World::<Live>::with_slots(0);
     let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
-    let [first, second, third] = queue_bits(&world, &mut waiters, [1, 1, 1]);
+    let [mut first, mut second, mut third] = queue_bits(&world, &mut waiters, [1, 1, 1]);
     let other = {
         let world = world.clone();
-        thread::spawn(move || world.domain.requeue(&world.word, &world.word, 1, 9))
+        thread::spawn(move || world.domain.requeue(&world.word, &world.word, Requeue { wake: 1, requeue: 9 }))
     };
     let has_left = second.cancel();
     let done = other.join().unwrap().expect("nobody waits for a lock");

@@ -10,7 +10,8 @@ use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::scheme::Live;
 use ufutex_loom::{
-    Config, Domain, Error, ObjectId, Options, PidNamespace, Priority, Shared, System, TID_MASK, Task, Timeout,
+    Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, System, Task, Timeout,
+    pi::{Priority, TID_MASK},
 };
 
 use crate::support::{NEVER, Word, catches, check_pair};

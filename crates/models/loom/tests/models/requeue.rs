@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use loom::thread;
 use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Live, PerCpu, Scheme};
-use ufutex_loom::{Error, Requeued, WaitOptions, Waiter};
+use ufutex_loom::{Error, Requeue, Requeued, WaitOptions, Waiter};
 
 use crate::support::{World, catches, check, check_pair, hangs, resize, some_time};
 
@@ -31,7 +31,10 @@ fn against_timeout<S: Scheme<Lean>>(wakes: usize) {
         let world = world.clone();
         thread::spawn(move || world.domain.wait_with(&world.word, 0, &some_time()))
     };
-    let moved = world.domain.cmp_requeue(&world.word, 0, &world.other, 0, 1).expect("the word holds 0");
+    let moved = world
+        .domain
+        .cmp_requeue(&world.word, 0, &world.other, Requeue { wake: 0, requeue: 1 })
+        .expect("the word holds 0");
     let woken = world.domain.wake(&world.other, wakes);
     let result = waiter.join().unwrap();
     assert!(woken <= moved.requeued && moved.woken == 0);
@@ -43,7 +46,7 @@ fn against_timeout<S: Scheme<Lean>>(wakes: usize) {
 fn wake_one_move_one() {
     let world = World::<Live>::with_slots(2);
     let mut waiter = pin!(Waiter::new());
-    let second = world.queue(waiter.as_mut()).expect("the word holds 0");
+    let mut second = world.queue(waiter.as_mut()).expect("the word holds 0");
     let first = {
         let world = world.clone();
         thread::spawn(move || {
@@ -51,7 +54,10 @@ fn wake_one_move_one() {
             world.domain.wait_with(&world.word, 0, &options)
         })
     };
-    let done = world.domain.cmp_requeue(&world.word, 0, &world.other, 1, 1).expect("the word holds 0");
+    let done = world
+        .domain
+        .cmp_requeue(&world.word, 0, &world.other, Requeue { wake: 1, requeue: 1 })
+        .expect("the word holds 0");
     let first_is_woken = first.join().unwrap().is_ok();
     assert_eq!(done, Requeued { woken: 1, requeued: usize::from(first_is_woken) });
     assert_ne!(first_is_woken, second.is_woken(), "one is woken");
@@ -65,7 +71,7 @@ fn against_drop<S: Scheme<Lean>>() {
     let mut waiter = pin!(Waiter::new());
     let noop = || Waker::noop().clone();
     let second = world.domain.prepare_with(waiter.as_mut(), &world.other, 0, &WaitOptions::new(), noop());
-    let second = second.expect("the word holds 0");
+    let mut second = second.expect("the word holds 0");
     let dropped = {
         let world = world.clone();
         thread::spawn(move || {
@@ -74,7 +80,7 @@ fn against_drop<S: Scheme<Lean>>() {
             poll() == Poll::Ready(Ok(()))
         })
     };
-    world.domain.requeue(&world.word, &world.other, 0, 1).expect("nobody waits for a lock");
+    world.domain.requeue(&world.word, &world.other, Requeue { wake: 0, requeue: 1 }).expect("nobody waits for a lock");
     assert_eq!(world.domain.wake(&world.other, 1), 1, "the second waiter was there all the time");
     let is_reported = dropped.join().unwrap();
     assert_ne!(is_reported, second.is_woken(), "one wake, one waiter that hears of it");
@@ -86,9 +92,9 @@ fn against_drop<S: Scheme<Lean>>() {
 fn against_resize<S: Scheme<Lean>>(start: usize, sizes: &'static [usize]) {
     let world = World::<S>::with_slots(start);
     let mut waiter = pin!(Waiter::new());
-    let queued = world.queue(waiter.as_mut()).expect("the word holds 0");
+    let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");
     let mover = resize(&world, sizes);
-    let moved = world.domain.cmp_requeue(&world.word, 0, &world.other, 0, 1);
+    let moved = world.domain.cmp_requeue(&world.word, 0, &world.other, Requeue { wake: 0, requeue: 1 });
     assert_eq!(moved, Ok(Requeued { woken: 0, requeued: 1 }));
     assert_eq!(wake_both(&world), (0, 1));
     assert!(queued.is_woken());
@@ -100,9 +106,9 @@ fn against_resize<S: Scheme<Lean>>(start: usize, sizes: &'static [usize]) {
 fn against_resize_then_wake<S: Scheme<Lean>>(start: usize, sizes: &'static [usize]) {
     let world = World::<S>::with_slots(start);
     let mut waiter = pin!(Waiter::new());
-    let queued = world.queue(waiter.as_mut()).expect("the word holds 0");
+    let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");
     let mover = resize(&world, sizes);
-    world.domain.requeue(&world.word, &world.other, 0, 1).expect("nobody waits for a lock");
+    world.domain.requeue(&world.word, &world.other, Requeue { wake: 0, requeue: 1 }).expect("nobody waits for a lock");
     mover.join().unwrap();
     assert_eq!(wake_both(&world), (0, 1));
     assert!(!queued.cancel());
@@ -112,13 +118,16 @@ fn against_resize_then_wake<S: Scheme<Lean>>(start: usize, sizes: &'static [usiz
 fn against_requeue(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mut waiter = pin!(Waiter::new());
-    let queued = world.queue(waiter.as_mut()).expect("the word holds 0");
+    let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");
     let mover = (!sizes.is_empty()).then(|| resize(&world, sizes));
     let back = {
         let world = world.clone();
-        thread::spawn(move || world.domain.requeue(&world.other, &world.word, 0, 1))
+        thread::spawn(move || world.domain.requeue(&world.other, &world.word, Requeue { wake: 0, requeue: 1 }))
     };
-    let there = world.domain.requeue(&world.word, &world.other, 0, 1).expect("nobody waits for a lock");
+    let there = world
+        .domain
+        .requeue(&world.word, &world.other, Requeue { wake: 0, requeue: 1 })
+        .expect("nobody waits for a lock");
     let back = back.join().unwrap().expect("nobody waits for a lock");
     if let Some(mover) = mover {
         mover.join().unwrap();

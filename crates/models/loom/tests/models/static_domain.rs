@@ -1,7 +1,7 @@
 //! The first wait makes the domain of a static while a waker looks for it.
 //!
 //! The interleaving looked for: the waker finds no domain, and so no waiter, although one has queued in the domain that
-//! was being made. The domain is published ([Y]) before its first waiter reads the word. So [A] and [B] exclude this:
+//! was being made. The domain is published ([W]) before its first waiter reads the word. So [A] and [B] exclude this:
 //! either the waker sees the domain, or the waiter sees the new value.
 
 use std::pin::pin;
@@ -62,6 +62,6 @@ fn two_first_waits_share_one_domain() {
     check_pair(two_first_waits);
 }
 
-catches!(static_domain_catches_static_relaxed, StaticRelaxed, two_first_waits);
+catches!(static_domain_catches_lazy_relaxed, LazyRelaxed, two_first_waits);
 catches!(static_domain_catches_no_wait_barrier, NoWaitBarrier, first_wait_and_wake);
 catches!(static_domain_catches_no_wake_barrier, NoWakeBarrier, first_wait_and_wake);

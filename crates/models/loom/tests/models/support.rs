@@ -202,7 +202,7 @@ pub fn resize<S: Scheme<Lean>>(world: &Arc<World<S>>, sizes: &'static [usize]) -
 /// Asserts that after one wait and one wake the waiter saw the new value, or the waker saw the waiter.
 pub fn assert_not_lost<S: Scheme<Lean>>(queued: Result<Queued<'_, '_, S>, Error>, woken: usize) {
     match queued {
-        Ok(queued) => {
+        Ok(mut queued) => {
             assert_eq!(woken, 1, "the waiter is queued, and the waker saw nobody");
             assert!(queued.is_woken());
             assert!(!queued.cancel());

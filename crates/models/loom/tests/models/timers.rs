@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ufutex_loom::Error;
-use ufutex_loom::timer::{Base, Clocks, Deliver, Driver, Notice, Setting, TimerClock, Timers};
+use ufutex_loom::timer::{Base, Clocks, Deliver, Driver, Expiry, Notice, Setting, TimerClock, Timers};
 
 /// A clock that a model sets. Without loom's atomics: the models do not explore the order of clock readings.
 #[derive(Default)]
@@ -84,11 +84,11 @@ impl Process {
 
     /// Arms a timer for a point in time.
     pub fn arm(&self, id: i32, at: u64, interval: u64) -> Result<Setting, Error> {
-        self.timers.settime(id, true, setting(at, interval))
+        self.timers.settime(id, Expiry::At(Duration::from_nanos(at)), Duration::from_nanos(interval))
     }
 
     pub fn disarm(&self, id: i32) -> Result<Setting, Error> {
-        self.timers.settime(id, false, Setting::default())
+        self.timers.settime(id, Expiry::Never, Duration::ZERO)
     }
 
     /// When the driver's next turn is due.

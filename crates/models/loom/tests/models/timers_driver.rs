@@ -7,12 +7,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use loom::thread;
-use ufutex_loom::timer::{Base, Driver, Expiries, TimerClock, Timers};
+use ufutex_loom::timer::{Base, Driver, Expiries, Expiry, TimerClock, Timers};
 
 use crate::support::{catches, check, check_pair};
-use crate::timers::{DUE, ModelClock, Process, setting, spawn};
+use crate::timers::{DUE, ModelClock, Process, spawn};
 
 /// The time for which the other timer is armed.
 const NEXT: u64 = DUE + 5;
@@ -102,7 +103,7 @@ impl Channel {
         let (process, expiries) = Timers::channel(&driver, Default::default()).expect("timers can be made");
         for id in 0..timers {
             process.create_as(id, TimerClock::Monotonic, None).expect("the ID is free");
-            process.settime(id, true, setting(DUE, 0)).expect("the timer is there");
+            process.settime(id, Expiry::At(Duration::from_nanos(DUE)), Duration::ZERO).expect("the timer is there");
         }
         clock.set(DUE);
         Arc::new(Self { clock, driver, timers: process, expiries })

@@ -219,7 +219,7 @@ fn a_dropped_timeout_leaves_nothing_behind() {
     check_pair(one_of_two_dropped);
 }
 
-catches!(timers_sleep_catches_sleeps_relaxed, SleepsRelaxed, first_two);
+catches!(timers_sleep_catches_lazy_relaxed, LazyRelaxed, first_two);
 catches!(timers_sleep_catches_sleep_keeps_waker, SleepKeepsWaker, polled_by_another);
 catches!(timers_sleep_catches_sleep_looks_first, SleepLooksFirst, polled_by_another);
 catches!(timers_sleep_catches_sleep_fires_silently, SleepFiresSilently, polled_by_another);

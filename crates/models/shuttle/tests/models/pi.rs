@@ -10,7 +10,7 @@ use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use shuttle::thread;
 use ufutex_shuttle::scheme::Live;
-use ufutex_shuttle::{Clock, Error, TID_MASK, Task, Timeout};
+use ufutex_shuttle::{Clock, Error, Task, Timeout, pi::TID_MASK};
 
 use crate::support::{Word, World, catches, check};
 

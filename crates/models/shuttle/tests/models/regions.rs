@@ -5,7 +5,7 @@ use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use shuttle::thread;
 use ufutex_shuttle::scheme::Live;
-use ufutex_shuttle::{Clock, Config, Domain, Error, ObjectId, Options, Priority, Shared, System, Task, Timeout};
+use ufutex_shuttle::{Clock, Config, Domain, Error, ObjectId, Options, Shared, System, Task, Timeout, pi::Priority};
 
 use crate::support::{Word, catches, check};
 

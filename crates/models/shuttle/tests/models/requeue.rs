@@ -10,7 +10,7 @@ use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use shuttle::thread;
 use ufutex_shuttle::layout::Lean;
 use ufutex_shuttle::scheme::{Atomic, Live, PerCpu, Scheme};
-use ufutex_shuttle::{Interrupt, WaitOptions};
+use ufutex_shuttle::{Interrupt, Requeue, WaitOptions};
 
 use crate::support::{Word, World, catches, check, some_time};
 
@@ -66,7 +66,8 @@ fn move_and_wake<S: Scheme<Lean>>(words: &Words<S>, by: usize) -> usize {
     let mut at = by;
     while words.waiters_left.load(SeqCst) != 0 {
         let (from, to) = (all[at % 3], all[(at + by) % 3]);
-        woken += domain.cmp_requeue(from, 0, to, by - 1, by).expect("the word holds 0").woken;
+        woken +=
+            domain.cmp_requeue(from, 0, to, Requeue { wake: by - 1, requeue: by }).expect("the word holds 0").woken;
         woken += domain.wake(to, 1);
         at += 1;
         thread::yield_now();

@@ -105,7 +105,7 @@ fn no_post_is_lost_by_the_other_schemes() {
 }
 
 catches!(semaphore_catches_empty_ignores_live, EmptyIgnoresLive, 2000, live_up_and_down);
-catches!(semaphore_catches_empty_ignores_lock, EmptyIgnoresLock, 2000, live_up_and_down);
+catches!(semaphore_catches_empty_ignores_lock, EmptyIgnoresLock, 16_000, live_up_and_down);
 catches!(semaphore_catches_source_stays_live, SourceStaysLive, 2000, live_up_and_down);
 catches!(semaphore_catches_drop_loses_wake, DropLosesWake, 2000, live_up_and_down);
 catches!(semaphore_catches_timeout_loses_wake, TimeoutLosesWake, 8000, live_up_and_down);

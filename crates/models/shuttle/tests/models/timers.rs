@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use shuttle::sync::Arc;
 use shuttle::thread;
-use ufutex_shuttle::timer::{Base, Callback, Clocks, Driver, Expired, Notify, Setting, TimerClock, Timers};
+use ufutex_shuttle::timer::{Base, Callback, Clocks, Driver, Expired, Expiry, Notify, Setting, TimerClock, Timers};
 
 use crate::support::{catches, check};
 
@@ -59,7 +59,7 @@ impl Process {
 
     fn arm(&self, id: i32, at: u64) -> Setting {
         let once = Setting { value: Duration::from_nanos(at), interval: Duration::ZERO };
-        self.timers.settime(id, true, once).expect("whoever has a timer finds it")
+        self.timers.settime(id, Expiry::At(once.value), once.interval).expect("whoever has a timer finds it")
     }
 
     fn create(&self, number: u64) -> i32 {

@@ -45,7 +45,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// holds 0 while the lock is free, and its owner's TID otherwise.
     ///
     /// While the task waits, it lends its priority to the lock's owner. If the owner is itself blocked on a lock, that
-    /// lock's owner gets the priority too, and so on ([`Scheduler`](crate::Scheduler)).
+    /// lock's owner gets the priority too, and so on ([`Scheduler`](crate::pi::Scheduler)).
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -500,7 +500,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
 
 impl<T: Target, S: Scheme<L>, L: Layout> Drop for LockPi<'_, '_, T, S, L> {
     fn drop(&mut self) {
-        if !self.waiter.is_busy() {
+        if !self.waiter.is_busy() || self.domain.system.is_abandoned() {
             return;
         }
         match self.waiter.leave() {

@@ -76,7 +76,7 @@ impl<L: Layout> PidNamespace<L> {
     /// The namespace's number, which no other namespace of the system has. The engine passes it to
     /// [`Scheduler::set_priority_in`]. The system's own namespace has 0.
     ///
-    /// [`Scheduler::set_priority_in`]: crate::Scheduler::set_priority_in
+    /// [`Scheduler::set_priority_in`]: crate::pi::Scheduler::set_priority_in
     #[must_use]
     pub fn number(&self) -> u64 {
         self.names.of(&self.system).number

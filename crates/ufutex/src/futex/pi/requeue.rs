@@ -480,7 +480,7 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, 
 
 impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Drop for WaitRequeuePi<'_, '_, T, U, S, L> {
     fn drop(&mut self) {
-        if !self.waiter.is_busy() {
+        if !self.waiter.is_busy() || self.domain.system.is_abandoned() {
             return;
         }
         match self.waiter.leave() {

@@ -58,7 +58,7 @@ impl PartialOrd for Priority {
 ///
 /// ```
 /// use std::sync::{Arc, Mutex, atomic::AtomicU32};
-/// use ufutex::{Config, Domain, Priority, Scheduler, System};
+/// use ufutex::{Config, Domain, System, pi::{Priority, Scheduler}};
 ///
 /// #[derive(Default)]
 /// struct Log(Mutex<Vec<(u32, Priority)>>);
@@ -92,6 +92,14 @@ pub trait Scheduler: Send + Sync {
     /// current priority. The function may use domains, tasks and the system, but must not wait for another thread's
     /// operation on the system, which may itself be waiting for this call to return.
     ///
+    /// The call may come after the task has ended, if its priority changed before: a scheduler ignores TIDs that it
+    /// does not know. When a lock is handed over, its next owner is woken before its former owner is reported. So a
+    /// scheduler may take the CPU from a thread as soon as it learns that the thread's priority has fallen.
+    ///
+    /// Without `std`, on a platform with [`KEEPS_CPU`](crate::platform::Platform::KEEPS_CPU), the call is made between
+    /// `enter` and `leave`, and must not sleep. Otherwise more urgent threads could preempt a thread that is about to
+    /// report a change, and so delay the report for as long as they run.
+    ///
     /// It may panic. The panic reaches the caller of the operation, which has been done: the lock has its new owner,
     /// the new owner has been woken, and the counters include it. The change counts as reported although the call
     /// panicked. Other changes are reported before the panic continues.
@@ -120,6 +128,9 @@ impl<L: Layout> System<L> {
     pub(crate) fn report_priorities(&self, home: HomeRef) {
         let Some(scheduler) = self.scheduler() else { return };
         loop {
+            // No other thread reports what this one is about to. So if the platform allows it, this one keeps its CPU
+            // until the scheduler knows the task's last priority: it may be less urgent than the task.
+            let _section = self.platform().section();
             // The region is unlocked before the scheduler is called.
             let change = self.in_region(home, |g| {
                 let (home, tid, level) = g.next_changed()?;

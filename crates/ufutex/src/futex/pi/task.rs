@@ -23,7 +23,7 @@ use crate::table::refs::Scheme;
 /// the word. Call [`Domain::exit`] before, which walks the task's robust lists.
 ///
 /// ```
-/// # use ufutex::{Domain, Error, Priority, System};
+/// # use ufutex::{Domain, Error, System, pi::Priority};
 /// let domain = Domain::new(&System::new());
 /// let task = domain.task(1234)?;
 /// assert_eq!(task.priority(), Priority::NORMAL);
@@ -123,7 +123,7 @@ impl<L: Layout> Task<L> {
     }
 
     /// Call this when a signal handler runs. A wait that was interrupted before is then not continued by
-    /// [`Number::RestartSyscall`](crate::Number::RestartSyscall).
+    /// [`Number::RestartSyscall`](crate::syscall::Number::RestartSyscall).
     pub fn forget_restart(&self) {
         self.take_restart();
     }
@@ -211,10 +211,14 @@ impl<L: Layout> Task<L> {
         }
         loop {
             let mut pending = PendingWakes::none();
+            // As in `unlock_pi`: the heirs are woken before this thread can lose its CPU or its priority.
+            let section = self.system.platform().section();
             let is_left = self.in_region(|g| self.pass_on_some(g, &mut pending)).unwrap_or(false);
             let go_on = GoOn(self);
-            self.system.report_priorities(self.home);
+            let section = (!pending.calls_wakers()).then_some(section);
             drop(pending);
+            drop(section);
+            self.system.report_priorities(self.home);
             core::mem::forget(go_on);
             if !is_left {
                 return;
@@ -246,6 +250,9 @@ impl<L: Layout> Task<L> {
 
 impl<L: Layout> Drop for Task<L> {
     fn drop(&mut self) {
+        if self.system.is_abandoned() {
+            return;
+        }
         let result = self.end();
         self.in_region(|g| if result.is_ok() { g.unregister(self.id) } else { self.hide(g) });
     }

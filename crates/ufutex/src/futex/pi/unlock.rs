@@ -14,6 +14,7 @@ use crate::futex::key::Target;
 use crate::futex::place::Place;
 use crate::sync::{Mutant, mutant, spin_loop};
 use crate::sys::mem::Faults;
+use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
@@ -63,18 +64,28 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let mut turns = Turns::new(self.system.regions());
         loop {
             let mut locked = turns.bucket(|| self.lock_or_make(place), || self.try_lock(place));
+            // If the platform's holders keep their CPU, this thread keeps it until it has woken the heir: another
+            // thread may report meanwhile that this one has lost the heir's priority.
+            let section = self.platform().section();
             let result = self.hand_over(&mut turns, &mut locked.guard, place, word, task);
             drop(locked);
             match result {
-                Ok(_pending) => {
+                Ok(pending) => {
                     // The last waiter may have left while this thread waited for its region, which nobody needs then.
                     turns.unlock_region();
-                    // Before the heir runs, because other waiters may lend it their priority. The heir is woken even if
-                    // the scheduler panics.
-                    self.system.report_priorities(task.home());
+                    // After the heir is woken. Otherwise, as soon as the scheduler knows that this thread has lost the
+                    // heir's priority, threads of priorities in between could keep the lock from the heir. The report
+                    // is made even if the heir's waker panics.
+                    let _reported = Otherwise::new(|| self.system.report_priorities(task.home()));
+                    let section = (!pending.calls_waker()).then_some(section);
+                    drop(pending);
+                    drop(section);
                     return Ok(());
                 }
-                Err(refused) => refused.resolve(word, &mut faults, &mut turns)?,
+                Err(refused) => {
+                    drop(section);
+                    refused.resolve(word, &mut faults, &mut turns)?;
+                }
             }
         }
     }

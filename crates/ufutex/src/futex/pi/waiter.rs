@@ -237,7 +237,11 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
     pub fn renounce(&self) {
         let Some((domain, task)) = self.busy.get() else { return };
         let (entry, node) = (self.entry(), self.entry_ref().node());
+        // As in `unlock_pi`: the next heir is woken before this thread can lose its CPU or its priority. The wake and
+        // the report are made when these values are dropped, even if the waker's drop panics.
+        let mut section = None;
         let pending = domain.with_lock_waiter(entry, |guard, g| {
+            section = Some(domain.platform().section());
             let mut pending = PendingWakes::none();
             // SAFETY: queued in the bucket of `guard`.
             let purpose = unsafe { entry.purpose() };
@@ -254,9 +258,9 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
             }
             pending
         });
-        // The scheduler is notified before the next heir runs. Both happen even if the waker's drop panics.
-        let _pending = pending;
         let _reported = Otherwise::new(|| domain.system.report_priorities(task.home()));
+        let _section = section.filter(|_| !pending.as_ref().is_some_and(PendingWakes::calls_wakers));
+        let _pending = pending;
         self.release();
     }
 }

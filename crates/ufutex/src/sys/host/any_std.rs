@@ -1,19 +1,31 @@
 //! Any platform of the standard library: threads sleep on condition variables, which they find by the address of their
 //! word.
 
+use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::super::clock::{Clock, Deadline};
 use super::super::park::Parked;
+use super::clocks::time;
 use crate::sys::platform::Platform;
 
-/// A [`Platform`] that needs only the standard library. (The rest of the crate compiles with `std` on Linux alone so
-/// far.) A sleeping thread waits for a condition variable that it shares with the sleepers of other words, so it wakes up more
-/// often than by an operating system's own call.
+/// A [`Platform`] that needs only the standard library. It is the host's own where that is neither Linux nor Windows. A
+/// sleeping thread waits for a condition variable that it shares with the sleepers of other words, so it wakes up
+/// more often than by an operating system's own call. `park` and `unpark` lock a mutex, so signal handlers must not
+/// call them. The first use of a mutex allocates on Apple's systems and NetBSD, as the standard library has it.
 ///
-/// Its monotonic clock is `CLOCK_MONOTONIC` on Unix. Elsewhere its epoch is the first use.
+/// Its clocks are the host's:
+///
+/// | host | [`Clock::Monotonic`] | while the machine sleeps |
+/// |---|---|---|
+/// | Apple's | `CLOCK_UPTIME_RAW` | stands still |
+/// | any other Unix, Linux among them | `CLOCK_MONOTONIC` | stands still on Linux, elsewhere as that system has it |
+/// | Windows | QueryPerformanceCounter, since boot | goes on |
+/// | any other | `std::time::Instant`, since the first use | not known |
+///
+/// [`Clock::Realtime`] is the time since 1970 everywhere.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyStd;
 
@@ -25,11 +37,32 @@ struct Room {
     woken: Condvar,
 }
 
-static ROOMS: [Room; 64] = [const { Room { sleepers: Mutex::new(0), woken: Condvar::new() } }; 64];
+/// The rooms, which a child of fork(2) can replace.
+struct Rooms(UnsafeCell<[Room; 64]>);
+
+// SAFETY: threads share the rooms, which are `Sync`. They are replaced while there is only one thread.
+unsafe impl Sync for Rooms {}
+
+static ROOMS: Rooms = Rooms(UnsafeCell::new(empty()));
+
+const fn empty() -> [Room; 64] {
+    [const { Room { sleepers: Mutex::new(0), woken: Condvar::new() } }; 64]
+}
 
 fn room(word: *const AtomicU32) -> &'static Room {
     let mixed = (word.addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    &ROOMS[(mixed >> 58) as usize]
+    // SAFETY: the rooms are replaced only while no thread has a reference.
+    let rooms = unsafe { &*ROOMS.0.get() };
+    &rooms[(mixed >> 58) as usize]
+}
+
+/// Forgets all sleepers, in the child of fork(2): a thread that the child does not have may hold a mutex.
+///
+/// # Safety
+/// There is one thread, and it neither sleeps nor wakes.
+pub unsafe fn forget_sleepers() {
+    // SAFETY: as for this function. The old rooms are not dropped.
+    unsafe { ROOMS.0.get().write(empty()) };
 }
 
 impl Room {
@@ -39,33 +72,45 @@ impl Room {
     }
 }
 
-/// The longest sleep with a deadline on the realtime clock, which may be set meanwhile. `park` may return early, and
-/// the caller then looks at the clock again.
-const LONGEST: Duration = Duration::from_millis(100);
+/// How long a thread may sleep at once, with a deadline. `park` may return early, and the caller then looks at the
+/// clock again. The realtime clock may be set meanwhile. The monotonic clock of some hosts goes on while the machine
+/// sleeps, and the lengths of their sleeps do not count that time.
+pub const fn longest(clock: Clock) -> Duration {
+    match clock {
+        Clock::Realtime => Duration::from_millis(100),
+        Clock::Monotonic => Duration::from_secs(10),
+    }
+}
+
+/// How long a thread that sleeps until `deadline` has to sleep before it looks at the clock again.
+pub fn longest_sleep(deadline: &Deadline) -> Duration {
+    deadline.at.saturating_sub(time(deadline.clock)).min(longest(deadline.clock))
+}
+
+/// Whether the clock of `deadline` shows that time or a later one.
+pub fn has_passed(deadline: &Deadline) -> bool {
+    time(deadline.clock) >= deadline.at
+}
 
 /// Sleeps while `word` is `expected`, until `deadline` at the latest.
 pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Parked {
     let room = room(word);
     let mut sleepers = room.lock();
     if word.load(Ordering::Relaxed) != expected {
-        return Parked::Awake; // The mutex orders what the waker has done before; see `Room`.
+        return Parked::Awake; // The caller loads it again, with Acquire: the waker may not have locked the mutex yet.
     }
-    let left = deadline.map(|deadline| deadline.at.saturating_sub(time(deadline.clock)));
+    let left = deadline.map(longest_sleep);
     if left.is_some_and(|left| left.is_zero()) {
         return Parked::TimedOut;
     }
     *sleepers += 1;
     sleepers = match left {
         None => room.woken.wait(sleepers).unwrap_or_else(PoisonError::into_inner),
-        Some(left) => {
-            let left = if deadline.is_some_and(|by| by.clock == Clock::Realtime) { left.min(LONGEST) } else { left };
-            room.woken.wait_timeout(sleepers, left).unwrap_or_else(PoisonError::into_inner).0
-        }
+        Some(left) => room.woken.wait_timeout(sleepers, left).unwrap_or_else(PoisonError::into_inner).0,
     };
     *sleepers -= 1;
     drop(sleepers);
-    let is_over = deadline.is_some_and(|deadline| time(deadline.clock) >= deadline.at);
-    if is_over { Parked::TimedOut } else { Parked::Awake }
+    if deadline.is_some_and(has_passed) { Parked::TimedOut } else { Parked::Awake }
 }
 
 /// Wakes all threads that sleep on words of the same room, because a room does not know which of them sleep on `word`.
@@ -82,29 +127,6 @@ pub fn unpark(word: *const AtomicU32, _count: usize) -> usize {
 /// The time of `clock` since its epoch.
 pub fn now(clock: Clock) -> Option<Duration> {
     Some(time(clock))
-}
-
-#[cfg(unix)]
-fn time(clock: Clock) -> Duration {
-    let id = match clock {
-        Clock::Monotonic => libc::CLOCK_MONOTONIC,
-        Clock::Realtime => libc::CLOCK_REALTIME,
-    };
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for the write, and both clocks exist on every Unix.
-    unsafe { libc::clock_gettime(id, &mut time) };
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-#[cfg(not(unix))]
-fn time(clock: Clock) -> Duration {
-    use std::sync::OnceLock;
-    use std::time::{Instant, SystemTime};
-    static EPOCH: OnceLock<Instant> = OnceLock::new();
-    match clock {
-        Clock::Monotonic => EPOCH.get_or_init(Instant::now).elapsed(),
-        Clock::Realtime => SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default(),
-    }
 }
 
 /// Gives up the CPU to another thread.

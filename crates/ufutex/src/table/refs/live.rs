@@ -1,9 +1,10 @@
 //! `live`: nothing keeps a table in place, because nothing needs to. The default.
 //!
-//! Invariant: for every key one bucket is live, whichever table it is in, except within a mover's step, where its old and
-//! its new bucket both are; and no bucket's memory is freed before the domain is dropped. An operation locks the bucket in the table that it believes to be in use, with a
-//! compare-and-swap from a state that has the live bit set. If that bucket is not live, the key has moved: to `next`,
-//! or `current` has changed meanwhile. That is the whole read side.
+//! Invariant: for every key one bucket is live, whichever table it is in, except within a mover's step, where its old
+//! and its new bucket both are; and no bucket's memory is freed before the domain is dropped. An operation locks the
+//! bucket in the table that it believes to be in use, with a compare-and-swap from a state that has the live bit set.
+//! If that bucket is not live, the key has moved: to `next`, or `current` has changed meanwhile. That is the whole read
+//! side.
 //!
 //! A resize goes bucket by bucket, so it needs no moment without operations. The thread that requests a resize takes
 //! all its steps. A resize that the size policy began is continued by other operations: one that finds its bucket
@@ -70,11 +71,13 @@ impl<L: Layout> Scheme<L> for Live {
             }
             match (current, next) {
                 (Current::None, _) => return Second::Busy,
-                (Current::Global, _) | (_, Current::Global) => match Second::of(tables.global.bucket(hash), first) {
-                    Second::Busy => return Second::Busy,
-                    second if is_in_global(tables, hash) || mutant(Mutant::SecondSkipsRecheck) => return second,
-                    _ => {}
-                },
+                (Current::Global, _) | (_, Current::Global) => {
+                    match Second::of(tables.global.get_or_make().bucket(hash), first) {
+                        Second::Busy => return Second::Busy,
+                        second if is_in_global(tables, hash) || mutant(Mutant::SecondSkipsRecheck) => return second,
+                        _ => {}
+                    }
+                }
                 _ => {}
             }
             spin_loop();
@@ -227,7 +230,7 @@ fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, 
         match (current, next) {
             (Current::None, _) => return None,
             (Current::Global, _) | (_, Current::Global) => {
-                if let Some(guard) = lock_in(tables, tables.global, hash)
+                if let Some(guard) = lock_in(tables, tables.global.get_or_make(), hash)
                     && (is_in_global(tables, hash) || mutant(Mutant::GlobalSkipsRecheck))
                 {
                     return Some(guard);
@@ -240,9 +243,9 @@ fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, 
     }
 }
 
-/// Whether the key is in the global bucket, whose lock the caller holds. If so, it stays there until the caller unlocks: a
-/// mover that takes it to a private table may make its new bucket live meanwhile, but needs the caller's lock to take the
-/// waiters and to finish.
+/// Whether the key is in the global bucket, whose lock the caller holds. If so, it stays there until the caller
+/// unlocks: a mover that takes it to a private table may make its new bucket live meanwhile, but needs the caller's
+/// lock to take the waiters and to finish.
 ///
 /// A private bucket may be not live because the key has not arrived there yet, or because it has been there and left.
 /// Only if no move has begun meanwhile does the bucket's state belong to the `next` and `current` that were read.
@@ -271,7 +274,7 @@ fn proves_empty_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
         // seen that private table, so this thread sees that table too. And if the key has left the global bucket since,
         // and perhaps come back, this thread sees that move's number.
         (Current::Global, Current::None) => {
-            tables.global.bucket(hash).proves_empty() && (tables.moves() == moves || is_deceived(tables))
+            tables.global.get_or_make().bucket(hash).proves_empty() && (tables.moves() == moves || is_deceived(tables))
         }
         _ => false,
     }

@@ -147,7 +147,7 @@ pub(crate) fn try_current<'a, L: Layout, S: Scheme<L>>(
 ) -> Second<'a, L, S> {
     match tables.current() {
         Current::None => Second::Busy,
-        Current::Global => Second::pinned(tables.global.bucket(hash), first, || pin),
+        Current::Global => Second::pinned(tables.global.get_or_make().bucket(hash), first, || pin),
         Current::Private(table) => Second::pinned(table.bucket(hash), first, || pin),
     }
 }
@@ -177,7 +177,7 @@ pub(crate) fn lock_current<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> O
 fn lock_no_private<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard<'a, L>> {
     match tables.current() {
         Current::None => None,
-        Current::Global => lock_in(tables, tables.global, hash),
+        Current::Global => lock_in(tables, tables.global.get_or_make(), hash),
         Current::Private(table) => lock_in(tables, table, hash),
     }
 }
@@ -195,7 +195,7 @@ pub(crate) fn current_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> 
 fn no_private_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
     match tables.current() {
         Current::None => true,
-        Current::Global => tables.global.bucket(hash).proves_empty(),
+        Current::Global => tables.global.get_or_make().bucket(hash).proves_empty(),
         Current::Private(table) => table.bucket(hash).proves_empty(),
     }
 }

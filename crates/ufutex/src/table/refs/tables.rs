@@ -1,6 +1,6 @@
 //! The table that a domain uses: the words that every operation reads, and the store behind them.
 
-use core::ptr::{null_mut, without_provenance_mut};
+use core::ptr::{NonNull, null_mut, without_provenance_mut};
 
 use crate::error::Error;
 use crate::lock::Lock;
@@ -8,6 +8,7 @@ use crate::sync::{AtomicPtr, AtomicUsize, Mutant, Ordering, Tally, relaxed_in};
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 use crate::table::bucket::Bucket;
+use crate::table::globals::Globals;
 use crate::table::layout::Layout;
 use crate::table::mover::Place;
 use crate::table::size::SMALLEST_LOG2;
@@ -54,6 +55,69 @@ impl<L: Layout> Current<L> {
     }
 }
 
+/// One of the system's tables, which is looked up when the domain first needs it.
+pub struct Global<L: Layout> {
+    /// Null until then.
+    table: AtomicPtr<Bucket<L>>,
+    globals: NonNull<Globals<L>>,
+}
+
+impl<L: Layout> Global<L> {
+    /// # Safety
+    /// `globals` stays valid and in place as long as the result.
+    pub unsafe fn new(globals: &Globals<L>) -> Self {
+        Self { table: AtomicPtr::new(null_mut()), globals: globals.into() }
+    }
+
+    fn globals(&self) -> &Globals<L> {
+        // SAFETY: the caller of `new` promised it.
+        unsafe { self.globals.as_ref() }
+    }
+
+    /// The table. `None` if no domain of the system has needed it yet: then no waiter is queued there.
+    #[inline(always)]
+    pub fn get(&self) -> Option<Table<L>> {
+        self.known().or_else(|| self.find())
+    }
+
+    /// The table, if the domain has looked it up. If not, none of its private keys is there. Unlike `get`, it does not
+    /// call the embedder's topology, so a bucket may be locked.
+    #[inline(always)]
+    pub fn known(&self) -> Option<Table<L>> {
+        let raw = self.table.load(Ordering::Acquire); // [F]
+        // SAFETY: `settle_on` stores only tables of the system.
+        (!raw.is_null()).then(|| unsafe { Table::from_raw(raw) })
+    }
+
+    #[cold]
+    fn find(&self) -> Option<Table<L>> {
+        let globals = self.globals();
+        globals.on(globals.current_node()).map(|table| self.settle_on(table))
+    }
+
+    /// The table, which is made if no domain of the system has needed it yet.
+    #[inline(always)]
+    pub fn get_or_make(&self) -> Table<L> {
+        match self.get() {
+            Some(table) => table,
+            None => self.make(),
+        }
+    }
+
+    #[cold]
+    fn make(&self) -> Table<L> {
+        let globals = self.globals();
+        self.settle_on(globals.on_or_make(globals.current_node()))
+    }
+
+    /// Makes `table` the domain's for good, if no other is.
+    fn settle_on(&self, table: Table<L>) -> Table<L> {
+        let settled = self.table.compare_exchange(null_mut(), table.into_raw(), Ordering::Release, Ordering::Acquire); // [F]
+        // SAFETY: as in `known`.
+        settled.err().map_or(table, |raw| unsafe { Table::from_raw(raw) })
+    }
+}
+
 /// The tables of a domain. The first fields are read by every operation and written only by a resize.
 #[repr(C, align(64))]
 pub struct Tables<L: Layout> {
@@ -64,7 +128,7 @@ pub struct Tables<L: Layout> {
     moves: AtomicUsize,
     /// The table of the `System` that holds this domain's private keys while it has no table of its own. Its buckets
     /// are always live, and it is always the same table, so a mover knows where to find the keys.
-    pub global: Table<L>,
+    pub global: Global<L>,
     /// The space of this domain's private keys in the global table.
     pub space: u64,
     pub store: Store<L>,
@@ -110,11 +174,10 @@ unsafe impl<L: Layout> Send for Move<L> {}
 
 impl<L: Layout> Tables<L> {
     /// # Safety
-    /// `global`, and the references that `store` was made with, stay valid as long as the result.
-    pub unsafe fn new(on: PlatformRef, global: Table<L>, space: u64, use_global: bool, store: Store<L>) -> Self {
-        let current = if use_global { Current::<L>::Global } else { Current::None };
+    /// What `global` refers to, and the references that `store` was made with, stay valid as long as the result.
+    pub unsafe fn new(on: PlatformRef, global: Global<L>, space: u64, store: Store<L>) -> Self {
         Self {
-            current: AtomicPtr::new(current.into_raw()),
+            current: AtomicPtr::new(Current::<L>::None.into_raw()),
             next: AtomicPtr::new(null_mut()),
             moves: AtomicUsize::new(0),
             global,
@@ -177,7 +240,8 @@ impl<L: Layout> Tables<L> {
             Current::Private(table) => table.last_hash_with(hash),
             Current::None | Current::Global => u32::MAX,
         };
-        tables.iter().map(last).fold(self.global.last_hash_with(hash), u32::min)
+        let in_global = self.global.known().map_or(u32::MAX, |global| global.last_hash_with(hash));
+        tables.iter().map(last).fold(in_global, u32::min)
     }
 
     /// For a mover: announces that keys may be found in `to` as well from now on.
@@ -205,28 +269,37 @@ impl<L: Layout> Tables<L> {
     pub fn place(&self, current: Current<L>) -> Option<Place<L>> {
         match current {
             Current::None => None,
-            Current::Global => Some(Place::Global(self.global, self.space)),
+            Current::Global => Some(Place::Global(self.global.get_or_make(), self.space)),
             Current::Private(table) => Some(Place::Private(table)),
         }
     }
 
     /// Makes the first table, with `1 << slots_log2` buckets, if there is none. If that is refused, it makes the
     /// smallest table of a policy, whose memory no other domain can take. If that is refused too, the domain uses the
-    /// global table.
+    /// global table, as it does at once for `None`.
     #[cold]
-    pub fn make_first(&self, slots_log2: u32) {
+    pub fn make_first(&self, slots_log2: Option<u32>) {
         let _resize = self.resize.lock();
         if !matches!(self.current(), Current::None) {
             return;
         }
+        let Some(slots_log2) = slots_log2 else {
+            return self.publish_global();
+        };
         let smallest = || if slots_log2 > SMALLEST_LOG2 { self.store.get_or_make(SMALLEST_LOG2) } else { None };
         match self.store.get_or_make(slots_log2.min(MAX_SLOTS_LOG2)).or_else(smallest) {
             Some(table) => {
                 make_all_live(table);
                 self.publish(Current::Private(table));
             }
-            None => self.publish(Current::Global),
+            None => self.publish_global(),
         }
+    }
+
+    /// Makes the global table the first table in use.
+    fn publish_global(&self) {
+        self.global.get_or_make();
+        self.publish(Current::Global);
     }
 
     /// Plans a move of all keys to a table with `1 << slots_log2` buckets, or to the global table for `None`. The
@@ -243,8 +316,9 @@ impl<L: Layout> Tables<L> {
         match (self.place(current), self.place(to)) {
             (Some(from), Some(target)) => Ok(Some(Move { to, from, target, next_step: 0, skipped: false })),
             _ => {
-                if let Current::Private(table) = to {
-                    make_all_live(table);
+                match to {
+                    Current::Private(table) => make_all_live(table),
+                    Current::Global | Current::None => _ = self.global.get_or_make(),
                 }
                 self.publish(to);
                 Ok(None)

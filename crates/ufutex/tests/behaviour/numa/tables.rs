@@ -20,7 +20,7 @@ fn each_node_has_a_table_of_its_own<S: Scheme<L>, L: Layout>() {
     for OwnLine(word) in &words(20) {
         for node in 0..NODES {
             let before = [0, 1, 2].map(|node| machine.contents(node));
-            let queued = queue(&domain, &mut waiter, on(&system, Shared::address_space(word), node));
+            let mut queued = queue(&domain, &mut waiter, on(&system, Shared::address_space(word), node));
             let changed = [0, 1, 2].map(|node| machine.contents(node) != before[node as usize]);
             assert_eq!(changed, [0, 1, 2].map(|other| other == node));
             assert!(queued.cancel());

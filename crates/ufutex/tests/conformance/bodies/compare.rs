@@ -8,6 +8,7 @@ use std::time::Duration;
 use ufutex::Timeout;
 
 use crate::common::asleep::until;
+use crate::common::libc;
 use crate::futex::{Futex, How, PLAINLY, word};
 use crate::sleeper::{Sleeper, wait};
 

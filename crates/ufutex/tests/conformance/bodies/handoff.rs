@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::mpsc::channel;
 
 use crate::common::PATIENCE;
+use crate::common::libc;
 use crate::futex::{Futex, PLAINLY, word};
 
 const TURNS: u32 = 2_000;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ufutex::{Clock, Timeout};
 
 use crate::common::asleep::until;
+use crate::common::libc;
 use crate::common::patient::within_patience;
 use crate::futex::{Futex, How, PLAINLY, word};
 use crate::sleeper::{Order, Sleeper, wait};

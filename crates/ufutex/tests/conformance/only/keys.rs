@@ -78,7 +78,7 @@ fn shared_words_need_no_table_of_the_domains_own<S: Scheme<L>, L: Layout>() {
     let [a, _] = two_domains::<S, L>();
     let word = AtomicU32::new(0);
     let mut waiter = Box::pin(Waiter::new());
-    let queued = queue(&a, &mut waiter, Shared::object(&word, object(1), 0));
+    let mut queued = queue(&a, &mut waiter, Shared::object(&word, object(1), 0));
     assert_eq!((a.slots(), a.table_bytes()), (0, 0));
     assert!(queued.cancel());
 }
@@ -97,7 +97,7 @@ fn object_ids_end_where_keys_could_no_longer_tell_them_apart() {
     let [a, b] = two_domains::<ufutex::scheme::Live, ufutex::layout::Lean>();
     let word = AtomicU32::new(0);
     let mut waiter = Box::pin(Waiter::new());
-    let queued = queue(&a, &mut waiter, Shared::object(&word, object((1 << 61) - 1), 0));
+    let mut queued = queue(&a, &mut waiter, Shared::object(&word, object((1 << 61) - 1), 0));
     for id in [0, 1, 1 << 60] {
         assert_eq!(b.wake(Shared::object(&word, object(id), 0), usize::MAX), 0);
     }

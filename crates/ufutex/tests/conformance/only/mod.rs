@@ -3,6 +3,7 @@
 
 mod guest;
 mod keys;
+#[cfg(target_os = "linux")] // interrupts threads by signals of the host
 mod signal;
 mod under_lock;
 mod width;

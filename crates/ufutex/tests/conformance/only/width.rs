@@ -55,7 +55,7 @@ fn wake_with_count_0_wakes_none<S: Scheme<L>, L: Layout>() {
     let word = AtomicU32::new(0);
     let mut waiter = pin!(Waiter::new());
     let waker = Waker::noop().clone();
-    let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker).expect("the word is 0");
+    let mut queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker).expect("the word is 0");
     assert_eq!(domain.wake(&word, 0), 0);
     assert!(!queued.is_woken());
     assert!(queued.cancel());

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use ufutex::timer::{Base, CpuClock, Notify, TimerClock};
 
+use crate::common::libc;
+
 const EINVAL: i32 = libc::EINVAL;
 const EAGAIN: i32 = libc::EAGAIN;
 const EBUSY: i32 = libc::EBUSY;

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use ufutex::timer::{Base, Clocks, Notice, Setting, TimerOptions};
+use ufutex::timer::{Base, Clocks, Expiry, Notice, Setting, TimerOptions};
 use ufutex::{Error, timer::Notify};
 
 use super::generate::CPU_CLOCKS;
@@ -152,7 +152,11 @@ impl Run {
         let nanoseconds = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
         let new = model::Setting { value: nanoseconds(value), interval: nanoseconds(interval) };
         let expected = pair.model.set(&self.world, id, absolute.is_some(), new);
-        let found = pair.engine.timers.settime(id, absolute.is_some(), Setting { value, interval });
+        let found = pair.engine.timers.settime(
+            id,
+            if absolute.is_some() { Expiry::At(value) } else { Expiry::After(value) },
+            interval,
+        );
         same("settime", expected, errno(found).map(plain))?;
         self.compare_next()
     }

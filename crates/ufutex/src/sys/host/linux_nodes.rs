@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::OnceLock;
 
-use super::topology::{AnyMemory, MAX_NODES, NodeMemory, Topology};
+use super::super::topology::{AnyMemory, MAX_NODES, NodeMemory, Topology};
 
 /// The machine that this program runs on.
 #[derive(Debug)]
@@ -18,10 +18,13 @@ impl HostTopology {
     /// This machine's topology. It is read once. If Linux does not list nodes, there is one node.
     pub fn get() -> &'static Self {
         static HOST: OnceLock<HostTopology> = OnceLock::new();
-        HOST.get_or_init(|| {
-            let possible = ["possible", "online"].into_iter().find_map(read_nodes);
-            Self::with(possible.unwrap_or_else(NodeSet::first))
-        })
+        if let Some(host) = HOST.get() {
+            return host;
+        }
+        // Read outside of the lock: a thread of a process that forks now would keep the child waiting for ever.
+        let possible = ["possible", "online"].into_iter().find_map(read_nodes);
+        let host = Self::with(possible.unwrap_or_else(NodeSet::first));
+        HOST.get_or_init(|| host)
     }
 
     fn with(possible: NodeSet) -> Self {

@@ -1,0 +1,107 @@
+//! A waker on the waiter's stack against the end of its wait.
+//!
+//! The interleaving looked for: the wait ends, the stack frame goes, and the wake calls the waker, or is still in it;
+//! or the wake gives the entry back while the waiter reads that the call has not ended, and both use its memory. The
+//! wake gives the entry back after the call, and the waiter stays until then ([J]).
+
+use std::pin::{Pin, pin};
+use std::task::{RawWaker, RawWakerVTable, Waker};
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+use ufutex_loom::layout::Lean;
+use ufutex_loom::scheme::{Live, PerCpu, Scheme};
+use ufutex_loom::{Queued, WaitOptions, Waiter};
+
+use crate::support::{World, catches, check_pair};
+
+/// What the waker points to. The cell finds an access of the waker that nothing orders before the frame's end.
+struct Frame(UnsafeCell<u32>);
+
+static TABLE: RawWakerVTable = RawWakerVTable::new(|_| unreachable!("it is not cloned"), wake, wake, |_| ());
+
+fn wake(frame: *const ()) {
+    // SAFETY: what the model is about. Loom reports the access if it comes too late.
+    unsafe { (*frame.cast::<Frame>()).0.with_mut(|calls| *calls += 1) };
+}
+
+impl Frame {
+    fn queue<'w, 'd, S: Scheme<Lean>>(
+        &self,
+        world: &'d World<S>,
+        waiter: Pin<&'w mut Waiter<'d, S>>,
+    ) -> Queued<'w, 'd, S> {
+        // SAFETY: the table's functions use the frame as what it is.
+        let waker = unsafe { Waker::from_raw(RawWaker::new((&raw const *self).cast(), &TABLE)) };
+        world.domain.prepare_with(waiter, &world.word, 0, &WaitOptions::new(), waker).expect("the word holds 0")
+    }
+
+    /// How often the waker was called, for a thread that nothing may race with: the frame goes.
+    fn end(self) -> u32 {
+        // SAFETY: as in `wake`.
+        self.0.with_mut(|calls| unsafe { *calls })
+    }
+}
+
+/// Ends a wait in the way of `end`, which returns whether a wake was received, while a wake comes. A second waiter is
+/// behind it.
+fn end_against_wake<S: Scheme<Lean>>(end: fn(Queued<'_, '_, S>) -> bool) {
+    let world = World::<S>::with_slots(2);
+    let frame = Frame(UnsafeCell::new(0));
+    let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
+    let [first, second] = &mut waiters;
+    let first = frame.queue(&world, first.as_mut());
+    let mut second = world.queue(second.as_mut()).expect("the word holds 0");
+    let waker = {
+        let world = world.clone();
+        thread::spawn(move || world.domain.wake(&world.word, 1))
+    };
+    let has_received = end(first);
+    let calls = frame.end();
+    assert_eq!(waker.join().unwrap(), 1, "the second waiter was there all the time");
+    assert!(calls == 1 || !has_received);
+    assert_ne!(has_received, !second.cancel(), "one wake, one waiter that hears of it");
+}
+
+fn cancelled<S: Scheme<Lean>>() {
+    end_against_wake::<S>(|mut queued| {
+        let has_received = !queued.cancel();
+        queued.settle();
+        has_received
+    });
+}
+
+fn dropped<S: Scheme<Lean>>() {
+    end_against_wake::<S>(|queued| {
+        drop(queued);
+        false
+    });
+}
+
+/// What a task does that is run again while the wake still calls its waker.
+fn finished<S: Scheme<Lean>>() {
+    end_against_wake::<S>(|queued| queued.try_finish().is_ok());
+}
+
+#[test]
+fn a_waker_has_returned_when_its_wait_is_settled() {
+    check_pair(cancelled::<Live>);
+    check_pair(cancelled::<PerCpu>);
+}
+
+#[test]
+fn a_waker_has_returned_when_its_wait_is_dropped() {
+    check_pair(dropped::<Live>);
+}
+
+#[test]
+fn a_waker_has_returned_when_its_wait_is_finished() {
+    check_pair(finished::<Live>);
+}
+
+catches!(settle_catches_returns_too_early, ReturnsTooEarly, cancelled::<Live>);
+catches!(settle_catches_it_in_a_drop, ReturnsTooEarly, dropped::<Live>);
+catches!(settle_catches_it_in_an_end, ReturnsTooEarly, finished::<Live>);
+catches!(settle_catches_return_relaxed, ReturnRelaxed, cancelled::<Live>);
+catches!(settle_catches_cancel_forgets_call, CancelForgetsCall, cancelled::<Live>);
+catches!(settle_catches_cancel_passes_on, CancelPassesOn, cancelled::<Live>);

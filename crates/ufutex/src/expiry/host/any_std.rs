@@ -1,0 +1,222 @@
+//! A host without timerfds: the driver's thread sleeps by the platform until the earliest deadline.
+
+use core::time::Duration;
+
+use super::super::thread::DriverThread;
+use super::super::{Base, CpuClock, NEVER};
+use crate::error::Error;
+use crate::lock::Lock;
+use crate::sync::Ordering;
+use crate::sys::clock::{Clock, Deadline};
+use crate::sys::host::any_std::longest;
+use crate::sys::host::clocks;
+use crate::sys::park::Parker;
+use crate::sys::platform::PlatformRef;
+
+/// The times at which the thread has to turn, and the word that it sleeps on.
+pub struct Alarm {
+    /// By clock; `NEVER` if there is none. Each of them rings once.
+    times: Lock<[u64; 4]>,
+    /// Counts changes. It is read and changed with `times` locked, so a thread that sleeps while it has some value
+    /// knows the times that go with that value.
+    changes: Parker,
+}
+
+/// How much the thread has to sleep.
+#[derive(PartialEq, Eq, Debug)]
+enum Left {
+    /// A time has passed.
+    Nothing,
+    /// At most this long. The earliest time may be later.
+    AtMost(Duration),
+    /// No time is set.
+    Unlimited,
+}
+
+impl Alarm {
+    /// # Errors
+    /// None here: Linux may refuse its files.
+    #[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
+    pub fn new() -> Result<Self, Error> {
+        Ok(Self { times: Lock::new(PlatformRef::HOST, [NEVER; 4]), changes: Parker::new(0) })
+    }
+
+    /// Makes [`wait`](Self::wait) return at time `at` of `base`.
+    pub fn set(&self, base: Base, at: u64) {
+        let is_earlier = self.times.lock().with(|times| {
+            let before = times[base as usize];
+            // 0 is a ring that the thread has not heard yet. It stays: the turn that follows sets all times anew.
+            if before != 0 {
+                times[base as usize] = at;
+            }
+            if at < before {
+                self.changes.count();
+            }
+            at < before
+        });
+        // If the time is later, the thread wakes up at the earlier one, and then asks what is left.
+        if is_earlier {
+            self.changes.wake_all(PlatformRef::HOST);
+        }
+    }
+
+    /// Makes [`wait`](Self::wait) return now.
+    pub fn ring(&self) {
+        self.set(Base::Monotonic, 0);
+    }
+
+    /// Sleeps until a time that was set has passed, on any clock. Forgets the times that have passed.
+    pub fn wait(&self) {
+        loop {
+            // Read first. If the thread loses its CPU after it, it does not sleep for longer.
+            let began = clocks::time(Clock::Monotonic);
+            let (left, seen) = self.times.lock().with(|times| (left(times, now), self.changes.load(Ordering::Relaxed)));
+            let deadline = match left {
+                Left::Nothing => return,
+                Left::AtMost(length) => Some(Deadline { clock: Clock::Monotonic, at: began.saturating_add(length) }),
+                Left::Unlimited => None,
+            };
+            let _looks_again = self.changes.park(PlatformRef::HOST, seen, deadline.as_ref());
+        }
+    }
+}
+
+/// How much is left until the first of `times`. Those that have passed become `NEVER`.
+fn left(times: &mut [u64; 4], now: impl Fn(Base) -> u64) -> Left {
+    let mut shortest = Left::Unlimited;
+    for (&base, at) in Base::ALL.iter().zip(times).filter(|(_, at)| **at != NEVER) {
+        let length = Duration::from_nanos(at.saturating_sub(now(base)));
+        if length.is_zero() {
+            *at = NEVER;
+            shortest = Left::Nothing;
+            continue;
+        }
+        // The thread sleeps by the monotonic clock. Another clock may be set meanwhile, or go on while the machine
+        // sleeps.
+        let length = match base {
+            Base::Realtime | Base::Tai => length.min(longest(Clock::Realtime)),
+            Base::Monotonic | Base::Boottime => length.min(longest(Clock::Monotonic)),
+        };
+        shortest = match shortest {
+            Left::Nothing => Left::Nothing,
+            Left::AtMost(other) => Left::AtMost(other.min(length)),
+            Left::Unlimited => Left::AtMost(length),
+        };
+    }
+    shortest
+}
+
+/// The number of CPUs.
+pub fn cpus() -> u64 {
+    std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64)
+}
+
+/// The time on `base`, in nanoseconds. The host does not say by how much TAI differs from its realtime clock, so the
+/// two are equal here, as they are on Linux until a time service has set the difference.
+pub fn now(base: Base) -> u64 {
+    super::super::clocks::nanoseconds(match base {
+        Base::Monotonic => clocks::time(Clock::Monotonic),
+        Base::Realtime | Base::Tai => clocks::time(Clock::Realtime),
+        Base::Boottime => clocks::boottime(),
+    })
+}
+
+/// No CPU time is known: the numbers of processes and threads that a [`CpuClock`] has are Linux's.
+pub fn cpu_time(_of: CpuClock) -> Option<u64> {
+    None
+}
+
+impl DriverThread {
+    /// Does nothing: policies, nice values and numbers of CPUs are Linux's. A thread inherits none of them on Windows.
+    #[cfg(not(target_os = "linux"))]
+    #[allow(clippy::unused_self, reason = "as on Linux")]
+    pub fn apply(&self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
+
+    const MS: u64 = 1_000_000;
+    const DAY: u64 = 24 * 3600 * 1000 * MS;
+
+    /// A clock that shows 100 ms on every base.
+    fn at_100_ms(_base: Base) -> u64 {
+        100 * MS
+    }
+
+    #[test]
+    fn shortest_of_the_times_is_left_and_clocks_that_may_be_set_are_looked_at_often() {
+        let left = |times: [u64; 4]| left(&mut times.map(|at| if at == 0 { NEVER } else { at }), at_100_ms);
+        assert_eq!(left([0; 4]), Left::Unlimited);
+        assert_eq!(left([130 * MS, 0, 140 * MS, 0]), Left::AtMost(Duration::from_millis(30)));
+        assert_eq!(left([100 * DAY, 0, 0, 0]), Left::AtMost(longest(Clock::Monotonic)));
+        for setting in [[DAY, DAY, 0, 0], [DAY, 0, 0, DAY]] {
+            assert_eq!(left(setting), Left::AtMost(longest(Clock::Realtime)));
+        }
+        assert_eq!(left([0, 0, 100 * MS, 101 * MS]), Left::Nothing);
+        assert_eq!(left([101 * MS, 0, 1, 101 * MS]), Left::Nothing);
+    }
+
+    #[test]
+    fn a_time_that_has_passed_rings_once() {
+        let mut times = [100 * MS, 99 * MS, 101 * MS, NEVER];
+        assert_eq!(left(&mut times, at_100_ms), Left::Nothing);
+        assert_eq!(times, [NEVER, NEVER, 101 * MS, NEVER]);
+        assert_eq!(left(&mut times, at_100_ms), Left::AtMost(Duration::from_millis(1)));
+    }
+
+    /// An alarm, and a thread that waits for it `rings` times and reports each.
+    fn alarm(rings: usize) -> (Arc<Alarm>, std::sync::mpsc::Receiver<Instant>) {
+        let alarm = Arc::new(Alarm::new().expect("no files"));
+        let (send, rung) = channel();
+        let theirs = alarm.clone();
+        std::thread::spawn(move || {
+            for _ in 0..rings {
+                theirs.wait();
+                let _ = send.send(Instant::now());
+            }
+        });
+        (alarm, rung)
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn alarm_rings_when_each_clock_shows_its_time_and_not_before() {
+        for base in Base::ALL {
+            let (alarm, rung) = alarm(1);
+            // A time far away first, which is replaced by an earlier one.
+            alarm.set(base, now(base) + DAY);
+            let begin = Instant::now();
+            alarm.set(base, now(base) + 30 * MS);
+            let passed = rung.recv_timeout(PATIENCE).expect("it rings") - begin;
+            assert!(passed >= Duration::from_millis(30), "{base:?} rang after {passed:?}");
+        }
+    }
+
+    #[test]
+    fn alarm_that_is_put_off_rings_at_the_later_time_only() {
+        let (alarm, rung) = alarm(1);
+        let (first, second) = (now(Base::Monotonic) + 20 * MS, now(Base::Monotonic) + 80 * MS);
+        alarm.set(Base::Monotonic, first);
+        alarm.set(Base::Monotonic, second);
+        // This thread may have been off its CPU in between.
+        let is_in_time = now(Base::Monotonic) < first;
+        rung.recv_timeout(PATIENCE).expect("it rings");
+        assert!(!is_in_time || now(Base::Monotonic) >= second);
+    }
+
+    #[test]
+    fn every_ring_is_heard() {
+        const RINGS: usize = 2000;
+        let (alarm, rung) = alarm(RINGS);
+        for _ in 0..RINGS {
+            alarm.ring();
+            rung.recv_timeout(PATIENCE).expect("the ring is heard");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Linux: the driver's thread waits for timerfds, which ring by the kernel's own clocks.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use super::super::clocks::LAST;
+use super::super::thread::{Cpus, DriverThread, MAX_CPUS};
+use super::super::{Base, CpuClock, NEVER};
+use crate::error::Error;
+
+/// The files that the thread waits for: one timerfd for each clock, and an eventfd as a bell.
+pub struct Alarm {
+    timers: [OwnedFd; 4],
+    bell: OwnedFd,
+    /// The process that opened the files. After fork(2) the child has the files too, and setting them would affect its
+    /// parent.
+    process: libc::pid_t,
+}
+
+impl Alarm {
+    /// Opens the files.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] if the host refuses one.
+    pub fn new() -> Result<Self, Error> {
+        let timer = |base| {
+            // SAFETY: opens a file or fails.
+            owned(unsafe { libc::timerfd_create(waited_on(base), libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) })
+        };
+        let [monotonic, realtime, boottime, tai] = Base::ALL.map(timer);
+        // SAFETY: opens a file or fails.
+        let bell = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        // SAFETY: has no conditions.
+        let process = unsafe { libc::getpid() };
+        Ok(Self { timers: [monotonic?, realtime?, boottime?, tai?], bell, process })
+    }
+
+    /// Whether the files were not inherited from a parent process.
+    fn is_own(&self) -> bool {
+        // SAFETY: has no conditions.
+        self.process == unsafe { libc::getpid() }
+    }
+
+    /// Makes [`wait`](Self::wait) return at time `at` of `base`.
+    pub fn set(&self, base: Base, at: u64) {
+        if !self.is_own() {
+            return;
+        }
+        // There are no timerfds of CLOCK_TAI. It is set together with CLOCK_REALTIME, so the difference of the two is
+        // constant.
+        let at = match base {
+            Base::Tai if at != NEVER => at.saturating_sub(now(Base::Tai).saturating_sub(now(Base::Realtime))),
+            _ => at,
+        };
+        self.set_timer(base, if at == NEVER { 0 } else { at.clamp(1, LAST) });
+    }
+
+    /// Sets the timer of `base` to ring at `at`; 0 means never.
+    fn set_timer(&self, base: Base, at: u64) {
+        let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = libc::timespec { tv_sec: (at / 1_000_000_000) as i64, tv_nsec: (at % 1_000_000_000) as i64 };
+        let setting = libc::itimerspec { it_interval: none, it_value: value };
+        let fd = self.timers[base as usize].as_raw_fd();
+        // An absolute time: if the clock is set, the timerfd rings when it shows that time, so setting it needs no
+        // action here.
+        // SAFETY: `setting` outlives the call. It cannot fail: the file is a timer and the time is valid.
+        unsafe { libc::timerfd_settime(fd, libc::TFD_TIMER_ABSTIME, &raw const setting, core::ptr::null_mut()) };
+    }
+
+    /// Makes [`wait`](Self::wait) return now.
+    pub fn ring(&self) {
+        if !self.is_own() {
+            return;
+        }
+        let one = 1u64;
+        // SAFETY: an eventfd takes eight bytes. If it is full, it rings already.
+        unsafe { libc::write(self.bell.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    /// Sleeps until a file rings.
+    pub fn wait(&self) {
+        let fds =
+            [&self.timers[0], &self.timers[1], &self.timers[2], &self.timers[3], &self.bell].map(AsRawFd::as_raw_fd);
+        let mut polled = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+        // SAFETY: `polled` has `polled.len()` structs.
+        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
+        for fd in polled.iter().filter(|polled| polled.revents != 0).map(|polled| polled.fd) {
+            silence(fd);
+        }
+    }
+}
+
+/// Reads a file that rings, which stops it.
+fn silence(fd: RawFd) {
+    let mut count = 0u64;
+    // SAFETY: there is room for eight bytes, which is what reading a timerfd or an eventfd returns.
+    unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
+}
+
+fn owned(fd: RawFd) -> Result<OwnedFd, Error> {
+    // SAFETY: just opened, and not owned by anything else.
+    if fd < 0 { Err(Error::NoMemory) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
+}
+
+/// The number of CPUs. It must not allocate: a system can be made when there is no memory left.
+pub fn cpus() -> u64 {
+    // SAFETY: returns a number.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1).max(1)
+}
+
+/// The time on `base`, in nanoseconds.
+pub fn now(base: Base) -> u64 {
+    read(shown_by(base)).unwrap_or(0)
+}
+
+/// The CPU time that `of` has used, in nanoseconds.
+pub fn cpu_time(of: CpuClock) -> Option<u64> {
+    // The clock IDs are built as clock_getcpuclockid(3) and pthread_getcpuclockid(3) build them.
+    read(match of {
+        CpuClock::Process(process) => !process << 3 | 2,
+        CpuClock::Thread(thread) => !thread << 3 | 6,
+    })
+}
+
+fn read(clock: libc::clockid_t) -> Option<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for the write.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+fn shown_by(base: Base) -> libc::clockid_t {
+    match base {
+        Base::Monotonic => libc::CLOCK_MONOTONIC,
+        Base::Realtime => libc::CLOCK_REALTIME,
+        Base::Boottime => libc::CLOCK_BOOTTIME,
+        Base::Tai => libc::CLOCK_TAI,
+    }
+}
+
+fn waited_on(base: Base) -> libc::clockid_t {
+    if base == Base::Tai { libc::CLOCK_REALTIME } else { shown_by(base) }
+}
+
+impl DriverThread {
+    /// Applies the settings to the calling thread, as far as the host permits them.
+    pub fn apply(&self) {
+        self.apply_cpus();
+        let priority = i32::from(self.realtime);
+        let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
+        // SAFETY: changes how this thread is scheduled, and reads a `sched_param`, which begins with the priority. It
+        // is called by its number, because some libcs do not implement the function.
+        let is_set = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) } == 0;
+        if !is_set && policy == libc::SCHED_FIFO {
+            // At least the inherited policy is replaced, which may be `SCHED_IDLE`.
+            let none = 0i32;
+            // SAFETY: as for the call before.
+            unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_OTHER, &raw const none) };
+        }
+        // SAFETY: sets the nice value of this thread, which 0 means on Linux.
+        unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, i32::from(self.nice)) };
+    }
+
+    fn apply_cpus(&self) {
+        let mut mask = [0u8; MAX_CPUS / 8];
+        match &self.cpus {
+            Cpus::Starter => return,
+            Cpus::Process => {
+                // SAFETY: `getpid` has no conditions. The main thread's TID is the process's PID.
+                let main = unsafe { libc::getpid() };
+                // SAFETY: `mask` has room for `mask.len()` bytes.
+                let read = unsafe { libc::syscall(libc::SYS_sched_getaffinity, main, mask.len(), mask.as_mut_ptr()) };
+                if read <= 0 {
+                    return;
+                }
+            }
+            Cpus::Only(cpus) => {
+                for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < MAX_CPUS) {
+                    set_bit(&mut mask, cpu as usize);
+                }
+            }
+        }
+        // SAFETY: reads `mask.len()` bytes, and changes where this thread runs.
+        unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, mask.len(), mask.as_ptr()) };
+    }
+}
+
+/// Sets the bit of `cpu` in a CPU mask of the kernel, which is an array of `long`.
+fn set_bit(mask: &mut [u8; MAX_CPUS / 8], cpu: usize) {
+    const LONG: usize = size_of::<libc::c_long>();
+    let byte =
+        if cfg!(target_endian = "little") { cpu / 8 } else { cpu / 8 / LONG * LONG + (LONG - 1 - cpu / 8 % LONG) };
+    mask[byte] |= 1 << (cpu % 8);
+}

@@ -1,0 +1,151 @@
+//! The driver's thread on the host, which waits by the host's clocks.
+
+#[cfg(any(test, not(target_os = "linux")))]
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "for its own tests"))]
+mod any_std;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(unix)]
+mod signals;
+
+#[cfg(not(target_os = "linux"))]
+use any_std as chosen;
+#[cfg(target_os = "linux")]
+use linux as chosen;
+
+use alloc::sync::Arc;
+use core::ptr::NonNull;
+use std::sync::OnceLock;
+
+use super::thread::DriverThread;
+use super::{Base, Driver, Inner};
+use crate::error::Error;
+use crate::lock::Lock;
+use crate::sys::counted::Counted;
+use crate::sys::platform::PlatformRef;
+use chosen::Alarm;
+pub(super) use chosen::{cpu_time, cpus, now};
+
+/// What the thread and the driver share.
+struct Shared {
+    alarm: Alarm,
+    /// The process that has the thread. A child of fork(2) has only a copy of this.
+    process: u32,
+    /// The driver, or `None` once its memory is about to be freed. This is no handle, which would keep the driver for
+    /// ever.
+    driver: Lock<Option<Address>>,
+}
+
+/// The host's side of a driver.
+pub(super) struct Host {
+    /// Empty until the thread has been started. `OnceLock` guarantees that a thread that finds it set sees the alarm as
+    /// it was made.
+    shared: OnceLock<Arc<Shared>>,
+    /// Held while the thread is being started, so that only one is. Contenders sleep.
+    starting: Lock<()>,
+    thread: DriverThread,
+}
+
+/// The name of the driver's thread. Its stack is small, because it only calls deliveries and wakers.
+const NAME: &str = "ufutex-timers";
+
+impl Host {
+    pub fn new(thread: DriverThread) -> Self {
+        Self { shared: OnceLock::new(), starting: Lock::new(PlatformRef::HOST, ()), thread }
+    }
+
+    fn shared(&self) -> Option<&Shared> {
+        self.shared.get().map(|shared| &**shared)
+    }
+
+    /// Starts the thread, if it has not been started.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] if the host refuses a file or the thread.
+    pub fn start(&self, driver: &Driver) -> Result<(), Error> {
+        if self.shared().is_some() { Ok(()) } else { self.start_slowly(driver) }
+    }
+
+    #[cold]
+    fn start_slowly(&self, driver: &Driver) -> Result<(), Error> {
+        let _starting = self.starting.lock();
+        if self.shared().is_some() { Ok(()) } else { self.start_now(driver) }
+    }
+
+    fn start_now(&self, driver: &Driver) -> Result<(), Error> {
+        let address = Address(NonNull::from(&*driver.inner));
+        let driver_of_thread = Lock::new(PlatformRef::HOST, Some(address));
+        let shared = Arc::new(Shared { alarm: Alarm::new()?, process: std::process::id(), driver: driver_of_thread });
+        let (theirs, settings) = (shared.clone(), self.thread.clone());
+        let thread = std::thread::Builder::new().name(NAME.into()).stack_size(256 << 10);
+        #[cfg(unix)] // inherited by the thread, so that it runs no handlers of the program
+        let signals = signals::Blocked::new();
+        let spawned = thread.spawn(move || {
+            // Nor must the thread inherit the scheduling of the thread that starts it.
+            settings.apply();
+            theirs.run();
+        });
+        #[cfg(unix)]
+        drop(signals);
+        spawned.map_err(|_| Error::NoMemory)?;
+        // Sets it: it was not set before, and this thread holds `starting`.
+        self.shared.get_or_init(|| shared);
+        Ok(())
+    }
+
+    /// Makes the thread turn at time `at` of `base`.
+    pub fn program(&self, base: Base, at: u64) {
+        if let Some(shared) = self.shared() {
+            shared.alarm.set(base, at);
+        }
+    }
+
+    /// Makes the thread turn now.
+    pub fn wake(&self) {
+        if let Some(shared) = self.shared() {
+            shared.alarm.ring();
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // A child of fork(2) does not have the thread, which may have held the lock.
+        if let Some(shared) = self.shared().filter(|shared| shared.process == std::process::id()) {
+            shared.driver.lock().with(Option::take);
+            shared.alarm.ring();
+            // The thread is not waited for: it may be the thread that drops the driver.
+        }
+    }
+}
+
+/// The address of a driver.
+#[derive(Clone, Copy)]
+struct Address(NonNull<Inner>);
+
+// SAFETY: a driver can be used from all threads.
+unsafe impl Send for Address {}
+
+impl Shared {
+    /// The thread's loop. It ends with the driver.
+    fn run(&self) {
+        while let Some(driver) = self.driver() {
+            // If a waker or a delivery panics, the panic hook has reported it, and the thread goes on serving the other
+            // timers. The payload is leaked, because its drop may panic. Dropping the last handle of the driver may
+            // panic too.
+            core::mem::forget(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.turn())));
+            core::mem::forget(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(driver))));
+            self.alarm.wait();
+        }
+    }
+
+    /// A handle of the driver; `None` if it has been freed, or is about to be.
+    fn driver(&self) -> Option<Driver> {
+        self.driver.lock().with(|driver| {
+            // SAFETY: the thread that drops the last handle takes the address out, under this lock, before the memory
+            // is freed.
+            let inner = unsafe { Counted::upgrade((*driver)?.0) }?;
+            Some(Driver { inner })
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! Values that are made when they are first needed.
+
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+
+use super::counted::Counted;
+use crate::error::Error;
+use crate::sync::{AtomicPtr, Made, Mutant, Ordering, const_unless_modelled, relaxed_in};
+
+/// A value that the first thread to need it makes, in memory of its own. It is dropped with the `Lazy`.
+///
+/// No thread waits for another that makes the value: each thread that finds none makes one, and all use the one that
+/// was stored first.
+pub struct Lazy<T> {
+    /// Null until the value is made, then a counted handle; or [`never`].
+    kept: AtomicPtr<Kept<T>>,
+    _owns: PhantomData<T>,
+}
+
+/// What there is.
+pub enum Found<'l, T> {
+    Nothing,
+    Made(&'l T),
+    /// Neither is there a value, nor will there be one.
+    Never,
+}
+
+/// Marks a value that will not be made any more. It is no address of a value, because those are aligned.
+fn never<T>() -> *mut Kept<T> {
+    ptr::without_provenance_mut(1)
+}
+
+struct Kept<T> {
+    made: Made,
+    value: T,
+}
+
+impl<T> Lazy<T> {
+    const_unless_modelled! {
+        pub fn new() -> Self {
+            Self { kept: AtomicPtr::new(ptr::null_mut()), _owns: PhantomData }
+        }
+    }
+
+    /// The value if it has been made.
+    #[inline(always)]
+    pub fn get(&self) -> Option<&T> {
+        match self.found() {
+            Found::Made(value) => Some(value),
+            Found::Nothing | Found::Never => None,
+        }
+    }
+
+    /// What there is.
+    #[inline(always)]
+    pub fn found(&self) -> Found<'_, T> {
+        let kept = self.kept.load(Ordering::Acquire); // [W]
+        if kept.is_null() {
+            return Found::Nothing;
+        }
+        if kept == never() {
+            return Found::Never;
+        }
+        // SAFETY: a handle that is kept until `self` is dropped.
+        let kept = unsafe { &*kept };
+        kept.made.see();
+        Found::Made(&kept.value)
+    }
+
+    /// The value. If there is none yet, it is what `value` returns, or what another thread has made meanwhile.
+    ///
+    /// # Errors
+    /// Those of `value`, and [`Error::NoMemory`], also if the value will never be made.
+    #[inline]
+    pub fn get_or_make(&self, value: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => self.make(value),
+        }
+    }
+
+    #[cold]
+    fn make(&self, value: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
+        let value = value()?;
+        let kept = Counted::new(|_| Kept { made: Made::new(), value })?;
+        kept.made.finish();
+        let ours = ptr::from_ref::<Kept<T>>(&kept).cast_mut();
+        let order = relaxed_in(Mutant::LazyRelaxed, Ordering::Release);
+        let there = match self.kept.compare_exchange(ptr::null_mut(), ours, order, Ordering::Acquire) {
+            // [W]
+            Ok(_) => {
+                // `drop` gives this handle back.
+                core::mem::forget(kept);
+                ours
+            }
+            Err(theirs) if theirs == never() => return Err(Error::NoMemory),
+            Err(theirs) => theirs,
+        };
+        // SAFETY: the handle is kept until `self` is dropped.
+        let kept = unsafe { &*there };
+        kept.made.see();
+        Ok(&kept.value)
+    }
+
+    /// If there is no value yet, there will never be one.
+    #[cold]
+    pub fn give_up(&self) {
+        // Whether another thread was faster is found out by the next `found`.
+        let _was = self.kept.compare_exchange(ptr::null_mut(), never(), Ordering::Release, Ordering::Acquire); // [W]
+    }
+}
+
+impl<T> Lazy<T> {
+    /// Forgets the value, without dropping it: the next thread that needs one makes another.
+    ///
+    /// # Safety
+    /// No thread has a reference to the value.
+    pub unsafe fn forget(&self) {
+        self.kept.store(ptr::null_mut(), Ordering::Release); // [W]
+    }
+}
+
+impl<T> Drop for Lazy<T> {
+    fn drop(&mut self) {
+        // No other thread uses `self` any more.
+        let kept = self.kept.load(Ordering::Acquire); // [W]
+        if let Some(kept) = NonNull::new(kept).filter(|kept| kept.as_ptr() != never()) {
+            // SAFETY: this is the handle that `make` has forgotten.
+            unsafe { Counted::let_go(kept) };
+        }
+    }
+}
