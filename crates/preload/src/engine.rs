@@ -1,4 +1,4 @@
-//! The program's domain, with the scheme and layout of the settings, and calls on it.
+//! The program's domain, with the scheme of the settings, and calls on it.
 
 use core::mem::ManuallyDrop;
 use core::num::NonZeroU32;
@@ -10,7 +10,6 @@ use core::time::Duration;
 use std::boxed::Box;
 use std::sync::Arc;
 
-use ufutex::layout::{Layout, Lean, Packed, Split};
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex::{
     Cause, Clock, Config, Domain, Guest, Options, Requeue, System, Task, Timeout, UserMemory, WaitOptions, Width,
@@ -39,19 +38,19 @@ fn at_once() -> WaitOptions {
 
 /// A domain, and tasks to call it with: one for each priority, because a waiter's place in a queue depends on its
 /// task's priority.
-pub struct Parts<S: Scheme<L>, L: Layout> {
+pub struct Parts<S: Scheme> {
     // Declared before the domain, so that the tasks are dropped first.
-    tasks: [AtomicPtr<Task<L>>; 100],
-    domain: Domain<S, L>,
+    tasks: [AtomicPtr<Task>; 100],
+    domain: Domain<S>,
 }
 
 macro_rules! engines {
-    ($($name:ident: $scheme:ident, $layout:ident;)*) => {
-        /// An engine with one of the schemes and layouts.
+    ($($scheme:ident)*) => {
+        /// An engine with one of the schemes.
         pub enum Engine {
             $(
                 #[allow(missing_docs)]
-                $name(Parts<$scheme, $layout>),
+                $scheme(Parts<$scheme>),
             )*
         }
 
@@ -59,7 +58,7 @@ macro_rules! engines {
         macro_rules! on {
             ($engine:expr, $parts:ident => $then:expr) => {
                 match $engine {
-                    $(Engine::$name($parts) => $then,)*
+                    $(Engine::$scheme($parts) => $then,)*
                 }
             };
         }
@@ -67,30 +66,15 @@ macro_rules! engines {
         impl Engine {
             fn new() -> Result<Self, ufutex::Error> {
                 let settings = settings::get();
-                match (settings.scheme, settings.layout) {
-                    $((crate::settings::Scheme::$scheme, crate::settings::Layout::$layout) => {
-                        Ok(Self::$name(Parts::new()?))
-                    })*
+                match settings.scheme {
+                    $(crate::settings::Scheme::$scheme => Ok(Self::$scheme(Parts::new()?)),)*
                 }
             }
         }
     };
 }
 
-engines! {
-    LiveLean: Live, Lean;
-    LivePacked: Live, Packed;
-    LiveSplit: Live, Split;
-    FixedLean: Fixed, Lean;
-    FixedPacked: Fixed, Packed;
-    FixedSplit: Fixed, Split;
-    AtomicLean: Atomic, Lean;
-    AtomicPacked: Atomic, Packed;
-    AtomicSplit: Atomic, Split;
-    PerCpuLean: PerCpu, Lean;
-    PerCpuPacked: PerCpu, Packed;
-    PerCpuSplit: PerCpu, Split;
-}
+engines! { Live Fixed Atomic PerCpu }
 
 /// The process's engine, which is made now if there is none. `None` if there is no memory for it.
 #[inline(always)]
@@ -158,7 +142,7 @@ fn seed() -> u64 {
     if got == 8 { seed } else { (&raw const seed) as u64 ^ raw::pid() as u64 }
 }
 
-impl<S: Scheme<L>, L: Layout> Parts<S, L> {
+impl<S: Scheme> Parts<S> {
     fn new() -> Result<Self, ufutex::Error> {
         let settings = settings::get();
         let policy = match settings.policy {
@@ -168,7 +152,7 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         };
         // Everything is found out by system calls of our own: std needs thread-local storage and opens files.
         let config = Config::new().cpus(cpus()).hash_seed(seed()).clocks(Arc::new(Host));
-        let system = System::<L>::with_config_in(match nodes::one() {
+        let system = System::with_config(match nodes::one() {
             Some(one) => config.topology(one),
             None => config,
         })?;
@@ -193,7 +177,7 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
     }
 
     /// The task of a priority: 0, or the priority of a real-time thread from 1 to 99.
-    fn task(&self, priority: usize) -> Option<&Task<L>> {
+    fn task(&self, priority: usize) -> Option<&Task> {
         let place = &self.tasks[priority];
         let mut task = place.load(Ordering::Acquire); // [Pa]: pairs with the Release below
         if task.is_null() {
@@ -358,9 +342,9 @@ pub struct Inside {
 }
 
 impl Inside {
-    fn sleep_until_done<S: Scheme<L>, L: Layout>(
+    fn sleep_until_done<S: Scheme>(
         &self,
-        mut call: Pin<&mut Syscall<'_, '_, '_, Native, S, L>>,
+        mut call: Pin<&mut Syscall<'_, '_, '_, Native, S>>,
         seat: &seat::Seat,
         waker: &Waker,
         mut otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Slept>,

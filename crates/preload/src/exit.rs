@@ -97,7 +97,6 @@ fn fill_in(process: &Process) -> Report {
         command: command(),
         pid: raw::pid(),
         scheme: settings.scheme.name(),
-        layout: settings.layout.name(),
         trap: settings.trap,
         slots: told.as_ref().map_or(0, |told| told.slots),
         table_bytes: told.as_ref().map_or(0, |told| told.table_bytes),

@@ -20,18 +20,6 @@ pub enum Scheme {
     PerCpu,
 }
 
-/// How a bucket is laid out in cache lines.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Layout {
-    /// 64 bytes.
-    #[default]
-    Lean,
-    /// 64 bytes, with a pointer that every operation reads.
-    Packed,
-    /// 128 bytes, the queue on a line of its own.
-    Split,
-}
-
 /// What decides the size of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Policy {
@@ -58,8 +46,6 @@ pub enum Format {
 pub struct Settings<'a> {
     /// How operations reach their bucket.
     pub scheme: Scheme,
-    /// How a bucket is laid out.
-    pub layout: Layout,
     /// What decides the size of the table, if `slots` is `None`.
     pub policy: Policy,
     /// The number of slots to set with `prctl(PR_FUTEX_HASH)` before the program begins. 0 means the global table.
@@ -108,27 +94,6 @@ impl Scheme {
     #[must_use]
     pub fn parse(name: &[u8]) -> Option<Self> {
         [Self::Live, Self::Fixed, Self::Atomic, Self::PerCpu].into_iter().find(|one| one.name().as_bytes() == name)
-    }
-}
-
-impl Layout {
-    /// The names that [`parse`](Self::parse) accepts.
-    pub const ACCEPTED: &str = "lean, packed, split";
-
-    /// The name in `UFUTEX_RUN`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Lean => "lean",
-            Self::Packed => "packed",
-            Self::Split => "split",
-        }
-    }
-
-    /// The layout of this name.
-    #[must_use]
-    pub fn parse(name: &[u8]) -> Option<Self> {
-        [Self::Lean, Self::Packed, Self::Split].into_iter().find(|one| one.name().as_bytes() == name)
     }
 }
 
@@ -195,7 +160,6 @@ impl<'a> Settings<'a> {
     /// The settings without any item. A constant, unlike [`Default::default`].
     pub const DEFAULT: Self = Self {
         scheme: Scheme::Live,
-        layout: Layout::Lean,
         policy: Policy::Load,
         slots: None,
         immutable: false,
@@ -223,7 +187,7 @@ impl<'a> Settings<'a> {
     }
 
     fn write_items(&self, to: &mut impl Write) -> fmt::Result {
-        write!(to, "scheme={},layout={},policy={}", self.scheme.name(), self.layout.name(), self.policy)?;
+        write!(to, "scheme={},policy={}", self.scheme.name(), self.policy)?;
         if let Some(slots) = self.slots {
             write!(to, ",slots={slots}")?;
         }
@@ -291,7 +255,6 @@ impl<'a> Settings<'a> {
         let invalid = |accepted| Invalid { item, accepted };
         match name {
             b"scheme" => self.scheme = Scheme::parse(value).ok_or(invalid(Scheme::ACCEPTED))?,
-            b"layout" => self.layout = Layout::parse(value).ok_or(invalid(Layout::ACCEPTED))?,
             b"policy" => self.policy = Policy::parse(value).ok_or(invalid(Policy::ACCEPTED))?,
             b"slots" => self.slots = Some(parse_slots(value).ok_or(invalid(SLOTS_ACCEPTED))?),
             b"process" => self.process = Some(parse_process(value).ok_or(invalid("process=PID"))?),
@@ -304,7 +267,7 @@ impl<'a> Settings<'a> {
             _ if item == b"timers" => self.timers = true,
             _ => {
                 return Err(invalid(
-                    "scheme=, layout=, policy=, slots=, immutable, kernel, trap, watch, timers, stats=, process=, children, output=",
+                    "scheme=, policy=, slots=, immutable, kernel, trap, watch, timers, stats=, process=, children, output=",
                 ));
             }
         }
@@ -363,7 +326,6 @@ mod tests {
 
     fn any_settings() -> impl Strategy<Value = (Settings<'static>, Option<Vec<u8>>)> {
         let scheme = prop_oneof![Just(Scheme::Live), Just(Scheme::Fixed), Just(Scheme::Atomic), Just(Scheme::PerCpu)];
-        let layout = prop_oneof![Just(Layout::Lean), Just(Layout::Packed), Just(Layout::Split)];
         let policy = prop_oneof![Just(Policy::Load), Just(Policy::Threads), slots().prop_map(Policy::Fixed)];
         let sized = prop_oneof![
             Just((None, false, false)),
@@ -379,18 +341,9 @@ mod tests {
         let output = prop::option::of(prop::collection::vec(byte, 1..40));
         let process = prop::option::of(0..=i32::MAX);
         let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-        (scheme, layout, policy, sized, flags, stats, process, output).prop_map(
-            |(
-                scheme,
-                layout,
-                policy,
-                (slots, immutable, kernel),
-                (trap, watch, timers, children),
-                stats,
-                process,
-                output,
-            )| {
-                let what = Settings { scheme, layout, policy, slots, immutable, kernel, trap, ..Settings::DEFAULT };
+        (scheme, policy, sized, flags, stats, process, output).prop_map(
+            |(scheme, policy, (slots, immutable, kernel), (trap, watch, timers, children), stats, process, output)| {
+                let what = Settings { scheme, policy, slots, immutable, kernel, trap, ..Settings::DEFAULT };
                 let settings = Settings { watch, timers, stats, process, children, ..what };
                 (settings, output)
             },
@@ -417,7 +370,7 @@ mod tests {
     #[test]
     fn nothing_means_the_defaults() {
         assert_eq!(Settings::parse(b""), Ok(Settings::default()));
-        assert_eq!(Settings::default().to_bytes(), b"scheme=live,layout=lean,policy=load");
+        assert_eq!(Settings::default().to_bytes(), b"scheme=live,policy=load");
     }
 
     #[test]
@@ -439,7 +392,7 @@ mod tests {
         assert_eq!(line(b"output="), "UFUTEX_RUN: 'output=' is not accepted; accepted: output=PATH");
         assert!(line(b"a\nb").starts_with("UFUTEX_RUN: 'a\\nb' is not accepted; accepted: scheme=, "));
         for bad in [
-            "layout=fat",
+            "layout=lean",
             "policy=0",
             "policy=3",
             "slots=",

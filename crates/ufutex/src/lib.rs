@@ -83,7 +83,7 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
-#[cfg(feature = "lab")]
+#[cfg(feature = "counted")]
 mod counted_schemes;
 mod error;
 mod expiry;
@@ -126,16 +126,9 @@ pub use table::size::Policy;
 
 /// How operations reach their bucket while tables change: a type parameter of [`Domain`].
 pub mod scheme {
-    #[cfg(feature = "lab")]
+    #[cfg(feature = "counted")]
     pub use crate::counted_schemes::{Atomic, PerCpu};
     pub use crate::table::refs::{Fixed, Live, Scheme};
-}
-
-/// How a bucket is laid out in cache lines: a type parameter of [`System`] and [`Domain`].
-pub mod layout {
-    pub use crate::table::layout::{Layout, Lean};
-    #[cfg(feature = "lab")]
-    pub use crate::table::layout::{Packed, Split};
 }
 
 /// The platform that the engine runs on: the host's, or one that an embedder gives with

@@ -1,18 +1,15 @@
 //! `hash` and `wake`: each thread repeats an operation on its own words, one after the other.
 
-use super::engine::{self, Case, Engine, Job, PLAIN_CYCLES};
+use super::engine::{self, Case, Domain, PLAIN_CYCLES, Waited};
 use super::words::Words;
 use crate::settings::{Settings, Workload};
 use anyhow::{Result, ensure};
 use lab_measure::interrupt;
 use std::cell::Cell;
 use ufutex_coherence::{Length, Report, Simulation, current};
-use ufutex_sim::Error;
-use ufutex_sim::layout::Layout;
-use ufutex_sim::scheme::Scheme;
 
 /// The expected value of perf's waits. The words hold 0.
-const DIFFERING_VALUE: u64 = 1234;
+const DIFFERING_VALUE: u32 = 1234;
 /// A case is run, each time with another seed, until the relative standard error of the mean rate is at most this,
 /// within `RUNS_MIN` and `RUNS_MAX` runs.
 const SPREAD_MAX: f64 = 0.01;
@@ -40,12 +37,11 @@ struct Hammer<'a> {
     seed: u64,
 }
 
-impl Job for Hammer<'_> {
-    type Output = (Report, usize, u64);
-
-    fn run<S: Scheme<L>, L: Layout>(&self, engine: &Engine<S, L>) -> Self::Output {
+impl Hammer<'_> {
+    /// Returns the report, the buckets in use at the end, and the number of operations with a wrong result.
+    fn run(&self, domain: &dyn Domain) -> (Report, usize, u64) {
         let Settings { topology, futexes, workload, .. } = self.settings;
-        let (domain, words) = (&*engine.domain, Words::new(self.cores, *futexes));
+        let words = Words::new(self.cores, *futexes);
         let plain_ns = PLAIN_CYCLES / topology.ghz;
         let each = |operations: usize| (self.cores * operations) as u64;
         let warm_up = each((*futexes).clamp(256, 4096));
@@ -61,14 +57,14 @@ impl Job for Hammer<'_> {
                 current::compute(plain_ns);
                 let is_right = match workload {
                     Workload::Wake => domain.wake(word, 1) == 0,
-                    _ => domain.wait(word, DIFFERING_VALUE) == Err(Error::Again),
+                    _ => domain.wait(word, DIFFERING_VALUE) == Waited::Differs,
                 };
                 failed.set(failed.get() + u64::from(!is_right));
                 current::done(1);
                 number = if number + 1 == words.count() { 0 } else { number + 1 };
             }
         });
-        (report, engine.buckets(), failed.get())
+        (report, domain.buckets(), failed.get())
     }
 }
 
@@ -78,7 +74,7 @@ pub fn find(settings: &Settings, case: Case) -> Result<Finding> {
     let mut all: Option<(Report, usize)> = None;
     for run in 0..RUNS_MAX {
         let hammer = Hammer { settings, cores: case.cores, seed: settings.seed.wrapping_add(run) };
-        let (report, buckets, failed) = engine::on_engine(settings, case, &hammer)?;
+        let (report, buckets, failed) = hammer.run(&*engine::of_case(settings, case)?);
         if interrupt::requested() && report.stuck > 0 && all.is_some() {
             // This run was cut short. The runs before it are valid.
             break;

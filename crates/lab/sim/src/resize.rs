@@ -1,18 +1,15 @@
 //! `resize`: resizes the table while all cores hammer it.
 
-use super::engine::{self, Case, Engine, Job, PLAIN_CYCLES};
+use super::engine::{self, Case, Domain, PLAIN_CYCLES, Waited};
 use super::words::Words;
 use crate::settings::Settings;
 use anyhow::{Result, anyhow, ensure};
 use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};
 use ufutex_coherence::{Report, Simulation, current};
-use ufutex_sim::Error;
-use ufutex_sim::layout::Layout;
-use ufutex_sim::scheme::Scheme;
 
 /// The expected value of the waits. The words hold 0.
-const DIFFERING_VALUE: u64 = 1234;
+const DIFFERING_VALUE: u32 = 1234;
 /// Virtual nanoseconds for which the cores hammer before the resize begins, and again after it has ended.
 const LEAD_NS: u64 = 60_000;
 /// A resize that takes longer than this is cancelled, if the scheme can cancel one.
@@ -46,23 +43,21 @@ struct State {
     window: Cell<Option<(u64, u64)>>,
     begun: Cell<Option<u64>>,
     is_over: Cell<bool>,
-    result: Cell<Result<(), Error>>,
+    result: Cell<Option<Result<bool>>>,
     pauses: RefCell<Histogram<u64>>,
     pieces: RefCell<Vec<u64>>,
     failed: Cell<u64>,
 }
 
-impl Job for Resize<'_> {
-    type Output = Result<Finding>;
-
-    fn run<S: Scheme<L>, L: Layout>(&self, engine: &Engine<S, L>) -> Self::Output {
+impl Resize<'_> {
+    fn run(&self, domain: &dyn Domain) -> Result<Finding> {
         let Settings { topology, futexes, seed, .. } = self.settings;
         let words = Words::new(self.cores, *futexes);
         let state = State {
             window: Cell::new(None),
             begun: Cell::new(None),
             is_over: Cell::new(false),
-            result: Cell::new(Ok(())),
+            result: Cell::new(None),
             pauses: RefCell::new(Histogram::new_with_bounds(1, 1 << 40, 3)?),
             pieces: RefCell::new(Vec::new()),
             failed: Cell::new(0),
@@ -73,25 +68,23 @@ impl Job for Resize<'_> {
         let placement = (0..self.cores).chain([beside]).map(|cpu| cpu as u16).collect();
         let report = Simulation::new(topology).placement(placement).seed(*seed).run(|thread| {
             if thread == self.cores {
-                self.resize(engine, &state);
+                self.resize(domain, &state);
             } else {
-                self.hammer(engine, &words, &state, plain_ns);
+                self.hammer(domain, &words, &state, plain_ns);
             }
         });
         state.finding(report)
     }
-}
 
-impl Resize<'_> {
-    fn hammer<S: Scheme<L>, L: Layout>(&self, engine: &Engine<S, L>, words: &Words, state: &State, plain_ns: f64) {
+    fn hammer(&self, domain: &dyn Domain, words: &Words, state: &State, plain_ns: f64) {
         words.warm_up();
         current::rendezvous();
         let start = current::now_ns();
         let (mut number, mut before) = (0, start);
         while !state.is_over.get() {
             current::compute(plain_ns);
-            let waited = engine.domain.wait(words.word(current::thread(), number), DIFFERING_VALUE);
-            state.failed.set(state.failed.get() + u64::from(waited != Err(Error::Again)));
+            let waited = domain.wait(words.word(current::thread(), number), DIFFERING_VALUE);
+            state.failed.set(state.failed.get() + u64::from(waited != Waited::Differs));
             current::done(1);
             let now = current::now_ns();
             state.note(start, before, now);
@@ -100,13 +93,13 @@ impl Resize<'_> {
         }
     }
 
-    fn resize<S: Scheme<L>, L: Layout>(&self, engine: &Engine<S, L>, state: &State) {
+    fn resize(&self, domain: &dyn Domain, state: &State) {
         current::rendezvous();
         current::nap(LEAD_NS);
         let begin = current::now_ns();
         state.begun.set(Some(begin));
-        let keep_trying = || current::now_ns() < begin + GIVE_UP_NS;
-        state.result.set(engine.domain.set_slots_while(self.settings.resize.1, keep_trying));
+        let mut keep_trying = || current::now_ns() < begin + GIVE_UP_NS;
+        state.result.set(Some(domain.set_slots_while(self.settings.resize.1, &mut keep_trying)));
         state.window.set(Some((begin, current::now_ns())));
         current::nap(LEAD_NS);
         state.is_over.set(true);
@@ -135,12 +128,9 @@ impl State {
     fn finding(self, report: Report) -> Result<Finding> {
         ensure!(report.stuck == 0, "{} threads never ended", report.stuck);
         ensure!(self.failed.get() == 0, "{} operations had a wrong result", self.failed.get());
-        let completed = match self.result.get() {
-            Ok(()) => true,
-            Err(Error::TimedOut) => false,
-            Err(error) => return Err(anyhow!("{error}")),
-        };
-        let (begin, end) = self.window.get().ok_or_else(|| anyhow!("the resize never ended"))?;
+        let never_ended = || anyhow!("the resize never ended");
+        let completed = self.result.into_inner().ok_or_else(never_ended)??;
+        let (begin, end) = self.window.get().ok_or_else(never_ended)?;
         // The last piece is incomplete.
         let mut pieces = self.pieces.into_inner();
         pieces.pop();
@@ -157,6 +147,7 @@ impl State {
 
 /// Runs a case.
 pub fn find(settings: &Settings, case: Case) -> Result<Finding> {
-    engine::on_engine(settings, case, &Resize { settings, cores: case.cores })?
+    Resize { settings, cores: case.cores }
+        .run(&*engine::of_case(settings, case)?)
         .map_err(|error| error.context(format!("{} on {} cores", case.scheme, case.cores)))
 }

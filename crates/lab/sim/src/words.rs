@@ -1,9 +1,9 @@
 //! The futex words of virtual threads: guest memory with the same addresses in each run.
 
+use crate::engine::{Memory, Word};
 use ufutex_coherence::atomic::{AtomicU32, Ordering};
 use ufutex_coherence::objects::{self, Field};
 use ufutex_coherence::{current, memory};
-use ufutex_sim::{Access, Fault, Guest, UserMemory, Width};
 
 /// Address of the first thread's words.
 const BASE: u64 = 0x7f00_0000_0000;
@@ -60,9 +60,9 @@ impl Words {
 
     /// A word of a thread, for the engine.
     #[inline]
-    pub fn word(&self, thread: usize, number: usize) -> Guest<'_, Self> {
+    pub fn word(&self, thread: usize, number: usize) -> Word<'_> {
         let offset = (thread * self.guest_step + number * self.guest_stride) * WORD;
-        Guest::new(self, BASE + offset as u64, Width::U32).expect("words of four bytes lie at multiples of four")
+        Word { memory: self, address: BASE + offset as u64 }
     }
 
     /// A word of a thread, for direct access.
@@ -84,27 +84,21 @@ impl Words {
     }
 
     #[inline]
-    fn at(&self, address: u64) -> Result<&AtomicU32, Fault> {
-        let guest = address.checked_sub(BASE).ok_or(Fault)? as usize / WORD;
+    fn at(&self, address: u64) -> Option<&AtomicU32> {
+        let guest = address.checked_sub(BASE)? as usize / WORD;
         let (thread, number) = (guest / self.guest_step, guest % self.guest_step / self.guest_stride);
-        self.words.get(thread * self.step + number).ok_or(Fault)
+        self.words.get(thread * self.step + number)
     }
 }
 
-impl UserMemory for Words {
+impl Memory for Words {
     #[inline]
-    fn load(&self, address: u64, _width: Width) -> Result<u64, Fault> {
+    fn load(&self, address: u64) -> Option<u32> {
         current::compute(self.read_ns);
-        Ok(self.at(address)?.load(Ordering::Acquire).into())
+        Some(self.at(address)?.load(Ordering::Acquire))
     }
 
-    fn compare_exchange(&self, address: u64, _width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
-        let (done, not) = (Ordering::AcqRel, Ordering::Acquire);
-        let result = self.at(address)?.compare_exchange(current as u32, new as u32, done, not);
-        Ok(result.map(u64::from).map_err(u64::from))
-    }
-
-    fn fault_in(&self, _address: u64, _access: Access) -> Result<(), Fault> {
-        Err(Fault)
+    fn compare_exchange(&self, address: u64, current: u32, new: u32) -> Option<Result<u32, u32>> {
+        Some(self.at(address)?.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire))
     }
 }

@@ -18,17 +18,14 @@
 use super::Words;
 use lab_measure::clock;
 use std::array;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::hint::black_box;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::{Duration, Instant};
-use ufutex::layout::Layout;
-use ufutex::scheme::Scheme;
-use ufutex::{Domain, Error, WaitOptions, Waiter};
 
 /// The most wakes in a batch.
 pub const BATCH_MAX: usize = 16;
@@ -101,49 +98,31 @@ pub struct Sample {
     pub on_cpu: Duration,
 }
 
+/// What a crowd needs of a domain. The waits return only an error, as text.
+pub trait Domain {
+    /// Wakes one waiter.
+    fn wake(&self, word: &AtomicU32) -> usize;
+    /// `Domain::wait_async`, which waits again each time it is polled after a wake.
+    fn wait_as_future(&self, word: &AtomicU32) -> impl Future<Output = String>;
+    /// `Domain::prepare_with` with [`counting_waker`], likewise. The compiled coroutine stands for an embedder's
+    /// thread: pinned memory with a waiter.
+    fn wait_as_custom(&self, word: &AtomicU32) -> impl Future<Output = String>;
+}
+
 /// Queues the crowd, then takes a sample for each request. `domains` has `crowd.domains` elements.
-pub fn host<S: Scheme<L>, L: Layout>(domains: &[&Domain<S, L>], crowd: &Crowd, channels: &Channels) {
+pub fn host<D: Domain>(domains: &[&D], crowd: &Crowd, channels: &Channels) {
     match crowd.kind {
-        Kind::Future => serve(domains, crowd, channels, wait_as_future),
-        Kind::Custom => serve(domains, crowd, channels, wait_as_custom),
+        Kind::Future => serve(domains, crowd, channels, D::wait_as_future),
+        Kind::Custom => serve(domains, crowd, channels, D::wait_as_custom),
     }
 }
 
-/// Waits again each time it is polled after a wake. Returns only an error.
-async fn wait_as_future<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: &AtomicU32) -> Error {
-    loop {
-        if let Err(error) = domain.wait_async(word, 0, WaitOptions::new()).await {
-            return error;
-        }
-    }
-}
-
-/// Like [`wait_as_future`]. The compiled coroutine stands for an embedder's thread: pinned memory with a waiter.
-async fn wait_as_custom<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: &AtomicU32) -> Error {
-    let mut waiter = pin!(Waiter::new());
-    loop {
-        match domain.prepare_with(waiter.as_mut(), word, 0, &WaitOptions::new(), counting_waker()) {
-            Ok(queued) => {
-                poll_fn(|_| if queued.is_woken() { Poll::Ready(()) } else { Poll::Pending }).await;
-                if queued.try_finish().is_err() {
-                    return Error::Busy;
-                }
-            }
-            Err(error) => return error,
-        }
-    }
-}
-
-fn serve<'a, S, L, F>(
-    domains: &'a [&'a Domain<S, L>],
+fn serve<'a, D: Domain, F: Future<Output = String>>(
+    domains: &'a [&'a D],
     crowd: &'a Crowd,
     channels: &Channels,
-    sleep: impl Fn(&'a Domain<S, L>, &'a AtomicU32) -> F,
-) where
-    S: Scheme<L>,
-    L: Layout,
-    F: Future<Output = Error>,
-{
+    sleep: impl Fn(&'a D, &'a AtomicU32) -> F,
+) {
     // Each waiter has an allocation of its own, as in an executor.
     let sleeper = |domain: usize, word: u32| Box::pin(sleep(domains[domain], crowd.words.word(word as usize)));
     let places = crowd.places.iter().enumerate();
@@ -158,15 +137,15 @@ fn serve<'a, S, L, F>(
     }
 }
 
-struct Host<'a, S: Scheme<L>, L: Layout, F> {
-    domains: &'a [&'a Domain<S, L>],
+struct Host<'a, D, F> {
+    domains: &'a [&'a D],
     crowd: &'a Crowd,
     sleepers: Vec<Pin<Box<F>>>,
     /// Index in the crowd's order at which the next batch begins.
     next: usize,
 }
 
-impl<'a, S: Scheme<L>, L: Layout, F: Future<Output = Error>> Host<'a, S, L, F> {
+impl<'a, D: Domain, F: Future<Output = String>> Host<'a, D, F> {
     fn sample(&mut self, length: Duration) -> Result<Sample, String> {
         let (round, start) = (self.crowd.order.len().div_ceil(self.crowd.batch), Instant::now());
         for _ in 0..round {
@@ -210,12 +189,12 @@ impl<'a, S: Scheme<L>, L: Layout, F: Future<Output = Error>> Host<'a, S, L, F> {
 
 /// The timed part. A function of its own, so that the surrounding code does not change its register allocation.
 #[inline(never)]
-fn wake<S: Scheme<L>, L: Layout>(calls: &[(&Domain<S, L>, &AtomicU32)]) -> usize {
-    calls.iter().map(|(domain, word)| domain.wake(*word, 1)).sum()
+fn wake<D: Domain>(calls: &[(&D, &AtomicU32)]) -> usize {
+    calls.iter().map(|(domain, word)| domain.wake(word)).sum()
 }
 
 /// Queues a waiter, for the first time or after a wake.
-fn queue<F: Future<Output = Error>>(sleeper: &mut Pin<Box<F>>) -> Result<(), String> {
+fn queue<F: Future<Output = String>>(sleeper: &mut Pin<Box<F>>) -> Result<(), String> {
     match sleeper.as_mut().poll(&mut Context::from_waker(&counting_waker())) {
         Poll::Pending => Ok(()),
         Poll::Ready(error) => Err(format!("a waiter of the crowd: {error}")),
@@ -226,7 +205,7 @@ fn queue<F: Future<Output = Error>>(sleeper: &mut Pin<Box<F>>) -> Result<(), Str
 static WAKER_CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// A waker with as little work as possible: it counts its calls.
-fn counting_waker() -> Waker {
+pub fn counting_waker() -> Waker {
     const TABLE: RawWakerVTable = RawWakerVTable::new(|_| RAW, |_| count(), |_| count(), |_| {});
     const RAW: RawWaker = RawWaker::new(std::ptr::null(), &TABLE);
     fn count() {

@@ -14,6 +14,7 @@ pub mod timers;
 pub mod wasm;
 mod words;
 
+pub use ours::table;
 pub use policy::Policy;
 pub use words::Words;
 
@@ -97,7 +98,7 @@ impl fmt::Display for Name {
 }
 
 /// A bucket layout of our tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub enum Layout {
     /// 64 bytes.

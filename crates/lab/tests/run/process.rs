@@ -64,13 +64,13 @@ fn arguments_are_the_programs_from_its_name_on() {
 
 #[test]
 fn the_environment_is_kept_and_gets_the_library_first_and_the_settings() {
-    let mut command = run(["--scheme", "percpu", "--layout", "split", "--slots", "64", "--immutable", "env", "-0"]);
+    let mut command = run(["--scheme", "percpu", "--slots", "64", "--immutable", "env", "-0"]);
     let all = printed(command.env_clear().env("PATH", "/usr/bin:/bin").env("LD_PRELOAD", "").env("ODD", "a\nb=c"));
     let entries: Vec<_> = all.split_terminator('\0').collect();
     let [odd, path, preload, settings] = entries[..] else { panic!("{entries:?}") };
     assert!([odd, path].contains(&"ODD=a\nb=c") && [odd, path].contains(&"PATH=/usr/bin:/bin"), "{entries:?}");
     assert!(preload.starts_with("LD_PRELOAD=/") && preload.ends_with("/libufutex_preload.so"), "{preload}");
-    let wanted = "UFUTEX_RUN=scheme=percpu,layout=split,policy=load,slots=64,immutable,process=";
+    let wanted = "UFUTEX_RUN=scheme=percpu,policy=load,slots=64,immutable,process=";
     assert!(settings.starts_with(wanted), "{settings}");
 }
 
@@ -125,5 +125,5 @@ fn ignored_signals_blocked_signals_and_closed_files_are_inherited() {
 #[test]
 fn a_run_within_a_trapped_one_is_trapped_too() {
     let settings = printed(&mut run(["--trap", UFUTEX, "run", "--scheme", "atomic", "sh", "-c", "echo $UFUTEX_RUN"]));
-    assert!(settings.starts_with("scheme=atomic,layout=lean,policy=load,trap,process="), "{settings}");
+    assert!(settings.starts_with("scheme=atomic,policy=load,trap,process="), "{settings}");
 }

@@ -96,7 +96,7 @@ impl Text {
 
     fn table(&mut self, report: &Report) -> fmt::Result {
         let counted = &report.counters;
-        let kind = format!("scheme {}, layout {}", report.scheme, report.layout);
+        let kind = format!("scheme {}", report.scheme);
         if report.slots == 0 && report.table_bytes == 0 && counted.contended_locks == 0 {
             // No thread has waited, so there is no table.
             return Ok(());

@@ -12,7 +12,6 @@ use crate::sync::{Mutant, mutant};
 use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
-use crate::table::layout::Layout;
 use crate::table::refs::sealed::Sealed;
 use crate::table::refs::tables::Tables;
 use crate::table::refs::{Locked, Scheme, Second, current_proves_empty, lock_current, try_current};
@@ -38,7 +37,7 @@ impl Atomic {
     /// Reads what the kernel read before it counted: the table's mask, on the counter's line, and the bucket's pointer
     /// back to the table, in layouts that have one.
     #[inline(always)]
-    fn look_up<L: Layout>(&self, tables: &Tables<L>, hash: u32) {
+    fn look_up(&self, tables: &Tables, hash: u32) {
         self.count.look();
         if let Some(table) = tables.current_private() {
             black_box(table.bucket(hash).check_back(table.identity()));
@@ -55,7 +54,7 @@ impl Atomic {
 
 impl Sealed for Atomic {}
 
-impl<L: Layout> Scheme<L> for Atomic {
+impl Scheme for Atomic {
     const NAME: &'static str = "atomic";
     const MOVES_UNDER_LOAD: bool = false;
     type Pin<'a> = Pin<'a>;
@@ -70,13 +69,13 @@ impl<L: Layout> Scheme<L> for Atomic {
     }
 
     #[inline(always)]
-    fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
+    fn lock<'a>(&'a self, tables: &'a Tables, hash: u32) -> Option<Locked<'a, Self>> {
         self.look_up(tables, hash);
         let pin = self.pin();
         Some(Locked::pinned(lock_current(tables, hash)?, pin))
     }
 
-    fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self> {
+    fn try_lock<'a>(&'a self, tables: &'a Tables, hash: u32, first: Option<&Guard<'_>>) -> Second<'a, Self> {
         if !self.count.try_get() {
             return Second::Busy;
         }
@@ -84,7 +83,7 @@ impl<L: Layout> Scheme<L> for Atomic {
     }
 
     #[inline(always)]
-    fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool {
+    fn proves_empty(&self, tables: &Tables, hash: u32) -> bool {
         // If there are waiters, the operation counts itself only once, when it locks, as in the kernel.
         if !current_proves_empty(tables, hash) {
             return false;
@@ -95,7 +94,7 @@ impl<L: Layout> Scheme<L> for Atomic {
 
     fn resize(
         &self,
-        tables: &Tables<L>,
+        tables: &Tables,
         slots_log2: Option<u32>,
         keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
@@ -113,7 +112,7 @@ impl<L: Layout> Scheme<L> for Atomic {
         Ok(())
     }
 
-    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
+    fn grow(&self, tables: &Tables, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
         try_to_grow(self, tables, slots_log2, is_wanted);
         true
     }

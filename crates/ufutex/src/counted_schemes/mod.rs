@@ -15,18 +15,17 @@ mod virtual_cpu_counter;
 pub use atomic::Atomic;
 pub use percpu::PerCpu;
 
-use crate::table::layout::Layout;
 use crate::table::mover::{self, Place};
 use crate::table::refs::Scheme;
 use crate::table::refs::tables::Tables;
 
 /// Moves every key from `from` to `to`.
-fn move_all<L: Layout>(from: Place<L>, to: Place<L>) {
+fn move_all(from: Place, to: Place) {
     (0..mover::steps(from, to)).for_each(|i| _ = mover::step(from, to, i, mover::Locked::Wait));
 }
 
 /// Grows the table if a moment without operations comes soon. For schemes that have to wait for such a moment.
-fn try_to_grow<L: Layout, S: Scheme<L>>(scheme: &S, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) {
+fn try_to_grow<S: Scheme>(scheme: &S, tables: &Tables, slots_log2: u32, is_wanted: &dyn Fn() -> bool) {
     let mut tries_left = 100;
     if (1..1 << slots_log2).contains(&tables.slots()) && is_wanted() {
         let _ = scheme.resize(tables, Some(slots_log2), &mut || {

@@ -13,7 +13,6 @@ use super::{move_all, try_to_grow};
 use crate::error::Error;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
-use crate::table::layout::Layout;
 use crate::table::refs::sealed::Sealed;
 use crate::table::refs::tables::Tables;
 use crate::table::refs::{Locked, Scheme, Second, current_proves_empty, lock_current, try_current};
@@ -55,7 +54,7 @@ impl PerCpu {
 
 impl Sealed for PerCpu {}
 
-impl<L: Layout> Scheme<L> for PerCpu {
+impl Scheme for PerCpu {
     const NAME: &'static str = "percpu";
     const MOVES_UNDER_LOAD: bool = false;
     type Pin<'a> = Pin<'a>;
@@ -72,12 +71,12 @@ impl<L: Layout> Scheme<L> for PerCpu {
     }
 
     #[inline(always)]
-    fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
+    fn lock<'a>(&'a self, tables: &'a Tables, hash: u32) -> Option<Locked<'a, Self>> {
         let pin = self.pin();
         Some(Locked::pinned(lock_current(tables, hash)?, pin))
     }
 
-    fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self> {
+    fn try_lock<'a>(&'a self, tables: &'a Tables, hash: u32, first: Option<&Guard<'_>>) -> Second<'a, Self> {
         let taken = self.cpus.try_take();
         if taken.is_none() && !self.count.try_get() {
             return Second::Busy;
@@ -86,14 +85,14 @@ impl<L: Layout> Scheme<L> for PerCpu {
     }
 
     #[inline(always)]
-    fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool {
+    fn proves_empty(&self, tables: &Tables, hash: u32) -> bool {
         let _pin = self.pin();
         current_proves_empty(tables, hash)
     }
 
     fn resize(
         &self,
-        tables: &Tables<L>,
+        tables: &Tables,
         slots_log2: Option<u32>,
         keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
@@ -117,7 +116,7 @@ impl<L: Layout> Scheme<L> for PerCpu {
         Ok(())
     }
 
-    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
+    fn grow(&self, tables: &Tables, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
         try_to_grow(self, tables, slots_log2, is_wanted);
         true
     }
@@ -132,7 +131,6 @@ impl<L: Layout> Scheme<L> for PerCpu {
 mod tests {
     use super::*;
     use crate::counted_schemes::rseq::{Area, restart_sequences};
-    use crate::table::layout::Lean;
 
     /// Whether there is an rseq(2): in the kernel, or in the emulator that takes its place.
     fn has_call() -> bool {
@@ -155,7 +153,7 @@ mod tests {
             say(has_barrier),
         );
         assert!(!is_registered || has_call() && has_sequence);
-        let scheme = <PerCpu as Scheme<Lean>>::new();
+        let scheme = <PerCpu as Scheme>::new();
         let unused = scheme.count.references();
         let pin = scheme.pin();
         let is_by_cpu = pin.taken.is_some();

@@ -15,7 +15,6 @@ use crate::error::Error;
 use crate::sync::{Tally, thread_hint};
 use crate::sys::probe::probe;
 use crate::table::bucket::MAX_WAITERS;
-use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
 /// The counters of a domain since it was made: [`Domain::counters`].
@@ -162,7 +161,7 @@ impl Counting {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// The current values of the counters. It stops no operation and allocates nothing.
     ///
     /// ```

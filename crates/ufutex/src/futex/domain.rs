@@ -15,7 +15,7 @@ use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::platform::PlatformRef;
 use crate::table::MAX_SLOTS_LOG2;
 use crate::table::hash::{Hasher, Salt};
-use crate::table::layout::{Layout, Lean};
+use crate::table::layout;
 use crate::table::refs::tables::{Global, Tables};
 use crate::table::refs::{Live, Scheme};
 use crate::table::size::{self, Contention, Policy};
@@ -23,8 +23,8 @@ use crate::table::store::Store;
 
 /// The futexes of one process (or guest, or program), with a private table that is made by the first wait.
 ///
-/// The type parameters choose how operations reach the table while it changes ([`scheme`](crate::scheme)) and how its
-/// buckets are laid out ([`layout`](crate::layout)). Use the defaults. The others exist for comparisons.
+/// The type parameter chooses how operations reach the table while it changes ([`scheme`](crate::scheme)). Use the
+/// default.
 ///
 /// No wait or wake panics or fails because memory for a table is refused: a domain that cannot have a table of its own,
 /// or may not ([`Options::max_table_bytes`]), uses the system's global table. Only the limit on waiters
@@ -32,9 +32,9 @@ use crate::table::store::Store;
 // In this order, because every operation reads two cache lines: the first line of `tables`, and the line behind
 // `tables`.
 #[repr(C)]
-pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
+pub struct Domain<S: Scheme = Live> {
     pub(super) scheme: S,
-    pub(super) tables: Tables<L>,
+    pub(super) tables: Tables,
     pub(super) hasher: Hasher,
     pub(super) private_salt: Salt,
     pub(super) wait_path: WaitPath,
@@ -45,11 +45,11 @@ pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
     pub(super) counting: Counting,
     sleeps: LazySleeps,
     /// The home of the domain's tasks and locks. `None` until the domain has had a task.
-    home: Lock<Option<Joined<L>>>,
+    home: Lock<Option<Joined>>,
     /// The TIDs of the domain's PID namespace.
     pub(super) names: NamesHandle,
     // Last, so that the global table outlives the rest.
-    pub(super) system: System<L>,
+    pub(super) system: System,
 }
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
@@ -96,12 +96,12 @@ impl WaitPath {
 }
 
 /// The home of a domain, given back to the system when the domain is dropped.
-struct Joined<L: Layout> {
-    system: System<L>,
+struct Joined {
+    system: System,
     home: HomeRef,
 }
 
-impl<L: Layout> Drop for Joined<L> {
+impl Drop for Joined {
     fn drop(&mut self) {
         if self.system.is_abandoned() {
             return;
@@ -110,7 +110,7 @@ impl<L: Layout> Drop for Joined<L> {
     }
 }
 
-/// Constructors for the default scheme and layout, whose calls need no type annotation. For any scheme and layout there
+/// Constructors for the default scheme, whose calls need no type annotation. For any scheme there
 /// are `with_options_in` and `in_namespace_in`.
 impl Domain {
     /// A domain with the default options, in the system's own [`PidNamespace`].
@@ -148,9 +148,8 @@ impl Domain {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// As [`with_options`](Domain::with_options), with any scheme and layout: the layout is the system's, and the
-    /// scheme is inferred or named.
+impl<S: Scheme> Domain<S> {
+    /// As [`with_options`](Domain::with_options), with any scheme, which is inferred or named.
     ///
     /// ```
     /// use ufutex::{Domain, Options, System, scheme::Fixed};
@@ -159,13 +158,13 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// # let _ = domain;
     /// ```
     #[must_use]
-    pub fn with_options_in(system: &System<L>, options: Options) -> Self {
+    pub fn with_options_in(system: &System, options: Options) -> Self {
         Self::in_namespace_in(&system.pid_namespace(), options)
     }
 
-    /// As [`in_namespace`](Domain::in_namespace), with any scheme and layout.
+    /// As [`in_namespace`](Domain::in_namespace), with any scheme.
     #[must_use]
-    pub fn in_namespace_in(namespace: &PidNamespace<L>, options: Options) -> Self {
+    pub fn in_namespace_in(namespace: &PidNamespace, options: Options) -> Self {
         let system = namespace.system();
         let space = private_space(system.number_domain());
         let globals = system.globals();
@@ -315,11 +314,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> core::fmt::Debug for Domain<S, L> {
+impl<S: Scheme> core::fmt::Debug for Domain<S> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Domain")
             .field("scheme", &S::NAME)
-            .field("layout", &L::NAME)
+            .field("layout", &layout::NAME_AND_BYTES.0)
             .field("policy", &self.policy)
             .field("slots", &self.slots())
             .field("table_bytes", &self.table_bytes())
@@ -330,7 +329,7 @@ impl<S: Scheme<L>, L: Layout> core::fmt::Debug for Domain<S, L> {
 }
 
 #[cfg(feature = "sim")]
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Names the domain's parts for the simulator's statistics. The domain must not move afterwards.
     pub fn name_objects(&self) {
         self.tables.name();

@@ -13,24 +13,23 @@ use super::waiter::Waiter;
 use crate::error::Error;
 use crate::sync::{Mutant, mutant};
 use crate::sys::clock::Timeout;
-use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 use crate::wait::Signal;
 
 /// The future of [`Domain::wait_async`]. Dropping it cancels the wait. A wake that has come, and that the future has
 /// not reported, goes to the next waiter.
 #[must_use = "futures do nothing unless polled"]
-pub struct Wait<'d, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
-    domain: &'d Domain<S, L>,
+pub struct Wait<'d, T: Target, S: Scheme = Live> {
+    domain: &'d Domain<S>,
     target: T,
     expected: T::Value,
     options: WaitOptions,
     watch: TimeoutWatch<'d>,
     is_done: bool,
-    waiter: Waiter<'d, S, L>,
+    waiter: Waiter<'d, S>,
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Waits as a task while the word holds `expected`. The word is compared at the first poll.
     ///
     /// It works with any executor. A timeout runs from the first poll on. The system's
@@ -53,7 +52,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// The future returns the errors of [`prepare`](Self::prepare), and [`Error::TimedOut`]. With a timeout it may also
     /// return [`Error::NoMemory`], or [`Error::Invalid`] if there is no clock: without `std` and without an embedder's
     /// [`clocks`](crate::Config::clocks).
-    pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: WaitOptions) -> Wait<'_, T, S, L> {
+    pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: WaitOptions) -> Wait<'_, T, S> {
         Wait {
             domain: self,
             target,
@@ -66,7 +65,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
+impl<T: Target, S: Scheme> Wait<'_, T, S> {
     fn watched_timeout(&self) -> Option<Timeout> {
         self.options.timeout
     }
@@ -77,9 +76,9 @@ impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
     }
 }
 
-operation_is_a_future!([T: Target, S: Scheme<L>, L: Layout] Wait<'_, T, S, L> => ());
+operation_is_a_future!([T: Target, S: Scheme] Wait<'_, T, S> => ());
 
-impl<T: Target, S: Scheme<L>, L: Layout> Operation for Wait<'_, T, S, L> {
+impl<T: Target, S: Scheme> Operation for Wait<'_, T, S> {
     type Output = ();
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
@@ -99,7 +98,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Operation for Wait<'_, T, S, L> {
     }
 }
 
-impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
+impl<T: Target, S: Scheme> Wait<'_, T, S> {
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         // Before the bucket is locked: a waker's clone runs the embedder's code.
         let receiver = receiver.for_entry();
@@ -115,7 +114,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// As [`wait_with`](Self::wait_with), but the wait also ends when `interrupt` is raised.
     ///
     /// ```

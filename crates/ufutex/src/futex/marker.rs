@@ -8,21 +8,20 @@ use super::entry::{Entry, PIECE};
 use super::place::Place;
 use crate::sync::{Mutant, mutant};
 use crate::table::bucket::Guard;
-use crate::table::layout::Layout;
 use crate::table::list::{Most, Node, Pick, Taken};
 use crate::table::refs::Scheme;
 
 /// A place among the waiters of a key, on the operation's stack. If it is dropped while queued, as by a panic of a
 /// callback, it leaves its queue, also if a resize has moved the queue.
-pub(super) struct Marker<'d, S: Scheme<L>, L: Layout> {
-    domain: &'d Domain<S, L>,
+pub(super) struct Marker<'d, S: Scheme> {
+    domain: &'d Domain<S>,
     /// An entry that no wake may take. Other threads reach it through the queue.
     entry: Entry,
 }
 
-impl<'d, S: Scheme<L>, L: Layout> Marker<'d, S, L> {
+impl<'d, S: Scheme> Marker<'d, S> {
     /// A marker before the first waiter at `place`.
-    pub fn new(domain: &'d Domain<S, L>, place: &Place) -> Self {
+    pub fn new(domain: &'d Domain<S>, place: &Place) -> Self {
         Self { domain, entry: Entry::marker(domain.key(place), place.hash) }
     }
 
@@ -32,14 +31,14 @@ impl<'d, S: Scheme<L>, L: Layout> Marker<'d, S, L> {
 
     /// The waiter that the operation goes on with; `None` if none is left. `bucket` has been locked as the key's. The
     /// marker leaves the queue; [`keep`](Self::keep) puts it back.
-    pub fn next(self: Pin<&Self>, bucket: &mut Guard<'_, L>) -> Option<NonNull<Node>> {
+    pub fn next(self: Pin<&Self>, bucket: &mut Guard<'_>) -> Option<NonNull<Node>> {
         // SAFETY: the marker is ours. If it is queued, it is in the bucket that is locked as its key's, like all nodes
         // of the key.
         unsafe { bucket.resume(self.node()) }
     }
 
     /// Makes `next`, a waiter of the key that is queued in `bucket`, the one that the operation goes on with.
-    pub fn keep(self: Pin<&Self>, bucket: &mut Guard<'_, L>, next: NonNull<Node>) {
+    pub fn keep(self: Pin<&Self>, bucket: &mut Guard<'_>, next: NonNull<Node>) {
         if mutant(Mutant::PieceForgetsPlace) {
             return;
         }
@@ -51,7 +50,7 @@ impl<'d, S: Scheme<L>, L: Layout> Marker<'d, S, L> {
     /// waiter to go on with, if there is one.
     pub fn take(
         self: Pin<&Self>,
-        bucket: &mut Guard<'_, L>,
+        bucket: &mut Guard<'_>,
         limit: usize,
         pick: impl FnMut(NonNull<Node>) -> Pick,
     ) -> (Taken, Option<NonNull<Node>>) {
@@ -63,7 +62,7 @@ impl<'d, S: Scheme<L>, L: Layout> Marker<'d, S, L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Drop for Marker<'_, S, L> {
+impl<S: Scheme> Drop for Marker<'_, S> {
     fn drop(&mut self) {
         let node = self.node();
         // SAFETY: the guard proves that the node is queued in its bucket.

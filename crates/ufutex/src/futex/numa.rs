@@ -11,7 +11,6 @@ use super::key::{Key, Target};
 use super::system::System;
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Scope, UserMemory, Width};
-use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
 /// `FUTEX_NO_NODE`: a near node is to be chosen.
@@ -68,7 +67,7 @@ pub struct NodeFlags {
     pub mpol: bool,
 }
 
-impl<L: Layout> System<L> {
+impl System {
     /// `target` as a word that is looked up on `node`, by the domains of this system.
     ///
     /// ```
@@ -107,7 +106,7 @@ impl<L: Layout> System<L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// See [`System::resolve_node`].
     pub(crate) fn resolve_node<M: UserMemory + ?Sized>(
         &self,
@@ -119,8 +118,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-fn resolve<L: Layout, M: UserMemory + ?Sized>(
-    system: &System<L>,
+fn resolve<M: UserMemory + ?Sized>(
+    system: &System,
     memory: &M,
     address: u64,
     NodeFlags { numa, mpol }: NodeFlags,

@@ -4,13 +4,12 @@ use super::domain::Domain;
 use super::place::Place;
 use crate::sys::platform::PlatformRef;
 use crate::table::bucket::Guard;
-use crate::table::layout::Layout;
 use crate::table::refs::{Locked, Scheme, Second};
 
 /// The buckets of two words, which may be one.
-pub(super) struct Pair<'d, S: Scheme<L>, L: Layout> {
-    first: Locked<'d, L, S>,
-    second: Option<Locked<'d, L, S>>,
+pub(super) struct Pair<'d, S: Scheme> {
+    first: Locked<'d, S>,
+    second: Option<Locked<'d, S>>,
     // Last, so that it is dropped when both buckets have been unlocked.
     turn: Turn,
 }
@@ -30,8 +29,8 @@ impl Drop for Turn {
     }
 }
 
-impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
-    fn of(first: Locked<'d, L, S>, second: Option<Locked<'d, L, S>>) -> Self {
+impl<'d, S: Scheme> Pair<'d, S> {
+    fn of(first: Locked<'d, S>, second: Option<Locked<'d, S>>) -> Self {
         let on = first.guard.bucket().platform();
         Self { first, second, turn: Turn { on, contended: false } }
     }
@@ -42,12 +41,12 @@ impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
     }
 
     /// The first word's bucket.
-    pub fn first(&mut self) -> &mut Guard<'d, L> {
+    pub fn first(&mut self) -> &mut Guard<'d> {
         &mut self.first.guard
     }
 
     /// The second word's bucket.
-    pub fn second(&mut self) -> &mut Guard<'d, L> {
+    pub fn second(&mut self) -> &mut Guard<'d> {
         match &mut self.second {
             Some(second) => &mut second.guard,
             None => &mut self.first.guard,
@@ -55,7 +54,7 @@ impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Drop for Pair<'_, S, L> {
+impl<S: Scheme> Drop for Pair<'_, S> {
     fn drop(&mut self) {
         if let Some(second) = self.second.take() {
             // This thread keeps its CPU while the first bucket is locked, and yields afterwards. If more threads than
@@ -66,13 +65,13 @@ impl<S: Scheme<L>, L: Layout> Drop for Pair<'_, S, L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Locks the buckets of both words.
     ///
     /// While a resize is going on there is no order among buckets of several tables that every scheme could keep. So
     /// the second bucket is only tried. If it is busy, the first is unlocked, the second is waited for, and the first
     /// is tried. No thread waits for a bucket with another one locked, except movers, which wait in order of index.
-    pub(super) fn lock_pair(&self, first: &Place, second: &Place) -> Pair<'_, S, L> {
+    pub(super) fn lock_pair(&self, first: &Place, second: &Place) -> Pair<'_, S> {
         loop {
             let locked = self.lock_or_make(first);
             match self.lock_second(second, Some(&locked.guard)) {
@@ -90,14 +89,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// Whether other domains use one of the two buckets, too.
-    pub(super) fn is_any_global(&self, pair: &mut Pair<'_, S, L>, first: &Place, second: &Place) -> bool {
+    pub(super) fn is_any_global(&self, pair: &mut Pair<'_, S>, first: &Place, second: &Place) -> bool {
         self.is_global(pair.first().bucket(), first) || self.is_global(pair.second().bucket(), second)
     }
 
     /// As `lock_pair`, without waiting: `None` if one of the buckets is busy. For a caller that holds the lock of a
     /// region.
     #[cold]
-    pub(super) fn try_lock_pair(&self, first: &Place, second: &Place) -> Option<Pair<'_, S, L>> {
+    pub(super) fn try_lock_pair(&self, first: &Place, second: &Place) -> Option<Pair<'_, S>> {
         let locked = self.try_lock(first)?;
         match self.lock_second(second, Some(&locked.guard)) {
             Second::Locked(second) => Some(Pair::of(locked, Some(second))),
@@ -108,14 +107,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// Locks the bucket of one word if it is free. For a caller that holds the lock of a region, and no bucket.
     #[cold]
-    pub(super) fn try_lock(&self, place: &Place) -> Option<Locked<'_, L, S>> {
+    pub(super) fn try_lock(&self, place: &Place) -> Option<Locked<'_, S>> {
         match self.lock_second(place, None) {
             Second::Locked(locked) => Some(locked),
             Second::Same | Second::Busy => None,
         }
     }
 
-    fn lock_second(&self, place: &Place, first: Option<&Guard<'_, L>>) -> Second<'_, L, S> {
+    fn lock_second(&self, place: &Place, first: Option<&Guard<'_>>) -> Second<'_, S> {
         if place.is_private() {
             return self.scheme.try_lock(&self.tables, place.hash, first);
         }

@@ -22,7 +22,6 @@ use crate::sync::UnsafeCell;
 use crate::sys::clock::Deadline;
 use crate::sys::platform::PlatformRef;
 use crate::table::hash::{Hash, Key};
-use crate::table::layout::Lean;
 use crate::table::list::{Node, Pick, Taken};
 use crate::table::refs::{Live, Locked, Scheme};
 use crate::wait::Receiver;
@@ -124,12 +123,7 @@ impl ParkingLot {
     }
 
     /// Queues `place`, and unlocks the bucket.
-    fn queue_up<'p>(
-        &'p self,
-        mut locked: Locked<'_, Lean, Live>,
-        place: &'p ParkingPlace,
-        queue: &Place,
-    ) -> InQueue<'p> {
+    fn queue_up<'p>(&'p self, mut locked: Locked<'_, Live>, place: &'p ParkingPlace, queue: &Place) -> InQueue<'p> {
         // SAFETY: the node is new and not queued. The place stays where it is as long as `InQueue` borrows it, and
         // `InQueue` leaves the queue before that ends. The kernel has numbers for fewer threads than the bucket can
         // count.
@@ -317,7 +311,7 @@ impl Drop for InQueue<'_> {
 /// The locked queue of one key. Dropping it unlocks the queue without unparking a thread.
 #[must_use = "dropping it unlocks the queue"]
 pub struct Queue<'l> {
-    locked: Locked<'l, Lean, Live>,
+    locked: Locked<'l, Live>,
     key: Key,
     hash: u32,
     first: Option<NonNull<Node>>,
@@ -408,7 +402,7 @@ fn notify_all(mut taken: Taken, token: usize) {
 #[must_use = "dropping it unlocks the queues"]
 pub struct BothQueues<'l> {
     lot: &'l ParkingLot,
-    pair: Pair<'l, Live, Lean>,
+    pair: Pair<'l, Live>,
     from: (Key, u32),
     to: Place,
     first: Option<NonNull<Node>>,

@@ -8,7 +8,6 @@ use crate::table::Table;
 use crate::table::bucket::Bucket;
 use crate::table::globals::Globals;
 use crate::table::hash::{Hash, Key as TableKey};
-use crate::table::layout::Layout;
 use crate::table::refs::tables::Global;
 use crate::table::refs::{Locked, Scheme};
 
@@ -50,19 +49,19 @@ impl NodesOnce {
     }
 
     #[inline(always)]
-    fn are_several<L: Layout>(&self, system: &System<L>) -> bool {
+    fn are_several(&self, system: &System) -> bool {
         self.0.load(Ordering::Relaxed) != Self::ONE && self.look_up(system) // the answer never changes
     }
 
     #[cold]
-    fn look_up<L: Layout>(&self, system: &System<L>) -> bool {
+    fn look_up(&self, system: &System) -> bool {
         let are_several = system.nodes() > 1;
         self.0.store(if are_several { Self::SEVERAL } else { Self::ONE }, Ordering::Relaxed);
         are_several
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// The place of `key`'s waiters.
     #[inline(always)]
     pub(super) fn place<K: Key>(&self, key: &K) -> Place {
@@ -100,7 +99,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// Locks the bucket of `place`. `None` if the domain needs a table of its own, and has none yet.
     #[inline(always)]
-    pub(super) fn lock(&self, place: &Place) -> Option<Locked<'_, L, S>> {
+    pub(super) fn lock(&self, place: &Place) -> Option<Locked<'_, S>> {
         if place.is_private() {
             return self.scheme.lock(&self.tables, place.hash);
         }
@@ -114,7 +113,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// As [`lock`](Self::lock), but makes the domain's first table if there is none.
     #[inline(always)]
-    pub(super) fn lock_or_make(&self, place: &Place) -> Locked<'_, L, S> {
+    pub(super) fn lock_or_make(&self, place: &Place) -> Locked<'_, S> {
         loop {
             if let Some(locked) = self.lock(place) {
                 return locked;
@@ -124,30 +123,30 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// Whether other domains lock `bucket`, too. `bucket` is the bucket of `place`.
-    pub(super) fn is_global(&self, bucket: &Bucket<L>, place: &Place) -> bool {
-        let is_in = |global: Table<L>| core::ptr::eq(bucket, global.bucket(place.hash));
+    pub(super) fn is_global(&self, bucket: &Bucket, place: &Place) -> bool {
+        let is_in = |global: Table| core::ptr::eq(bucket, global.bucket(place.hash));
         !place.is_private() || self.tables.global.known().is_some_and(is_in)
     }
 
     /// The bucket of a place that is not private. `None` if no domain of the system has needed such a bucket yet: then
     /// no waiter is queued in any.
     #[inline(always)]
-    pub(super) fn global_bucket(&self, place: &Place) -> Option<&Bucket<L>> {
+    pub(super) fn global_bucket(&self, place: &Place) -> Option<&Bucket> {
         self.global_bucket_by(place, Global::get)
     }
 
     /// As [`global_bucket`](Self::global_bucket), for a caller that holds locks. `None` also if the domain has not
     /// looked for the table yet.
-    pub(super) fn known_global_bucket(&self, place: &Place) -> Option<&Bucket<L>> {
+    pub(super) fn known_global_bucket(&self, place: &Place) -> Option<&Bucket> {
         self.global_bucket_by(place, Global::known)
     }
 
     /// `one` returns the table if the system has one node.
     #[inline(always)]
-    fn global_bucket_by(&self, place: &Place, one: impl FnOnce(&Global<L>) -> Option<Table<L>>) -> Option<&Bucket<L>> {
+    fn global_bucket_by(&self, place: &Place, one: impl FnOnce(&Global) -> Option<Table>) -> Option<&Bucket> {
         let hash = place.hash;
         let table = if self.nodes.are_several(&self.system) {
-            self.system.globals().on(Globals::<L>::node_of(hash))
+            self.system.globals().on(Globals::node_of(hash))
         } else {
             one(&self.tables.global)
         };
@@ -156,7 +155,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// As [`global_bucket`](Self::global_bucket). If there is none, it is made.
     #[inline(always)]
-    pub(super) fn global_bucket_or_make(&self, place: &Place) -> &Bucket<L> {
+    pub(super) fn global_bucket_or_make(&self, place: &Place) -> &Bucket {
         match self.global_bucket(place) {
             Some(bucket) => bucket,
             None => self.make_global_bucket(place.hash),
@@ -164,9 +163,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     #[cold]
-    fn make_global_bucket(&self, hash: u32) -> &Bucket<L> {
+    fn make_global_bucket(&self, hash: u32) -> &Bucket {
         let table = if self.nodes.are_several(&self.system) {
-            self.system.globals().on_or_make(Globals::<L>::node_of(hash))
+            self.system.globals().on_or_make(Globals::node_of(hash))
         } else {
             self.tables.global.get_or_make()
         };

@@ -16,7 +16,6 @@ use crate::sync::{Mutant, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::hash::Key as TableKey;
-use crate::table::layout::Layout;
 use crate::table::list::Node;
 use crate::table::refs::Scheme;
 
@@ -38,7 +37,7 @@ pub struct Requeued {
     pub requeued: usize,
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Wakes up to `most.wake` waiters of `from`, and moves up to `most.requeue` of the rest to the queue of `to`:
     /// `FUTEX_REQUEUE`.
     ///
@@ -100,7 +99,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     fn requeue_if<'d>(
         &'d self,
         places: [Place; 2],
-        lock: impl Fn() -> Result<Pair<'d, S, L>, Error>,
+        lock: impl Fn() -> Result<Pair<'d, S>, Error>,
         counts: Requeue,
     ) -> Result<Requeued, Error> {
         let [source, target] = places;
@@ -138,7 +137,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// Wakes the first `wanted` waiters, and moves those behind them, in one step.
-    fn requeue_at_once(&self, mut pair: Pair<'_, S, L>, work: &Requeuing, wanted: usize, room: Room, done: &mut Done) {
+    fn requeue_at_once(&self, mut pair: Pair<'_, S>, work: &Requeuing, wanted: usize, room: Room, done: &mut Done) {
         // Waiters to be woken stand at the front of the queue. Move those behind them first, so that the front stays in
         // place.
         let (key, hash) = (work.keys[0], work.places[0].hash);
@@ -162,9 +161,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     #[cold]
     fn requeue_in_pieces<'d>(
         &'d self,
-        marker: Pin<&Marker<'d, S, L>>,
-        mut locked: Option<Pair<'d, S, L>>,
-        lock: &dyn Fn() -> Option<Pair<'d, S, L>>,
+        marker: Pin<&Marker<'d, S>>,
+        mut locked: Option<Pair<'d, S>>,
+        lock: &dyn Fn() -> Option<Pair<'d, S>>,
         work: &Requeuing,
         began: Moment,
         done: &mut Done,
@@ -206,7 +205,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         target: &Place,
         from: &T,
         expected: T::Value,
-    ) -> Result<Pair<'_, S, L>, Error> {
+    ) -> Result<Pair<'_, S>, Error> {
         let mut faults = Faults::default();
         loop {
             let pair = self.lock_pair(source, target);
@@ -225,7 +224,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// moved.
     fn move_waiters(
         &self,
-        pair: &mut Pair<'_, S, L>,
+        pair: &mut Pair<'_, S>,
         work: &Requeuing,
         mut next: Option<NonNull<Node>>,
         step: &Step,
@@ -297,21 +296,21 @@ struct Requeuing {
 
 impl Requeuing {
     /// Whether a waiter that is moved keeps its place: source and target are one word, on one node.
-    fn stays_in_place<S: Scheme<L>, L: Layout>(&self, pair: &Pair<'_, S, L>) -> bool {
+    fn stays_in_place<S: Scheme>(&self, pair: &Pair<'_, S>) -> bool {
         self.keys[0] == self.keys[1] && !pair.are_two()
     }
 }
 
 /// A requeue that has been done. Its drop counts the requeue after the waiters have been woken, also if one of their
 /// wakers panics.
-struct Noted<'d, S: Scheme<L>, L: Layout> {
-    domain: &'d Domain<S, L>,
+struct Noted<'d, S: Scheme> {
+    domain: &'d Domain<S>,
     work: &'d Requeuing,
     done: Done,
 }
 
-impl<'d, S: Scheme<L>, L: Layout> Noted<'d, S, L> {
-    fn new(domain: &'d Domain<S, L>, work: &'d Requeuing) -> Self {
+impl<'d, S: Scheme> Noted<'d, S> {
+    fn new(domain: &'d Domain<S>, work: &'d Requeuing) -> Self {
         Self { domain, work, done: Done::default() }
     }
 
@@ -323,7 +322,7 @@ impl<'d, S: Scheme<L>, L: Layout> Noted<'d, S, L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
+impl<S: Scheme> Drop for Noted<'_, S> {
     fn drop(&mut self) {
         let [source, target] = &self.work.places;
         self.domain.note_requeue(source, target, self.done.requeued());

@@ -7,7 +7,6 @@ use super::pi::{OWNER_DIED, TID_MASK, WAITERS};
 use super::word::Word;
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width};
-use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 use core::num::NonZeroU32;
 
@@ -36,7 +35,7 @@ impl Pointers {
     }
 }
 
-impl<L: Layout> Task<L> {
+impl Task {
     /// Sets the address of the head of the task's robust list: `set_robust_list`. `0` means that there is no list.
     ///
     /// # Errors
@@ -56,7 +55,7 @@ impl<L: Layout> Task<L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// The address of the head of another task's robust list. `pointers` selects one of its two lists.
     pub(crate) fn robust_list_of(&self, tid: u32, pointers: Pointers) -> Result<u64, Error> {
         let home = self.names().home_of(tid).ok_or(Error::NoTask)?;
@@ -83,7 +82,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// # Errors
     /// [`Error::Invalid`] if the task belongs to another domain or has ended; [`Error::Busy`] if it is waiting:
     /// interrupt it first.
-    pub fn exit<M: UserMemory + ?Sized>(&self, task: &Task<L>, memory: &M) -> Result<(), Error> {
+    pub fn exit<M: UserMemory + ?Sized>(&self, task: &Task, memory: &M) -> Result<(), Error> {
         if !task.belongs_to(self) {
             return Err(Error::Invalid);
         }
@@ -99,9 +98,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 }
 
 /// A walk of one list.
-struct Walk<'a, M: ?Sized, S: Scheme<L>, L: Layout> {
-    domain: &'a Domain<S, L>,
-    task: &'a Task<L>,
+struct Walk<'a, M: ?Sized, S: Scheme> {
+    domain: &'a Domain<S>,
+    task: &'a Task,
     memory: &'a M,
     pointers: Pointers,
 }
@@ -123,7 +122,7 @@ enum Role {
     Pending,
 }
 
-impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Walk<'_, M, S, L> {
+impl<M: UserMemory + ?Sized, S: Scheme> Walk<'_, M, S> {
     fn run(&self, head: u64) -> Result<(), Fault> {
         let bytes = self.pointers.bytes();
         let mut link = self.link(head)?;

@@ -7,7 +7,7 @@
 //! gives back a seat under a lock that is held for a few instructions, and its sleep costs thousands. If there is no
 //! memory for a chunk, the waiter lies on the stack.
 
-use alloc::alloc::{Layout as MemoryLayout, alloc, dealloc};
+use alloc::alloc::{Layout, alloc, dealloc};
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::pin::Pin;
 use core::ptr::{self, NonNull};
@@ -18,7 +18,6 @@ use crate::lock::Lock;
 use crate::sync::{MODEL, thread_hint};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
-use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
 /// Memory for a waiter, on two cache lines of its own.
@@ -102,7 +101,7 @@ impl Free {
     #[cold]
     fn add_chunk(&mut self) -> Option<()> {
         // SAFETY: the size of a chunk is not zero.
-        let chunk = NonNull::new(unsafe { alloc(MemoryLayout::new::<Chunk>()) })?.cast::<Chunk>().as_ptr();
+        let chunk = NonNull::new(unsafe { alloc(Layout::new::<Chunk>()) })?.cast::<Chunk>().as_ptr();
         // SAFETY: new memory of that size. Each seat is written before it is free.
         unsafe {
             (&raw mut (*chunk).next).write(self.chunks);
@@ -124,7 +123,7 @@ impl Drop for Free {
             // SAFETY: `add_chunk` allocated the chunk. The system is being dropped, so no seat is in use.
             unsafe {
                 self.chunks = (*chunk).next;
-                dealloc(chunk.cast(), MemoryLayout::new::<Chunk>());
+                dealloc(chunk.cast(), Layout::new::<Chunk>());
             }
         }
     }
@@ -143,26 +142,26 @@ impl Drop for Taken<'_> {
 }
 
 /// A waiter in a seat. The waiter is dropped before the seat is freed.
-struct Seated<'s, 'd, S: Scheme<L>, L: Layout> {
-    waiter: NonNull<Waiter<'d, S, L>>,
+struct Seated<'s, 'd, S: Scheme> {
+    waiter: NonNull<Waiter<'d, S>>,
     _seat: Taken<'s>,
 }
 
-impl<S: Scheme<L>, L: Layout> Drop for Seated<'_, '_, S, L> {
+impl<S: Scheme> Drop for Seated<'_, '_, S> {
     fn drop(&mut self) {
         // SAFETY: `with_seat` has written it. The seat is given back after this.
         unsafe { self.waiter.drop_in_place() };
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Runs `f` with an idle waiter of the calling thread.
-    pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d, S, L>>) -> R) -> R {
-        let fits = size_of::<Waiter<'_, S, L>>() <= size_of::<Seat>() && !MODEL;
+    pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d, S>>) -> R) -> R {
+        let fits = size_of::<Waiter<'_, S>>() <= size_of::<Seat>() && !MODEL;
         let Some(taken) = fits.then(|| self.system.seats().pick()?.take()).flatten() else {
             return f(core::pin::pin!(Waiter::new()).into_ref());
         };
-        let waiter = taken.seat.cast::<Waiter<'d, S, L>>();
+        let waiter = taken.seat.cast::<Waiter<'d, S>>();
         // SAFETY: the seat is ours alone. It is large enough, and aligned to two cache lines.
         unsafe { waiter.write(Waiter::new()) };
         let seated = Seated { waiter, _seat: taken };
@@ -173,7 +172,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
 const _: () = assert!(size_of::<Seat>() == 128 && size_of::<Chunk>() == 4096);
 #[cfg(all(target_pointer_width = "64", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
-const _: () = assert!(size_of::<Waiter<'_, crate::table::refs::Live, crate::table::layout::Lean>>() <= 128);
+const _: () = assert!(size_of::<Waiter<'_, crate::table::refs::Live>>() <= 128);
 
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 mod tests {

@@ -6,7 +6,6 @@ use crate::lock::Lock;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
-use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 use crate::table::refs::tables::Current;
 use crate::table::size::Policy;
@@ -68,7 +67,7 @@ impl Control {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// The number of slots (buckets) of the domain's own table. `0` before the first wait, and while the domain uses
     /// the global table.
     ///
@@ -199,7 +198,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// The private table that a move under way goes to. `None` if there is no such move, or if it goes to the global
     /// table.
-    fn begun(&self) -> Option<Table<L>> {
+    fn begun(&self) -> Option<Table> {
         self.tables.resize.lock().with(|moves| match moves.going_on.as_ref()?.to {
             Current::Private(table) => Some(table),
             Current::None | Current::Global => None,

@@ -21,7 +21,6 @@ use crate::table::Table;
 use crate::table::budget::Budget;
 use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
-use crate::table::layout::{Layout, Lean};
 
 /// What all domains of an embedder share: the global table, which has shared futexes and the private ones of domains
 /// without a table of their own; the secret of the hash function; limits.
@@ -44,15 +43,15 @@ use crate::table::layout::{Layout, Lean};
 /// let (a, b) = (ufutex::Domain::new(&system), ufutex::Domain::new(&system));
 /// # let _ = (a, b);
 /// ```
-pub struct System<L: Layout = Lean> {
-    inner: Counted<Inner<L>>,
+pub struct System {
+    inner: Counted<Inner>,
 }
 
-struct Inner<L: Layout> {
+struct Inner {
     platform: PlatformRef,
     domains: AtomicU64,
     namespaces: AtomicU64,
-    globals: Globals<L>,
+    globals: Globals,
     hasher: Hasher,
     limits: Limits,
     table_budget: Budget,
@@ -70,12 +69,10 @@ struct Inner<L: Layout> {
 }
 
 // SAFETY: everything in `Inner` may be shared: atomics, plain values, and buckets, which are `Sync`.
-unsafe impl<L: Layout> Send for Inner<L> {}
+unsafe impl Send for Inner {}
 // SAFETY: as above.
-unsafe impl<L: Layout> Sync for Inner<L> {}
+unsafe impl Sync for Inner {}
 
-/// Constructors for the default layout, whose calls need no type annotation. For any layout there are `with_config_in`
-/// and `with_scheduler_in`.
 impl System {
     /// A system with the default configuration.
     ///
@@ -101,7 +98,7 @@ impl System {
     /// [`Error::Invalid`] if a number of slots is not a power of two from 2 to 2^24, if the number of CPUs is 0, or if
     /// the number of nodes is not from 1 to 1024; [`Error::NoMemory`].
     pub fn with_config(config: Config) -> Result<Self, Error> {
-        Self::with_config_in(config)
+        Self::make(config, None)
     }
 
     /// A system with `config`. `scheduler` is notified of the priorities that its tasks are to run with.
@@ -109,24 +106,6 @@ impl System {
     /// # Errors
     /// As for [`with_config`](Self::with_config).
     pub fn with_scheduler(config: Config, scheduler: Arc<dyn Scheduler>) -> Result<Self, Error> {
-        Self::with_scheduler_in(config, scheduler)
-    }
-}
-
-impl<L: Layout> System<L> {
-    /// As [`with_config`](System::with_config), with any layout, which is inferred or named.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn with_config_in(config: Config) -> Result<Self, Error> {
-        Self::make(config, None)
-    }
-
-    /// As [`with_scheduler`](System::with_scheduler), with any layout.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn with_scheduler_in(config: Config, scheduler: Arc<dyn Scheduler>) -> Result<Self, Error> {
         Self::make(config, Some(scheduler))
     }
 
@@ -156,7 +135,7 @@ impl<L: Layout> System<L> {
         Ok(Self { inner })
     }
 
-    fn inner(&self) -> &Inner<L> {
+    fn inner(&self) -> &Inner {
         &self.inner
     }
 
@@ -268,7 +247,7 @@ impl<L: Layout> System<L> {
     }
 
     /// The global tables.
-    pub(crate) fn shared_tables(&self) -> impl Iterator<Item = Table<L>> {
+    pub(crate) fn shared_tables(&self) -> impl Iterator<Item = Table> {
         self.globals().tables()
     }
 
@@ -290,7 +269,7 @@ impl<L: Layout> System<L> {
         self.globals().current_node()
     }
 
-    pub(crate) fn globals(&self) -> &Globals<L> {
+    pub(crate) fn globals(&self) -> &Globals {
         &self.inner().globals
     }
 
@@ -359,7 +338,7 @@ impl<L: Layout> System<L> {
     }
 }
 
-impl<L: Layout> Clone for System<L> {
+impl Clone for System {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone() }
     }

@@ -87,11 +87,10 @@ mod thread {
     use crate::futex::key::Target;
     use crate::futex::waiter::{Matched, Queued};
     use crate::sys::clock::Deadline;
-    use crate::table::layout::Layout;
     use crate::table::refs::Scheme;
     use crate::wait::{Receiver, Signal};
 
-    impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    impl<S: Scheme> Domain<S> {
         /// Blocks the calling thread while the word holds `expected`: `FUTEX_WAIT`.
         ///
         /// `Ok` means that a wake has come: there are no spurious wakeups. A signal does not end the wait.
@@ -157,7 +156,7 @@ mod thread {
         #[inline(never)]
         fn block<'d>(
             &'d self,
-            matched: Matched<'d, S, L>,
+            matched: Matched<'d, S>,
             options: &WaitOptions,
             deadline: Option<Deadline>,
         ) -> Result<(), Error> {

@@ -15,7 +15,6 @@ use super::waiter::Waiter;
 use crate::error::Error;
 use crate::sync::{Mutant, mutant};
 use crate::sys::clock::Timeout;
-use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 use crate::wait::Signal;
 use crate::wait::sleeper::Sleeper;
@@ -23,18 +22,18 @@ use crate::wait::sleeper::Sleeper;
 /// The future of [`Domain::wait_any_async`]. Dropping it cancels the wait. Wakes that have come, and that the future
 /// has not reported, go to the next waiters.
 #[must_use = "futures do nothing unless polled"]
-pub struct WaitAny<'d, T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L> = Live, L: Layout = Lean> {
-    domain: &'d Domain<S, L>,
+pub struct WaitAny<'d, T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme = Live> {
+    domain: &'d Domain<S>,
     words: A,
     _target: PhantomData<fn() -> T>,
     options: WaitOptions,
     watch: TimeoutWatch<'d>,
     is_done: bool,
     /// Empty until the first poll. From then on it has room for all waiters, so that none is moved while it is queued.
-    waiters: Vec<Waiter<'d, S, L>>,
+    waiters: Vec<Waiter<'d, S>>,
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Blocks the calling thread while each word holds its expected value, until one of them is woken: `futex_waitv`.
     /// Returns the index of that word.
     ///
@@ -78,21 +77,21 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         &self,
         words: A,
         options: WaitOptions,
-    ) -> WaitAny<'_, T, A, S, L> {
+    ) -> WaitAny<'_, T, A, S> {
         let watch = TimeoutWatch::new();
         WaitAny { domain: self, words, _target: PhantomData, options, watch, is_done: false, waiters: Vec::new() }
     }
 }
 
-impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, T, A, S, L> {
+impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme> WaitAny<'_, T, A, S> {
     fn watched_timeout(&self) -> Option<Timeout> {
         self.options.timeout
     }
 }
 
-operation_is_a_future!([T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout] WaitAny<'_, T, A, S, L> => usize);
+operation_is_a_future!([T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme] WaitAny<'_, T, A, S> => usize);
 
-impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> Operation for WaitAny<'_, T, A, S, L> {
+impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme> Operation for WaitAny<'_, T, A, S> {
     type Output = usize;
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<usize, Error>> {
@@ -120,15 +119,15 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> Operation fo
 
 /// The waiters of a wait that is beginning. If a callback panics, all of them leave their queues, and a wake that one
 /// has received goes to the next waiter in its queue. A later poll begins again.
-struct Beginning<'w, 'd, S: Scheme<L>, L: Layout>(&'w mut Vec<Waiter<'d, S, L>>);
+struct Beginning<'w, 'd, S: Scheme>(&'w mut Vec<Waiter<'d, S>>);
 
-impl<S: Scheme<L>, L: Layout> Drop for Beginning<'_, '_, S, L> {
+impl<S: Scheme> Drop for Beginning<'_, '_, S> {
     fn drop(&mut self) {
         self.0.clear();
     }
 }
 
-impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, T, A, S, L> {
+impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme> WaitAny<'_, T, A, S> {
     /// Queues a waiter for each word, and stops at the first word that cannot be waited for.
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<(), Error> {
         let words = self.words.as_ref();

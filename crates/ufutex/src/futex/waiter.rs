@@ -22,7 +22,6 @@ use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 use crate::table::bucket::{Bucket, Guard, Tried};
-use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Locked, Scheme};
 use crate::wait::{Callback, Receiver, Signal};
 
@@ -31,32 +30,32 @@ use crate::wait::{Callback, Receiver, Signal};
 /// A waiter is idle or busy. It is busy while it is queued, or has been woken and has not received the wake. If it is
 /// dropped while queued, it leaves its queue, also if a resize has moved it to another bucket. If it is dropped before
 /// it has received its wake, the wake goes to the next waiter, unless it was a wake of all waiters.
-pub struct Waiter<'d, S: Scheme<L> = Live, L: Layout = Lean> {
+pub struct Waiter<'d, S: Scheme = Live> {
     /// The domain in whose queues `entry` may be; `None` if the waiter is idle. Only the waiter's owner reads and
     /// writes it. It is a cell because the owner has only a shared reference: other threads link to the entry.
-    domain: Cell<Option<&'d Domain<S, L>>>,
+    domain: Cell<Option<&'d Domain<S>>>,
     /// Initialised while not idle. Other threads reach it through the queue.
     entry: UnsafeCell<MaybeUninit<Entry>>,
     _pinned: PhantomPinned,
 }
 
 // SAFETY: other threads access the entry's node anyway, under a bucket's lock. Its waker is `Send`.
-unsafe impl<S: Scheme<L>, L: Layout> Send for Waiter<'_, S, L> {}
+unsafe impl<S: Scheme> Send for Waiter<'_, S> {}
 // SAFETY: outside of the crate a shared reference to a waiter allows nothing. A shared reference to a `Queued` or a
 // future allows `is_woken`, which reads `domain` and an atomic. Every write needs exclusive access to the `Queued` or
 // the future.
-unsafe impl<S: Scheme<L>, L: Layout> Sync for Waiter<'_, S, L> {}
+unsafe impl<S: Scheme> Sync for Waiter<'_, S> {}
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
-const _: () = assert!(size_of::<Waiter<'_, Live, Lean>>() <= 128);
+const _: () = assert!(size_of::<Waiter<'_, Live>>() <= 128);
 
-impl<S: Scheme<L>, L: Layout> Default for Waiter<'_, S, L> {
+impl<S: Scheme> Default for Waiter<'_, S> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
+impl<'d, S: Scheme> Waiter<'d, S> {
     /// An idle waiter.
     #[must_use]
     #[inline(always)]
@@ -233,7 +232,7 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Drop for Waiter<'_, S, L> {
+impl<S: Scheme> Drop for Waiter<'_, S> {
     #[inline]
     fn drop(&mut self) {
         if self.is_busy() {
@@ -242,7 +241,7 @@ impl<S: Scheme<L>, L: Layout> Drop for Waiter<'_, S, L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Queues a waiter for the calling thread, if the word holds `expected`: the first half of [`wait_with`]. The
     /// second half is [`Queued::finish`]. The waiter is queued in between, so a wake that comes then is not lost.
     ///
@@ -269,11 +268,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     #[inline(always)]
     pub fn prepare<'w, 'd, T: Target>(
         &'d self,
-        waiter: Pin<&'w mut Waiter<'d, S, L>>,
+        waiter: Pin<&'w mut Waiter<'d, S>>,
         target: T,
         expected: T::Value,
         options: &WaitOptions,
-    ) -> Result<Queued<'w, 'd, S, L>, Error> {
+    ) -> Result<Queued<'w, 'd, S>, Error> {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
         let matched = self.lock_if_equal(&target, expected)?;
         Ok(Queued {
@@ -331,12 +330,12 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// As for [`prepare`](Self::prepare), and [`Error::Invalid`] if `options` has a timeout.
     pub fn prepare_with<'w, 'd, T: Target>(
         &'d self,
-        waiter: Pin<&'w mut Waiter<'d, S, L>>,
+        waiter: Pin<&'w mut Waiter<'d, S>>,
         target: T,
         expected: T::Value,
         options: &WaitOptions,
         waker: Waker,
-    ) -> Result<Queued<'w, 'd, S, L>, Error> {
+    ) -> Result<Queued<'w, 'd, S>, Error> {
         if options.timeout.is_some() {
             return Err(Error::Invalid);
         }
@@ -351,7 +350,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait. If the word differs,
     /// the wait ends here.
-    pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S, L>, Error> {
+    pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S>, Error> {
         let differs = self.wait_path.has_early_return() && target.load().is_ok_and(|value| value != expected);
         let matched = if !target.can_hold(expected) {
             Err(Error::Invalid)
@@ -368,11 +367,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// The second part of `lock_if_equal`, without counting.
     #[inline(always)]
-    pub(super) fn lock_and_compare<T: Target>(
-        &self,
-        target: &T,
-        expected: T::Value,
-    ) -> Result<Matched<'_, S, L>, Error> {
+    pub(super) fn lock_and_compare<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S>, Error> {
         let (place, line) = self.place_and_line(target);
         let mut faults = Faults::default();
         loop {
@@ -399,11 +394,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Queues `waiter` in the locked bucket, and unlocks.
     pub(super) fn queue<'w, 'd>(
         &'d self,
-        matched: Matched<'d, S, L>,
-        waiter: Pin<&'w Waiter<'d, S, L>>,
+        matched: Matched<'d, S>,
+        waiter: Pin<&'w Waiter<'d, S>>,
         options: &WaitOptions,
         signal: Signal,
-    ) -> Result<Pin<&'w Waiter<'d, S, L>>, Error> {
+    ) -> Result<Pin<&'w Waiter<'d, S>>, Error> {
         let Matched { mut locked, place } = matched;
         if waiter.is_busy() {
             return Err(Error::Busy);
@@ -434,19 +429,19 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Runs `f` with the bucket locked in which `entry` is queued now. `None` if it is not queued any more.
     ///
     /// A resize may move the entry before the bucket is locked, so the entry's bucket is read again under the lock.
-    pub(super) fn with_queued<R>(&self, entry: &Entry, f: impl FnOnce(&mut Guard<'_, L>) -> R) -> Option<R> {
+    pub(super) fn with_queued<R>(&self, entry: &Entry, f: impl FnOnce(&mut Guard<'_>) -> R) -> Option<R> {
         self.lock_queued(entry).map(|mut guard| f(&mut guard))
     }
 
     /// Locks the bucket in which `entry` is queued now. `None` if it is not queued any more.
     #[inline]
-    pub(super) fn lock_queued(&self, entry: &Entry) -> Option<Guard<'_, L>> {
+    pub(super) fn lock_queued(&self, entry: &Entry) -> Option<Guard<'_>> {
         let mut round = 0;
         loop {
             let address = entry.node.bucket();
-            // SAFETY: null, or a bucket of one of this domain's or its system's tables. It has this layout, and is
-            // valid as long as the domain.
-            let bucket: &Bucket<L> = unsafe { address.cast::<Bucket<L>>().as_ref() }?;
+            // SAFETY: null, or a bucket of one of this domain's or its system's tables, valid as long
+            // as the domain.
+            let bucket: &Bucket = unsafe { address.cast::<Bucket>().as_ref() }?;
             if let Some(guard) = bucket.lock(&self.tables.contended)
                 && (entry.node.bucket() == address || mutant(Mutant::CancelSkipsRecheck))
             {
@@ -460,10 +455,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// As `lock_queued`, without waiting: `None` if the bucket is busy, or a mover is taking `entry` to another bucket.
     /// `Some(None)` if `entry` is not queued any more.
     #[cold]
-    pub(super) fn try_lock_queued(&self, entry: &Entry) -> Option<Option<Guard<'_, L>>> {
+    pub(super) fn try_lock_queued(&self, entry: &Entry) -> Option<Option<Guard<'_>>> {
         let address = entry.node.bucket();
         // SAFETY: as in `lock_queued`.
-        let Some(bucket) = (unsafe { address.cast::<Bucket<L>>().as_ref() }) else { return Some(None) };
+        let Some(bucket) = (unsafe { address.cast::<Bucket>().as_ref() }) else { return Some(None) };
         match bucket.try_lock() {
             Tried::Locked(guard) if entry.node.bucket() == address => Some(Some(guard)),
             _ => None,
@@ -472,17 +467,17 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 }
 
 /// A word that holds the expected value: its place, and that place's locked bucket.
-pub(super) struct Matched<'d, S: Scheme<L>, L: Layout> {
-    pub locked: Locked<'d, L, S>,
+pub(super) struct Matched<'d, S: Scheme> {
+    pub locked: Locked<'d, S>,
     pub place: Place,
 }
 
 /// A waiter that is queued, or has been woken and has not received the wake. Dropping it cancels the wait, and a wake
 /// that has come goes to the next waiter. The drop waits for the waker of [`Domain::prepare_with`], if it is running.
 #[must_use = "dropping it cancels the wait"]
-pub struct Queued<'w, 'd, S: Scheme<L> = Live, L: Layout = Lean> {
+pub struct Queued<'w, 'd, S: Scheme = Live> {
     /// Only this `Queued` uses the waiter. Other threads link to its entry.
-    waiter: Pin<&'w Waiter<'d, S, L>>,
+    waiter: Pin<&'w Waiter<'d, S>>,
     deadline: Option<Deadline>,
     /// Whether a wake wakes a waker, rather than this thread.
     by_waker: bool,
@@ -490,9 +485,9 @@ pub struct Queued<'w, 'd, S: Scheme<L> = Live, L: Layout = Lean> {
     cancelled: Option<bool>,
 }
 
-impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
+impl<'w, 'd, S: Scheme> Queued<'w, 'd, S> {
     /// A handle of `waiter`, which a thread has queued, with the thread's deadline.
-    pub(super) fn new(waiter: Pin<&'w Waiter<'d, S, L>>, deadline: Option<Deadline>) -> Self {
+    pub(super) fn new(waiter: Pin<&'w Waiter<'d, S>>, deadline: Option<Deadline>) -> Self {
         Self { waiter, deadline, by_waker: false, cancelled: None }
     }
 
@@ -573,7 +568,7 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Drop for Queued<'_, '_, S, L> {
+impl<S: Scheme> Drop for Queued<'_, '_, S> {
     fn drop(&mut self) {
         if self.waiter.is_busy() {
             self.waiter.abandon();

@@ -15,11 +15,10 @@ use crate::sys::platform::Section;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::hash::Key as TableKey;
-use crate::table::layout::Layout;
 use crate::table::list::{Most, Node, Pick, Taken};
 use crate::table::refs::{Locked, Scheme};
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`.
     /// Returns how many it woke. A `count` of `i32::MAX` or more wakes all that wait now.
     ///
@@ -121,7 +120,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// As [`wake_place`](Self::wake_place), if one step needs memory, or the wake needs several steps.
     #[inline(never)]
-    fn wake_many<'d>(&'d self, mut locked: Locked<'d, L, S>, mut wake: InPieces<'_>) {
+    fn wake_many<'d>(&'d self, mut locked: Locked<'d, S>, mut wake: InPieces<'_>) {
         let InPieces { place, count, bitset, began, .. } = wake;
         let (key, hash) = (self.key(place), place.hash);
         let mut room = Room::default();
@@ -151,7 +150,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// As [`wake_place`](Self::wake_place), a piece at a time: other domains lock the bucket too, or there is no
     /// memory to take all waiters at once.
     #[inline(never)]
-    fn wake_global<'d>(&'d self, mut locked: Locked<'d, L, S>, wake: &mut InPieces<'_>) {
+    fn wake_global<'d>(&'d self, mut locked: Locked<'d, S>, wake: &mut InPieces<'_>) {
         let InPieces { place, count, bitset, ref mut began, ref mut woken } = *wake;
         let Some(first) = locked.guard.first(self.key(place), place.hash) else { return };
         let most = Most { taken: count.min(AT_ONCE), visited: PIECE };
@@ -187,7 +186,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// As [`wake_in_pieces`](Self::wake_in_pieces), starting at `marker`.
     #[cold]
-    fn wake_behind<'d>(&'d self, marker: Pin<&Marker<'d, S, L>>, pending: &mut PendingWakes, wake: &mut InPieces<'_>) {
+    fn wake_behind<'d>(&'d self, marker: Pin<&Marker<'d, S>>, pending: &mut PendingWakes, wake: &mut InPieces<'_>) {
         while wake.woken.count < wake.count {
             if let Some(full) = pending.make_room() {
                 let go_on = Otherwise::new(|| self.wake_behind(marker, &mut PendingWakes::none(), wake));
@@ -223,7 +222,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         bitset: NonZeroU32,
         count: usize,
         began: Option<Moment>,
-    ) -> impl Fn(NonNull<Node>) -> Pick + use<S, L> {
+    ) -> impl Fn(NonNull<Node>) -> Pick + use<S> {
         pick(bitset, count, began.unwrap_or(Moment::END), self.system.now())
     }
 
@@ -246,13 +245,13 @@ pub(super) struct InPieces<'a> {
 }
 
 /// A wake. Its drop counts the wake, also when a waker has panicked.
-struct Noted<'d, S: Scheme<L>, L: Layout> {
-    domain: &'d Domain<S, L>,
+struct Noted<'d, S: Scheme> {
+    domain: &'d Domain<S>,
     place: &'d Place,
     woken: Woken,
 }
 
-impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
+impl<S: Scheme> Drop for Noted<'_, S> {
     #[inline(always)]
     fn drop(&mut self) {
         self.domain.note_wake(self.place.address, self.woken.count);
@@ -281,7 +280,7 @@ fn notify_taken(mut taken: Taken, room: Room, section: Section) {
 
 /// An upper bound for how many waiters a wake of `count` can take. Waiters are counted only if `count` is more than
 /// `AT_ONCE`, for which there is always room.
-pub(super) fn wanted<L: Layout>(bucket: &mut Guard<'_, L>, key: TableKey, hash: u32, count: usize) -> usize {
+pub(super) fn wanted(bucket: &mut Guard<'_>, key: TableKey, hash: u32, count: usize) -> usize {
     if count <= AT_ONCE { count } else { bucket.count(key, hash, count) }
 }
 

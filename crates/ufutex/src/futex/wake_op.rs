@@ -12,7 +12,6 @@ use super::wake::{self, InPieces, Woken};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::table::hash::Key as TableKey;
-use crate::table::layout::Layout;
 use crate::table::list::Taken;
 use crate::table::refs::Scheme;
 
@@ -89,7 +88,7 @@ impl Compare {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Changes the word `second` and wakes up to `count` waiters of `first`. If `op.compare` holds for the value that
     /// `second` had before, it also wakes up to `second_count` waiters of `second`: `FUTEX_WAKE_OP`. Returns how many
     /// were woken in all.
@@ -157,7 +156,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// Decides how the waiters are taken. Both buckets are locked.
-    fn way_to_wake(&self, pair: &mut Pair<'_, S, L>, wanted: &Wanted, rooms: &[Room; 2]) -> Way {
+    fn way_to_wake(&self, pair: &mut Pair<'_, S>, wanted: &Wanted, rooms: &[Room; 2]) -> Way {
         let Wanted { places, counts } = wanted;
         if counts.iter().any(|&count| count > PIECE) && self.is_any_global(pair, &places[0], &places[1]) {
             return Way::Pieces;
@@ -177,7 +176,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Wakes waiters of the first word and, if `both`, of the second.
     fn wake_at_once(
         &self,
-        mut pair: Pair<'_, S, L>,
+        mut pair: Pair<'_, S>,
         wanted: &Wanted,
         wants: [usize; 2],
         both: bool,
@@ -213,8 +212,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
 /// A `wake_op` in pieces that wakes waiters of the first word. Its drop wakes those of the second word, also if a waker
 /// of the first word panics.
-struct ThenSecond<'a, S: Scheme<L>, L: Layout> {
-    domain: &'a Domain<S, L>,
+struct ThenSecond<'a, S: Scheme> {
+    domain: &'a Domain<S>,
     wanted: &'a Wanted,
     began: Moment,
     both: bool,
@@ -223,7 +222,7 @@ struct ThenSecond<'a, S: Scheme<L>, L: Layout> {
     pending: PendingWakes,
 }
 
-impl<S: Scheme<L>, L: Layout> Drop for ThenSecond<'_, S, L> {
+impl<S: Scheme> Drop for ThenSecond<'_, S> {
     fn drop(&mut self) {
         let [first, second] = &mut *self.results;
         // As in the kernel, a waiter of a lock in the first word's queue ends the operation.
@@ -236,13 +235,13 @@ impl<S: Scheme<L>, L: Layout> Drop for ThenSecond<'_, S, L> {
 
 /// A `wake_op` that has been done. Its drop counts it after the waiters have been woken, also if one of their wakers
 /// panics.
-struct Noted<'d, S: Scheme<L>, L: Layout> {
-    domain: &'d Domain<S, L>,
+struct Noted<'d, S: Scheme> {
+    domain: &'d Domain<S>,
     wanted: &'d Wanted,
     results: [Woken; 2],
 }
 
-impl<S: Scheme<L>, L: Layout> Noted<'_, S, L> {
+impl<S: Scheme> Noted<'_, S> {
     fn woken(&self) -> usize {
         self.results.iter().map(|woken| woken.count).sum()
     }
@@ -253,7 +252,7 @@ impl<S: Scheme<L>, L: Layout> Noted<'_, S, L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
+impl<S: Scheme> Drop for Noted<'_, S> {
     fn drop(&mut self) {
         self.domain.note_wake(self.wanted.places[0].address, self.woken());
     }
@@ -272,7 +271,7 @@ impl Wanted {
         InPieces { place, count, bitset: NonZeroU32::MAX, began: Some(began), woken }
     }
 
-    fn keys<S: Scheme<L>, L: Layout>(&self, domain: &Domain<S, L>) -> [TableKey; 2] {
+    fn keys<S: Scheme>(&self, domain: &Domain<S>) -> [TableKey; 2] {
         self.places.each_ref().map(|place| domain.key(place))
     }
 }

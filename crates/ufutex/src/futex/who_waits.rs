@@ -21,7 +21,6 @@ use crate::sys::mem::Scope;
 use crate::table::Table;
 use crate::table::bucket::Guard;
 use crate::table::hash::Key;
-use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
 /// A word that has waiters.
@@ -120,11 +119,7 @@ impl Walk {
     /// Copies the `wanted` keys of the bucket that `guard` locks. If there is no room for all of them, copies none, and
     /// returns an error. If no more room can be had, copies as many as there is room for, and counts the others as
     /// omitted.
-    fn take_in<L: Layout>(
-        &mut self,
-        guard: &mut Guard<'_, L>,
-        wanted: impl Fn(Key, u32) -> bool,
-    ) -> Result<(), NoRoom> {
+    fn take_in(&mut self, guard: &mut Guard<'_>, wanted: impl Fn(Key, u32) -> bool) -> Result<(), NoRoom> {
         let Self { found: WhoWaits { words, omitted }, max_words } = self;
         let mut needed = 0;
         guard.for_each_key(|key, hash, _| needed += usize::from(wanted(key, hash)));
@@ -159,7 +154,7 @@ impl Walk {
     }
 
     /// Copies the wanted keys of a table that is always live.
-    fn look_at_table<L: Layout>(&mut self, table: Table<L>, contended: &Tally, wanted: impl Fn(Key, u32) -> bool) {
+    fn look_at_table(&mut self, table: Table, contended: &Tally, wanted: impl Fn(Key, u32) -> bool) {
         for slot in 0..table.slots() {
             self.look(|walk| match table.slot(slot).lock(contended) {
                 Some(mut guard) => walk.take_in(&mut guard, &wanted),
@@ -206,7 +201,7 @@ impl fmt::Debug for WhoWaits {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Lists at most `max_words` words on which this domain has waiters: private words, and words shared by address
     /// space. For words of shared objects, which belong to no domain, see [`System::who_waits`].
     ///
@@ -255,7 +250,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-impl<L: Layout> System<L> {
+impl System {
     /// As [`Domain::who_waits`], for words of shared objects, and with the waiters of all domains. Lists at most
     /// `max_words` words.
     #[must_use]

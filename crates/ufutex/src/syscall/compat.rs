@@ -6,11 +6,10 @@ use super::{Caller, Started};
 use crate::error::Error;
 use crate::futex::robust::Pointers;
 use crate::sys::mem::UserMemory;
-use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't, 'm, M, S, L> {
-    pub fn compat(mut self, call: Compat, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
+    pub fn compat(mut self, call: Compat, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S>, Error> {
         let args = args.map(|register| u64::from(register as u32));
         self.times = if call == Compat::FutexTime32 { Timespec::Narrow } else { Timespec::Padded };
         match call {

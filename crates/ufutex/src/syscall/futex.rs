@@ -12,7 +12,6 @@ use crate::futex::word::Word;
 use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::{Access, UserMemory, Width};
 use crate::sys::platform::PlatformRef;
-use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
 const WAIT: u32 = 0;
@@ -89,8 +88,8 @@ pub(super) fn not_negative(count: u32) -> Result<usize, Error> {
     usize::try_from(count.cast_signed()).map_err(|_| Error::Invalid)
 }
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't, 'm, M, S, L> {
-    pub fn futex(&self, registers: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
+    pub fn futex(&self, registers: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S>, Error> {
         let args = Args::new(registers);
         let utime = registers[3];
         let time = if utime != 0 && args.has_timeout() {
@@ -125,7 +124,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         }
     }
 
-    fn wait(&self, args: Args, bitset: u32, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+    fn wait(&self, args: Args, bitset: u32, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S>, Error> {
         let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid)?;
         let Args { uaddr, is_private, val, .. } = args;
         if let Some(timeout) = until {
@@ -200,7 +199,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         Ok(self.domain.wake_op(first, count, second, WakeOp { modify, compare }, second_count)? as isize)
     }
 
-    fn lock_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+    fn lock_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S>, Error> {
         let word = self.word(args.uaddr, args.is_private, Access::Write)?;
         Ok(Started {
             calling: Calling::LockPi(self.domain.lock_pi_async(word, self.task)),
@@ -228,7 +227,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         Ok(0)
     }
 
-    fn wait_requeue_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+    fn wait_requeue_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S>, Error> {
         if args.uaddr == args.uaddr2 {
             return Err(Error::Invalid);
         }

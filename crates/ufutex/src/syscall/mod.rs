@@ -31,7 +31,6 @@ use crate::futex::wait_any::WaitAny;
 use crate::futex::word::Word;
 use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::UserMemory;
-use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 use arguments::Timespec;
 
@@ -43,7 +42,7 @@ pub use number::{Compat, Number};
 pub(crate) use restart::Restart;
 pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Resume, resume};
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Makes a system call of `task` on the calling thread. Returns a result of at least 0, or `-errno`, exactly as the
     /// kernel does. Blocks if the call does.
     ///
@@ -68,7 +67,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// assert_eq!(domain.syscall(&task, &memory, number, [0x1000, FUTEX_WAIT_PRIVATE, 7, 0, 0, 0]), -11);
     /// # Ok::<(), ufutex::Error>(())
     /// ```
-    pub fn syscall<M: UserMemory + ?Sized>(&self, task: &Task<L>, memory: &M, number: Number, args: [u64; 6]) -> isize {
+    pub fn syscall<M: UserMemory + ?Sized>(&self, task: &Task, memory: &M, number: Number, args: [u64; 6]) -> isize {
         let call = core::pin::pin!(self.syscall_async(task, memory, number, args));
         let deadline = call.timeout().map(|timeout| self.begin(timeout));
         if let Calling::Done(result) = call.calling {
@@ -84,11 +83,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// [`Syscall::take_timeout`].
     pub fn syscall_async<'d, 't, 'm, M: UserMemory + ?Sized>(
         &'d self,
-        task: &'t Task<L>,
+        task: &'t Task,
         memory: &'m M,
         number: Number,
         args: [u64; 6],
-    ) -> Syscall<'d, 't, 'm, M, S, L> {
+    ) -> Syscall<'d, 't, 'm, M, S> {
         let caller = Caller { domain: self, task, memory, times: Timespec::Wide };
         let started = match number {
             Number::Compat(call) => caller.compat(call, args),
@@ -108,9 +107,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 }
 
 /// The task that makes a system call, with its domain and its memory.
-struct Caller<'d, 't, 'm, M: ?Sized, S: Scheme<L>, L: Layout> {
-    domain: &'d Domain<S, L>,
-    task: &'t Task<L>,
+struct Caller<'d, 't, 'm, M: ?Sized, S: Scheme> {
+    domain: &'d Domain<S>,
+    task: &'t Task,
     memory: &'m M,
     /// The layout of the caller's timespecs.
     times: Timespec,
@@ -118,42 +117,42 @@ struct Caller<'d, 't, 'm, M: ?Sized, S: Scheme<L>, L: Layout> {
 
 /// A system call that has begun: the future of [`Domain::syscall_async`].
 #[must_use = "futures do nothing unless polled"]
-pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L> = Live, L: Layout = Lean> {
-    domain: &'d Domain<S, L>,
-    task: &'t Task<L>,
+pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme = Live> {
+    domain: &'d Domain<S>,
+    task: &'t Task,
     timeout: Option<Timeout>,
     watch: TimeoutWatch<'d>,
     relative: Option<Duration>,
     on_interrupt: Restart,
-    calling: Calling<'d, 't, 'm, M, S, L>,
+    calling: Calling<'d, 't, 'm, M, S>,
 }
 
 type Words<'m, M> = Vec<(Word<'m, M>, u64)>;
 
-enum Calling<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> {
+enum Calling<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> {
     Done(isize),
-    Wait(Wait<'d, Word<'m, M>, S, L>),
-    WaitAny(WaitAny<'d, Word<'m, M>, Words<'m, M>, S, L>),
-    LockPi(LockPi<'d, 't, Word<'m, M>, S, L>),
-    WaitRequeuePi(WaitRequeuePi<'d, 't, Word<'m, M>, Word<'m, M>, S, L>),
+    Wait(Wait<'d, Word<'m, M>, S>),
+    WaitAny(WaitAny<'d, Word<'m, M>, Words<'m, M>, S>),
+    LockPi(LockPi<'d, 't, Word<'m, M>, S>),
+    WaitRequeuePi(WaitRequeuePi<'d, 't, Word<'m, M>, Word<'m, M>, S>),
 }
 
 /// A decoded call.
-struct Started<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> {
-    calling: Calling<'d, 't, 'm, M, S, L>,
+struct Started<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> {
+    calling: Calling<'d, 't, 'm, M, S>,
     timeout: Option<Timeout>,
     /// The timeout that the program gave, if it is a length of time.
     relative: Option<Duration>,
     on_interrupt: Restart,
 }
 
-impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Started<'_, '_, '_, M, S, L> {
+impl<M: UserMemory + ?Sized, S: Scheme> Started<'_, '_, '_, M, S> {
     fn done(result: isize) -> Self {
         Self { calling: Calling::Done(result), timeout: None, relative: None, on_interrupt: Restart::Always }
     }
 }
 
-impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, L> {
+impl<M: UserMemory + ?Sized, S: Scheme> Syscall<'_, '_, '_, M, S> {
     /// The timeout of the call, unless it has been [taken](Self::take_timeout).
     #[must_use]
     pub fn timeout(&self) -> Option<Timeout> {
@@ -187,7 +186,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, 
     }
 }
 
-impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> core::future::Future for Syscall<'_, '_, '_, M, S, L> {
+impl<M: UserMemory + ?Sized, S: Scheme> core::future::Future for Syscall<'_, '_, '_, M, S> {
     type Output = isize;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<isize> {
@@ -202,7 +201,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> core::future::Future for S
     }
 }
 
-impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Operation for Syscall<'_, '_, '_, M, S, L> {
+impl<M: UserMemory + ?Sized, S: Scheme> Operation for Syscall<'_, '_, '_, M, S> {
     type Output = isize;
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<isize, Error>> {
@@ -243,7 +242,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Operation for Syscall<'_, 
     }
 }
 
-impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, L> {
+impl<M: UserMemory + ?Sized, S: Scheme> Syscall<'_, '_, '_, M, S> {
     /// Keeps the result of a call that has ended, because the call may be asked again: an embedder's timer may fire too
     /// late.
     fn remember(&mut self, result: &Poll<Result<isize, Error>>) {

@@ -6,7 +6,6 @@ use crate::futex::pi::task::Task;
 use crate::futex::wait::{RestartBlock, WaitOptions};
 use crate::futex::word::Word;
 use crate::sys::mem::{Access, UserMemory};
-use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
 /// The call was interrupted. It is to be made again if the signal's handler was installed with `SA_RESTART`, or if
@@ -63,7 +62,7 @@ pub(crate) enum Restart {
 
 impl Restart {
     /// The result of an interrupted call of `task`. If the call is to be continued, notes in `task` how.
-    pub fn leave<L: Layout>(self, task: &Task<L>) -> isize {
+    pub fn leave(self, task: &Task) -> isize {
         match self {
             Self::Always => -ERESTARTNOINTR,
             Self::IfAsked => -ERESTARTSYS,
@@ -75,15 +74,15 @@ impl Restart {
     }
 }
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't, 'm, M, S, L> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
     /// `restart_syscall`.
-    pub fn restart(&self) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+    pub fn restart(&self) -> Result<Started<'d, 't, 'm, M, S>, Error> {
         let wait = self.task.take_restart().ok_or(Error::Interrupted)?;
         self.wait_until(wait)
     }
 
     /// Begins a wait with a timeout, or continues it after an interruption.
-    pub fn wait_until(&self, wait: RestartBlock) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+    pub fn wait_until(&self, wait: RestartBlock) -> Result<Started<'d, 't, 'm, M, S>, Error> {
         let word = self.word(wait.address, wait.is_private, Access::Read)?;
         let options = self.options().bitset(wait.bitset);
         Ok(Started {

@@ -4,10 +4,9 @@ use super::{Caller, arguments};
 use crate::error::Error;
 use crate::futex::robust::Pointers;
 use crate::sys::mem::UserMemory;
-use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
-impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'_, '_, '_, M, S, L> {
+impl<M: UserMemory + ?Sized, S: Scheme> Caller<'_, '_, '_, M, S> {
     pub fn set_robust_list(&self, pointers: Pointers, [head, length, ..]: [u64; 6]) -> Result<isize, Error> {
         self.task.set_robust_list(pointers, head, length)?;
         Ok(0)

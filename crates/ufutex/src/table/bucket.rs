@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use super::hash::Key;
-use super::layout::{Back, Layout};
+use super::layout::{Back, QueueCell};
 use super::list::{Most, Node, Pick, Queue, Ring, Taken, Waiters};
 use crate::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
 use crate::sync::Mutant::{DrainsBeforeFlip, EmptyIgnoresLive, EmptyIgnoresLock};
@@ -16,17 +16,17 @@ use crate::sys::probe::probe;
 /// a move can still bring waiters of other buckets here.
 pub const MAX_WAITERS: u32 = u32::MAX / ONE_WAITER / 4;
 
-/// A bucket, one cache line in the default layout. All zeroes mean: not live, unlocked, empty.
+/// A bucket, one cache line. All zeroes mean: not live, unlocked, empty.
 #[repr(C, align(64))]
-pub struct Bucket<L: Layout> {
+pub struct Bucket {
     lock: StateLock,
     /// The platform of contenders. Set before another thread can reach the bucket.
     on: PlatformRef,
     /// Guarded by `lock`.
     traffic: UnsafeCell<Traffic>,
     /// Guarded by `lock`.
-    queue: L::Queue,
-    back: L::Back,
+    queue: QueueCell,
+    back: Back,
 }
 
 /// The last use of the bucket. It shows when the bucket goes back and forth between threads that use different cache
@@ -42,19 +42,19 @@ struct Traffic {
 // SAFETY: the cells are touched only by the holder of `lock` (through a `Guard`), or by a mover before the bucket is
 // live, when no other thread can reach them. The callers of `Queue::insert` guarantee that the nodes in the queue may
 // be used from any thread.
-unsafe impl<L: Layout> Sync for Bucket<L> {}
+unsafe impl Sync for Bucket {}
 // SAFETY: as for `Sync`. A bucket owns nothing that is bound to a thread.
-unsafe impl<L: Layout> Send for Bucket<L> {}
+unsafe impl Send for Bucket {}
 
-impl<L: Layout> Bucket<L> {
+impl Bucket {
     /// Makes an empty bucket in `state`.
     pub fn new(state: u32) -> Self {
         Self {
             lock: StateLock::new(state),
             on: PlatformRef::HOST,
             traffic: UnsafeCell::new(Traffic::default()),
-            queue: L::Queue::default(),
-            back: L::Back::default(),
+            queue: QueueCell::new(Queue::new()),
+            back: Back::new(),
         }
     }
 
@@ -82,7 +82,7 @@ impl<L: Layout> Bucket<L> {
 
     /// Locks the bucket if it is live. Counts in `contended` if another thread holds it.
     #[inline(always)]
-    pub fn lock(&self, contended: &Tally) -> Option<Guard<'_, L>> {
+    pub fn lock(&self, contended: &Tally) -> Option<Guard<'_>> {
         if self.lock.lock_if_idle(&self.on) {
             return Some(Guard { bucket: self, state: LIVE });
         }
@@ -92,7 +92,7 @@ impl<L: Layout> Bucket<L> {
     /// Locks a bucket that has waiters, is locked, or is not live.
     #[cold]
     #[inline(never)]
-    fn lock_busy(&self, contended: &Tally) -> Option<Guard<'_, L>> {
+    fn lock_busy(&self, contended: &Tally) -> Option<Guard<'_>> {
         let state = match self.lock.try_lock(&self.on) {
             Some(done) => done?,
             None => {
@@ -105,13 +105,13 @@ impl<L: Layout> Bucket<L> {
     }
 
     /// For movers: as [`lock`](Self::lock), but without a count. A move is not an operation.
-    pub fn lock_to_move(&self) -> Option<Guard<'_, L>> {
+    pub fn lock_to_move(&self) -> Option<Guard<'_>> {
         let state = self.lock.lock(&self.on)?;
         Some(Guard { bucket: self, state })
     }
 
     /// Locks the bucket if it is live and no thread holds it.
-    pub fn try_lock(&self) -> Tried<'_, L> {
+    pub fn try_lock(&self) -> Tried<'_> {
         match self.lock.try_lock(&self.on) {
             None => Tried::Busy,
             Some(None) => Tried::NotLive,
@@ -179,7 +179,7 @@ impl<L: Layout> Bucket<L> {
     ///
     /// # Safety
     /// The caller is the mover, and this bucket is not live.
-    pub unsafe fn make_live_locked(&self) -> Guard<'_, L> {
+    pub unsafe fn make_live_locked(&self) -> Guard<'_> {
         self.on.enter();
         if !mutant(DrainsBeforeFlip) {
             self.lock.hold_state(LIVE);
@@ -191,7 +191,7 @@ impl<L: Layout> Bucket<L> {
     ///
     /// # Safety
     /// The caller suspended a guard of this bucket and has not resumed it since.
-    pub unsafe fn resume(&self) -> Guard<'_, L> {
+    pub unsafe fn resume(&self) -> Guard<'_> {
         Guard { bucket: self, state: self.lock.held_state() }
     }
 
@@ -201,8 +201,8 @@ impl<L: Layout> Bucket<L> {
 }
 
 /// The result of [`Bucket::try_lock`].
-pub enum Tried<'t, L: Layout> {
-    Locked(Guard<'t, L>),
+pub enum Tried<'t> {
+    Locked(Guard<'t>),
     /// Another thread holds the lock.
     Busy,
     /// The bucket's keys are elsewhere.
@@ -210,15 +210,15 @@ pub enum Tried<'t, L: Layout> {
 }
 
 /// A bucket's lock, held. Unlocks when dropped.
-pub struct Guard<'t, L: Layout> {
-    bucket: &'t Bucket<L>,
+pub struct Guard<'t> {
+    bucket: &'t Bucket,
     /// The state that unlocking will store.
     state: u32,
 }
 
-impl<'t, L: Layout> Guard<'t, L> {
+impl<'t> Guard<'t> {
     /// The locked bucket.
-    pub fn bucket(&self) -> &'t Bucket<L> {
+    pub fn bucket(&self) -> &'t Bucket {
         self.bucket
     }
 
@@ -445,7 +445,7 @@ impl Traffic {
     }
 }
 
-impl<L: Layout> Drop for Guard<'_, L> {
+impl Drop for Guard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         self.bucket.lock.unlock(&self.bucket.on, self.state);
@@ -453,7 +453,7 @@ impl<L: Layout> Drop for Guard<'_, L> {
 }
 
 #[cfg(feature = "sim")]
-impl<L: Layout> Bucket<L> {
+impl Bucket {
     const FIELDS: &'static [crate::sync::objects::Field] = &{
         use crate::sync::objects::Field;
         use core::mem::{offset_of, size_of};
@@ -462,8 +462,8 @@ impl<L: Layout> Bucket<L> {
             Field { offset: 4, bytes: size_of::<StateLock>() - 4, name: "contended" },
             Field { offset: offset_of!(Self, on), bytes: size_of::<PlatformRef>(), name: "platform" },
             Field { offset: offset_of!(Self, traffic), bytes: size_of::<UnsafeCell<Traffic>>(), name: "traffic" },
-            Field { offset: offset_of!(Self, queue), bytes: size_of::<L::Queue>(), name: "queue" },
-            Field { offset: offset_of!(Self, back), bytes: size_of::<L::Back>(), name: "priv" },
+            Field { offset: offset_of!(Self, queue), bytes: size_of::<QueueCell>(), name: "queue" },
+            Field { offset: offset_of!(Self, back), bytes: size_of::<Back>(), name: "priv" },
         ]
     };
 
@@ -474,13 +474,7 @@ impl<L: Layout> Bucket<L> {
 }
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
-const _: () = {
-    assert!(size_of::<Bucket<super::layout::Lean>>() == 64);
-    #[cfg(feature = "lab")]
-    assert!(size_of::<Bucket<super::layout::Packed>>() == 64);
-    #[cfg(feature = "lab")]
-    assert!(size_of::<Bucket<super::layout::Split>>() == 128);
-};
+const _: () = assert!(size_of::<Bucket>() == super::layout::NAME_AND_BYTES.1);
 
 #[cfg(test)]
 mod tests {

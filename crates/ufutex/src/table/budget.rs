@@ -2,33 +2,34 @@
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// The table memory of a system's domains. One part of it is limited for all domains together. The rest does not count:
-/// a domain may take it however much the others have taken.
+/// The table memory of a system's domains. One part of it is limited for all domains together. The rest is free: a
+/// domain may take it however much the others have taken.
+///
+/// Each part has a counter of its own, so that [`taken`](Self::taken) never shows more than may be taken. With one
+/// counter for both, a reader could find the limit exceeded between the two steps of giving back and taking again.
 pub struct Budget {
-    /// All memory taken, in bytes.
-    taken: AtomicUsize,
-    /// The part of `taken` that counts towards the limit, in bytes. It is at most `limit`.
+    /// At most `limit`.
     limited: AtomicUsize,
+    free: AtomicUsize,
     limit: usize,
 }
 
 /// A number of bytes of a budget.
 #[derive(Clone, Copy)]
 pub struct Bytes {
-    pub all: usize,
-    /// How many of them count towards the limit.
     pub limited: usize,
+    pub free: usize,
 }
 
 impl Budget {
     /// Makes a budget with a limit of `limit` bytes, of which nothing is taken.
     pub fn new(limit: usize) -> Self {
-        Self { taken: AtomicUsize::new(0), limited: AtomicUsize::new(0), limit }
+        Self { limited: AtomicUsize::new(0), free: AtomicUsize::new(0), limit }
     }
 
-    /// The number of bytes taken, limited and unlimited together.
+    /// The number of bytes taken, limited and free together.
     pub fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
+        self.limited.load(Ordering::Relaxed) + self.free.load(Ordering::Relaxed)
     }
 
     /// Takes `bytes`. Returns `false`, and takes nothing, if the limit does not allow it. The counts order no other
@@ -37,7 +38,7 @@ impl Budget {
         if !self.take_limited(bytes.limited) {
             return false;
         }
-        self.taken.fetch_add(bytes.all, Ordering::Relaxed);
+        self.free.fetch_add(bytes.free, Ordering::Relaxed);
         true
     }
 
@@ -55,6 +56,6 @@ impl Budget {
     /// Gives back what [`take`](Self::take) took.
     pub fn give_back(&self, bytes: Bytes) {
         self.limited.fetch_sub(bytes.limited, Ordering::Relaxed);
-        self.taken.fetch_sub(bytes.all, Ordering::Relaxed);
+        self.free.fetch_sub(bytes.free, Ordering::Relaxed);
     }
 }

@@ -11,7 +11,6 @@
 
 use alloc::vec::Vec;
 
-use super::layout::Layout;
 use super::store::{free, make, make_all_live};
 use super::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Table};
 use crate::error::Error;
@@ -59,16 +58,16 @@ impl GlobalSize {
 }
 
 /// The tables of a `System`. Dropping this frees them; the system does so when its last user is gone.
-pub struct Globals<L: Layout> {
-    by_node: Lazy<ByNode<L>>,
+pub struct Globals {
+    by_node: Lazy<ByNode>,
     /// In place of all others if they cannot be made.
-    small: Table<L>,
+    small: Table,
     on: PlatformRef,
     nodes: Nodes,
     size: GlobalSize,
 }
 
-impl<L: Layout> Globals<L> {
+impl Globals {
     /// Makes the small table. The tables of nodes that the embedder gave are made too; those of the host's nodes are
     /// made when they are needed.
     ///
@@ -133,7 +132,7 @@ impl<L: Layout> Globals<L> {
 
     /// The table of `node`, or of the first node if `node` does not exist. The first call makes the tables.
     #[cold]
-    pub fn on_or_make(&self, node: u32) -> Table<L> {
+    pub fn on_or_make(&self, node: u32) -> Table {
         if self.by_node.get_or_make(|| self.make_by_node()).is_err() {
             // From now on the small table is in use, also if there is memory later.
             self.by_node.give_up();
@@ -141,7 +140,7 @@ impl<L: Layout> Globals<L> {
         self.on(node).unwrap_or(self.small)
     }
 
-    fn make_by_node(&self) -> Result<ByNode<L>, Error> {
+    fn make_by_node(&self) -> Result<ByNode, Error> {
         let count = self.nodes.topology().nodes();
         let mut slots_log2 = self.size.log2(count)?;
         loop {
@@ -154,7 +153,7 @@ impl<L: Layout> Globals<L> {
     }
 
     /// As `on_or_make`. `None` if no table has been needed yet: then no waiter is queued in any.
-    pub fn on(&self, node: u32) -> Option<Table<L>> {
+    pub fn on(&self, node: u32) -> Option<Table> {
         match self.by_node.found() {
             Found::Nothing => None,
             Found::Never => Some(self.small),
@@ -163,7 +162,7 @@ impl<L: Layout> Globals<L> {
     }
 
     /// All tables that may have waiters.
-    pub fn tables(&self) -> impl Iterator<Item = Table<L>> {
+    pub fn tables(&self) -> impl Iterator<Item = Table> {
         let (several, small) = match self.by_node.found() {
             Found::Nothing => (None, None),
             Found::Never => (None, Some(self.small)),
@@ -194,7 +193,7 @@ impl<L: Layout> Globals<L> {
     }
 }
 
-impl<L: Layout> Drop for Globals<L> {
+impl Drop for Globals {
     fn drop(&mut self) {
         // SAFETY: made in this memory. The system drops this only when no thread uses the tables any more.
         unsafe { free(self.small, &AnyMemory) };
@@ -202,13 +201,13 @@ impl<L: Layout> Drop for Globals<L> {
 }
 
 /// The tables by number of the node.
-struct ByNode<L: Layout> {
+struct ByNode {
     /// `None` means that the machine has no node with that number.
-    tables: Vec<Option<Table<L>>>,
+    tables: Vec<Option<Table>>,
     nodes: Nodes,
 }
 
-impl<L: Layout> ByNode<L> {
+impl ByNode {
     /// Makes a table on each node. All buckets are live.
     fn new(on: PlatformRef, nodes: Nodes, count: usize, slots_log2: u32) -> Result<Self, Error> {
         let mut this = Self { tables: Vec::new(), nodes };
@@ -225,12 +224,12 @@ impl<L: Layout> ByNode<L> {
         if this.tables.iter().any(Option::is_some) { Ok(this) } else { Err(Error::Invalid) }
     }
 
-    fn on(&self, node: u32) -> Option<Table<L>> {
+    fn on(&self, node: u32) -> Option<Table> {
         self.tables.get(node as usize).copied().flatten()
     }
 }
 
-impl<L: Layout> Drop for ByNode<L> {
+impl Drop for ByNode {
     fn drop(&mut self) {
         for table in self.tables.drain(..).flatten() {
             // SAFETY: made in this memory. The system drops this only when no thread uses the tables any more, and one

@@ -1,133 +1,110 @@
 //! How a bucket is laid out in cache lines.
+//!
+//! There is one layout: 64 bytes, the queue on the line of its lock, no pointer back to the table. Two others exist
+//! only to be compared with it. They are features of packages in `crates/models`, which compile this same source. So
+//! no layout costs another anything, and no type of the crate has to name one.
+//!
+//! - `packed`: 64 bytes with a pointer back to the table, which every operation reads before it locks. It was the
+//!   kernel's layout until 7.2.
+//! - `split`: 128 bytes, with the queue on a line of its own.
 
-use core::ops::Deref;
+#[cfg(not(feature = "packed"))]
+pub use self::left_out::Back;
+#[cfg(feature = "split")]
+pub use self::own_line::QueueCell;
+#[cfg(feature = "packed")]
+pub use self::there::Back;
 
+#[cfg(not(feature = "split"))]
 use super::list::Queue;
+#[cfg(not(feature = "split"))]
 use crate::sync::UnsafeCell;
-#[cfg(feature = "lab")]
-use crate::sync::{AtomicPtr, Ordering};
 
-mod sealed {
-    pub trait Sealed {}
-}
+/// The layout's name, and the size of a bucket in bytes.
+pub const NAME_AND_BYTES: (&str, usize) = match (cfg!(feature = "packed"), cfg!(feature = "split")) {
+    (false, false) => ("lean", 64),
+    (true, false) => ("packed", 64),
+    (false, true) => ("split", 128),
+    (true, true) => panic!("a bucket has one layout: choose `packed` or `split`"),
+};
 
-/// A bucket's layout. It is a type parameter, so that no layout pays for another.
-pub trait Layout: sealed::Sealed + Sized + 'static {
-    /// The layout's name in the lab and in reports.
-    const NAME: &'static str;
-    #[doc(hidden)]
-    type Queue: Deref<Target = UnsafeCell<Queue>> + Default;
-    #[doc(hidden)]
-    type Back: Back + Default;
-}
+/// The queue, on the cache line of its lock.
+#[cfg(not(feature = "split"))]
+pub type QueueCell = UnsafeCell<Queue>;
 
-/// A bucket's pointer back to its table, or nothing.
-#[doc(hidden)]
-pub trait Back {
-    /// Reads the pointer, as an operation does before it locks the bucket. Returns whether it points to `table`.
-    fn check(&self, table: *const ()) -> bool;
-    /// Sets the pointer, when the table is made.
-    fn set(&self, table: *mut ());
-}
+#[cfg(feature = "split")]
+mod own_line {
+    use core::ops::Deref;
 
-/// 64 bytes, no pointer back to the table: the default layout.
-pub enum Lean {}
+    use crate::sync::UnsafeCell;
+    use crate::table::list::Queue;
 
-impl sealed::Sealed for Lean {}
-impl Layout for Lean {
-    const NAME: &'static str = "lean";
-    type Queue = Inline;
-    type Back = ();
-}
+    /// The queue, on the cache line after that of its lock.
+    #[repr(align(64))]
+    pub struct QueueCell(UnsafeCell<Queue>);
 
-impl Back for () {
-    #[inline(always)]
-    fn check(&self, _table: *const ()) -> bool {
-        true
+    impl QueueCell {
+        pub fn new(queue: Queue) -> Self {
+            Self(UnsafeCell::new(queue))
+        }
     }
-    fn set(&self, _table: *mut ()) {}
-}
 
-/// 64 bytes with a pointer back to the table, which every operation reads before it locks: the kernel's layout until
-/// 7.2. It exists only for comparison.
-#[cfg(feature = "lab")]
-pub enum Packed {}
-
-#[cfg(feature = "lab")]
-impl sealed::Sealed for Packed {}
-#[cfg(feature = "lab")]
-impl Layout for Packed {
-    const NAME: &'static str = "packed";
-    type Queue = Inline;
-    type Back = Priv;
-}
-
-/// 128 bytes, with the queue on a line of its own. It exists only for comparison.
-#[cfg(feature = "lab")]
-pub enum Split {}
-
-#[cfg(feature = "lab")]
-impl sealed::Sealed for Split {}
-#[cfg(feature = "lab")]
-impl Layout for Split {
-    const NAME: &'static str = "split";
-    type Queue = OwnLine;
-    type Back = ();
-}
-
-/// The queue on the cache line of the lock.
-#[doc(hidden)]
-pub struct Inline(UnsafeCell<Queue>);
-
-impl Default for Inline {
-    fn default() -> Self {
-        Self(UnsafeCell::new(Queue::new()))
+    impl Deref for QueueCell {
+        type Target = UnsafeCell<Queue>;
+        #[inline(always)]
+        fn deref(&self) -> &Self::Target {
+            &self.0
+        }
     }
 }
 
-impl Deref for Inline {
-    type Target = UnsafeCell<Queue>;
-    #[inline(always)]
-    fn deref(&self) -> &Self::Target {
-        &self.0
+#[cfg(not(feature = "packed"))]
+mod left_out {
+    /// No pointer back to the table.
+    pub struct Back;
+
+    impl Back {
+        /// Whether there is such a pointer.
+        pub const IS_THERE: bool = false;
+
+        pub fn new() -> Self {
+            Self
+        }
+
+        /// Always `true`: there is nothing to read.
+        #[inline(always)]
+        pub fn check(&self, _table: *const ()) -> bool {
+            true
+        }
+
+        pub fn set(&self, _table: *mut ()) {}
     }
 }
 
-/// The queue on the cache line after the lock's.
-#[cfg(feature = "lab")]
-#[doc(hidden)]
-#[repr(align(64))]
-#[derive(Default)]
-pub struct OwnLine(Inline);
+#[cfg(feature = "packed")]
+mod there {
+    use crate::sync::{AtomicPtr, Ordering};
 
-#[cfg(feature = "lab")]
-impl Deref for OwnLine {
-    type Target = UnsafeCell<Queue>;
-    #[inline(always)]
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
+    /// A bucket's pointer back to its table.
+    pub struct Back(AtomicPtr<()>);
 
-/// The pointer back to the table.
-#[cfg(feature = "lab")]
-#[doc(hidden)]
-pub struct Priv(AtomicPtr<()>);
+    impl Back {
+        /// Whether there is such a pointer.
+        pub const IS_THERE: bool = true;
 
-#[cfg(feature = "lab")]
-impl Default for Priv {
-    fn default() -> Self {
-        Self(AtomicPtr::new(core::ptr::null_mut()))
-    }
-}
+        pub fn new() -> Self {
+            Self(AtomicPtr::new(core::ptr::null_mut()))
+        }
 
-#[cfg(feature = "lab")]
-impl Back for Priv {
-    #[inline(always)]
-    fn check(&self, table: *const ()) -> bool {
-        core::ptr::eq(self.0.load(Ordering::Relaxed), table)
-    }
-    fn set(&self, table: *mut ()) {
-        self.0.store(table, Ordering::Relaxed);
+        /// Reads the pointer, as an operation does before it locks the bucket. Returns whether it points to `table`.
+        #[inline(always)]
+        pub fn check(&self, table: *const ()) -> bool {
+            core::ptr::eq(self.0.load(Ordering::Relaxed), table)
+        }
+
+        /// Sets the pointer, when the table is made.
+        pub fn set(&self, table: *mut ()) {
+            self.0.store(table, Ordering::Relaxed);
+        }
     }
 }

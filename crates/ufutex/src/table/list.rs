@@ -359,11 +359,6 @@ impl Queue {
         unsafe { (!(*queue).root.is_null()).then(|| Self::pop_head(queue, &raw mut (*queue).root)) }
     }
 
-    /// As [`pop_ring`](Self::pop_ring), for the first key of `space`.
-    pub fn pop_ring_of(&mut self, space: u64) -> Option<Ring> {
-        self.pop_part(space, 0..=u32::MAX, usize::MAX)
-    }
-
     /// Takes the first `most` waiters, or all if there are fewer, of the first key of `space` with a hash in `hashes`
     /// off the queue. The waiters still look queued: this is for a mover, which inserts the ring elsewhere at once.
     pub fn pop_part(&mut self, space: u64, hashes: RangeInclusive<u32>, most: usize) -> Option<Ring> {

@@ -20,7 +20,6 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use bucket::Bucket;
-use layout::Layout;
 
 /// log2 of the largest number of slots that a table can have.
 pub const MAX_SLOTS_LOG2: u32 = 24;
@@ -30,19 +29,19 @@ const HASH_BITS: u32 = 32;
 
 /// A table: the address of its buckets and, in the low bits of that address, the shift that turns a hash into an index.
 /// Both are in one word, so that an operation gets them with one load and they always belong together.
-pub struct Table<L: Layout> {
-    tagged: NonNull<Bucket<L>>,
-    _buckets: PhantomData<*const Bucket<L>>,
+pub struct Table {
+    tagged: NonNull<Bucket>,
+    _buckets: PhantomData<*const Bucket>,
 }
 
-impl<L: Layout> Clone for Table<L> {
+impl Clone for Table {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<L: Layout> Copy for Table<L> {}
+impl Copy for Table {}
 
-impl<L: Layout> PartialEq for Table<L> {
+impl PartialEq for Table {
     fn eq(&self, other: &Self) -> bool {
         self.tagged == other.tagged
     }
@@ -51,10 +50,10 @@ impl<L: Layout> PartialEq for Table<L> {
 /// Buckets are aligned to 64 bytes, so six bits are free.
 const TAG: usize = 63;
 
-impl<L: Layout> Table<L> {
+impl Table {
     /// # Safety
     /// `buckets` points to `1 << slots_log2` buckets that stay valid as long as a copy of this table is used.
-    pub unsafe fn new(buckets: NonNull<Bucket<L>>, slots_log2: u32) -> Self {
+    pub unsafe fn new(buckets: NonNull<Bucket>, slots_log2: u32) -> Self {
         debug_assert!((MIN_SLOTS_LOG2..=MAX_SLOTS_LOG2).contains(&slots_log2));
         Self { tagged: buckets.map_addr(|a| a | (HASH_BITS - slots_log2) as usize), _buckets: PhantomData }
     }
@@ -64,17 +63,17 @@ impl<L: Layout> Table<L> {
     /// # Safety
     /// `raw` came from `into_raw` of a table that is still valid.
     #[inline(always)]
-    pub unsafe fn from_raw(raw: *mut Bucket<L>) -> Self {
+    pub unsafe fn from_raw(raw: *mut Bucket) -> Self {
         // SAFETY: `raw` is the word of a table, so it is not null.
         Self { tagged: unsafe { NonNull::new_unchecked(raw) }, _buckets: PhantomData }
     }
 
-    pub fn into_raw(self) -> *mut Bucket<L> {
+    pub fn into_raw(self) -> *mut Bucket {
         self.tagged.as_ptr()
     }
 
     #[inline(always)]
-    fn buckets(self) -> *mut Bucket<L> {
+    fn buckets(self) -> *mut Bucket {
         self.tagged.as_ptr().map_addr(|a| a & !TAG)
     }
 
@@ -90,7 +89,7 @@ impl<L: Layout> Table<L> {
 
     /// The bucket for a key with `hash`.
     #[inline(always)]
-    pub fn bucket<'a>(self, hash: u32) -> &'a Bucket<L> {
+    pub fn bucket<'a>(self, hash: u32) -> &'a Bucket {
         self.slot(self.index(hash))
     }
 
@@ -114,7 +113,7 @@ impl<L: Layout> Table<L> {
 
     /// The bucket at `index`.
     #[inline(always)]
-    pub fn slot<'a>(self, index: usize) -> &'a Bucket<L> {
+    pub fn slot<'a>(self, index: usize) -> &'a Bucket {
         debug_assert!(index < self.slots());
         // SAFETY: the caller of `new` promised `slots()` buckets that stay valid as long as a copy of the table is
         // used. So no bucket is at null, which the compiler cannot see through the arithmetic.

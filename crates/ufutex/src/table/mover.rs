@@ -17,7 +17,6 @@ use core::ops::{Range, RangeInclusive};
 
 use super::Table;
 use super::bucket::{Guard, Tried};
-use super::layout::Layout;
 use crate::sync::{MODEL, Mutant, mutant};
 
 /// The number of waiters that are moved to or from a global bucket before it is unlocked for other threads. Moving them
@@ -25,27 +24,27 @@ use crate::sync::{MODEL, Mutant, mutant};
 const PIECE: usize = if MODEL { 1 } else { 64 };
 
 /// The table where a domain's private keys are.
-pub enum Place<L: Layout> {
+pub enum Place {
     /// A table of the domain's own.
-    Private(Table<L>),
+    Private(Table),
     /// A table of the `System`, in which the domain's keys have this space.
-    Global(Table<L>, u64),
+    Global(Table, u64),
 }
 
-impl<L: Layout> Clone for Place<L> {
+impl Clone for Place {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<L: Layout> Copy for Place<L> {}
+impl Copy for Place {}
 
-impl<L: Layout> Place<L> {
+impl Place {
     /// The number of buckets in the table.
     pub fn slots(self) -> usize {
         self.table().slots()
     }
 
-    fn table(self) -> Table<L> {
+    fn table(self) -> Table {
         match self {
             Self::Private(table) | Self::Global(table, _) => table,
         }
@@ -54,7 +53,7 @@ impl<L: Layout> Place<L> {
 
 /// The number of steps that a move from `from` to `to` takes. Between private tables: one for each slot of the smaller
 /// table. To and from the global table: one for each slot of the private table.
-pub fn steps<L: Layout>(from: Place<L>, to: Place<L>) -> usize {
+pub fn steps(from: Place, to: Place) -> usize {
     match (from, to) {
         (Place::Private(from), Place::Private(to)) => from.slots().min(to.slots()),
         (Place::Private(table), Place::Global(..)) | (Place::Global(..), Place::Private(table)) => table.slots(),
@@ -74,7 +73,7 @@ pub enum Locked {
 /// Moves the keys of step `step`, unless that has been done before. `false`: not done, because a bucket was locked.
 ///
 /// Only the holder of the domain's resize lock calls this.
-pub fn step<L: Layout>(from: Place<L>, to: Place<L>, step: usize, locked: Locked) -> bool {
+pub fn step(from: Place, to: Place, step: usize, locked: Locked) -> bool {
     match (from, to) {
         (Place::Private(from), Place::Private(to)) => private_to_private(from, to, step, locked),
         (Place::Private(from), Place::Global(to, space)) => private_to_global(from, to, space, step, locked),
@@ -84,7 +83,7 @@ pub fn step<L: Layout>(from: Place<L>, to: Place<L>, step: usize, locked: Locked
 }
 
 /// The first step that has not been taken. The result is reliable only for the holder of the domain's resize lock.
-pub fn first_left<L: Layout>(from: Place<L>, to: Place<L>) -> Option<usize> {
+pub fn first_left(from: Place, to: Place) -> Option<usize> {
     let steps = steps(from, to);
     (0..steps).find(|&step| match (from, to) {
         (Place::Private(from), _) => !is_done(from, &slots_of(from, step, steps)),
@@ -95,7 +94,7 @@ pub fn first_left<L: Layout>(from: Place<L>, to: Place<L>) -> Option<usize> {
 
 /// Waits for each bucket that `step` would only try to lock with [`Locked::Skip`]: until the bucket has been unlocked
 /// once or is not live.
-pub fn wait_for<L: Layout>(from: Place<L>, to: Place<L>, step: usize) {
+pub fn wait_for(from: Place, to: Place, step: usize) {
     match (from, to) {
         (Place::Private(from), to) => {
             let steps = steps(Place::Private(from), to);
@@ -109,23 +108,23 @@ pub fn wait_for<L: Layout>(from: Place<L>, to: Place<L>, step: usize) {
 }
 
 /// The global slots that can hold keys of a private table's slot. There is at least one.
-fn sources_of<L: Layout>(global: Table<L>, to: Table<L>, slot: usize) -> Range<usize> {
+fn sources_of(global: Table, to: Table, slot: usize) -> Range<usize> {
     let hashes = to.hashes_of(slot);
     global.index(*hashes.start())..global.index(*hashes.end()) + 1
 }
 
 /// The slots of `table` whose keys belong to `step`.
-fn slots_of<L: Layout>(table: Table<L>, step: usize, steps: usize) -> Range<usize> {
+fn slots_of(table: Table, step: usize, steps: usize) -> Range<usize> {
     let ratio = table.slots() / steps;
     step * ratio..(step + 1) * ratio
 }
 
 /// Whether a step from a private table has been taken. Its sources are live until then.
-fn is_done<L: Layout>(from: Table<L>, sources: &Range<usize>) -> bool {
+fn is_done(from: Table, sources: &Range<usize>) -> bool {
     !from.slot(sources.start).is_live()
 }
 
-fn private_to_private<L: Layout>(from: Table<L>, to: Table<L>, step: usize, locked: Locked) -> bool {
+fn private_to_private(from: Table, to: Table, step: usize, locked: Locked) -> bool {
     let steps = steps(Place::Private(from), Place::Private(to));
     let (sources, targets) = (slots_of(from, step, steps), slots_of(to, step, steps));
     if is_done(from, &sources) {
@@ -157,7 +156,7 @@ fn private_to_private<L: Layout>(from: Table<L>, to: Table<L>, step: usize, lock
 
 /// Moves the waiters of one private bucket to global ones. The private bucket is locked, and stays the live bucket of
 /// its keys until all of its waiters are in global buckets.
-fn private_to_global<L: Layout>(from: Table<L>, global: Table<L>, space: u64, slot: usize, locked: Locked) -> bool {
+fn private_to_global(from: Table, global: Table, space: u64, slot: usize, locked: Locked) -> bool {
     if is_done(from, &(slot..slot + 1)) {
         return true;
     }
@@ -180,7 +179,7 @@ fn private_to_global<L: Layout>(from: Table<L>, global: Table<L>, space: u64, sl
 
 /// Moves the waiters of one private bucket's keys there from global buckets. The private bucket is live and locked from
 /// before the first waiter is moved until all have been moved.
-fn global_to_private<L: Layout>(global: Table<L>, space: u64, to: Table<L>, slot: usize, locked: Locked) -> bool {
+fn global_to_private(global: Table, space: u64, to: Table, slot: usize, locked: Locked) -> bool {
     if to.slot(slot).is_live() {
         return true;
     }
@@ -210,12 +209,7 @@ fn global_to_private<L: Layout>(global: Table<L>, space: u64, to: Table<L>, slot
 }
 
 /// Moves up to `PIECE` waiters from a global bucket to a private one. Returns whether this was the last piece.
-fn move_piece<L: Layout>(
-    source: &mut Guard<'_, L>,
-    target: &mut Guard<'_, L>,
-    space: u64,
-    hashes: RangeInclusive<u32>,
-) -> bool {
+fn move_piece(source: &mut Guard<'_>, target: &mut Guard<'_>, space: u64, hashes: RangeInclusive<u32>) -> bool {
     let mut moved = 0;
     while moved < PIECE {
         let Some(ring) = source.pop_part(space, hashes.clone(), PIECE - moved) else { return true };
@@ -229,7 +223,7 @@ fn move_piece<L: Layout>(
 }
 
 /// Locks a slot of the table in use. `None` if another thread holds it and `locked` is `Skip`.
-fn lock_one<'a, L: Layout>(table: Table<L>, slot: usize, locked: Locked) -> Option<Guard<'a, L>> {
+fn lock_one<'a>(table: Table, slot: usize, locked: Locked) -> Option<Guard<'a>> {
     match locked {
         Locked::Wait => Some(lock_live(table, slot)),
         Locked::Skip => match table.slot(slot).try_lock() {
@@ -241,7 +235,7 @@ fn lock_one<'a, L: Layout>(table: Table<L>, slot: usize, locked: Locked) -> Opti
 
 /// Locks these slots in order, and leaves them locked without guards. There may be many, and memory for their guards
 /// could be refused. `false` if another thread held one; then this call leaves none locked.
-fn lock_all<L: Layout>(table: Table<L>, slots: Range<usize>, locked: Locked) -> bool {
+fn lock_all(table: Table, slots: Range<usize>, locked: Locked) -> bool {
     for slot in slots.clone() {
         match lock_one(table, slot, locked) {
             Some(guard) => guard.suspend(),
@@ -255,7 +249,7 @@ fn lock_all<L: Layout>(table: Table<L>, slots: Range<usize>, locked: Locked) -> 
 }
 
 /// Unlocks these slots, which `lock_all` locked. They stay live.
-fn unlock_all<L: Layout>(table: Table<L>, slots: Range<usize>) {
+fn unlock_all(table: Table, slots: Range<usize>) {
     for slot in slots {
         // SAFETY: `lock_all` locked it, and this is the only mover.
         unsafe { table.slot(slot).resume() }.unlock_and_stay();
@@ -263,7 +257,7 @@ fn unlock_all<L: Layout>(table: Table<L>, slots: Range<usize>) {
 }
 
 /// Makes these slots, which `lock_all` locked, not live, and unlocks them.
-fn retire_all<L: Layout>(table: Table<L>, slots: Range<usize>) {
+fn retire_all(table: Table, slots: Range<usize>) {
     for slot in slots {
         // SAFETY: `lock_all` locked it, and this is the only mover.
         unsafe { table.slot(slot).resume() }.retire();
@@ -271,7 +265,7 @@ fn retire_all<L: Layout>(table: Table<L>, slots: Range<usize>) {
 }
 
 /// Locks a slot of the table in use. The slot is live: only the mover could make it not live.
-fn lock_live<'a, L: Layout>(table: Table<L>, slot: usize) -> Guard<'a, L> {
+fn lock_live<'a>(table: Table, slot: usize) -> Guard<'a> {
     loop {
         if let Some(guard) = table.slot(slot).lock_to_move() {
             return guard;

@@ -10,12 +10,12 @@
 //!
 //! As in the kernel, a table lies on the node of the thread that makes it.
 
-use core::alloc::Layout as MemoryLayout;
+use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use super::bucket::Bucket;
 use super::budget::{Budget, Bytes};
-use super::layout::Layout;
+use super::layout::Back;
 use super::size::SMALLEST_LOG2;
 use super::{MAX_SLOTS_LOG2, Table};
 use crate::sync::{AtomicPtr, MODEL, Ordering, Tally};
@@ -24,8 +24,8 @@ use crate::sys::topology::{NodeMemory, Nodes};
 use crate::sys::unwind::Otherwise;
 
 /// All tables that the domain has ever had, by size.
-pub struct Store<L: Layout> {
-    by_size: [AtomicPtr<Bucket<L>>; MAX_SLOTS_LOG2 as usize + 1],
+pub struct Store {
+    by_size: [AtomicPtr<Bucket>; MAX_SLOTS_LOG2 as usize + 1],
     nodes: Nodes,
     /// The platform of the buckets.
     on: PlatformRef,
@@ -37,7 +37,7 @@ pub struct Store<L: Layout> {
     pub refused: Tally,
 }
 
-impl<L: Layout> Store<L> {
+impl Store {
     /// Makes an empty store, whose tables take at most `max_bytes` bytes together.
     ///
     /// # Safety
@@ -61,18 +61,19 @@ impl<L: Layout> Store<L> {
     /// buckets is live. `None` if there is no memory for it or a limit forbids it.
     ///
     /// Only the holder of the domain's resize lock calls this, and never for the table in use.
-    pub fn get_or_make(&self, slots_log2: u32) -> Option<Table<L>> {
+    pub fn get_or_make(&self, slots_log2: u32) -> Option<Table> {
         let entry = &self.by_size[slots_log2 as usize];
         let table = entry.load(Ordering::Acquire); // [F]
         if !table.is_null() {
             // SAFETY: an entry that is not null is a table, and is valid until `drop`.
             return Some(unsafe { Table::from_raw(table) });
         }
-        let bytes = memory_layout::<L>(1 << slots_log2)?.size();
+        let bytes = memory_layout(1 << slots_log2)?.size();
         // Tables are made with the resize lock held, so no other thread changes the number of this domain's bytes.
         let before = self.bytes();
         let after = before.saturating_add(bytes);
-        let taken = Bytes { all: bytes, limited: limited::<L>(after) - limited::<L>(before) };
+        let limited = limited(after) - limited(before);
+        let taken = Bytes { limited, free: bytes - limited };
         if after > self.max_bytes || !self.budget().take(taken) {
             self.refused.add(1);
             return None;
@@ -86,7 +87,7 @@ impl<L: Layout> Store<L> {
     }
 
     /// All tables in the store.
-    pub fn tables(&self) -> impl Iterator<Item = Table<L>> {
+    pub fn tables(&self) -> impl Iterator<Item = Table> {
         self.by_size.iter().filter_map(|entry| {
             let table = entry.load(Ordering::Acquire); // [F]
             // SAFETY: an entry that is not null is a table, and is valid until `drop`.
@@ -98,41 +99,42 @@ impl<L: Layout> Store<L> {
     pub fn bytes(&self) -> usize {
         (0..self.by_size.len())
             .filter(|&log2| !self.by_size[log2].load(Ordering::Relaxed).is_null())
-            .map(|log2| size_of::<Bucket<L>>() << log2)
+            .map(|log2| size_of::<Bucket>() << log2)
             .sum()
     }
 }
 
-impl<L: Layout> Drop for Store<L> {
+impl Drop for Store {
     fn drop(&mut self) {
         let bytes = self.bytes();
         for entry in &self.by_size {
             let table = entry.load(Ordering::Acquire); // [F]
             if !table.is_null() {
                 // SAFETY: `make` made the table in this memory, and `&mut self` means that no thread uses it.
-                unsafe { free(Table::<L>::from_raw(table), self.nodes.memory()) };
+                unsafe { free(Table::from_raw(table), self.nodes.memory()) };
             }
         }
-        self.budget().give_back(Bytes { all: bytes, limited: limited::<L>(bytes) });
+        let limited = limited(bytes);
+        self.budget().give_back(Bytes { limited, free: bytes - limited });
     }
 }
 
 /// If a domain's tables take `bytes`: the number of them that the system's limit counts.
-const fn limited<L: Layout>(bytes: usize) -> usize {
-    bytes.saturating_sub(size_of::<Bucket<L>>() << SMALLEST_LOG2)
+const fn limited(bytes: usize) -> usize {
+    bytes.saturating_sub(size_of::<Bucket>() << SMALLEST_LOG2)
 }
 
-fn memory_layout<L: Layout>(slots: usize) -> Option<MemoryLayout> {
-    MemoryLayout::array::<Bucket<L>>(slots).ok()
+fn memory_layout(slots: usize) -> Option<Layout> {
+    Layout::array::<Bucket>(slots).ok()
 }
 
 /// Makes a table on `node`, whose buckets are not live, unlocked and empty. [`free`] frees it. `None` if there is no
 /// memory.
-pub fn make<L: Layout>(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32) -> Option<Table<L>> {
+pub fn make(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32) -> Option<Table> {
     let slots = 1 << slots_log2;
-    let layout = memory_layout::<L>(slots)?;
+    let layout = memory_layout(slots)?;
     // The size is not zero: a bucket is not empty, and there is at least one.
-    let buckets = NonNull::new(memory.allocate(layout, node).cast::<Bucket<L>>())?;
+    let buckets = NonNull::new(memory.allocate(layout, node).cast::<Bucket>())?;
     if MODEL {
         for i in 0..slots {
             // SAFETY: within the allocation. In a model an atomic that holds 0 is not all zeroes. A real one is, so
@@ -148,10 +150,10 @@ pub fn make<L: Layout>(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory
         }
     }
     #[cfg(feature = "sim")]
-    Bucket::<L>::name(buckets, slots);
+    Bucket::name(buckets, slots);
     // SAFETY: the allocation holds that many buckets.
     let table = unsafe { Table::new(buckets, slots_log2) };
-    if size_of::<L::Back>() != 0 {
+    if Back::IS_THERE {
         (0..slots).for_each(|i| table.slot(i).set_back(table.identity()));
     }
     Some(table)
@@ -159,9 +161,9 @@ pub fn make<L: Layout>(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory
 
 /// # Safety
 /// `make` made `table` with this `memory`, and no thread uses it.
-pub unsafe fn free<L: Layout>(table: Table<L>, memory: &dyn NodeMemory) {
-    let buckets = table.identity().cast::<Bucket<L>>();
-    if let Some(layout) = memory_layout::<L>(table.slots()) {
+pub unsafe fn free(table: Table, memory: &dyn NodeMemory) {
+    let buckets = table.identity().cast::<Bucket>();
+    if let Some(layout) = memory_layout(table.slots()) {
         // SAFETY: the caller guarantees it. Buckets need no drop except in a model, which watches that they are
         // dropped.
         unsafe {
@@ -174,6 +176,6 @@ pub unsafe fn free<L: Layout>(table: Table<L>, memory: &dyn NodeMemory) {
 }
 
 /// Makes every bucket of a fresh table live.
-pub fn make_all_live<L: Layout>(table: Table<L>) {
+pub fn make_all_live(table: Table) {
     (0..table.slots()).for_each(|i| table.slot(i).make_live());
 }

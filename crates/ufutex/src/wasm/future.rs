@@ -12,20 +12,19 @@ use crate::futex::future;
 use crate::futex::operation::Cause;
 use crate::futex::wait::WaitOptions;
 use crate::sys::clock::Timeout;
-use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 
 /// A wait that has begun: the future of [`Atomics::wait32_async`](super::Atomics::wait32_async) and
 /// [`wait64_async`](super::Atomics::wait64_async). Dropping it cancels the wait. A notify that has come, and that the
 /// future has not reported, goes to the next waiter.
 #[must_use = "futures do nothing unless polled"]
-pub struct Wait<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme<L> = Live, L: Layout = Lean> {
+pub struct Wait<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme = Live> {
     timeout: Option<Timeout>,
-    wait: future::Wait<'a, Word<'a, M, V>, S, L>,
+    wait: future::Wait<'a, Word<'a, M, V>, S>,
 }
 
-impl<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme<L>, L: Layout> Wait<'a, M, V, S, L> {
-    pub(super) fn new(domain: &'a Domain<S, L>, word: Word<'a, M, V>, expected: V, timeout: Option<Timeout>) -> Self {
+impl<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme> Wait<'a, M, V, S> {
+    pub(super) fn new(domain: &'a Domain<S>, word: Word<'a, M, V>, expected: V, timeout: Option<Timeout>) -> Self {
         let mut options = WaitOptions::new();
         options.timeout = timeout;
         Self { timeout, wait: domain.wait_async(word, expected, options) }
@@ -58,14 +57,14 @@ impl<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme<L>, L: Layout> Wait<'a, M
         outcome::of(self.wait().end(cause))
     }
 
-    fn wait(self: Pin<&mut Self>) -> Pin<&mut future::Wait<'a, Word<'a, M, V>, S, L>> {
+    fn wait(self: Pin<&mut Self>) -> Pin<&mut future::Wait<'a, Word<'a, M, V>, S>> {
         // SAFETY: the field is pinned because `self` is: nothing moves the field, and `Wait` has no `Drop` and is
         // `Unpin` only if the field is.
         unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
     }
 }
 
-impl<M: LinearMemory + ?Sized, V: Value, S: Scheme<L>, L: Layout> Future for Wait<'_, M, V, S, L> {
+impl<M: LinearMemory + ?Sized, V: Value, S: Scheme> Future for Wait<'_, M, V, S> {
     type Output = Result<Waited, Trap>;
 
     /// # Panics

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Compare, Domain, Error, Modify, Options, Policy, Requeue, Shared, Timeout, WaitOptions, WakeOp, Width,
@@ -14,16 +13,16 @@ use ufutex::{
 };
 
 use crate::common::asleep::until;
-use crate::common::domains::{on_every_domain, on_every_resizable_domain, system};
+use crate::common::domains::{on_every_resizable_scheme, on_every_scheme, system};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::waiters::{bits, idle, nonzero, queue, queue_with};
 
-fn counting<S: Scheme<L>, L: Layout>(options: Options) -> Domain<S, L> {
+fn counting<S: Scheme>(options: Options) -> Domain<S> {
     Domain::with_options_in(&system(), options.counters(true))
 }
 
 /// Runs `f` and checks that the counters have changed as `what` changes the defaults.
-fn assert_counts<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, f: impl FnOnce(), what: impl FnOnce(&mut Counters)) {
+fn assert_counts<S: Scheme>(domain: &Domain<S>, f: impl FnOnce(), what: impl FnOnce(&mut Counters)) {
     let before = domain.counters();
     f();
     let counted = domain.counters().since(&before);
@@ -33,9 +32,9 @@ fn assert_counts<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, f: impl FnOnce(
     assert_eq!(counted, expected);
 }
 
-fn waits_and_mismatches_are_counted<S: Scheme<L>, L: Layout>() {
+fn waits_and_mismatches_are_counted<S: Scheme>() {
     for early_return in [false, true] {
-        let domain = counting::<S, L>(Options::new().early_return(early_return));
+        let domain = counting::<S>(Options::new().early_return(early_return));
         let word = AtomicU32::new(0);
         let differs = || {
             assert_eq!(domain.wait(&word, 1), Err(Error::Again));
@@ -60,8 +59,8 @@ fn waits_and_mismatches_are_counted<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn wakes_are_counted_by_whether_they_woke_anybody<S: Scheme<L>, L: Layout>() {
-    let domain = counting::<S, L>(Options::new());
+fn wakes_are_counted_by_whether_they_woke_anybody<S: Scheme>() {
+    let domain = counting::<S>(Options::new());
     let [word, other] = [(); 2].map(|()| AtomicU32::new(0));
     let operation = || assert_eq!(domain.wake(&word, 1) + domain.wake(Shared::address_space(&word), 1), 0);
     assert_counts(&domain, operation, |c| c.empty_wakes = 2);
@@ -77,8 +76,8 @@ fn wakes_are_counted_by_whether_they_woke_anybody<S: Scheme<L>, L: Layout>() {
     drop(queued);
 }
 
-fn requeues_are_counted<S: Scheme<L>, L: Layout>() {
-    let domain = counting::<S, L>(Options::new());
+fn requeues_are_counted<S: Scheme>() {
+    let domain = counting::<S>(Options::new());
     let [from, to] = [(); 2].map(|()| AtomicU32::new(0));
     let operation = || assert!(domain.requeue(&from, &to, Requeue { wake: 1, requeue: 1 }).is_ok());
     assert_counts(&domain, operation, |_| ());
@@ -94,8 +93,8 @@ fn requeues_are_counted<S: Scheme<L>, L: Layout>() {
     drop(queued);
 }
 
-fn requeues_to_a_lock_are_counted<S: Scheme<L>, L: Layout>() {
-    let domain = counting::<S, L>(Options::new());
+fn requeues_to_a_lock_are_counted<S: Scheme>() {
+    let domain = counting::<S>(Options::new());
     let [condition, lock] = [(); 2].map(|()| AtomicU32::new(0));
     let [first, second] = [1, 2].map(|tid| domain.task(tid).expect("the number is free"));
     let mut context = Context::from_waker(Waker::noop());
@@ -109,9 +108,9 @@ fn requeues_to_a_lock_are_counted<S: Scheme<L>, L: Layout>() {
     assert!(format!("{who:?}").contains("1 for the lock"), "{who:?}");
 }
 
-fn threads_that_count_at_once_lose_nothing<S: Scheme<L>, L: Layout>() {
+fn threads_that_count_at_once_lose_nothing<S: Scheme>() {
     const EACH: u64 = 5000;
-    let domain = counting::<S, L>(Options::new());
+    let domain = counting::<S>(Options::new());
     let word = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -127,8 +126,8 @@ fn threads_that_count_at_once_lose_nothing<S: Scheme<L>, L: Layout>() {
     assert_eq!((counters.mismatches, counters.empty_wakes), (4 * EACH, 4 * EACH));
 }
 
-fn operations_are_not_counted_unless_asked_for<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
+fn operations_are_not_counted_unless_asked_for<S: Scheme>() {
+    let domain = Domain::<S>::with_options_in(&system(), Options::new());
     let word = AtomicU32::new(0);
     assert_eq!(domain.wait(&word, 1), Err(Error::Again));
     assert_eq!(domain.wake(&word, 1), 0);
@@ -146,8 +145,8 @@ fn operations_are_not_counted_unless_asked_for<S: Scheme<L>, L: Layout>() {
 #[repr(align(64))]
 struct Line([AtomicU32; 16]);
 
-fn longest_chain_is_the_most_words_in_a_bucket<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options_in(&system(), Options::new().policy(Policy::Fixed(4)));
+fn longest_chain_is_the_most_words_in_a_bucket<S: Scheme>() {
+    let domain = Domain::<S>::with_options_in(&system(), Options::new().policy(Policy::Fixed(4)));
     let line = Line::default();
     let mut waiters = idle(6);
     // Two waiters wait for one of the five words.
@@ -161,8 +160,8 @@ fn longest_chain_is_the_most_words_in_a_bucket<S: Scheme<L>, L: Layout>() {
 }
 
 /// The counters are read while the bucket is locked.
-fn lock_that_another_thread_holds_is_counted<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options_in(&system(), Options::new().early_return(false));
+fn lock_that_another_thread_holds_is_counted<S: Scheme>() {
+    let domain = Domain::<S>::with_options_in(&system(), Options::new().early_return(false));
     let is_armed = AtomicBool::new(false);
     // The next load ends when another thread has found the bucket locked.
     let memory = GuestMemory::with_hook(|_, _| {
@@ -184,8 +183,8 @@ fn lock_that_another_thread_holds_is_counted<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.counters().contended_locks, 1);
 }
 
-fn resizes_that_move_waiters_are_counted<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
+fn resizes_that_move_waiters_are_counted<S: Scheme>() {
+    let domain = Domain::<S>::with_options_in(&system(), Options::new());
     let mut expected = 0;
     for (slots, is_move) in [(16, false), (64, true), (64, false), (2, true), (0, true), (32, true)] {
         assert_eq!(domain.set_slots(slots), Ok(()));
@@ -194,8 +193,8 @@ fn resizes_that_move_waiters_are_counted<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn debug_of_a_domain_shows_its_counters<S: Scheme<L>, L: Layout>() {
-    let domain = counting::<S, L>(Options::new());
+fn debug_of_a_domain_shows_its_counters<S: Scheme>() {
+    let domain = counting::<S>(Options::new());
     let word = AtomicU32::new(0);
     let mut waiters = idle(1);
     let queued = queue(&domain, &mut waiters[0], &word);
@@ -204,7 +203,7 @@ fn debug_of_a_domain_shows_its_counters<S: Scheme<L>, L: Layout>() {
     drop(queued);
 }
 
-on_every_domain![
+on_every_scheme![
     waits_and_mismatches_are_counted,
     wakes_are_counted_by_whether_they_woke_anybody,
     requeues_are_counted,
@@ -217,7 +216,7 @@ on_every_domain![
 ];
 mod resizable {
     use super::*;
-    on_every_resizable_domain![resizes_that_move_waiters_are_counted];
+    on_every_resizable_scheme![resizes_that_move_waiters_are_counted];
 }
 
 #[test]

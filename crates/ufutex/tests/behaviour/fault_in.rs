@@ -4,23 +4,22 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Access, Domain, Error, Fault, Options, Queued, Shared, Target, WaitOptions, Waiter};
 
-use crate::common::domains::{on_every_domain, system};
+use crate::common::domains::{on_every_scheme, system};
 use crate::common::guest_memory::{Event, GuestMemory};
 use crate::common::waiters::{idle, queue};
 
-fn domain<S: Scheme<L>, L: Layout>(early_return: bool) -> Domain<S, L> {
+fn domain<S: Scheme>(early_return: bool) -> Domain<S> {
     Domain::with_options_in(&system(), Options::new().early_return(early_return))
 }
 
-fn prepare<'w, 'd, S: Scheme<L>, L: Layout, T: Target<Value = u64>>(
-    domain: &'d Domain<S, L>,
-    waiter: &'w mut Pin<Box<Waiter<'d, S, L>>>,
+fn prepare<'w, 'd, S: Scheme, T: Target<Value = u64>>(
+    domain: &'d Domain<S>,
+    waiter: &'w mut Pin<Box<Waiter<'d, S>>>,
     word: T,
-) -> Result<Queued<'w, 'd, S, L>, Error> {
+) -> Result<Queued<'w, 'd, S>, Error> {
     domain.prepare_with(waiter.as_mut(), word, 0, &WaitOptions::new(), Waker::noop().clone())
 }
 
@@ -34,10 +33,10 @@ fn early_loads(early_return: bool) -> usize {
     usize::from(early_return)
 }
 
-fn wait_continues_after_any_number_of_resolved_faults<S: Scheme<L>, L: Layout>() {
+fn wait_continues_after_any_number_of_resolved_faults<S: Scheme>() {
     for early_return in [false, true] {
         for (first, faults) in (0..4).flat_map(|first| (0..5).map(move |faults| (first, faults))) {
-            let domain = domain::<S, L>(early_return);
+            let domain = domain::<S>(early_return);
             let memory = GuestMemory::new();
             memory.fault_loads(first..first + faults);
             let mut waiter = Box::pin(Waiter::new());
@@ -54,10 +53,10 @@ fn wait_continues_after_any_number_of_resolved_faults<S: Scheme<L>, L: Layout>()
     }
 }
 
-fn wait_returns_efault_only_if_a_fault_cannot_be_resolved<S: Scheme<L>, L: Layout>() {
+fn wait_returns_efault_only_if_a_fault_cannot_be_resolved<S: Scheme>() {
     for early_return in [false, true] {
         for first in 0..4 {
-            let domain = domain::<S, L>(early_return);
+            let domain = domain::<S>(early_return);
             let memory = GuestMemory::with_hook(refuse);
             memory.fault_loads(first..first + 1);
             let mut waiter = Box::pin(Waiter::new());
@@ -72,8 +71,8 @@ fn wait_returns_efault_only_if_a_fault_cannot_be_resolved<S: Scheme<L>, L: Layou
     }
 }
 
-fn word_is_compared_again_after_a_fault<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>(false);
+fn word_is_compared_again_after_a_fault<S: Scheme>() {
+    let domain = domain::<S>(false);
     let mut waiter = Box::pin(Waiter::new());
     let memory = GuestMemory::new();
     memory.fault_next_loads(1);
@@ -83,8 +82,8 @@ fn word_is_compared_again_after_a_fault<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.wake(memory.target(0), usize::MAX), 0);
 }
 
-fn fault_of_a_shared_word_is_resolved_or_efault<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>(false);
+fn fault_of_a_shared_word_is_resolved_or_efault<S: Scheme>() {
+    let domain = domain::<S>(false);
     let resolved = GuestMemory::new();
     resolved.fault_next_loads(2);
     assert_eq!(domain.wait(Shared::address_space(resolved.target(0)), 1), Err(Error::Again));
@@ -95,8 +94,8 @@ fn fault_of_a_shared_word_is_resolved_or_efault<S: Scheme<L>, L: Layout>() {
 }
 
 /// In `fault_in` for one wait, another wait queues, wakes and resizes in the same bucket.
-fn no_lock_is_held_in_fault_in<S: Scheme<L>, L: Layout>() {
-    let (domain, there) = (domain::<S, L>(false), GuestMemory::new());
+fn no_lock_is_held_in_fault_in<S: Scheme>() {
+    let (domain, there) = (domain::<S>(false), GuestMemory::new());
     // `neighbour` lies in the same cache line, and so has the same bucket.
     let (word, neighbour) = (there.target(0), there.target(4));
     let memory = GuestMemory::of_words(&there, |event, _| {
@@ -128,8 +127,8 @@ fn no_lock_is_held_in_fault_in<S: Scheme<L>, L: Layout>() {
 }
 
 /// A wake in `fault_in` goes to a waiter that was queued before, and not to the wait whose word is faulted in.
-fn wait_is_queued_after_its_fault_is_resolved<S: Scheme<L>, L: Layout>() {
-    let (domain, there) = (domain::<S, L>(false), GuestMemory::new());
+fn wait_is_queued_after_its_fault_is_resolved<S: Scheme>() {
+    let (domain, there) = (domain::<S>(false), GuestMemory::new());
     let mut waiters = idle(2);
     let [before, faulting] = &mut waiters[..] else { unreachable!() };
     let before = queue(&domain, before, there.target(0));
@@ -146,7 +145,7 @@ fn wait_is_queued_after_its_fault_is_resolved<S: Scheme<L>, L: Layout>() {
     assert!(faulting.is_woken());
 }
 
-on_every_domain![
+on_every_scheme![
     wait_continues_after_any_number_of_resolved_faults,
     wait_returns_efault_only_if_a_fault_cannot_be_resolved,
     word_is_compared_again_after_a_fault,

@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use ufutex::layout::Lean;
-use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex::scheme::{Fixed, Live, Scheme};
 use ufutex::{Config, Domain, Error, Options, Policy, System};
 
 use crate::common::domains::domain;
@@ -19,7 +18,7 @@ fn lines(count: usize) -> Vec<Line> {
 }
 
 /// Queues one waiter on each of `count` words, and wakes all. Returns the number of slots while all were queued.
-fn slots_with_waiters_on_distinct_words<S: Scheme<Lean>>(domain: &Domain<S>, count: usize) -> usize {
+fn slots_with_waiters_on_distinct_words<S: Scheme>(domain: &Domain<S>, count: usize) -> usize {
     let (lines, mut waiters) = (lines(count), idle(count));
     let queued: Vec<_> =
         std::iter::zip(&lines, &mut waiters).map(|(line, waiter)| queue(domain, waiter, &line.0)).collect();
@@ -34,7 +33,7 @@ fn slots_with_waiters_on_distinct_words<S: Scheme<Lean>>(domain: &Domain<S>, cou
 #[test]
 fn many_waiters_on_distinct_words_grow_the_table() {
     for count in [200, 2_000, 20_000] {
-        let slots = slots_with_waiters_on_distinct_words(&domain::<Live, Lean>(), count);
+        let slots = slots_with_waiters_on_distinct_words(&domain::<Live>(), count);
         assert!(slots >= count / 8, "{slots} slots for {count} waiters");
         assert!(slots <= count * 8, "{slots} slots for {count} waiters");
     }
@@ -42,12 +41,12 @@ fn many_waiters_on_distinct_words_grow_the_table() {
 
 #[test]
 fn few_waiters_need_no_more_than_the_first_table() {
-    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<Live, Lean>(), 4), 16);
+    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<Live>(), 4), 16);
 }
 
 #[test]
 fn many_waiters_on_one_word_do_not_grow_the_table() {
-    let domain = domain::<Live, Lean>();
+    let domain = domain::<Live>();
     let (word, mut waiters) = (AtomicU32::new(0), idle(5_000));
     let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
     assert_eq!(domain.slots(), 16);
@@ -59,7 +58,7 @@ fn many_waiters_on_one_word_do_not_grow_the_table() {
 fn many_waiters_on_the_words_of_one_cache_line_do_not_grow_the_table() {
     #[repr(align(64))]
     struct Full([AtomicU32; 16]);
-    let domain = domain::<Live, Lean>();
+    let domain = domain::<Live>();
     let (line, mut waiters) = (Full([const { AtomicU32::new(0) }; 16]), idle(1_600));
     let queued: Vec<_> =
         waiters.iter_mut().enumerate().map(|(i, waiter)| queue(&domain, waiter, &line.0[i % 16])).collect();
@@ -77,10 +76,10 @@ fn growth_stops_at_the_configured_maximum() {
 
 #[test]
 fn growth_ends_when_a_size_is_set_or_the_table_is_immutable() {
-    let set = domain::<Live, Lean>();
+    let set = domain::<Live>();
     assert_eq!(set.set_slots(4), Ok(()));
     assert_eq!(slots_with_waiters_on_distinct_words(&set, 500), 4);
-    let immutable = domain::<Live, Lean>();
+    let immutable = domain::<Live>();
     immutable.set_immutable();
     assert_eq!(slots_with_waiters_on_distinct_words(&immutable, 500), 16);
 }
@@ -96,9 +95,11 @@ fn only_the_policy_load_grows_by_load() {
 
 #[test]
 fn schemes_that_would_have_to_wait_do_not_grow_by_load() {
-    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<Fixed, Lean>(), 500), 16);
-    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<Atomic, Lean>(), 500), 16);
-    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<PerCpu, Lean>(), 500), 16);
+    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<Fixed>(), 500), 16);
+    #[cfg(feature = "counted")]
+    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<ufutex::scheme::Atomic>(), 500), 16);
+    #[cfg(feature = "counted")]
+    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<ufutex::scheme::PerCpu>(), 500), 16);
 }
 
 /// Two threads call `wait` on `words`, which differ from the expected value, until `until` is true or 300 ms have

@@ -1,6 +1,8 @@
 //! What the engine promises beyond futex(2): tasks and custom waiters, faults of guest memory, bounded memory, tables
 //! that grow, the order of queues, counters and lists of waiters.
 
+include!("../common/engine.rs");
+
 #[path = "../common/mod.rs"]
 mod common;
 

@@ -6,11 +6,10 @@ mod tables;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ufutex::layout::{Layout, Lean};
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error, ObjectId, OnNode, Options, Policy, Requeue, Shared, System, Target, Waiter};
 
-use crate::common::domains::{on_every_domain, on_every_resizable_domain};
+use crate::common::domains::{on_every_resizable_scheme, on_every_scheme};
 use crate::common::nodes::Machine;
 use crate::common::waiters::{Boxed, idle, queue};
 
@@ -24,22 +23,22 @@ fn words(count: usize) -> Vec<OwnLine> {
     (0..count).map(|_| OwnLine(AtomicU32::new(0))).collect()
 }
 
-fn machine<L: Layout>() -> (Arc<Machine>, System<L>) {
+fn machine() -> (Arc<Machine>, System) {
     let machine = Machine::new(NODES as usize);
     let system = machine.system().expect("the memory is there");
     (machine, system)
 }
 
-fn on<L: Layout, T: Target>(system: &System<L>, target: T, node: u32) -> OnNode<T> {
+fn on<T: Target>(system: &System, target: T, node: u32) -> OnNode<T> {
     system.on_node(target, node).expect("there is such a node")
 }
 
 /// Queues `waiter` on `target` on each node in turn. A wake on that node finds it, and wakes on other nodes do not.
-fn matches_on_its_node_only<'d, S: Scheme<L>, L: Layout, T: Target<Value = u32> + Copy>(
-    domain: &'d Domain<S, L>,
-    system: &System<L>,
+fn matches_on_its_node_only<'d, S: Scheme, T: Target<Value = u32> + Copy>(
+    domain: &'d Domain<S>,
+    system: &System,
     target: T,
-    waiter: &mut Boxed<'d, S, L>,
+    waiter: &mut Boxed<'d, S>,
 ) {
     for node in 0..NODES {
         let queued = queue(domain, waiter, on(system, target, node));
@@ -52,9 +51,9 @@ fn matches_on_its_node_only<'d, S: Scheme<L>, L: Layout, T: Target<Value = u32> 
     }
 }
 
-fn operations_match_on_one_node_only<S: Scheme<L>, L: Layout>() {
-    let (_machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+fn operations_match_on_one_node_only<S: Scheme>() {
+    let (_machine, system) = machine();
+    let domain = Domain::<S>::with_options_in(&system, Options::new());
     let mut waiter = Box::pin(Waiter::new());
     let object = ObjectId::new(1).expect("small enough");
     for OwnLine(word) in &words(20) {
@@ -70,9 +69,9 @@ fn operations_match_on_one_node_only<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.slots(), 0, "words with a node need no table of the domain's");
 }
 
-fn node_inside_of_shared_is_the_same_as_outside<S: Scheme<L>, L: Layout>() {
-    let (_machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+fn node_inside_of_shared_is_the_same_as_outside<S: Scheme>() {
+    let (_machine, system) = machine();
+    let domain = Domain::<S>::with_options_in(&system, Options::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         let queued = queue(&domain, &mut waiter, on(&system, Shared::address_space(word), 2));
@@ -83,10 +82,10 @@ fn node_inside_of_shared_is_the_same_as_outside<S: Scheme<L>, L: Layout>() {
 }
 
 /// futex(2) behaves the same in a process with a private hash.
-fn private_word_with_a_node_is_another_futex_than_without<S: Scheme<L>, L: Layout>() {
+fn private_word_with_a_node_is_another_futex_than_without<S: Scheme>() {
     for policy in [Policy::Load, Policy::Fixed(0)] {
-        let (_machine, system) = machine::<L>();
-        let domain = Domain::<S, L>::with_options_in(&system, Options::new().policy(policy));
+        let (_machine, system) = machine();
+        let domain = Domain::<S>::with_options_in(&system, Options::new().policy(policy));
         let [mut with, mut without] = [(); 2].map(|()| Box::pin(Waiter::new()));
         for OwnLine(word) in &words(20) {
             let without = queue(&domain, &mut without, word);
@@ -106,9 +105,9 @@ fn private_word_with_a_node_is_another_futex_than_without<S: Scheme<L>, L: Layou
 }
 
 /// futex(2) too chooses the node of such a word by its hash.
-fn shared_word_without_a_node_is_on_one_and_such_words_are_spread<S: Scheme<L>, L: Layout>() {
-    let (_machine, system) = machine::<L>();
-    let [a, b] = [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
+fn shared_word_without_a_node_is_on_one_and_such_words_are_spread<S: Scheme>() {
+    let (_machine, system) = machine();
+    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
     let object = ObjectId::new(1).expect("small enough");
     let mut waiter = Box::pin(Waiter::new());
     let mut chosen = [0; NODES as usize];
@@ -130,9 +129,9 @@ fn shared_word_without_a_node_is_on_one_and_such_words_are_spread<S: Scheme<L>, 
 }
 
 /// On a machine with one node, words with that node and without a node are the same futex.
-fn shared_word_matches_itself_on_the_only_node<S: Scheme<L>, L: Layout>() {
-    let system = Machine::new(1).system::<L>().expect("the memory is there");
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+fn shared_word_matches_itself_on_the_only_node<S: Scheme>() {
+    let system = Machine::new(1).system().expect("the memory is there");
+    let domain = Domain::<S>::with_options_in(&system, Options::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         let target = Shared::address_space(word);
@@ -150,10 +149,10 @@ fn shared_word_matches_itself_on_the_only_node<S: Scheme<L>, L: Layout>() {
 }
 
 /// Queues one waiter of each kind on each word, runs `moves`, and checks that wakes find each of them.
-fn all_waiters_are_found_after<S: Scheme<L>, L: Layout>(policy: Policy, moves: impl Fn(&Domain<S, L>)) {
-    let (machine, system) = machine::<L>();
+fn all_waiters_are_found_after<S: Scheme>(policy: Policy, moves: impl Fn(&Domain<S>)) {
+    let (machine, system) = machine();
     machine.go_to(1);
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new().policy(policy));
+    let domain = Domain::<S>::with_options_in(&system, Options::new().policy(policy));
     let words = words(40);
     let mut waiters = idle(5 * words.len());
     let mut queued: Vec<_> = std::iter::zip(&words, waiters.chunks_exact_mut(5))
@@ -178,19 +177,19 @@ fn all_waiters_are_found_after<S: Scheme<L>, L: Layout>(policy: Policy, moves: i
     }
 }
 
-fn private_words_with_a_node_stay_when_the_domains_table_moves<S: Scheme<L>, L: Layout>() {
-    all_waiters_are_found_after::<S, L>(Policy::Load, |domain| {
+fn private_words_with_a_node_stay_when_the_domains_table_moves<S: Scheme>() {
+    all_waiters_are_found_after::<S>(Policy::Load, |domain| {
         for slots in [64, 2, 0, 16, 0, 256] {
             assert_eq!(domain.set_slots(slots), Ok(()));
         }
     });
-    all_waiters_are_found_after::<S, L>(Policy::Load, |domain| assert_eq!(domain.set_slots(0), Ok(())));
-    all_waiters_are_found_after::<S, L>(Policy::Fixed(0), |domain| assert_eq!(domain.set_slots(8), Ok(())));
+    all_waiters_are_found_after::<S>(Policy::Load, |domain| assert_eq!(domain.set_slots(0), Ok(())));
+    all_waiters_are_found_after::<S>(Policy::Fixed(0), |domain| assert_eq!(domain.set_slots(8), Ok(())));
 }
 
-fn private_words_of_a_domain_without_a_table_stay_on_its_node<S: Scheme<L>, L: Layout>() {
-    let (machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new().policy(Policy::Fixed(0)));
+fn private_words_of_a_domain_without_a_table_stay_on_its_node<S: Scheme>() {
+    let (machine, system) = machine();
+    let domain = Domain::<S>::with_options_in(&system, Options::new().policy(Policy::Fixed(0)));
     let mut waiter = Box::pin(Waiter::new());
     // Its node is that of its first waiter.
     machine.go_to(2);
@@ -209,9 +208,9 @@ fn private_words_of_a_domain_without_a_table_stay_on_its_node<S: Scheme<L>, L: L
 }
 
 /// The wake of a waiter that is dropped goes to the next waiter on the same node.
-fn wake_of_a_dropped_waiter_goes_to_the_next_on_its_node<S: Scheme<L>, L: Layout>() {
-    let (_machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+fn wake_of_a_dropped_waiter_goes_to_the_next_on_its_node<S: Scheme>() {
+    let (_machine, system) = machine();
+    let domain = Domain::<S>::with_options_in(&system, Options::new());
     let mut waiters = idle(3);
     for OwnLine(word) in &words(20) {
         let [first, second, elsewhere] = &mut waiters[..] else { unreachable!() };
@@ -228,9 +227,9 @@ fn wake_of_a_dropped_waiter_goes_to_the_next_on_its_node<S: Scheme<L>, L: Layout
     }
 }
 
-fn requeue_takes_waiters_to_another_node<S: Scheme<L>, L: Layout>() {
-    let (_machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+fn requeue_takes_waiters_to_another_node<S: Scheme>() {
+    let (_machine, system) = machine();
+    let domain = Domain::<S>::with_options_in(&system, Options::new());
     let mut waiters = idle(2);
     for [OwnLine(from), OwnLine(to)] in words(20).as_chunks().0 {
         let (from, to) = (Shared::address_space(from), Shared::address_space(to));
@@ -253,10 +252,10 @@ fn requeue_takes_waiters_to_another_node<S: Scheme<L>, L: Layout>() {
 }
 
 /// A thread that waits while the word holds `n` waits on a node that depends on `n`.
-fn threads_hand_over_from_node_to_node<S: Scheme<L>, L: Layout>() {
+fn threads_hand_over_from_node_to_node<S: Scheme>() {
     const TURNS: u32 = 500;
-    let (_machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+    let (_machine, system) = machine();
+    let domain = Domain::<S>::with_options_in(&system, Options::new());
     let turn = AtomicU32::new(0);
     let at = |turn_number: u32| on(&system, Shared::address_space(&turn), turn_number % NODES);
     let player = |me: u32| {
@@ -281,7 +280,7 @@ fn threads_hand_over_from_node_to_node<S: Scheme<L>, L: Layout>() {
 
 #[test]
 fn word_cannot_be_on_a_node_that_is_not_there() {
-    let (_machine, system) = machine::<Lean>();
+    let (_machine, system) = machine();
     let word = AtomicU32::new(0);
     for node in [NODES, 1024, u32::MAX] {
         assert_eq!(system.on_node(&word, node).err(), Some(Error::Invalid));
@@ -291,8 +290,8 @@ fn word_cannot_be_on_a_node_that_is_not_there() {
 /// Using a node of another system is a mistake of the caller. It must not access a table that does not exist.
 #[test]
 fn word_on_a_node_of_another_system_is_a_word_without_one() {
-    let many = Machine::new(1000).system::<Lean>().expect("the memory is there");
-    let two = Machine::new(2).system::<Lean>().expect("the memory is there");
+    let many = Machine::new(1000).system().expect("the memory is there");
+    let two = Machine::new(2).system().expect("the memory is there");
     let domain = Domain::new(&two);
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
@@ -304,7 +303,7 @@ fn word_on_a_node_of_another_system_is_a_word_without_one() {
     }
 }
 
-on_every_domain![
+on_every_scheme![
     operations_match_on_one_node_only,
     node_inside_of_shared_is_the_same_as_outside,
     private_word_with_a_node_is_another_futex_than_without,
@@ -318,5 +317,5 @@ on_every_domain![
 
 mod resizable {
     use super::*;
-    on_every_resizable_domain![private_words_with_a_node_stay_when_the_domains_table_moves];
+    on_every_resizable_scheme![private_words_with_a_node_stay_when_the_domains_table_moves];
 }

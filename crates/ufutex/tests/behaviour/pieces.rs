@@ -8,39 +8,38 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-use ufutex::layout::{Layout, Lean};
 use ufutex::scheme::{Live, Scheme};
 use ufutex::{
     Access, Compare, Domain, Error, Fault, Key, Modify, ObjectId, Options, Policy, Queued, Requeue, Requeued, Scope,
     Shared, System, Target, WaitOptions, WakeOp,
 };
 
-use crate::common::domains::{on_every_domain, on_every_resizable_domain, system};
+use crate::common::domains::{on_every_resizable_scheme, on_every_scheme, system};
 use crate::common::waiters::{Boxed, bits, idle, nonzero, queue, queue_with};
 
 /// Enough waiters for four pieces of 256 of a wake or requeue, and for more of 64 of a move.
 const CROWD: usize = 1000;
 
 /// A domain whose private words are in the global table.
-fn domain_in_global_table<S: Scheme<L>, L: Layout>() -> Domain<S, L> {
+fn domain_in_global_table<S: Scheme>() -> Domain<S> {
     Domain::with_options_in(&system(), Options::new().policy(Policy::Fixed(0)))
 }
 
-fn queue_all<'w, 'd, S: Scheme<L>, L: Layout, T: Target<Value: From<u8>> + Copy>(
-    domain: &'d Domain<S, L>,
-    waiters: &'w mut [Boxed<'d, S, L>],
+fn queue_all<'w, 'd, S: Scheme, T: Target<Value: From<u8>> + Copy>(
+    domain: &'d Domain<S>,
+    waiters: &'w mut [Boxed<'d, S>],
     target: T,
-) -> Vec<Queued<'w, 'd, S, L>> {
+) -> Vec<Queued<'w, 'd, S>> {
     waiters.iter_mut().map(|waiter| queue(domain, waiter, target)).collect()
 }
 
 /// Which of them have been woken.
-fn woken<S: Scheme<L>, L: Layout>(queued: &[Queued<'_, '_, S, L>]) -> Vec<usize> {
+fn woken<S: Scheme>(queued: &[Queued<'_, '_, S>]) -> Vec<usize> {
     (0..queued.len()).filter(|&i| queued[i].is_woken()).collect()
 }
 
-fn wake_of_many_takes_the_first<S: Scheme<L>, L: Layout>() {
-    let (domain, word) = (domain_in_global_table::<S, L>(), AtomicU32::new(0));
+fn wake_of_many_takes_the_first<S: Scheme>() {
+    let (domain, word) = (domain_in_global_table::<S>(), AtomicU32::new(0));
     let mut waiters = idle(CROWD);
     let queued = queue_all(&domain, &mut waiters, &word);
     for (count, sum) in [(300, 300), (256, 556), (257, 813), (usize::MAX, CROWD)] {
@@ -51,8 +50,8 @@ fn wake_of_many_takes_the_first<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.wake(&word, usize::MAX), 0);
 }
 
-fn wake_of_many_goes_by_bitset_and_priority<S: Scheme<L>, L: Layout>() {
-    let (domain, word) = (domain_in_global_table::<S, L>(), AtomicU32::new(0));
+fn wake_of_many_goes_by_bitset_and_priority<S: Scheme>() {
+    let (domain, word) = (domain_in_global_table::<S>(), AtomicU32::new(0));
     let target = Shared::address_space(&word);
     let mut waiters = idle(CROWD);
     let options = |i: usize| if i < 500 { bits(1 << (i % 2)) } else { WaitOptions::new().realtime_priority(7) };
@@ -65,8 +64,8 @@ fn wake_of_many_goes_by_bitset_and_priority<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.wake(target, usize::MAX), 250);
 }
 
-fn requeue_of_many_wakes_the_first_and_moves_those_behind<S: Scheme<L>, L: Layout>() {
-    let (domain, words) = (domain_in_global_table::<S, L>(), [AtomicU32::new(0), AtomicU32::new(0)]);
+fn requeue_of_many_wakes_the_first_and_moves_those_behind<S: Scheme>() {
+    let (domain, words) = (domain_in_global_table::<S>(), [AtomicU32::new(0), AtomicU32::new(0)]);
     let (mut waiters, mut others) = (idle(CROWD), idle(1));
     let other = queue(&domain, &mut others[0], &words[1]);
     let queued = queue_all(&domain, &mut waiters, &words[0]);
@@ -87,8 +86,8 @@ fn requeue_of_many_wakes_the_first_and_moves_those_behind<S: Scheme<L>, L: Layou
     assert_eq!((domain.wake(&words[0], usize::MAX), domain.wake(&words[1], usize::MAX)), (0, 397));
 }
 
-fn requeue_to_the_same_word_leaves_a_crowd_in_place<S: Scheme<L>, L: Layout>() {
-    let (domain, word) = (domain_in_global_table::<S, L>(), AtomicU32::new(0));
+fn requeue_to_the_same_word_leaves_a_crowd_in_place<S: Scheme>() {
+    let (domain, word) = (domain_in_global_table::<S>(), AtomicU32::new(0));
     let mut waiters = idle(CROWD);
     let queued = queue_all(&domain, &mut waiters, &word);
     assert_eq!(
@@ -99,8 +98,8 @@ fn requeue_to_the_same_word_leaves_a_crowd_in_place<S: Scheme<L>, L: Layout>() {
     assert_eq!(woken(&queued), Vec::from_iter(0..402));
 }
 
-fn wake_op_wakes_many_of_both_words<S: Scheme<L>, L: Layout>() {
-    let (domain, words) = (domain_in_global_table::<S, L>(), [AtomicU32::new(0), AtomicU32::new(0)]);
+fn wake_op_wakes_many_of_both_words<S: Scheme>() {
+    let (domain, words) = (domain_in_global_table::<S>(), [AtomicU32::new(0), AtomicU32::new(0)]);
     let (mut waiters, mut others) = (idle(CROWD), idle(CROWD));
     let queued = queue_all(&domain, &mut waiters, &words[0]);
     let others = queue_all(&domain, &mut others, &words[1]);
@@ -143,17 +142,17 @@ impl Target for &Changing {
     }
 }
 
-fn requeue_of_many_ends_where_the_word_differs<S: Scheme<L>, L: Layout>() {
-    requeue_of_many_ends::<S, L>(Ok(1), Error::Again);
+fn requeue_of_many_ends_where_the_word_differs<S: Scheme>() {
+    requeue_of_many_ends::<S>(Ok(1), Error::Again);
 }
 
-fn requeue_of_many_ends_where_the_word_cannot_be_read<S: Scheme<L>, L: Layout>() {
-    requeue_of_many_ends::<S, L>(Err(Fault), Error::Fault);
+fn requeue_of_many_ends_where_the_word_cannot_be_read<S: Scheme>() {
+    requeue_of_many_ends::<S>(Err(Fault), Error::Fault);
 }
 
 /// A load that returns `then` ends a requeue: with `error` before the first piece, and later with what was done.
-fn requeue_of_many_ends<S: Scheme<L>, L: Layout>(then: Result<u32, Fault>, error: Error) {
-    let domain = domain_in_global_table::<S, L>();
+fn requeue_of_many_ends<S: Scheme>(then: Result<u32, Fault>, error: Error) {
+    let domain = domain_in_global_table::<S>();
     let from = Changing { word: AtomicU32::new(0), loads_left: Cell::new(0), then };
     let to = AtomicU32::new(0);
     let mut waiters = idle(CROWD);
@@ -170,8 +169,8 @@ fn requeue_of_many_ends<S: Scheme<L>, L: Layout>(then: Result<u32, Fault>, error
     assert_eq!(woken(&queued), Vec::from_iter(0..768));
 }
 
-fn crowd_moves_with_its_order<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
+fn crowd_moves_with_its_order<S: Scheme>() {
+    let domain = Domain::<S>::with_options_in(&system(), Options::new());
     let words = [const { AtomicU32::new(0) }; 3];
     let mut crowds = [(); 3].map(|()| idle(CROWD));
     let priority =
@@ -198,8 +197,8 @@ fn crowd_moves_with_its_order<S: Scheme<L>, L: Layout>() {
 }
 
 /// A requeue of a word to itself counts its waiters in pieces, and compares the word before each piece.
-fn requeue_to_the_same_word_ends_where_the_word_differs<S: Scheme<L>, L: Layout>() {
-    let domain = domain_in_global_table::<S, L>();
+fn requeue_to_the_same_word_ends_where_the_word_differs<S: Scheme>() {
+    let domain = domain_in_global_table::<S>();
     let word = Changing { word: AtomicU32::new(0), loads_left: Cell::new(usize::MAX), then: Ok(1) };
     let mut waiters = idle(CROWD);
     let queued = queue_all(&domain, &mut waiters, Shared::address_space(&word.word));
@@ -221,8 +220,8 @@ fn requeue_to_the_same_word_ends_where_the_word_differs<S: Scheme<L>, L: Layout>
 }
 
 /// Wakes whose bitset matches few waiters take these in order. The others keep their places.
-fn wakes_by_bitset_take_a_few_of_a_crowd<S: Scheme<L>, L: Layout>() {
-    let (domain, word) = (domain_in_global_table::<S, L>(), AtomicU32::new(0));
+fn wakes_by_bitset_take_a_few_of_a_crowd<S: Scheme>() {
+    let (domain, word) = (domain_in_global_table::<S>(), AtomicU32::new(0));
     let target = Shared::address_space(&word);
     let mut waiters = idle(CROWD);
     let of = |i: usize| if i % 97 == 5 { bits(2) } else { bits(1) };
@@ -247,7 +246,7 @@ fn wakes_by_bitset_take_a_few_of_a_crowd<S: Scheme<L>, L: Layout>() {
 /// A wake takes the first and the last of 100,002 waiters. Between two of its pieces the last waiter can leave.
 #[test]
 fn a_waiter_leaves_while_a_wake_passes_over_a_crowd() {
-    let (domain, word) = (domain_in_global_table::<Live, Lean>(), AtomicU32::new(0));
+    let (domain, word) = (domain_in_global_table::<Live>(), AtomicU32::new(0));
     let target = Shared::address_space(&word);
     let (mut ends, mut waiters) = (idle(2), idle(100_000));
     let first_of_all = WaitOptions::new().realtime_priority(1).bitset(nonzero(2));
@@ -309,8 +308,8 @@ impl Target for &Slow {
 }
 
 /// Whether the words at these offsets of the object share a bucket.
-fn is_one_bucket<S: Scheme<L>, L: Layout>(system: &System<L>, offsets: [u64; 2]) -> bool {
-    let (domain, word) = (Domain::<S, L>::with_options_in(system, Options::new()), AtomicU32::new(0));
+fn is_one_bucket<S: Scheme>(system: &System, offsets: [u64; 2]) -> bool {
+    let (domain, word) = (Domain::<S>::with_options_in(system, Options::new()), AtomicU32::new(0));
     let mut waiters = idle(2);
     let queued: Vec<_> = waiters.iter_mut().zip(offsets).map(|(w, o)| queue(&domain, w, in_object(&word, o))).collect();
     let keys = domain.counters().longest_chain;
@@ -320,15 +319,15 @@ fn is_one_bucket<S: Scheme<L>, L: Layout>(system: &System<L>, offsets: [u64; 2])
 
 /// A move waits for a bucket that another domain's operation has locked. Meanwhile it holds no other bucket of the
 /// global table.
-fn move_that_waits_for_a_bucket_holds_no_other<S: Scheme<L>, L: Layout>() {
-    let system = system::<L>();
-    let mover = Domain::<S, L>::with_options_in(&system, Options::new().policy(Policy::Fixed(0)));
+fn move_that_waits_for_a_bucket_holds_no_other<S: Scheme>() {
+    let system = system();
+    let mover = Domain::<S>::with_options_in(&system, Options::new().policy(Policy::Fixed(0)));
     // Without the early return, words are loaded only with their bucket locked.
     let [holder, neighbour] =
-        [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new().early_return(false)));
+        [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new().early_return(false)));
     let slow = Slow { is_loaded: AtomicBool::new(false), is_free: AtomicBool::new(false) };
     let offsets: Vec<u64> =
-        (1..200).map(|i| i * 64).filter(|&offset| !is_one_bucket::<S, L>(&system, [0, offset])).collect();
+        (1..200).map(|i| i * 64).filter(|&offset| !is_one_bucket::<S>(&system, [0, offset])).collect();
     let (word, words) = (AtomicU32::new(0), [const { AtomicU32::new(0) }; 100]);
     let mut waiters = idle(100);
     let queued: Vec<_> = waiters.iter_mut().zip(&words).map(|(waiter, word)| queue(&mover, waiter, word)).collect();
@@ -358,7 +357,7 @@ fn move_that_waits_for_a_bucket_holds_no_other<S: Scheme<L>, L: Layout>() {
     drop(queued);
 }
 
-on_every_domain![
+on_every_scheme![
     wake_of_many_takes_the_first,
     wake_of_many_goes_by_bitset_and_priority,
     requeue_of_many_wakes_the_first_and_moves_those_behind,
@@ -371,7 +370,7 @@ on_every_domain![
 ];
 mod resizable {
     use super::*;
-    on_every_resizable_domain![crowd_moves_with_its_order, move_that_waits_for_a_bucket_holds_no_other];
+    on_every_resizable_scheme![crowd_moves_with_its_order, move_that_waits_for_a_bucket_holds_no_other];
 }
 
 /// A waker that records the number of waiters of its word at the time of its call.
@@ -390,7 +389,7 @@ impl Wake for Notes {
 
 #[test]
 fn all_waiters_are_notified_before_the_first_waker_runs() {
-    let domain = domain_in_global_table::<Live, Lean>();
+    let domain = domain_in_global_table::<Live>();
     let notes = Arc::new(Notes { domain, word: AtomicU32::new(0), saw_waiters: AtomicU32::new(0) });
     let Notes { domain, word, .. } = &*notes;
     let mut waiters = idle(CROWD);

@@ -6,11 +6,10 @@ use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof};
 use proptest::test_runner::{TestCaseError, TestRunner};
 use proptest::{prop_assert, prop_assert_eq};
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Queued, WaitOptions};
 
-use crate::common::domains::{domain, on_every_domain};
+use crate::common::domains::{domain, on_every_scheme};
 use crate::common::waiters::{idle, nonzero, queue_with};
 
 const WORDS: usize = 5;
@@ -81,13 +80,13 @@ impl Model {
 
 /// Runs `steps` on a domain and on the model. Each wake must take the same waiters in the same order. To see the order,
 /// the domain wakes them one at a time.
-fn agrees<S: Scheme<L>, L: Layout>(steps: &[Step]) -> Result<(), TestCaseError> {
-    let domain = domain::<S, L>();
+fn agrees<S: Scheme>(steps: &[Step]) -> Result<(), TestCaseError> {
+    let domain = domain::<S>();
     // Several words lie in one cache line, and share a bucket in every table.
     let words: Vec<_> = (0..WORDS).map(|_| AtomicU32::new(0)).collect();
     let mut waiters = idle(steps.len());
     let mut free = waiters.iter_mut();
-    let mut queued: Vec<Option<Queued<'_, '_, S, L>>> = Vec::new();
+    let mut queued: Vec<Option<Queued<'_, '_, S>>> = Vec::new();
     let mut model = Model::default();
     for step in steps {
         match *step {
@@ -117,11 +116,11 @@ fn agrees<S: Scheme<L>, L: Layout>(steps: &[Step]) -> Result<(), TestCaseError> 
 }
 
 /// Checks that the waiters that the model still has are queued in the domain, and no others.
-fn all_that_are_left_wait<S: Scheme<L>, L: Layout>(
-    domain: &ufutex::Domain<S, L>,
+fn all_that_are_left_wait<S: Scheme>(
+    domain: &ufutex::Domain<S>,
     words: &[AtomicU32],
     mut model: Model,
-    queued: &[Option<Queued<'_, '_, S, L>>],
+    queued: &[Option<Queued<'_, '_, S>>],
 ) -> Result<(), TestCaseError> {
     prop_assert!(queued.iter().flatten().all(|q| !q.is_woken()));
     for (word, target) in words.iter().enumerate() {
@@ -132,14 +131,14 @@ fn all_that_are_left_wait<S: Scheme<L>, L: Layout>(
     Ok(())
 }
 
-fn queue_agrees_with_the_model<S: Scheme<L>, L: Layout>() {
+fn queue_agrees_with_the_model<S: Scheme>() {
     // A few cases by default. PROPTEST_CASES sets another number.
     let few = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { few.cases } else { 40 };
-    let result = TestRunner::new(ProptestConfig { cases, ..few }).run(&steps(), |steps| agrees::<S, L>(&steps));
+    let result = TestRunner::new(ProptestConfig { cases, ..few }).run(&steps(), |steps| agrees::<S>(&steps));
     if let Err(failure) = result {
         panic!("{failure}");
     }
 }
 
-on_every_domain![queue_agrees_with_the_model];
+on_every_scheme![queue_agrees_with_the_model];

@@ -7,32 +7,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error, Wait, WaitOptions};
 
-use crate::common::domains::{domain, on_every_domain};
+use crate::common::domains::{domain, on_every_scheme};
 use crate::common::waiters::{idle, queue};
 use crate::common::waker::{Calls, Notified};
 
-type Boxed<'d, 'w, S, L> = Pin<Box<Wait<'d, &'w AtomicU32, S, L>>>;
+type Boxed<'d, 'w, S> = Pin<Box<Wait<'d, &'w AtomicU32, S>>>;
 
-fn poll<S: Scheme<L>, L: Layout>(wait: &mut Boxed<'_, '_, S, L>, waker: &Waker) -> Poll<Result<(), Error>> {
+fn poll<S: Scheme>(wait: &mut Boxed<'_, '_, S>, waker: &Waker) -> Poll<Result<(), Error>> {
     wait.as_mut().poll(&mut Context::from_waker(waker))
 }
 
-fn pending<'d, 'w, S: Scheme<L>, L: Layout>(
-    domain: &'d Domain<S, L>,
-    word: &'w AtomicU32,
-    waker: &Waker,
-) -> Boxed<'d, 'w, S, L> {
+fn pending<'d, 'w, S: Scheme>(domain: &'d Domain<S>, word: &'w AtomicU32, waker: &Waker) -> Boxed<'d, 'w, S> {
     let mut wait = Box::pin(domain.wait_async(word, 0, WaitOptions::new()));
     assert_eq!(poll(&mut wait, waker), Poll::Pending);
     wait
 }
 
-fn waker_is_called_once_per_wake<S: Scheme<L>, L: Layout>() {
-    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+fn waker_is_called_once_per_wake<S: Scheme>() {
+    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
     let (notified, waker) = Notified::new();
     let mut wait = pending(&domain, &word, &waker);
     assert_eq!(poll(&mut wait, &waker), Poll::Pending);
@@ -45,8 +40,8 @@ fn waker_is_called_once_per_wake<S: Scheme<L>, L: Layout>() {
     assert_eq!(notified.times(), 1);
 }
 
-fn waker_of_the_last_poll_is_called_and_the_others_are_dropped<S: Scheme<L>, L: Layout>() {
-    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+fn waker_of_the_last_poll_is_called_and_the_others_are_dropped<S: Scheme>() {
+    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
     let all: Vec<_> = (0..5).map(|_| Notified::new()).collect();
     let mut wait = pending(&domain, &word, &all[0].1);
     for (_, waker) in &all {
@@ -60,8 +55,8 @@ fn waker_of_the_last_poll_is_called_and_the_others_are_dropped<S: Scheme<L>, L: 
     assert_eq!(poll(&mut wait, Waker::noop()), Poll::Ready(Ok(())));
 }
 
-fn waker_of_a_dropped_future_is_dropped_and_not_called<S: Scheme<L>, L: Layout>() {
-    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+fn waker_of_a_dropped_future_is_dropped_and_not_called<S: Scheme>() {
+    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
     let (notified, waker) = Notified::new();
     drop(pending(&domain, &word, &waker));
     assert_eq!(Arc::strong_count(&notified), 2);
@@ -69,8 +64,8 @@ fn waker_of_a_dropped_future_is_dropped_and_not_called<S: Scheme<L>, L: Layout>(
     assert_eq!(notified.times(), 0);
 }
 
-fn waker_that_panics_does_not_keep_the_others_from_being_called<S: Scheme<L>, L: Layout>() {
-    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+fn waker_that_panics_does_not_keep_the_others_from_being_called<S: Scheme>() {
+    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
     let (notified, counts) = Notified::new();
     let panics = Calls::waker(|| std::panic::resume_unwind(Box::new("a waker's own panic")));
     let wakers = [&counts, &panics, &counts, &counts];
@@ -88,7 +83,7 @@ fn waker_that_panics_does_not_keep_the_others_from_being_called<S: Scheme<L>, L:
 }
 
 /// Waits, cancels, wakes and resizes on `word`, which would deadlock if its bucket were locked.
-fn use_the_bucket<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: &AtomicU32) {
+fn use_the_bucket<S: Scheme>(domain: &Domain<S>, word: &AtomicU32) {
     assert_eq!(domain.wait(word, 1), Err(Error::Again));
     let mut waiters = idle(2);
     let [first, second] = &mut waiters[..] else { unreachable!() };
@@ -111,8 +106,8 @@ fn neighbours() -> [&'static AtomicU32; 2] {
 }
 
 /// A defect of gVisor, folly and wasmtime ([peer-tables]): they wake with the bucket locked.
-fn waker_is_called_with_no_lock_held<S: Scheme<L>, L: Layout>() {
-    let domain: &'static Domain<S, L> = Box::leak(Box::new(domain()));
+fn waker_is_called_with_no_lock_held<S: Scheme>() {
+    let domain: &'static Domain<S> = Box::leak(Box::new(domain()));
     let [word, neighbour] = neighbours();
     let waker = Calls::waker(move || use_the_bucket(domain, neighbour));
     let mut waits: Vec<_> = (0..3).map(|_| pending(domain, word, &waker)).collect();
@@ -127,13 +122,13 @@ fn waker_is_called_with_no_lock_held<S: Scheme<L>, L: Layout>() {
 }
 
 /// A waker whose clone and drop use the domain.
-struct Meddler<S: Scheme<L>, L: Layout> {
-    domain: &'static Domain<S, L>,
+struct Meddler<S: Scheme> {
+    domain: &'static Domain<S>,
     word: &'static AtomicU32,
     meddled: AtomicUsize,
 }
 
-impl<S: Scheme<L>, L: Layout> Meddler<S, L> {
+impl<S: Scheme> Meddler<S> {
     const TABLE: RawWakerVTable = RawWakerVTable::new(Self::clone, Self::meddle, Self::meddle, Self::meddle);
 
     fn waker(&'static self) -> Waker {
@@ -155,10 +150,10 @@ impl<S: Scheme<L>, L: Layout> Meddler<S, L> {
     }
 }
 
-fn waker_is_cloned_and_dropped_with_no_lock_held<S: Scheme<L>, L: Layout>() {
-    let domain: &'static Domain<S, L> = Box::leak(Box::new(domain()));
+fn waker_is_cloned_and_dropped_with_no_lock_held<S: Scheme>() {
+    let domain: &'static Domain<S> = Box::leak(Box::new(domain()));
     let [word, other] = neighbours();
-    let meddler: &'static Meddler<S, L> = Box::leak(Box::new(Meddler { domain, word, meddled: 0.into() }));
+    let meddler: &'static Meddler<S> = Box::leak(Box::new(Meddler { domain, word, meddled: 0.into() }));
     let waker = meddler.waker();
     let mut wait = Box::pin(domain.wait_async(other, 0, WaitOptions::new()));
     assert_eq!(poll(&mut wait, &waker), Poll::Pending); // clones
@@ -174,17 +169,17 @@ fn waker_is_cloned_and_dropped_with_no_lock_held<S: Scheme<L>, L: Layout>() {
 }
 
 /// A waker that drops another future, which is queued too.
-struct DropsAnother<S: Scheme<L>, L: Layout>(std::sync::Mutex<Option<Boxed<'static, 'static, S, L>>>);
+struct DropsAnother<S: Scheme>(std::sync::Mutex<Option<Boxed<'static, 'static, S>>>);
 
-impl<S: Scheme<L>, L: Layout> Wake for DropsAnother<S, L> {
+impl<S: Scheme> Wake for DropsAnother<S> {
     fn wake(self: Arc<Self>) {
         let another = self.0.lock().expect("not poisoned").take();
         drop(another);
     }
 }
 
-fn waker_may_drop_a_future_that_was_woken_with_it<S: Scheme<L>, L: Layout>() {
-    let domain: &'static Domain<S, L> = Box::leak(Box::new(domain()));
+fn waker_may_drop_a_future_that_was_woken_with_it<S: Scheme>() {
+    let domain: &'static Domain<S> = Box::leak(Box::new(domain()));
     let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
     for victim_comes_first in [true, false] {
         let killer = Arc::new(DropsAnother(Default::default()));
@@ -206,7 +201,7 @@ fn waker_may_drop_a_future_that_was_woken_with_it<S: Scheme<L>, L: Layout>() {
     }
 }
 
-on_every_domain![
+on_every_scheme![
     waker_is_called_once_per_wake,
     waker_of_the_last_poll_is_called_and_the_others_are_dropped,
     waker_of_a_dropped_future_is_dropped_and_not_called,

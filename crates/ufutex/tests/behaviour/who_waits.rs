@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Domain, ObjectId, Options, Scope, Shared,
@@ -10,7 +9,7 @@ use ufutex::{
 };
 
 use crate::common::asleep::until;
-use crate::common::domains::{on_every_domain, on_every_resizable_domain, system};
+use crate::common::domains::{on_every_resizable_scheme, on_every_scheme, system};
 use crate::common::waiters::{bits, idle, queue, queue_with};
 
 const OBJECT: ObjectId = ObjectId::new(0x77).unwrap();
@@ -25,8 +24,8 @@ fn only(found: &WhoWaits) -> WaitedWord {
     *found.iter().next().expect("there is one")
 }
 
-fn words_are_reported_with_their_waiters<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
+fn words_are_reported_with_their_waiters<S: Scheme>() {
+    let domain = Domain::<S>::with_options_in(&system(), Options::new());
     let words: [AtomicU32; 3] = Default::default();
     assert_eq!(domain.who_waits(10).iter().count(), 0, "without a table");
     let mut waiters = idle(3);
@@ -67,10 +66,10 @@ impl<T> EachMut<T> for Vec<T> {
     }
 }
 
-fn words_of_objects_are_the_systems_and_other_words_their_domains<S: Scheme<L>, L: Layout>() {
-    let system = system::<L>();
+fn words_of_objects_are_the_systems_and_other_words_their_domains<S: Scheme>() {
+    let system = system();
     // Domain `a` has a table of its own, `b` uses the global table.
-    let [a, b] = [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
+    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
     assert_eq!(b.set_slots(0), Ok(()));
     let words: [AtomicU32; 4] = Default::default();
     let (mut of_a, mut of_b) = (idle(3), idle(3));
@@ -95,8 +94,8 @@ fn words_of_objects_are_the_systems_and_other_words_their_domains<S: Scheme<L>, 
     drop((queued, more));
 }
 
-fn words_beyond_the_limit_are_left_out_and_counted<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
+fn words_beyond_the_limit_are_left_out_and_counted<S: Scheme>() {
+    let domain = Domain::<S>::with_options_in(&system(), Options::new());
     let words: Vec<AtomicU32> = (0..300).map(|_| AtomicU32::new(0)).collect();
     let mut waiters = idle(600);
     let queued: Vec<_> =
@@ -113,9 +112,9 @@ fn words_beyond_the_limit_are_left_out_and_counted<S: Scheme<L>, L: Layout>() {
 }
 
 /// During a resize the walk visits buckets of two tables. Each key is in one of them.
-fn words_are_reported_once_while_the_table_changes<S: Scheme<L>, L: Layout>() {
+fn words_are_reported_once_while_the_table_changes<S: Scheme>() {
     const WORDS: usize = 300;
-    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
+    let domain = Domain::<S>::with_options_in(&system(), Options::new());
     let words: Vec<AtomicU32> = (0..WORDS).map(|_| AtomicU32::new(0)).collect();
     let mut waiters = idle(WORDS);
     let queued: Vec<_> = waiters.iter_mut().zip(&words).map(|(waiter, word)| queue(&domain, waiter, word)).collect();
@@ -151,10 +150,10 @@ fn words_are_reported_once_while_the_table_changes<S: Scheme<L>, L: Layout>() {
     drop(queued);
 }
 
-on_every_domain![words_are_reported_with_their_waiters, words_beyond_the_limit_are_left_out_and_counted];
+on_every_scheme![words_are_reported_with_their_waiters, words_beyond_the_limit_are_left_out_and_counted];
 mod resizable {
     use super::*;
-    on_every_resizable_domain![
+    on_every_resizable_scheme![
         words_of_objects_are_the_systems_and_other_words_their_domains,
         words_are_reported_once_while_the_table_changes,
     ];

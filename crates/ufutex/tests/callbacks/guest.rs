@@ -163,9 +163,9 @@ unsafe impl NodeMemory for Tables {
 }
 
 /// A system whose memory and nodes may panic.
-pub fn system_of_nodes<L: ufutex::layout::Layout>() -> System<L> {
+pub fn system_of_nodes() -> System {
     let config = Config::new().cpus(2).global_slots(64).hash_seed(1).topology(Arc::new(Node));
-    System::with_config_in(config).expect("the memory is there")
+    System::with_config(config).expect("the memory is there")
 }
 
 /// A system with all of these callbacks.

@@ -1,6 +1,8 @@
 //! Callbacks of an embedder: they may panic wherever the engine calls them, and may call the engine. Also the
 //! scheduling of the driver's thread.
 
+include!("../common/engine.rs");
+
 #[path = "../common/mod.rs"]
 mod common;
 

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error};
 
@@ -37,14 +36,14 @@ impl ufutex::Target for Slow<'_> {
 }
 
 /// A resize that waits for an operation calls its `keep_trying` callback, which panics. The table keeps its size.
-fn keep_trying_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
+fn keep_trying_of_a_resize_panics<S: Scheme>() {
     use std::task::Poll;
     if S::NAME == "live" {
         return; // its resizes do not wait for operations, and never call it
     }
     let is_asked = |bomb: &mut Bomb| {
         let options = ufutex::Options::new().early_return(false);
-        let domain = &*Box::leak(Box::new(Domain::<S, L>::with_options_in(&system(), options)));
+        let domain = &*Box::leak(Box::new(Domain::<S>::with_options_in(&system(), options)));
         let word = AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(domain, &mut waiters[0], &word);
@@ -86,9 +85,9 @@ fn keep_trying_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
 }
 
 /// A request that fails or panics leaves the size to the policy.
-fn memory_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
+fn memory_of_a_resize_panics<S: Scheme>() {
     let scenario = |bomb: &mut Bomb| {
-        let domain = Domain::<S, L>::with_options_in(&crate::guest::system_of_nodes(), ufutex::Options::new());
+        let domain = Domain::<S>::with_options_in(&crate::guest::system_of_nodes(), ufutex::Options::new());
         let word = std::sync::atomic::AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(&domain, &mut waiters[0], &word);
@@ -121,9 +120,9 @@ const SET_SLOTS: u64 = 1;
 const IMMUTABLE: u64 = 1;
 
 /// Runs `f` on a domain with `count` waiters, each on a word of its own, so that a resize takes long.
-fn with_waiters<S: Scheme<L>, L: Layout>(count: usize, f: impl FnOnce(&Domain<S, L>)) {
+fn with_waiters<S: Scheme>(count: usize, f: impl FnOnce(&Domain<S>)) {
     let system = system();
-    let domain = Domain::<S, L>::with_options_in(&system, ufutex::Options::new());
+    let domain = Domain::<S>::with_options_in(&system, ufutex::Options::new());
     let words: Vec<_> = (0..16 * count).map(|_| std::sync::atomic::AtomicU32::new(0)).collect();
     let mut waiters = idle(count);
     let queued: Vec<_> = std::iter::zip(words.iter().step_by(16), &mut waiters)
@@ -135,9 +134,9 @@ fn with_waiters<S: Scheme<L>, L: Layout>(count: usize, f: impl FnOnce(&Domain<S,
     assert!(queued.iter().all(ufutex::Queued::is_woken));
 }
 
-fn zero_slots_are_final_although_other_requests_race<S: Scheme<L>, L: Layout>() {
+fn zero_slots_are_final_although_other_requests_race<S: Scheme>() {
     for _ in 0..RACES {
-        with_waiters::<S, L>(300, |domain| {
+        with_waiters::<S>(300, |domain| {
             assert_eq!(domain.prctl_futex_hash(SET_SLOTS, 16, 0), 0);
             let (zero, two) =
                 race(|| domain.prctl_futex_hash(SET_SLOTS, 0, 0), || domain.prctl_futex_hash(SET_SLOTS, 2, 0));
@@ -149,16 +148,16 @@ fn zero_slots_are_final_although_other_requests_race<S: Scheme<L>, L: Layout>() 
     }
 }
 
-fn immutable_slots_stay_although_other_requests_race<S: Scheme<L>, L: Layout>() {
+fn immutable_slots_stay_although_other_requests_race<S: Scheme>() {
     for round in 0..RACES {
-        with_waiters::<S, L>(300, |domain| {
+        with_waiters::<S>(300, |domain| {
             assert_eq!(domain.prctl_futex_hash(SET_SLOTS, 16, 0), 0);
-            let at_once = |slots| move |domain: &Domain<S, L>| domain.prctl_futex_hash(SET_SLOTS, slots, IMMUTABLE);
+            let at_once = |slots| move |domain: &Domain<S>| domain.prctl_futex_hash(SET_SLOTS, slots, IMMUTABLE);
             let (one, other) = race(|| at_once(64)(domain), || at_once(2)(domain));
             assert_eq!([one, other].iter().filter(|&&result| result == 0).count(), 1, "{one} {other}");
             assert_eq!(domain.slots(), if one == 0 { 64 } else { 2 }, "round {round}");
         });
-        with_waiters::<S, L>(300, |domain| {
+        with_waiters::<S>(300, |domain| {
             assert_eq!(domain.set_slots(16), Ok(()));
             let (slots, set) = race(
                 || {
@@ -192,10 +191,10 @@ impl Hooked {
         *self.0.0.lock().expect("not poisoned") = Some(Box::new(hook));
     }
 
-    fn domain<S: Scheme<L>, L: Layout>(&'static self) -> Domain<S, L> {
+    fn domain<S: Scheme>(&'static self) -> Domain<S> {
         let config = ufutex::Config::new().cpus(64).global_slots(1024).hash_seed(1);
         let config = config.topology(std::sync::Arc::new(Topology(&self.0)));
-        let system = ufutex::System::with_config_in(config).expect("there is that much memory");
+        let system = ufutex::System::with_config(config).expect("there is that much memory");
         Domain::with_options_in(&system, ufutex::Options::new().policy(ufutex::Policy::Threads))
     }
 }
@@ -230,9 +229,9 @@ unsafe impl ufutex::platform::NodeMemory for Memory {
 
 /// A request that fails gives the size back to the policy, but not if another request has set it meanwhile. Here the
 /// second request begins while an allocation of the first fails.
-fn size_that_was_set_stays_when_another_request_fails<S: Scheme<L>, L: Layout>() {
+fn size_that_was_set_stays_when_another_request_fails<S: Scheme>() {
     let memory = Hooked::new();
-    let domain: &Domain<S, L> = Box::leak(Box::new(memory.domain()));
+    let domain: &Domain<S> = Box::leak(Box::new(memory.domain()));
     let word = std::sync::atomic::AtomicU32::new(0);
     let mut waiters = idle(1);
     let queued = queue(domain, &mut waiters[0], &word);
@@ -257,9 +256,9 @@ fn size_that_was_set_stays_when_another_request_fails<S: Scheme<L>, L: Layout>()
 }
 
 /// Threads are announced while the first wait makes a table that is too small for them.
-fn threads_announced_during_the_first_wait_count<S: Scheme<L>, L: Layout>() {
+fn threads_announced_during_the_first_wait_count<S: Scheme>() {
     let memory = Hooked::new();
-    let domain: &'static Domain<S, L> = Box::leak(Box::new(memory.domain()));
+    let domain: &'static Domain<S> = Box::leak(Box::new(memory.domain()));
     let word = std::sync::atomic::AtomicU32::new(0);
     let mut waiters = idle(2);
     let [first, second] = &mut waiters[..] else { unreachable!() };
@@ -273,9 +272,9 @@ fn threads_announced_during_the_first_wait_count<S: Scheme<L>, L: Layout>() {
 }
 
 /// More threads are announced while the table grows for fewer.
-fn threads_announced_during_a_growth_count<S: Scheme<L>, L: Layout>() {
+fn threads_announced_during_a_growth_count<S: Scheme>() {
     let memory = Hooked::new();
-    let domain: &'static Domain<S, L> = Box::leak(Box::new(memory.domain()));
+    let domain: &'static Domain<S> = Box::leak(Box::new(memory.domain()));
     let word = std::sync::atomic::AtomicU32::new(0);
     let mut waiters = idle(1);
     let queued = queue(domain, &mut waiters[0], &word);
@@ -300,12 +299,12 @@ fn threads_announced_during_a_growth_count<S: Scheme<L>, L: Layout>() {
 }
 
 /// `set_slots` ends a growth by the policy, and the table gets the size that was set.
-fn set_slots_ends_the_policys_growth<S: Scheme<L>, L: Layout>() {
+fn set_slots_ends_the_policys_growth<S: Scheme>() {
     for _ in 0..RACES {
         let config = ufutex::Config::new().cpus(64).global_slots(1024).hash_seed(1);
-        let system = ufutex::System::with_config_in(config).expect("the memory is there");
+        let system = ufutex::System::with_config(config).expect("the memory is there");
         let options = ufutex::Options::new().policy(ufutex::Policy::Threads);
-        let domain = Domain::<S, L>::with_options_in(&system, options);
+        let domain = Domain::<S>::with_options_in(&system, options);
         let word = std::sync::atomic::AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(&domain, &mut waiters[0], &word);

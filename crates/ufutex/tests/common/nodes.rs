@@ -4,7 +4,6 @@ use std::alloc::{GlobalAlloc, Layout as MemoryLayout, System as Allocator};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ufutex::layout::Layout;
 use ufutex::{
     Config, Error, System,
     platform::{NodeMemory, Topology},
@@ -55,8 +54,8 @@ impl Machine {
     }
 
     /// A system of two CPUs on this machine, with 16 slots on each node and a fixed hash seed.
-    pub fn system<L: Layout>(self: &Arc<Self>) -> Result<System<L>, Error> {
-        System::with_config_in(Config::new().cpus(2).global_slots(16).hash_seed(1).topology(self.clone()))
+    pub fn system(self: &Arc<Self>) -> Result<System, Error> {
+        System::with_config(Config::new().cpus(2).global_slots(16).hash_seed(1).topology(self.clone()))
     }
 
     /// The number of pieces of memory that are allocated on each node.

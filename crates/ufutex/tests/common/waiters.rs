@@ -4,33 +4,32 @@ use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::task::Waker;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Queued, Target, WaitOptions, Waiter};
 
-pub type Boxed<'d, S, L> = Pin<Box<Waiter<'d, S, L>>>;
+pub type Boxed<'d, S> = Pin<Box<Waiter<'d, S>>>;
 
 /// `count` pinned waiters that are not queued yet.
-pub fn idle<'d, S: Scheme<L>, L: Layout>(count: usize) -> Vec<Boxed<'d, S, L>> {
+pub fn idle<'d, S: Scheme>(count: usize) -> Vec<Boxed<'d, S>> {
     (0..count).map(|_| Box::pin(Waiter::new())).collect()
 }
 
 /// Queues `waiter` on a word that holds 0, with a waker that does nothing.
-pub fn queue<'w, 'd, S: Scheme<L>, L: Layout, T: Target<Value: From<u8>>>(
-    domain: &'d Domain<S, L>,
-    waiter: &'w mut Boxed<'d, S, L>,
+pub fn queue<'w, 'd, S: Scheme, T: Target<Value: From<u8>>>(
+    domain: &'d Domain<S>,
+    waiter: &'w mut Boxed<'d, S>,
     target: T,
-) -> Queued<'w, 'd, S, L> {
+) -> Queued<'w, 'd, S> {
     queue_with(domain, waiter, target, WaitOptions::new())
 }
 
 /// As `queue`, with options.
-pub fn queue_with<'w, 'd, S: Scheme<L>, L: Layout, T: Target<Value: From<u8>>>(
-    domain: &'d Domain<S, L>,
-    waiter: &'w mut Boxed<'d, S, L>,
+pub fn queue_with<'w, 'd, S: Scheme, T: Target<Value: From<u8>>>(
+    domain: &'d Domain<S>,
+    waiter: &'w mut Boxed<'d, S>,
     target: T,
     options: WaitOptions,
-) -> Queued<'w, 'd, S, L> {
+) -> Queued<'w, 'd, S> {
     domain
         .prepare_with(waiter.as_mut(), target, 0.into(), &options, Waker::noop().clone())
         .expect("the word is 0 and the waiter idle")

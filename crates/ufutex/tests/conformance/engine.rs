@@ -1,10 +1,9 @@
-//! The suite's target for the engine, with each scheme, layout and kind of key.
+//! The suite's target for the engine, with each scheme and kind of key.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error, ObjectId, Options, Policy, Shared, WaitOptions};
 
@@ -20,8 +19,8 @@ enum SharedKeys {
     AddressSpace,
 }
 
-struct Engine<S: Scheme<L>, L: Layout> {
-    domain: Domain<S, L>,
+struct Engine<S: Scheme> {
+    domain: Domain<S>,
     sharing: Sharing,
     shared_keys: SharedKeys,
 }
@@ -31,38 +30,38 @@ fn options(early_return: bool) -> Options {
     Options::new().early_return(early_return)
 }
 
-fn engine<S: Scheme<L>, L: Layout>(options: Options, sharing: Sharing, shared_keys: SharedKeys) -> Arc<dyn Futex> {
-    Arc::new(Engine::<S, L> { domain: Domain::with_options_in(&system(), options), sharing, shared_keys })
+fn engine<S: Scheme>(options: Options, sharing: Sharing, shared_keys: SharedKeys) -> Arc<dyn Futex> {
+    Arc::new(Engine::<S> { domain: Domain::with_options_in(&system(), options), sharing, shared_keys })
 }
 
 /// Private words in the domain's own table.
-pub fn private<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
-    engine::<S, L>(options(early_return), Sharing::Private, SharedKeys::AddressSpace)
+pub fn private<S: Scheme>(early_return: bool) -> Arc<dyn Futex> {
+    engine::<S>(options(early_return), Sharing::Private, SharedKeys::AddressSpace)
 }
 
 /// Private words on the platform that any standard library is enough for.
-pub fn any_std<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
-    let domain = Domain::<S, L>::with_options_in(&system_on::<Watched, L>(), options(early_return));
+pub fn any_std<S: Scheme>(early_return: bool) -> Arc<dyn Futex> {
+    let domain = Domain::<S>::with_options_in(&system_on::<Watched>(), options(early_return));
     Arc::new(Engine { domain, sharing: Sharing::Private, shared_keys: SharedKeys::AddressSpace })
 }
 
 /// Private words in the system's table.
-pub fn global<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
-    engine::<S, L>(options(early_return).policy(Policy::Fixed(0)), Sharing::Private, SharedKeys::AddressSpace)
+pub fn global<S: Scheme>(early_return: bool) -> Arc<dyn Futex> {
+    engine::<S>(options(early_return).policy(Policy::Fixed(0)), Sharing::Private, SharedKeys::AddressSpace)
 }
 
 /// Words in a shared object.
-pub fn object<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
+pub fn object<S: Scheme>(early_return: bool) -> Arc<dyn Futex> {
     let id = ObjectId::new(7).expect("small enough");
-    engine::<S, L>(options(early_return), Sharing::Shared, SharedKeys::Object(id))
+    engine::<S>(options(early_return), Sharing::Shared, SharedKeys::Object(id))
 }
 
 /// Words in the domain's own memory, without `FUTEX_PRIVATE_FLAG`.
-pub fn address_space<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
-    engine::<S, L>(options(early_return), Sharing::Shared, SharedKeys::AddressSpace)
+pub fn address_space<S: Scheme>(early_return: bool) -> Arc<dyn Futex> {
+    engine::<S>(options(early_return), Sharing::Shared, SharedKeys::AddressSpace)
 }
 
-impl<S: Scheme<L>, L: Layout> Engine<S, L> {
+impl<S: Scheme> Engine<S> {
     /// `word` as a shared target. The object stands for the whole address space, so the offset is the address.
     fn shared<'w>(&self, word: &'w AtomicU32) -> Shared<&'w AtomicU32> {
         match self.shared_keys {
@@ -72,7 +71,7 @@ impl<S: Scheme<L>, L: Layout> Engine<S, L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Futex for Engine<S, L> {
+impl<S: Scheme> Futex for Engine<S> {
     fn sharing(&self) -> Sharing {
         self.sharing
     }

@@ -3,6 +3,8 @@
 //!
 //! A test is named `target::way::body`. The kernel is the oracle: a body that fails on the kernel is wrong.
 
+include!("../common/engine.rs");
+
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -66,34 +68,36 @@ macro_rules! bodies {
 
 /// The suite on the engine, with and without the early return of a wait.
 macro_rules! engine_suite {
-    ($($target:ident: $keys:ident, $scheme:ident, $layout:ident;)*) => {$(
+    ($($target:ident: $keys:ident, $scheme:ident;)*) => {$(
         mod $target {
-            suite! { early_return, crate::engine::$keys::<ufutex::scheme::$scheme, ufutex::layout::$layout>(true) }
-            suite! { by_bucket, crate::engine::$keys::<ufutex::scheme::$scheme, ufutex::layout::$layout>(false) }
+            suite! { early_return, crate::engine::$keys::<ufutex::scheme::$scheme>(true) }
+            suite! { by_bucket, crate::engine::$keys::<ufutex::scheme::$scheme>(false) }
         }
     )*};
 }
 
-#[cfg(target_os = "linux")]
+// The package `ufutex` tests its own schemes, `ufutex-counted` tests those that it adds, and the packages of the other
+// layouts test all.
+#[cfg(all(target_os = "linux", not(feature = "counted")))]
 suite! { kernel_private, crate::kernel::kernel(crate::futex::Sharing::Private) }
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(feature = "counted")))]
 suite! { kernel_shared, crate::kernel::kernel(crate::futex::Sharing::Shared) }
 
+#[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
 engine_suite! {
-    live_lean: private, Live, Lean;
-    live_packed: private, Live, Packed;
-    live_split: private, Live, Split;
-    fixed_lean: private, Fixed, Lean;
-    fixed_packed: private, Fixed, Packed;
-    fixed_split: private, Fixed, Split;
-    atomic_lean: private, Atomic, Lean;
-    atomic_packed: private, Atomic, Packed;
-    atomic_split: private, Atomic, Split;
-    percpu_lean: private, PerCpu, Lean;
-    percpu_packed: private, PerCpu, Packed;
-    percpu_split: private, PerCpu, Split;
-    any_std: any_std, Live, Lean;
-    global: global, Live, Lean;
-    shared_object: object, Live, Lean;
-    shared_address_space: address_space, Live, Lean;
+    live: private, Live;
+    fixed: private, Fixed;
+    any_std: any_std, Live;
+    global: global, Live;
+    shared_object: object, Live;
+    shared_address_space: address_space, Live;
+}
+#[cfg(feature = "counted")]
+engine_suite! {
+    atomic: private, Atomic;
+    percpu: private, PerCpu;
+    atomic_any_std: any_std, Atomic;
+    atomic_global: global, Atomic;
+    atomic_shared_object: object, Atomic;
+    atomic_shared_address_space: address_space, Atomic;
 }

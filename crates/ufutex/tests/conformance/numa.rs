@@ -4,7 +4,6 @@
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
-use ufutex::layout::Lean;
 use ufutex::{
     Access, Domain, Error, Fault, Guest, NodeFlags, Options, Scope, Shared, System, UserMemory, WaitOptions, Waiter,
     Width,
@@ -126,7 +125,7 @@ struct Engine {
 
 impl Engine {
     fn new() -> Self {
-        let system = System::<Lean>::new();
+        let system = System::new();
         let domain = Domain::with_options(&system, Options::new());
         Self { system, domain }
     }

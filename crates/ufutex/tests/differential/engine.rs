@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ufutex::layout::{Layout, Lean, Packed, Split};
-use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex::scheme::Scheme;
+#[cfg(feature = "counted")]
+use ufutex::scheme::{Atomic, PerCpu};
+#[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
+use ufutex::scheme::{Fixed, Live};
 use ufutex::{
     Config, Domain, Options, Policy, System, Task,
     pi::Priority,
@@ -20,26 +23,23 @@ use crate::workers::{Target, WORKER_PRIORITY};
 
 type Make = fn(&Bench, &Program, Options) -> Arc<dyn Target>;
 
-/// Every scheme and layout, with its name.
-const ENGINES: [(&str, Make); 12] = [
-    ("live, lean", make::<Live, Lean>),
-    ("live, packed", make::<Live, Packed>),
-    ("live, split", make::<Live, Split>),
-    ("fixed, lean", make::<Fixed, Lean>),
-    ("fixed, packed", make::<Fixed, Packed>),
-    ("fixed, split", make::<Fixed, Split>),
-    ("atomic, lean", make::<Atomic, Lean>),
-    ("atomic, packed", make::<Atomic, Packed>),
-    ("atomic, split", make::<Atomic, Split>),
-    ("percpu, lean", make::<PerCpu, Lean>),
-    ("percpu, packed", make::<PerCpu, Packed>),
-    ("percpu, split", make::<PerCpu, Split>),
+/// The schemes that the package tests, with their names. The package `ufutex` tests its own, `ufutex-counted` those that
+/// it adds, and the packages of the other layouts all.
+const ENGINES: &[(&str, Make)] = &[
+    #[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
+    ("live", make::<Live>),
+    #[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
+    ("fixed", make::<Fixed>),
+    #[cfg(feature = "counted")]
+    ("atomic", make::<Atomic>),
+    #[cfg(feature = "counted")]
+    ("percpu", make::<PerCpu>),
 ];
 
 /// Table sizes. In a table of two buckets, keys collide.
 const POLICIES: [Policy; 4] = [Policy::Fixed(2), Policy::Fixed(64), Policy::Load, Policy::Fixed(0)];
 
-/// One configuration of the engine: scheme and layout, table size, early return.
+/// One configuration of the engine: scheme, table size, early return.
 #[derive(Clone, Copy)]
 pub struct Variant {
     engine: usize,
@@ -77,28 +77,24 @@ const BY_PLAIN_SIGNAL: u8 = 1;
 const BY_RESTARTING_SIGNAL: u8 = 2;
 const ABANDONED: u8 = 3;
 
-struct Worker<L: Layout> {
+struct Worker {
     /// `None` once the thread has ended.
-    task: Mutex<Option<Arc<Task<L>>>>,
+    task: Mutex<Option<Arc<Task>>>,
     is_calling: AtomicBool,
     interruption: AtomicU8,
 }
 
-struct Engine<S: Scheme<L>, L: Layout> {
+struct Engine<S: Scheme> {
     // Tasks end before their domain does.
-    workers: [Worker<L>; WORKERS],
-    domain: Domain<S, L>,
+    workers: [Worker; WORKERS],
+    domain: Domain<S>,
     memory: Arc<Memory>,
 }
 
-fn make<S: Scheme<L> + 'static, L: Layout + 'static>(
-    bench: &Bench,
-    program: &Program,
-    options: Options,
-) -> Arc<dyn Target> {
+fn make<S: Scheme + 'static>(bench: &Bench, program: &Program, options: Options) -> Arc<dyn Target> {
     let config = Config::new().cpus(2).global_slots(64).hash_seed(1);
-    let system = System::<L>::with_config_in(config).expect("the memory is there");
-    let domain = Domain::<S, L>::with_options_in(&system, options);
+    let system = System::with_config(config).expect("the memory is there");
+    let domain = Domain::<S>::with_options_in(&system, options);
     let tids = bench.workers.tids();
     let workers = std::array::from_fn(|worker| {
         let task = domain.task(tids[worker]).expect("the TID is free");
@@ -112,8 +108,8 @@ fn make<S: Scheme<L> + 'static, L: Layout + 'static>(
     Arc::new(Engine { workers, domain, memory: bench.memory.clone() })
 }
 
-impl<L: Layout> Worker<L> {
-    fn task(&self) -> Arc<Task<L>> {
+impl Worker {
+    fn task(&self) -> Arc<Task> {
         self.task.lock().expect("not poisoned").clone().expect("the worker lives")
     }
 
@@ -130,14 +126,14 @@ impl<L: Layout> Worker<L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Engine<S, L> {
-    fn syscall(&self, task: &Task<L>, number: u64, args: [u64; 6]) -> isize {
+impl<S: Scheme> Engine<S> {
+    fn syscall(&self, task: &Task, number: u64, args: [u64; 6]) -> isize {
         let number = Number::x86_64(number).expect("a call of the engine's");
         self.domain.syscall(task, &self.memory.arena, number, args)
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Target for Engine<S, L> {
+impl<S: Scheme> Target for Engine<S> {
     fn call(&self, worker: usize, raw: &Raw) -> i64 {
         let worker = &self.workers[worker];
         let task = worker.task();

@@ -6,6 +6,8 @@
 //! after `UFUTEX_FUZZ_FAILURES` failures. A failing program is shrunk and printed as Rust code, to be pasted into
 //! `named.rs`.
 
+include!("../common/engine.rs");
+
 #[path = "../common/mod.rs"]
 mod common;
 

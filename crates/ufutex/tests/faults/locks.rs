@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Cause, Domain, Error, ObjectId, Options, Shared, Task, pi::TID_MASK};
 
@@ -18,7 +17,7 @@ fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
 }
 
 /// Makes a task. If that fails for lack of memory, tries again with memory.
-fn task<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, tid: u32, memory: &mut Failures) -> Task<L> {
+fn task<S: Scheme>(domain: &Domain<S>, tid: u32, memory: &mut Failures) -> Task {
     match memory.during(|| domain.task(tid)) {
         Err(error) => {
             assert_eq!(error, Error::NoMemory);
@@ -39,10 +38,10 @@ fn wait<F: Future<Output = Result<(), Error>>>(make: impl Fn() -> F, memory: &mu
     future
 }
 
-fn locks_of_two_domains_lose_no_waiter<S: Scheme<L>, L: Layout>() {
+fn locks_of_two_domains_lose_no_waiter<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let system = system::<L>();
-        let [here, there] = [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
+        let system = system();
+        let [here, there] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
         let (lock, condition) = (AtomicU32::new(0), AtomicU32::new(0));
         let object = |word, offset| Shared::object(word, ObjectId::new(1).expect("small enough"), offset);
         let (lock_word, lock, condition) = (&lock, object(&lock, 0), object(&condition, 64));

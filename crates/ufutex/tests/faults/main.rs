@@ -1,5 +1,7 @@
 //! Allocation failures: for every n, the n-th allocation fails.
 
+include!("../common/engine.rs");
+
 #[path = "../common/mod.rs"]
 mod common;
 

@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicU32;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Queued, Shared, StaticDomain, System,
@@ -16,20 +15,20 @@ use ufutex::{
 };
 
 use crate::allocator::for_every_failure;
-use crate::common::domains::{domain, on_every_domain, on_every_resizable_domain, system};
+use crate::common::domains::{domain, on_every_resizable_scheme, on_every_scheme, system};
 use crate::common::waiters::{Boxed, idle, queue};
 
 fn words(count: usize) -> Vec<AtomicU32> {
     (0..count).map(|_| AtomicU32::new(0)).collect()
 }
 
-fn system_cannot_be_made<S: Scheme<L>, L: Layout>() {
+fn system_cannot_be_made<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let system = memory.during(|| System::<L>::with_config_in(Config::new().cpus(1).hash_seed(1)));
+        let system = memory.during(|| System::with_config(Config::new().cpus(1).hash_seed(1)));
         assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
         if let Ok(system) = system {
             let word = AtomicU32::new(0);
-            assert_eq!(Domain::<S, L>::with_options_in(&system, Options::new()).wake(&word, 1), 0);
+            assert_eq!(Domain::<S>::with_options_in(&system, Options::new()).wake(&word, 1), 0);
         }
     });
     assert!(failures >= 2, "a system consists of two allocations at least");
@@ -60,46 +59,46 @@ impl Topology for Three {
     }
 }
 
-fn system_of_several_nodes_without_memory<S: Scheme<L>, L: Layout>() {
+fn system_of_several_nodes_without_memory<S: Scheme>() {
     let failures = for_every_failure(|memory| {
         let config = Config::new().cpus(1).hash_seed(1).topology(Arc::new(Three));
-        let system = memory.during(|| System::<L>::with_config_in(config));
+        let system = memory.during(|| System::with_config(config));
         assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
         if let Ok(system) = system {
             let word = AtomicU32::new(0);
-            assert_eq!(Domain::<S, L>::with_options_in(&system, Options::new()).wake(&word, 1), 0);
+            assert_eq!(Domain::<S>::with_options_in(&system, Options::new()).wake(&word, 1), 0);
         }
     });
     assert!(failures >= 4, "a table for each node, and the system itself");
 }
 
-fn pid_namespace_without_memory<S: Scheme<L>, L: Layout>() {
+fn pid_namespace_without_memory<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let system = system::<L>();
+        let system = system();
         let namespace = memory.during(|| PidNamespace::new(&system));
         assert_eq!(namespace.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
         if let Ok(namespace) = namespace {
-            let domain = Domain::<S, L>::in_namespace_in(&namespace, Options::new());
+            let domain = Domain::<S>::in_namespace_in(&namespace, Options::new());
             assert_eq!(domain.task(1).map(|task| task.tid()), Ok(1));
         }
     });
     assert_eq!(failures, 1, "a namespace is one allocation");
 }
 
-fn domain_can_always_be_made_and_used<S: Scheme<L>, L: Layout>() {
+fn domain_can_always_be_made_and_used<S: Scheme>() {
     for_every_failure(|memory| {
-        let system = system::<L>();
-        let domain = memory.during(|| Domain::<S, L>::with_options_in(&system, Options::new()));
+        let system = system();
+        let domain = memory.during(|| Domain::<S>::with_options_in(&system, Options::new()));
         let (words, mut waiters) = (words(20), idle(20));
         let queued = queue_each(&domain, &words, &mut waiters);
         each_is_woken_once(&domain, &words, &queued);
     });
 }
 
-fn counters_count_without_memory<S: Scheme<L>, L: Layout>() {
+fn counters_count_without_memory<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let system = System::<L>::with_config_in(Config::new().cpus(4).hash_seed(1)).expect("the memory is there");
-        let domain = memory.during(|| Domain::<S, L>::with_options_in(&system, Options::new().counters(true)));
+        let system = System::with_config(Config::new().cpus(4).hash_seed(1)).expect("the memory is there");
+        let domain = memory.during(|| Domain::<S>::with_options_in(&system, Options::new().counters(true)));
         let word = AtomicU32::new(0);
         assert_eq!(domain.wait(&word, 1), Err(Error::Again));
         assert_eq!(domain.wake(&word, 1), 0);
@@ -109,9 +108,9 @@ fn counters_count_without_memory<S: Scheme<L>, L: Layout>() {
     assert!(failures >= 1, "there is a line for each CPU");
 }
 
-fn who_waits_counts_the_words_that_it_omits_for_lack_of_memory<S: Scheme<L>, L: Layout>() {
+fn who_waits_counts_the_words_that_it_omits_for_lack_of_memory<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let domain = domain::<S, L>();
+        let domain = domain::<S>();
         let (words, mut waiters) = (words(500), idle(500));
         let queued = queue_each(&domain, &words, &mut waiters);
         let found = memory.during(|| domain.who_waits(usize::MAX));
@@ -123,19 +122,15 @@ fn who_waits_counts_the_words_that_it_omits_for_lack_of_memory<S: Scheme<L>, L: 
 }
 
 /// Queues one waiter on each word.
-fn queue_each<'w, 'd, S: Scheme<L>, L: Layout>(
-    domain: &'d Domain<S, L>,
+fn queue_each<'w, 'd, S: Scheme>(
+    domain: &'d Domain<S>,
     words: &[AtomicU32],
-    waiters: &'w mut [Boxed<'d, S, L>],
-) -> Vec<Queued<'w, 'd, S, L>> {
+    waiters: &'w mut [Boxed<'d, S>],
+) -> Vec<Queued<'w, 'd, S>> {
     std::iter::zip(words, waiters).map(|(word, waiter)| queue(domain, waiter, word)).collect()
 }
 
-fn each_is_woken_once<S: Scheme<L>, L: Layout>(
-    domain: &Domain<S, L>,
-    words: &[AtomicU32],
-    queued: &[Queued<'_, '_, S, L>],
-) {
+fn each_is_woken_once<S: Scheme>(domain: &Domain<S>, words: &[AtomicU32], queued: &[Queued<'_, '_, S>]) {
     for (word, queued) in std::iter::zip(words, queued) {
         assert!(!queued.is_woken());
         assert_eq!(domain.wake(word, usize::MAX), 1);
@@ -144,9 +139,9 @@ fn each_is_woken_once<S: Scheme<L>, L: Layout>(
     }
 }
 
-fn first_wait_uses_the_global_table<S: Scheme<L>, L: Layout>() {
+fn first_wait_uses_the_global_table<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let domain = domain::<S, L>();
+        let domain = domain::<S>();
         let word = AtomicU32::new(0);
         let [mut first, mut second] = [(); 2].map(|()| Box::pin(Waiter::new()));
         let queued = memory.during(|| queue(&domain, &mut first, &word));
@@ -162,11 +157,11 @@ fn first_wait_uses_the_global_table<S: Scheme<L>, L: Layout>() {
 }
 
 /// After one failed allocation the domain gets the smallest table. After two, it uses the global table.
-fn first_wait_without_memory_for_the_table_it_wants_has_the_smallest<S: Scheme<L>, L: Layout>() {
+fn first_wait_without_memory_for_the_table_it_wants_has_the_smallest<S: Scheme>() {
     let slots = std::cell::RefCell::new(Vec::new());
     for_every_failure(|memory| {
         let options = Options::new().policy(Policy::Fixed(4096));
-        let domain = Domain::<S, L>::with_options_in(&system(), options);
+        let domain = Domain::<S>::with_options_in(&system(), options);
         let word = AtomicU32::new(0);
         let mut waiter = Box::pin(Waiter::new());
         let queued = memory.during(|| queue(&domain, &mut waiter, &word));
@@ -177,9 +172,9 @@ fn first_wait_without_memory_for_the_table_it_wants_has_the_smallest<S: Scheme<L
     assert_eq!(slots.into_inner(), [16, 0, 4096]);
 }
 
-fn threads_and_tasks_wait_without_memory<S: Scheme<L>, L: Layout>() {
+fn threads_and_tasks_wait_without_memory<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let domain = domain::<S, L>();
+        let domain = domain::<S>();
         let word = AtomicU32::new(0);
         let soon = WaitOptions::new().timeout(Timeout::After(Duration::from_micros(10)));
         assert_eq!(memory.during(|| domain.wait_with(&word, 0, &soon)), Err(Error::TimedOut));
@@ -195,12 +190,12 @@ fn threads_and_tasks_wait_without_memory<S: Scheme<L>, L: Layout>() {
 
 /// The global table is made by the first wait that needs it. If there is no memory for it, a smaller one takes its
 /// place for good, also when there is memory again.
-fn words_in_the_global_table_need_no_memory<S: Scheme<L>, L: Layout>() {
+fn words_in_the_global_table_need_no_memory<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let system = system::<L>();
+        let system = system();
         let wanted = system.global_slots();
         let [first, second] =
-            [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new().policy(Policy::Fixed(0))));
+            [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new().policy(Policy::Fixed(0))));
         let (early, late, mut waiters) = (words(50), words(50), idle(100));
         let (waiters, later_waiters) = waiters.split_at_mut(50);
         let mut queued = Vec::with_capacity(50);
@@ -230,9 +225,9 @@ fn words_in_the_global_table_need_no_memory<S: Scheme<L>, L: Layout>() {
 }
 
 /// A wake without memory works in batches. It continues with the next batch after a waker has panicked.
-fn wake_in_batches_continues_after_a_waker_that_panics<S: Scheme<L>, L: Layout>() {
+fn wake_in_batches_continues_after_a_waker_that_panics<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let domain = domain::<S, L>();
+        let domain = domain::<S>();
         let word = AtomicU32::new(0);
         let panics = crate::common::waker::Calls::waker(|| {
             crate::allocator::stop();
@@ -256,10 +251,10 @@ fn wake_in_batches_continues_after_a_waker_that_panics<S: Scheme<L>, L: Layout>(
 
 /// A `wake_op` without memory in which a waker of the first word panics. As without the panic, the waiters of the
 /// second word are woken unless the first word's queue contains a waiter for a PI lock.
-fn wake_op_in_batches_ends_as_it_would_without_a_panic<S: Scheme<L>, L: Layout>() {
+fn wake_op_in_batches_ends_as_it_would_without_a_panic<S: Scheme>() {
     for has_lock_waiter in [false, true] {
         let failures = for_every_failure(|memory| {
-            let domain = domain::<S, L>();
+            let domain = domain::<S>();
             let ([first, second, lock], task) = ([const { AtomicU32::new(0) }; 3], domain.task(7).expect("it is free"));
             let panics = crate::common::waker::Calls::waker(|| {
                 crate::allocator::stop();
@@ -294,10 +289,10 @@ fn wake_op_in_batches_ends_as_it_would_without_a_panic<S: Scheme<L>, L: Layout>(
     }
 }
 
-fn set_slots_without_memory_fails_and_changes_nothing<S: Scheme<L>, L: Layout>() {
+fn set_slots_without_memory_fails_and_changes_nothing<S: Scheme>() {
     for (before, after) in [(16, 64), (64, 16), (16, 2), (0, 32)] {
         let failures = for_every_failure(|memory| {
-            let domain = domain::<S, L>();
+            let domain = domain::<S>();
             assert_eq!(domain.set_slots(before), Ok(()));
             let (words, mut waiters) = (words(50), idle(50));
             let queued = queue_each(&domain, &words, &mut waiters);
@@ -314,8 +309,8 @@ fn set_slots_without_memory_fails_and_changes_nothing<S: Scheme<L>, L: Layout>()
     }
 }
 
-fn set_slots_to_an_earlier_size_needs_no_memory<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn set_slots_to_an_earlier_size_needs_no_memory<S: Scheme>() {
+    let domain = domain::<S>();
     for slots in [64, 16, 0] {
         assert_eq!(domain.set_slots(slots), Ok(()));
     }
@@ -329,10 +324,10 @@ fn set_slots_to_an_earlier_size_needs_no_memory<S: Scheme<L>, L: Layout>() {
 }
 
 /// Only a `set_slots` that succeeds ends the automatic sizing.
-fn set_slots_that_fails_leaves_the_policy_in_charge<S: Scheme<L>, L: Layout>() {
+fn set_slots_that_fails_leaves_the_policy_in_charge<S: Scheme>() {
     for_every_failure(|memory| {
-        let system = System::<L>::with_config_in(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
-        let domain = Domain::<S, L>::with_options_in(&system, Options::new().policy(Policy::Threads));
+        let system = System::with_config(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
+        let domain = Domain::<S>::with_options_in(&system, Options::new().policy(Policy::Threads));
         assert!(queue(&domain, &mut Box::pin(Waiter::new()), &AtomicU32::new(0)).cancel());
         let result = memory.during(|| domain.set_slots(4));
         assert_eq!(result.err(), memory.has_failed().then_some(Error::NoMemory));
@@ -341,9 +336,9 @@ fn set_slots_that_fails_leaves_the_policy_in_charge<S: Scheme<L>, L: Layout>() {
     });
 }
 
-fn growth_that_fails_leaves_the_table_in_use<S: Scheme<L>, L: Layout>() {
+fn growth_that_fails_leaves_the_table_in_use<S: Scheme>() {
     for_every_failure(|memory| {
-        let domain = domain::<S, L>();
+        let domain = domain::<S>();
         let (words, mut waiters) = (words(400), idle(400));
         let queued: Vec<_> = std::iter::zip(&words, &mut waiters)
             .map(|(word, waiter)| memory.during(|| queue(&domain, waiter, word)))
@@ -352,10 +347,10 @@ fn growth_that_fails_leaves_the_table_in_use<S: Scheme<L>, L: Layout>() {
     });
 }
 
-fn threads_policy_that_fails_leaves_the_table_in_use<S: Scheme<L>, L: Layout>() {
+fn threads_policy_that_fails_leaves_the_table_in_use<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let system = System::<L>::with_config_in(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
-        let domain = Domain::<S, L>::with_options_in(&system, Options::new().policy(Policy::Threads));
+        let system = System::with_config(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
+        let domain = Domain::<S>::with_options_in(&system, Options::new().policy(Policy::Threads));
         let (words, mut waiters) = (words(20), idle(20));
         let queued = queue_each(&domain, &words, &mut waiters);
         memory.during(|| domain.note_threads(8));
@@ -365,7 +360,7 @@ fn threads_policy_that_fails_leaves_the_table_in_use<S: Scheme<L>, L: Layout>() 
     assert_eq!(failures, 1);
 }
 
-on_every_domain![
+on_every_scheme![
     system_cannot_be_made,
     system_of_several_nodes_without_memory,
     pid_namespace_without_memory,
@@ -382,7 +377,7 @@ on_every_domain![
 ];
 mod resizable {
     use super::*;
-    on_every_resizable_domain![
+    on_every_resizable_scheme![
         set_slots_without_memory_fails_and_changes_nothing,
         set_slots_to_an_earlier_size_needs_no_memory,
         set_slots_that_fails_leaves_the_policy_in_charge,
@@ -394,7 +389,7 @@ mod resizable {
 fn growth_by_load_does_allocate() {
     // Checks that growth allocates. Otherwise the test above would test nothing.
     let failures = for_every_failure(|memory| {
-        let domain = domain::<ufutex::scheme::Live, ufutex::layout::Lean>();
+        let domain = domain::<ufutex::scheme::Live>();
         let (words, mut waiters) = (words(400), idle(400));
         let queued: Vec<_> = std::iter::zip(&words, &mut waiters)
             .map(|(word, waiter)| memory.during(|| queue(&domain, waiter, word)))

@@ -4,14 +4,13 @@ use std::pin::pin;
 use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 
-use ufutex::layout::{Layout, Lean};
-use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex::scheme::{Fixed, Live, Scheme};
 use ufutex::{Config, Domain, Error, Options, Policy, System, WaitOptions, Waiter};
 
-use crate::common::domains::{domain, on_every_domain, on_every_resizable_domain, system};
+use crate::common::domains::{domain, on_every_resizable_scheme, on_every_scheme, system};
 
 /// Makes one wait that times out, so that the domain gets its first table.
-fn wait_once<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) {
+fn wait_once<S: Scheme>(domain: &Domain<S>) {
     let word = AtomicU32::new(0);
     let mut waiter = pin!(Waiter::new());
     let waker = Waker::noop().clone();
@@ -19,8 +18,8 @@ fn wait_once<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) {
     assert!(queued.expect("the word is 0").cancel());
 }
 
-fn slots_are_a_power_of_two_from_2_up<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn slots_are_a_power_of_two_from_2_up<S: Scheme>() {
+    let domain = domain::<S>();
     for slots in [1, 3, 6, 100, (1 << 24) + 1, usize::MAX] {
         assert_eq!(domain.set_slots(slots), Err(Error::Invalid), "{slots}");
     }
@@ -32,8 +31,8 @@ fn slots_are_a_power_of_two_from_2_up<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.slots(), 2);
 }
 
-fn table_comes_back_from_0_slots<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn table_comes_back_from_0_slots<S: Scheme>() {
+    let domain = domain::<S>();
     for slots in [0, 16, 0, 0, 64, 0, 16] {
         assert_eq!(domain.set_slots(slots), Ok(()), "{slots}");
         assert_eq!(domain.slots(), slots);
@@ -42,8 +41,8 @@ fn table_comes_back_from_0_slots<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn immutable_table_stays_as_it_is<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn immutable_table_stays_as_it_is<S: Scheme>() {
+    let domain = domain::<S>();
     assert_eq!(domain.set_slots(32), Ok(()));
     assert!(!domain.is_immutable());
     domain.set_immutable();
@@ -56,33 +55,33 @@ fn immutable_table_stays_as_it_is<S: Scheme<L>, L: Layout>() {
 }
 
 /// A domain keeps one table of each size, so resizing up and down repeatedly does not use more memory.
-fn all_tables_take_at_most_twice_the_largest<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn all_tables_take_at_most_twice_the_largest<S: Scheme>() {
+    let domain = domain::<S>();
     let mut largest = 0;
     for slots in (0..40).map(|i| 2 << (i * 7 % 10)) {
         assert_eq!(domain.set_slots(slots), Ok(()));
         largest = largest.max(slots);
         let bytes = domain.table_bytes();
-        assert!(bytes >= largest * 64 && bytes <= 2 * largest * bucket_bytes::<L>(), "{bytes} bytes for {largest}");
+        assert!(bytes >= largest * 64 && bytes <= 2 * largest * bucket_bytes(), "{bytes} bytes for {largest}");
     }
     let bytes = domain.table_bytes();
     assert_eq!(domain.set_slots(0), Ok(()));
     assert_eq!(domain.table_bytes(), bytes);
 }
 
-fn bucket_bytes<L: Layout>() -> usize {
-    if L::NAME == "split" { 128 } else { 64 }
+fn bucket_bytes() -> usize {
+    if cfg!(feature = "split") { 128 } else { 64 }
 }
 
-on_every_domain![slots_are_a_power_of_two_from_2_up, immutable_table_stays_as_it_is];
+on_every_scheme![slots_are_a_power_of_two_from_2_up, immutable_table_stays_as_it_is];
 mod resizable {
     use super::*;
-    on_every_resizable_domain![table_comes_back_from_0_slots, all_tables_take_at_most_twice_the_largest];
+    on_every_resizable_scheme![table_comes_back_from_0_slots, all_tables_take_at_most_twice_the_largest];
 }
 
 #[test]
 fn fixed_table_is_busy_once_there_is_one() {
-    let domain = domain::<Fixed, Lean>();
+    let domain = domain::<Fixed>();
     assert_eq!(domain.set_slots(32), Ok(()));
     assert_eq!(domain.set_slots(32), Ok(()), "it has that many already");
     let bytes = domain.table_bytes();
@@ -93,7 +92,7 @@ fn fixed_table_is_busy_once_there_is_one() {
 
 #[test]
 fn fixed_table_of_a_domain_that_has_waited_is_busy() {
-    let domain = domain::<Fixed, Lean>();
+    let domain = domain::<Fixed>();
     wait_once(&domain);
     assert_eq!(domain.set_slots(1 << 10), Err(Error::Busy));
     assert_eq!(domain.slots(), 16);
@@ -102,15 +101,17 @@ fn fixed_table_of_a_domain_that_has_waited_is_busy() {
 /// `keep_trying` returns false at once. The resize succeeds because no operation is in flight.
 #[test]
 fn resize_that_may_not_wait_still_succeeds_when_nothing_is_in_flight() {
-    fn resize<S: Scheme<Lean>>() {
-        let domain = domain::<S, Lean>();
+    fn resize<S: Scheme>() {
+        let domain = domain::<S>();
         wait_once(&domain);
         assert_eq!(domain.set_slots_while(64, || false), Ok(()), "{}", S::NAME);
         assert_eq!(domain.slots(), 64);
     }
     resize::<Live>();
-    resize::<Atomic>();
-    resize::<PerCpu>();
+    #[cfg(feature = "counted")]
+    resize::<ufutex::scheme::Atomic>();
+    #[cfg(feature = "counted")]
+    resize::<ufutex::scheme::PerCpu>();
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! Scripts of prctl(2) calls that run on the host and on a domain with the same expected results.
 
 use ufutex::Domain;
-use ufutex::layout::Lean;
-use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex::scheme::{Fixed, Live, Scheme};
 
 use crate::common::domains::domain;
 use crate::common::libc;
@@ -31,18 +30,20 @@ fn results(script: Script) -> Vec<isize> {
     script.iter().map(|&(_, result)| result).collect()
 }
 
-fn run<S: Scheme<Lean>>(domain: &Domain<S>, calls: &[Call]) -> Vec<isize> {
+fn run<S: Scheme>(domain: &Domain<S>, calls: &[Call]) -> Vec<isize> {
     calls.iter().map(|&(op, slots, flags)| domain.prctl_futex_hash(op, slots, flags)).collect()
 }
 
-fn on_a_domain<S: Scheme<Lean>>(script: Script) {
-    assert_eq!(run(&domain::<S, Lean>(), &calls(script)), results(script), "{}", S::NAME);
+fn on_a_domain<S: Scheme>(script: Script) {
+    assert_eq!(run(&domain::<S>(), &calls(script)), results(script), "{}", S::NAME);
 }
 
 fn on_resizable_domains(script: Script) {
     on_a_domain::<Live>(script);
-    on_a_domain::<Atomic>(script);
-    on_a_domain::<PerCpu>(script);
+    #[cfg(feature = "counted")]
+    on_a_domain::<ufutex::scheme::Atomic>(script);
+    #[cfg(feature = "counted")]
+    on_a_domain::<ufutex::scheme::PerCpu>(script);
 }
 
 fn on_the_host(script: Script) {

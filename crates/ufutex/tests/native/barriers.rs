@@ -4,7 +4,6 @@
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-use ufutex::layout::Lean;
 use ufutex::scheme::Live;
 use ufutex::{Domain, Error, Options};
 
@@ -58,7 +57,7 @@ fn contention(thread: i32) -> Option<bool> {
 
 /// Whether the sleep of a contender is bounded. The contender runs `prepare` first.
 fn contender_sleeps_for_a_bounded_time(prepare: impl FnOnce() + Send + 'static) -> bool {
-    let domain = Arc::new(Domain::<Live, Lean>::with_options(&system(), Options::new().early_return(false)));
+    let domain = Arc::new(Domain::<Live>::with_options(&system(), Options::new().early_return(false)));
     let words = Arc::new(GuestMemory::new());
     let (send, is_held) = channel();
     let (release, released) = channel::<()>();

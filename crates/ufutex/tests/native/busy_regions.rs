@@ -4,7 +4,6 @@
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::SeqCst};
 use std::task::Poll;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Cause, Config, Domain, Error, ObjectId, Options, Shared, System, Task, pi::WAITERS};
 
@@ -16,8 +15,8 @@ use crate::lock_regions::while_one_is_stuck;
 use crate::places::{Word, words};
 
 /// A system whose global table has two buckets, the minimum.
-pub fn system_with_two_buckets<L: Layout>() -> System<L> {
-    System::with_config_in(Config::new().cpus(1).global_slots(2).hash_seed(1)).expect("the memory is there")
+pub fn system_with_two_buckets() -> System {
+    System::with_config(Config::new().cpus(1).global_slots(2).hash_seed(1)).expect("the memory is there")
 }
 
 pub fn object<T>(word: T, offset: u64) -> Shared<T>
@@ -28,7 +27,7 @@ where
 }
 
 /// Uses both buckets of the global table by operations of an otherwise unrelated domain.
-pub fn use_the_buckets<S: Scheme<L>, L: Layout>(stranger: &Domain<S, L>, tids: [u32; 2]) {
+pub fn use_the_buckets<S: Scheme>(stranger: &Domain<S>, tids: [u32; 2]) {
     let [owner, waiter] = tids.map(|tid| stranger.task(tid).expect("the TID is free"));
     // Sixteen words are enough for both buckets to be used. The hash seed is fixed, so their buckets are always the
     // same.
@@ -50,8 +49,8 @@ pub fn use_the_buckets<S: Scheme<L>, L: Layout>(stranger: &Domain<S, L>, tids: [
 
 /// Runs `operation` of the domain `here` while another operation holds the lock of `here`'s region. Once `operation`
 /// waits for that lock, the domain `stranger` uses the buckets and `look` runs. Then the region is unlocked.
-fn while_its_region_is_busy<S: Scheme<L>, L: Layout, R: Send>(
-    [here, stranger]: [&Domain<S, L>; 2],
+fn while_its_region_is_busy<S: Scheme, R: Send>(
+    [here, stranger]: [&Domain<S>; 2],
     operation: impl FnOnce() -> R + Send,
     look: impl FnOnce(),
 ) -> R {
@@ -73,14 +72,14 @@ fn while_its_region_is_busy<S: Scheme<L>, L: Layout, R: Send>(
     })
 }
 
-struct World<S: Scheme<L>, L: Layout> {
-    here: Domain<S, L>,
-    stranger: Domain<S, L>,
-    tasks: [Task<L>; 3],
+struct World<S: Scheme> {
+    here: Domain<S>,
+    stranger: Domain<S>,
+    tasks: [Task; 3],
     words: [Word; 2],
 }
 
-impl<S: Scheme<L>, L: Layout> World<S, L> {
+impl<S: Scheme> World<S> {
     fn new() -> Self {
         let system = system_with_two_buckets();
         let [here, stranger] = [(); 2].map(|()| Domain::with_options_in(&system, Options::new()));
@@ -101,8 +100,8 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
     }
 }
 
-fn lock_waits_with_nothing_locked<S: Scheme<L>, L: Layout>() {
-    let world = World::<S, L>::new();
+fn lock_waits_with_nothing_locked<S: Scheme>() {
+    let world = World::<S>::new();
     let (here, [a, b, _]) = (&world.here, &world.tasks);
     assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
     let mut wait = world.while_busy(|| pending(here.lock_pi_async(world.lock(), b)));
@@ -111,8 +110,8 @@ fn lock_waits_with_nothing_locked<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
 }
 
-fn unlock_waits_with_nothing_locked<S: Scheme<L>, L: Layout>() {
-    let world = World::<S, L>::new();
+fn unlock_waits_with_nothing_locked<S: Scheme>() {
+    let world = World::<S>::new();
     let (here, [a, b, _]) = (&world.here, &world.tasks);
     assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
     let mut wait = pending(here.lock_pi_async(world.lock(), b));
@@ -120,8 +119,8 @@ fn unlock_waits_with_nothing_locked<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
 }
 
-fn waiter_is_polled_and_ends_with_nothing_locked<S: Scheme<L>, L: Layout>() {
-    let world = World::<S, L>::new();
+fn waiter_is_polled_and_ends_with_nothing_locked<S: Scheme>() {
+    let world = World::<S>::new();
     let (here, [a, b, c]) = (&world.here, &world.tasks);
     assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
     let mut wait = pending(here.lock_pi_async(world.lock(), b));
@@ -134,8 +133,8 @@ fn waiter_is_polled_and_ends_with_nothing_locked<S: Scheme<L>, L: Layout>() {
 }
 
 /// The new owner of a dead owner's lock corrects the word, or passes the lock on if its wait is dropped.
-fn new_owner_waits_with_nothing_locked<S: Scheme<L>, L: Layout>() {
-    let world = World::<S, L>::new();
+fn new_owner_waits_with_nothing_locked<S: Scheme>() {
+    let world = World::<S>::new();
     let (here, [a, b, c]) = (&world.here, &world.tasks);
     let dead = here.task(9).expect("the TID is free");
     assert_eq!(here.lock_pi(world.lock(), &dead, None), Ok(()));
@@ -147,8 +146,8 @@ fn new_owner_waits_with_nothing_locked<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut third), Poll::Ready(Ok(())));
 }
 
-fn requeue_waits_with_nothing_locked<S: Scheme<L>, L: Layout>() {
-    let world = World::<S, L>::new();
+fn requeue_waits_with_nothing_locked<S: Scheme>() {
+    let world = World::<S>::new();
     let (here, [a, b, _]) = (&world.here, &world.tasks);
     let mut waits = [a, b].map(|task| pending(here.wait_requeue_pi_async(world.condition(), 0, world.lock(), task)));
     assert_eq!(world.while_busy(|| here.cmp_requeue_pi(world.condition(), 0, world.lock(), 9)), Ok(2));
@@ -160,9 +159,9 @@ fn requeue_waits_with_nothing_locked<S: Scheme<L>, L: Layout>() {
 
 /// The third of five waiters belongs to another domain, whose region is busy. The requeue handles the first two at
 /// once.
-fn requeue_waits_for_another_domains_region_when_it_comes_to_it<S: Scheme<L>, L: Layout>() {
-    let system = system_with_two_buckets::<L>();
-    let [caller, busy, stranger] = [(); 3].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
+fn requeue_waits_for_another_domains_region_when_it_comes_to_it<S: Scheme>() {
+    let system = system_with_two_buckets();
+    let [caller, busy, stranger] = [(); 3].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
     let tasks = [1, 2, 3, 4, 5].map(|tid| if tid == 3 { &busy } else { &caller }.task(tid).expect("the TID is free"));
     let [word, condition] = words();
     let (lock, condition) = (object(word, 0), object(condition, 64));

@@ -4,7 +4,6 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error, Interrupt, Timeout, WaitOptions};
 
@@ -14,8 +13,8 @@ use crate::places::{Word, forever, lasting_domain, lasting_task, words};
 
 const PLAINLY: WaitOptions = WaitOptions::new();
 
-fn raised_interrupt_ends_all_waits_until_it_is_cleared<S: Scheme<L>, L: Layout>() {
-    let (domain, interrupt) = (domain::<S, L>(), Interrupt::new());
+fn raised_interrupt_ends_all_waits_until_it_is_cleared<S: Scheme>() {
+    let (domain, interrupt) = (domain::<S>(), Interrupt::new());
     let [word] = words();
     assert!(!interrupt.is_raised());
     interrupt.raise();
@@ -32,8 +31,8 @@ fn raised_interrupt_ends_all_waits_until_it_is_cleared<S: Scheme<L>, L: Layout>(
     assert_eq!(domain.wait_interruptible(word, 0, &soon, &interrupt), Err(Error::TimedOut));
 }
 
-fn interrupt_ends_a_sleeping_wait<S: Scheme<L>, L: Layout>() {
-    let domain = lasting_domain::<S, L>();
+fn interrupt_ends_a_sleeping_wait<S: Scheme>() {
+    let domain = lasting_domain::<S>();
     let [word] = words();
     let interrupt = forever(Interrupt::new());
     let thread = Sleeping::new(move || domain.wait_interruptible(word, 0, &PLAINLY, interrupt));
@@ -50,8 +49,8 @@ fn interrupt_ends_a_sleeping_wait<S: Scheme<L>, L: Layout>() {
     assert_eq!(thread.outcome(), Ok(()));
 }
 
-fn two_threads_cannot_wait_with_one_interrupt<S: Scheme<L>, L: Layout>() {
-    let domain = lasting_domain::<S, L>();
+fn two_threads_cannot_wait_with_one_interrupt<S: Scheme>() {
+    let domain = lasting_domain::<S>();
     let [word, other] = words();
     let interrupt = forever(Interrupt::new());
     let thread = Sleeping::new(move || domain.wait_interruptible(word, 0, &PLAINLY, interrupt));
@@ -63,9 +62,9 @@ fn two_threads_cannot_wait_with_one_interrupt<S: Scheme<L>, L: Layout>() {
 }
 
 /// Races wakes with interrupts. The number of counted wakes must equal the number of waits that returned success.
-fn no_wake_is_lost_to_an_interrupt_at_the_same_time<S: Scheme<L>, L: Layout>() {
+fn no_wake_is_lost_to_an_interrupt_at_the_same_time<S: Scheme>() {
     const ROUNDS: usize = 400;
-    let domain: &'static Domain<S, L> = lasting_domain();
+    let domain: &'static Domain<S> = lasting_domain();
     let [word] = words();
     let interrupt = forever(Interrupt::new());
     let rounds = forever(AtomicUsize::new(0));
@@ -96,8 +95,8 @@ fn no_wake_is_lost_to_an_interrupt_at_the_same_time<S: Scheme<L>, L: Layout>() {
 }
 
 /// An interrupt ends waits for PI locks. A wait that has failed for another reason returns its own error.
-fn interrupt_of_a_task_ends_its_waits_for_locks<S: Scheme<L>, L: Layout>() {
-    let domain = lasting_domain::<S, L>();
+fn interrupt_of_a_task_ends_its_waits_for_locks<S: Scheme>() {
+    let domain = lasting_domain::<S>();
     let [lock, condition]: [Word; 2] = words();
     let [owner, waiter] = [1, 2].map(|tid| lasting_task(domain, tid));
     assert_eq!(domain.lock_pi(lock, owner, None), Ok(()));

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Access, Domain, Error, Options, Requeue, System, Target, Task, Timeout,
@@ -19,8 +18,8 @@ use crate::futures::{at_once, pending, poll};
 use crate::places::{Word, lasting_domain, lasting_task, words};
 use crate::scheduler::tasks;
 
-fn free_lock_is_taken_without_a_wait_and_given_back<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn free_lock_is_taken_without_a_wait_and_given_back<S: Scheme>() {
+    let domain = domain::<S>();
     let [task, other] = tasks(&domain, [0; 2]);
     let [word] = words();
     let unlocked = || {
@@ -41,8 +40,8 @@ fn free_lock_is_taken_without_a_wait_and_given_back<S: Scheme<L>, L: Layout>() {
     unlocked();
 }
 
-fn owner_hands_the_lock_to_waiters_of_every_kind_in_their_order<S: Scheme<L>, L: Layout>() {
-    let domain: &'static Domain<S, L> = lasting_domain();
+fn owner_hands_the_lock_to_waiters_of_every_kind_in_their_order<S: Scheme>() {
+    let domain: &'static Domain<S> = lasting_domain();
     let [owner, of_thread, of_future, last] = [1, 2, 3, 4].map(|tid| lasting_task(domain, tid));
     let [word]: [Word; 1] = words();
     assert_eq!(domain.lock_pi(word, owner, None), Ok(()));
@@ -61,8 +60,8 @@ fn owner_hands_the_lock_to_waiters_of_every_kind_in_their_order<S: Scheme<L>, L:
     assert_eq!((domain.unlock_pi(word, last), word.load(Relaxed)), (Ok(()), 0));
 }
 
-fn thread_times_out_and_leaves_the_waiters_bit<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn thread_times_out_and_leaves_the_waiters_bit<S: Scheme>() {
+    let domain = domain::<S>();
     let [owner, waiter] = tasks(&domain, [0, 5]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -74,8 +73,8 @@ fn thread_times_out_and_leaves_the_waiters_bit<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.lock_pi(word, &waiter, Some(Timeout::After(Duration::ZERO))), Ok(()));
 }
 
-fn plain_wakes_do_not_reach_waiters_of_a_lock<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn plain_wakes_do_not_reach_waiters_of_a_lock<S: Scheme>() {
+    let domain = domain::<S>();
     let [owner, waiter] = tasks(&domain, [0; 2]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -89,8 +88,8 @@ fn plain_wakes_do_not_reach_waiters_of_a_lock<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut lock), Poll::Ready(Ok(())));
 }
 
-fn task_waits_in_one_place_at_a_time<S: Scheme<L>, L: Layout>() {
-    let domain: &'static Domain<S, L> = lasting_domain();
+fn task_waits_in_one_place_at_a_time<S: Scheme>() {
+    let domain: &'static Domain<S> = lasting_domain();
     let [owner, waiter] = [1, 2].map(|tid| lasting_task(domain, tid));
     let [first, second]: [Word; 2] = words();
     assert_eq!(domain.lock_pi(first, owner, None), Ok(()));
@@ -112,7 +111,7 @@ fn task_waits_in_one_place_at_a_time<S: Scheme<L>, L: Layout>() {
 }
 
 /// Checks that every PI operation refuses a task of another domain.
-fn refuse<S: Scheme<L>, L: Layout, T: Target<Value: From<u8>> + Copy>(domain: &Domain<S, L>, word: T, task: &Task<L>) {
+fn refuse<S: Scheme, T: Target<Value: From<u8>> + Copy>(domain: &Domain<S>, word: T, task: &Task) {
     let [condition] = words();
     assert_eq!(domain.lock_pi(word, task, None), Err(Error::Invalid));
     assert_eq!(at_once(domain.lock_pi_async(word, task)), Err(Error::Invalid));
@@ -123,24 +122,24 @@ fn refuse<S: Scheme<L>, L: Layout, T: Target<Value: From<u8>> + Copy>(domain: &D
     assert!(word.load() == Ok(0.into()));
 }
 
-fn task_of_another_domain_or_system_is_invalid<S: Scheme<L>, L: Layout>() {
-    let system: System<L> = system();
-    let [domain, other] = [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
-    let stranger = crate::common::domains::domain::<S, L>();
+fn task_of_another_domain_or_system_is_invalid<S: Scheme>() {
+    let system: System = system();
+    let [domain, other] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+    let stranger = crate::common::domains::domain::<S>();
     let [word] = words();
     refuse(&domain, word, &other.task(5).expect("it is free"));
     refuse(&domain, word, &stranger.task(5).expect("it is free"));
 }
 
-fn word_of_another_width_is_invalid<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn word_of_another_width_is_invalid<S: Scheme>() {
+    let domain = domain::<S>();
     refuse(&domain, &AtomicU64::new(0), &domain.task(5).expect("it is free"));
     refuse(&domain, &std::sync::atomic::AtomicU16::new(0), &domain.task(6).expect("it is free"));
 }
 
-fn tid_is_of_one_living_task_and_fits_the_word<S: Scheme<L>, L: Layout>() {
-    let system: System<L> = system();
-    let [domain, other] = [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
+fn tid_is_of_one_living_task_and_fits_the_word<S: Scheme>() {
+    let system: System = system();
+    let [domain, other] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
     for tid in [0, 1 << 30, WAITERS | 1, u32::MAX] {
         assert_eq!(domain.task(tid).err(), Some(Error::Invalid));
         assert_eq!(domain.kernel_task(tid).err(), Some(Error::Invalid));
@@ -160,9 +159,9 @@ fn tid_is_of_one_living_task_and_fits_the_word<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.lock_pi(word, &task, None), Err(Error::NoTask));
 }
 
-fn faults_of_the_lock_are_resolved<S: Scheme<L>, L: Layout>() {
+fn faults_of_the_lock_are_resolved<S: Scheme>() {
     for (reads, writes) in [(1, 0), (0, 1), (3, 2), (0, 400)] {
-        let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+        let (domain, memory) = (domain::<S>(), GuestMemory::new());
         let [owner, waiter] = tasks(&domain, [0; 2]);
         let word = memory.target(0);
         let fault = || {
@@ -186,8 +185,8 @@ fn faults_of_the_lock_are_resolved<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn lock_in_unwritable_memory_is_a_fault_and_leaves_no_waiter<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn lock_in_unwritable_memory_is_a_fault_and_leaves_no_waiter<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let [owner, waiter] = tasks(&domain, [0, 9]);
     let word = memory.target(0);
     let refused = || {

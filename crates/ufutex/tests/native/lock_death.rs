@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Error,
@@ -17,8 +16,8 @@ use crate::futures::{at_once, pending, pending_with, poll};
 use crate::places::{Word, lasting_domain, lasting_task, words};
 use crate::scheduler::{Log, tasks};
 
-fn first_waiter_gets_the_lock_with_owner_died_set<S: Scheme<L>, L: Layout>() {
-    let domain = lasting_domain::<S, L>();
+fn first_waiter_gets_the_lock_with_owner_died_set<S: Scheme>() {
+    let domain = lasting_domain::<S>();
     let owner = domain.task(1).expect("it is free");
     let [thread_task, low] = [2, 3].map(|tid| lasting_task(domain, tid));
     thread_task.set_priority(Priority::realtime(4));
@@ -34,8 +33,8 @@ fn first_waiter_gets_the_lock_with_owner_died_set<S: Scheme<L>, L: Layout>() {
     assert_eq!((poll(&mut future), word.load(Relaxed)), (Poll::Ready(Ok(())), WAITERS | 3));
 }
 
-fn exit_passes_on_more_locks_than_fit_into_one_batch<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn exit_passes_on_more_locks_than_fit_into_one_batch<S: Scheme>() {
+    let domain = domain::<S>();
     let owner = domain.task(100).expect("it is free");
     let waiters: Vec<_> = (1..=40).map(|tid| domain.task(tid).expect("it is free")).collect();
     let locks: [Word; 40] = words();
@@ -52,8 +51,8 @@ fn exit_passes_on_more_locks_than_fit_into_one_batch<S: Scheme<L>, L: Layout>() 
     }
 }
 
-fn new_owner_inherits_the_priorities_of_the_waiters<S: Scheme<L>, L: Layout>() {
-    let (log, domain) = Log::domain::<S, L>();
+fn new_owner_inherits_the_priorities_of_the_waiters<S: Scheme>() {
+    let (log, domain) = Log::domain::<S>();
     let [owner, heir, low, high] = tasks(&domain, [0, 5, 1, 9]);
     let [word, other] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -73,8 +72,8 @@ fn new_owner_inherits_the_priorities_of_the_waiters<S: Scheme<L>, L: Layout>() {
 }
 
 /// [S7] and [S4]: other tasks call after the owner's death and before the new owner has been polled.
-fn calls_between_owner_death_and_the_poll_of_the_new_owner<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn calls_between_owner_death_and_the_poll_of_the_new_owner<S: Scheme>() {
+    let domain = domain::<S>();
     let [owner, heir, third] = tasks(&domain, [0; 3]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -95,8 +94,8 @@ fn calls_between_owner_death_and_the_poll_of_the_new_owner<S: Scheme<L>, L: Layo
 }
 
 /// Each new owner in turn drops its wait before it has been polled. The last waiter gets the lock.
-fn new_owners_may_be_dropped_one_after_the_other<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn new_owners_may_be_dropped_one_after_the_other<S: Scheme>() {
+    let domain = domain::<S>();
     let mut all = (1..=20).map(|tid| domain.task(tid).expect("it is free"));
     let [word] = words();
     let owner = all.next().expect("there are twenty");
@@ -109,8 +108,8 @@ fn new_owners_may_be_dropped_one_after_the_other<S: Scheme<L>, L: Layout>() {
     assert_eq!((poll(&mut last), word.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 20));
 }
 
-fn exit_leaves_uncontended_locks_unchanged<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn exit_leaves_uncontended_locks_unchanged<S: Scheme>() {
+    let domain = domain::<S>();
     let [owner, other] = tasks(&domain, [0; 2]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));

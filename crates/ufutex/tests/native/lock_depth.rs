@@ -4,7 +4,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Cause, Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, System, Task,
@@ -25,12 +24,12 @@ const DOMAINS: usize = 3;
 type Lock = Shared<Word>;
 
 /// The wait of a task.
-enum Wait<S: Scheme<L> + 'static, L: Layout + 'static> {
-    Lock(Boxed<LockPi<'static, 'static, Lock, S, L>>),
-    Condition(Boxed<WaitRequeuePi<'static, 'static, Lock, Lock, S, L>>),
+enum Wait<S: Scheme + 'static> {
+    Lock(Boxed<LockPi<'static, 'static, Lock, S>>),
+    Condition(Boxed<WaitRequeuePi<'static, 'static, Lock, Lock, S>>),
 }
 
-impl<S: Scheme<L>, L: Layout> Wait<S, L> {
+impl<S: Scheme> Wait<S> {
     fn poll(&mut self) -> Poll<Result<(), Error>> {
         match self {
             Self::Lock(wait) => poll(wait),
@@ -46,14 +45,14 @@ impl<S: Scheme<L>, L: Layout> Wait<S, L> {
     }
 }
 
-struct World<S: Scheme<L> + 'static, L: Layout + 'static> {
+struct World<S: Scheme + 'static> {
     max_depth: usize,
-    system: System<L>,
-    domains: [&'static Domain<S, L>; DOMAINS],
-    tasks: Vec<&'static Task<L>>,
+    system: System,
+    domains: [&'static Domain<S>; DOMAINS],
+    tasks: Vec<&'static Task>,
     words: [Word; WORDS],
     condition: Word,
-    waits: Vec<Option<Wait<S, L>>>,
+    waits: Vec<Option<Wait<S>>>,
     /// The lock for which each task waits.
     waits_for: [Option<usize>; TASKS],
     own: [u8; TASKS],
@@ -64,11 +63,11 @@ struct World<S: Scheme<L> + 'static, L: Layout + 'static> {
     strangers: u64,
 }
 
-impl<S: Scheme<L>, L: Layout> World<S, L> {
+impl<S: Scheme> World<S> {
     /// Makes domains of one namespace, or if `namespaces` is 2, the last one in a namespace of its own.
     fn new(max_depth: usize, namespaces: usize) -> Self {
-        let (_, system) = Log::system::<L>(Config::new().max_pi_depth(max_depth));
-        let make = |namespace: &_| forever(Domain::in_namespace_in(namespace, Options::new())) as &'static Domain<S, L>;
+        let (_, system) = Log::system(Config::new().max_pi_depth(max_depth));
+        let make = |namespace: &_| forever(Domain::in_namespace_in(namespace, Options::new())) as &'static Domain<S>;
         let common = system.pid_namespace();
         let last = if namespaces == 1 { common.clone() } else { PidNamespace::new(&system).expect("there is memory") };
         let domains = [&common, &common, &last].map(make);
@@ -92,7 +91,7 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
         }
     }
 
-    fn domain(&self, task: usize) -> &'static Domain<S, L> {
+    fn domain(&self, task: usize) -> &'static Domain<S> {
         self.domains[task % DOMAINS]
     }
 
@@ -277,7 +276,7 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
     }
 }
 
-fn new_task<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, i: usize) -> &'static Task<L> {
+fn new_task<S: Scheme>(domain: &Domain<S>, i: usize) -> &'static Task {
     forever(domain.task(i as u32 + 1).expect("the TID is free"))
 }
 
@@ -287,11 +286,11 @@ fn object(word: Word, offset: u64) -> Lock {
 
 /// Runs random steps in worlds with this number of namespaces. Returns the number of calls that were refused because of
 /// another namespace.
-fn run_in_namespaces<S: Scheme<L>, L: Layout>(namespaces: usize) -> u64 {
+fn run_in_namespaces<S: Scheme>(namespaces: usize) -> u64 {
     let mut strangers = 0;
     for seed in 1..40 {
         let mut random = Random::new(seed);
-        let mut world = World::<S, L>::new(random.below(5), namespaces);
+        let mut world = World::<S>::new(random.below(5), namespaces);
         for _ in 0..300 {
             world.step(&mut random);
         }
@@ -301,23 +300,23 @@ fn run_in_namespaces<S: Scheme<L>, L: Layout>(namespaces: usize) -> u64 {
     strangers
 }
 
-fn no_operation_makes_chains_longer_than_allowed<S: Scheme<L>, L: Layout>() {
-    assert_eq!(run_in_namespaces::<S, L>(1), 0);
+fn no_operation_makes_chains_longer_than_allowed<S: Scheme>() {
+    assert_eq!(run_in_namespaces::<S>(1), 0);
 }
 
-fn tasks_of_another_namespace_are_in_no_chain<S: Scheme<L>, L: Layout>() {
-    assert!(run_in_namespaces::<S, L>(2) > 1000);
+fn tasks_of_another_namespace_are_in_no_chain<S: Scheme>() {
+    assert!(run_in_namespaces::<S>(2) > 1000);
 }
 
 /// Each new owner takes a lock over together with a waiter, and then waits for the next lock, which has another waiter.
-fn new_owners_do_not_make_chains_longer<S: Scheme<L>, L: Layout>() {
+fn new_owners_do_not_make_chains_longer<S: Scheme>() {
     const LIMIT: usize = 8;
-    let (_, system) = Log::system::<L>(Config::new().max_pi_depth(LIMIT));
-    let domain: &'static Domain<S, L> = forever(Domain::with_options_in(&system, Options::new()));
+    let (_, system) = Log::system(Config::new().max_pi_depth(LIMIT));
+    let domain: &'static Domain<S> = forever(Domain::with_options_in(&system, Options::new()));
     let mut tid = 0;
     let mut task = || {
         tid += 1;
-        forever(domain.task(tid).expect("the TID is free")) as &'static Task<L>
+        forever(domain.task(tid).expect("the TID is free")) as &'static Task
     };
     // `last` is the task at the end of the chain, and `waits` are the waits of the chain.
     let (mut last, mut waits) = (task(), Vec::new());
@@ -345,9 +344,9 @@ fn new_owners_do_not_make_chains_longer<S: Scheme<L>, L: Layout>() {
 }
 
 /// A lock that always has a waiter must not count as part of a long chain once its waiters own no contended lock.
-fn chain_length_of_a_lock_that_always_has_a_waiter_shrinks_again<S: Scheme<L>, L: Layout>() {
-    let (_, system) = Log::system::<L>(Config::new().max_pi_depth(1));
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+fn chain_length_of_a_lock_that_always_has_a_waiter_shrinks_again<S: Scheme>() {
+    let (_, system) = Log::system(Config::new().max_pi_depth(1));
+    let domain = Domain::<S>::with_options_in(&system, Options::new());
     let [a, b, c, d, e] = [1, 2, 3, 4, 5].map(|tid| domain.task(tid).expect("the TID is free"));
     let [busy, of_b, of_d] = words();
     for (word, owner) in [(busy, &a), (of_b, &b), (of_d, &d)] {

@@ -4,7 +4,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Cause, Error,
@@ -21,8 +20,8 @@ use crate::scheduler::tasks;
 
 const CAUSES: [(Cause, Error); 2] = [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)];
 
-fn wait_dropped_before_its_first_poll_leaves_no_trace<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn wait_dropped_before_its_first_poll_leaves_no_trace<S: Scheme>() {
+    let domain = domain::<S>();
     let [owner, waiter] = tasks(&domain, [0, 5]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -33,8 +32,8 @@ fn wait_dropped_before_its_first_poll_leaves_no_trace<S: Scheme<L>, L: Layout>()
     assert_eq!((word.load(Relaxed), owner.priority()), (1, Priority::NORMAL));
 }
 
-fn queued_wait_that_ends_keeps_the_order_of_the_others<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn queued_wait_that_ends_keeps_the_order_of_the_others<S: Scheme>() {
+    let domain = domain::<S>();
     let tasks = tasks(&domain, [0, 5, 6, 7, 0]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &tasks[0], None), Ok(()));
@@ -53,8 +52,8 @@ fn queued_wait_that_ends_keeps_the_order_of_the_others<S: Scheme<L>, L: Layout>(
     assert_eq!((domain.unlock_pi(word, &tasks[3]), word.load(Relaxed)), (Ok(()), 0), "no waiter is left");
 }
 
-fn wait_dropped_with_the_lock_hands_it_to_the_next<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn wait_dropped_with_the_lock_hands_it_to_the_next<S: Scheme>() {
+    let domain = domain::<S>();
     let [owner, second, third] = tasks(&domain, [0, 2, 1]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -74,8 +73,8 @@ fn wait_dropped_with_the_lock_hands_it_to_the_next<S: Scheme<L>, L: Layout>() {
     assert_eq!(word.load(Relaxed), 0);
 }
 
-fn lock_passes_several_dropped_futures_to_a_thread<S: Scheme<L>, L: Layout>() {
-    let domain = lasting_domain::<S, L>();
+fn lock_passes_several_dropped_futures_to_a_thread<S: Scheme>() {
+    let domain = lasting_domain::<S>();
     let tasks = [1, 2, 3, 4, 5].map(|tid| lasting_task(domain, tid));
     let [word]: [Word; 1] = words();
     assert_eq!(domain.lock_pi(word, tasks[0], None), Ok(()));
@@ -86,9 +85,9 @@ fn lock_passes_several_dropped_futures_to_a_thread<S: Scheme<L>, L: Layout>() {
     assert_eq!((thread.outcome(), word.load(Relaxed)), (Ok(()), WAITERS | 5));
 }
 
-fn wait_ended_with_the_lock_keeps_it<S: Scheme<L>, L: Layout>() {
+fn wait_ended_with_the_lock_keeps_it<S: Scheme>() {
     for (cause, _) in CAUSES {
-        let domain = domain::<S, L>();
+        let domain = domain::<S>();
         let [owner, second, third] = tasks(&domain, [0; 3]);
         let [word] = words();
         assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -104,8 +103,8 @@ fn wait_ended_with_the_lock_keeps_it<S: Scheme<L>, L: Layout>() {
 }
 
 /// The wait that takes over a dead owner's lock is dropped before it has been polled. The next waiter gets the lock.
-fn wait_dropped_after_owner_death_hands_the_lock_to_the_next<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn wait_dropped_after_owner_death_hands_the_lock_to_the_next<S: Scheme>() {
+    let domain = domain::<S>();
     let [owner, second, third, fourth] = tasks(&domain, [0, 9, 8, 7]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -123,8 +122,8 @@ fn wait_dropped_after_owner_death_hands_the_lock_to_the_next<S: Scheme<L>, L: La
     assert_eq!(poll(&mut last), Poll::Ready(Ok(())));
 }
 
-fn last_wait_dropped_after_owner_death_leaves_the_dead_owners_word<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn last_wait_dropped_after_owner_death_leaves_the_dead_owners_word<S: Scheme>() {
+    let domain = domain::<S>();
     let [owner, heir, other] = tasks(&domain, [0; 3]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -138,9 +137,9 @@ fn last_wait_dropped_after_owner_death_leaves_the_dead_owners_word<S: Scheme<L>,
     drop(heir);
 }
 
-fn wait_ended_after_owner_death_corrects_the_word_and_keeps_the_lock<S: Scheme<L>, L: Layout>() {
+fn wait_ended_after_owner_death_corrects_the_word_and_keeps_the_lock<S: Scheme>() {
     for (cause, _) in CAUSES {
-        let domain = domain::<S, L>();
+        let domain = domain::<S>();
         let [owner, heir, third] = tasks(&domain, [0; 3]);
         let [word] = words();
         assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -156,8 +155,8 @@ fn wait_ended_after_owner_death_corrects_the_word_and_keeps_the_lock<S: Scheme<L
 
 /// The word may have become unwritable when the new owner is polled. The new owner has the lock nevertheless. When it
 /// dies, too, the next waiter gets the lock.
-fn new_owner_that_cannot_write_the_word_still_owns_the_lock<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn new_owner_that_cannot_write_the_word_still_owns_the_lock<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let [owner, heir, third] = tasks(&domain, [0; 3]);
     let word = memory.target(0);
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -176,8 +175,8 @@ fn new_owner_that_cannot_write_the_word_still_owns_the_lock<S: Scheme<L>, L: Lay
     assert_eq!(domain.unlock_pi(word, &third), Ok(()));
 }
 
-fn faults_of_a_new_owner_are_resolved<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn faults_of_a_new_owner_are_resolved<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let [owner, heir] = tasks(&domain, [0; 2]);
     let word = memory.target(0);
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -192,8 +191,8 @@ fn faults_of_a_new_owner_are_resolved<S: Scheme<L>, L: Layout>() {
 
 /// A future is leaked with `mem::forget`, and then its task ends. The wait stays queued, is handed the lock and never
 /// gives it back. Nothing panics, and other locks are not affected.
-fn task_may_end_after_its_wait_was_leaked<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn task_may_end_after_its_wait_was_leaked<S: Scheme>() {
+    let domain = domain::<S>();
     let [owner, forgetful, third] = tasks(&domain, [0, 50, 0]);
     let [word, other] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::Poll;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Cause, Config, Domain, Error, ObjectId, Options, Shared, System, pi::Priority};
 
@@ -14,15 +13,15 @@ use crate::futures::{pending, poll};
 use crate::places::{Word, words};
 use crate::scheduler::Log;
 
-fn domains<S: Scheme<L>, L: Layout>() -> (System<L>, [Domain<S, L>; 2]) {
-    let (_, system) = Log::system::<L>(Config::new());
+fn domains<S: Scheme>() -> (System, [Domain<S>; 2]) {
+    let (_, system) = Log::system(Config::new());
     let domains = [(); 2].map(|()| Domain::with_options_in(&system, Options::new()));
     (system, domains)
 }
 
 /// Runs `meanwhile` while an operation of `domain` on a contended lock is blocked in a load and holds the locks of its
 /// bucket and of its region.
-pub fn while_one_is_stuck<S: Scheme<L>, L: Layout, R>(domain: &Domain<S, L>, meanwhile: impl FnOnce() -> R) -> R {
+pub fn while_one_is_stuck<S: Scheme, R>(domain: &Domain<S>, meanwhile: impl FnOnce() -> R) -> R {
     let [is_slow, is_inside] = [const { AtomicBool::new(false) }; 2];
     let memory = GuestMemory::with_hook(|event, _| {
         if event == Event::Load && is_slow.load(SeqCst) {
@@ -53,7 +52,7 @@ pub fn while_one_is_stuck<S: Scheme<L>, L: Layout, R>(domain: &Domain<S, L>, mea
 }
 
 /// Makes every operation that a domain has for PI locks and tasks.
-pub fn use_all_operations<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) {
+pub fn use_all_operations<S: Scheme>(domain: &Domain<S>) {
     let [word, from] = words();
     let [a, b, c] = [1, 2, 3].map(|tid| domain.task(tid).expect("the TID is free"));
     b.set_priority(Priority::realtime(7));
@@ -74,12 +73,12 @@ pub fn use_all_operations<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) {
     assert_eq!(domain.unlock_pi(word, &a), Ok(()));
 }
 
-fn operations_of_unrelated_domains_do_not_match<S: Scheme<L>, L: Layout>() {
-    let (system, [here, there]) = domains::<S, L>();
+fn operations_of_unrelated_domains_do_not_match<S: Scheme>() {
+    let (system, [here, there]) = domains::<S>();
     while_one_is_stuck(&here, || {
         use_all_operations(&there);
         // A domain that is made only now is not blocked either.
-        use_all_operations(&Domain::<S, L>::with_options_in(&system, Options::new()));
+        use_all_operations(&Domain::<S>::with_options_in(&system, Options::new()));
     });
 }
 
@@ -88,8 +87,8 @@ fn object(word: Word) -> Shared<Word> {
 }
 
 /// Two domains waited for each other's tasks once. After all of these waits have ended, neither blocks the other.
-fn domains_are_independent_again_after_their_waits_have_ended<S: Scheme<L>, L: Layout>() {
-    let (_, [here, there]) = domains::<S, L>();
+fn domains_are_independent_again_after_their_waits_have_ended<S: Scheme>() {
+    let (_, [here, there]) = domains::<S>();
     let [word] = words();
     let lock = object(word);
     let [a, c] = [1, 3].map(|tid| here.task(tid).expect("the TID is free"));
@@ -119,26 +118,26 @@ fn domains_are_independent_again_after_their_waits_have_ended<S: Scheme<L>, L: L
 }
 
 /// A domain whose task waits for a task of another domain shares its region. A third domain does not.
-fn only_domains_that_wait_for_each_other_share_a_region<S: Scheme<L>, L: Layout>() {
-    let (system, [here, there]) = domains::<S, L>();
+fn only_domains_that_wait_for_each_other_share_a_region<S: Scheme>() {
+    let (system, [here, there]) = domains::<S>();
     let [word] = words();
     let lock = object(word);
     let (a, b) = (here.task(51).expect("the TID is free"), there.task(52).expect("the TID is free"));
     assert_eq!(here.lock_pi(lock, &a, None), Ok(()));
     let wait = pending(there.lock_pi_async(lock, &b));
-    while_one_is_stuck(&here, || use_all_operations(&Domain::<S, L>::with_options_in(&system, Options::new())));
+    while_one_is_stuck(&here, || use_all_operations(&Domain::<S>::with_options_in(&system, Options::new())));
     drop(wait);
     while_one_is_stuck(&here, || use_all_operations(&there));
 }
 
 /// Regions are reused after their domains and tasks have been dropped, also if the tasks are dropped after their
 /// domain.
-fn regions_are_reused<S: Scheme<L>, L: Layout>() {
-    let (_, system) = Log::system::<L>(Config::new());
+fn regions_are_reused<S: Scheme>() {
+    let (_, system) = Log::system(Config::new());
     let [word] = words();
     let lock = object(word);
     for round in 0..50u32 {
-        let domains = [(); 3].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
+        let domains = [(); 3].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
         let tid = 10 * round;
         let [a, b, c] = [0, 1, 2].map(|i| domains[i as usize].task(tid + i + 1).expect("the TID is free"));
         let [here, there, third] = domains;

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Config, Domain, Error, ObjectId, Options, Requeue, Requeued, Shared, System,
@@ -20,13 +19,13 @@ fn object(word: Word, offset: u64) -> Shared<Word> {
     Shared::object(word, ObjectId::new(12).expect("small enough"), offset)
 }
 
-fn domains<S: Scheme<L>, L: Layout>(system: &System<L>) -> [Domain<S, L>; 2] {
+fn domains<S: Scheme>(system: &System) -> [Domain<S>; 2] {
     [(); 2].map(|()| Domain::with_options_in(system, Options::new()))
 }
 
-fn private_lock_with_the_tid_of_another_domains_task_is_esrch<S: Scheme<L>, L: Layout>() {
-    let (_, system) = Log::system::<L>(Config::new());
-    let [here, there] = domains::<S, L>(&system);
+fn private_lock_with_the_tid_of_another_domains_task_is_esrch<S: Scheme>() {
+    let (_, system) = Log::system(Config::new());
+    let [here, there] = domains::<S>(&system);
     let [task, stranger] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
     let [word] = words();
     word.store(stranger.tid(), Relaxed);
@@ -38,9 +37,9 @@ fn private_lock_with_the_tid_of_another_domains_task_is_esrch<S: Scheme<L>, L: L
     drop(pending(here.lock_pi_async(object(word, 0), &task)));
 }
 
-fn lock_and_priority_pass_between_domains<S: Scheme<L>, L: Layout>() {
-    let (log, system) = Log::system::<L>(Config::new());
-    let [here, there] = domains::<S, L>(&system);
+fn lock_and_priority_pass_between_domains<S: Scheme>() {
+    let (log, system) = Log::system(Config::new());
+    let [here, there] = domains::<S>(&system);
     let [a, b, c] = [here.task(1), there.task(2), here.task(3)].map(|task| task.expect("it is free"));
     b.set_priority(Priority::realtime(20));
     c.set_priority(Priority::realtime(10));
@@ -65,9 +64,9 @@ fn lock_and_priority_pass_between_domains<S: Scheme<L>, L: Layout>() {
     assert_eq!(there.unlock_pi(of_b, &b), Err(Error::NotPermitted));
 }
 
-fn lock_of_a_dead_owner_passes_to_the_other_domain<S: Scheme<L>, L: Layout>() {
-    let (log, system) = Log::system::<L>(Config::new());
-    let [here, there] = domains::<S, L>(&system);
+fn lock_of_a_dead_owner_passes_to_the_other_domain<S: Scheme>() {
+    let (log, system) = Log::system(Config::new());
+    let [here, there] = domains::<S>(&system);
     let [a, b, c] = [here.task(1), there.task(2), here.task(3)].map(|task| task.expect("it is free"));
     let [word] = words();
     let lock = object(word, 64);
@@ -84,9 +83,9 @@ fn lock_of_a_dead_owner_passes_to_the_other_domain<S: Scheme<L>, L: Layout>() {
 }
 
 /// A domain may be dropped before its tasks and their locks.
-fn owner_outlives_its_domain<S: Scheme<L>, L: Layout>() {
-    let (_, system) = Log::system::<L>(Config::new());
-    let [here, there] = domains::<S, L>(&system);
+fn owner_outlives_its_domain<S: Scheme>() {
+    let (_, system) = Log::system(Config::new());
+    let [here, there] = domains::<S>(&system);
     let [a, b] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
     let [word] = words();
     let lock = object(word, 64);
@@ -97,9 +96,9 @@ fn owner_outlives_its_domain<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut b_waits), Poll::Ready(Ok(())));
 }
 
-fn waiters_are_requeued_by_another_domain<S: Scheme<L>, L: Layout>() {
-    let (log, system) = Log::system::<L>(Config::new());
-    let [here, there] = domains::<S, L>(&system);
+fn waiters_are_requeued_by_another_domain<S: Scheme>() {
+    let (log, system) = Log::system(Config::new());
+    let [here, there] = domains::<S>(&system);
     let [a, b, c] = [here.task(1), here.task(2), there.task(3)].map(|task| task.expect("it is free"));
     b.set_priority(Priority::realtime(7));
     let [from, word, plain] = words();
@@ -129,9 +128,9 @@ fn waiters_are_requeued_by_another_domain<S: Scheme<L>, L: Layout>() {
     assert_eq!(there.wake(elsewhere, 1), 0);
 }
 
-fn locks_differ_by_object_and_by_offset<S: Scheme<L>, L: Layout>() {
-    let (_, system) = Log::system::<L>(Config::new());
-    let [here, there] = domains::<S, L>(&system);
+fn locks_differ_by_object_and_by_offset<S: Scheme>() {
+    let (_, system) = Log::system(Config::new());
+    let [here, there] = domains::<S>(&system);
     let [a, b] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
     let [word] = words();
     assert_eq!(here.lock_pi(object(word, 64), &a, None), Ok(()));

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::task::Poll;
 use std::time::Duration;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Config, Domain, Error, Options, Task, Timeout,
@@ -43,13 +42,13 @@ impl Place {
     }
 }
 
-fn system_and_domain<S: Scheme<L>, L: Layout>() -> (Arc<Log>, Domain<S, L>) {
+fn system_and_domain<S: Scheme>() -> (Arc<Log>, Domain<S>) {
     let (log, system) = Log::system(Config::new());
     (log, Domain::with_options_in(&system, Options::new()))
 }
 
 /// Locks by a future that is polled until it is ready, or in some rounds dropped at an arbitrary moment.
-fn lock_as_future<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, lock: Word, task: &Task<L>, round: usize) -> bool {
+fn lock_as_future<S: Scheme>(domain: &Domain<S>, lock: Word, task: &Task, round: usize) -> bool {
     let (notified, waker) = Notified::new();
     let mut wait = Box::pin(domain.lock_pi_async(lock, task));
     let mut seen = 0;
@@ -68,8 +67,8 @@ fn lock_as_future<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, lock: Word, ta
     false
 }
 
-fn threads_futures_and_changes_of_priority<S: Scheme<L>, L: Layout>() {
-    let (log, domain) = system_and_domain::<S, L>();
+fn threads_futures_and_changes_of_priority<S: Scheme>() {
+    let (log, domain) = system_and_domain::<S>();
     let place = Place::new();
     let tasks: Vec<_> = (1..=4).map(|tid| domain.task(tid).expect("it is free")).collect();
     let running = AtomicBool::new(true);
@@ -127,8 +126,8 @@ fn threads_futures_and_changes_of_priority<S: Scheme<L>, L: Layout>() {
 
 /// Each worker makes one task after another. Each task takes the lock, and every second one exits without unlocking.
 /// There is always a waiter, so the lock is passed on at the exit.
-fn locks_of_owners_that_exit_are_passed_on<S: Scheme<L>, L: Layout>() {
-    let (_, domain) = system_and_domain::<S, L>();
+fn locks_of_owners_that_exit_are_passed_on<S: Scheme>() {
+    let (_, domain) = system_and_domain::<S>();
     let place = Place::new();
     std::thread::scope(|scope| {
         for worker in 0..3u32 {
@@ -164,8 +163,8 @@ fn locks_of_owners_that_exit_are_passed_on<S: Scheme<L>, L: Layout>() {
 
 /// The last waiter of a lock leaves while the owner, which unlocks, waits for the region where another thread changes
 /// priorities.
-fn unlock_finds_its_last_waiter_gone<S: Scheme<L>, L: Layout>() {
-    let (_, domain) = system_and_domain::<S, L>();
+fn unlock_finds_its_last_waiter_gone<S: Scheme>() {
+    let (_, domain) = system_and_domain::<S>();
     let place = Place::new();
     let [owner, waiter] = [1, 2].map(|tid| domain.task(tid).expect("it is free"));
     let running = AtomicBool::new(true);

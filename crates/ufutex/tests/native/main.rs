@@ -1,6 +1,8 @@
 //! The engine's Rust interface: requeues, `wake_op`, waits on several words, interrupts, PI locks and robust lists, for
 //! threads, futures and custom waiters.
 
+include!("../common/engine.rs");
+
 #[path = "../common/mod.rs"]
 mod common;
 

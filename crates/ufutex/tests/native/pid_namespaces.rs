@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, System, Task,
@@ -25,21 +24,21 @@ const MAX_DEPTH: usize = 8;
 /// The TID of the victim's task.
 const VICTIM: u32 = 1;
 
-fn namespace<L: Layout>(system: &System<L>) -> PidNamespace<L> {
+fn namespace(system: &System) -> PidNamespace {
     PidNamespace::new(system).expect("the memory is there")
 }
 
-fn domain<S: Scheme<L>, L: Layout>(namespace: &PidNamespace<L>) -> Domain<S, L> {
+fn domain<S: Scheme>(namespace: &PidNamespace) -> Domain<S> {
     Domain::in_namespace_in(namespace, Options::new())
 }
 
 /// Two domains of one system, each in a namespace of its own.
-fn guests<S: Scheme<L>, L: Layout>() -> [Domain<S, L>; 2] {
-    let system = System::with_config_in(Config::new().max_pi_depth(MAX_DEPTH).hash_seed(1)).expect("these are valid");
+fn guests<S: Scheme>() -> [Domain<S>; 2] {
+    let system = System::with_config(Config::new().max_pi_depth(MAX_DEPTH).hash_seed(1)).expect("these are valid");
     [(); 2].map(|()| domain(&namespace(&system)))
 }
 
-fn task<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, tid: u32) -> Task<L> {
+fn task<S: Scheme>(domain: &Domain<S>, tid: u32) -> Task {
     domain.task(tid).expect("the TID is free")
 }
 
@@ -48,15 +47,15 @@ fn object(word: Word, offset: u64) -> Shared<Word> {
     Shared::object(word, ObjectId::new(9).expect("small enough"), offset)
 }
 
-type Waits<'d, S, L> = Vec<Boxed<LockPi<'d, 'd, Shared<Word>, S, L>>>;
+type Waits<'d, S> = Vec<Boxed<LockPi<'d, 'd, Shared<Word>, S>>>;
 
 /// Makes a chain of the maximum length of waits by tasks with real-time priority 99. It ends at a word that holds
 /// `tid`. Returns the result of the first wait, and the waits that are pending.
-fn chain_to<'d, S: Scheme<L>, L: Layout>(
-    domain: &'d Domain<S, L>,
-    tasks: &'d [Task<L>; MAX_DEPTH + 1],
+fn chain_to<'d, S: Scheme>(
+    domain: &'d Domain<S>,
+    tasks: &'d [Task; MAX_DEPTH + 1],
     tid: u32,
-) -> (Poll<Result<(), Error>>, Waits<'d, S, L>) {
+) -> (Poll<Result<(), Error>>, Waits<'d, S>) {
     let locks: [Word; MAX_DEPTH + 1] = words();
     locks[0].store(tid, Relaxed);
     let (mut first, mut waits) = (Poll::Pending, Vec::new());
@@ -78,7 +77,7 @@ fn chain_to<'d, S: Scheme<L>, L: Layout>(
     (first, waits)
 }
 
-fn attackers<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) -> [Task<L>; MAX_DEPTH + 1] {
+fn attackers<S: Scheme>(domain: &Domain<S>) -> [Task; MAX_DEPTH + 1] {
     let mut tid = 1000;
     [(); MAX_DEPTH + 1].map(|()| {
         tid += 1;
@@ -87,7 +86,7 @@ fn attackers<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) -> [Task<L>; MAX_DE
 }
 
 /// The result when `victim` waits for a lock of its own domain.
-fn waits_for_a_lock_of_its_own<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, victim: &Task<L>) -> Result<(), Error> {
+fn waits_for_a_lock_of_its_own<S: Scheme>(domain: &Domain<S>, victim: &Task) -> Result<(), Error> {
     let ([word], owner) = (words(), task(domain, 77));
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
     let mut wait = Box::pin(domain.lock_pi_async(word, victim));
@@ -101,9 +100,9 @@ fn waits_for_a_lock_of_its_own<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, v
 
 /// Within one namespace, a word that holds a TID affects the task of another domain. The other tests show that this
 /// attack does not work across namespaces.
-fn one_namespace_does_not_isolate<S: Scheme<L>, L: Layout>() {
-    let [attacker, _] = guests::<S, L>();
-    let victims: Domain<S, L> = domain(&attacker.pid_namespace());
+fn one_namespace_does_not_isolate<S: Scheme>() {
+    let [attacker, _] = guests::<S>();
+    let victims: Domain<S> = domain(&attacker.pid_namespace());
     let (victim, tasks) = (task(&victims, VICTIM), attackers(&attacker));
     let (first, waits) = chain_to(&attacker, &tasks, VICTIM);
     assert_eq!((first, waits.len()), (Poll::Pending, MAX_DEPTH + 1));
@@ -111,9 +110,9 @@ fn one_namespace_does_not_isolate<S: Scheme<L>, L: Layout>() {
     assert_eq!(waits_for_a_lock_of_its_own(&victims, &victim), Err(Error::Deadlock));
 }
 
-fn chain_to_a_tid_of_another_namespace_does_not_reach_it<S: Scheme<L>, L: Layout>() {
+fn chain_to_a_tid_of_another_namespace_does_not_reach_it<S: Scheme>() {
     for has_the_tid_too in [false, true] {
-        let [attacker, victims] = guests::<S, L>();
+        let [attacker, victims] = guests::<S>();
         let (victim, tasks) = (task(&victims, VICTIM), attackers(&attacker));
         let namesake = has_the_tid_too.then(|| task(&attacker, VICTIM));
         let (first, waits) = chain_to(&attacker, &tasks, VICTIM);
@@ -131,9 +130,9 @@ fn chain_to_a_tid_of_another_namespace_does_not_reach_it<S: Scheme<L>, L: Layout
 }
 
 /// An operation of the attacker blocks while it holds the lock of its region. The victim is in another region.
-fn victim_is_not_blocked_by_a_stuck_attacker<S: Scheme<L>, L: Layout>() {
+fn victim_is_not_blocked_by_a_stuck_attacker<S: Scheme>() {
     for has_the_tid_too in [false, true] {
-        let [attacker, victims] = guests::<S, L>();
+        let [attacker, victims] = guests::<S>();
         let (victim, tasks) = (task(&victims, 51), attackers(&attacker));
         let _namesake = has_the_tid_too.then(|| task(&attacker, 51));
         let (_, waits) = chain_to(&attacker, &tasks, 51);
@@ -146,12 +145,12 @@ fn victim_is_not_blocked_by_a_stuck_attacker<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn tids_are_unique_within_a_namespace_only<S: Scheme<L>, L: Layout>() {
-    let system = system::<L>();
+fn tids_are_unique_within_a_namespace_only<S: Scheme>() {
+    let system = system();
     let [one, other] = [(); 2].map(|()| namespace(&system));
-    let of_system: Domain<S, L> = Domain::with_options_in(&system, Options::new());
-    let [parent, child]: [Domain<S, L>; 2] = [domain(&one), domain(&one)];
-    let stranger: Domain<S, L> = domain(&other);
+    let of_system: Domain<S> = Domain::with_options_in(&system, Options::new());
+    let [parent, child]: [Domain<S>; 2] = [domain(&one), domain(&one)];
+    let stranger: Domain<S> = domain(&other);
     let numbers = [&of_system, &parent, &child, &stranger].map(|domain| domain.pid_namespace().number());
     assert_eq!(numbers, [0, one.number(), one.number(), other.number()]);
     assert_ne!(one.number(), other.number());
@@ -175,8 +174,8 @@ fn tids_are_unique_within_a_namespace_only<S: Scheme<L>, L: Layout>() {
 
 /// All waiters of a shared word belong to one namespace. Operations of the other namespace on the word return EINVAL,
 /// after the checks for EDEADLK and EPERM, as in Linux.
-fn operations_on_a_lock_of_another_namespace_change_nothing<S: Scheme<L>, L: Layout>() {
-    let [here, there] = guests::<S, L>();
+fn operations_on_a_lock_of_another_namespace_change_nothing<S: Scheme>() {
+    let [here, there] = guests::<S>();
     let [owner, heir, last] = [1, 2, 3].map(|tid| task(&here, tid));
     let [namesake, stranger] = [1, 5].map(|tid| task(&there, tid));
     stranger.set_priority(Priority::realtime(50));
@@ -214,14 +213,14 @@ fn operations_on_a_lock_of_another_namespace_change_nothing<S: Scheme<L>, L: Lay
 }
 
 /// A domain of the same system in a new namespace.
-fn another_guest<S: Scheme<L>, L: Layout>(there: &Domain<S, L>) -> Domain<S, L> {
+fn another_guest<S: Scheme>(there: &Domain<S>) -> Domain<S> {
     domain(&namespace(there.pid_namespace().system()))
 }
 
 /// The new owner of a dead owner's lock has not written its TID yet. A task of another namespace cannot queue behind
 /// it.
-fn no_task_of_another_namespace_queues_behind_a_dead_owners_waiters<S: Scheme<L>, L: Layout>() {
-    let [here, there] = guests::<S, L>();
+fn no_task_of_another_namespace_queues_behind_a_dead_owners_waiters<S: Scheme>() {
+    let [here, there] = guests::<S>();
     let [owner, heir] = [1, 2].map(|tid| task(&here, tid));
     let stranger = task(&there, 2);
     let [word, from] = words();
@@ -240,8 +239,8 @@ fn no_task_of_another_namespace_queues_behind_a_dead_owners_waiters<S: Scheme<L>
 
 /// Waiters of two namespaces wait for one condition. A call requeues waiters of its own namespace only, and stops at
 /// the first waiter of another one.
-fn requeue_moves_waiters_of_its_own_namespace_only<S: Scheme<L>, L: Layout>() {
-    let [here, there] = guests::<S, L>();
+fn requeue_moves_waiters_of_its_own_namespace_only<S: Scheme>() {
+    let [here, there] = guests::<S>();
     let [a, b] = [1, 2].map(|tid| task(&here, tid));
     let [c, d] = [1, 2].map(|tid| task(&there, tid));
     let [from, word] = words();
@@ -267,13 +266,13 @@ fn requeue_moves_waiters_of_its_own_namespace_only<S: Scheme<L>, L: Layout>() {
 }
 
 /// A region that the domains of one namespace have left is reused by domains of another.
-fn regions_are_reused_across_namespaces<S: Scheme<L>, L: Layout>() {
-    let system = system::<L>();
+fn regions_are_reused_across_namespaces<S: Scheme>() {
+    let system = system();
     let [word] = words();
     let lock = object(word, 64);
     for round in 0..20 {
-        let [here, there]: [Domain<S, L>; 2] = [(); 2].map(|()| domain(&namespace(&system)));
-        let sibling: Domain<S, L> = domain(&here.pid_namespace());
+        let [here, there]: [Domain<S>; 2] = [(); 2].map(|()| domain(&namespace(&system)));
+        let sibling: Domain<S> = domain(&here.pid_namespace());
         let (owner, heir, stranger) = (task(&here, 1), task(&sibling, 2), task(&there, 2));
         assert_eq!(here.lock_pi(lock, &owner, None), Ok(()));
         let mut heirs = pending(sibling.lock_pi_async(lock, &heir));
@@ -287,9 +286,9 @@ fn regions_are_reused_across_namespaces<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn robust_list_of_a_tid_in_another_namespace_is_esrch<S: Scheme<L>, L: Layout>() {
-    let [here, there] = guests::<S, L>();
-    let sibling: Domain<S, L> = domain(&here.pid_namespace());
+fn robust_list_of_a_tid_in_another_namespace_is_esrch<S: Scheme>() {
+    let [here, there] = guests::<S>();
+    let sibling: Domain<S> = domain(&here.pid_namespace());
     let (caller, _of_sibling, _stranger) = (task(&here, 1), task(&sibling, 2), task(&there, 3));
     let memory = GuestMemory::new();
     let ask = |tid| here.syscall(&caller, &memory, Number::GetRobustList, [tid, memory.at(0), memory.at(8), 0, 0, 0]);
@@ -310,11 +309,11 @@ impl Scheduler for Log {
     }
 }
 
-fn scheduler_gets_the_namespace_of_a_tid<S: Scheme<L>, L: Layout>() {
+fn scheduler_gets_the_namespace_of_a_tid<S: Scheme>() {
     let notified = Arc::new(Log::default());
-    let system: System<L> = System::with_scheduler_in(Config::new(), notified.clone()).expect("the memory is there");
+    let system: System = System::with_scheduler(Config::new(), notified.clone()).expect("the memory is there");
     let [one, other] = [(); 2].map(|()| namespace(&system));
-    let domains: [Domain<S, L>; 3] = [Domain::with_options_in(&system, Options::new()), domain(&one), domain(&other)];
+    let domains: [Domain<S>; 3] = [Domain::with_options_in(&system, Options::new()), domain(&one), domain(&other)];
     for (i, domain) in domains.iter().enumerate() {
         let ([owner, waiter], [word]) = ([1, 2].map(|tid| task(domain, tid)), words());
         let own = Priority::realtime(10 * i as u8 + 10);

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::AtomicU32;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Task};
 
@@ -14,12 +13,12 @@ pub fn forever<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-pub fn lasting_domain<S: Scheme<L>, L: Layout>() -> &'static Domain<S, L> {
+pub fn lasting_domain<S: Scheme>() -> &'static Domain<S> {
     forever(domain())
 }
 
 /// A leaked task.
-pub fn lasting_task<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, tid: u32) -> &'static Task<L> {
+pub fn lasting_task<S: Scheme>(domain: &Domain<S>, tid: u32) -> &'static Task {
     forever(domain.task(tid).expect("the TID is free"))
 }
 

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Cause, Domain, Error, Timeout,
@@ -19,18 +18,18 @@ use crate::futures::{Boxed, at_once, pending, pending_with, poll};
 use crate::places::{Word, lasting_domain, lasting_task, pairs, words};
 use crate::scheduler::{Log, tasks};
 
-type Waiting<'d, 't, S, L> = Boxed<ufutex::pi::WaitRequeuePi<'d, 't, Word, Word, S, L>>;
+type Waiting<'d, 't, S> = Boxed<ufutex::pi::WaitRequeuePi<'d, 't, Word, Word, S>>;
 
-fn waiting<'d, 't, S: Scheme<L>, L: Layout>(
-    domain: &'d Domain<S, L>,
+fn waiting<'d, 't, S: Scheme>(
+    domain: &'d Domain<S>,
     [condition, lock]: [Word; 2],
-    task: &'t ufutex::Task<L>,
-) -> Waiting<'d, 't, S, L> {
+    task: &'t ufutex::Task,
+) -> Waiting<'d, 't, S> {
     pending(domain.wait_requeue_pi_async(condition, 0, lock, task))
 }
 
-fn first_waiter_gets_a_free_lock_and_the_others_wait_for_it<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn first_waiter_gets_a_free_lock_and_the_others_wait_for_it<S: Scheme>() {
+    let domain = domain::<S>();
     let tasks = tasks(&domain, [0, 3, 0, 5]);
     for words in pairs() {
         let [condition, lock] = words;
@@ -57,8 +56,8 @@ fn first_waiter_gets_a_free_lock_and_the_others_wait_for_it<S: Scheme<L>, L: Lay
     }
 }
 
-fn all_waiters_are_requeued_to_a_taken_lock_and_boost_its_owner<S: Scheme<L>, L: Layout>() {
-    let (log, domain) = Log::domain::<S, L>();
+fn all_waiters_are_requeued_to_a_taken_lock_and_boost_its_owner<S: Scheme>() {
+    let (log, domain) = Log::domain::<S>();
     let tasks = tasks(&domain, [0, 8, 4, 6, 2]);
     for words in pairs() {
         let [condition, lock] = words;
@@ -81,8 +80,8 @@ fn all_waiters_are_requeued_to_a_taken_lock_and_boost_its_owner<S: Scheme<L>, L:
     }
 }
 
-fn threads_wait_and_have_the_lock_on_return<S: Scheme<L>, L: Layout>() {
-    let domain: &'static Domain<S, L> = lasting_domain();
+fn threads_wait_and_have_the_lock_on_return<S: Scheme>() {
+    let domain: &'static Domain<S> = lasting_domain();
     let tasks = [1, 2].map(|tid| lasting_task(domain, tid));
     let [condition, lock]: [Word; 2] = words();
     let [first, second] =
@@ -99,8 +98,8 @@ fn threads_wait_and_have_the_lock_on_return<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(0));
 }
 
-fn waker_is_woken_by_the_hand_over_and_not_by_the_requeue<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn waker_is_woken_by_the_hand_over_and_not_by_the_requeue<S: Scheme>() {
+    let domain = domain::<S>();
     let [owner, task] = tasks(&domain, [0; 2]);
     for [condition, lock] in pairs() {
         let [(first, first_waker), (second, second_waker), (third, third_waker)] = [(); 3].map(|()| Notified::new());
@@ -116,8 +115,8 @@ fn waker_is_woken_by_the_hand_over_and_not_by_the_requeue<S: Scheme<L>, L: Layou
     }
 }
 
-fn lock_with_an_invalid_owner<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn lock_with_an_invalid_owner<S: Scheme>() {
+    let domain = domain::<S>();
     let [a, b, c] = tasks(&domain, [0; 3]);
     let _kernels = domain.kernel_task(9).expect("it is free");
     for words in pairs() {
@@ -143,11 +142,11 @@ fn lock_with_an_invalid_owner<S: Scheme<L>, L: Layout>() {
 }
 
 /// The error of a wait that ends depends on whether it has been requeued.
-fn error_of_an_ended_wait_depends_on_the_requeue<S: Scheme<L>, L: Layout>() {
+fn error_of_an_ended_wait_depends_on_the_requeue<S: Scheme>() {
     for (cause, before, after) in
         [(Cause::TimedOut, Error::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted, Error::Again)]
     {
-        let domain = domain::<S, L>();
+        let domain = domain::<S>();
         let [owner, task] = tasks(&domain, [0, 5]);
         for words in pairs() {
             let [condition, lock] = words;
@@ -171,8 +170,8 @@ fn error_of_an_ended_wait_depends_on_the_requeue<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn wait_ended_before_its_first_poll_was_not_requeued<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn wait_ended_before_its_first_poll_was_not_requeued<S: Scheme>() {
+    let domain = domain::<S>();
     let [task] = tasks(&domain, [0]);
     let [condition, lock] = words();
     for (cause, error) in [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)] {
@@ -181,9 +180,9 @@ fn wait_ended_before_its_first_poll_was_not_requeued<S: Scheme<L>, L: Layout>() 
     }
 }
 
-fn wait_ended_after_owner_death_has_the_lock<S: Scheme<L>, L: Layout>() {
+fn wait_ended_after_owner_death_has_the_lock<S: Scheme>() {
     for cause in [Some(Cause::TimedOut), Some(Cause::Interrupted), None] {
-        let domain = domain::<S, L>();
+        let domain = domain::<S>();
         let [owner, task, next] = tasks(&domain, [0; 3]);
         let [condition, lock] = words();
         assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
@@ -201,8 +200,8 @@ fn wait_ended_after_owner_death_has_the_lock<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn dropped_wait_leaves_the_queue_or_passes_the_lock_on<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn dropped_wait_leaves_the_queue_or_passes_the_lock_on<S: Scheme>() {
+    let domain = domain::<S>();
     let [owner, task, next] = tasks(&domain, [0, 5, 0]);
     for words in pairs() {
         let [condition, lock] = words;
@@ -238,8 +237,8 @@ fn dropped_wait_leaves_the_queue_or_passes_the_lock_on<S: Scheme<L>, L: Layout>(
     assert_eq!((poll(&mut stays), lock.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 3));
 }
 
-fn faults_of_both_words<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn faults_of_both_words<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let [owner, task] = tasks(&domain, [0; 2]);
     let (condition, lock) = (memory.target(0), memory.target(256));
     memory.fault_next_loads(3);
@@ -267,8 +266,8 @@ fn faults_of_both_words<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.cmp_requeue_pi(elsewhere, 0, lock, 1), Err(Error::Fault));
 }
 
-fn task_waits_once_at_a_time<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn task_waits_once_at_a_time<S: Scheme>() {
+    let domain = domain::<S>();
     let [owner, task] = tasks(&domain, [0; 2]);
     for words in pairs() {
         let [condition, lock] = words;

@@ -5,7 +5,6 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::Poll;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Access, Cause, Domain, Error, Fault, Key, Options, Shared, System, Target, Task,
@@ -66,17 +65,17 @@ impl Target for &Interrupted<'_> {
     }
 }
 
-type Wait<'d, 't, S, L> = Boxed<WaitRequeuePi<'d, 't, Shared<Word>, Shared<Word>, S, L>>;
+type Wait<'d, 't, S> = Boxed<WaitRequeuePi<'d, 't, Shared<Word>, Shared<Word>, S>>;
 
-struct World<S: Scheme<L>, L: Layout> {
-    system: System<L>,
-    domain: Domain<S, L>,
+struct World<S: Scheme> {
+    system: System,
+    domain: Domain<S>,
     lock: Shared<Word>,
     condition: Shared<Word>,
     word: Word,
 }
 
-impl<S: Scheme<L>, L: Layout> World<S, L> {
+impl<S: Scheme> World<S> {
     fn new() -> Self {
         let system = system_with_two_buckets();
         let [word, condition] = words();
@@ -84,11 +83,11 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
         Self { domain, system, lock: object(word, 0), condition: object(condition, 64), word }
     }
 
-    fn tasks(&self, first: u32, count: usize) -> Vec<Task<L>> {
+    fn tasks(&self, first: u32, count: usize) -> Vec<Task> {
         (first..).take(count).map(|tid| self.domain.task(tid).expect("the TID is free")).collect()
     }
 
-    fn wait<'a>(&'a self, task: &'a Task<L>) -> Wait<'a, 'a, S, L> {
+    fn wait<'a>(&'a self, task: &'a Task) -> Wait<'a, 'a, S> {
         pending(self.domain.wait_requeue_pi_async(self.condition, 0, self.lock, task))
     }
 
@@ -104,7 +103,7 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
 }
 
 /// Ends the wait. Returns whether it had been requeued.
-fn has_been_moved<S: Scheme<L>, L: Layout>(wait: &mut Wait<'_, '_, S, L>) -> bool {
+fn has_been_moved<S: Scheme>(wait: &mut Wait<'_, '_, S>) -> bool {
     match wait.as_mut().end(Cause::Interrupted) {
         Err(Error::Again) => true,
         result => {
@@ -116,10 +115,10 @@ fn has_been_moved<S: Scheme<L>, L: Layout>(wait: &mut Wait<'_, '_, S, L>) -> boo
 
 /// Between the first two pieces of a requeue of some thousand waiters, another domain uses the bucket, and new waiters
 /// of every priority are queued, ahead of most others.
-fn other_operations_run_between_pieces<S: Scheme<L>, L: Layout>() {
+fn other_operations_run_between_pieces<S: Scheme>() {
     const CROWD: usize = 3000;
-    let world = World::<S, L>::new();
-    let stranger = Domain::<S, L>::with_options_in(&world.system, Options::new());
+    let world = World::<S>::new();
+    let stranger = Domain::<S>::with_options_in(&world.system, Options::new());
     let (tasks, late) = (world.tasks(10, CROWD), world.tasks(9000, 197));
     let owner = world.domain.task(1).expect("the TID is free");
     assert_eq!(world.domain.lock_pi(world.lock, &owner, None), Ok(()));
@@ -147,18 +146,18 @@ fn other_operations_run_between_pieces<S: Scheme<L>, L: Layout>() {
 }
 
 /// From the third piece on the word holds another value.
-fn requeue_ends_where_the_word_differs<S: Scheme<L>, L: Layout>() {
-    requeue_ends::<S, L>(|last_load| Interrupted::new(last_load, || ()), Error::Again);
+fn requeue_ends_where_the_word_differs<S: Scheme>() {
+    requeue_ends::<S>(|last_load| Interrupted::new(last_load, || ()), Error::Again);
 }
 
 /// From the third piece on the word cannot be read.
-fn requeue_ends_where_the_word_cannot_be_read<S: Scheme<L>, L: Layout>() {
-    requeue_ends::<S, L>(Interrupted::lost_after, Error::Fault);
+fn requeue_ends_where_the_word_cannot_be_read<S: Scheme>() {
+    requeue_ends::<S>(Interrupted::lost_after, Error::Fault);
 }
 
 /// A load ends the requeue. In the first piece the result is `error`, in later pieces the number of requeued waiters.
-fn requeue_ends<S: Scheme<L>, L: Layout>(after: impl Fn(usize) -> Interrupted<'static>, error: Error) {
-    let world = World::<S, L>::new();
+fn requeue_ends<S: Scheme>(after: impl Fn(usize) -> Interrupted<'static>, error: Error) {
+    let world = World::<S>::new();
     let tasks = world.tasks(10, 1000);
     let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
     assert_eq!(world.requeue(&after(2)), Ok(2 * PIECE));
@@ -172,9 +171,9 @@ fn requeue_ends<S: Scheme<L>, L: Layout>(after: impl Fn(usize) -> Interrupted<'s
 
 /// After the first piece all requeued waiters time out and the lock's owner unlocks it. The first waiter of the second
 /// piece gets the lock.
-fn lock_that_becomes_free_between_pieces_goes_to_the_next_waiter<S: Scheme<L>, L: Layout>() {
+fn lock_that_becomes_free_between_pieces_goes_to_the_next_waiter<S: Scheme>() {
     const CROWD: usize = 600;
-    let world = World::<S, L>::new();
+    let world = World::<S>::new();
     let tasks = world.tasks(10, CROWD);
     let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
     let mut others = waits.split_off(PIECE);
@@ -195,8 +194,8 @@ fn lock_that_becomes_free_between_pieces_goes_to_the_next_waiter<S: Scheme<L>, L
 
 /// After the first piece all remaining waiters time out, and a waiter for the condition's word as a PI lock is queued.
 /// It came after the call had begun, so the requeue does not fail because of it.
-fn pi_waiter_queued_between_pieces_is_skipped<S: Scheme<L>, L: Layout>() {
-    let world = World::<S, L>::new();
+fn pi_waiter_queued_between_pieces_is_skipped<S: Scheme>() {
+    let world = World::<S>::new();
     let (tasks, [owner, late]) = (world.tasks(10, 600), [1, 2].map(|tid| world.domain.task(tid).expect("it is free")));
     let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
     let mut left = waits.split_off(PIECE);
@@ -214,8 +213,8 @@ fn pi_waiter_queued_between_pieces_is_skipped<S: Scheme<L>, L: Layout>() {
 
 /// Between two pieces the lock's word is set to a TID that does not exist. The waiters that have been requeued stay
 /// requeued.
-fn error_in_a_later_piece_keeps_earlier_waiters_requeued<S: Scheme<L>, L: Layout>() {
-    let world = World::<S, L>::new();
+fn error_in_a_later_piece_keeps_earlier_waiters_requeued<S: Scheme>() {
+    let world = World::<S>::new();
     let tasks = world.tasks(10, 600);
     let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
     let from = Interrupted::new(usize::MAX, || world.word.store(7, Relaxed));
@@ -228,8 +227,8 @@ fn error_in_a_later_piece_keeps_earlier_waiters_requeued<S: Scheme<L>, L: Layout
 }
 
 /// In a domain's own table the requeue is one step, which compares the word once.
-fn private_requeue_is_one_step<S: Scheme<L>, L: Layout>() {
-    let world = World::<S, L>::new();
+fn private_requeue_is_one_step<S: Scheme>() {
+    let world = World::<S>::new();
     let tasks = world.tasks(10, 1000);
     let [condition, lock] = words();
     let (loads, domain) = (AtomicU32::new(0), &world.domain);

@@ -4,7 +4,6 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error, Requeue, WaitOptions};
 
@@ -13,7 +12,7 @@ use crate::common::waiters::{idle, queue};
 use crate::places::{Word, lasting_domain, words};
 
 /// Resizes while `running` is true. Some schemes have to wait for a moment without operations and may not find one.
-fn resize<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, running: &AtomicBool) {
+fn resize<S: Scheme>(domain: &Domain<S>, running: &AtomicBool) {
     for slots in [2, 64, 4, 0, 16, 256].into_iter().cycle().take_while(|_| running.load(SeqCst)) {
         let begin = Instant::now();
         let result = domain.set_slots_while(slots, || begin.elapsed() < Duration::from_millis(5));
@@ -22,7 +21,7 @@ fn resize<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, running: &AtomicBool) 
 }
 
 /// Requeues waiters from word to word. `step` sets the direction. Returns the number of waiters that it has woken.
-fn move_around<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, words: &[Word], times: usize, step: usize) -> usize {
+fn move_around<S: Scheme>(domain: &Domain<S>, words: &[Word], times: usize, step: usize) -> usize {
     let mut woken = 0;
     for i in 0..times {
         let (from, to) = (words[i * step % words.len()], words[(i * step + step) % words.len()]);
@@ -34,8 +33,8 @@ fn move_around<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, words: &[Word], t
     woken
 }
 
-fn no_waiter_is_lost_by_requeues_both_ways_and_resizes<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn no_waiter_is_lost_by_requeues_both_ways_and_resizes<S: Scheme>() {
+    let domain = domain::<S>();
     let words: [Word; 4] = words();
     let running = AtomicBool::new(true);
     std::thread::scope(|scope| {
@@ -62,8 +61,8 @@ fn no_waiter_is_lost_by_requeues_both_ways_and_resizes<S: Scheme<L>, L: Layout>(
 }
 
 /// Waiters leave while other threads requeue them. No entry may stay queued and no wake may be lost.
-fn waiters_that_leave_while_they_are_moved_leave_no_entry<S: Scheme<L>, L: Layout>() {
-    let domain: &'static Domain<S, L> = lasting_domain();
+fn waiters_that_leave_while_they_are_moved_leave_no_entry<S: Scheme>() {
+    let domain: &'static Domain<S> = lasting_domain();
     let words: [Word; 3] = words();
     let running = AtomicBool::new(true);
     let [ended, woken] = [(); 2].map(|()| AtomicUsize::new(0));
@@ -82,7 +81,7 @@ fn waiters_that_leave_while_they_are_moved_leave_no_entry<S: Scheme<L>, L: Layou
         for i in (0..3000).take_while(|_| begin.elapsed() < Duration::from_secs(3)) {
             // Dropping a woken future would pass its wake on. `end` returns the wake instead, so that it is counted.
             if let Some(mut wait) = waits[i % 12].take() {
-                let wait: &mut Pin<Box<ufutex::Wait<'_, Word, S, L>>> = &mut wait;
+                let wait: &mut Pin<Box<ufutex::Wait<'_, Word, S>>> = &mut wait;
                 if wait.as_mut().end(ufutex::Cause::TimedOut).is_ok() {
                     ended.fetch_add(1, SeqCst);
                 }

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Config, Domain, Error, Guest, Options, Shared, System, Task, Wait,
@@ -22,7 +21,7 @@ const HEAD: u64 = 64;
 const OFFSET: u64 = 16;
 
 /// Exits the task and drops it.
-fn end<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, task: Task<L>, memory: &GuestMemory) {
+fn end<S: Scheme>(domain: &Domain<S>, task: Task, memory: &GuestMemory) {
     assert_eq!(domain.exit(&task, memory), Ok(()));
 }
 
@@ -41,7 +40,7 @@ impl<'m> List<'m> {
 
     /// Writes a robust list with entries at these offsets and this `list_op_pending`, and registers it for `task`. The
     /// lowest bit of an offset marks a PI lock.
-    fn link<L: Layout>(&self, task: &Task<L>, entries: &[u64], pending: u64) {
+    fn link(&self, task: &Task, entries: &[u64], pending: u64) {
         let at = |offset: u64| self.memory.at(offset);
         let mut from = HEAD;
         for &entry in entries {
@@ -65,18 +64,18 @@ impl<'m> List<'m> {
     }
 
     /// A future that waits for an entry's word with the key that the walk's wakes use.
-    fn waiter<'d, S: Scheme<L>, L: Layout>(
+    fn waiter<'d, S: Scheme>(
         &self,
-        domain: &'d Domain<S, L>,
+        domain: &'d Domain<S>,
         entry: u64,
-    ) -> Boxed<Wait<'d, Shared<Guest<'m, GuestMemory>>, S, L>> {
+    ) -> Boxed<Wait<'d, Shared<Guest<'m, GuestMemory>>, S>> {
         let word = Shared::address_space(self.memory.target(entry + OFFSET));
         pending(domain.wait_async(word, self.word(entry).into(), Default::default()))
     }
 }
 
-fn lengths_of_heads_are_checked_and_heads_are_kept<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn lengths_of_heads_are_checked_and_heads_are_kept<S: Scheme>() {
+    let domain = domain::<S>();
     let task = domain.task(TID).expect("it is free");
     for (pointers, length) in [(Pointers::Narrow, 12), (Pointers::Wide, 24)] {
         assert_eq!((pointers.head_bytes(), task.robust_list(pointers)), (length, 0));
@@ -88,9 +87,9 @@ fn lengths_of_heads_are_checked_and_heads_are_kept<S: Scheme<L>, L: Layout>() {
     assert_eq!(BOTH.map(|pointers| task.robust_list(pointers)), [0x1000 + 12, 0x1000 + 24]);
 }
 
-fn words_that_name_the_task_are_released_and_one_waiter_of_each_is_woken<S: Scheme<L>, L: Layout>() {
+fn words_that_name_the_task_are_released_and_one_waiter_of_each_is_woken<S: Scheme>() {
     for pointers in BOTH {
-        let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+        let (domain, memory) = (domain::<S>(), GuestMemory::new());
         let task = domain.task(TID).expect("it is free");
         let list = List::new(&memory, pointers);
         let entries = [0x100, 0x200, 0x300, 0x400];
@@ -110,9 +109,9 @@ fn words_that_name_the_task_are_released_and_one_waiter_of_each_is_woken<S: Sche
     }
 }
 
-fn entry_of_lock_pi_is_released_and_not_woken<S: Scheme<L>, L: Layout>() {
+fn entry_of_lock_pi_is_released_and_not_woken<S: Scheme>() {
     for pointers in BOTH {
-        let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+        let (domain, memory) = (domain::<S>(), GuestMemory::new());
         let [task, heir] = [TID, 6].map(|tid| domain.task(tid).expect("it is free"));
         let list = List::new(&memory, pointers);
         list.link(&task, &[0x100 | 1, 0x200 | 1], 0);
@@ -130,14 +129,14 @@ fn entry_of_lock_pi_is_released_and_not_woken<S: Scheme<L>, L: Layout>() {
 }
 
 /// A system that walks at most `entries` entries of a list.
-fn limited<L: Layout>(entries: usize) -> System<L> {
-    System::with_config_in(Config::new().max_robust(entries)).expect("the memory is there")
+fn limited(entries: usize) -> System {
+    System::with_config(Config::new().max_robust(entries)).expect("the memory is there")
 }
 
-fn list_longer_than_the_limit_is_cut_and_counted<S: Scheme<L>, L: Layout>() {
+fn list_longer_than_the_limit_is_cut_and_counted<S: Scheme>() {
     for pointers in BOTH {
         let (system, memory) = (limited(3), GuestMemory::new());
-        let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+        let domain = Domain::<S>::with_options_in(&system, Options::new());
         let entries = [0x100, 0x200, 0x300, 0x400];
         let list = List::new(&memory, pointers);
         for length in [0, 1, 2, 4] {
@@ -156,10 +155,10 @@ fn list_longer_than_the_limit_is_cut_and_counted<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn list_at_the_limit_is_not_cut<S: Scheme<L>, L: Layout>() {
+fn list_at_the_limit_is_not_cut<S: Scheme>() {
     for pointers in BOTH {
         let (system, memory) = (limited(3), GuestMemory::new());
-        let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+        let domain = Domain::<S>::with_options_in(&system, Options::new());
         let task = domain.task(TID).expect("it is free");
         let list = List::new(&memory, pointers);
         let entries = [0x100, 0x200, 0x300];
@@ -173,9 +172,9 @@ fn list_at_the_limit_is_not_cut<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn faults_of_a_list_and_its_words_are_resolved<S: Scheme<L>, L: Layout>() {
+fn faults_of_a_list_and_its_words_are_resolved<S: Scheme>() {
     for pointers in BOTH {
-        let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+        let (domain, memory) = (domain::<S>(), GuestMemory::new());
         let task = domain.task(TID).expect("it is free");
         let list = List::new(&memory, pointers);
         list.link(&task, &[0x100, 0x200], 0);
@@ -187,8 +186,8 @@ fn faults_of_a_list_and_its_words_are_resolved<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn both_lists_are_walked_and_a_task_without_leaves_memory_alone<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn both_lists_are_walked_and_a_task_without_leaves_memory_alone<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let task = domain.task(TID).expect("it is free");
     let (wide, narrow) = (List::new(&memory, Pointers::Wide), List::new(&memory, Pointers::Narrow));
     wide.link(&task, &[0x100], 0);
@@ -205,8 +204,8 @@ fn both_lists_are_walked_and_a_task_without_leaves_memory_alone<S: Scheme<L>, L:
     assert_eq!(memory.faulted_in(), []);
 }
 
-fn task_that_has_ended_does_nothing_more<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn task_that_has_ended_does_nothing_more<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let [task, heir] = [TID, 6].map(|tid| domain.task(tid).expect("it is free"));
     let (lock, condition) = (memory.target(0), memory.target(256));
     assert_eq!(domain.lock_pi(lock, &task, None), Ok(()));
@@ -222,8 +221,8 @@ fn task_that_has_ended_does_nothing_more<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.lock_pi(condition, &heir, None), Err(Error::NoTask), "the task is gone");
 }
 
-fn tid_of_a_task_that_has_ended_is_free<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn tid_of_a_task_that_has_ended_is_free<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let task = domain.task(TID).expect("it is free");
     assert_eq!(domain.exit(&task, &memory), Ok(()));
     let successor = domain.task(TID).expect("it is free again");
@@ -232,8 +231,8 @@ fn tid_of_a_task_that_has_ended_is_free<S: Scheme<L>, L: Layout>() {
     drop(successor);
 }
 
-fn task_of_another_domain_is_not_ended<S: Scheme<L>, L: Layout>() {
-    let (domain, other, memory) = (domain::<S, L>(), domain::<S, L>(), GuestMemory::new());
+fn task_of_another_domain_is_not_ended<S: Scheme>() {
+    let (domain, other, memory) = (domain::<S>(), domain::<S>(), GuestMemory::new());
     let task = domain.task(TID).expect("it is free");
     assert_eq!(other.exit(&task, &memory), Err(Error::Invalid));
     assert_eq!(domain.lock_pi(memory.target(0), &task, None), Ok(()));

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Config, Domain, Options, System, Task,
@@ -20,22 +19,22 @@ impl Scheduler for Log {
 }
 
 impl Log {
-    pub fn system<L: Layout>(config: Config) -> (Arc<Self>, System<L>) {
+    pub fn system(config: Config) -> (Arc<Self>, System) {
         let log = Arc::new(Self::default());
         let config = config.cpus(2).global_slots(64).hash_seed(1);
-        let system = System::with_scheduler_in(config, log.clone()).expect("the memory is there");
+        let system = System::with_scheduler(config, log.clone()).expect("the memory is there");
         (log, system)
     }
 
-    pub fn domain<S: Scheme<L>, L: Layout>() -> (Arc<Self>, Domain<S, L>) {
+    pub fn domain<S: Scheme>() -> (Arc<Self>, Domain<S>) {
         let (log, system) = Self::system(Config::new());
         (log, Domain::with_options_in(&system, Options::new()))
     }
 
     /// The real-time priorities that tasks run with, as last given to the scheduler. `0` means none.
-    pub fn priorities<L: Layout>(&self, tasks: &[&Task<L>]) -> Vec<u8> {
+    pub fn priorities(&self, tasks: &[&Task]) -> Vec<u8> {
         let priorities = self.0.lock().expect("not poisoned");
-        let one = |task: &&Task<L>| {
+        let one = |task: &&Task| {
             let given = priorities.get(&task.tid()).copied().unwrap_or(Priority::NORMAL);
             assert_eq!(given, task.priority(), "the priority of task {} as given to the scheduler", task.tid());
             given.as_realtime()
@@ -45,7 +44,7 @@ impl Log {
 }
 
 /// Tasks with the TIDs 1, 2 and so on, and these real-time priorities.
-pub fn tasks<S: Scheme<L>, L: Layout, const N: usize>(domain: &Domain<S, L>, priorities: [u8; N]) -> [Task<L>; N] {
+pub fn tasks<S: Scheme, const N: usize>(domain: &Domain<S>, priorities: [u8; N]) -> [Task; N] {
     let mut tid = 0;
     priorities.map(|priority| {
         tid += 1;

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Cause, Clock, Domain, Task, Timeout,
@@ -49,21 +48,21 @@ const LOCK: u64 = 256;
 const TIME: u64 = 1024;
 const ARRAY: u64 = 2048;
 
-type Call<'d, 't, 'm, S, L> = Syscall<'d, 't, 'm, GuestMemory, S, L>;
+type Call<'d, 't, 'm, S> = Syscall<'d, 't, 'm, GuestMemory, S>;
 
 /// A guest program: its task and its memory.
-struct Guest<'d, 't, S: Scheme<L>, L: Layout> {
-    domain: &'d Domain<S, L>,
-    task: &'t Task<L>,
+struct Guest<'d, 't, S: Scheme> {
+    domain: &'d Domain<S>,
+    task: &'t Task,
     memory: &'t GuestMemory,
 }
 
-impl<'d, 't, S: Scheme<L>, L: Layout> Guest<'d, 't, S, L> {
-    fn call(&self, number: Number, args: [u64; 6]) -> Call<'d, 't, 't, S, L> {
+impl<'d, 't, S: Scheme> Guest<'d, 't, S> {
+    fn call(&self, number: Number, args: [u64; 6]) -> Call<'d, 't, 't, S> {
         self.domain.syscall_async(self.task, self.memory, number, args)
     }
 
-    fn futex(&self, at: u64, op: u64, rest: [u64; 4]) -> Call<'d, 't, 't, S, L> {
+    fn futex(&self, at: u64, op: u64, rest: [u64; 4]) -> Call<'d, 't, 't, S> {
         let [val, time, other, val3] = rest;
         self.call(Number::Futex, [self.memory.at(at), op, val, time, other, val3])
     }
@@ -72,7 +71,7 @@ impl<'d, 't, S: Scheme<L>, L: Layout> Guest<'d, 't, S, L> {
         at_once(self.futex(at, op, rest))
     }
 
-    fn with<'u>(&self, task: &'u Task<L>) -> Guest<'d, 'u, S, L>
+    fn with<'u>(&self, task: &'u Task) -> Guest<'d, 'u, S>
     where
         't: 'u,
     {
@@ -98,12 +97,12 @@ impl<'d, 't, S: Scheme<L>, L: Layout> Guest<'d, 't, S, L> {
     }
 }
 
-fn timeout_of<S: Scheme<L>, L: Layout>(call: &Boxed<Call<'_, '_, '_, S, L>>) -> Option<Timeout> {
+fn timeout_of<S: Scheme>(call: &Boxed<Call<'_, '_, '_, S>>) -> Option<Timeout> {
     call.as_ref().get_ref().timeout()
 }
 
-fn calls_that_do_not_block_are_done_at_once<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn calls_that_do_not_block_are_done_at_once<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let [task, other] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     assert_eq!(guest.futex_now(WORD, WAIT, [1, 0, 0, 0]), EAGAIN);
@@ -124,8 +123,8 @@ fn calls_that_do_not_block_are_done_at_once<S: Scheme<L>, L: Layout>() {
     assert_eq!(guest.futex_now(WORD, WAKE, [1, 0, 0, 0]), 0, "a private wake touches no memory");
 }
 
-fn calls_that_do_not_block_are_made_before_the_first_poll<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn calls_that_do_not_block_are_made_before_the_first_poll<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let task = domain.task(1).expect("it is free");
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     let mut wait = pending(guest.futex(WORD, WAIT, [0; 4]));
@@ -138,8 +137,8 @@ fn calls_that_do_not_block_are_made_before_the_first_poll<S: Scheme<L>, L: Layou
     drop(unpolled);
 }
 
-fn waits_are_woken_and_requeued<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn waits_are_woken_and_requeued<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let tasks = tasks(&domain, [0; 5]);
     let guest = Guest { domain: &domain, task: &tasks[0], memory: &memory };
     let (notified, waker) = Notified::new();
@@ -160,8 +159,8 @@ fn waits_are_woken_and_requeued<S: Scheme<L>, L: Layout>() {
     assert_eq!((poll(&mut bits), poll(&mut any), poll(&mut newer)), (Poll::Ready(0), Poll::Ready(1), Poll::Ready(0)));
 }
 
-fn locks_and_conditions_of_futures<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn locks_and_conditions_of_futures<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let [owner, waiter, third] = tasks(&domain, [0; 3]);
     let guest = Guest { domain: &domain, task: &owner, memory: &memory };
     assert_eq!(guest.futex_now(LOCK, LOCK_PI, [0; 4]), 0);
@@ -176,8 +175,8 @@ fn locks_and_conditions_of_futures<S: Scheme<L>, L: Layout>() {
     assert_eq!((poll(&mut locks), memory.word(LOCK).load(Relaxed)), (Poll::Ready(0), OWNER_DIED | WAITERS | 3));
 }
 
-fn timeouts_taken_by_the_embedder_are_not_handled_by_the_engine<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn timeouts_taken_by_the_embedder_are_not_handled_by_the_engine<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let [owner, task] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     assert_eq!(domain.lock_pi(memory.target(LOCK), &owner, None), Ok(()));
@@ -212,8 +211,8 @@ fn timeouts_taken_by_the_embedder_are_not_handled_by_the_engine<S: Scheme<L>, L:
     assert_eq!(memory.word(LOCK).load(Relaxed), 0, "no waiter is left there either");
 }
 
-fn interrupted_calls_return_how_they_are_restarted<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn interrupted_calls_return_how_they_are_restarted<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let [owner, task] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     assert_eq!(domain.lock_pi(memory.target(LOCK), &owner, None), Ok(()));
@@ -240,9 +239,9 @@ fn interrupted_calls_return_how_they_are_restarted<S: Scheme<L>, L: Layout>() {
     assert_eq!(wait.as_mut().end(Cause::Interrupted), EAGAIN);
 }
 
-fn ended_call_that_was_woken_returns_the_wake<S: Scheme<L>, L: Layout>() {
+fn ended_call_that_was_woken_returns_the_wake<S: Scheme>() {
     for cause in [Cause::TimedOut, Cause::Interrupted] {
-        let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+        let (domain, memory) = (domain::<S>(), GuestMemory::new());
         let [owner, task] = tasks(&domain, [0; 2]);
         let guest = Guest { domain: &domain, task: &task, memory: &memory };
         let time = guest.time(1 << 33);
@@ -264,8 +263,8 @@ fn ended_call_that_was_woken_returns_the_wake<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn interrupted_wait_is_continued_with_the_same_deadline<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn interrupted_wait_is_continued_with_the_same_deadline<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let [task, other] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     let time = guest.time(1 << 33);
@@ -305,8 +304,8 @@ fn interrupted_wait_is_continued_with_the_same_deadline<S: Scheme<L>, L: Layout>
     assert_eq!(call.as_mut().end(Cause::TimedOut), ETIMEDOUT);
 }
 
-fn blocking_calls_of_threads_are_interrupted<S: Scheme<L>, L: Layout>() {
-    let domain: &'static Domain<S, L> = lasting_domain();
+fn blocking_calls_of_threads_are_interrupted<S: Scheme>() {
+    let domain: &'static Domain<S> = lasting_domain();
     let task = lasting_task(domain, 1);
     let memory = forever(GuestMemory::new());
     let word = memory.at(WORD);
@@ -334,8 +333,8 @@ fn blocking_calls_of_threads_are_interrupted<S: Scheme<L>, L: Layout>() {
 }
 
 /// The embedder provides the guest's clock. A relative timeout is added to the current time of that clock.
-fn relative_timeout_uses_the_embedders_clock<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn relative_timeout_uses_the_embedders_clock<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let [task] = tasks(&domain, [0; 1]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     let time = guest.time(77);
@@ -356,9 +355,9 @@ fn relative_timeout_uses_the_embedders_clock<S: Scheme<L>, L: Layout>() {
 }
 
 /// Since Linux 7.2 ([robust-unlock]), bit 512 makes the kernel do the unlock of a robust mutex in the same call.
-fn robust_unlock_is_one_call<S: Scheme<L>, L: Layout>() {
+fn robust_unlock_is_one_call<S: Scheme>() {
     const ROBUST_UNLOCK: u64 = 512;
-    let (domain, memory) = (domain::<S, L>(), Arena::new(1));
+    let (domain, memory) = (domain::<S>(), Arena::new(1));
     let [owner, other] = tasks(&domain, [0; 2]);
     let (word, pending_op) = (memory.at(0), memory.at(64));
     let call =
@@ -389,8 +388,8 @@ fn robust_unlock_is_one_call<S: Scheme<L>, L: Layout>() {
     assert_eq!(call(&owner, WAKE | ROBUST_UNLOCK, 1), EFAULT);
 }
 
-fn waits_for_too_many_words_are_refused_and_counted<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn waits_for_too_many_words_are_refused_and_counted<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let task = domain.task(1).expect("it is free");
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     assert_eq!(at_once(guest.call(Number::FutexWaitv, [memory.at(ARRAY), 0, 0, 0, 0, 0])), EINVAL);

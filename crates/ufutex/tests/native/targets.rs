@@ -6,7 +6,6 @@ use std::sync::mpsc::channel;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Access, Address, Domain, Error, Fault, Key, ObjectId, Options, Requeue, Requeued, Shared, Target, WaitOptions,
@@ -17,8 +16,8 @@ use crate::common::domains::{domain, on_every_scheme, system};
 use crate::common::waiters::{idle, queue};
 use crate::places::neighbours;
 
-fn address_of_a_word_meets_its_reference<S: Scheme<L>, L: Layout>() {
-    let (domain, words) = (domain::<S, L>(), [const { AtomicU32::new(0) }; 3]);
+fn address_of_a_word_meets_its_reference<S: Scheme>() {
+    let (domain, words) = (domain::<S>(), [const { AtomicU32::new(0) }; 3]);
     let address = |i: usize| Address::of(&raw const words[i]);
     let mut waiters = idle(3);
     let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &words[0])).collect();
@@ -36,8 +35,8 @@ fn address_of_a_word_meets_its_reference<S: Scheme<L>, L: Layout>() {
     assert!(queued.iter().all(|queued| queued.is_woken()));
 }
 
-fn address_of_a_freed_word_can_be_woken<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn address_of_a_freed_word_can_be_woken<S: Scheme>() {
+    let domain = domain::<S>();
     let word = Box::new(AtomicU32::new(0));
     let address = Address::of(&raw const *word);
     let mut waiters = idle(1);
@@ -48,8 +47,8 @@ fn address_of_a_freed_word_can_be_woken<S: Scheme<L>, L: Layout>() {
     assert!(queued.is_woken());
 }
 
-fn address_of_a_shared_word_meets_it<S: Scheme<L>, L: Layout>() {
-    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+fn address_of_a_shared_word_meets_it<S: Scheme>() {
+    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
     let id = ObjectId::new(5).expect("a number");
     let mut waiters = idle(1);
     let queued = queue(&domain, &mut waiters[0], Shared::object(&word, id, 8));
@@ -106,9 +105,9 @@ fn paths() -> impl Iterator<Item = (Options, u32)> {
     })
 }
 
-fn wait_loads_its_word_once_an_attempt<S: Scheme<L>, L: Layout>() {
+fn wait_loads_its_word_once_an_attempt<S: Scheme>() {
     for (options, early) in paths() {
-        let (domain, word) = (Domain::<S, L>::with_options_in(&system(), options), AtomicU32::new(0));
+        let (domain, word) = (Domain::<S>::with_options_in(&system(), options), AtomicU32::new(0));
         let at_once = WaitOptions::new().timeout(Duration::ZERO);
         let equal = Watched::new(&word, &|_| Ok(0));
         // Queued, and not loaded again when the wait ends.
@@ -154,8 +153,8 @@ fn poll<F: Future>(future: Pin<&mut F>) -> std::task::Poll<F::Output> {
 }
 
 /// Whether a wake of another word of the same bucket can be done while `load` number `at` runs.
-fn wake_is_done_during<S: Scheme<L>, L: Layout>(early_return: bool, at: u32) -> bool {
-    let domain = Domain::<S, L>::with_options_in(&system(), Options::new().early_return(early_return));
+fn wake_is_done_during<S: Scheme>(early_return: bool, at: u32) -> bool {
+    let domain = Domain::<S>::with_options_in(&system(), Options::new().early_return(early_return));
     let [word, neighbour] = neighbours();
     let mut waiters = idle(1);
     let _queued = queue(&domain, &mut waiters[0], neighbour);
@@ -189,10 +188,10 @@ fn wake_is_done_during<S: Scheme<L>, L: Layout>(early_return: bool, at: u32) -> 
     was_done.into_inner()
 }
 
-fn attempt_loads_its_word_with_the_bucket_locked<S: Scheme<L>, L: Layout>() {
-    assert!(!wake_is_done_during::<S, L>(false, 1), "an attempt");
-    assert!(!wake_is_done_during::<S, L>(true, 2), "an attempt after the first look");
-    assert!(wake_is_done_during::<S, L>(true, 1), "the first look");
+fn attempt_loads_its_word_with_the_bucket_locked<S: Scheme>() {
+    assert!(!wake_is_done_during::<S>(false, 1), "an attempt");
+    assert!(!wake_is_done_during::<S>(true, 2), "an attempt after the first look");
+    assert!(wake_is_done_during::<S>(true, 1), "the first look");
 }
 
 on_every_scheme![

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Cause, Clock, Config, Domain, Error, Options, System, Timeout, WaitOptions};
 
@@ -27,8 +26,8 @@ fn triples() -> [[Word; 3]; 3] {
     [words(), words(), neighbours()]
 }
 
-fn thread_and_future_are_woken_by_any_word_and_return_its_index<S: Scheme<L>, L: Layout>() {
-    let domain = lasting_domain::<S, L>();
+fn thread_and_future_are_woken_by_any_word_and_return_its_index<S: Scheme>() {
+    let domain = lasting_domain::<S>();
     for words in triples() {
         for i in 0..3 {
             let thread = Sleeping::new(move || domain.wait_any(&any(words), &PLAINLY));
@@ -45,8 +44,8 @@ fn thread_and_future_are_woken_by_any_word_and_return_its_index<S: Scheme<L>, L:
 
 /// As in the kernel, the result is the index of the last word that has been woken. The other wakes are consumed with
 /// it.
-fn last_of_the_woken_words_is_the_result<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn last_of_the_woken_words_is_the_result<S: Scheme>() {
+    let domain = domain::<S>();
     for words in triples() {
         for woken in 1u32..8 {
             let mut wait = pending(domain.wait_any_async(any(words), PLAINLY));
@@ -61,8 +60,8 @@ fn last_of_the_woken_words_is_the_result<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn word_that_differs_ends_the_wait_at_once<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn word_that_differs_ends_the_wait_at_once<S: Scheme>() {
+    let domain = domain::<S>();
     for words in triples() {
         for i in 0..3 {
             words.iter().for_each(|word| word.store(0, Relaxed));
@@ -76,10 +75,10 @@ fn word_that_differs_ends_the_wait_at_once<S: Scheme<L>, L: Layout>() {
 
 /// While the page of a later word is faulted in, a word that is already queued is woken. Its index is the result,
 /// whatever the other words hold.
-fn wake_before_all_words_are_queued_counts<S: Scheme<L>, L: Layout>() {
+fn wake_before_all_words_are_queued_counts<S: Scheme>() {
     for (third_holds, is_lost) in [(0, false), (1, false), (0, true)] {
         for woken in [0, 1] {
-            let domain = lasting_domain::<S, L>();
+            let domain = lasting_domain::<S>();
             let memory = forever(GuestMemory::new());
             let words = [0, 256, 512].map(|at| memory.target(at));
             memory.word(512).store(third_holds, Relaxed);
@@ -104,8 +103,8 @@ fn wake_before_all_words_are_queued_counts<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn fault_of_a_word_ends_the_wait<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn fault_of_a_word_ends_the_wait<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let [first] = words();
     let words = [memory.target(0), memory.target(256)].map(|word| (word, 0));
     memory.fault_next_loads(3);
@@ -119,8 +118,8 @@ fn fault_of_a_word_ends_the_wait<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.wake(first, 1), 0);
 }
 
-fn dropped_future_passes_each_of_its_wakes_on<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn dropped_future_passes_each_of_its_wakes_on<S: Scheme>() {
+    let domain = domain::<S>();
     for words in triples() {
         let wait = pending(domain.wait_any_async(any(words), PLAINLY));
         let mut next = words.map(|word| [(); 2].map(|()| pending(domain.wait_async(word, 0, PLAINLY))));
@@ -131,8 +130,8 @@ fn dropped_future_passes_each_of_its_wakes_on<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn dropped_future_that_was_not_woken_leaves_nothing_behind<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn dropped_future_that_was_not_woken_leaves_nothing_behind<S: Scheme>() {
+    let domain = domain::<S>();
     for words in triples() {
         let mut before = pending(domain.wait_any_async(any(words), PLAINLY));
         let wait = pending(domain.wait_any_async(any(words), PLAINLY));
@@ -144,8 +143,8 @@ fn dropped_future_that_was_not_woken_leaves_nothing_behind<S: Scheme<L>, L: Layo
     }
 }
 
-fn no_word_and_too_many_are_invalid<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn no_word_and_too_many_are_invalid<S: Scheme>() {
+    let domain = domain::<S>();
     let none: [(Word, u32); 0] = [];
     assert_eq!(domain.wait_any(&none, &PLAINLY), Err(Error::Invalid));
     assert_eq!(at_once(domain.wait_any_async(none, PLAINLY)), Err(Error::Invalid));
@@ -159,9 +158,9 @@ fn no_word_and_too_many_are_invalid<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut most), Poll::Ready(Ok(127)));
 }
 
-fn system_limits_the_number_of_words<S: Scheme<L>, L: Layout>() {
-    let system = System::with_config_in(Config::new().max_waitv(2)).expect("the memory is there");
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+fn system_limits_the_number_of_words<S: Scheme>() {
+    let system = System::with_config(Config::new().max_waitv(2)).expect("the memory is there");
+    let domain = Domain::<S>::with_options_in(&system, Options::new());
     let [a, b, c] = words();
     assert_eq!(at_once(domain.wait_any_async(any([a, b, c]), PLAINLY)), Err(Error::Invalid));
     let mut two = pending(domain.wait_any_async(any([a, b]), PLAINLY));
@@ -169,8 +168,8 @@ fn system_limits_the_number_of_words<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut two), Poll::Ready(Ok(1)));
 }
 
-fn thread_times_out_and_leaves_every_queue<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn thread_times_out_and_leaves_every_queue<S: Scheme>() {
+    let domain = domain::<S>();
     for words in triples() {
         let soon = PLAINLY.timeout(Timeout::After(Duration::from_millis(2)));
         assert_eq!(domain.wait_any(&any(words), &soon), Err(Error::TimedOut));
@@ -181,8 +180,8 @@ fn thread_times_out_and_leaves_every_queue<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn timeout_of_a_future_ends_it<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn timeout_of_a_future_ends_it<S: Scheme>() {
+    let domain = domain::<S>();
     let [word] = words();
     for timeout in [Timeout::After(Duration::from_millis(2)), Timeout::At(Clock::Realtime, Duration::from_secs(1))] {
         let options = PLAINLY.timeout(timeout);
@@ -195,8 +194,8 @@ fn timeout_of_a_future_ends_it<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(0)), "a wake that comes before counts");
 }
 
-fn end_returns_its_cause_unless_a_word_was_woken<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn end_returns_its_cause_unless_a_word_was_woken<S: Scheme>() {
+    let domain = domain::<S>();
     for words in triples() {
         for (cause, error) in [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)] {
             let mut wait = pending(domain.wait_any_async(any(words), PLAINLY));
@@ -212,8 +211,8 @@ fn end_returns_its_cause_unless_a_word_was_woken<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn waker_of_the_last_poll_is_woken_by_every_word<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn waker_of_the_last_poll_is_woken_by_every_word<S: Scheme>() {
+    let domain = domain::<S>();
     for words in triples() {
         for word in words {
             let [(old, old_waker), (new, new_waker)] = [(); 2].map(|()| Notified::new());
@@ -227,8 +226,8 @@ fn waker_of_the_last_poll_is_woken_by_every_word<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn bitset_and_priority_hold_for_every_word<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn bitset_and_priority_hold_for_every_word<S: Scheme>() {
+    let domain = domain::<S>();
     let [a, b] = words();
     let mut waiters = idle(2);
     let [of_a, of_b] = &mut waiters[..] else { unreachable!() };
@@ -243,8 +242,8 @@ fn bitset_and_priority_hold_for_every_word<S: Scheme<L>, L: Layout>() {
 }
 
 /// Two threads each wake one of the words once for each wait.
-fn no_wake_of_two_wakers_at_once_is_lost<S: Scheme<L>, L: Layout>() {
-    let domain = lasting_domain::<S, L>();
+fn no_wake_of_two_wakers_at_once_is_lost<S: Scheme>() {
+    let domain = lasting_domain::<S>();
     let [a, b] = words::<2>();
     let waiter = Sleeping::start(move || {
         let (mut seen, mut rounds) = ([0; 2], 0);

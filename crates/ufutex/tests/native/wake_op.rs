@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use std::task::Poll;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Access, Compare, Domain, Error, Modify, Requeue, Shared, Target, WakeOp};
 
@@ -18,8 +17,8 @@ use crate::places::{pairs, words};
 const NOTHING: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Eq(i32::MIN) };
 const BOTH: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Ne(i32::MIN) };
 
-fn each_word_has_a_count_of_its_own<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn each_word_has_a_count_of_its_own<S: Scheme>() {
+    let domain = domain::<S>();
     for [first, second] in pairs() {
         for (count, second_count) in [(0, 0), (1, 0), (0, 1), (2, 3), (16, 17), (20, 20), (40, 1), (usize::MAX, 16)] {
             for op in [BOTH, NOTHING] {
@@ -45,8 +44,8 @@ fn each_word_has_a_count_of_its_own<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn private_and_shared_words_do_not_mix<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn private_and_shared_words_do_not_mix<S: Scheme>() {
+    let domain = domain::<S>();
     for [first, second] in pairs() {
         let shared = Shared::address_space(second);
         let mut waiters = idle(3);
@@ -60,8 +59,8 @@ fn private_and_shared_words_do_not_mix<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn futures_of_both_words_are_woken_and_pass_their_wakes_on<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn futures_of_both_words_are_woken_and_pass_their_wakes_on<S: Scheme>() {
+    let domain = domain::<S>();
     for [first, second] in pairs() {
         let tolds = [(); 4].map(|()| Notified::new());
         let mut waits: Vec<_> = std::iter::zip(&tolds, [first, first, second, second])
@@ -77,9 +76,9 @@ fn futures_of_both_words_are_woken_and_pass_their_wakes_on<S: Scheme<L>, L: Layo
     }
 }
 
-fn faults_of_the_second_word_are_resolved_and_it_is_changed_once<S: Scheme<L>, L: Layout>() {
+fn faults_of_the_second_word_are_resolved_and_it_is_changed_once<S: Scheme>() {
     for (reads, writes) in [(0, 0), (1, 0), (0, 1), (3, 0), (2, 2), (0, 500)] {
-        let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+        let (domain, memory) = (domain::<S>(), GuestMemory::new());
         let (first, second) = (memory.target(0), memory.target(256));
         let mut waiters = idle(2);
         let [a, b] = &mut waiters[..] else { unreachable!() };
@@ -94,8 +93,8 @@ fn faults_of_the_second_word_are_resolved_and_it_is_changed_once<S: Scheme<L>, L
     }
 }
 
-fn unwritable_second_word_is_a_fault_and_wakes_no_waiter<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn unwritable_second_word_is_a_fault_and_wakes_no_waiter<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let (first, second) = (memory.target(0), memory.target(256));
     let mut waiters = idle(2);
     let [a, b] = &mut waiters[..] else { unreachable!() };
@@ -116,8 +115,8 @@ fn unwritable_second_word_is_a_fault_and_wakes_no_waiter<S: Scheme<L>, L: Layout
 }
 
 /// The handler of the fault may use the same words.
-fn no_lock_is_held_while_a_fault_is_resolved<S: Scheme<L>, L: Layout>() {
-    let domain = crate::places::lasting_domain::<S, L>();
+fn no_lock_is_held_while_a_fault_is_resolved<S: Scheme>() {
+    let domain = crate::places::lasting_domain::<S>();
     let memory = crate::places::forever(GuestMemory::new());
     let (first, second) = (memory.target(0), memory.target(4));
     memory.fault_next_exchanges(1);
@@ -134,15 +133,15 @@ fn no_lock_is_held_while_a_fault_is_resolved<S: Scheme<L>, L: Layout>() {
     assert_eq!(memory.word(4).load(Relaxed), 9, "compared and changed after the cure");
 }
 
-fn second_word_of_another_width_is_invalid<S: Scheme<L>, L: Layout>() {
-    fn refused<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, second: impl Target) {
+fn second_word_of_another_width_is_invalid<S: Scheme>() {
+    fn refused<S: Scheme>(domain: &Domain<S>, second: impl Target) {
         let [first] = words();
         let mut waiters = idle(1);
         let queued = queue(domain, &mut waiters[0], first);
         assert_eq!(domain.wake_op(first, 1, second, BOTH, 1), Err(Error::Invalid));
         assert!(!queued.is_woken());
     }
-    let domain = domain::<S, L>();
+    let domain = domain::<S>();
     let (u8, u16, u64) = (AtomicU8::new(0), AtomicU16::new(0), AtomicU64::new(0));
     refused(&domain, &u8);
     refused(&domain, &u16);
@@ -155,8 +154,8 @@ fn second_word_of_another_width_is_invalid<S: Scheme<L>, L: Layout>() {
     assert!(queued.is_woken());
 }
 
-fn waiter_of_a_lock_in_either_queue_is_invalid_and_the_word_changed<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn waiter_of_a_lock_in_either_queue_is_invalid_and_the_word_changed<S: Scheme>() {
+    let domain = domain::<S>();
     let task = domain.task(7).expect("it is free");
     let op = WakeOp { modify: Modify::Add(1), compare: Compare::Ge(0) };
     // Up to sixteen plain waiters ahead of the PI waiter, and more than sixteen, for which a wake needs memory.

@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ufutex::layout::Lean;
-use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error, Options, WaitOptions};
 
 use crate::common::asleep::until;
@@ -21,7 +20,7 @@ use crate::common::random::Random;
 use crate::share;
 use crate::workers::{Desk, Workers, resize};
 
-struct Permits<S: Scheme<Lean>> {
+struct Permits<S: Scheme> {
     domain: Domain<S>,
     /// `1` means that there is a permit.
     permit: AtomicU32,
@@ -33,7 +32,7 @@ struct Permits<S: Scheme<Lean>> {
     is_closed: AtomicBool,
 }
 
-fn take_permits<S: Scheme<Lean>>(permits: &Permits<S>, desk: &Desk, _: Random) {
+fn take_permits<S: Scheme>(permits: &Permits<S>, desk: &Desk, _: Random) {
     while desk.is_running() {
         if permits.permit.compare_exchange(1, 0, Acquire, Relaxed).is_ok() {
             permits.taken.fetch_add(1, AcqRel);
@@ -46,7 +45,7 @@ fn take_permits<S: Scheme<Lean>>(permits: &Permits<S>, desk: &Desk, _: Random) {
     }
 }
 
-fn drop_futures<S: Scheme<Lean>>(permits: &Permits<S>, desk: &Desk, mut random: Random) {
+fn drop_futures<S: Scheme>(permits: &Permits<S>, desk: &Desk, mut random: Random) {
     while desk.is_running() {
         // Two thirds of the futures have a real-time priority, so they are ahead of the threads.
         let options = WaitOptions::new().realtime_priority(random.of(&[0, 1, 1]));
@@ -67,7 +66,7 @@ fn drop_futures<S: Scheme<Lean>>(permits: &Permits<S>, desk: &Desk, mut random: 
     }
 }
 
-fn hand_out_permits<S: Scheme<Lean>>(permits: &Permits<S>, desk: &Desk, mut random: Random) {
+fn hand_out_permits<S: Scheme>(permits: &Permits<S>, desk: &Desk, mut random: Random) {
     while !permits.is_closing.load(Relaxed) {
         let number = permits.handed_out.fetch_add(1, Relaxed) + 1;
         permits.permit.store(1, Release);
@@ -83,13 +82,13 @@ fn hand_out_permits<S: Scheme<Lean>>(permits: &Permits<S>, desk: &Desk, mut rand
     permits.is_closed.store(true, Release);
 }
 
-fn resize_it<S: Scheme<Lean>>(permits: &Permits<S>, desk: &Desk, mut random: Random) {
+fn resize_it<S: Scheme>(permits: &Permits<S>, desk: &Desk, mut random: Random) {
     while desk.is_running() {
         resize(&permits.domain, &mut random);
     }
 }
 
-fn no_wake_is_lost_in_a_future<S: Scheme<Lean>>(length: Duration) {
+fn no_wake_is_lost_in_a_future<S: Scheme>(length: Duration) {
     let [handed_out, taken, dropped] = [(); 3].map(|()| AtomicUsize::new(0));
     let domain = Domain::with_options_in(&system(), Options::new());
     let [is_closing, is_closed] = [(); 2].map(|()| AtomicBool::new(false));
@@ -111,22 +110,22 @@ fn no_wake_is_lost_in_a_future<S: Scheme<Lean>>(length: Duration) {
     assert!(permits.dropped.load(Relaxed) > 0);
 }
 
-#[test]
-fn no_wake_is_lost_in_a_future_on_live() {
-    no_wake_is_lost_in_a_future::<Live>(share(6));
+macro_rules! no_wake_is_lost {
+    ($($name:ident: $scheme:ident, $parts:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            no_wake_is_lost_in_a_future::<ufutex::scheme::$scheme>(share($parts));
+        }
+    )*};
 }
 
-#[test]
-fn no_wake_is_lost_in_a_future_on_fixed() {
-    no_wake_is_lost_in_a_future::<Fixed>(share(2));
+#[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
+no_wake_is_lost! {
+    no_wake_is_lost_in_a_future_on_live: Live, 6;
+    no_wake_is_lost_in_a_future_on_fixed: Fixed, 2;
 }
-
-#[test]
-fn no_wake_is_lost_in_a_future_on_atomic() {
-    no_wake_is_lost_in_a_future::<Atomic>(share(3));
-}
-
-#[test]
-fn no_wake_is_lost_in_a_future_on_percpu() {
-    no_wake_is_lost_in_a_future::<PerCpu>(share(3));
+#[cfg(feature = "counted")]
+no_wake_is_lost! {
+    no_wake_is_lost_in_a_future_on_atomic: Atomic, 3;
+    no_wake_is_lost_in_a_future_on_percpu: PerCpu, 3;
 }

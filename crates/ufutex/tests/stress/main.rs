@@ -2,6 +2,8 @@
 //!
 //! `UFUTEX_STRESS_SECONDS` sets the approximate total duration. The default is 5.
 
+include!("../common/engine.rs");
+
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -13,7 +15,7 @@ use std::time::Duration;
 
 /// The time for a test with this number of parts of the total. Two tests run at the same time.
 fn share(parts: u32) -> Duration {
-    const ALL_PARTS: u32 = 40;
+    const ALL_PARTS: u32 = 20;
     let seconds = std::env::var("UFUTEX_STRESS_SECONDS").map_or(5, |value| {
         value.parse().unwrap_or_else(|_| panic!("UFUTEX_STRESS_SECONDS={value:?} is no number of seconds"))
     });

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error};
 
@@ -106,7 +105,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
 
 /// Resizes the table up and down, to the global one and back. Some schemes have to wait for a moment without operations
 /// and may not find one.
-pub fn resize<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, random: &mut Random) {
+pub fn resize<S: Scheme>(domain: &Domain<S>, random: &mut Random) {
     let slots = random.of(&[0, 2, 2, 4, 4, 16, 64, 1024]);
     let begin = Instant::now();
     let result = domain.set_slots_while(slots, || begin.elapsed() < Duration::from_millis(5));

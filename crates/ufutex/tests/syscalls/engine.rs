@@ -4,7 +4,6 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use ufutex::layout::Lean;
 use ufutex::platform::Platform;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Options, Task, pi::Priority, syscall::Resume};
@@ -16,36 +15,36 @@ use crate::common::domains::{domain, system_on};
 use crate::machine::{Interruption, Machine, Seat, Sharing, System};
 
 /// A system with one domain of this scheme.
-pub fn machine<S: Scheme<Lean> + 'static>(sharing: Sharing) -> Machine {
+pub fn machine<S: Scheme + 'static>(sharing: Sharing) -> Machine {
     Machine::new(Arc::new(Engine::<S>::new()), sharing)
 }
 
 /// As `machine`, on a platform.
-pub fn machine_on<P: Platform, S: Scheme<Lean> + 'static>(sharing: Sharing) -> Machine {
-    let system = system_on::<P, Lean>();
+pub fn machine_on<P: Platform, S: Scheme + 'static>(sharing: Sharing) -> Machine {
+    let system = system_on::<P>();
     Machine::new(Arc::new(Engine::<S>::of(Domain::with_options_in(&system, Options::new()))), sharing)
 }
 
-struct Engine<S: Scheme<Lean>> {
-    domain: Arc<Domain<S, Lean>>,
-    kernel_task: Task<Lean>,
+struct Engine<S: Scheme> {
+    domain: Arc<Domain<S>>,
+    kernel_task: Task,
 }
 
 /// The TID of the kernel task. On Linux it belongs to kthreadd.
 const KERNEL_TASK: u32 = 2;
 
-impl<S: Scheme<Lean>> Engine<S> {
+impl<S: Scheme> Engine<S> {
     fn new() -> Self {
         Self::of(domain())
     }
 
-    fn of(domain: Domain<S, Lean>) -> Self {
+    fn of(domain: Domain<S>) -> Self {
         let kernel_task = domain.kernel_task(KERNEL_TASK).expect("it is the first task");
         Self { domain: Arc::new(domain), kernel_task }
     }
 }
 
-impl<S: Scheme<Lean> + 'static> System for Engine<S> {
+impl<S: Scheme + 'static> System for Engine<S> {
     fn enter(&self, memory: &'static Arena) -> Arc<dyn Seat> {
         let tid = thread_id();
         let task = self.domain.task(tid as u32).expect("no other task has the number of this thread");
@@ -66,12 +65,12 @@ impl<S: Scheme<Lean> + 'static> System for Engine<S> {
 
 /// A thread as a user-mode kernel would run it. It makes the guest's calls, and runs the guest's signal handlers
 /// between calls.
-struct Guest<S: Scheme<Lean>> {
-    domain: Arc<Domain<S, Lean>>,
+struct Guest<S: Scheme> {
+    domain: Arc<Domain<S>>,
     memory: &'static Arena,
     tid: i32,
     /// `None` after the thread has left.
-    task: Mutex<Option<Arc<Task<Lean>>>>,
+    task: Mutex<Option<Arc<Task>>>,
     state: Mutex<State>,
     /// Number of interruptions that the thread has noticed.
     noticed: AtomicUsize,
@@ -97,8 +96,8 @@ fn number(call: Call) -> ufutex::syscall::Number {
     }
 }
 
-impl<S: Scheme<Lean>> Guest<S> {
-    fn task(&self) -> Option<Arc<Task<Lean>>> {
+impl<S: Scheme> Guest<S> {
+    fn task(&self) -> Option<Arc<Task>> {
         self.task.lock().expect("not poisoned").clone()
     }
 
@@ -107,7 +106,7 @@ impl<S: Scheme<Lean>> Guest<S> {
     }
 
     /// The return from a call to user space, where pending signals are handled.
-    fn leave_call(&self, task: &Task<Lean>) -> Option<Interruption> {
+    fn leave_call(&self, task: &Task) -> Option<Interruption> {
         let mut state = self.state();
         state.current = None;
         let interruption = state.interruption.take()?;
@@ -121,7 +120,7 @@ impl<S: Scheme<Lean>> Guest<S> {
     }
 }
 
-impl<S: Scheme<Lean>> Seat for Guest<S> {
+impl<S: Scheme> Seat for Guest<S> {
     fn call(&self, mut call: Call) -> isize {
         let task = self.task().expect("it has not left");
         loop {

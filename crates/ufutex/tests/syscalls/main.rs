@@ -3,6 +3,8 @@
 //!
 //! A test is named `topic::machine::body`. The kernel is the oracle: a body that fails on the kernel is wrong.
 
+include!("../common/engine.rs");
+
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -41,7 +43,9 @@ mod waitv;
 mod wake;
 mod wake_op;
 
-/// Makes a `#[test]` of each `fn name(m: &Machine)` on every machine.
+/// Makes a `#[test]` of each `fn name(m: &Machine)` on every machine. The package `ufutex` tests the kernel and its own
+/// schemes, `ufutex-counted` those that it adds.
+#[cfg(not(feature = "counted"))]
 macro_rules! on_every_machine {
     ($($name:ident),* $(,)?) => {
         $crate::on_machines! { [$($name)*]
@@ -51,7 +55,16 @@ macro_rules! on_every_machine {
             live_shared: $crate::engine::machine::<ufutex::scheme::Live>(crate::machine::Sharing::Shared);
             live_on_any_std: $crate::engine::machine_on::<crate::common::platforms::Watched, ufutex::scheme::Live>(crate::machine::Sharing::Private);
             fixed: $crate::engine::machine::<ufutex::scheme::Fixed>(crate::machine::Sharing::Private);
+        }
+    };
+}
+#[cfg(feature = "counted")]
+macro_rules! on_every_machine {
+    ($($name:ident),* $(,)?) => {
+        $crate::on_machines! { [$($name)*]
             atomic: $crate::engine::machine::<ufutex::scheme::Atomic>(crate::machine::Sharing::Private);
+            atomic_shared: $crate::engine::machine::<ufutex::scheme::Atomic>(crate::machine::Sharing::Shared);
+            atomic_on_any_std: $crate::engine::machine_on::<crate::common::platforms::Watched, ufutex::scheme::Atomic>(crate::machine::Sharing::Private);
             percpu: $crate::engine::machine::<ufutex::scheme::PerCpu>(crate::machine::Sharing::Private);
         }
     };

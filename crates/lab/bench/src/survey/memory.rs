@@ -1,13 +1,10 @@
 //! The bytes of tables, domains and waiters.
 
 use crate::{Lab, Memory, memory};
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, ensure};
+use lab_targets::{Layout, Policy};
 use serde::Serialize;
-use std::sync::atomic::AtomicU32;
-use std::time::Duration;
-use ufutex::layout::{Layout, Lean, Packed, Split};
-use ufutex::scheme::Live;
-use ufutex::{Config, Domain, Error, Options, Policy, System, Timeout, WaitOptions};
+use strum::VariantArray;
 
 /// The bytes of a bucket come from tables of this many buckets and of twice as many.
 const BUCKETS: usize = 1024;
@@ -47,29 +44,17 @@ impl Bytes {
 /// Reads the sizes from the engine.
 pub fn run(lab: &Lab<'_>) -> Result<Bytes> {
     Ok(Bytes {
-        buckets: vec![("lean", bucket::<Lean>()?), ("packed", bucket::<Packed>()?), ("split", bucket::<Split>()?)],
+        buckets: Layout::VARIANTS.iter().map(|&layout| Ok((layout.into(), bucket(layout)?))).collect::<Result<_>>()?,
         memory: memory::run(lab)?,
-        first_table: table::<Lean>(Policy::Load)?.1,
+        first_table: lab_targets::table(Layout::Lean, Policy::Load)?.1,
     })
 }
 
-fn bucket<L: Layout>() -> Result<f64> {
+fn bucket(layout: Layout) -> Result<f64> {
     let bytes = |buckets: usize| -> Result<usize> {
-        let (slots, bytes) = table::<L>(Policy::Fixed(buckets))?;
+        let (slots, bytes) = lab_targets::table(layout, Policy::Fixed(buckets))?;
         ensure!(slots == buckets, "requested {buckets} buckets, got {slots}");
         Ok(bytes)
     };
     Ok((bytes(2 * BUCKETS)? as f64 - bytes(BUCKETS)? as f64) / BUCKETS as f64)
-}
-
-/// Slots and bytes of a table after one wait.
-fn table<L: Layout>(policy: Policy) -> Result<(usize, usize)> {
-    let system =
-        System::<L>::with_config_in(Config::new()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
-    let domain = Domain::<Live, L>::with_options_in(&system, Options::new().policy(policy));
-    let word = AtomicU32::new(0);
-    match domain.wait_with(&word, 0, &WaitOptions::new().timeout(Timeout::After(Duration::ZERO))) {
-        Err(Error::TimedOut) => Ok((domain.slots(), domain.table_bytes())),
-        other => Err(anyhow!("a wait with a timeout of zero ended with {other:?}")),
-    }
 }

@@ -6,10 +6,12 @@ mod scheduler;
 mod thread_data;
 mod threads;
 
+use crate::engine::{self, Wanted};
 use crate::validate::hash::Scheme;
 use crate::validate::{CALL_NS, SHARE_LOCKED};
 use anyhow::{Result, ensure};
 use lab_measure::interrupt;
+use lab_targets::{Layout, Policy};
 use lab_terminal::progress::Progress;
 use lab_terminal::{stdout, table};
 use scheduler::Tasks;
@@ -17,10 +19,7 @@ use serde_json::json;
 use thread_data::ThreadData;
 use threads::Threads;
 use ufutex_coherence::statistics::Hot;
-use ufutex_coherence::{Length, Report, Simulation, Topology, current, memory, objects};
-use ufutex_sim::layout::{Layout, Lean, Packed};
-use ufutex_sim::scheme::{Atomic, Fixed, Live, PerCpu, Scheme as TableScheme};
-use ufutex_sim::{Config, Domain, Options, Policy, System};
+use ufutex_coherence::{Length, Report, Simulation, Topology, current};
 
 /// The settings of `sim schbench`.
 pub struct Settings {
@@ -63,32 +62,18 @@ pub struct Case {
 
 /// Runs a case. An operation is a request.
 pub fn run(case: &Case) -> Report {
-    if case.call_ns > 0.0 { with_layout::<Packed>(case) } else { with_layout::<Lean>(case) }
-}
-
-fn with_layout<L: Layout>(case: &Case) -> Report {
-    match case.scheme {
-        Scheme::Fixed => simulate::<Fixed, L>(case),
-        Scheme::Atomic => simulate::<Atomic, L>(case),
-        Scheme::PerCpu | Scheme::Stalled => simulate::<PerCpu, L>(case),
-        Scheme::Live => simulate::<Live, L>(case),
-    }
-}
-
-fn simulate<S: TableScheme<L>, L: Layout>(case: &Case) -> Report {
-    objects::forget_all();
-    let domain: Box<Domain<S, L>> = memory::by_line(|| {
-        let config = Config::new().hash_seed(7).cpus(case.topology.cpus());
-        let system = System::<L>::with_config_in(config).expect("a valid configuration");
-        Box::new(Domain::with_options_in(
-            &system,
-            Options::new().policy(Policy::Fixed(case.buckets)).early_return(false),
-        ))
-    });
-    domain.name_objects();
+    let layout = if case.call_ns > 0.0 { Layout::Packed } else { Layout::Lean };
+    let wanted = Wanted {
+        scheme: case.scheme.of_table(),
+        policy: Policy::Fixed(case.buckets),
+        early_return: false,
+        seed: 7,
+        cpus: case.topology.cpus(),
+    };
+    let domain = engine::make(layout, wanted, 1).expect("a valid configuration").remove(0);
     let all = case.messages * (1 + case.workers);
     let threads = Threads {
-        domain: &domain,
+        domain: &*domain,
         data: ThreadData::new(all, case.call_ns * SHARE_LOCKED),
         tasks: Tasks::new(all),
         workers: case.workers,

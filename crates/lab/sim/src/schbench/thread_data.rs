@@ -4,10 +4,10 @@
 //! access three fields near its beginning: the list's link (in a message thread, its head), the time of the wake, and
 //! the futex. The rest, more than a megabyte, is the thread's own and not modelled: a thread has two lines here.
 
+use crate::engine::{Memory, Word};
 use ufutex_coherence::atomic::{AtomicU32, Ordering};
 use ufutex_coherence::objects::{self, Field};
 use ufutex_coherence::{current, memory};
-use ufutex_sim::{Access, Fault, Guest, UserMemory, Width};
 
 const WORD: usize = size_of::<AtomicU32>();
 const LINE: usize = 64;
@@ -64,9 +64,9 @@ impl ThreadData {
     }
 
     /// The futex on which the thread sleeps, for the engine.
-    pub fn word(&self, thread: usize) -> Guest<'_, Self> {
+    pub fn word(&self, thread: usize) -> Word<'_> {
         let address = BASE + FIRST + thread * APART + FUTEX;
-        Guest::new(self, address as u64, Width::U32).expect("the structures begin at multiples of eight bytes")
+        Word { memory: self, address: address as u64 }
     }
 
     fn at(&self, thread: usize, field: usize) -> &AtomicU32 {
@@ -74,26 +74,20 @@ impl ThreadData {
         &self.words[(thread * SLOT + begin + field) / WORD]
     }
 
-    fn futex_at(&self, address: u64) -> Result<&AtomicU32, Fault> {
-        let offset = (address as usize).checked_sub(BASE + FIRST + FUTEX).ok_or(Fault)?;
-        Ok(self.futex(offset / APART))
+    fn futex_at(&self, address: u64) -> Option<&AtomicU32> {
+        let offset = (address as usize).checked_sub(BASE + FIRST + FUTEX)?;
+        Some(self.futex(offset / APART))
     }
 }
 
-impl UserMemory for ThreadData {
-    fn load(&self, address: u64, _width: Width) -> Result<u64, Fault> {
+impl Memory for ThreadData {
+    fn load(&self, address: u64) -> Option<u32> {
         current::compute(self.read_ns);
-        Ok(self.futex_at(address)?.load(Ordering::Acquire).into())
+        Some(self.futex_at(address)?.load(Ordering::Acquire))
     }
 
-    fn compare_exchange(&self, address: u64, _width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
-        let (done, not) = (Ordering::AcqRel, Ordering::Acquire);
-        let result = self.futex_at(address)?.compare_exchange(current as u32, new as u32, done, not);
-        Ok(result.map(u64::from).map_err(u64::from))
-    }
-
-    fn fault_in(&self, _address: u64, _access: Access) -> Result<(), Fault> {
-        Err(Fault)
+    fn compare_exchange(&self, address: u64, current: u32, new: u32) -> Option<Result<u32, u32>> {
+        Some(self.futex_at(address)?.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire))
     }
 }
 
@@ -116,8 +110,8 @@ mod tests {
         let data = ThreadData::new(3, 0.0);
         data.futex(2).store(7, Ordering::Relaxed);
         let at = |thread: usize| (BASE + FIRST + thread * APART + FUTEX) as u64;
-        assert_eq!([data.load(at(1), Width::U32), data.load(at(2), Width::U32)], [Ok(0), Ok(7)]);
-        assert_eq!(data.compare_exchange(at(2), Width::U32, 7, 9), Ok(Ok(7)));
+        assert_eq!([data.load(at(1)), data.load(at(2))], [Some(0), Some(7)]);
+        assert_eq!(data.compare_exchange(at(2), 7, 9), Some(Ok(7)));
         assert_eq!(data.futex(2).load(Ordering::Relaxed), 9);
     }
 }

@@ -8,11 +8,9 @@
 
 use super::scheduler::Tasks;
 use super::thread_data::ThreadData;
+use crate::engine::Domain;
 use ufutex_coherence::atomic::Ordering;
 use ufutex_coherence::current;
-use ufutex_sim::Domain;
-use ufutex_sim::layout::Layout;
-use ufutex_sim::scheme::Scheme;
 
 /// The values of a thread's futex: not posted, and posted.
 const BLOCKED: u32 = 0;
@@ -21,8 +19,8 @@ const RUNNING: u32 = 1;
 const CLOCK_NS: f64 = 25.0;
 
 /// All threads of a run, numbered as in schbench's array: a message thread, its workers, the next message thread.
-pub struct Threads<'a, S: Scheme<L>, L: Layout> {
-    pub domain: &'a Domain<S, L>,
+pub struct Threads<'a> {
+    pub domain: &'a dyn Domain,
     pub data: ThreadData,
     pub tasks: Tasks,
     /// Workers of each message thread.
@@ -31,7 +29,7 @@ pub struct Threads<'a, S: Scheme<L>, L: Layout> {
     pub call_ns: f64,
 }
 
-impl<S: Scheme<L>, L: Layout> Threads<'_, S, L> {
+impl Threads<'_> {
     /// Runs the thread of this number to its end.
     pub fn run(&self, thread: usize) {
         match thread % (self.workers + 1) {
@@ -124,7 +122,7 @@ impl<S: Scheme<L>, L: Layout> Threads<'_, S, L> {
         while futex.compare_exchange(RUNNING, BLOCKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
             current::compute(self.call_ns - self.data.read_ns());
             self.tasks.sleep(this);
-            let _ = self.domain.wait(self.data.word(this), u64::from(BLOCKED));
+            let _ = self.domain.wait(self.data.word(this), BLOCKED);
         }
     }
 }

@@ -1,13 +1,14 @@
 //! perf's `hash` ([perf-bench]) on the machines of the published figures. Each thread waits on its own words, which
 //! hold another value. So an operation reaches its bucket, locks it, compares the word, and unlocks the bucket.
 
+use crate::engine::{self, Domain, Waited, Wanted};
+use crate::settings;
 use crate::words::Words;
+pub use lab_targets::Layout;
+use lab_targets::Policy;
 use std::cell::Cell;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
-use ufutex_coherence::{Length, Report, Simulation, Topology, current, memory, objects};
-use ufutex_sim::layout::{Layout as TableLayout, Lean, Packed, Split};
-use ufutex_sim::scheme::{Atomic, Fixed, Live, PerCpu, Scheme as TableScheme};
-use ufutex_sim::{Config, Domain, Error, Options, Policy, System};
+use ufutex_coherence::{Length, Report, Simulation, Topology, current};
 
 /// How an operation reaches its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
@@ -26,15 +27,16 @@ pub enum Scheme {
     Live,
 }
 
-/// The layout of a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Layout {
-    /// One line without the table's address.
-    Lean,
-    /// One line with the table's address in it.
-    Packed,
-    /// One line for the lock and one for the chain.
-    Split,
+impl Scheme {
+    /// The engine's scheme.
+    pub fn of_table(self) -> settings::Scheme {
+        match self {
+            Self::Fixed => settings::Scheme::Fixed,
+            Self::Atomic => settings::Scheme::Atomic,
+            Self::PerCpu | Self::Stalled => settings::Scheme::Percpu,
+            Self::Live => settings::Scheme::Live,
+        }
+    }
 }
 
 /// Costs of a kernel call beyond the table.
@@ -96,27 +98,10 @@ const STALLED_BUCKETS: usize = 16;
 
 /// Runs a case. An operation is a wait.
 pub fn run(case: &Case, call: Call) -> Report {
-    match case.layout {
-        Layout::Lean => with_layout::<Lean>(case, call),
-        Layout::Packed => with_layout::<Packed>(case, call),
-        Layout::Split => with_layout::<Split>(case, call),
-    }
-}
-
-fn with_layout<L: TableLayout>(case: &Case, call: Call) -> Report {
-    match case.scheme {
-        Scheme::Fixed => simulate::<Fixed, L>(case, call),
-        Scheme::Atomic => simulate::<Atomic, L>(case, call),
-        Scheme::PerCpu | Scheme::Stalled => simulate::<PerCpu, L>(case, call),
-        Scheme::Live => simulate::<Live, L>(case, call),
-    }
-}
-
-fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call: Call) -> Report {
     let topology = Topology::given(case.topology).expect("a given machine");
     let threads = case.threads * case.processes;
     let words = Words::as_if_by_line(threads, WORDS).read_ns(call.read_ns);
-    let domains = domains::<S, L>(case, topology.cpus());
+    let domains = domains(case, topology.cpus());
     let stalls = case.scheme == Scheme::Stalled;
     let (warm, is_begun) = (Cell::new(0), Cell::new(false));
     let simulation = Simulation::new(&topology).placement(placement(case, &topology, stalls)).seed(1);
@@ -128,7 +113,7 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call: Call) -> Repor
                 current::nap(1_000);
             }
             is_begun.set(true);
-            let _ = domains[0].set_slots_while(case.buckets, || !current::is_over());
+            let _ = domains[0].set_slots_while(case.buckets, &mut || !current::is_over());
             return;
         }
         let domain = &domains[thread / case.threads];
@@ -136,7 +121,7 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call: Call) -> Repor
         while !current::is_over() {
             current::compute(call.before_ns);
             let waited = domain.wait(words.word(thread, number), 1);
-            assert_eq!(waited, Err(Error::Again), "the word is 0");
+            assert_eq!(waited, Waited::Differs, "the word is 0");
             number = (number + 1) % WORDS;
             warm.set(warm.get() + 1);
             if stalls && thread == 0 && !is_begun.get() && warm.get() >= threads * WARM / 2 {
@@ -154,16 +139,11 @@ pub fn length(threads: usize) -> Length {
 }
 
 /// Makes a domain for each process, in one system.
-fn domains<S: TableScheme<L>, L: TableLayout>(case: &Case, cpus: usize) -> Vec<Box<Domain<S, L>>> {
-    objects::forget_all();
+fn domains(case: &Case, cpus: usize) -> Vec<Box<dyn Domain>> {
     let buckets = if case.scheme == Scheme::Stalled { STALLED_BUCKETS } else { case.buckets };
-    let options = || Options::new().policy(Policy::Fixed(buckets)).early_return(false);
-    let domains: Vec<_> = memory::by_line(|| {
-        let system = System::<L>::with_config_in(Config::new().hash_seed(7).cpus(cpus)).expect("a valid configuration");
-        (0..case.processes).map(|_| Box::new(Domain::with_options_in(&system, options()))).collect()
-    });
-    domains.iter().for_each(|domain| domain.name_objects());
-    domains
+    let (scheme, policy) = (case.scheme.of_table(), Policy::Fixed(buckets));
+    let wanted = Wanted { scheme, policy, early_return: false, seed: 7, cpus };
+    engine::make(case.layout, wanted, case.processes).expect("a valid configuration")
 }
 
 /// The threads of one process fill the machine core by core, hyper-threads last. Several processes have a socket each.
@@ -183,4 +163,23 @@ pub fn placement(case: &Case, topology: &Topology, stalls: bool) -> Vec<u16> {
         cpus.push((cpus.len() % topology.cpus()) as u16);
     }
     cpus
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_differ_where_they_say_they_do() {
+        let call = Call { before_ns: 5.0, read_ns: 0.0, global_ns: 0.0 };
+        let [lean, packed, split] = [Layout::Lean, Layout::Packed, Layout::Split]
+            .map(|layout| run(&Case::new("epyc-9d64", 16, 256).by(Scheme::Live).of(layout), call));
+        let back = |report: &Report| {
+            let of = report.hot.iter().filter(|hot| (hot.place.object, hot.place.field) == ("Bucket", "priv"));
+            of.map(|hot| report.per_operation(hot.hitm())).sum::<f64>()
+        };
+        assert!(back(&packed) > 0.0, "{:?}", packed.hot);
+        assert_eq!(back(&lean) + back(&split), 0.0);
+        assert!(packed.counts.loads * lean.operations > lean.counts.loads * packed.operations);
+    }
 }

@@ -1,6 +1,5 @@
 //! WebAssembly's atomic waits and notifies in two runtimes: our engine and wasmtime.
 
-mod ours;
 #[cfg(feature = "wasmtime")]
 mod wasmtime;
 
@@ -17,7 +16,7 @@ const DIFFERING_VALUE: u32 = 1234;
 /// Operations between two checks of the stop flag.
 const BATCH: usize = 1024;
 /// Bytes of a WebAssembly page.
-const PAGE: u64 = 65536;
+pub(crate) const PAGE: u64 = 65536;
 
 /// The words of one worker in a linear memory.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +71,7 @@ impl<R: Runtime> Subject for R {
 
 /// Makes our runtime with a memory of `bytes` bytes.
 pub fn ours(shape: &Shape, bytes: u64) -> Result<Arc<dyn Subject>> {
-    ours::build(shape, bytes)
+    crate::ours::build_wasm(shape, bytes)
 }
 
 /// Makes wasmtime's. `None` if it was not compiled in.

@@ -8,13 +8,12 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Waker};
 
-use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Live, PerCpu, Scheme};
 use ufutex_loom::{WaitOptions, Waiter};
 
 use crate::support::{World, catches, check_pair, resize};
 
-fn cancel_during<S: Scheme<Lean>>(start: usize, sizes: &'static [usize]) {
+fn cancel_during<S: Scheme>(start: usize, sizes: &'static [usize]) {
     let world = World::<S>::with_slots(start);
     let mut waiter = pin!(Waiter::new());
     let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");

@@ -10,13 +10,12 @@ use std::task::Waker;
 
 use loom::sync::Arc;
 use loom::thread;
-use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex_loom::{ObjectId, Shared, WaitOptions, Waiter};
 
 use crate::support::{Word, World, assert_not_lost, catches, check_pair};
 
-fn first_table<S: Scheme<Lean>>() {
+fn first_table<S: Scheme>() {
     let world = Arc::new(World::<S>::new());
     let waker = {
         let world = world.clone();

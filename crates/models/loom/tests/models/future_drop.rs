@@ -9,7 +9,6 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use loom::thread;
-use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
 use ufutex_loom::{WaitOptions, Waiter};
 
@@ -19,12 +18,12 @@ use crate::support::{World, catches, check_pair};
 const FIRST: WaitOptions = WaitOptions::new().realtime_priority(1);
 
 /// Polls a future up to `polls` times and drops it. Returns whether it was ready.
-fn poll_and_drop<S: Scheme<Lean>>(world: &World<S>, polls: usize) -> bool {
+fn poll_and_drop<S: Scheme>(world: &World<S>, polls: usize) -> bool {
     let mut future = pin!(world.domain.wait_async(&world.word, 0, FIRST));
     (0..polls).any(|_| future.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(Ok(())))
 }
 
-fn drop_against_wake<S: Scheme<Lean>>(polls: usize) {
+fn drop_against_wake<S: Scheme>(polls: usize) {
     let world = World::<S>::with_slots(2);
     let mut waiter = pin!(Waiter::new());
     let mut second = world.queue(waiter.as_mut()).expect("the word holds 0");

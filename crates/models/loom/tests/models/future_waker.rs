@@ -12,7 +12,6 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use loom::thread;
 use ufutex_loom::WaitOptions;
-use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Live, PerCpu, Scheme};
 
 use crate::support::{World, catches, check_pair};
@@ -27,7 +26,7 @@ impl Wake for Told {
     }
 }
 
-fn new_waker_against_wake<S: Scheme<Lean>>() {
+fn new_waker_against_wake<S: Scheme>() {
     let world = World::<S>::with_slots(2);
     let mut future = pin!(world.domain.wait_async(&world.word, 0, WaitOptions::new()));
     let first = Waker::from(StdArc::new(Told::default()));

@@ -8,12 +8,11 @@ use std::pin::pin;
 
 use loom::thread;
 use ufutex_loom::Waiter;
-use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 
 use crate::support::{World, assert_not_lost, catches, check_pair};
 
-fn handshake<S: Scheme<Lean>>() {
+fn handshake<S: Scheme>() {
     let world = World::<S>::with_slots(2);
     let waker = {
         let world = world.clone();

@@ -10,14 +10,13 @@ use std::task::Waker;
 
 use loom::sync::Arc;
 use loom::thread;
-use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
 use ufutex_loom::{Queued, WaitOptions, Waiter};
 
 use crate::support::{Word, World, assert_not_lost, check, hangs, resize};
 
 /// Two threads resize to different sizes, with a waiter in the queue.
-fn two_movers<S: Scheme<Lean>>() {
+fn two_movers<S: Scheme>() {
     let world = World::<S>::with_slots(2);
     let mut waiter = pin!(Waiter::new());
     let queued = world.queue(waiter.as_mut());

@@ -8,12 +8,11 @@ use std::pin::pin;
 
 use loom::thread;
 use ufutex_loom::Waiter;
-use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, PerCpu, Scheme};
 
 use crate::support::{World, assert_not_lost, catches, check, resize};
 
-fn pivot<S: Scheme<Lean>>(sizes: &'static [usize]) {
+fn pivot<S: Scheme>(sizes: &'static [usize]) {
     let world = World::<S>::with_slots(2);
     let mover = resize(&world, sizes);
     let waker = {
@@ -27,7 +26,7 @@ fn pivot<S: Scheme<Lean>>(sizes: &'static [usize]) {
     assert_not_lost(queued, woken);
 }
 
-fn pivot_with_a_waiter<S: Scheme<Lean>>() {
+fn pivot_with_a_waiter<S: Scheme>() {
     let world = World::<S>::with_slots(2);
     let mut waiter = pin!(Waiter::new());
     let queued = world.queue(waiter.as_mut());
@@ -37,11 +36,11 @@ fn pivot_with_a_waiter<S: Scheme<Lean>>() {
     assert_not_lost(queued, woken);
 }
 
-fn grow<S: Scheme<Lean>>() {
+fn grow<S: Scheme>() {
     pivot::<S>(&[4]);
 }
 
-fn to_the_global_table<S: Scheme<Lean>>() {
+fn to_the_global_table<S: Scheme>() {
     pivot::<S>(&[0]);
 }
 

@@ -9,7 +9,6 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use loom::thread;
-use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Live, PerCpu, Scheme};
 use ufutex_loom::{Error, Requeue, Requeued, WaitOptions, Waiter};
 
@@ -20,12 +19,12 @@ const FIRST: WaitOptions = WaitOptions::new().realtime_priority(1);
 
 const NOBODY: (usize, usize) = (0, 0);
 
-fn wake_both<S: Scheme<Lean>>(world: &World<S>) -> (usize, usize) {
+fn wake_both<S: Scheme>(world: &World<S>) -> (usize, usize) {
     (world.domain.wake(&world.word, 9), world.domain.wake(&world.other, 9))
 }
 
 /// The waiter gives up while it is requeued. It is woken if and only if a later wake of the second word counts it.
-fn against_timeout<S: Scheme<Lean>>(wakes: usize) {
+fn against_timeout<S: Scheme>(wakes: usize) {
     let world = World::<S>::with_slots(2);
     let waiter = {
         let world = world.clone();
@@ -66,7 +65,7 @@ fn wake_one_move_one() {
 }
 
 /// A future is polled and dropped while it is requeued, and another waits for the second word. One gets the wake.
-fn against_drop<S: Scheme<Lean>>() {
+fn against_drop<S: Scheme>() {
     let world = World::<S>::with_slots(2);
     let mut waiter = pin!(Waiter::new());
     let noop = || Waker::noop().clone();
@@ -89,7 +88,7 @@ fn against_drop<S: Scheme<Lean>>() {
 }
 
 /// The waiter is requeued while a resize moves both buckets.
-fn against_resize<S: Scheme<Lean>>(start: usize, sizes: &'static [usize]) {
+fn against_resize<S: Scheme>(start: usize, sizes: &'static [usize]) {
     let world = World::<S>::with_slots(start);
     let mut waiter = pin!(Waiter::new());
     let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");
@@ -103,7 +102,7 @@ fn against_resize<S: Scheme<Lean>>(start: usize, sizes: &'static [usize]) {
 }
 
 /// As before, with the wake after the resize.
-fn against_resize_then_wake<S: Scheme<Lean>>(start: usize, sizes: &'static [usize]) {
+fn against_resize_then_wake<S: Scheme>(start: usize, sizes: &'static [usize]) {
     let world = World::<S>::with_slots(start);
     let mut waiter = pin!(Waiter::new());
     let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");

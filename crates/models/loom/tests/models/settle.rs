@@ -9,7 +9,6 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use loom::cell::UnsafeCell;
 use loom::thread;
-use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Live, PerCpu, Scheme};
 use ufutex_loom::{Queued, WaitOptions, Waiter};
 
@@ -26,11 +25,7 @@ fn wake(frame: *const ()) {
 }
 
 impl Frame {
-    fn queue<'w, 'd, S: Scheme<Lean>>(
-        &self,
-        world: &'d World<S>,
-        waiter: Pin<&'w mut Waiter<'d, S>>,
-    ) -> Queued<'w, 'd, S> {
+    fn queue<'w, 'd, S: Scheme>(&self, world: &'d World<S>, waiter: Pin<&'w mut Waiter<'d, S>>) -> Queued<'w, 'd, S> {
         // SAFETY: the table's functions use the frame as what it is.
         let waker = unsafe { Waker::from_raw(RawWaker::new((&raw const *self).cast(), &TABLE)) };
         world.domain.prepare_with(waiter, &world.word, 0, &WaitOptions::new(), waker).expect("the word holds 0")
@@ -45,7 +40,7 @@ impl Frame {
 
 /// Ends a wait in the way of `end`, which returns whether a wake was received, while a wake comes. A second waiter is
 /// behind it.
-fn end_against_wake<S: Scheme<Lean>>(end: fn(Queued<'_, '_, S>) -> bool) {
+fn end_against_wake<S: Scheme>(end: fn(Queued<'_, '_, S>) -> bool) {
     let world = World::<S>::with_slots(2);
     let frame = Frame(UnsafeCell::new(0));
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
@@ -63,7 +58,7 @@ fn end_against_wake<S: Scheme<Lean>>(end: fn(Queued<'_, '_, S>) -> bool) {
     assert_ne!(has_received, !second.cancel(), "one wake, one waiter that hears of it");
 }
 
-fn cancelled<S: Scheme<Lean>>() {
+fn cancelled<S: Scheme>() {
     end_against_wake::<S>(|mut queued| {
         let has_received = !queued.cancel();
         queued.settle();
@@ -71,7 +66,7 @@ fn cancelled<S: Scheme<Lean>>() {
     });
 }
 
-fn dropped<S: Scheme<Lean>>() {
+fn dropped<S: Scheme>() {
     end_against_wake::<S>(|queued| {
         drop(queued);
         false
@@ -79,7 +74,7 @@ fn dropped<S: Scheme<Lean>>() {
 }
 
 /// What a task does that is run again while the wake still calls its waker.
-fn finished<S: Scheme<Lean>>() {
+fn finished<S: Scheme>() {
     end_against_wake::<S>(|queued| queued.try_finish().is_ok());
 }
 

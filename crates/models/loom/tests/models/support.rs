@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use loom::sync::Arc;
 use loom::thread::JoinHandle;
-use ufutex_loom::layout::Lean;
 use ufutex_loom::model::{AtomicU32, Mutant, Ordering, with_mutant};
 use ufutex_loom::scheme::Scheme;
 use ufutex_loom::{
@@ -155,17 +154,17 @@ impl Target for &Word {
 const OTHER: u64 = 0x1080;
 
 /// A domain without a table, and two words that are in different buckets of a table of two slots.
-pub struct World<S: Scheme<Lean>> {
+pub struct World<S: Scheme> {
     pub domain: Domain<S>,
     pub word: Word,
     pub other: Word,
 }
 
-impl<S: Scheme<Lean>> World<S> {
+impl<S: Scheme> World<S> {
     /// Makes a world whose domain will make a table of two slots.
     pub fn new() -> Self {
         let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
-        let system = System::with_config_in(config).expect("the models' configuration is valid");
+        let system = System::with_config(config).expect("the models' configuration is valid");
         let domain = Domain::with_options_in(&system, Options::new().early_return(false));
         Self { domain, word: Word::at(0x1000), other: Word::at(OTHER) }
     }
@@ -190,7 +189,7 @@ impl<S: Scheme<Lean>> World<S> {
 }
 
 /// Starts a thread that resizes the table to these sizes, one after the other.
-pub fn resize<S: Scheme<Lean>>(world: &Arc<World<S>>, sizes: &'static [usize]) -> JoinHandle<()> {
+pub fn resize<S: Scheme>(world: &Arc<World<S>>, sizes: &'static [usize]) -> JoinHandle<()> {
     let world = world.clone();
     loom::thread::spawn(move || {
         for &slots in sizes {
@@ -200,7 +199,7 @@ pub fn resize<S: Scheme<Lean>>(world: &Arc<World<S>>, sizes: &'static [usize]) -
 }
 
 /// Asserts that after one wait and one wake the waiter saw the new value, or the waker saw the waiter.
-pub fn assert_not_lost<S: Scheme<Lean>>(queued: Result<Queued<'_, '_, S>, Error>, woken: usize) {
+pub fn assert_not_lost<S: Scheme>(queued: Result<Queued<'_, '_, S>, Error>, woken: usize) {
     match queued {
         Ok(mut queued) => {
             assert_eq!(woken, 1, "the waiter is queued, and the waker saw nobody");

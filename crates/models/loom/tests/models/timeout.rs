@@ -6,12 +6,11 @@
 
 use loom::thread;
 use ufutex_loom::Error;
-use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
 
 use crate::support::{World, catches, check, check_pair, resize, some_time};
 
-fn timeout_against_wake<S: Scheme<Lean>>() {
+fn timeout_against_wake<S: Scheme>() {
     let world = World::<S>::with_slots(2);
     let waker = {
         let world = world.clone();

@@ -5,7 +5,6 @@
 //! the waker has notified it.
 
 use loom::thread;
-use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
 use ufutex_loom::{Error, Interrupt, WaitOptions};
 
@@ -14,7 +13,7 @@ use crate::support::{World, catches, check, check_pair, some_time};
 const FOR_EVER: WaitOptions = WaitOptions::new();
 
 /// Each waker changes its word first. The counts of the wakers must agree with what the waiter reports.
-fn against_two_wakers<S: Scheme<Lean>>(options: WaitOptions) {
+fn against_two_wakers<S: Scheme>(options: WaitOptions) {
     let world = World::<S>::with_slots(2);
     let first = {
         let world = world.clone();

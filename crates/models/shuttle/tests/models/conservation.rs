@@ -7,7 +7,6 @@ use std::task::Waker;
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use shuttle::thread;
-use ufutex_shuttle::layout::Lean;
 use ufutex_shuttle::scheme::{Atomic, Live, PerCpu, Scheme};
 use ufutex_shuttle::{WaitOptions, Waiter};
 
@@ -18,7 +17,7 @@ const WAKERS: usize = 2;
 const ROUNDS: usize = 3;
 
 /// Waits in one of three ways. Returns whether a wake was received.
-fn wait<S: Scheme<Lean>>(world: &World<S>, way: usize) -> bool {
+fn wait<S: Scheme>(world: &World<S>, way: usize) -> bool {
     let word = &world.words[way % 2];
     match way % 3 {
         0 => {
@@ -36,7 +35,7 @@ fn wait<S: Scheme<Lean>>(world: &World<S>, way: usize) -> bool {
     }
 }
 
-fn conservation<S: Scheme<Lean>>(sizes: &'static [usize]) {
+fn conservation<S: Scheme>(sizes: &'static [usize]) {
     let world = World::<S>::new();
     let waiters_left = Arc::new(AtomicUsize::new(WAITERS));
     let waiters: Vec<_> = (0..WAITERS)

@@ -8,7 +8,6 @@ use std::task::{Context, Poll, Waker};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use shuttle::thread;
-use ufutex_shuttle::layout::Lean;
 use ufutex_shuttle::scheme::{Atomic, Live, PerCpu, Scheme};
 use ufutex_shuttle::{Interrupt, Requeue, WaitOptions};
 
@@ -17,14 +16,14 @@ use crate::support::{Word, World, catches, check, some_time};
 const WAITERS: usize = 5;
 const ROUNDS: usize = 3;
 
-struct Words<S: Scheme<Lean>> {
+struct Words<S: Scheme> {
     world: Arc<World<S>>,
     /// In another bucket than the words of the world.
     far: Word,
     waiters_left: AtomicUsize,
 }
 
-impl<S: Scheme<Lean>> Words<S> {
+impl<S: Scheme> Words<S> {
     fn all(&self) -> [&Word; 3] {
         let [one, two] = &self.world.words;
         [one, two, &self.far]
@@ -32,7 +31,7 @@ impl<S: Scheme<Lean>> Words<S> {
 }
 
 /// Waits in one of five ways. Returns whether a wake was received.
-fn wait<S: Scheme<Lean>>(words: &Words<S>, way: usize) -> bool {
+fn wait<S: Scheme>(words: &Words<S>, way: usize) -> bool {
     let (all, domain) = (words.all(), &words.world.domain);
     match way % 5 {
         0 => domain.wait(all[0], 0).is_ok(),
@@ -60,7 +59,7 @@ fn wait<S: Scheme<Lean>>(words: &Words<S>, way: usize) -> bool {
 }
 
 /// Requeues waiters in a circle and wakes them until all have finished. Returns the number of woken waiters.
-fn move_and_wake<S: Scheme<Lean>>(words: &Words<S>, by: usize) -> usize {
+fn move_and_wake<S: Scheme>(words: &Words<S>, by: usize) -> usize {
     let (all, domain) = (words.all(), &words.world.domain);
     let mut woken = 0;
     let mut at = by;
@@ -76,7 +75,7 @@ fn move_and_wake<S: Scheme<Lean>>(words: &Words<S>, by: usize) -> usize {
 }
 
 /// `ways` are the kinds of waits. Kind 2 may drop a wake, and kind 3 may count two wakes as one.
-fn crowd<S: Scheme<Lean>>(ways: &'static [usize], sizes: &'static [usize]) {
+fn crowd<S: Scheme>(ways: &'static [usize], sizes: &'static [usize]) {
     let words =
         Arc::new(Words { world: World::<S>::new(), far: Word::at(0x1080), waiters_left: AtomicUsize::new(WAITERS) });
     let waiters: Vec<_> = (0..WAITERS)

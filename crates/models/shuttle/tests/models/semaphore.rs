@@ -9,7 +9,6 @@ use std::task::{Context, Waker};
 
 use shuttle::sync::Arc;
 use shuttle::thread;
-use ufutex_shuttle::layout::Lean;
 use ufutex_shuttle::model::Ordering::SeqCst;
 use ufutex_shuttle::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex_shuttle::{Error, WaitOptions};
@@ -19,7 +18,7 @@ use crate::support::{Word, World, catches, check, some_time};
 const POSTERS: usize = 2;
 const POSTS: usize = 2;
 
-fn acquire<S: Scheme<Lean>>(world: &World<S>) {
+fn acquire<S: Scheme>(world: &World<S>) {
     let word = &world.words[0];
     loop {
         let tokens = word.value.load(SeqCst);
@@ -31,7 +30,7 @@ fn acquire<S: Scheme<Lean>>(world: &World<S>) {
     }
 }
 
-fn post<S: Scheme<Lean>>(world: &World<S>) {
+fn post<S: Scheme>(world: &World<S>) {
     for _ in 0..POSTS {
         world.words[0].value.fetch_add(1, SeqCst);
         world.domain.wake(&world.words[0], 1);
@@ -39,20 +38,20 @@ fn post<S: Scheme<Lean>>(world: &World<S>) {
 }
 
 /// Waits with a timeout. A wake that comes is passed on.
-fn give_up<S: Scheme<Lean>>(world: &World<S>) {
+fn give_up<S: Scheme>(world: &World<S>) {
     if world.domain.wait_with(&world.words[0], 0, &some_time()) == Ok(()) {
         world.domain.wake(&world.words[0], 1);
     }
 }
 
 /// Waits as a future that is dropped.
-fn drop_out<S: Scheme<Lean>>(world: &World<S>) {
+fn drop_out<S: Scheme>(world: &World<S>) {
     let mut wait = pin!(world.domain.wait_async(&world.words[0], 0, WaitOptions::new()));
     let _ = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     thread::yield_now();
 }
 
-fn semaphore<S: Scheme<Lean>>(sizes: &'static [usize]) {
+fn semaphore<S: Scheme>(sizes: &'static [usize]) {
     let world = World::<S>::new();
     let spawn = |f: fn(&World<S>)| {
         let world: Arc<World<S>> = world.clone();

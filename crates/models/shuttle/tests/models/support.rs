@@ -6,7 +6,6 @@ use std::time::Duration;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::Arc;
 use shuttle::{Config as ShuttleConfig, FailurePersistence, MaxSteps, Runner};
-use ufutex_shuttle::layout::Lean;
 use ufutex_shuttle::model::{AtomicU32, Mutant, Ordering, with_mutant};
 use ufutex_shuttle::scheme::Scheme;
 use ufutex_shuttle::{Access, Clock, Config, Domain, Fault, Key, System, Target, Timeout, WaitOptions};
@@ -100,15 +99,15 @@ pub fn some_time() -> WaitOptions {
 }
 
 /// A domain whose first table has two slots, and two words of one cache line, so in one bucket.
-pub struct World<S: Scheme<Lean>> {
+pub struct World<S: Scheme> {
     pub domain: Domain<S>,
     pub words: [Word; 2],
 }
 
-impl<S: Scheme<Lean>> World<S> {
+impl<S: Scheme> World<S> {
     pub fn new() -> Arc<Self> {
         let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
-        let system = System::with_config_in(config).expect("the models' configuration is valid");
+        let system = System::with_config(config).expect("the models' configuration is valid");
         let domain = Domain::with_options_in(&system, ufutex_shuttle::Options::new());
         Arc::new(Self { domain, words: [Word::at(0x1000), Word::at(0x1004)] })
     }

@@ -2,7 +2,6 @@
 
 use ufutex_coherence::atomic::{AtomicU32, Ordering};
 use ufutex_coherence::{Topology, memory};
-use ufutex_sim::layout::Layout;
 use ufutex_sim::scheme::Scheme;
 use ufutex_sim::{Access, Config, Domain, Fault, Guest, Options, Policy, System, UserMemory, Width};
 
@@ -51,10 +50,10 @@ pub fn epyc() -> Topology {
 }
 
 /// Makes a domain with `buckets` buckets. 0 means the global table.
-pub fn domain<S: Scheme<L>, L: Layout>(buckets: usize) -> Box<Domain<S, L>> {
+pub fn domain<S: Scheme>(buckets: usize) -> Box<Domain<S>> {
     let domain = memory::by_line(|| {
         let config = Config::new().hash_seed(7).cpus(epyc().cpus());
-        let system = System::<L>::with_config_in(config).expect("a valid configuration");
+        let system = System::with_config(config).expect("a valid configuration");
         Box::new(Domain::with_options_in(&system, Options::new().policy(Policy::Fixed(buckets)).early_return(false)))
     });
     domain.name_objects();

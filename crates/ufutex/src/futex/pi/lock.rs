@@ -23,24 +23,23 @@ use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::bucket::Guard;
 use crate::table::hash::Key;
-use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 use crate::wait::Receiver;
 
 /// The future of [`Domain::lock_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks the lock
 /// that it has been handed.
 #[must_use = "futures do nothing unless polled"]
-pub struct LockPi<'d, 't, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
-    domain: &'d Domain<S, L>,
-    task: &'t Task<L>,
+pub struct LockPi<'d, 't, T: Target, S: Scheme = Live> {
+    domain: &'d Domain<S>,
+    task: &'t Task,
     word: T,
     timeout: Option<Timeout>,
     watch: TimeoutWatch<'d>,
     is_done: bool,
-    waiter: PiWaiter<'d, 't, S, L>,
+    waiter: PiWaiter<'d, 't, S>,
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Locks `word` for `task`, and blocks the calling thread until the task has the lock: `FUTEX_LOCK_PI2`. The word
     /// holds 0 while the lock is free, and its owner's TID otherwise.
     ///
@@ -67,7 +66,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// another domain. [`Error::Fault`]; [`Error::TimedOut`]; [`Error::Interrupted`] by the task's interrupt;
     /// [`Error::Busy`] if the task is already waiting; [`Error::NoMemory`].
     #[inline]
-    pub fn lock_pi<T: Target>(&self, word: T, task: &Task<L>, timeout: Option<Timeout>) -> Result<(), Error> {
+    pub fn lock_pi<T: Target>(&self, word: T, task: &Task, timeout: Option<Timeout>) -> Result<(), Error> {
         if self.locked_at_once(&word, task) {
             return Ok(());
         }
@@ -77,7 +76,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// Like [`lock_pi`](Self::lock_pi), as a future.
-    pub fn lock_pi_async<'d, 't, T: Target>(&'d self, word: T, task: &'t Task<L>) -> LockPi<'d, 't, T, S, L> {
+    pub fn lock_pi_async<'d, 't, T: Target>(&'d self, word: T, task: &'t Task) -> LockPi<'d, 't, T, S> {
         LockPi {
             domain: self,
             task,
@@ -94,7 +93,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// # Errors
     /// [`Error::Again`] if the word is locked; `FUTEX_WAITERS` is then set in the word, as the kernel does it.
     /// Otherwise as for [`lock_pi`](Self::lock_pi).
-    pub fn try_lock_pi<T: Target>(&self, word: T, task: &Task<L>) -> Result<(), Error> {
+    pub fn try_lock_pi<T: Target>(&self, word: T, task: &Task) -> Result<(), Error> {
         if self.locked_at_once(&word, task) {
             return Ok(());
         }
@@ -119,10 +118,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     fn try_acquire<T: Target>(
         &self,
         turns: &mut Turns<'_>,
-        bucket: &mut Guard<'_, L>,
+        bucket: &mut Guard<'_>,
         place: &Place,
         word: &T,
-        task: &Task<L>,
+        task: &Task,
     ) -> Result<bool, Refused> {
         // The task will not wait, so its own region is not needed.
         let met = self.met(bucket, place, word, task.tid())?.unwrap_or(task.home());
@@ -146,14 +145,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Changes the word from 0 to the task's TID, as every program does before it calls futex(2). It does not if
     /// waiters are queued, because they may be of the wrong kind.
     #[inline]
-    fn locked_at_once<T: Target>(&self, word: &T, task: &Task<L>) -> bool {
+    fn locked_at_once<T: Target>(&self, word: &T, task: &Task) -> bool {
         word.width() == Width::U32
             && task.belongs_to(self)
             && self.nobody_waits(&self.place(word))
             && matches!(word.compare_exchange32(0, task.tid()), Ok(Ok(_)))
     }
 
-    pub(super) fn check_lock<T: Target>(&self, word: &T, task: &Task<L>) -> Result<(), Error> {
+    pub(super) fn check_lock<T: Target>(&self, word: &T, task: &Task) -> Result<(), Error> {
         if word.width() == Width::U32 && task.belongs_to(self) { Ok(()) } else { Err(Error::Invalid) }
     }
 
@@ -166,7 +165,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// that of `place`, is locked.
     pub(super) fn met<T: Target>(
         &self,
-        bucket: &mut Guard<'_, L>,
+        bucket: &mut Guard<'_>,
         place: &Place,
         word: &T,
         tid: u32,
@@ -193,10 +192,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     fn region_with<'s, T: Target>(
         &'s self,
         turns: &mut Turns<'s>,
-        bucket: &mut Guard<'_, L>,
+        bucket: &mut Guard<'_>,
         place: &Place,
         word: &T,
-        task: &Task<L>,
+        task: &Task,
     ) -> Result<Region<'s>, Refused> {
         let met = self.met(bucket, place, word, task.tid())?.unwrap_or(task.home());
         turns.region(task.home(), met)
@@ -208,7 +207,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ///
     pub(super) fn acquire<T: Target>(
         &self,
-        bucket: &mut Guard<'_, L>,
+        bucket: &mut Guard<'_>,
         graph: &mut PiGraph,
         place: &Place,
         word: &T,
@@ -363,7 +362,7 @@ unsafe fn check_state(
     if is_valid { Ok(lock) } else { Err(Error::Invalid.into()) }
 }
 
-impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
+impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
     /// Ends the wait with [`Error::TimedOut`] when `timeout` has passed. A relative timeout begins with the first poll.
     /// The system's [`driver`](crate::System::driver) watches it.
     ///
@@ -379,9 +378,9 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
     }
 }
 
-operation_is_a_future!(['d, 't, T: Target, S: Scheme<L>, L: Layout] LockPi<'d, 't, T, S, L> => ());
+operation_is_a_future!(['d, 't, T: Target, S: Scheme] LockPi<'d, 't, T, S> => ());
 
-impl<T: Target, S: Scheme<L>, L: Layout> Operation for LockPi<'_, '_, T, S, L> {
+impl<T: Target, S: Scheme> Operation for LockPi<'_, '_, T, S> {
     type Output = ();
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
@@ -409,7 +408,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Operation for LockPi<'_, '_, T, S, L> {
     }
 }
 
-impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
+impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         match self.try_begin(receiver) {
             Ok(true) => Poll::Ready(Ok(())),
@@ -456,12 +455,12 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
     }
 }
 
-impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
+impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
     /// Takes the lock, or queues the waiter for it. Returns whether the task has the lock. The word's bucket is locked,
     /// and so is a region with the homes of all tasks that take part.
     fn lock_or_queue(
         &mut self,
-        bucket: &mut Guard<'_, L>,
+        bucket: &mut Guard<'_>,
         graph: &mut PiGraph,
         place: &Place,
         receiver: &mut Option<Receiver>,
@@ -498,7 +497,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
     }
 }
 
-impl<T: Target, S: Scheme<L>, L: Layout> Drop for LockPi<'_, '_, T, S, L> {
+impl<T: Target, S: Scheme> Drop for LockPi<'_, '_, T, S> {
     fn drop(&mut self) {
         if !self.waiter.is_busy() || self.domain.system.is_abandoned() {
             return;

@@ -12,7 +12,6 @@ use crate::futex::system::System;
 use crate::lock::Lock;
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
-use crate::table::layout::{Layout, Lean};
 use crate::table::refs::Scheme;
 
 /// The TIDs of one guest, which may consist of several domains: a PID namespace, as in pid_namespaces(7).
@@ -47,9 +46,9 @@ use crate::table::refs::Scheme;
 /// assert_eq!(stranger.task(1)?.tid(), init.tid());
 /// # Ok::<(), Error>(())
 /// ```
-pub struct PidNamespace<L: Layout = Lean> {
+pub struct PidNamespace {
     names: NamesHandle,
-    system: System<L>,
+    system: System,
 }
 
 /// The home of each task of a namespace, by TID. The time that its lock is held does not grow with the number of tasks.
@@ -63,12 +62,12 @@ pub(crate) struct Names {
 #[derive(Clone)]
 pub(crate) struct NamesHandle(Option<Counted<Names>>);
 
-impl<L: Layout> PidNamespace<L> {
+impl PidNamespace {
     /// A namespace without tasks.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub fn new(system: &System<L>) -> Result<Self, Error> {
+    pub fn new(system: &System) -> Result<Self, Error> {
         let names = Counted::new(|_| Names::new(system.platform(), system.number_namespace()))?;
         Ok(Self { names: NamesHandle(Some(names)), system: system.clone() })
     }
@@ -84,7 +83,7 @@ impl<L: Layout> PidNamespace<L> {
 
     /// The system that the namespace is part of.
     #[must_use]
-    pub fn system(&self) -> &System<L> {
+    pub fn system(&self) -> &System {
         &self.system
     }
 
@@ -93,13 +92,13 @@ impl<L: Layout> PidNamespace<L> {
     }
 }
 
-impl<L: Layout> Clone for PidNamespace<L> {
+impl Clone for PidNamespace {
     fn clone(&self) -> Self {
         Self { names: self.names.clone(), system: self.system.clone() }
     }
 }
 
-impl<L: Layout> core::fmt::Debug for PidNamespace<L> {
+impl core::fmt::Debug for PidNamespace {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("PidNamespace").field("number", &self.number()).finish_non_exhaustive()
     }
@@ -107,7 +106,7 @@ impl<L: Layout> core::fmt::Debug for PidNamespace<L> {
 
 impl NamesHandle {
     /// The names behind the handle. `system` is the one that the namespace is part of.
-    pub fn of<'a, L: Layout>(&'a self, system: &'a System<L>) -> &'a Names {
+    pub fn of<'a>(&'a self, system: &'a System) -> &'a Names {
         self.0.as_deref().unwrap_or_else(|| system.names())
     }
 }
@@ -140,18 +139,18 @@ impl Names {
     }
 }
 
-impl<L: Layout> System<L> {
+impl System {
     /// The system's own namespace. Domains that are made without naming a namespace belong to it.
     #[must_use]
-    pub fn pid_namespace(&self) -> PidNamespace<L> {
+    pub fn pid_namespace(&self) -> PidNamespace {
         PidNamespace { names: NamesHandle(None), system: self.clone() }
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// The namespace of the domain's tasks. Another process of the same guest is a domain made in this namespace.
     #[must_use]
-    pub fn pid_namespace(&self) -> PidNamespace<L> {
+    pub fn pid_namespace(&self) -> PidNamespace {
         PidNamespace { names: self.names.clone(), system: self.system.clone() }
     }
 

@@ -26,7 +26,6 @@ use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::hash::Key;
-use crate::table::layout::{Layout, Lean};
 use crate::table::list::Node;
 use crate::table::refs::{Live, Scheme};
 use crate::wait::{PendingWake, Signal};
@@ -35,19 +34,19 @@ use core::ptr::NonNull;
 /// The future of [`Domain::wait_requeue_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks
 /// the lock that it has been handed.
 #[must_use = "futures do nothing unless polled"]
-pub struct WaitRequeuePi<'d, 't, T: Target, U: Target, S: Scheme<L> = Live, L: Layout = Lean> {
-    domain: &'d Domain<S, L>,
-    task: &'t Task<L>,
+pub struct WaitRequeuePi<'d, 't, T: Target, U: Target, S: Scheme = Live> {
+    domain: &'d Domain<S>,
+    task: &'t Task,
     from: T,
     expected: T::Value,
     lock: U,
     timeout: Option<Timeout>,
     watch: TimeoutWatch<'d>,
     is_done: bool,
-    waiter: PiWaiter<'d, 't, S, L>,
+    waiter: PiWaiter<'d, 't, S>,
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Blocks the calling thread while `from` holds `expected`, until it has been requeued to `lock` and handed the
     /// lock: `FUTEX_WAIT_REQUEUE_PI`. On return the task owns `lock`.
     ///
@@ -60,7 +59,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         from: T,
         expected: T::Value,
         lock: U,
-        task: &Task<L>,
+        task: &Task,
         timeout: Option<Timeout>,
     ) -> Result<(), Error> {
         let deadline = timeout.map(|timeout| self.begin(timeout));
@@ -74,8 +73,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         from: T,
         expected: T::Value,
         lock: U,
-        task: &'t Task<L>,
-    ) -> WaitRequeuePi<'d, 't, T, U, S, L> {
+        task: &'t Task,
+    ) -> WaitRequeuePi<'d, 't, T, U, S> {
         let (watch, waiter) = (TimeoutWatch::new(), PiWaiter::new());
         WaitRequeuePi { domain: self, task, from, expected, lock, timeout: None, watch, is_done: false, waiter }
     }
@@ -136,8 +135,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 /// all tasks that waited for it have given up or have had it. Then the first waiter of the piece gets the lock, because
 /// a task cannot wait for a lock without an owner. If the caller had made two calls instead, the second would do the
 /// same.
-struct Requeuing<'a, 'd, T: Target, U: Target, S: Scheme<L>, L: Layout> {
-    domain: &'d Domain<S, L>,
+struct Requeuing<'a, 'd, T: Target, U: Target, S: Scheme> {
+    domain: &'d Domain<S>,
     /// The keys of the word and of the lock.
     keys: [Key; 2],
     places: [Place; 2],
@@ -171,7 +170,7 @@ struct Owed {
     home: Option<HomeRef>,
 }
 
-impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, S, L> {
+impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
     fn run(mut self) -> Result<usize, Error> {
         self.run_pieces().map(|()| self.done.count)
     }
@@ -228,7 +227,7 @@ impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, 
     }
 
     /// Does one piece. Returns whether it was the last.
-    fn piece(&mut self, pair: &mut Pair<'d, S, L>, turns: &mut Turns<'d>, owed: &mut Owed) -> Result<bool, Refused> {
+    fn piece(&mut self, pair: &mut Pair<'d, S>, turns: &mut Turns<'d>, owed: &mut Owed) -> Result<bool, Refused> {
         // The kernel reads the lock's word first, and so fails on an unreadable one even if there are no waiters.
         self.lock.load32()?;
         let Some(first) = self.first(pair) else { return Ok(true) };
@@ -252,7 +251,7 @@ impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, 
     /// is busy, the piece ends before that waiter, which begins the next piece.
     fn include_others(
         &self,
-        pair: &mut Pair<'d, S, L>,
+        pair: &mut Pair<'d, S>,
         region: &mut Region<'_>,
         first: NonNull<Node>,
     ) -> Result<usize, Refused> {
@@ -281,7 +280,7 @@ impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, 
     /// been requeued in all.
     fn requeue(
         &mut self,
-        pair: &mut Pair<'d, S, L>,
+        pair: &mut Pair<'d, S>,
         graph: &mut PiGraph,
         (first, entry, task): (NonNull<Node>, EntryRef, TaskId<EntryRef>),
         end: usize,
@@ -312,7 +311,7 @@ impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, 
     /// Makes waiters, from `next` on, wait for `lock`, until `end` waiters have been requeued in all.
     fn move_waiters(
         &mut self,
-        pair: &mut Pair<'d, S, L>,
+        pair: &mut Pair<'d, S>,
         graph: &mut PiGraph,
         lock: LockId<EntryRef>,
         mut next: Option<NonNull<Node>>,
@@ -339,13 +338,13 @@ impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, 
     }
 
     /// The first waiter of the word that did not come too late.
-    fn first(&self, pair: &mut Pair<'d, S, L>) -> Option<NonNull<Node>> {
+    fn first(&self, pair: &mut Pair<'d, S>) -> Option<NonNull<Node>> {
         let first = pair.first().first(self.keys[0], self.places[0].hash);
         self.pass_late(pair, first)
     }
 
     /// The next waiter behind `node`, which is queued in the first bucket.
-    fn after(&self, pair: &mut Pair<'d, S, L>, node: NonNull<Node>) -> Option<NonNull<Node>> {
+    fn after(&self, pair: &mut Pair<'d, S>, node: NonNull<Node>) -> Option<NonNull<Node>> {
         // SAFETY: the caller guarantees that `node` is queued there.
         let next = unsafe { pair.first().after(node) };
         self.pass_late(pair, next)
@@ -353,7 +352,7 @@ impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, 
 
     /// Passes over waiters that came after the first piece had ended. Waiters of one priority stand in the order in
     /// which they came, so all behind a late one are late too, and it passes over at most one waiter per priority.
-    fn pass_late(&self, pair: &mut Pair<'d, S, L>, mut next: Option<NonNull<Node>>) -> Option<NonNull<Node>> {
+    fn pass_late(&self, pair: &mut Pair<'d, S>, mut next: Option<NonNull<Node>>) -> Option<NonNull<Node>> {
         let Some(began) = self.began else { return next };
         while let Some(node) = next {
             // SAFETY: every node of a queue is the first field of an entry, and its bucket is locked.
@@ -384,7 +383,7 @@ impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, 
     }
 }
 
-impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Drop for Requeuing<'_, '_, T, U, S, L> {
+impl<T: Target, U: Target, S: Scheme> Drop for Requeuing<'_, '_, T, U, S> {
     fn drop(&mut self) {
         let ([source, target], done) = (&self.places, &self.done);
         let requeued = Requeued { woken: done.woken, requeued: done.count - done.woken };
@@ -394,7 +393,7 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Drop for Requeuing<'_, '_, T
     }
 }
 
-impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, S, L> {
+impl<T: Target, U: Target, S: Scheme> WaitRequeuePi<'_, '_, T, U, S> {
     /// Ends the wait with [`Error::TimedOut`] when `timeout` has passed. A relative timeout begins with the first poll.
     /// The system's [`driver`](crate::System::driver) watches it.
     ///
@@ -411,10 +410,10 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, 
 }
 
 operation_is_a_future!(
-    ['d, 't, T: Target, U: Target, S: Scheme<L>, L: Layout] WaitRequeuePi<'d, 't, T, U, S, L> => ()
+    ['d, 't, T: Target, U: Target, S: Scheme] WaitRequeuePi<'d, 't, T, U, S> => ()
 );
 
-impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Operation for WaitRequeuePi<'_, '_, T, U, S, L> {
+impl<T: Target, U: Target, S: Scheme> Operation for WaitRequeuePi<'_, '_, T, U, S> {
     type Output = ();
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
@@ -448,7 +447,7 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Operation for WaitRequeuePi<
     }
 }
 
-impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, S, L> {
+impl<T: Target, U: Target, S: Scheme> WaitRequeuePi<'_, '_, T, U, S> {
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<(), Error> {
         let domain = self.domain;
         domain.check_lock(&self.lock, self.task)?;
@@ -478,7 +477,7 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, 
     }
 }
 
-impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Drop for WaitRequeuePi<'_, '_, T, U, S, L> {
+impl<T: Target, U: Target, S: Scheme> Drop for WaitRequeuePi<'_, '_, T, U, S> {
     fn drop(&mut self) {
         if !self.waiter.is_busy() || self.domain.system.is_abandoned() {
             return;

@@ -4,7 +4,6 @@ use super::graph::NORMAL;
 use super::region::HomeRef;
 use crate::futex::system::System;
 use crate::sys::unwind::{Otherwise, call};
-use crate::table::layout::Layout;
 
 /// The priority that a task runs with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -123,7 +122,7 @@ struct Named {
     tid: u32,
 }
 
-impl<L: Layout> System<L> {
+impl System {
     /// Reports to the scheduler all changes of priority, in the region of a home, that have not been reported yet.
     pub(crate) fn report_priorities(&self, home: HomeRef) {
         let Some(scheduler) = self.scheduler() else { return };

@@ -13,7 +13,6 @@ use crate::futex::system::System;
 use crate::futex::wait::RestartBlock;
 use crate::lock::Lock;
 use crate::sync::{AtomicU8, Mutant, Ordering, mutant};
-use crate::table::layout::{Layout, Lean};
 use crate::table::refs::Scheme;
 
 /// A thread of a guest, or of this program, by its TID. It owns locks, and waits for them.
@@ -30,8 +29,8 @@ use crate::table::refs::Scheme;
 /// assert_eq!(domain.task(1234).err(), Some(Error::Busy)); // the number is taken
 /// # Ok::<(), Error>(())
 /// ```
-pub struct Task<L: Layout = Lean> {
-    system: System<L>,
+pub struct Task {
+    system: System,
     names: NamesHandle,
     home: HomeRef,
     id: TaskId<EntryRef>,
@@ -48,7 +47,7 @@ pub struct Task<L: Layout = Lean> {
     restart: Lock<Option<RestartBlock>>,
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Makes a task with this TID, from 1 to 2^30 - 1. No other task of the domain's
     /// [`PidNamespace`](crate::PidNamespace) may have the TID.
     ///
@@ -57,7 +56,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for any other number; [`Error::Busy`] if the TID is taken; [`Error::NoMemory`].
-    pub fn task(&self, tid: u32) -> Result<Task<L>, Error> {
+    pub fn task(&self, tid: u32) -> Result<Task, Error> {
         self.make_task(tid, TaskKind::Guest)
     }
 
@@ -66,11 +65,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ///
     /// # Errors
     /// As for `task`.
-    pub fn kernel_task(&self, tid: u32) -> Result<Task<L>, Error> {
+    pub fn kernel_task(&self, tid: u32) -> Result<Task, Error> {
         self.make_task(tid, TaskKind::Kernel)
     }
 
-    fn make_task(&self, tid: u32, kind: TaskKind) -> Result<Task<L>, Error> {
+    fn make_task(&self, tid: u32, kind: TaskKind) -> Result<Task, Error> {
         if tid == 0 || tid > TID_MASK {
             return Err(Error::Invalid);
         }
@@ -95,7 +94,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-impl<L: Layout> Task<L> {
+impl Task {
     /// The task's TID.
     #[must_use]
     pub fn tid(&self) -> u32 {
@@ -170,14 +169,14 @@ impl<L: Layout> Task<L> {
     }
 
     /// Whether this is a task of `domain`, and has not ended.
-    pub(crate) fn belongs_to<S: Scheme<L>>(&self, domain: &Domain<S, L>) -> bool {
+    pub(crate) fn belongs_to<S: Scheme>(&self, domain: &Domain<S>) -> bool {
         self.space == domain.tables.space
             && self.system.is_same(&domain.system)
             && self.ended.load(Ordering::Relaxed) == 0
     }
 }
 
-impl<L: Layout> Task<L> {
+impl Task {
     /// Ends the task: it is no longer found, and its locks go to their first waiters. `Busy` if the task itself waits.
     /// Its future may then still be polled or dropped, or was forgotten and refers to the task and its locks for ever.
     pub(crate) fn end(&self) -> Result<(), Error> {
@@ -203,8 +202,8 @@ impl<L: Layout> Task<L> {
 
     fn pass_on_locks(&self) {
         /// Passes on the remaining locks if a waker panics.
-        struct GoOn<'a, L: Layout>(&'a Task<L>);
-        impl<L: Layout> Drop for GoOn<'_, L> {
+        struct GoOn<'a>(&'a Task);
+        impl Drop for GoOn<'_> {
             fn drop(&mut self) {
                 self.0.pass_on_locks();
             }
@@ -248,7 +247,7 @@ impl<L: Layout> Task<L> {
     }
 }
 
-impl<L: Layout> Drop for Task<L> {
+impl Drop for Task {
     fn drop(&mut self) {
         if self.system.is_abandoned() {
             return;
@@ -258,7 +257,7 @@ impl<L: Layout> Drop for Task<L> {
     }
 }
 
-impl<L: Layout> core::fmt::Debug for Task<L> {
+impl core::fmt::Debug for Task {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Task").field("tid", &self.tid).field("priority", &self.priority()).finish_non_exhaustive()
     }

@@ -16,11 +16,10 @@ use crate::sync::{Mutant, mutant, spin_loop};
 use crate::sys::mem::Faults;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
-use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 use crate::wait::{PendingWake, Signal};
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Unlocks `word`, which `task` owns, and hands it to the first waiter: `FUTEX_UNLOCK_PI`.
     ///
     /// # Errors
@@ -29,12 +28,12 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// together, if the word is not of 32 bits, or if `task` belongs to another domain. [`Error::Again`] if the word
     /// changes meanwhile; [`Error::Fault`].
     #[inline]
-    pub fn unlock_pi<T: Target>(&self, word: T, task: &Task<L>) -> Result<(), Error> {
+    pub fn unlock_pi<T: Target>(&self, word: T, task: &Task) -> Result<(), Error> {
         self.unlock_word(&word, task)
     }
 
     #[inline]
-    pub(super) fn unlock_word<T: Target>(&self, word: &T, task: &Task<L>) -> Result<(), Error> {
+    pub(super) fn unlock_word<T: Target>(&self, word: &T, task: &Task) -> Result<(), Error> {
         self.check_lock(word, task)?;
         let place = self.place(word);
         let tid = task.tid();
@@ -50,7 +49,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// Unlocks a word whose lock was handed to a task that no longer wants it. There is no caller that could handle
     /// `Again`.
-    pub(super) fn give_back<T: Target>(&self, word: &T, task: &Task<L>) {
+    pub(super) fn give_back<T: Target>(&self, word: &T, task: &Task) {
         // A word that can no longer be written is left as it is. After `Again` the unlock is tried once more: another
         // operation has changed the word and so made progress, and there is no lock to wait for.
         while !mutant(Mutant::DropKeepsLock) && self.unlock_word(word, task) == Err(Error::Again) {
@@ -59,7 +58,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     #[cold]
-    fn unlock_slowly<T: Target>(&self, word: &T, place: &Place, task: &Task<L>) -> Result<(), Error> {
+    fn unlock_slowly<T: Target>(&self, word: &T, place: &Place, task: &Task) -> Result<(), Error> {
         let mut faults = Faults::default();
         let mut turns = Turns::new(self.system.regions());
         loop {
@@ -97,10 +96,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     fn hand_over<T: Target>(
         &self,
         turns: &mut Turns<'_>,
-        bucket: &mut Guard<'_, L>,
+        bucket: &mut Guard<'_>,
         place: &Place,
         word: &T,
-        task: &Task<L>,
+        task: &Task,
     ) -> Result<PendingWake, Refused> {
         let value = word.load32()?;
         if value & TID_MASK != task.tid() {
@@ -129,12 +128,12 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 }
 
 /// Makes the first waiter the owner, and returns its entry. Bucket and region are locked.
-fn pass<T: Target, L: Layout>(
+fn pass<T: Target>(
     graph: &mut PiGraph,
     lock: LockId<EntryRef>,
     word: &T,
     value: u32,
-    task: &Task<L>,
+    task: &Task,
 ) -> Result<EntryRef, Refused> {
     if graph.owner(lock) != Some(task.id()) {
         return Err(Error::Invalid.into());

@@ -21,27 +21,26 @@ use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
-use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 use crate::wait::{Callback, Receiver};
 
 /// Room for one waiter's entry. It stays in place while it is queued.
-pub(super) struct PiWaiter<'d, 't, S: Scheme<L>, L: Layout> {
+pub(super) struct PiWaiter<'d, 't, S: Scheme> {
     /// Unless idle: the domain in whose queues the entry is, and the task that waits. Only the waiter's owner reads and
     /// writes it. It is a cell, because other threads link to the entry, so that the owner has only a shared reference.
-    busy: Cell<Option<Busy<'d, 't, S, L>>>,
+    busy: Cell<Option<Busy<'d, 't, S>>>,
     /// Initialised unless idle. Other threads reach it through queue and graph.
     entry: UnsafeCell<MaybeUninit<PiEntry>>,
     _pinned: PhantomPinned,
 }
 
-type Busy<'d, 't, S, L> = (&'d Domain<S, L>, &'t Task<L>);
+type Busy<'d, 't, S> = (&'d Domain<S>, &'t Task);
 
 // SAFETY: the entry is reached by other threads under the locks of bucket and region in any case, and a waker is
 // `Send`.
-unsafe impl<S: Scheme<L>, L: Layout> Send for PiWaiter<'_, '_, S, L> {}
+unsafe impl<S: Scheme> Send for PiWaiter<'_, '_, S> {}
 // SAFETY: a shared reference to a waiter gives access to nothing in it; its future has it to itself.
-unsafe impl<S: Scheme<L>, L: Layout> Sync for PiWaiter<'_, '_, S, L> {}
+unsafe impl<S: Scheme> Sync for PiWaiter<'_, '_, S> {}
 
 /// The state in which a waiter finds itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +66,7 @@ pub(super) enum Left {
     Heir,
 }
 
-impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
+impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
     pub fn new() -> Self {
         Self { busy: Cell::new(None), entry: UnsafeCell::new(MaybeUninit::uninit()), _pinned: PhantomPinned }
     }
@@ -77,14 +76,14 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
     }
 
     /// Counts one more waiter in the bucket and lets the task wait. On success [`set`](Self::set) must follow.
-    pub fn admit(domain: &Domain<S, L>, task: &Task<L>, bucket: &Guard<'_, L>) -> Result<(), Error> {
+    pub fn admit(domain: &Domain<S>, task: &Task, bucket: &Guard<'_>) -> Result<(), Error> {
         domain.admit_waiter(bucket.waiters())?;
         task.begins_to_wait().inspect_err(|_| domain.dismiss_waiter())
     }
 
     /// Makes the waiter busy with `entry`, which has been admitted. The caller queues it, or takes it back with
     /// [`release`](Self::release).
-    pub fn set(&self, domain: &'d Domain<S, L>, task: &'t Task<L>, entry: PiEntry) -> EntryRef {
+    pub fn set(&self, domain: &'d Domain<S>, task: &'t Task, entry: PiEntry) -> EntryRef {
         debug_assert!(!self.is_busy());
         // SAFETY: idle, so no other thread reaches it.
         self.entry.with_mut(|e| _ = unsafe { (*e).write(entry) });
@@ -210,7 +209,7 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
     /// queued.
     fn with_lock_inherited(
         &self,
-        domain: &'d Domain<S, L>,
+        domain: &'d Domain<S>,
         write: impl FnOnce() -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let (entry, node) = (self.entry(), self.entry_ref().node());
@@ -265,10 +264,10 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+impl<S: Scheme> Domain<S> {
     /// Runs `f` with the bucket locked in which `entry` is queued now, and the region of its home. `None` if `entry` is
     /// not queued any more.
-    fn with_lock_waiter<R>(&self, entry: &PiEntry, f: impl FnOnce(&mut Guard<'_, L>, &mut PiGraph) -> R) -> Option<R> {
+    fn with_lock_waiter<R>(&self, entry: &PiEntry, f: impl FnOnce(&mut Guard<'_>, &mut PiGraph) -> R) -> Option<R> {
         let mut turns = Turns::new(self.system.regions());
         loop {
             let (wait, attempt) = (|| self.lock_queued(&entry.entry), || self.try_lock_queued(&entry.entry));

@@ -285,7 +285,7 @@ impl World {
                 self.push(queue, ring, at, usize::MAX);
             }
             17 => {
-                let ring = self.queues[queue].pop_ring_of(key.space);
+                let ring = self.queues[queue].pop_part(key.space, 0..=u32::MAX, usize::MAX);
                 let at = self.model.iter().filter(|w| w.queue == queue).map(|w| w.at).find(|at| at.0 == key.space);
                 self.push(queue, ring, at, usize::MAX);
             }

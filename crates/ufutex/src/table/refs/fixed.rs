@@ -5,14 +5,13 @@ use super::tables::{Current, Tables};
 use super::{Locked, Scheme, Second, current_proves_empty, lock_current, sealed::Sealed, try_current};
 use crate::error::Error;
 use crate::table::bucket::Guard;
-use crate::table::layout::Layout;
 
 /// The scheme whose table never changes once it has been made.
 pub struct Fixed;
 
 impl Sealed for Fixed {}
 
-impl<L: Layout> Scheme<L> for Fixed {
+impl Scheme for Fixed {
     const NAME: &'static str = "fixed";
     const CAN_RESIZE: bool = false;
     const MOVES_UNDER_LOAD: bool = false;
@@ -23,22 +22,22 @@ impl<L: Layout> Scheme<L> for Fixed {
     }
 
     #[inline(always)]
-    fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
+    fn lock<'a>(&'a self, tables: &'a Tables, hash: u32) -> Option<Locked<'a, Self>> {
         Some(Locked { guard: lock_current(tables, hash)?, _pin: None })
     }
 
-    fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self> {
+    fn try_lock<'a>(&'a self, tables: &'a Tables, hash: u32, first: Option<&Guard<'_>>) -> Second<'a, Self> {
         try_current(tables, hash, first, None)
     }
 
     #[inline(always)]
-    fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool {
+    fn proves_empty(&self, tables: &Tables, hash: u32) -> bool {
         current_proves_empty(tables, hash)
     }
 
     fn resize(
         &self,
-        tables: &Tables<L>,
+        tables: &Tables,
         slots_log2: Option<u32>,
         _keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
@@ -51,7 +50,7 @@ impl<L: Layout> Scheme<L> for Fixed {
         }
     }
 
-    fn grow(&self, _tables: &Tables<L>, _slots_log2: u32, _is_wanted: &dyn Fn() -> bool) -> bool {
+    fn grow(&self, _tables: &Tables, _slots_log2: u32, _is_wanted: &dyn Fn() -> bool) -> bool {
         true
     }
 }

@@ -15,7 +15,6 @@ use super::{Locked, Scheme, Second, lock_in, sealed::Sealed};
 use crate::error::Error;
 use crate::sync::{Mutant, mutant, spin_loop};
 use crate::table::bucket::Guard;
-use crate::table::layout::Layout;
 use crate::table::mover::{self, Place};
 
 /// The scheme without a reference count: resizes under load, bucket by bucket.
@@ -33,7 +32,7 @@ const STEPS_AT_ONCE: usize = 32;
 
 impl Sealed for Live {}
 
-impl<L: Layout> Scheme<L> for Live {
+impl Scheme for Live {
     const NAME: &'static str = "live";
     const MOVES_UNDER_LOAD: bool = true;
     type Pin<'a> = ();
@@ -43,7 +42,7 @@ impl<L: Layout> Scheme<L> for Live {
     }
 
     #[inline(always)]
-    fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
+    fn lock<'a>(&'a self, tables: &'a Tables, hash: u32) -> Option<Locked<'a, Self>> {
         if let Some(table) = tables.current_private()
             && let Some(guard) = lock_in(tables, table, hash)
         {
@@ -53,7 +52,7 @@ impl<L: Layout> Scheme<L> for Live {
         Some(Locked { guard, _pin: None })
     }
 
-    fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self> {
+    fn try_lock<'a>(&'a self, tables: &'a Tables, hash: u32, first: Option<&Guard<'_>>) -> Second<'a, Self> {
         // A bucket may be not live because the mover is in the middle of a step. The caller holds another lock, so this
         // must not sleep until the step ends. If it returns `Busy`, the caller releases its lock, and sleeps when it
         // locks this bucket first.
@@ -86,7 +85,7 @@ impl<L: Layout> Scheme<L> for Live {
     }
 
     #[inline(always)]
-    fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool {
+    fn proves_empty(&self, tables: &Tables, hash: u32) -> bool {
         match tables.current_private() {
             // A bucket that is not live proves nothing: the key has moved.
             Some(table) => table.bucket(hash).proves_empty(),
@@ -96,7 +95,7 @@ impl<L: Layout> Scheme<L> for Live {
 
     fn resize(
         &self,
-        tables: &Tables<L>,
+        tables: &Tables,
         slots_log2: Option<u32>,
         _keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
@@ -114,7 +113,7 @@ impl<L: Layout> Scheme<L> for Live {
     }
 
     #[cold]
-    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
+    fn grow(&self, tables: &Tables, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
         let Some(mut resize) = tables.resize.try_lock() else { return false };
         resize.with(|moves| {
             let is_free = moves.going_on.is_none();
@@ -130,7 +129,7 @@ impl<L: Layout> Scheme<L> for Live {
     }
 
     #[inline(always)]
-    fn help(&self, tables: &Tables<L>) {
+    fn help(&self, tables: &Tables) {
         if tables.moving() {
             help_slowly(tables);
         }
@@ -138,27 +137,27 @@ impl<L: Layout> Scheme<L> for Live {
 }
 
 #[cold]
-fn help_slowly<L: Layout>(tables: &Tables<L>) {
+fn help_slowly(tables: &Tables) {
     if let Some(mut resize) = tables.resize.try_lock() {
         resize.with(|moves| advance(tables, moves, STEPS_AT_ONCE));
     }
 }
 
 /// A step that has to wait for a locked bucket.
-struct Left<L: Layout> {
-    from: Place<L>,
-    target: Place<L>,
+struct Left {
+    from: Place,
+    target: Place,
     step: usize,
 }
 
 /// Continues the requested move, whose number is in `number` once it has begun, and all moves before it. Returns `None`
 /// if the requested move has ended, and otherwise a step that cannot be taken yet.
-fn go_on<L: Layout>(
-    tables: &Tables<L>,
+fn go_on(
+    tables: &Tables,
     slots_log2: Option<u32>,
     number: &mut Option<u64>,
     insist: bool,
-) -> Result<Option<Left<L>>, Error> {
+) -> Result<Option<Left>, Error> {
     tables.resize.lock().with(|moves| {
         loop {
             // Two passes: the first may complete a move of another thread.
@@ -185,7 +184,7 @@ fn go_on<L: Layout>(
     })
 }
 
-fn begin<L: Layout>(tables: &Tables<L>, moves: &mut Moves<L>, plan: Move<L>) {
+fn begin(tables: &Tables, moves: &mut Moves, plan: Move) {
     plan.note_begin();
     tables.announce(plan.to);
     moves.going_on = Some(plan);
@@ -193,7 +192,7 @@ fn begin<L: Layout>(tables: &Tables<L>, moves: &mut Moves<L>, plan: Move<L>) {
 
 /// Continues a move for up to `limit` steps, and ends it when all are done. It passes over locked buckets: their
 /// holders have usually lost their CPUs, and most are unlocked by the next pass.
-fn advance<L: Layout>(tables: &Tables<L>, moves: &mut Moves<L>, limit: usize) {
+fn advance(tables: &Tables, moves: &mut Moves, limit: usize) {
     let Some(plan) = &mut moves.going_on else { return };
     let steps = mover::steps(plan.from, plan.target);
     let end = steps.min(plan.next_step.saturating_add(limit));
@@ -211,7 +210,7 @@ fn advance<L: Layout>(tables: &Tables<L>, moves: &mut Moves<L>, limit: usize) {
 
 /// Locks the live bucket of `hash` if the first attempt found no private table, or a bucket that is not live.
 #[cold]
-fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, L>> {
+fn lock_elsewhere(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
     if tables.moving() {
         help_slowly(tables);
     }
@@ -249,11 +248,11 @@ fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, 
 ///
 /// A private bucket may be not live because the key has not arrived there yet, or because it has been there and left.
 /// Only if no move has begun meanwhile does the bucket's state belong to the `next` and `current` that were read.
-fn is_in_global<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
+fn is_in_global(tables: &Tables, hash: u32) -> bool {
     let moves = tables.moves();
     let next = tables.next();
     let current = tables.current();
-    let live_in = |place: Current<L>| match place {
+    let live_in = |place: Current| match place {
         Current::Private(table) => table.bucket(hash).is_live(),
         Current::None | Current::Global => false,
     };
@@ -263,7 +262,7 @@ fn is_in_global<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
 }
 
 /// The emptiness check if the table in use is not a private one.
-fn proves_empty_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
+fn proves_empty_elsewhere(tables: &Tables, hash: u32) -> bool {
     let moves = tables.moves();
     let next = tables.next();
     match (tables.current(), next) {
@@ -281,7 +280,7 @@ fn proves_empty_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
 }
 
 /// In a mutant alone: replaces the second reading of `moves`.
-fn is_deceived<L: Layout>(tables: &Tables<L>) -> bool {
+fn is_deceived(tables: &Tables) -> bool {
     let is_same = || matches!((tables.next(), tables.current()), (Current::None, Current::Global));
     mutant(Mutant::EmptySkipsGlobalRecheck) || (mutant(Mutant::EmptyTrustsSameTable) && is_same())
 }

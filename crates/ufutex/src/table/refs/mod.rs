@@ -12,7 +12,6 @@ pub use live::Live;
 
 use super::Table;
 use super::bucket::{Bucket, Guard, Tried};
-use super::layout::Layout;
 use crate::error::Error;
 use tables::{Current, Tables};
 
@@ -22,7 +21,7 @@ pub(crate) mod sealed {
 use sealed::Sealed;
 
 /// How operations reach their bucket. A type parameter of [`Domain`](crate::Domain).
-pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
+pub trait Scheme: Sealed + Sized + Send + Sync + 'static {
     /// The scheme's name in the lab and in reports.
     const NAME: &'static str;
 
@@ -44,16 +43,16 @@ pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
 
     /// Locks the live bucket of `hash`; `None` if the domain has no table yet.
     #[doc(hidden)]
-    fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>>;
+    fn lock<'a>(&'a self, tables: &'a Tables, hash: u32) -> Option<Locked<'a, Self>>;
 
     /// Tries to lock the live bucket of `hash` without waiting, because the bucket's holder may be waiting for a lock
     /// that the caller holds. If the caller holds a bucket's lock, `first` is that bucket's guard.
     #[doc(hidden)]
-    fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self>;
+    fn try_lock<'a>(&'a self, tables: &'a Tables, hash: u32, first: Option<&Guard<'_>>) -> Second<'a, Self>;
 
     /// Whether a lock-free emptiness check proves that no waiter is queued for `hash`. The caller has executed [B].
     #[doc(hidden)]
-    fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool;
+    fn proves_empty(&self, tables: &Tables, hash: u32) -> bool;
 
     /// Moves all waiters to a table with `1 << slots_log2` buckets, or to the global table for `None`, and returns when
     /// they are there. If `keep_trying` returns `false` before the move has begun, nothing changes, and the result is
@@ -61,7 +60,7 @@ pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn resize(
         &self,
-        tables: &Tables<L>,
+        tables: &Tables,
         slots_log2: Option<u32>,
         keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error>;
@@ -75,31 +74,31 @@ pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
     /// under the lock that a requested resize takes too; if it returns `false`, nothing happens. Returns `false` if
     /// nothing was decided because another move is going on.
     #[doc(hidden)]
-    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool;
+    fn grow(&self, tables: &Tables, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool;
 
     /// Takes some steps of a move that has begun.
     #[doc(hidden)]
     #[inline(always)]
-    fn help(&self, _tables: &Tables<L>) {}
+    fn help(&self, _tables: &Tables) {}
 }
 
 /// A locked bucket and the pin that keeps its table in place. Dropping it unlocks the bucket first.
-pub struct Locked<'a, L: Layout, S: Scheme<L>> {
+pub struct Locked<'a, S: Scheme> {
     #[doc(hidden)]
-    pub guard: Guard<'a, L>,
+    pub guard: Guard<'a>,
     _pin: Option<S::Pin<'a>>,
 }
 
-impl<'a, L: Layout, S: Scheme<L>> Locked<'a, L, S> {
+impl<'a, S: Scheme> Locked<'a, S> {
     /// A locked bucket whose table `pin` keeps in place.
-    #[cfg(feature = "lab")]
+    #[cfg(feature = "counted")]
     #[inline(always)]
-    pub(crate) fn pinned(guard: Guard<'a, L>, pin: S::Pin<'a>) -> Self {
+    pub(crate) fn pinned(guard: Guard<'a>, pin: S::Pin<'a>) -> Self {
         Self { guard, _pin: Some(pin) }
     }
 
     /// Wraps a bucket of the global table, which needs no pin.
-    pub fn global(guard: Guard<'a, L>) -> Self {
+    pub fn global(guard: Guard<'a>) -> Self {
         Self { guard, _pin: None }
     }
 
@@ -112,21 +111,21 @@ impl<'a, L: Layout, S: Scheme<L>> Locked<'a, L, S> {
 
 /// The result of trying to lock a bucket, perhaps while another one is locked.
 #[doc(hidden)]
-pub enum Second<'a, L: Layout, S: Scheme<L>> {
-    Locked(Locked<'a, L, S>),
+pub enum Second<'a, S: Scheme> {
+    Locked(Locked<'a, S>),
     /// The bucket is the one that the caller has locked already.
     Same,
     /// Another thread holds the bucket, or the domain has no table yet, or the bucket is no longer live.
     Busy,
 }
 
-impl<'a, L: Layout, S: Scheme<L>> Second<'a, L, S> {
+impl<'a, S: Scheme> Second<'a, S> {
     /// Tries to lock a bucket that needs no pin to keep its table in place.
-    pub fn of(bucket: &'a Bucket<L>, first: Option<&Guard<'_, L>>) -> Self {
+    pub fn of(bucket: &'a Bucket, first: Option<&Guard<'_>>) -> Self {
         Self::pinned(bucket, first, || None)
     }
 
-    fn pinned(bucket: &'a Bucket<L>, first: Option<&Guard<'_, L>>, pin: impl FnOnce() -> Option<S::Pin<'a>>) -> Self {
+    fn pinned(bucket: &'a Bucket, first: Option<&Guard<'_>>, pin: impl FnOnce() -> Option<S::Pin<'a>>) -> Self {
         if first.is_some_and(|first| core::ptr::eq(bucket, first.bucket())) {
             return Self::Same;
         }
@@ -139,12 +138,12 @@ impl<'a, L: Layout, S: Scheme<L>> Second<'a, L, S> {
 
 /// Tries to lock the bucket of `hash` in the table in use, which `pin` keeps in place. For schemes that never move keys
 /// bucket by bucket.
-pub(crate) fn try_current<'a, L: Layout, S: Scheme<L>>(
-    tables: &'a Tables<L>,
+pub(crate) fn try_current<'a, S: Scheme>(
+    tables: &'a Tables,
     hash: u32,
-    first: Option<&Guard<'_, L>>,
+    first: Option<&Guard<'_>>,
     pin: Option<S::Pin<'a>>,
-) -> Second<'a, L, S> {
+) -> Second<'a, S> {
     match tables.current() {
         Current::None => Second::Busy,
         Current::Global => Second::pinned(tables.global.get_or_make().bucket(hash), first, || pin),
@@ -154,7 +153,7 @@ pub(crate) fn try_current<'a, L: Layout, S: Scheme<L>>(
 
 /// Locks the bucket of `hash` in `table`, one of `tables`, if it is live there.
 #[inline(always)]
-fn lock_in<'a, L: Layout>(tables: &Tables<L>, table: Table<L>, hash: u32) -> Option<Guard<'a, L>> {
+fn lock_in<'a>(tables: &Tables, table: Table, hash: u32) -> Option<Guard<'a>> {
     let bucket = table.bucket(hash);
     if !bucket.check_back(table.identity()) {
         return None;
@@ -164,7 +163,7 @@ fn lock_in<'a, L: Layout>(tables: &Tables<L>, table: Table<L>, hash: u32) -> Opt
 
 /// Locks the bucket of `hash` in the table in use. For schemes that never move keys bucket by bucket.
 #[inline(always)]
-pub(crate) fn lock_current<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard<'a, L>> {
+pub(crate) fn lock_current<'a>(tables: &'a Tables, hash: u32) -> Option<Guard<'a>> {
     if let Some(table) = tables.current_private()
         && let Some(guard) = lock_in(tables, table, hash)
     {
@@ -174,7 +173,7 @@ pub(crate) fn lock_current<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> O
 }
 
 #[cold]
-fn lock_no_private<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard<'a, L>> {
+fn lock_no_private<'a>(tables: &'a Tables, hash: u32) -> Option<Guard<'a>> {
     match tables.current() {
         Current::None => None,
         Current::Global => lock_in(tables, tables.global.get_or_make(), hash),
@@ -184,7 +183,7 @@ fn lock_no_private<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Gu
 
 /// Checks the bucket of `hash` in the table in use for emptiness. For schemes that never move keys bucket by bucket.
 #[inline(always)]
-pub(crate) fn current_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
+pub(crate) fn current_proves_empty(tables: &Tables, hash: u32) -> bool {
     match tables.current_private() {
         Some(table) => table.bucket(hash).proves_empty(),
         None => no_private_proves_empty(tables, hash),
@@ -192,7 +191,7 @@ pub(crate) fn current_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> 
 }
 
 #[cold]
-fn no_private_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
+fn no_private_proves_empty(tables: &Tables, hash: u32) -> bool {
     match tables.current() {
         Current::None => true,
         Current::Global => tables.global.get_or_make().bucket(hash).proves_empty(),

@@ -9,35 +9,34 @@ use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 use crate::table::bucket::Bucket;
 use crate::table::globals::Globals;
-use crate::table::layout::Layout;
 use crate::table::mover::Place;
 use crate::table::size::SMALLEST_LOG2;
 use crate::table::store::{Store, make_all_live};
 use crate::table::{MAX_SLOTS_LOG2, Table};
 
 /// Where a domain's keys are looked up.
-pub enum Current<L: Layout> {
+pub enum Current {
     /// Nowhere: there is no table, because no thread has waited yet.
     None,
     /// In the table of the `System`.
     Global,
     /// In a table of the domain's own.
-    Private(Table<L>),
+    Private(Table),
 }
 
-impl<L: Layout> Clone for Current<L> {
+impl Clone for Current {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<L: Layout> Copy for Current<L> {}
+impl Copy for Current {}
 
 /// The word for [`Current::Global`]. The address of every table is higher.
 const GLOBAL: usize = 1;
 
-impl<L: Layout> Current<L> {
+impl Current {
     #[inline(always)]
-    fn from_raw(raw: *mut Bucket<L>) -> Self {
+    fn from_raw(raw: *mut Bucket) -> Self {
         match raw.addr() {
             0 => Self::None,
             GLOBAL => Self::Global,
@@ -46,7 +45,7 @@ impl<L: Layout> Current<L> {
         }
     }
 
-    fn into_raw(self) -> *mut Bucket<L> {
+    fn into_raw(self) -> *mut Bucket {
         match self {
             Self::None => null_mut(),
             Self::Global => without_provenance_mut(GLOBAL),
@@ -56,48 +55,48 @@ impl<L: Layout> Current<L> {
 }
 
 /// One of the system's tables, which is looked up when the domain first needs it.
-pub struct Global<L: Layout> {
+pub struct Global {
     /// Null until then.
-    table: AtomicPtr<Bucket<L>>,
-    globals: NonNull<Globals<L>>,
+    table: AtomicPtr<Bucket>,
+    globals: NonNull<Globals>,
 }
 
-impl<L: Layout> Global<L> {
+impl Global {
     /// # Safety
     /// `globals` stays valid and in place as long as the result.
-    pub unsafe fn new(globals: &Globals<L>) -> Self {
+    pub unsafe fn new(globals: &Globals) -> Self {
         Self { table: AtomicPtr::new(null_mut()), globals: globals.into() }
     }
 
-    fn globals(&self) -> &Globals<L> {
+    fn globals(&self) -> &Globals {
         // SAFETY: the caller of `new` promised it.
         unsafe { self.globals.as_ref() }
     }
 
     /// The table. `None` if no domain of the system has needed it yet: then no waiter is queued there.
     #[inline(always)]
-    pub fn get(&self) -> Option<Table<L>> {
+    pub fn get(&self) -> Option<Table> {
         self.known().or_else(|| self.find())
     }
 
     /// The table, if the domain has looked it up. If not, none of its private keys is there. Unlike `get`, it does not
     /// call the embedder's topology, so a bucket may be locked.
     #[inline(always)]
-    pub fn known(&self) -> Option<Table<L>> {
+    pub fn known(&self) -> Option<Table> {
         let raw = self.table.load(Ordering::Acquire); // [F]
         // SAFETY: `settle_on` stores only tables of the system.
         (!raw.is_null()).then(|| unsafe { Table::from_raw(raw) })
     }
 
     #[cold]
-    fn find(&self) -> Option<Table<L>> {
+    fn find(&self) -> Option<Table> {
         let globals = self.globals();
         globals.on(globals.current_node()).map(|table| self.settle_on(table))
     }
 
     /// The table, which is made if no domain of the system has needed it yet.
     #[inline(always)]
-    pub fn get_or_make(&self) -> Table<L> {
+    pub fn get_or_make(&self) -> Table {
         match self.get() {
             Some(table) => table,
             None => self.make(),
@@ -105,13 +104,13 @@ impl<L: Layout> Global<L> {
     }
 
     #[cold]
-    fn make(&self) -> Table<L> {
+    fn make(&self) -> Table {
         let globals = self.globals();
         self.settle_on(globals.on_or_make(globals.current_node()))
     }
 
     /// Makes `table` the domain's for good, if no other is.
-    fn settle_on(&self, table: Table<L>) -> Table<L> {
+    fn settle_on(&self, table: Table) -> Table {
         let settled = self.table.compare_exchange(null_mut(), table.into_raw(), Ordering::Release, Ordering::Acquire); // [F]
         // SAFETY: as in `known`.
         settled.err().map_or(table, |raw| unsafe { Table::from_raw(raw) })
@@ -120,20 +119,20 @@ impl<L: Layout> Global<L> {
 
 /// The tables of a domain. The first fields are read by every operation and written only by a resize.
 #[repr(C, align(64))]
-pub struct Tables<L: Layout> {
-    current: AtomicPtr<Bucket<L>>,
+pub struct Tables {
+    current: AtomicPtr<Bucket>,
     /// The table that keys are being moved to; `None` if no move is going on.
-    next: AtomicPtr<Bucket<L>>,
+    next: AtomicPtr<Bucket>,
     /// The number of moves that have begun.
     moves: AtomicUsize,
     /// The table of the `System` that holds this domain's private keys while it has no table of its own. Its buckets
     /// are always live, and it is always the same table, so a mover knows where to find the keys.
-    pub global: Global<L>,
+    pub global: Global,
     /// The space of this domain's private keys in the global table.
     pub space: u64,
-    pub store: Store<L>,
+    pub store: Store,
     /// Held by a thread that changes `current` or `next`, and so by every thread that moves buckets.
-    pub resize: Lock<Moves<L>>,
+    pub resize: Lock<Moves>,
     /// The number of moves that have ended.
     pub resizes: Tally,
     /// The number of operations that found their bucket locked by another thread.
@@ -141,24 +140,24 @@ pub struct Tables<L: Layout> {
 }
 
 /// The moves of a domain, one at a time.
-pub struct Moves<L: Layout> {
-    pub going_on: Option<Move<L>>,
+pub struct Moves {
+    pub going_on: Option<Move>,
     /// The number of moves that have ended.
     pub ended: u64,
 }
 
 /// A move that has begun.
-pub struct Move<L: Layout> {
-    pub to: Current<L>,
-    pub from: Place<L>,
-    pub target: Place<L>,
+pub struct Move {
+    pub to: Current,
+    pub from: Place,
+    pub target: Place,
     /// The next step of this pass over all steps.
     pub next_step: usize,
     /// Whether this pass has left a step for the next one.
     pub skipped: bool,
 }
 
-impl<L: Layout> Move<L> {
+impl Move {
     /// Fires the probe for the beginning of the move.
     pub fn note_begin(&self) {
         probe!(resize_begin, self.from.slots(), self.target.slots());
@@ -166,18 +165,18 @@ impl<L: Layout> Move<L> {
 }
 
 // SAFETY: a table is a pointer to buckets, which are `Sync` and valid as long as the store.
-unsafe impl<L: Layout> Send for Tables<L> {}
+unsafe impl Send for Tables {}
 // SAFETY: as for `Send`. The words are atomic and the rest is behind `resize`.
-unsafe impl<L: Layout> Sync for Tables<L> {}
+unsafe impl Sync for Tables {}
 // SAFETY: as for `Tables`.
-unsafe impl<L: Layout> Send for Move<L> {}
+unsafe impl Send for Move {}
 
-impl<L: Layout> Tables<L> {
+impl Tables {
     /// # Safety
     /// What `global` refers to, and the references that `store` was made with, stay valid as long as the result.
-    pub unsafe fn new(on: PlatformRef, global: Global<L>, space: u64, store: Store<L>) -> Self {
+    pub unsafe fn new(on: PlatformRef, global: Global, space: u64, store: Store) -> Self {
         Self {
-            current: AtomicPtr::new(Current::<L>::None.into_raw()),
+            current: AtomicPtr::new(Current::None.into_raw()),
             next: AtomicPtr::new(null_mut()),
             moves: AtomicUsize::new(0),
             global,
@@ -190,21 +189,21 @@ impl<L: Layout> Tables<L> {
     }
 
     #[inline(always)]
-    pub fn current(&self) -> Current<L> {
+    pub fn current(&self) -> Current {
         // [F]: Acquire pairs with `publish`, so the buckets are seen as they were made.
         Current::from_raw(self.current.load(Ordering::Acquire))
     }
 
     /// The private table in use, for the first attempt: one comparison rules out every other case.
     #[inline(always)]
-    pub fn current_private(&self) -> Option<Table<L>> {
+    pub fn current_private(&self) -> Option<Table> {
         let raw = self.current.load(Ordering::Acquire); // [F]
         // SAFETY: a word above the two sentinels is a table of the store.
         (raw.addr() > GLOBAL).then(|| unsafe { Table::from_raw(raw) })
     }
 
     #[inline(always)]
-    pub fn next(&self) -> Current<L> {
+    pub fn next(&self) -> Current {
         Current::from_raw(self.next.load(Ordering::Acquire)) // [F]
     }
 
@@ -226,8 +225,8 @@ impl<L: Layout> Tables<L> {
     ///
     /// A move from or to the global table moves the hashes of one private bucket at a time. So while a private table is
     /// in use, the range for a global bucket ends where the private bucket of `hash` ends.
-    pub fn last_hash_of(&self, bucket: &Bucket<L>, hash: u32) -> u32 {
-        let is_in = |table: &Table<L>| core::ptr::eq(table.bucket(hash), bucket);
+    pub fn last_hash_of(&self, bucket: &Bucket, hash: u32) -> u32 {
+        let is_in = |table: &Table| core::ptr::eq(table.bucket(hash), bucket);
         let table = self.current_private().filter(is_in).or_else(|| self.store.tables().find(is_in));
         if let Some(table) = table {
             return table.last_hash_with(hash);
@@ -236,7 +235,7 @@ impl<L: Layout> Tables<L> {
         // yet, one of the two words names the private table. While the caller holds the lock, no key that is queued in
         // the range moves into or out of the bucket.
         let tables = [self.next(), self.current()];
-        let last = |place: &Current<L>| match place {
+        let last = |place: &Current| match place {
             Current::Private(table) => table.last_hash_with(hash),
             Current::None | Current::Global => u32::MAX,
         };
@@ -245,7 +244,7 @@ impl<L: Layout> Tables<L> {
     }
 
     /// For a mover: announces that keys may be found in `to` as well from now on.
-    pub fn announce(&self, to: Current<L>) {
+    pub fn announce(&self, to: Current) {
         self.next.store(to.into_raw(), Ordering::Release); // [F]
         let moves = self.moves.load(Ordering::Relaxed);
         self.moves.store(moves.wrapping_add(1), relaxed_in(Mutant::MovesRelaxed, Ordering::Release)); // [G]
@@ -253,20 +252,20 @@ impl<L: Layout> Tables<L> {
 
     /// For a mover: makes `to` the table in use, when all keys are in it. A thread that reads `next` and finds `None`,
     /// and reads `current` after it, sees `to`.
-    pub fn publish(&self, to: Current<L>) {
+    pub fn publish(&self, to: Current) {
         self.current.store(to.into_raw(), relaxed_in(Mutant::PublishRelaxed, Ordering::Release)); // [F]
         self.next.store(null_mut(), Ordering::Release); // [F]
     }
 
     /// For a mover: ends a move that has taken all its steps.
-    pub fn end(&self, plan: &Move<L>) {
+    pub fn end(&self, plan: &Move) {
         self.publish(plan.to);
         self.resizes.add(1);
         probe!(resize_end, plan.from.slots(), plan.target.slots());
     }
 
     /// For a mover: the table that holds the keys of `current`; `None` if there can be no keys.
-    pub fn place(&self, current: Current<L>) -> Option<Place<L>> {
+    pub fn place(&self, current: Current) -> Option<Place> {
         match current {
             Current::None => None,
             Current::Global => Some(Place::Global(self.global.get_or_make(), self.space)),
@@ -305,7 +304,7 @@ impl<L: Layout> Tables<L> {
     /// Plans a move of all keys to a table with `1 << slots_log2` buckets, or to the global table for `None`. The
     /// caller holds `resize`. Returns `None` if nothing needs to be moved: the domain uses the wanted table already, or
     /// had no table and uses that one from now on.
-    pub fn plan(&self, slots_log2: Option<u32>) -> Result<Option<Move<L>>, Error> {
+    pub fn plan(&self, slots_log2: Option<u32>) -> Result<Option<Move>, Error> {
         let current = self.current();
         let to = match (slots_log2, current) {
             (None, Current::Global) => return Ok(None),
@@ -333,7 +332,7 @@ impl<L: Layout> Tables<L> {
 }
 
 #[cfg(feature = "sim")]
-impl<L: Layout> Tables<L> {
+impl Tables {
     const FIELDS: &'static [crate::sync::objects::Field] = &{
         use crate::sync::objects::Field;
         use core::mem::offset_of;
@@ -341,7 +340,7 @@ impl<L: Layout> Tables<L> {
             Field { offset: offset_of!(Self, current), bytes: 8, name: "current" },
             Field { offset: offset_of!(Self, next), bytes: 8, name: "next" },
             Field { offset: offset_of!(Self, moves), bytes: 8, name: "moves" },
-            Field { offset: offset_of!(Self, resize), bytes: size_of::<Lock<Moves<L>>>(), name: "resize" },
+            Field { offset: offset_of!(Self, resize), bytes: size_of::<Lock<Moves>>(), name: "resize" },
             Field { offset: offset_of!(Self, resizes), bytes: 8, name: "resizes" },
             Field { offset: offset_of!(Self, contended), bytes: 8, name: "contended" },
         ]

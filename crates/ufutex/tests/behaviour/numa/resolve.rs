@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use ufutex::layout::Lean;
 use ufutex::{Access, Domain, Error, Fault, Guest, NodeFlags, OnNode, System, Width};
 
 use crate::common::arena::{Arena, PAGE, Rights};
@@ -29,7 +28,7 @@ fn with_policy(policy: Option<u32>) -> Arena {
 }
 
 /// Resolves a word behind which `node` is stored. Returns the result, and the node that is stored afterwards.
-fn resolved(system: &System<Lean>, memory: &Arena, flags: NodeFlags, node: u32) -> (Result<Option<u32>, Error>, u32) {
+fn resolved(system: &System, memory: &Arena, flags: NodeFlags, node: u32) -> (Result<Option<u32>, Error>, u32) {
     memory.word(4).store(node, Ordering::Relaxed);
     let result = system.resolve_node(memory, memory.at(0), flags);
     (result, memory.word(4).load(Ordering::Relaxed))
@@ -37,7 +36,7 @@ fn resolved(system: &System<Lean>, memory: &Arena, flags: NodeFlags, node: u32) 
 
 #[test]
 fn word_that_names_no_node_gets_the_current_one_stored() {
-    let (machine, system) = machine::<Lean>();
+    let (machine, system) = machine();
     let memory = with_policy(None);
     for here in 0..NODES {
         machine.go_to(here);
@@ -50,7 +49,7 @@ fn word_that_names_no_node_gets_the_current_one_stored() {
 
 #[test]
 fn word_that_names_a_node_keeps_it() {
-    let (machine, system) = machine::<Lean>();
+    let (machine, system) = machine();
     machine.go_to(1);
     for policy in [None, Some(2)] {
         let memory = with_policy(policy);
@@ -62,7 +61,7 @@ fn word_that_names_a_node_keeps_it() {
 
 #[test]
 fn policy_comes_before_the_current_node() {
-    let (machine, system) = machine::<Lean>();
+    let (machine, system) = machine();
     machine.go_to(1);
     assert_eq!(resolved(&system, &with_policy(Some(2)), BOTH, NONE), (Ok(Some(2)), 2));
     assert_eq!(resolved(&system, &with_policy(Some(2)), NUMA, NONE), (Ok(Some(1)), 1), "the call did not request it");
@@ -71,7 +70,7 @@ fn policy_comes_before_the_current_node() {
 
 #[test]
 fn policy_alone_names_a_node_or_none_and_touches_no_memory() {
-    let (_machine, system) = machine::<Lean>();
+    let (_machine, system) = machine();
     for (policy, node) in [(None, None), (Some(2), Some(2)), (Some(NODES), None)] {
         let memory = with_policy(policy);
         assert_eq!(resolved(&system, &memory, MPOL, NONE), (Ok(node), NONE));
@@ -82,7 +81,7 @@ fn policy_alone_names_a_node_or_none_and_touches_no_memory() {
 
 #[test]
 fn without_flags_there_is_no_node() {
-    let (_machine, system) = machine::<Lean>();
+    let (_machine, system) = machine();
     let memory = with_policy(Some(2));
     memory.protect(0, Rights::Nothing);
     assert_eq!(system.resolve_node(&memory, memory.at(0), PLAIN), Ok(None));
@@ -91,7 +90,7 @@ fn without_flags_there_is_no_node() {
 
 #[test]
 fn node_that_is_not_there_is_invalid_and_stays_as_it_is() {
-    let (_machine, system) = machine::<Lean>();
+    let (_machine, system) = machine();
     let memory = with_policy(Some(2));
     for node in [NODES, 1024, NONE - 1] {
         for flags in [NUMA, BOTH] {
@@ -102,7 +101,7 @@ fn node_that_is_not_there_is_invalid_and_stays_as_it_is() {
 
 #[test]
 fn address_is_a_multiple_of_the_whole_size() {
-    let (_machine, system) = machine::<Lean>();
+    let (_machine, system) = machine();
     let arena = Arena::new(1);
     for (offset, flags) in [(4, NUMA), (2, NUMA), (4, BOTH), (2, PLAIN), (1, MPOL)] {
         assert_eq!(system.resolve_node(&arena, arena.at(offset), flags), Err(Error::Invalid), "{offset}, {flags:?}");
@@ -117,7 +116,7 @@ fn address_is_a_multiple_of_the_whole_size() {
 
 #[test]
 fn node_that_cannot_be_read_or_written_is_a_fault() {
-    let (_machine, system) = machine::<Lean>();
+    let (_machine, system) = machine();
     let arena = Arena::new(1);
     let at = arena.at(0);
     arena.word(4).store(NONE, Ordering::Relaxed);
@@ -139,7 +138,7 @@ fn node_that_cannot_be_read_or_written_is_a_fault() {
 
 #[test]
 fn fresh_memory_names_node_0() {
-    let (machine, system) = machine::<Lean>();
+    let (machine, system) = machine();
     machine.go_to(2);
     let arena = Arena::new(1);
     assert_eq!(system.resolve_node(&arena, arena.at(0), NUMA), Ok(Some(0)));
@@ -147,7 +146,7 @@ fn fresh_memory_names_node_0() {
 
 #[test]
 fn wait_and_wake_without_a_node_match_on_the_first_ones_node() {
-    let (machine, system) = machine::<Lean>();
+    let (machine, system) = machine();
     let domain = Domain::new(&system);
     let arena = Arena::new(1);
     let target = || -> OnNode<Guest<'_, Arena>> {
@@ -168,7 +167,7 @@ fn wait_and_wake_without_a_node_match_on_the_first_ones_node() {
 
 #[test]
 fn store_of_another_thread_wins() {
-    let (_machine, system) = machine::<Lean>();
+    let (_machine, system) = machine();
     for (other, result) in [(2, Ok(Some(2))), (NODES, Err(Error::Invalid))] {
         let words = GuestMemory::new();
         words.word(4).store(NONE, Ordering::Relaxed);
@@ -186,7 +185,7 @@ fn store_of_another_thread_wins() {
 
 #[test]
 fn faults_that_are_resolved_change_nothing() {
-    let (machine, system) = machine::<Lean>();
+    let (machine, system) = machine();
     machine.go_to(1);
     for (first, faults) in (0..3).flat_map(|first| (0..10).map(move |faults| (first, faults))) {
         let (accesses, last_writes) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -207,7 +206,7 @@ fn faults_that_are_resolved_change_nothing() {
 
 #[test]
 fn tries_are_limited() {
-    let (_machine, system) = machine::<Lean>();
+    let (_machine, system) = machine();
     let faulting = GuestMemory::new();
     faulting.fault_next_loads(usize::MAX);
     assert_eq!(system.resolve_node(&faulting, faulting.at(0), NUMA), Err(Error::Fault));

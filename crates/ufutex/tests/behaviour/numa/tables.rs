@@ -2,20 +2,19 @@
 
 use std::sync::atomic::AtomicU32;
 
-use ufutex::layout::{Layout, Lean};
 use ufutex::scheme::{Live, Scheme};
 use ufutex::{Config, Domain, Error, Options, Shared, System, Waiter};
 
-use crate::common::domains::{on_every_domain, on_every_resizable_domain};
+use crate::common::domains::{on_every_resizable_scheme, on_every_scheme};
 use crate::common::nodes::Machine;
 use crate::common::waiters::{idle, queue};
 
 use super::{NODES, OwnLine, machine, on, words};
 
-fn each_node_has_a_table_of_its_own<S: Scheme<L>, L: Layout>() {
-    let (machine, system) = machine::<L>();
+fn each_node_has_a_table_of_its_own<S: Scheme>() {
+    let (machine, system) = machine();
     assert_eq!(machine.pieces(), [1, 1, 1]);
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, Options::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         for node in 0..NODES {
@@ -34,9 +33,9 @@ fn each_node_has_a_table_of_its_own<S: Scheme<L>, L: Layout>() {
     assert_eq!(machine.pieces(), [0, 0, 0]);
 }
 
-fn domains_table_is_made_on_the_node_of_the_first_wait<S: Scheme<L>, L: Layout>() {
-    let (machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+fn domains_table_is_made_on_the_node_of_the_first_wait<S: Scheme>() {
+    let (machine, system) = machine();
+    let domain = Domain::<S>::with_options_in(&system, Options::new());
     machine.go_to(2);
     assert!(queue(&domain, &mut Box::pin(Waiter::new()), &AtomicU32::new(0)).cancel());
     assert_eq!((machine.pieces(), domain.slots()), (vec![1, 1, 2], 16));
@@ -44,9 +43,9 @@ fn domains_table_is_made_on_the_node_of_the_first_wait<S: Scheme<L>, L: Layout>(
     assert_eq!(machine.pieces(), [1, 1, 1]);
 }
 
-fn larger_table_is_made_on_the_node_of_the_caller<S: Scheme<L>, L: Layout>() {
-    let (machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+fn larger_table_is_made_on_the_node_of_the_caller<S: Scheme>() {
+    let (machine, system) = machine();
+    let domain = Domain::<S>::with_options_in(&system, Options::new());
     for (slots, node, pieces) in [(16, 0, [2, 1, 1]), (64, 1, [2, 2, 1]), (16, 2, [2, 2, 1]), (32, 2, [2, 2, 2])] {
         machine.go_to(node);
         assert_eq!(domain.set_slots(slots), Ok(()));
@@ -54,9 +53,9 @@ fn larger_table_is_made_on_the_node_of_the_caller<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn first_wait_on_a_node_without_memory_uses_the_global_table<S: Scheme<L>, L: Layout>() {
-    let (machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+fn first_wait_on_a_node_without_memory_uses_the_global_table<S: Scheme>() {
+    let (machine, system) = machine();
+    let domain = Domain::<S>::with_options_in(&system, Options::new());
     machine.exhaust(Some(0));
     let words = words(20);
     let mut waiters = idle(20);
@@ -69,9 +68,9 @@ fn first_wait_on_a_node_without_memory_uses_the_global_table<S: Scheme<L>, L: La
     }
 }
 
-fn set_slots_on_a_node_without_memory_fails_and_changes_nothing<S: Scheme<L>, L: Layout>() {
-    let (machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
+fn set_slots_on_a_node_without_memory_fails_and_changes_nothing<S: Scheme>() {
+    let (machine, system) = machine();
+    let domain = Domain::<S>::with_options_in(&system, Options::new());
     assert_eq!(domain.set_slots(16), Ok(()));
     machine.exhaust(Some(1));
     machine.go_to(1);
@@ -87,10 +86,10 @@ fn system_on_a_node_without_memory_cannot_be_made_and_leaves_nothing() {
     for node in 0..NODES {
         let machine = Machine::new(NODES as usize);
         machine.exhaust(Some(node));
-        assert_eq!(machine.system::<Lean>().err(), Some(Error::NoMemory));
+        assert_eq!(machine.system().err(), Some(Error::NoMemory));
         assert_eq!(machine.pieces(), [0, 0, 0]);
         machine.exhaust(None);
-        assert_eq!(machine.system::<Lean>().map(|system| system.nodes()), Ok(3));
+        assert_eq!(machine.system().map(|system| system.nodes()), Ok(3));
     }
 }
 
@@ -98,11 +97,11 @@ fn system_on_a_node_without_memory_cannot_be_made_and_leaves_nothing() {
 fn machine_that_leaves_out_numbers_has_tables_for_the_rest() {
     let machine = Machine::with(&[false, true, false, true, false]);
     machine.go_to(3);
-    let system = machine.system::<Lean>().expect("the memory is there");
+    let system = machine.system().expect("the memory is there");
     assert_eq!(machine.pieces(), [0, 1, 0, 1, 0]);
     assert_eq!((system.nodes(), system.current_node()), (5, 3));
     assert_eq!([0, 1, 2, 3, 4, 5].map(|node| system.has_node(node)), [false, true, false, true, false, false]);
-    let domain: Domain<Live, Lean> = Domain::new(&system);
+    let domain: Domain<Live> = Domain::new(&system);
     let mut waiter = Box::pin(Waiter::new());
     let mut found = [0, 0];
     for OwnLine(word) in &words(100) {
@@ -123,7 +122,7 @@ fn thread_on_a_node_that_is_not_there_is_on_the_first() {
         let machine = Machine::with(has);
         for nowhere in [2, 1024, u32::MAX] {
             machine.go_to(nowhere);
-            assert_eq!(machine.system::<Lean>().expect("the memory is there").current_node(), first);
+            assert_eq!(machine.system().expect("the memory is there").current_node(), first);
         }
     }
 }
@@ -131,11 +130,11 @@ fn thread_on_a_node_that_is_not_there_is_on_the_first() {
 #[test]
 fn machine_without_a_node_or_with_too_many_is_invalid() {
     for machine in [Machine::new(0), Machine::new(1025), Machine::with(&[false, false])] {
-        assert_eq!(machine.system::<Lean>().err(), Some(Error::Invalid));
+        assert_eq!(machine.system().err(), Some(Error::Invalid));
         assert!(machine.pieces().iter().all(|&count| count == 0));
     }
     let most = Machine::new(1024);
-    let system = most.system::<Lean>().expect("the memory is there");
+    let system = most.system().expect("the memory is there");
     assert!(most.pieces().iter().all(|&count| count == 1));
     assert!(system.has_node(1023) && !system.has_node(1024));
 }
@@ -152,7 +151,7 @@ fn configuration_with_a_topology_can_be_printed() {
     assert!(format!("{:?}", Config::new().topology(Machine::new(7))).contains("7 nodes"));
 }
 
-on_every_domain![
+on_every_scheme![
     each_node_has_a_table_of_its_own,
     domains_table_is_made_on_the_node_of_the_first_wait,
     first_wait_on_a_node_without_memory_uses_the_global_table,
@@ -160,7 +159,7 @@ on_every_domain![
 
 mod resizable {
     use super::*;
-    on_every_resizable_domain![
+    on_every_resizable_scheme![
         larger_table_is_made_on_the_node_of_the_caller,
         set_slots_on_a_node_without_memory_fails_and_changes_nothing,
     ];

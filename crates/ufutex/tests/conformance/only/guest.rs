@@ -3,17 +3,16 @@
 use std::pin::pin;
 use std::task::Waker;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Error, Guest, Shared, WaitOptions, Waiter, Width};
 
-use crate::common::domains::{domain, on_every_domain};
+use crate::common::domains::{domain, on_every_scheme};
 use crate::common::guest_memory::GuestMemory;
 
 const WIDTHS: [Width; 4] = [Width::U8, Width::U16, Width::U32, Width::U64];
 
-fn guest_waits_while_its_word_holds_the_value<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn guest_waits_while_its_word_holds_the_value<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     memory.store(8, 8, 0x0102_0304_0506_0708);
     let values = [0x08, 0x0708, 0x0506_0708, 0x0102_0304_0506_0708];
     for (width, value) in std::iter::zip(WIDTHS, values) {
@@ -42,8 +41,8 @@ fn misaligned_address_is_invalid() {
     }
 }
 
-fn value_that_the_word_cannot_hold_is_invalid<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn value_that_the_word_cannot_hold_is_invalid<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     for width in [Width::U8, Width::U16, Width::U32] {
         let word = memory.target_of(0, width);
         assert_eq!(domain.wait(word, width.max()), Err(Error::Again), "{width:?}");
@@ -55,8 +54,8 @@ fn value_that_the_word_cannot_hold_is_invalid<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.wait(word, u64::MAX), Err(Error::Again));
 }
 
-fn wait_on_an_unmapped_address_is_efault_and_leaves_no_entry<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn wait_on_an_unmapped_address_is_efault_and_leaves_no_entry<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     for address in [0, memory.at(0) - 8, 1 << 40, u64::MAX - 7] {
         let word = Guest::new(&memory, address, Width::U64).expect("aligned");
         assert_eq!(domain.wait(word, 0), Err(Error::Fault), "{address:#x}");
@@ -65,8 +64,8 @@ fn wait_on_an_unmapped_address_is_efault_and_leaves_no_entry<S: Scheme<L>, L: La
     }
 }
 
-fn wake_does_not_access_the_word<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
+fn wake_does_not_access_the_word<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let mut waiter = pin!(Waiter::new());
     let word = memory.target(0);
     let waker = Waker::noop().clone();
@@ -79,7 +78,7 @@ fn wake_does_not_access_the_word<S: Scheme<L>, L: Layout>() {
     assert!(queued.is_woken());
 }
 
-on_every_domain![
+on_every_scheme![
     guest_waits_while_its_word_holds_the_value,
     value_that_the_word_cannot_hold_is_invalid,
     wait_on_an_unmapped_address_is_efault_and_leaves_no_entry,

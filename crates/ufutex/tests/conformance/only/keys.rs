@@ -4,19 +4,18 @@ use std::pin::Pin;
 use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, ObjectId, Options, Queued, Shared, Target, WaitOptions, Waiter};
 
-use crate::common::domains::{on_every_domain, system};
+use crate::common::domains::{on_every_scheme, system};
 
-type Pinned<'d, S, L> = Pin<Box<Waiter<'d, S, L>>>;
+type Pinned<'d, S> = Pin<Box<Waiter<'d, S>>>;
 
-fn queue<'w, 'd, S: Scheme<L>, L: Layout, T: Target<Value = u32>>(
-    domain: &'d Domain<S, L>,
-    waiter: &'w mut Pinned<'d, S, L>,
+fn queue<'w, 'd, S: Scheme, T: Target<Value = u32>>(
+    domain: &'d Domain<S>,
+    waiter: &'w mut Pinned<'d, S>,
     target: T,
-) -> Queued<'w, 'd, S, L> {
+) -> Queued<'w, 'd, S> {
     let waker = Waker::noop().clone();
     domain.prepare_with(waiter.as_mut(), target, 0, &WaitOptions::new(), waker).expect("the word is 0")
 }
@@ -25,13 +24,13 @@ fn object(id: u64) -> ObjectId {
     ObjectId::new(id).expect("small enough")
 }
 
-fn two_domains<S: Scheme<L>, L: Layout>() -> [Domain<S, L>; 2] {
-    let system = system::<L>();
+fn two_domains<S: Scheme>() -> [Domain<S>; 2] {
+    let system = system();
     [(); 2].map(|()| Domain::with_options_in(&system, Options::new()))
 }
 
-fn object_mapped_at_two_addresses_of_two_domains_is_one<S: Scheme<L>, L: Layout>() {
-    let [a, b] = two_domains::<S, L>();
+fn object_mapped_at_two_addresses_of_two_domains_is_one<S: Scheme>() {
+    let [a, b] = two_domains::<S>();
     let (here, there) = (AtomicU32::new(0), AtomicU32::new(0));
     let mut waiter = Box::pin(Waiter::new());
     let queued = queue(&a, &mut waiter, Shared::object(&here, object(1), 64));
@@ -41,8 +40,8 @@ fn object_mapped_at_two_addresses_of_two_domains_is_one<S: Scheme<L>, L: Layout>
     assert!(queued.is_woken());
 }
 
-fn private_word_of_one_domain_is_not_that_of_another<S: Scheme<L>, L: Layout>() {
-    let [a, b] = two_domains::<S, L>();
+fn private_word_of_one_domain_is_not_that_of_another<S: Scheme>() {
+    let [a, b] = two_domains::<S>();
     let word = AtomicU32::new(0);
     let mut waiters = [(); 2].map(|()| Box::pin(Waiter::new()));
     let [private, shared] = &mut waiters;
@@ -57,8 +56,8 @@ fn private_word_of_one_domain_is_not_that_of_another<S: Scheme<L>, L: Layout>() 
 }
 
 /// The system's table holds the shared words of all domains, and the private words of domains with 0 slots.
-fn private_words_in_the_global_table_keep_their_domains<S: Scheme<L>, L: Layout>() {
-    let [a, b] = two_domains::<S, L>();
+fn private_words_in_the_global_table_keep_their_domains<S: Scheme>() {
+    let [a, b] = two_domains::<S>();
     a.set_slots(0).expect("it has no table yet");
     b.set_slots(0).expect("it has no table yet");
     let word = AtomicU32::new(0);
@@ -74,8 +73,8 @@ fn private_words_in_the_global_table_keep_their_domains<S: Scheme<L>, L: Layout>
     assert_eq!(a.wake(Shared::address_space(&word), usize::MAX), 1);
 }
 
-fn shared_words_need_no_table_of_the_domains_own<S: Scheme<L>, L: Layout>() {
-    let [a, _] = two_domains::<S, L>();
+fn shared_words_need_no_table_of_the_domains_own<S: Scheme>() {
+    let [a, _] = two_domains::<S>();
     let word = AtomicU32::new(0);
     let mut waiter = Box::pin(Waiter::new());
     let mut queued = queue(&a, &mut waiter, Shared::object(&word, object(1), 0));
@@ -83,7 +82,7 @@ fn shared_words_need_no_table_of_the_domains_own<S: Scheme<L>, L: Layout>() {
     assert!(queued.cancel());
 }
 
-on_every_domain![
+on_every_scheme![
     object_mapped_at_two_addresses_of_two_domains_is_one,
     private_word_of_one_domain_is_not_that_of_another,
     private_words_in_the_global_table_keep_their_domains,
@@ -94,7 +93,7 @@ on_every_domain![
 fn object_ids_end_where_keys_could_no_longer_tell_them_apart() {
     assert!(ObjectId::new((1 << 61) - 1).is_some());
     assert!(ObjectId::new(1 << 61).is_none());
-    let [a, b] = two_domains::<ufutex::scheme::Live, ufutex::layout::Lean>();
+    let [a, b] = two_domains::<ufutex::scheme::Live>();
     let word = AtomicU32::new(0);
     let mut waiter = Box::pin(Waiter::new());
     let mut queued = queue(&a, &mut waiter, Shared::object(&word, object((1 << 61) - 1), 0));

@@ -5,16 +5,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Options};
 
 use crate::common::PATIENCE;
-use crate::common::domains::{on_every_domain, system};
+use crate::common::domains::{on_every_scheme, system};
 use crate::common::guest_memory::{Event, GuestMemory};
 
 /// Starts a thread that changes the word and wakes its waiters.
-fn change_and_wake<S: Scheme<L>, L: Layout>(domain: &Arc<Domain<S, L>>, words: &Arc<GuestMemory>) -> Receiver<usize> {
+fn change_and_wake<S: Scheme>(domain: &Arc<Domain<S>>, words: &Arc<GuestMemory>) -> Receiver<usize> {
     words.word(0).store(1, SeqCst);
     let (domain, words) = (domain.clone(), words.clone());
     let (send, woken) = channel();
@@ -22,8 +21,8 @@ fn change_and_wake<S: Scheme<L>, L: Layout>(domain: &Arc<Domain<S, L>>, words: &
     woken
 }
 
-fn word_is_compared_with_the_bucket_locked<S: Scheme<L>, L: Layout>() {
-    let domain = Arc::new(Domain::<S, L>::with_options_in(&system(), Options::new().early_return(false)));
+fn word_is_compared_with_the_bucket_locked<S: Scheme>() {
+    let domain = Arc::new(Domain::<S>::with_options_in(&system(), Options::new().early_return(false)));
     let (words, wake) = (Arc::new(GuestMemory::new()), Arc::new(Mutex::new(None)));
     let (its_domain, its_words, its_wake) = (domain.clone(), words.clone(), wake.clone());
     // The hook of a load runs after the word was read.
@@ -47,4 +46,4 @@ fn word_is_compared_with_the_bucket_locked<S: Scheme<L>, L: Layout>() {
     assert_eq!(woken.recv_timeout(PATIENCE), Ok(1));
 }
 
-on_every_domain![word_is_compared_with_the_bucket_locked];
+on_every_scheme![word_is_compared_with_the_bucket_locked];

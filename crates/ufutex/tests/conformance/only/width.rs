@@ -4,15 +4,14 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use std::task::Waker;
 
-use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Error, Target, WaitOptions, Waiter};
 
-use crate::common::domains::{domain, on_every_domain};
+use crate::common::domains::{domain, on_every_scheme};
 
 /// Waits on `target`, which holds `value`. Every value in `others` differs from `value`.
-fn wait_and_wake<S: Scheme<L>, L: Layout, T: Target + Copy>(target: T, value: T::Value, others: &[T::Value]) {
-    let domain = domain::<S, L>();
+fn wait_and_wake<S: Scheme, T: Target + Copy>(target: T, value: T::Value, others: &[T::Value]) {
+    let domain = domain::<S>();
     for &other in others {
         assert_eq!(domain.wait(target, other), Err(Error::Again));
     }
@@ -24,16 +23,16 @@ fn wait_and_wake<S: Scheme<L>, L: Layout, T: Target + Copy>(target: T, value: T:
     assert!(queued.is_woken());
 }
 
-fn words_of_every_width_are_compared_whole<S: Scheme<L>, L: Layout>() {
-    wait_and_wake::<S, L, _>(&AtomicU8::new(0xa5), 0xa5, &[0, 0xa4, 0x25]);
-    wait_and_wake::<S, L, _>(&AtomicU16::new(0xa5a5), 0xa5a5, &[0xa5, 0xa500, 0x25a5]);
-    wait_and_wake::<S, L, _>(&AtomicU32::new(0xa5a5_a5a5), 0xa5a5_a5a5, &[0xa5a5, 0xa5a5_0000, 0x25a5_a5a5]);
+fn words_of_every_width_are_compared_whole<S: Scheme>() {
+    wait_and_wake::<S, _>(&AtomicU8::new(0xa5), 0xa5, &[0, 0xa4, 0x25]);
+    wait_and_wake::<S, _>(&AtomicU16::new(0xa5a5), 0xa5a5, &[0xa5, 0xa500, 0x25a5]);
+    wait_and_wake::<S, _>(&AtomicU32::new(0xa5a5_a5a5), 0xa5a5_a5a5, &[0xa5a5, 0xa5a5_0000, 0x25a5_a5a5]);
     let wide = 0xa5a5_a5a5_5a5a_5a5a;
-    wait_and_wake::<S, L, _>(&AtomicU64::new(wide), wide, &[wide & 0xffff_ffff, wide & !0xffff_ffff, wide ^ 1 << 63]);
+    wait_and_wake::<S, _>(&AtomicU64::new(wide), wide, &[wide & 0xffff_ffff, wide & !0xffff_ffff, wide ^ 1 << 63]);
 }
 
-fn neighbouring_bytes_are_different_futexes<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
+fn neighbouring_bytes_are_different_futexes<S: Scheme>() {
+    let domain = domain::<S>();
     let bytes = [const { AtomicU8::new(0) }; 16];
     let mut waiters: Vec<_> = bytes.iter().map(|_| Box::pin(Waiter::new())).collect();
     let queued: Vec<_> = std::iter::zip(&mut waiters, &bytes)
@@ -49,9 +48,9 @@ fn neighbouring_bytes_are_different_futexes<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn wake_with_count_0_wakes_none<S: Scheme<L>, L: Layout>() {
+fn wake_with_count_0_wakes_none<S: Scheme>() {
     // futex(2) wakes one waiter for a count of 0. A drop-in replacement has to pass 1 for that.
-    let domain = domain::<S, L>();
+    let domain = domain::<S>();
     let word = AtomicU32::new(0);
     let mut waiter = pin!(Waiter::new());
     let waker = Waker::noop().clone();
@@ -61,7 +60,7 @@ fn wake_with_count_0_wakes_none<S: Scheme<L>, L: Layout>() {
     assert!(queued.cancel());
 }
 
-on_every_domain![
+on_every_scheme![
     words_of_every_width_are_compared_whole,
     neighbouring_bytes_are_different_futexes,
     wake_with_count_0_wakes_none,

@@ -1,22 +1,20 @@
 //! Our engine under a linear memory as a runtime has it: reserved once at a fixed address, with a length that may
 //! change.
 
-use super::{PAGE, Runtime, Subject};
-use crate::ours::{OBJECT, config, engine_policy};
-use crate::{Layout as LayoutName, Shape};
+use super::domain::{OBJECT, config, engine_policy};
+use super::engine::wasm::{Atomics, LinearMemory, Waited};
+use super::engine::{Domain, Fault, ObjectId, Options, System};
+use crate::Shape;
+use crate::wasm::{PAGE, Runtime, Subject};
 use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use ufutex::layout::{Layout, Lean, Packed, Split};
-use ufutex::scheme::Live;
-use ufutex::wasm::{Atomics, LinearMemory, Waited};
-use ufutex::{Domain, Fault, ObjectId, Options, System};
 
 const FOREVER: i64 = -1;
 
-struct Ours<L: Layout> {
+struct Ours {
     memory: Reserved,
-    domain: Domain<Live, L>,
+    domain: Domain,
     global_slots: Option<usize>,
 }
 
@@ -26,16 +24,9 @@ struct Reserved {
     id: Option<ObjectId>,
 }
 
+/// Makes a memory of this many bytes, and the domain of its words.
 pub fn build(shape: &Shape, bytes: u64) -> Result<Arc<dyn Subject>> {
-    match shape.layout {
-        LayoutName::Lean => with_layout::<Lean>(shape, bytes),
-        LayoutName::Packed => with_layout::<Packed>(shape, bytes),
-        LayoutName::Split => with_layout::<Split>(shape, bytes),
-    }
-}
-
-fn with_layout<L: Layout>(shape: &Shape, bytes: u64) -> Result<Arc<dyn Subject>> {
-    let system = System::<L>::with_config_in(config())?;
+    let system = System::with_config(config())?;
     let options = Options::new().policy(engine_policy(shape.policy)).early_return(shape.early_return);
     let bytes = bytes.next_multiple_of(PAGE);
     let memory = Reserved {
@@ -47,7 +38,7 @@ fn with_layout<L: Layout>(shape: &Shape, bytes: u64) -> Result<Arc<dyn Subject>>
     Ok(Arc::new(Ours { memory, domain: Domain::with_options_in(&system, options), global_slots }))
 }
 
-impl<L: Layout> Runtime for Ours<L> {
+impl Runtime for Ours {
     #[inline(always)]
     fn wait_differs(&self, address: u64, expected: u32) -> bool {
         Atomics::new(&self.domain, &self.memory).wait32(address, expected, FOREVER) == Ok(Waited::NotEqual)

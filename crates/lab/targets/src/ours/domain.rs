@@ -1,64 +1,58 @@
-//! The engine's targets. Scheme and layout are type parameters. Keys are private or shared.
+//! Domains of one layout as targets: their private and their shared keys.
 
-use super::crowd::{self, Channels, Crowd};
-use super::schbench::{Rest, SharedState, as_task};
-use super::{Futex, Layout as LayoutName, Name, Shape, Subject, Waited};
-use crate::Policy;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
+use super::engine::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use super::engine::{
+    self, Config, Domain, Error, ObjectId, Options, Requeue, Shared, System, Task, Timeout, WaitOptions, Waiter,
+};
+use crate::crowd::{self, Channels, Crowd};
+use crate::ours::hash_seed;
+use crate::schbench::{Rest, SharedState, as_task};
+use crate::{Futex, Name, Policy, Shape, Subject, Waited};
+use anyhow::anyhow;
+use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
-use ufutex::layout::{Layout, Lean, Packed, Split};
-use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
-use ufutex::{Config, Domain, Error, ObjectId, Options, Requeue, Shared, System, Task, Timeout, WaitOptions, Waiter};
 
 /// The object of all shared words, which differ by offset.
 pub(super) const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 
 /// A domain whose private keys are measured, in its own table or in the global table.
-struct Private<S: Scheme<L>, L: Layout> {
-    domain: Domain<S, L>,
-    system: System<L>,
+struct Private<S: Scheme> {
+    domain: Domain<S>,
+    system: System,
     options: Options,
     global_slots: Option<usize>,
 }
 
 /// A domain whose shared keys are measured. They are in the system's global table.
-struct SharedKeys<S: Scheme<L>, L: Layout> {
-    domain: Domain<S, L>,
+struct SharedKeys<S: Scheme> {
+    domain: Domain<S>,
     global_slots: usize,
 }
 
-/// Makes `count` of our targets in one system.
+/// Makes `count` targets in one system.
 pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
-    match shape.layout {
-        LayoutName::Lean => with_layout::<Lean>(name, shape, count),
-        LayoutName::Packed => with_layout::<Packed>(name, shape, count),
-        LayoutName::Split => with_layout::<Split>(name, shape, count),
-    }
-}
-
-fn with_layout<L: Layout>(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
-    let system = System::<L>::with_config_in(config()).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+    let system = System::with_config(config()).map_err(|error| anyhow!("{name}: {error}"))?;
     let one = |_| match name {
-        Name::Live | Name::Global => Ok(subject::<Live, L>(&system, name, shape)),
-        Name::Fixed => Ok(subject::<Fixed, L>(&system, name, shape)),
-        Name::Atomic => Ok(subject::<Atomic, L>(&system, name, shape)),
-        Name::PerCpu => Ok(subject::<PerCpu, L>(&system, name, shape)),
-        Name::Kernel | Name::ParkingLot | Name::Floor => Err(anyhow::anyhow!("{name} is no scheme of the engine")),
+        Name::Live | Name::Global => Ok(subject::<Live>(&system, name, shape)),
+        Name::Fixed => Ok(subject::<Fixed>(&system, name, shape)),
+        Name::Atomic => Ok(subject::<Atomic>(&system, name, shape)),
+        Name::PerCpu => Ok(subject::<PerCpu>(&system, name, shape)),
+        Name::Kernel | Name::ParkingLot | Name::Floor => Err(anyhow!("{name} is no scheme of the engine")),
     };
     (0..count).map(one).collect()
 }
 
-fn subject<S: Scheme<L>, L: Layout>(system: &System<L>, name: Name, shape: &Shape) -> Arc<dyn Subject> {
+fn subject<S: Scheme>(system: &System, name: Name, shape: &Shape) -> Arc<dyn Subject> {
     // A row must not have the name of one scheme and the figures of another.
     assert!(S::NAME == name.text() || name == Name::Global, "{name} is measured on {}", S::NAME);
     let global = name == Name::Global || shape.policy == Policy::Fixed(0);
-    let policy = if global { ufutex::Policy::Fixed(0) } else { engine_policy(shape.policy) };
+    let policy = if global { engine::Policy::Fixed(0) } else { engine_policy(shape.policy) };
     let options = Options::new().policy(policy).early_return(shape.early_return);
-    let domain = Domain::<S, L>::with_options_in(system, options);
+    let domain = Domain::<S>::with_options_in(system, options);
     let global_slots = system.global_slots();
     if shape.shared {
         Arc::new(SharedKeys { domain, global_slots })
@@ -73,17 +67,11 @@ pub(super) fn config() -> Config {
     Config::new().hash_seed(hash_seed())
 }
 
-/// The hash seed of this run, the same for all systems: no scheme gets a luckier one. It differs from run to run.
-fn hash_seed() -> u64 {
-    static SEED: OnceLock<u64> = OnceLock::new();
-    *SEED.get_or_init(|| RandomState::new().hash_one(std::process::id()))
-}
-
-pub(super) fn engine_policy(policy: Policy) -> ufutex::Policy {
+pub(super) fn engine_policy(policy: Policy) -> engine::Policy {
     match policy {
-        Policy::Threads => ufutex::Policy::Threads,
-        Policy::Load => ufutex::Policy::Load,
-        Policy::Fixed(slots) => ufutex::Policy::Fixed(slots),
+        Policy::Threads => engine::Policy::Threads,
+        Policy::Load => engine::Policy::Load,
+        Policy::Fixed(slots) => engine::Policy::Fixed(slots),
     }
 }
 
@@ -96,8 +84,8 @@ fn waited(result: Result<(), Error>) -> Waited {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
-    type Task = Task<L>;
+impl<S: Scheme> Futex for Private<S> {
+    type Task = Task;
 
     #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
@@ -119,21 +107,21 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
         self.domain.cmp_requeue(from, 0, to, Requeue { wake: 0, requeue: count }).map_or(0, |done| done.requeued)
     }
 
-    fn task(&self) -> Task<L> {
+    fn task(&self) -> Task {
         task(&self.domain)
     }
 
     #[inline(always)]
-    fn lock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+    fn lock_pi(&self, lock: &AtomicU32, task: &Task) -> bool {
         self.domain.lock_pi(lock, task, None).is_ok()
     }
 
     #[inline(always)]
-    fn unlock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+    fn unlock_pi(&self, lock: &AtomicU32, task: &Task) -> bool {
         self.domain.unlock_pi(lock, task).is_ok()
     }
 
-    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task<L>) -> bool {
+    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task) -> bool {
         self.domain.wait_requeue_pi(from, 0, lock, task, None).is_ok()
     }
 
@@ -188,9 +176,38 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
 }
 
 /// Tasks wait in futures of the engine. A nap is a timeout of the engine.
-struct Tasks<'a, S: Scheme<L>, L: Layout>(&'a Domain<S, L>);
+struct Tasks<'a, S: Scheme>(&'a Domain<S>);
 
-impl<S: Scheme<L>, L: Layout> Rest for Tasks<'_, S, L> {
+impl<S: Scheme> crowd::Domain for Domain<S> {
+    fn wake(&self, word: &AtomicU32) -> usize {
+        self.wake(word, 1)
+    }
+
+    async fn wait_as_future(&self, word: &AtomicU32) -> String {
+        loop {
+            if let Err(error) = self.wait_async(word, 0, WaitOptions::new()).await {
+                return error.to_string();
+            }
+        }
+    }
+
+    async fn wait_as_custom(&self, word: &AtomicU32) -> String {
+        let mut waiter = pin!(Waiter::new());
+        loop {
+            match self.prepare_with(waiter.as_mut(), word, 0, &WaitOptions::new(), crowd::counting_waker()) {
+                Ok(queued) => {
+                    poll_fn(|_| if queued.is_woken() { Poll::Ready(()) } else { Poll::Pending }).await;
+                    if queued.try_finish().is_err() {
+                        return "it is queued, although it has been woken".to_string();
+                    }
+                }
+                Err(error) => return error.to_string(),
+            }
+        }
+    }
+}
+
+impl<S: Scheme> Rest for Tasks<'_, S> {
     async fn wait(&self, word: &AtomicU32, expected: u32) {
         let result = self.0.wait_async(word, expected, WaitOptions::new()).await;
         assert_ne!(waited(result), Waited::Failed, "a task's wait");
@@ -205,8 +222,8 @@ impl<S: Scheme<L>, L: Layout> Rest for Tasks<'_, S, L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
-    type Task = Task<L>;
+impl<S: Scheme> Futex for SharedKeys<S> {
+    type Task = Task;
 
     #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
@@ -230,21 +247,21 @@ impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
             .map_or(0, |done| done.requeued)
     }
 
-    fn task(&self) -> Task<L> {
+    fn task(&self) -> Task {
         task(&self.domain)
     }
 
     #[inline(always)]
-    fn lock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+    fn lock_pi(&self, lock: &AtomicU32, task: &Task) -> bool {
         self.domain.lock_pi(shared(lock), task, None).is_ok()
     }
 
     #[inline(always)]
-    fn unlock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+    fn unlock_pi(&self, lock: &AtomicU32, task: &Task) -> bool {
         self.domain.unlock_pi(shared(lock), task).is_ok()
     }
 
-    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task<L>) -> bool {
+    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task) -> bool {
         self.domain.wait_requeue_pi(shared(from), 0, shared(lock), task, None).is_ok()
     }
 
@@ -259,8 +276,19 @@ impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
     }
 }
 
+/// Slots and bytes of the table that a domain has after one wait.
+pub fn table(policy: Policy) -> anyhow::Result<(usize, usize)> {
+    let system = System::with_config(config()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
+    let domain = Domain::with_options(&system, Options::new().policy(engine_policy(policy)));
+    let word = AtomicU32::new(0);
+    match domain.wait_with(&word, 0, &WaitOptions::new().timeout(Timeout::After(Duration::ZERO))) {
+        Err(Error::TimedOut) => Ok((domain.slots(), domain.table_bytes())),
+        other => Err(anyhow!("a wait with a timeout of zero ended with {other:?}")),
+    }
+}
+
 /// The calling thread by its kernel TID, which no other thread has.
-fn task<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) -> Task<L> {
+fn task<S: Scheme>(domain: &Domain<S>) -> Task {
     // SAFETY: the call takes nothing and changes nothing.
     let tid = unsafe { libc::gettid() } as u32;
     domain.task(tid).expect("the TID is unused in this system")

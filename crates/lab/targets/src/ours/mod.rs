@@ -1,0 +1,47 @@
+//! The engine's targets. The scheme is a type parameter. Each bucket layout is a package of its own, with the engine's
+//! source compiled for it, so `domain.rs` and `memory.rs` are compiled for each of them.
+
+#![expect(clippy::duplicate_mod, reason = "each time with another package as `engine`")]
+
+mod lean;
+mod packed;
+mod split;
+
+use super::{Layout, Name, Shape, Subject, wasm};
+use crate::Policy;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::{Arc, OnceLock};
+
+/// Makes `count` of our targets in one system.
+pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
+    match shape.layout {
+        Layout::Lean => lean::domain::build(name, shape, count),
+        Layout::Packed => packed::domain::build(name, shape, count),
+        Layout::Split => split::domain::build(name, shape, count),
+    }
+}
+
+/// Makes a domain under a linear memory of this many bytes.
+pub fn build_wasm(shape: &Shape, bytes: u64) -> anyhow::Result<Arc<dyn wasm::Subject>> {
+    match shape.layout {
+        Layout::Lean => lean::memory::build(shape, bytes),
+        Layout::Packed => packed::memory::build(shape, bytes),
+        Layout::Split => split::memory::build(shape, bytes),
+    }
+}
+
+/// Slots and bytes of the table that a domain has after one wait.
+pub fn table(layout: Layout, policy: Policy) -> anyhow::Result<(usize, usize)> {
+    match layout {
+        Layout::Lean => lean::domain::table(policy),
+        Layout::Packed => packed::domain::table(policy),
+        Layout::Split => split::domain::table(policy),
+    }
+}
+
+/// The hash seed of this run, the same for all systems: no scheme gets a luckier one. It differs from run to run.
+fn hash_seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| RandomState::new().hash_one(std::process::id()))
+}

@@ -1,0 +1,9 @@
+// Which engine a suite tests. The packages in `crates/models` that have suites compile the same sources under names of
+// their own. Included by the suites, because an `extern crate` has to stand in the root.
+
+#[cfg(all(feature = "counted", not(any(feature = "packed", feature = "split"))))]
+extern crate ufutex_counted as ufutex;
+#[cfg(feature = "packed")]
+extern crate ufutex_packed as ufutex;
+#[cfg(feature = "split")]
+extern crate ufutex_split as ufutex;
