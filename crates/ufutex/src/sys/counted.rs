@@ -34,7 +34,7 @@ impl<T> Counted<T> {
         // SAFETY: fresh memory of that type.
         unsafe { inner.write(Inner { handles: AtomicUsize::new(1), value }) };
         // `around` makes pointers from the address alone.
-        let _address = inner.expose_provenance();
+        let _address = inner.as_ptr().expose_provenance();
         Ok(Self { inner })
     }
 
