@@ -77,6 +77,9 @@
 //! platform. Timers, and the timeouts of futures, use the clocks given with [`Config::clocks`], or else the host's.
 
 #![no_std]
+// The documentation says which feature or host an item needs, and does not name features that no user can switch on.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(docsrs, doc(auto_cfg(hide(feature, values("_host", "loom", "shuttle", "sim")))))]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 extern crate alloc;
@@ -119,6 +122,7 @@ pub use futex::wait_any::WaitAny;
 pub use futex::waiter::{Queued, Waiter};
 pub use futex::wake_op::{Compare, Modify, WakeOp};
 #[cfg(feature = "_host")]
+#[cfg_attr(docsrs, doc(cfg(feature = "std")))]
 pub use process::{abandon_after_fork, wait, wait_timeout, wake_all, wake_one};
 pub use sys::clock::{Clock, Deadline, Timeout};
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
@@ -138,6 +142,7 @@ pub mod platform {
     #[cfg(feature = "std")]
     pub use crate::sys::host::nodes::HostTopology;
     #[cfg(feature = "_host")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
     pub use crate::sys::host::{Host, any_std::AnyStd};
     pub use crate::sys::platform::Platform;
     pub use crate::sys::topology::{NodeMemory, Topology};
@@ -191,6 +196,8 @@ pub mod model {
 mod pages {
     #[doc = include_str!("../../../README.md")]
     mod readme {}
+    #[doc = include_str!("../README.md")]
+    mod package_readme {}
     #[doc = include_str!("../../../docs/EMBEDDING.md")]
     mod embedding {}
     #[doc = include_str!("../../../docs/OBSERVING.md")]

@@ -119,6 +119,7 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     #[cfg(feature = "_host")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
     pub fn host() -> Result<Self, Error> {
         Self::host_with(DriverThread::new())
     }
@@ -128,6 +129,7 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     #[cfg(feature = "_host")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
     pub fn host_with(thread: DriverThread) -> Result<Self, Error> {
         Self::make(PlatformRef::HOST, Source::Host(host::Host::new(thread)))
     }

@@ -36,6 +36,7 @@ impl Tally {
     }
 
     /// Subtracts `n` if the value is at least `n`. Returns whether it did.
+    #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
     pub fn take(&self, n: u64) -> bool {
         let relaxed = core::sync::atomic::Ordering::Relaxed;
         self.0.fetch_update(relaxed, relaxed, |all| all.checked_sub(n)).is_ok()

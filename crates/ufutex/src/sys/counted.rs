@@ -34,7 +34,7 @@ impl<T> Counted<T> {
         // SAFETY: fresh memory of that type.
         unsafe { inner.write(Inner { handles: AtomicUsize::new(1), value }) };
         // `around` makes pointers from the address alone.
-        let _address = inner.expose_provenance();
+        let _address = inner.as_ptr().expose_provenance();
         Ok(Self { inner })
     }
 
@@ -53,6 +53,7 @@ impl<T> Counted<T> {
     /// # Safety
     /// `value` came from a handle, and its memory is still there: the thread that drops the last handle waits for the
     /// caller somewhere in the value's own `drop`.
+    #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
     pub unsafe fn upgrade(value: NonNull<T>) -> Option<Self> {
         // SAFETY: the caller guarantees that the value lies in an `Inner`.
         let inner = unsafe { Self::around(value) };

@@ -50,6 +50,7 @@ pub use channel::Expiries;
 pub use deliver::{Callback, Deliver};
 pub use expire::{Expired, Notice};
 #[cfg(all(feature = "_host", target_os = "linux"))]
+#[cfg_attr(docsrs, doc(cfg(all(feature = "std", target_os = "linux"))))]
 pub use host::{EventFd, Signals};
 pub use options::TimerOptions;
 
