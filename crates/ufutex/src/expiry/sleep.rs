@@ -73,12 +73,12 @@ impl Drop for Sleeps {
 /// The sleeps of a domain. They are made when a task of the domain sleeps for the first time.
 pub(crate) struct LazySleeps {
     /// One for the monotonic clock, one for the realtime clock.
-    by_clock: [Lazy<Counted<Sleeps>>; 2],
+    by_clock: Lazy<[Lazy<Counted<Sleeps>>; 2]>,
 }
 
 impl LazySleeps {
     pub fn new() -> Self {
-        Self { by_clock: [(); 2].map(|()| Lazy::new()) }
+        Self { by_clock: Lazy::new() }
     }
 
     /// The sleeps by `base`. The first call makes them.
@@ -86,7 +86,8 @@ impl LazySleeps {
     /// # Errors
     /// [`Error::NoMemory`].
     fn get(&self, driver: &Driver, base: Base) -> Result<&Sleeps, Error> {
-        let sleeps = &self.by_clock[usize::from(base != Base::Monotonic)];
+        let by_clock = self.by_clock.get_or_make(|| Ok([(); 2].map(|()| Lazy::new())))?;
+        let sleeps = &by_clock[usize::from(base != Base::Monotonic)];
         sleeps.get_or_make(|| Sleeps::new(driver, base)).map(|sleeps| &**sleeps)
     }
 }

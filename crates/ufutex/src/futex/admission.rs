@@ -26,30 +26,34 @@ const SHARED_FROM: u64 = 16 * SHARDS as u64 * KEPT_MAX;
 #[repr(align(64))]
 struct Shard(Tally);
 
-/// The places of a domain.
+/// The shards of a domain. They are made when it gets its first waiter.
+#[derive(Default)]
+pub(super) struct Places([Shard; SHARDS]);
+
+/// The places of a domain. Each function is given the shards, if there are any: places are in the shards only if all
+/// later calls are given them too.
 pub(super) struct Admission {
     max: u64,
     /// Free places that are in no shard.
     free: Tally,
-    shards: [Shard; SHARDS],
 }
 
 impl Admission {
     /// `max` places, all of them free.
     pub fn new(max: u64) -> Self {
-        Self { max, free: Tally::of(max), shards: Default::default() }
+        Self { max, free: Tally::of(max) }
     }
 
     /// How many places are taken. The number is approximate while other threads take places and give them back.
-    pub fn taken(&self) -> u64 {
-        self.shards
-            .iter()
-            .fold(self.max.saturating_sub(self.free.get()), |taken, shard| taken.saturating_sub(shard.0.get()))
+    pub fn taken(&self, places: Option<&Places>) -> u64 {
+        let free = self.max.saturating_sub(self.free.get());
+        let shards = places.map_or(&[][..], |places| &places.0);
+        shards.iter().fold(free, |taken, shard| taken.saturating_sub(shard.0.get()))
     }
 
     /// Takes a place. Returns `false` if there is none.
-    pub fn take(&self) -> bool {
-        self.take_from(self.own())
+    pub fn take(&self, places: Option<&Places>) -> bool {
+        self.take_from(self.own(places))
     }
 
     fn take_from(&self, own: Option<&Tally>) -> bool {
@@ -65,8 +69,8 @@ impl Admission {
     }
 
     /// Gives a place back.
-    pub fn give_back(&self) {
-        self.give_back_to(self.own());
+    pub fn give_back(&self, places: Option<&Places>) {
+        self.give_back_to(self.own(places));
     }
 
     fn give_back_to(&self, own: Option<&Tally>) {
@@ -76,9 +80,12 @@ impl Admission {
         }
     }
 
-    /// The calling thread's shard. `None` if the limit is too small for shards.
-    fn own(&self) -> Option<&Tally> {
-        (self.max >= SHARED_FROM).then(|| &self.shards[thread_shard(SHARDS)].0)
+    /// The calling thread's shard. `None` if there are none, or if the limit is too small for them.
+    fn own<'p>(&self, places: Option<&'p Places>) -> Option<&'p Tally> {
+        if self.max < SHARED_FROM {
+            return None;
+        }
+        places.map(|places| &places.0[thread_shard(SHARDS)].0)
     }
 }
 
@@ -86,11 +93,44 @@ impl Admission {
 mod tests {
     use super::*;
 
+    /// As a domain has them.
+    struct Domain {
+        admission: Admission,
+        shards: Places,
+    }
+
+    impl Domain {
+        fn new(max: u64) -> Self {
+            Self { admission: Admission::new(max), shards: Places::default() }
+        }
+
+        fn take(&self) -> bool {
+            self.admission.take(Some(&self.shards))
+        }
+
+        fn give_back(&self) {
+            self.admission.give_back(Some(&self.shards));
+        }
+
+        fn taken(&self) -> u64 {
+            self.admission.taken(Some(&self.shards))
+        }
+    }
+
+    #[test]
+    fn shards_may_come_when_places_have_been_taken() {
+        let places = Domain::new(SHARED_FROM);
+        assert!((0..3 * KEPT_MAX).all(|_| places.admission.take(None)));
+        assert_eq!((places.admission.taken(None), places.taken()), (3 * KEPT_MAX, 3 * KEPT_MAX));
+        (0..3 * KEPT_MAX).for_each(|_| places.give_back());
+        assert_eq!(places.taken(), 0);
+    }
+
     /// Has many threads take places and keep them, until there are no more. Returns how many they took.
-    fn taken_by_threads(places: &Admission) -> u64 {
+    fn taken_by_threads(places: &Domain) -> u64 {
         std::thread::scope(|scope| {
-            let threads =
-                [(); 16].map(|()| scope.spawn(|| (0..=places.max).take_while(|_| places.take()).count() as u64));
+            let threads = [(); 16]
+                .map(|()| scope.spawn(|| (0..=places.admission.max).take_while(|_| places.take()).count() as u64));
             threads.map(|thread| thread.join().expect("nobody panics")).iter().sum()
         })
     }
@@ -98,7 +138,7 @@ mod tests {
     #[test]
     fn places_are_as_many_as_the_limit_says() {
         for max in [0, 1, 1000, SHARED_FROM - 1] {
-            let places = Admission::new(max);
+            let places = Domain::new(max);
             assert_eq!((taken_by_threads(&places), places.taken()), (max, max));
             (0..max).for_each(|_| places.give_back());
             // A single other thread finds all the places that were given back.
@@ -114,28 +154,28 @@ mod tests {
     #[test]
     fn places_of_a_large_limit_are_nearly_as_many_and_never_more() {
         // A limit that is not a multiple of a batch.
-        let places = Admission::new(SHARED_FROM + 100);
+        let places = Domain::new(SHARED_FROM + 100);
         let taken = taken_by_threads(&places);
         assert!(taken <= SHARED_FROM + 100 && taken > SHARED_FROM - SHARED_FROM / 16, "{taken}");
-        assert_eq!(places.free.get(), 0, "the rest is taken one by one");
+        assert_eq!(places.admission.free.get(), 0, "the rest is taken one by one");
         assert_eq!(places.taken(), taken);
         // One thread gives back what all have taken. Other threads can take what does not stay in its shard.
         (0..taken).for_each(|_| places.give_back());
         assert_eq!(places.taken(), 0);
-        assert!(places.shards.iter().all(|shard| shard.0.get() <= KEPT_MAX + BATCH));
+        assert!(places.shards.0.iter().all(|shard| shard.0.get() <= KEPT_MAX + BATCH));
         let again = taken_by_threads(&places);
         assert!(again <= SHARED_FROM + 100 && again > SHARED_FROM - SHARED_FROM / 16, "{again}");
     }
 
     #[test]
     fn thread_that_waits_again_and_again_finds_its_own_place() {
-        let places = Admission::new(SHARED_FROM);
-        let own = places.own();
+        let places = Domain::new(SHARED_FROM);
+        let own = places.admission.own(Some(&places.shards));
         for _ in 0..3 * BATCH {
-            assert!(places.take_from(own));
+            assert!(places.admission.take_from(own));
             assert_eq!(places.taken(), 1);
-            places.give_back_to(own);
+            places.admission.give_back_to(own);
         }
-        assert_eq!(places.free.get(), SHARED_FROM - BATCH, "moved once");
+        assert_eq!(places.admission.free.get(), SHARED_FROM - BATCH, "moved once");
     }
 }

@@ -7,20 +7,25 @@
 
 use alloc::vec::Vec;
 
-use super::admission::Admission;
+use super::admission::{Admission, Places};
 use super::domain::Domain;
 use super::place::Place;
 use super::requeue::Requeued;
 use crate::error::Error;
+use crate::lock::Lock;
 use crate::sync::{Tally, thread_hint};
+use crate::sys::lazy::Lazy;
+use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 use crate::table::bucket::MAX_WAITERS;
 use crate::table::refs::Scheme;
+use crate::table::size::Contention;
 
 /// The counters of a domain since it was made: [`Domain::counters`].
 ///
-/// Events of its tables and refusals by its limits are always counted. Operations are counted, exactly, with
-/// [`Options::counters`](crate::Options::counters). Without that option their counters are 0.
+/// Events of its tables and refusals by its limits are always counted, from the first wait on. Operations are counted,
+/// exactly, with [`Options::counters`](crate::Options::counters). Without that option their counters are 0. What happens
+/// while there is no memory for the counters is not counted.
 ///
 /// The counters are read one after another while other threads go on counting. So two of them may be of different
 /// moments.
@@ -113,39 +118,99 @@ pub(super) struct Shard {
 /// The most shards. More would not help: there are hardly more threads at once that count.
 const MAX_SHARDS: usize = 128;
 
-/// A domain's counters.
-#[repr(C, align(64))]
+/// A domain's counters. Most of their memory is only taken when it is needed.
 pub(super) struct Counting {
     /// The places of waiters that are queued, or woken without having received the wake.
     waiters: Admission,
-    pub longest_chain: Tally,
-    refused_waiters: Tally,
-    pub refused_slots: Tally,
-    pub refused_waitv: Tally,
+    /// Made with the domain if its operations are counted. If there is no memory for it then, the next operation that
+    /// is counted tries again.
+    operations: Lazy<Operations>,
+    /// Made before the first waiter is queued, if there is memory for it.
+    rest: Lazy<Rest>,
+}
+
+/// The counters of operations.
+struct Operations {
     /// Used in place of `shards` if that is empty: there is no memory for it, or no use.
     only: Shard,
     /// Empty, or as many as a power of two.
     shards: Vec<Shard>,
 }
 
+/// What a domain without waiters does not need.
+pub(super) struct Rest {
+    places: Places,
+    pub contention: Lock<Contention>,
+    pub longest_chain: Tally,
+    refused_waiters: Tally,
+    pub refused_slots: Tally,
+    pub refused_waitv: Tally,
+}
+
 impl Counting {
     /// Room for counters. `counted_cpus` is the number of CPUs that run operations, if operations are to be counted.
     pub fn new(max_waiters: usize, counted_cpus: Option<usize>) -> Self {
-        let mut shards = Vec::new();
-        let several = counted_cpus.filter(|&cpus| cpus > 1);
-        let wanted = several.map_or(0, |cpus| (2 * cpus).next_power_of_two().min(MAX_SHARDS));
-        if shards.try_reserve_exact(wanted).is_ok() {
-            shards.resize_with(wanted, Shard::default);
+        let this = Self { waiters: Admission::new(max_waiters as u64), operations: Lazy::new(), rest: Lazy::new() };
+        if let Some(cpus) = counted_cpus {
+            let _or_later = this.operations(|| cpus);
         }
+        this
+    }
+
+    fn operations(&self, cpus: impl FnOnce() -> usize) -> Result<&Operations, Error> {
+        self.operations.get_or_make(|| Ok(Operations::new(cpus())))
+    }
+
+    /// Makes what a domain with waiters needs, if there is memory for it. The caller holds no lock.
+    #[inline(always)]
+    pub fn prepare(&self, on: PlatformRef) {
+        if self.rest.get().is_none() {
+            let _or_the_next_time = self.rest_or_make(on);
+        }
+    }
+
+    /// The counters of what is seldom counted. `None` if there is no memory for them. The caller holds no lock.
+    #[cold]
+    pub fn rest_or_make(&self, on: PlatformRef) -> Option<&Rest> {
+        self.rest.get_or_make(|| Ok(Rest::new(on))).ok()
+    }
+
+    /// As `rest_or_make`, also for a caller with a lock, if they have been made.
+    pub fn rest(&self) -> Option<&Rest> {
+        self.rest.get()
+    }
+
+    fn places(&self) -> Option<&Places> {
+        self.rest.get().map(|rest| &rest.places)
+    }
+
+    fn sum(&self, of: impl Fn(&Shard) -> &Tally) -> u64 {
+        let Some(Operations { only, shards }) = self.operations.get() else { return 0 };
+        core::iter::once(only).chain(shards).fold(0, |sum, shard| sum.wrapping_add(of(shard).get()))
+    }
+}
+
+impl Rest {
+    fn new(on: PlatformRef) -> Self {
         Self {
-            waiters: Admission::new(max_waiters as u64),
+            places: Places::default(),
+            contention: Lock::new(on, Contention::default()),
             longest_chain: Tally::new(),
             refused_waiters: Tally::new(),
             refused_slots: Tally::new(),
             refused_waitv: Tally::new(),
-            only: Shard::default(),
-            shards,
         }
+    }
+}
+
+impl Operations {
+    fn new(cpus: usize) -> Self {
+        let mut shards = Vec::new();
+        let wanted = if cpus > 1 { (2 * cpus).next_power_of_two().min(MAX_SHARDS) } else { 0 };
+        if shards.try_reserve_exact(wanted).is_ok() {
+            shards.resize_with(wanted, Shard::default);
+        }
+        Self { only: Shard::default(), shards }
     }
 
     /// The calling thread's shard.
@@ -154,10 +219,6 @@ impl Counting {
         // the bits from 32 up.
         let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         self.shards.get(mixed as usize & self.shards.len().wrapping_sub(1)).unwrap_or(&self.only)
-    }
-
-    fn sum(&self, of: impl Fn(&Shard) -> &Tally) -> u64 {
-        core::iter::once(&self.only).chain(&self.shards).fold(0, |sum, shard| sum.wrapping_add(of(shard).get()))
     }
 }
 
@@ -174,7 +235,8 @@ impl<S: Scheme> Domain<S> {
     /// ```
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let counting = &self.counting;
+        let (counting, store) = (&self.counting, self.tables.store.get());
+        let rest = |of: fn(&Rest) -> &Tally| counting.rest().map_or(0, |rest| of(rest).get());
         Counters {
             waits: counting.sum(|s| &s.waits),
             mismatches: counting.sum(|s| &s.mismatches),
@@ -183,13 +245,13 @@ impl<S: Scheme> Domain<S> {
             empty_wakes: counting.sum(|s| &s.empty_wakes),
             requeues: counting.sum(|s| &s.requeues),
             requeued: counting.sum(|s| &s.requeued),
-            resizes: self.tables.resizes.get(),
-            contended_locks: self.tables.contended.get(),
-            longest_chain: counting.longest_chain.get(),
-            refused_waiters: counting.refused_waiters.get(),
-            refused_slots: counting.refused_slots.get(),
-            refused_tables: self.tables.store.refused.get(),
-            refused_waitv: counting.refused_waitv.get(),
+            resizes: store.map_or(0, |store| store.resizes.get()),
+            contended_locks: store.map_or(0, |store| store.contended.get()),
+            longest_chain: rest(|rest| &rest.longest_chain),
+            refused_waiters: rest(|rest| &rest.refused_waiters),
+            refused_slots: rest(|rest| &rest.refused_slots),
+            refused_tables: store.map_or(0, |store| store.refused.get()),
+            refused_waitv: rest(|rest| &rest.refused_waitv),
         }
     }
 
@@ -198,7 +260,7 @@ impl<S: Scheme> Domain<S> {
     /// and end.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.counting.waiters.taken() as usize
+        self.counting.waiters.taken(self.counting.places()) as usize
     }
 
     /// Calls `what` to count an operation, if operations are counted.
@@ -212,7 +274,9 @@ impl<S: Scheme> Domain<S> {
     #[cold]
     #[inline(never)]
     fn count_slowly(&self, what: impl FnOnce(&Shard)) {
-        what(self.counting.shard());
+        if let Ok(operations) = self.counting.operations(|| self.system.globals().cpus()) {
+            what(operations.shard());
+        }
     }
 
     /// Counts a wake of this many waiters.
@@ -244,10 +308,12 @@ impl<S: Scheme> Domain<S> {
     /// [`Error::NoMemory`]; then only the refusal is counted.
     pub(super) fn admit_waiter(&self, in_bucket: u32) -> Result<(), Error> {
         let counting = &self.counting;
-        if in_bucket < MAX_WAITERS && counting.waiters.take() {
+        if in_bucket < MAX_WAITERS && counting.waiters.take(counting.places()) {
             return Ok(());
         }
-        counting.refused_waiters.add(1);
+        if let Some(rest) = counting.rest() {
+            rest.refused_waiters.add(1);
+        }
         Err(Error::NoMemory)
     }
 
@@ -259,7 +325,7 @@ impl<S: Scheme> Domain<S> {
 
     /// Gives back the place of an admitted waiter, which has become idle again or could not be queued.
     pub(super) fn dismiss_waiter(&self) {
-        self.counting.waiters.give_back();
+        self.counting.waiters.give_back(self.counting.places());
     }
 
     /// Notes the result of a requeue.
@@ -284,6 +350,7 @@ mod tests {
     #[test]
     fn waiter_that_a_bucket_could_not_count_is_refused() {
         let domain = Domain::new(&System::new());
+        domain.counting.prepare(domain.platform());
         assert_eq!(domain.admit_waiter(MAX_WAITERS - 1), Ok(()));
         assert_eq!(domain.admit_waiter(MAX_WAITERS), Err(Error::NoMemory));
         assert_eq!((domain.waiting(), domain.counters().refused_waiters), (1, 1));

@@ -10,16 +10,15 @@ use super::slots::Control;
 use super::system::System;
 use crate::error::Error;
 use crate::expiry::sleep::{LazySleeps, Timeouts};
-use crate::lock::Lock;
 use crate::sys::clock::{Deadline, Timeout};
+use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::table::MAX_SLOTS_LOG2;
 use crate::table::hash::{Hasher, Salt};
 use crate::table::layout;
 use crate::table::refs::tables::{Global, Tables};
 use crate::table::refs::{Live, Scheme};
-use crate::table::size::{self, Contention, Policy};
-use crate::table::store::Store;
+use crate::table::size::{self, Policy, SmallPolicy};
 
 /// The futexes of one process (or guest, or program), with a private table that is made by the first wait.
 ///
@@ -29,33 +28,32 @@ use crate::table::store::Store;
 /// No wait or wake panics or fails because memory for a table is refused: a domain that cannot have a table of its own,
 /// or may not ([`Options::max_table_bytes`]), uses the system's global table. Only the limit on waiters
 /// ([`Options::max_waiters`]) makes waits fail.
-// In this order, because every operation reads two cache lines: the first line of `tables`, and the line behind
-// `tables`.
-#[repr(C)]
+// In this order, and with this alignment, because every operation reads what comes first, up to and with the first words
+// of `tables`: two cache lines at most. What threads write often comes last.
+#[repr(C, align(32))]
 pub struct Domain<S: Scheme = Live> {
     pub(super) scheme: S,
-    pub(super) tables: Tables,
     pub(super) hasher: Hasher,
     pub(super) private_salt: Salt,
     pub(super) wait_path: WaitPath,
     pub(super) nodes: NodesOnce,
-    pub(super) policy: Policy,
-    pub(super) control: Control,
-    contention: Lock<Contention>,
-    pub(super) counting: Counting,
+    pub(super) tables: Tables,
+    policy: SmallPolicy,
     sleeps: LazySleeps,
     /// The home of the domain's tasks and locks. `None` until the domain has had a task.
-    home: Lock<Option<Joined>>,
+    home: Lazy<Joined>,
     /// The TIDs of the domain's PID namespace.
     pub(super) names: NamesHandle,
+    pub(super) control: Control,
+    pub(super) counting: Counting,
     // Last, so that the global table outlives the rest.
     pub(super) system: System,
 }
 
-#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+#[cfg(all(target_pointer_width = "64", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 const _: () = {
-    let first = core::mem::offset_of!(Domain, hasher);
-    assert!(first.is_multiple_of(64) && core::mem::offset_of!(Domain, wait_path) < first + 64);
+    assert!(core::mem::offset_of!(Domain, tables) + Tables::READ_BYTES <= 96);
+    assert!(size_of::<Domain>() <= 224);
 };
 
 /// Optional work of operations, in one byte. Its sign distinguishes the three kinds of waits with one comparison:
@@ -170,22 +168,19 @@ impl<S: Scheme> Domain<S> {
         let globals = system.globals();
         let max_bytes = options.max_table_bytes.unwrap_or(system.limits().max_domain_table_bytes);
         let on = system.platform();
-        // SAFETY: the domain holds a handle of the system, and so its budget, until after `tables`.
-        let store = unsafe { Store::new(on, globals.nodes().clone(), system.table_budget(), max_bytes) };
         Self {
             scheme: S::new(),
-            // SAFETY: for the same reason the system's tables outlive `tables`.
-            tables: unsafe { Tables::new(on, Global::new(globals), space, store) },
+            // SAFETY: the domain holds a handle of the system, and so its tables, until after `tables`.
+            tables: unsafe { Tables::new(on, Global::new(globals), space, max_bytes) },
             hasher: system.hasher(),
             private_salt: system.hasher().salt(space),
             wait_path: WaitPath::new(&options),
             nodes: NodesOnce::new(),
-            policy: options.policy,
+            policy: SmallPolicy::new(options.policy),
             control: Control::new(on),
-            contention: Lock::new(on, Contention::default()),
             counting: Counting::new(options.max_waiters, options.counters.then(|| system.globals().cpus())),
             sleeps: LazySleeps::new(),
-            home: Lock::new(on, None),
+            home: Lazy::new(),
             names: namespace.names().clone(),
             system: system.clone(),
         }
@@ -193,19 +188,20 @@ impl<S: Scheme> Domain<S> {
 
     /// The home of the domain's tasks and locks. The first call, for the first task, makes it.
     pub(super) fn home(&self) -> Result<HomeRef, Error> {
-        self.home.lock().with(|joined| {
-            if let Some(joined) = joined {
-                return Ok(joined.home);
-            }
+        let join = || {
             let home = self.system.regions().open(self.names().number())?;
-            *joined = Some(Joined { system: self.system.clone(), home });
-            Ok(home)
-        })
+            Ok(Joined { system: self.system.clone(), home })
+        };
+        self.home.get_or_make(join).map(|joined| joined.home)
     }
 
     /// Whether `home` is the home of the domain's tasks and locks.
     pub(super) fn has_home(&self, home: HomeRef) -> bool {
-        self.home.lock().with(|joined| joined.as_ref().is_some_and(|joined| joined.home == home))
+        self.home.get().is_some_and(|joined| joined.home == home)
+    }
+
+    pub(super) fn policy(&self) -> Policy {
+        self.policy.get()
     }
 
     /// How the threads of the domain sleep.
@@ -227,13 +223,14 @@ impl<S: Scheme> Domain<S> {
 
     #[cold]
     pub(super) fn make_first_table(&self) {
+        self.counting.prepare(self.platform());
         self.tables.make_first(self.first_slots_log2());
         self.grow_to_threads();
     }
 
     /// log2 of the number of slots that the policy wants the first table to have. `None` means the global table.
     fn first_slots_log2(&self) -> Option<u32> {
-        match self.policy {
+        match self.policy() {
             Policy::Load => Some(self.system.limits().default_log2),
             Policy::Threads => Some(self.threads_log2(self.control.threads())),
             Policy::Fixed(0) => None,
@@ -254,7 +251,7 @@ impl<S: Scheme> Domain<S> {
             return;
         }
         let limits = self.system.limits();
-        let Some(mut contention) = self.contention.try_lock() else {
+        let Some(mut contention) = self.counting.rest().and_then(|rest| rest.contention.try_lock()) else {
             return;
         };
         let cpus = self.system.globals().cpus();
@@ -267,7 +264,9 @@ impl<S: Scheme> Domain<S> {
 
     /// Notes that a waiter has been queued under a key that had no waiters yet. Its bucket now has `keys` keys.
     pub(super) fn note_keys(&self, keys: u32, place: &Place) {
-        self.counting.longest_chain.note_max(keys.into());
+        if let Some(rest) = self.counting.rest() {
+            rest.longest_chain.note_max(keys.into());
+        }
         if place.is_private() {
             self.note_chain(keys, place.hash);
         }
@@ -300,7 +299,7 @@ impl<S: Scheme> Domain<S> {
     }
 
     fn sizes_itself(&self) -> bool {
-        S::MOVES_UNDER_LOAD && self.policy == Policy::Load && self.control.is_automatic()
+        S::MOVES_UNDER_LOAD && self.policy() == Policy::Load && self.control.is_automatic()
     }
 
     fn grow_by(&self, by_log2: u32, limit_log2: u32) {
@@ -319,7 +318,7 @@ impl<S: Scheme> core::fmt::Debug for Domain<S> {
         f.debug_struct("Domain")
             .field("scheme", &S::NAME)
             .field("layout", &layout::NAME_AND_BYTES.0)
-            .field("policy", &self.policy)
+            .field("policy", &self.policy())
             .field("slots", &self.slots())
             .field("table_bytes", &self.table_bytes())
             .field("waiting", &self.waiting())

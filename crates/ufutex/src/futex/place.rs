@@ -105,7 +105,7 @@ impl<S: Scheme> Domain<S> {
         }
         loop {
             // Global buckets are always live.
-            if let Some(guard) = self.global_bucket_or_make(place).lock(&self.tables.contended) {
+            if let Some(guard) = self.global_bucket_or_make(place).lock(&self.tables.store) {
                 return Some(Locked::global(guard));
             }
         }
@@ -114,6 +114,9 @@ impl<S: Scheme> Domain<S> {
     /// As [`lock`](Self::lock), but makes the domain's first table if there is none.
     #[inline(always)]
     pub(super) fn lock_or_make(&self, place: &Place) -> Locked<'_, S> {
+        if !place.is_private() {
+            self.counting.prepare(self.platform());
+        }
         loop {
             if let Some(locked) = self.lock(place) {
                 return locked;

@@ -3,12 +3,13 @@
 use super::domain::Domain;
 use crate::error::Error;
 use crate::lock::Lock;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
 use crate::table::refs::Scheme;
 use crate::table::refs::tables::Current;
 use crate::table::size::Policy;
+use crate::table::store::Store;
 use crate::table::{MAX_SLOTS_LOG2, Table};
 
 /// `PR_FUTEX_HASH_SET_SLOTS`.
@@ -28,7 +29,8 @@ const GLOBAL_FOR_GOOD: u32 = 4;
 /// The requests that concern the size of a domain's table.
 pub(super) struct Control {
     flags: AtomicU32,
-    threads: AtomicUsize,
+    /// As many as fit.
+    threads: AtomicU32,
     /// Held by a request for slots from its first check of `flags` until the table has the requested size and `flags`
     /// say so. So two requests that both succeeded happened one after the other. The size policy does not take this
     /// lock: it checks `flags` under `Tables::resize`.
@@ -37,7 +39,7 @@ pub(super) struct Control {
 
 impl Control {
     pub(super) fn new(on: PlatformRef) -> Self {
-        Self { flags: AtomicU32::new(0), threads: AtomicUsize::new(1), requests: Lock::new(on.for_long_locks(), ()) }
+        Self { flags: AtomicU32::new(0), threads: AtomicU32::new(1), requests: Lock::new(on.for_long_locks(), ()) }
     }
 
     fn has(&self, flag: u32) -> bool {
@@ -63,7 +65,7 @@ impl Control {
     }
 
     pub(super) fn threads(&self) -> usize {
-        self.threads.load(Ordering::Relaxed)
+        self.threads.load(Ordering::Relaxed) as usize
     }
 }
 
@@ -88,7 +90,7 @@ impl<S: Scheme> Domain<S> {
     /// largest.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
-        self.tables.store.bytes()
+        self.tables.store.get().map_or(0, Store::bytes)
     }
 
     /// Sets the number of slots, a power of two of at least 2; `0` means the system's global table. On return the new
@@ -115,6 +117,7 @@ impl<S: Scheme> Domain<S> {
     /// As for `set_slots`, and [`Error::TimedOut`] if `keep_trying` returned `false` before the table could change.
     /// Then nothing has changed.
     pub fn set_slots_while(&self, slots: usize, mut keep_trying: impl FnMut() -> bool) -> Result<(), Error> {
+        self.counting.prepare(self.platform());
         let _request = self.control.requests.lock();
         self.set_slots_now(slots, &mut keep_trying)
     }
@@ -172,7 +175,7 @@ impl<S: Scheme> Domain<S> {
     ///
     /// Schemes that must wait for a moment without operations try only for a short time.
     pub fn note_threads(&self, threads: usize) {
-        self.control.threads.fetch_max(threads, Ordering::Relaxed);
+        self.control.threads.fetch_max(u32::try_from(threads).unwrap_or(u32::MAX), Ordering::Relaxed);
         self.grow_to_threads();
     }
 
@@ -180,7 +183,7 @@ impl<S: Scheme> Domain<S> {
     /// so far. Also called after the first table has been made. Both callers take `requests` here, so the later one
     /// sees the table or the number that the earlier one has stored.
     pub(super) fn grow_to_threads(&self) {
-        if self.policy != Policy::Threads {
+        if self.policy() != Policy::Threads {
             return;
         }
         let _request = self.control.requests.lock();
@@ -199,7 +202,7 @@ impl<S: Scheme> Domain<S> {
     /// The private table that a move under way goes to. `None` if there is no such move, or if it goes to the global
     /// table.
     fn begun(&self) -> Option<Table> {
-        self.tables.resize.lock().with(|moves| match moves.going_on.as_ref()?.to {
+        self.tables.resize.lock().with(|going_on| match going_on.as_ref().and_then(|_| self.tables.going_on())?.to {
             Current::Private(table) => Some(table),
             Current::None | Current::Global => None,
         })
@@ -239,12 +242,15 @@ impl<S: Scheme> Domain<S> {
         if slots == 1 || (slots != 0 && !slots.is_power_of_two()) {
             return Err(Error::Invalid);
         }
+        self.counting.prepare(self.platform());
         let _request = self.control.requests.lock();
         if self.control.has(GLOBAL_FOR_GOOD) {
             return Err(Error::Busy);
         }
         if slots > 1 << self.system.limits().max_log2 {
-            self.counting.refused_slots.add(1);
+            if let Some(rest) = self.counting.rest_or_make(self.platform()) {
+                rest.refused_slots.add(1);
+            }
             return Err(Error::NoMemory);
         }
         self.set_slots_now(slots, &mut || true)?;

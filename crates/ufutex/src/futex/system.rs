@@ -21,6 +21,7 @@ use crate::table::Table;
 use crate::table::budget::Budget;
 use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
+use crate::table::store::Source;
 
 /// What all domains of an embedder share: the global table, which has shared futexes and the private ones of domains
 /// without a table of their own; the secret of the hash function; limits.
@@ -54,7 +55,6 @@ struct Inner {
     globals: Globals,
     hasher: Hasher,
     limits: Limits,
-    table_budget: Budget,
     /// How many operations in pieces have begun (see [`Moment`]).
     moment: AtomicU64,
     regions: Regions,
@@ -112,7 +112,8 @@ impl System {
     fn make(config: Config, scheduler: Option<Arc<dyn Scheduler>>) -> Result<Self, Error> {
         let on = config.platform_given();
         let (limits, globals) = config.resolve()?;
-        let globals = Globals::new(on, config.nodes(), globals)?;
+        let globals =
+            Globals::new(Source { on, nodes: config.nodes(), budget: Budget::new(limits.max_table_bytes) }, globals)?;
         let driver = Driver::of(on, config.clocks_given(), config.driver_thread_given())?;
         let changes = if scheduler.is_some() { Changes::Remembered } else { Changes::Ignored };
         let inner = Counted::new(|address| Inner {
@@ -122,7 +123,6 @@ impl System {
             globals,
             hasher: Hasher::new(limits.seed.unwrap_or_else(|| random::seed(address))),
             limits,
-            table_budget: Budget::new(limits.max_table_bytes),
             moment: AtomicU64::new(0),
             regions: Regions::new(on, limits.max_pi_depth, changes),
             names: Names::new(on, 0),
@@ -216,12 +216,7 @@ impl System {
     /// addition.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
-        self.table_budget().taken()
-    }
-
-    /// The budget that domains take the memory of their tables from.
-    pub(crate) fn table_budget(&self) -> &Budget {
-        &self.inner().table_budget
+        self.globals().source().budget.taken()
     }
 
     /// The current moment, for a waiter that joins a queue whose bucket the caller has locked.

@@ -442,7 +442,7 @@ impl<S: Scheme> Domain<S> {
             // SAFETY: null, or a bucket of one of this domain's or its system's tables, valid as long
             // as the domain.
             let bucket: &Bucket = unsafe { address.cast::<Bucket>().as_ref() }?;
-            if let Some(guard) = bucket.lock(&self.tables.contended)
+            if let Some(guard) = bucket.lock(&self.tables.store)
                 && (entry.node.bucket() == address || mutant(Mutant::CancelSkipsRecheck))
             {
                 return Some(guard);

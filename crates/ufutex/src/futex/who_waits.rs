@@ -19,7 +19,7 @@ use super::system::System;
 use crate::sync::Tally;
 use crate::sys::mem::Scope;
 use crate::table::Table;
-use crate::table::bucket::Guard;
+use crate::table::bucket::{CountsContention, Guard};
 use crate::table::hash::Key;
 use crate::table::refs::Scheme;
 
@@ -154,7 +154,7 @@ impl Walk {
     }
 
     /// Copies the wanted keys of a table that is always live.
-    fn look_at_table(&mut self, table: Table, contended: &Tally, wanted: impl Fn(Key, u32) -> bool) {
+    fn look_at_table(&mut self, table: Table, contended: &impl CountsContention, wanted: impl Fn(Key, u32) -> bool) {
         for slot in 0..table.slots() {
             self.look(|walk| match table.slot(slot).lock(contended) {
                 Some(mut guard) => walk.take_in(&mut guard, &wanted),
@@ -230,7 +230,7 @@ impl<S: Scheme> Domain<S> {
         self.look_at_private(&mut walk);
         let space = self.tables.space;
         for table in self.system.shared_tables() {
-            walk.look_at_table(table, &self.tables.contended, |key, _| is_shared_of(key, space));
+            walk.look_at_table(table, &self.tables.store, |key, _| is_shared_of(key, space));
         }
         walk.found
     }

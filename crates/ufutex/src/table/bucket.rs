@@ -29,6 +29,17 @@ pub struct Bucket {
     back: Back,
 }
 
+/// Counts the operations that found their bucket locked by another thread.
+pub trait CountsContention {
+    fn count(&self);
+}
+
+impl CountsContention for Tally {
+    fn count(&self) {
+        self.add(1);
+    }
+}
+
 /// The last use of the bucket. It shows when the bucket goes back and forth between threads that use different cache
 /// lines: the only contention that more buckets would cure.
 #[derive(Default)]
@@ -82,7 +93,7 @@ impl Bucket {
 
     /// Locks the bucket if it is live. Counts in `contended` if another thread holds it.
     #[inline(always)]
-    pub fn lock(&self, contended: &Tally) -> Option<Guard<'_>> {
+    pub fn lock(&self, contended: &impl CountsContention) -> Option<Guard<'_>> {
         if self.lock.lock_if_idle(&self.on) {
             return Some(Guard { bucket: self, state: LIVE });
         }
@@ -92,11 +103,11 @@ impl Bucket {
     /// Locks a bucket that has waiters, is locked, or is not live.
     #[cold]
     #[inline(never)]
-    fn lock_busy(&self, contended: &Tally) -> Option<Guard<'_>> {
+    fn lock_busy(&self, contended: &impl CountsContention) -> Option<Guard<'_>> {
         let state = match self.lock.try_lock(&self.on) {
             Some(done) => done?,
             None => {
-                contended.add(1);
+                contended.count();
                 probe!(contended, self.address().addr());
                 self.lock.lock(&self.on)?
             }

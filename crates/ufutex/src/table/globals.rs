@@ -11,7 +11,7 @@
 
 use alloc::vec::Vec;
 
-use super::store::{free, make, make_all_live};
+use super::store::{Source, free, make, make_all_live};
 use super::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Table};
 use crate::error::Error;
 use crate::sys::cpus::Cpus;
@@ -62,8 +62,7 @@ pub struct Globals {
     by_node: Lazy<ByNode>,
     /// In place of all others if they cannot be made.
     small: Table,
-    on: PlatformRef,
-    nodes: Nodes,
+    source: Source,
     size: GlobalSize,
 }
 
@@ -73,15 +72,16 @@ impl Globals {
     ///
     /// # Errors
     /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no node at all, or if `size` does not fit the nodes.
-    pub fn new(on: PlatformRef, nodes: Nodes, size: GlobalSize) -> Result<Self, Error> {
+    pub fn new(source: Source, size: GlobalSize) -> Result<Self, Error> {
+        let nodes = &source.nodes;
         if nodes.are_the_hosts() && size.slots_log2.is_some_and(|log2| log2 > MAX_SLOTS_PER_NODE_LOG2) {
             // Only so large a number needs to know the host's nodes now.
             size.log2(nodes.topology().nodes())?;
         }
-        let small = make(MIN_SLOTS_LOG2, on, &AnyMemory, 0).ok_or(Error::NoMemory)?;
+        let small = make(MIN_SLOTS_LOG2, source.on, &AnyMemory, 0).ok_or(Error::NoMemory)?;
         make_all_live(small);
-        let globals = Self { by_node: Lazy::new(), small, on, nodes, size };
-        if !globals.nodes.are_the_hosts() {
+        let globals = Self { by_node: Lazy::new(), small, source, size };
+        if !globals.nodes().are_the_hosts() {
             globals.by_node.get_or_make(|| globals.make_by_node())?;
         }
         Ok(globals)
@@ -102,21 +102,25 @@ impl Globals {
         self.size.log2(self.count()).unwrap_or(MIN_SLOTS_LOG2)
     }
 
-    /// The memory and topology that the tables are made with.
-    pub fn nodes(&self) -> &Nodes {
-        &self.nodes
+    /// What the tables are made of, and those of all domains.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    fn nodes(&self) -> &Nodes {
+        &self.source.nodes
     }
 
     /// The highest number of a node, plus one.
     pub fn count(&self) -> usize {
-        self.by_node.get().map_or_else(|| self.nodes.topology().nodes(), |by_node| by_node.tables.len())
+        self.by_node.get().map_or_else(|| self.nodes().topology().nodes(), |by_node| by_node.tables.len())
     }
 
     /// Whether the machine has a node with this number.
     pub fn has_node(&self, node: u32) -> bool {
         match self.by_node.get() {
             Some(by_node) => by_node.on(node).is_some(),
-            None => self.nodes.topology().has_node(node),
+            None => self.nodes().topology().has_node(node),
         }
     }
 
@@ -126,7 +130,7 @@ impl Globals {
 
     /// The node that the calling thread runs on, or the first node if that has no table.
     pub fn current_node(&self) -> u32 {
-        let node = self.nodes.topology().current_node();
+        let node = self.nodes().topology().current_node();
         if self.has_node(node) { node } else { self.first() }
     }
 
@@ -141,12 +145,12 @@ impl Globals {
     }
 
     fn make_by_node(&self) -> Result<ByNode, Error> {
-        let count = self.nodes.topology().nodes();
+        let count = self.nodes().topology().nodes();
         let mut slots_log2 = self.size.log2(count)?;
         loop {
-            match ByNode::new(self.on, self.nodes.clone(), count, slots_log2) {
+            match ByNode::new(self.source.on, self.nodes().clone(), count, slots_log2) {
                 // Another thread may have the memory in its hands, for tables that it is making too.
-                Err(Error::NoMemory) if slots_log2 > MIN_SLOTS_LOG2 && self.nodes.are_the_hosts() => slots_log2 -= 1,
+                Err(Error::NoMemory) if slots_log2 > MIN_SLOTS_LOG2 && self.nodes().are_the_hosts() => slots_log2 -= 1,
                 result => return result,
             }
         }

@@ -1,5 +1,7 @@
 //! How large a domain's table should be.
 
+use super::MAX_SLOTS_LOG2;
+
 /// Decides the size of a domain's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -13,6 +15,33 @@ pub enum Policy {
     /// This many slots from the first wait on, rounded up to a power of two from 2 to 2^24. If the memory for them is
     /// refused, the table has 16 slots. 0 means the system's global table.
     Fixed(usize),
+}
+
+/// A [`Policy`] in eight bytes.
+#[derive(Clone, Copy)]
+pub enum SmallPolicy {
+    Load,
+    Threads,
+    Fixed(u32),
+}
+
+impl SmallPolicy {
+    /// A table has at most `1 << MAX_SLOTS_LOG2` slots, so a larger number says as much as that.
+    pub fn new(policy: Policy) -> Self {
+        match policy {
+            Policy::Load => Self::Load,
+            Policy::Threads => Self::Threads,
+            Policy::Fixed(slots) => Self::Fixed(slots.min(1 << MAX_SLOTS_LOG2) as u32),
+        }
+    }
+
+    pub fn get(self) -> Policy {
+        match self {
+            Self::Load => Policy::Load,
+            Self::Threads => Policy::Threads,
+            Self::Fixed(slots) => Policy::Fixed(slots as usize),
+        }
+    }
 }
 
 /// The smallest table that a policy makes, as in the kernel.

@@ -13,55 +13,78 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, CountsContention};
 use super::budget::{Budget, Bytes};
 use super::layout::Back;
 use super::size::SMALLEST_LOG2;
 use super::{MAX_SLOTS_LOG2, Table};
 use crate::sync::{AtomicPtr, MODEL, Ordering, Tally};
+use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::topology::{NodeMemory, Nodes};
 use crate::sys::unwind::Otherwise;
 
-/// All tables that the domain has ever had, by size.
+/// What a system's tables are made of.
+pub struct Source {
+    /// The platform of the buckets.
+    pub on: PlatformRef,
+    /// Which memory is near.
+    pub nodes: Nodes,
+    /// The limit on the tables of all domains together.
+    pub budget: Budget,
+}
+
+/// All tables that the domain has ever had, by size, and what is counted of them. A domain has it from its first wait
+/// on, if there was memory for it: see [`Tables`](super::refs::tables::Tables).
 pub struct Store {
     by_size: [AtomicPtr<Bucket>; MAX_SLOTS_LOG2 as usize + 1],
-    nodes: Nodes,
-    /// The platform of the buckets.
-    on: PlatformRef,
-    /// The limit on the tables of all domains of the system. It is valid as long as the store.
-    budget: NonNull<Budget>,
+    /// Valid as long as the store.
+    source: NonNull<Source>,
     /// The limit on the tables of this domain, in bytes.
     max_bytes: usize,
     /// The number of tables that one of the two limits refused.
     pub refused: Tally,
+    /// The number of moves that have ended.
+    pub resizes: Tally,
+    /// The number of operations that found their bucket locked by another thread.
+    pub contended: Tally,
+}
+
+// SAFETY: tables are pointers to buckets, which are `Sync` and valid as long as the store, and so is the source.
+unsafe impl Send for Store {}
+// SAFETY: as above. Entries and counters are atomic.
+unsafe impl Sync for Store {}
+
+impl CountsContention for Lazy<Store> {
+    #[cold]
+    fn count(&self) {
+        if let Some(store) = self.get() {
+            store.contended.add(1);
+        }
+    }
 }
 
 impl Store {
     /// Makes an empty store, whose tables take at most `max_bytes` bytes together.
     ///
     /// # Safety
-    /// `budget` stays valid and in place as long as the store.
-    pub unsafe fn new(on: PlatformRef, nodes: Nodes, budget: &Budget, max_bytes: usize) -> Self {
+    /// `source` stays valid and in place as long as the store.
+    pub unsafe fn new(source: &Source, max_bytes: usize) -> Self {
         let by_size = core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()));
-        Self { by_size, nodes, on, budget: budget.into(), max_bytes, refused: Tally::new() }
+        let [refused, resizes, contended] = [(); 3].map(|()| Tally::new());
+        Self { by_size, source: source.into(), max_bytes, refused, resizes, contended }
     }
 
-    /// The platform of the buckets.
-    pub fn platform(&self) -> PlatformRef {
-        self.on
-    }
-
-    fn budget(&self) -> &Budget {
-        // SAFETY: the caller of `new` guarantees that the budget is valid as long as the store.
-        unsafe { self.budget.as_ref() }
+    fn source(&self) -> &Source {
+        // SAFETY: the caller of `new` guarantees that it is valid as long as the store.
+        unsafe { self.source.as_ref() }
     }
 
     /// The table with `1 << slots_log2` buckets. It is made if the domain has not had one of this size. None of its
-    /// buckets is live. `None` if there is no memory for it or a limit forbids it.
+    /// buckets is live. `None` if there is no memory for it or a limit forbids it. `node` says where it is to lie.
     ///
     /// Only the holder of the domain's resize lock calls this, and never for the table in use.
-    pub fn get_or_make(&self, slots_log2: u32) -> Option<Table> {
+    pub fn get_or_make(&self, slots_log2: u32, node: impl FnOnce() -> u32) -> Option<Table> {
         let entry = &self.by_size[slots_log2 as usize];
         let table = entry.load(Ordering::Acquire); // [F]
         if !table.is_null() {
@@ -74,13 +97,14 @@ impl Store {
         let after = before.saturating_add(bytes);
         let limited = limited(after) - limited(before);
         let taken = Bytes { limited, free: bytes - limited };
-        if after > self.max_bytes || !self.budget().take(taken) {
+        if after > self.max_bytes || !self.source().budget.take(taken) {
             self.refused.add(1);
             return None;
         }
         // Gives the bytes back to the budget also if the embedder's memory or topology panics.
-        let give_back = Otherwise::new(|| self.budget().give_back(taken));
-        let table = make(slots_log2, self.on, self.nodes.memory(), self.nodes.topology().current_node())?;
+        let give_back = Otherwise::new(|| self.source().budget.give_back(taken));
+        let Source { on, nodes, .. } = self.source();
+        let table = make(slots_log2, *on, nodes.memory(), node())?;
         give_back.disarm();
         entry.store(table.into_raw(), Ordering::Release); // [F]
         Some(table)
@@ -111,11 +135,11 @@ impl Drop for Store {
             let table = entry.load(Ordering::Acquire); // [F]
             if !table.is_null() {
                 // SAFETY: `make` made the table in this memory, and `&mut self` means that no thread uses it.
-                unsafe { free(Table::from_raw(table), self.nodes.memory()) };
+                unsafe { free(Table::from_raw(table), self.source().nodes.memory()) };
             }
         }
         let limited = limited(bytes);
-        self.budget().give_back(Bytes { limited, free: bytes - limited });
+        self.source().budget.give_back(Bytes { limited, free: bytes - limited });
     }
 }
 

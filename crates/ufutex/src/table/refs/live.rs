@@ -10,7 +10,7 @@
 //! all its steps. A resize that the size policy began is continued by other operations: one that finds its bucket
 //! moved, or is about to sleep, moves a few more buckets. So no single operation pays for all of it.
 
-use super::tables::{Current, Move, Moves, Tables};
+use super::tables::{Current, Move, Progress, Tables};
 use super::{Locked, Scheme, Second, lock_in, sealed::Sealed};
 use crate::error::Error;
 use crate::sync::{Mutant, mutant, spin_loop};
@@ -28,7 +28,7 @@ const PATIENCE: u32 = 10;
 const LOOKS: u32 = 100;
 
 /// The number of steps that an operation takes of a move that it did not request: some microseconds' worth.
-const STEPS_AT_ONCE: usize = 32;
+const STEPS_AT_ONCE: u32 = 32;
 
 impl Sealed for Live {}
 
@@ -105,7 +105,7 @@ impl Scheme for Live {
             // The rest of the steps may be taken by the operations of other threads. If this thread slept on the
             // bucket, it would be woken together with all contenders of the bucket, and wait for a CPU behind them.
             // After a short sleep it gets a CPU sooner.
-            if !tables.store.platform().nap(&mut round) {
+            if !tables.platform().nap(&mut round) {
                 mover::wait_for(left.from, left.target, left.step);
             }
         }
@@ -115,15 +115,15 @@ impl Scheme for Live {
     #[cold]
     fn grow(&self, tables: &Tables, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
         let Some(mut resize) = tables.resize.try_lock() else { return false };
-        resize.with(|moves| {
-            let is_free = moves.going_on.is_none();
+        resize.with(|going_on| {
+            let is_free = going_on.is_none();
             if is_free && (1..1 << slots_log2).contains(&tables.slots()) && is_wanted() {
                 // If there is no memory, the table in use stays in use.
                 if let Ok(Some(plan)) = tables.plan(Some(slots_log2)) {
-                    begin(tables, moves, plan);
+                    begin(tables, going_on, &plan);
                 }
             }
-            advance(tables, moves, STEPS_AT_ONCE);
+            advance(tables, going_on, STEPS_AT_ONCE);
             is_free
         })
     }
@@ -139,7 +139,7 @@ impl Scheme for Live {
 #[cold]
 fn help_slowly(tables: &Tables) {
     if let Some(mut resize) = tables.resize.try_lock() {
-        resize.with(|moves| advance(tables, moves, STEPS_AT_ONCE));
+        resize.with(|going_on| advance(tables, going_on, STEPS_AT_ONCE));
     }
 }
 
@@ -155,19 +155,19 @@ struct Left {
 fn go_on(
     tables: &Tables,
     slots_log2: Option<u32>,
-    number: &mut Option<u64>,
+    number: &mut Option<usize>,
     insist: bool,
 ) -> Result<Option<Left>, Error> {
-    tables.resize.lock().with(|moves| {
+    tables.resize.lock().with(|going_on| {
         loop {
             // Two passes: the first may complete a move of another thread.
-            advance(tables, moves, usize::MAX);
-            advance(tables, moves, usize::MAX);
-            if number.is_some_and(|number| moves.ended >= number) {
+            advance(tables, going_on, u32::MAX);
+            advance(tables, going_on, u32::MAX);
+            // There is one move at a time, so that all others that have begun have ended.
+            if number.is_some_and(|number| tables.moves() != number || going_on.is_none()) {
                 return Ok(None);
             }
-            if let Some(plan) = &moves.going_on {
-                let (from, target) = (plan.from, plan.target);
+            if let Some(Move { from, target, .. }) = going_on.as_ref().and_then(|_| tables.going_on()) {
                 match mover::first_left(from, target) {
                     Some(step) if insist => _ = mover::step(from, target, step, mover::Locked::Wait),
                     Some(step) => return Ok(Some(Left { from, target, step })),
@@ -178,33 +178,33 @@ fn go_on(
             let Some(plan) = tables.plan(slots_log2)? else {
                 return Ok(None);
             };
-            *number = Some(moves.ended + 1);
-            begin(tables, moves, plan);
+            begin(tables, going_on, &plan);
+            *number = Some(tables.moves());
         }
     })
 }
 
-fn begin(tables: &Tables, moves: &mut Moves, plan: Move) {
+fn begin(tables: &Tables, going_on: &mut Option<Progress>, plan: &Move) {
     plan.note_begin();
     tables.announce(plan.to);
-    moves.going_on = Some(plan);
+    *going_on = Some(Progress::default());
 }
 
 /// Continues a move for up to `limit` steps, and ends it when all are done. It passes over locked buckets: their
 /// holders have usually lost their CPUs, and most are unlocked by the next pass.
-fn advance(tables: &Tables, moves: &mut Moves, limit: usize) {
-    let Some(plan) = &mut moves.going_on else { return };
-    let steps = mover::steps(plan.from, plan.target);
-    let end = steps.min(plan.next_step.saturating_add(limit));
-    for step in plan.next_step..end {
-        let is_done = mover::step(plan.from, plan.target, step, mover::Locked::Skip);
-        plan.skipped |= !is_done && !mutant(Mutant::SkippedStepIsForgotten);
+fn advance(tables: &Tables, going_on: &mut Option<Progress>, limit: u32) {
+    let Some(progress) = going_on else { return };
+    let Some(plan) = tables.going_on() else { return };
+    let steps = mover::steps(plan.from, plan.target) as u32;
+    let end = steps.min(progress.next_step.saturating_add(limit));
+    for step in progress.next_step..end {
+        let is_done = mover::step(plan.from, plan.target, step as usize, mover::Locked::Skip);
+        progress.skipped |= !is_done && !mutant(Mutant::SkippedStepIsForgotten);
     }
-    plan.next_step = if end == steps { 0 } else { end };
-    if end == steps && !core::mem::take(&mut plan.skipped) {
-        tables.end(plan);
-        moves.going_on = None;
-        moves.ended += 1;
+    progress.next_step = if end == steps { 0 } else { end };
+    if end == steps && !core::mem::take(&mut progress.skipped) {
+        tables.end(&plan);
+        *going_on = None;
     }
 }
 
@@ -238,7 +238,7 @@ fn lock_elsewhere(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
             // The table changed between the two loads. The thread that changed it has published more by now.
             _ => {}
         }
-        tables.store.platform().wait_for_holder(&mut round);
+        tables.platform().wait_for_holder(&mut round);
     }
 }
 

@@ -158,7 +158,7 @@ fn lock_in<'a>(tables: &Tables, table: Table, hash: u32) -> Option<Guard<'a>> {
     if !bucket.check_back(table.identity()) {
         return None;
     }
-    bucket.lock(&tables.contended)
+    bucket.lock(&tables.store)
 }
 
 /// Locks the bucket of `hash` in the table in use. For schemes that never move keys bucket by bucket.

@@ -4,7 +4,8 @@ use core::ptr::{NonNull, null_mut, without_provenance_mut};
 
 use crate::error::Error;
 use crate::lock::Lock;
-use crate::sync::{AtomicPtr, AtomicUsize, Mutant, Ordering, Tally, relaxed_in};
+use crate::sync::{AtomicPtr, AtomicUsize, Mutant, Ordering, relaxed_in};
+use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 use crate::table::bucket::Bucket;
@@ -118,7 +119,7 @@ impl Global {
 }
 
 /// The tables of a domain. The first fields are read by every operation and written only by a resize.
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Tables {
     current: AtomicPtr<Bucket>,
     /// The table that keys are being moved to; `None` if no move is going on.
@@ -130,31 +131,30 @@ pub struct Tables {
     pub global: Global,
     /// The space of this domain's private keys in the global table.
     pub space: u64,
-    pub store: Store,
-    /// Held by a thread that changes `current` or `next`, and so by every thread that moves buckets.
-    pub resize: Lock<Moves>,
-    /// The number of moves that have ended.
-    pub resizes: Tally,
-    /// The number of operations that found their bucket locked by another thread.
-    pub contended: Tally,
+    /// Made by the first wait. If there is no memory for it, the domain uses the global table, until a request for slots
+    /// makes it.
+    pub store: Lazy<Store>,
+    /// The limit on the tables of this domain, in bytes.
+    max_bytes: usize,
+    /// Held by a thread that changes `current` or `next`, and so by every thread that moves buckets. Says how far the
+    /// move has come that is going on, in schemes whose moves go on while the lock is not held.
+    pub resize: Lock<Option<Progress>>,
 }
 
-/// The moves of a domain, one at a time.
-pub struct Moves {
-    pub going_on: Option<Move>,
-    /// The number of moves that have ended.
-    pub ended: u64,
+/// How far a move has come. Where it comes from and goes to, `current` and `next` say.
+#[derive(Default)]
+pub struct Progress {
+    /// The next step of this pass over all steps. There are at most as many as the larger table has buckets.
+    pub next_step: u32,
+    /// Whether this pass has left a step for the next one.
+    pub skipped: bool,
 }
 
-/// A move that has begun.
+/// A move that may begin, or is going on.
 pub struct Move {
     pub to: Current,
     pub from: Place,
     pub target: Place,
-    /// The next step of this pass over all steps.
-    pub next_step: usize,
-    /// Whether this pass has left a step for the next one.
-    pub skipped: bool,
 }
 
 impl Move {
@@ -172,20 +172,36 @@ unsafe impl Sync for Tables {}
 unsafe impl Send for Move {}
 
 impl Tables {
+    /// The bytes that operations read: up to `space`.
+    pub const READ_BYTES: usize = core::mem::offset_of!(Self, space) + size_of::<u64>();
+
     /// # Safety
-    /// What `global` refers to, and the references that `store` was made with, stay valid as long as the result.
-    pub unsafe fn new(on: PlatformRef, global: Global, space: u64, store: Store) -> Self {
+    /// What `global` refers to stays valid as long as the result.
+    pub unsafe fn new(on: PlatformRef, global: Global, space: u64, max_bytes: usize) -> Self {
         Self {
             current: AtomicPtr::new(Current::None.into_raw()),
             next: AtomicPtr::new(null_mut()),
             moves: AtomicUsize::new(0),
             global,
             space,
-            store,
-            resize: Lock::new(on.for_long_locks(), Moves { going_on: None, ended: 0 }),
-            resizes: Tally::new(),
-            contended: Tally::new(),
+            store: Lazy::new(),
+            max_bytes,
+            resize: Lock::new(on.for_long_locks(), None),
         }
+    }
+
+    /// The platform of the buckets.
+    pub fn platform(&self) -> PlatformRef {
+        self.global.globals().source().on
+    }
+
+    /// The store, which is made if there is none.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn store_or_make(&self) -> Result<&Store, Error> {
+        // SAFETY: whoever called `new` promised that the system's tables, and so their source, stay valid.
+        self.store.get_or_make(|| Ok(unsafe { Store::new(self.global.globals().source(), self.max_bytes) }))
     }
 
     #[inline(always)]
@@ -227,7 +243,7 @@ impl Tables {
     /// in use, the range for a global bucket ends where the private bucket of `hash` ends.
     pub fn last_hash_of(&self, bucket: &Bucket, hash: u32) -> u32 {
         let is_in = |table: &Table| core::ptr::eq(table.bucket(hash), bucket);
-        let table = self.current_private().filter(is_in).or_else(|| self.store.tables().find(is_in));
+        let table = self.current_private().filter(is_in).or_else(|| self.store.get()?.tables().find(is_in));
         if let Some(table) = table {
             return table.last_hash_with(hash);
         }
@@ -260,7 +276,9 @@ impl Tables {
     /// For a mover: ends a move that has taken all its steps.
     pub fn end(&self, plan: &Move) {
         self.publish(plan.to);
-        self.resizes.add(1);
+        if let Some(store) = self.store.get() {
+            store.resizes.add(1);
+        }
         probe!(resize_end, plan.from.slots(), plan.target.slots());
     }
 
@@ -285,8 +303,12 @@ impl Tables {
         let Some(slots_log2) = slots_log2 else {
             return self.publish_global();
         };
-        let smallest = || if slots_log2 > SMALLEST_LOG2 { self.store.get_or_make(SMALLEST_LOG2) } else { None };
-        match self.store.get_or_make(slots_log2.min(MAX_SLOTS_LOG2)).or_else(smallest) {
+        let Ok(store) = self.store_or_make() else {
+            return self.publish_global();
+        };
+        let here = || self.global.globals().current_node();
+        let smallest = || if slots_log2 > SMALLEST_LOG2 { store.get_or_make(SMALLEST_LOG2, here) } else { None };
+        match store.get_or_make(slots_log2.min(MAX_SLOTS_LOG2), here).or_else(smallest) {
             Some(table) => {
                 make_all_live(table);
                 self.publish(Current::Private(table));
@@ -310,10 +332,14 @@ impl Tables {
             (None, Current::Global) => return Ok(None),
             (Some(log2), Current::Private(table)) if table.slots_log2() == log2 => return Ok(None),
             (None, _) => Current::Global,
-            (Some(log2), _) => Current::Private(self.store.get_or_make(log2).ok_or(Error::NoMemory)?),
+            (Some(log2), _) => Current::Private(
+                self.store_or_make()?
+                    .get_or_make(log2, || self.global.globals().current_node())
+                    .ok_or(Error::NoMemory)?,
+            ),
         };
         match (self.place(current), self.place(to)) {
-            (Some(from), Some(target)) => Ok(Some(Move { to, from, target, next_step: 0, skipped: false })),
+            (Some(from), Some(target)) => Ok(Some(Move { to, from, target })),
             _ => {
                 match to {
                     Current::Private(table) => make_all_live(table),
@@ -323,6 +349,12 @@ impl Tables {
                 Ok(None)
             }
         }
+    }
+
+    /// The move that is going on. The caller holds `resize`, and there is one.
+    pub fn going_on(&self) -> Option<Move> {
+        let (current, to) = (self.current(), self.next());
+        Some(Move { to, from: self.place(current)?, target: self.place(to)? })
     }
 
     /// The number of buckets of the private table in use; 0 if there is none.
@@ -340,9 +372,7 @@ impl Tables {
             Field { offset: offset_of!(Self, current), bytes: 8, name: "current" },
             Field { offset: offset_of!(Self, next), bytes: 8, name: "next" },
             Field { offset: offset_of!(Self, moves), bytes: 8, name: "moves" },
-            Field { offset: offset_of!(Self, resize), bytes: size_of::<Lock<Moves>>(), name: "resize" },
-            Field { offset: offset_of!(Self, resizes), bytes: 8, name: "resizes" },
-            Field { offset: offset_of!(Self, contended), bytes: 8, name: "contended" },
+            Field { offset: offset_of!(Self, resize), bytes: size_of::<Lock<Option<Progress>>>(), name: "resize" },
         ]
     };
 

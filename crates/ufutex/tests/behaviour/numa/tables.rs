@@ -43,6 +43,17 @@ fn domains_table_is_made_on_the_node_of_the_first_wait<S: Scheme>() {
     assert_eq!(machine.pieces(), [1, 1, 1]);
 }
 
+fn domains_table_is_made_on_the_first_node_if_the_current_one_does_not_exist<S: Scheme>() {
+    let machine = Machine::with(&[false, true, true]);
+    let system = machine.system().expect("two nodes");
+    for node in [0, 3, u32::MAX] {
+        let domain = Domain::<S>::with_options_in(&system, Options::new());
+        machine.go_to(node);
+        assert!(queue(&domain, &mut Box::pin(Waiter::new()), &AtomicU32::new(0)).cancel());
+        assert_eq!((machine.pieces(), domain.slots()), (vec![0, 2, 1], 16), "on node {node}");
+    }
+}
+
 fn larger_table_is_made_on_the_node_of_the_caller<S: Scheme>() {
     let (machine, system) = machine();
     let domain = Domain::<S>::with_options_in(&system, Options::new());
@@ -154,6 +165,7 @@ fn configuration_with_a_topology_can_be_printed() {
 on_every_scheme![
     each_node_has_a_table_of_its_own,
     domains_table_is_made_on_the_node_of_the_first_wait,
+    domains_table_is_made_on_the_first_node_if_the_current_one_does_not_exist,
     first_wait_on_a_node_without_memory_uses_the_global_table,
 ];
 
