@@ -157,6 +157,14 @@
 // Added to a system call's number if the number is that of aarch64, riscv64 or loongarch64, and not of x86-64.
 #define UFUTEX_GENERIC_NUMBER 4294967296
 
+// Added to a system call's number if the number is that of i386: a call of a 32-bit program, also on x86-64. Of each
+// argument the lower 32 bits count. The structs that they point to are those of 32-bit programs: pointers have 32
+// bits. The times of futex have two fields of 32 bits, and those of futex_time64 and later calls two of 64 bits.
+#define UFUTEX_I386_NUMBER 8589934592
+
+// The same for 32-bit Arm (EABI), also on aarch64.
+#define UFUTEX_ARM_NUMBER 12884901888
+
 // Results of ufutex_resume(): the program gets the result of the system call.
 #define UFUTEX_RESUME_RETURN 0
 
@@ -852,9 +860,11 @@ int ufutex_cmp_requeue_pi(struct ufutex_domain *domain,
                           uint32_t requeue,
                           uint32_t flags);
 
-// Makes a system call for a task, by its number on x86-64 (or on aarch64, with UFUTEX_GENERIC_NUMBER added): futex,
-// futex_waitv, futex_wake, futex_wait, futex_requeue, set_robust_list, get_robust_list, restart_syscall. args: its six
-// arguments. memory: the memory that they point to; NULL for the domain's. Blocks if the call does.
+// Makes a system call for a task, by its number on x86-64, or by that of another architecture with
+// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER or UFUTEX_ARM_NUMBER added: futex, futex_time64, futex_waitv, futex_wake,
+// futex_wait, futex_requeue, set_robust_list, get_robust_list, restart_syscall. args: its six arguments. memory: the
+// memory that they point to; NULL for the domain's. Blocks if the call does. Calls on timers are made with
+// ufutex_timers_syscall().
 //
 // Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. A call that the task's
 // interrupt has ended returns -512, -513 or -516: pass that to ufutex_resume(). In addition, -ENOSYS: another number;

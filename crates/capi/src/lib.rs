@@ -26,6 +26,7 @@ mod holds;
 mod objects;
 mod operation;
 mod park;
+mod plain;
 mod platform;
 mod registry;
 mod spin;

@@ -17,6 +17,8 @@ use crate::types::{
 
 /// No program has addresses below this one.
 const FIRST_PAGE: u64 = 4096;
+/// The last page in the lower half of x86-64's address space, which no program can map.
+const LAST_PAGE: u64 = (1 << 47) - 4096;
 
 /// The memory of a domain's words. `None` means the program's own memory.
 #[derive(Clone, Copy)]
@@ -145,7 +147,7 @@ impl UserMemory for Memory {
         match self.0 {
             // SAFETY: see above.
             Some(ufutex_memory { context, access_ok: Some(ok), .. }) => unsafe { ok(context, address, bytes) != 0 },
-            _ => address <= (1 << 47) - FIRST_PAGE,
+            _ => address <= LAST_PAGE,
         }
     }
 
@@ -189,6 +191,12 @@ impl OwnWord {
             return Err(Errno::INVALID);
         }
         if address < FIRST_PAGE { Err(Errno::FAULT) } else { Ok(Self(address)) }
+    }
+
+    /// The word that a system call names. `None` for an address at which the call might fail.
+    #[inline(always)]
+    pub fn of_call(address: u64) -> Option<Self> {
+        (address.is_multiple_of(4) && (FIRST_PAGE..=LAST_PAGE).contains(&address)).then_some(Self(address))
     }
 
     #[inline]

@@ -121,6 +121,12 @@ pub const UFUTEX_TIMED_OUT: u32 = 1;
 
 /// Added to a system call's number if the number is that of aarch64, riscv64 or loongarch64, and not of x86-64.
 pub const UFUTEX_GENERIC_NUMBER: u64 = 0x1_0000_0000;
+/// Added to a system call's number if the number is that of i386: a call of a 32-bit program, also on x86-64. Of each
+/// argument the lower 32 bits count. The structs that they point to are those of 32-bit programs: pointers have 32
+/// bits. The times of futex have two fields of 32 bits, and those of futex_time64 and later calls two of 64 bits.
+pub const UFUTEX_I386_NUMBER: u64 = 0x2_0000_0000;
+/// The same for 32-bit Arm (EABI), also on aarch64.
+pub const UFUTEX_ARM_NUMBER: u64 = 0x3_0000_0000;
 
 /// Results of ufutex_resume(): the program gets the result of the system call.
 pub const UFUTEX_RESUME_RETURN: c_int = 0;

@@ -102,9 +102,13 @@ impl<T: Object> core::ops::Deref for InUse<T> {
 
 /// The domain of an operation that may block.
 fn to_block_in(domain: *mut ufutex_domain) -> Result<InUse<DomainObject>, Errno> {
-    let held = Held::<DomainObject>::new(domain)?;
+    Ok(in_use(Held::new(domain)?))
+}
+
+/// A domain that is held, for an operation that may block.
+fn in_use(held: Held<DomainObject>) -> InUse<DomainObject> {
     let may_migrate = held.parker.is_some();
-    Ok(InUse::new(held, may_migrate))
+    InUse::new(held, may_migrate)
 }
 
 /// The task of an operation that may block.

@@ -105,6 +105,16 @@ static void handles_that_are_none_are_told(void)
     BAD_HANDLES(ufutex_task, h, ufutex_unlock_pi(domain, h, AT(&word), UFUTEX_U32));
     BAD_HANDLES(ufutex_task, h, ufutex_wait_requeue_pi(domain, h, AT(&word), 0, AT(args), UFUTEX_U32, NULL));
     BAD_HANDLES(ufutex_task, h, ufutex_syscall(domain, h, NULL, 202, args));
+    // Calls that do not use the task refuse a bad handle too.
+    uint64_t wake[6] = {AT(&word), 129, 1}, differs[6] = {AT(&word), 128, 1}, blocks[6] = {AT(&word), 128, 0};
+    uint64_t futex_wake[6] = {AT(&word), 1, 1, 130}, differs_at_all[6] = {AT(&word), 137, 1, 0, 0, 1};
+    BAD_HANDLES(ufutex_task, h, ufutex_syscall(domain, h, NULL, 202, wake));
+    BAD_HANDLES(ufutex_task, h, ufutex_syscall(domain, h, NULL, 202, differs));
+    BAD_HANDLES(ufutex_task, h, ufutex_syscall(domain, h, NULL, 202, differs_at_all));
+    BAD_HANDLES(ufutex_task, h, ufutex_syscall(domain, h, NULL, 202, blocks));
+    BAD_HANDLES(ufutex_task, h, ufutex_syscall(domain, h, NULL, 454, futex_wake));
+    BAD_HANDLES(ufutex_task, h, ufutex_prepare_syscall(domain, h, NULL, 202, blocks, ignore, NULL, &made_waiter));
+    BAD_HANDLES(ufutex_domain, h, ufutex_syscall(h, task, NULL, 202, wake));
     BAD_HANDLES(ufutex_task, h, ufutex_prepare_lock_pi(domain, h, AT(&word), UFUTEX_U32, NULL, ignore, NULL, &made_waiter));
     BAD_HANDLES(ufutex_task, h, ufutex_prepare_wait_requeue_pi(domain, h, AT(&word), 0, AT(args), UFUTEX_U32, NULL, ignore, NULL, &made_waiter));
     BAD_HANDLES(ufutex_task, h, ufutex_prepare_syscall(domain, h, NULL, 202, args, ignore, NULL, &made_waiter));

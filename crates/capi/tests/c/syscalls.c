@@ -20,7 +20,7 @@ static void *call_thread(void *argument)
 
 #define CALL(task, number, ...) ufutex_syscall(domain, task, NULL, number, (uint64_t[6]){__VA_ARGS__})
 enum { FUTEX = 202, SET_ROBUST_LIST = 273, GET_ROBUST_LIST = 274, FUTEX_WAITV = 449, FUTEX_WAKE = 454, FUTEX_WAIT = 455, FUTEX_REQUEUE = 456 };
-enum { WAIT = 128, WAKE = 129, LOCK_PI = 134, UNLOCK_PI = 135, WAIT_BITSET = 137 };
+enum { WAKE_BITSET = 138, WAIT = 128, WAKE = 129, LOCK_PI = 134, UNLOCK_PI = 135, WAIT_BITSET = 137 };
 
 static void results_are_the_kernels(ufutex_task *task, ufutex_task *other)
 {
@@ -52,6 +52,92 @@ static void results_are_the_kernels(ufutex_task *task, ufutex_task *other)
     waiters[0].val = 4;
     CHECK(CALL(task, FUTEX_WAITV, AT(waiters), 2, 0, 0, 0, 0), -EAGAIN);
     CHECK(CALL(task, FUTEX + UFUTEX_GENERIC_NUMBER - 104, AT(&word), WAIT, 4, 0, 0, 0), -EAGAIN); // futex is 98
+}
+
+// Waits without a timeout and wakes take a shorter way. Their results, and the order of their errors, are the kernel's.
+static void plain_calls_have_the_kernels_results(ufutex_task *task)
+{
+    uint32_t word = 5;
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT, 4, 0, 0, 0), -EAGAIN);
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT_BITSET, 4, 0, 0, 1), -EAGAIN);
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT_BITSET | 256, 4, 0, 0, 1), -EAGAIN);
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT_BITSET, 4, 0, 0, 0), -EINVAL);
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT_BITSET | 256, 4, 0, 0, 1ull << 32), -EINVAL);
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT | 256, 4, 0, 0, 0), -ENOSYS);
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT, 4, 8, 0, 0), -EFAULT); // the timeout is read before the word
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT_BITSET, 4, 8, 0, 1), -EFAULT);
+    CHECK(CALL(task, FUTEX, AT(&word), 1ull << 32 | WAIT, 1ull << 32 | 4, 0, 0, 0), -EAGAIN); // the upper halves do not count
+    CHECK(CALL(task, FUTEX, AT(&word) + 2, WAIT, 4, 0, 0, 0), -EINVAL);
+    CHECK(CALL(task, FUTEX, AT(&word) + 2, WAKE, 1, 0, 0, 0), -EINVAL);
+    CHECK(CALL(task, FUTEX, 0, WAIT, 4, 0, 0, 0), -EFAULT);
+    CHECK(CALL(task, FUTEX, 0, WAKE, 1, 0, 0, 0), 0); // a wake reads no word
+    CHECK(CALL(task, FUTEX, 1ull << 63, WAIT, 4, 0, 0, 0), -EFAULT);
+    CHECK(CALL(task, FUTEX, 1ull << 63, WAKE, 1, 0, 0, 0), -EFAULT);
+    CHECK(CALL(task, FUTEX, AT(&word), WAKE | 256, 1, 0, 0, 0), -ENOSYS);
+    CHECK(CALL(task, FUTEX, AT(&word), WAKE_BITSET, 1, 0, 0, 0), -EINVAL);
+    CHECK(CALL(task, FUTEX_WAIT, AT(&word), 4, 1ull << 32, 128 | 2, 0, 0), -EINVAL);
+    CHECK(CALL(task, FUTEX_WAIT, AT(&word), 1ull << 32 | 5, 1, 128 | 2, 0, 0), -EINVAL);
+    CHECK(CALL(task, FUTEX_WAKE, AT(&word), 1, 0, 128 | 2, 0, 0), 0);
+    CHECK(CALL(task, FUTEX_WAKE, AT(&word), 0, 1, 128 | 2, 0, 0), -EINVAL);
+}
+
+// A wake of a negative number, or of none, wakes one. futex_wake is different.
+static void counts_of_plain_wakes(ufutex_task *task, ufutex_task *other)
+{
+    uint32_t word = 5;
+    struct call call = {other, FUTEX, {AT(&word), WAIT_BITSET, 5, 0, 0, 2}};
+    static const uint64_t counts[] = {0, 1, UINT32_MAX, INT32_MAX};
+    for (int i = 0; i < 4; i++) {
+        pthread_t thread = start(call_thread, &call);
+        until_waiting(domain, 1);
+        CHECK(CALL(task, FUTEX, AT(&word), WAKE_BITSET, 1, 0, 0, 1), 0);
+        CHECK(CALL(task, FUTEX_WAKE, AT(&word), 2, 0, 128 | 2, 0, 0), 0);
+        CHECK(CALL(task, FUTEX_WAKE, AT(&word), 1, 1, 128 | 2, 0, 0), 0);
+        CHECK(CALL(task, FUTEX, AT(&word), WAKE, counts[i], 0, 0, 0), 1);
+        CHECK(result_of(thread), 0);
+    }
+}
+
+enum { I386_FUTEX = 240, ARM_FUTEX = 240, FUTEX_TIME64 = 422, I386_SET_ROBUST_LIST = 311, I386_GET_ROBUST_LIST = 312 };
+
+// Calls of a 32-bit guest: of each argument the lower half counts, and structs have fields of 32 bits.
+static void narrow_guests(ufutex_task *task, ufutex_task *other)
+{
+    static struct guest guest;
+    ufutex_memory memory = guest_memory(&guest);
+    memory.access_ok = NULL;
+    guest.present[0] = true;
+#define GUEST32 0x20001000ull
+    // The guest's addresses have 32 bits.
+    guest.first = GUEST32;
+#define NARROW(task, number, ...) ufutex_syscall(domain, task, &memory, number, (uint64_t[6]){__VA_ARGS__})
+    guest_store32(&guest, 0, 5);
+    uint64_t junk = 0xdeadbeefull << 32;
+    CHECK(NARROW(task, UFUTEX_I386_NUMBER + I386_FUTEX, junk | GUEST32, junk | WAIT, junk | 4, junk, junk, 0), -EAGAIN);
+    CHECK(NARROW(task, UFUTEX_ARM_NUMBER + ARM_FUTEX, junk | GUEST32, junk | WAIT, junk | 4, junk, junk, 0), -EAGAIN);
+    CHECK(NARROW(task, UFUTEX_I386_NUMBER + FUTEX_TIME64, junk | GUEST32, junk | WAKE, junk | 1, 0, 0, 0), 0);
+    CHECK(NARROW(task, FUTEX, junk | GUEST32, WAIT, 4, 0, 0, 0), -EFAULT); // a call of 64-bit code
+    // A timespec of two fields of 32 bits, and one of two of 64 whose upper nanoseconds do not count.
+    guest_store32(&guest, 64, 0);
+    guest_store32(&guest, 68, 1);
+    guest_store32(&guest, 72, 0x7fffffff); // not a part of it
+    CHECK(NARROW(task, UFUTEX_I386_NUMBER + I386_FUTEX, GUEST32, WAIT, 5, GUEST32 + 64, 0, 0), -ETIMEDOUT);
+    guest_store32(&guest, 68, 1000000000);
+    CHECK(NARROW(task, UFUTEX_I386_NUMBER + I386_FUTEX, GUEST32, WAIT, 5, GUEST32 + 64, 0, 0), -EINVAL);
+    guest_store64(&guest, 80, 0);
+    guest_store64(&guest, 88, junk | 1);
+    CHECK(NARROW(task, UFUTEX_ARM_NUMBER + FUTEX_TIME64, GUEST32, WAIT, 5, GUEST32 + 80, 0, 0), -ETIMEDOUT);
+    // Robust lists of 32-bit pointers.
+    CHECK(NARROW(task, UFUTEX_I386_NUMBER + I386_SET_ROBUST_LIST, GUEST32 + 128, 12, 0, 0, 0, 0), 0);
+    CHECK(NARROW(task, UFUTEX_I386_NUMBER + I386_SET_ROBUST_LIST, GUEST32 + 128, 24, 0, 0, 0, 0), -EINVAL);
+    CHECK(NARROW(other, UFUTEX_I386_NUMBER + I386_GET_ROBUST_LIST, 3, GUEST32 + 256, GUEST32 + 260, 0, 0, 0), 0);
+    CHECK(guest_load32(&guest, 256), GUEST32 + 128);
+    CHECK(guest_load32(&guest, 260), 12);
+    CHECK(NARROW(task, UFUTEX_ARM_NUMBER + 338, GUEST32 + 128, 12, 0, 0, 0, 0), 0);
+    CHECK(NARROW(task, UFUTEX_ARM_NUMBER + I386_SET_ROBUST_LIST, GUEST32 + 128, 12, 0, 0, 0, 0), -ENOSYS);
+    CHECK(NARROW(task, UFUTEX_I386_NUMBER + FUTEX, GUEST32, WAIT, 4, 0, 0, 0), -ENOSYS);
+    CHECK(NARROW(task, UFUTEX_ARM_NUMBER + UFUTEX_GENERIC_NUMBER + ARM_FUTEX, GUEST32, WAIT, 4, 0, 0, 0), -ENOSYS);
+    CHECK(ufutex_task_set_robust_list(task, 4, 0, 12), 0);
 }
 
 static void calls_block_are_woken_and_interrupted(ufutex_task *task, ufutex_task *other)
@@ -144,6 +230,11 @@ int main(void)
     domain = new_domain(a_system, NULL);
     ufutex_task *task = new_task(domain, 1), *other = new_task(domain, 2);
     results_are_the_kernels(task, other);
+    plain_calls_have_the_kernels_results(task);
+    counts_of_plain_wakes(task, other);
+    ufutex_task *narrow = new_task(domain, 3);
+    narrow_guests(narrow, other);
+    CHECK(ufutex_task_free(narrow), 0);
     calls_block_are_woken_and_interrupted(task, other);
     signal_handlers_interrupt(task);
     memory_of_one_call(task);
