@@ -51,6 +51,20 @@
 // this flag.
 #define UFUTEX_SHARED 16
 
+// The word's node is in the 32 bits behind the word, which has 32 bits itself: FUTEX2_NUMA. The address is a multiple
+// of 8. If the node is -1, a near one is stored there. Operations on a private word meet only if they name the same
+// node, or if none of them names one. Operations on a shared word should all name its node. Operations on locks take
+// neither this flag nor the next two.
+#define UFUTEX_NUMA 32
+
+// The word, which has 32 bits, is looked up on the node that memory's policy_node says: FUTEX2_MPOL. With UFUTEX_NUMA
+// it does so only if the node behind the word is -1.
+#define UFUTEX_MPOL 64
+
+// UFUTEX_ON_NODE(node) is a flag that names the node itself, which must exist: one more than its number, shifted by
+// this number of bits.
+#define UFUTEX_NODE_SHIFT 16
+
 // Timeouts: none.
 #define UFUTEX_FOREVER 0
 
@@ -196,6 +210,35 @@ typedef struct ufutex_task ufutex_task;
 // A wait in progress in which no thread sleeps, for schedulers: see ufutex_prepare_wait(). A handle, not an address.
 typedef struct ufutex_waiter ufutex_waiter;
 
+// The nodes of a machine, or of the machine that a guest believes it runs on: see ufutex_config. A system has a global
+// table on each node.
+//
+// has_node is called when a system is made. The other functions are called by any thread, and several threads may call
+// them at the same time, while a system is made, a table is made or freed, and a word without a node is looked up.
+// They return on the thread that called them, and must not call this library. They are used as long as the system or a
+// domain of it exists.
+typedef struct ufutex_topology {
+    // sizeof(struct ufutex_topology).
+    size_t size;
+    // Passed to each function. For each different context that comes with allocate, the library keeps some 50 bytes
+    // until the program ends.
+    void *context;
+    // One more than the number of the last node, from 1 to 1024.
+    uint32_t nodes;
+    // Must be 0.
+    uint32_t reserved;
+    // Whether there is a node with this number: 1 or 0. NULL: no number below nodes is left out.
+    int (*has_node)(void *context, uint32_t node);
+    // The node that the calling thread runs on. If there is none with this number, the system takes its first node.
+    // Must be set.
+    uint32_t (*current_node)(void *context);
+    // Zeroed memory for a table, on a node or as near to it as possible, at a multiple of alignment. NULL means that
+    // there is none. Set together with free. If both are NULL, the tables are in malloc's memory.
+    void *(*allocate)(void *context, size_t bytes, size_t alignment, uint32_t node);
+    // Takes back what allocate returned for this number of bytes.
+    void (*free)(void *context, void *memory, size_t bytes);
+} ufutex_topology;
+
 // Settings of a system. 0 means the default of each.
 typedef struct ufutex_config {
     // sizeof(struct ufutex_config).
@@ -208,7 +251,8 @@ typedef struct ufutex_config {
     uint64_t hash_seed;
     // How many CPUs run at the same time. Default: the host's CPUs.
     size_t cpus;
-    // Slots of the global table, a power of two. Default: 256 for each CPU.
+    // Slots of the global table of each node, a power of two; at most 2^22 if there are several nodes. Default: 256 for
+    // each CPU, divided among the nodes.
     size_t global_slots;
     // Slots of a domain's first table, a power of two. Default: 16.
     size_t default_slots;
@@ -236,6 +280,8 @@ typedef struct ufutex_config {
     // Called in place of set_priority, with the number of the task's PID namespace in addition: if there are several
     // namespaces, a TID alone does not identify a task. May be NULL.
     void (*set_priority_in)(void *context, uint64_t pid_namespace, uint32_t tid, uint32_t priority);
+    // The nodes of the machine. The struct is copied. NULL: the host's nodes.
+    const struct ufutex_topology *topology;
 } ufutex_config;
 
 // Counts of a system.
@@ -304,6 +350,12 @@ typedef struct ufutex_memory {
     // Whether a program may name these addresses at all: 1 or 0. NULL: the lower half of x86-64's address space is
     // allowed.
     int (*access_ok)(void *context, uint64_t address, uint64_t bytes);
+    // Copies to memory, and faults it in where necessary: the results of system calls. May block. NULL:
+    // compare_exchange stores 8 bytes or one at a time.
+    int (*write)(void *context, uint64_t address, const void *from, size_t bytes);
+    // The node that the memory policy of an address prefers, for UFUTEX_MPOL, or a negative number for none. NULL: no
+    // address has a policy.
+    int (*policy_node)(void *context, uint64_t address);
 } ufutex_memory;
 
 // A clock of the embedder's own.
@@ -425,7 +477,7 @@ typedef struct ufutex_waitv_word {
     uint64_t expected;
     // The word's address.
     uint64_t address;
-    // UFUTEX_U8 to UFUTEX_U64, UFUTEX_SHARED.
+    // UFUTEX_U8 to UFUTEX_U64, UFUTEX_SHARED, UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE().
     uint32_t flags;
     // Must be 0.
     uint32_t reserved;
@@ -476,8 +528,9 @@ void ufutex_after_fork_child(void);
 // Makes a system. config: NULL for all defaults.
 //
 // Stores the handle in *system and returns 0. -EINVAL: a number of slots that is not a power of two from 2 to 2^24,
-// unknown flags, a size that is too small, system is NULL or misaligned; -E2BIG: config sets a field that this library
-// does not know; -ENOMEM.
+// unknown flags, a size that is too small, a function that is missing from topology, no node or more than 1024, system
+// is NULL or misaligned; -E2BIG: a struct sets a field that this library does not know; -ENOMEM, also if topology has
+// no memory for a global table.
 //
 // Any thread; not async-signal-safe.
 int ufutex_system_new(const struct ufutex_config *config,
@@ -498,6 +551,27 @@ int ufutex_system_free(struct ufutex_system *system);
 // Any thread; not async-signal-safe.
 int ufutex_system_get_counters(struct ufutex_system *system,
                                struct ufutex_system_counters *counters);
+
+// One more than the number of the machine's last node.
+//
+// -EINVAL: NULL; -EBADF: not a handle of a system.
+//
+// Any thread; not async-signal-safe.
+int ufutex_system_nodes(struct ufutex_system *system);
+
+// Whether the machine has a node with this number: 1 or 0.
+//
+// -EINVAL: NULL; -EBADF: not a handle of a system.
+//
+// Any thread; not async-signal-safe.
+int ufutex_system_has_node(struct ufutex_system *system, uint32_t node);
+
+// The node that the calling thread runs on: the node that is stored behind a word with UFUTEX_NUMA in place of -1.
+//
+// -EINVAL: NULL; -EBADF: not a handle of a system.
+//
+// Any thread; not async-signal-safe.
+int ufutex_system_current_node(struct ufutex_system *system);
 
 // Lists the waiters for words of shared objects, in all domains of a system. Otherwise as ufutex_domain_who_waits().
 //
@@ -695,11 +769,12 @@ int ufutex_task_clear_interrupt(struct ufutex_task *task);
 int ufutex_task_forget_restart(struct ufutex_task *task);
 
 // Blocks the caller while the word at an address holds expected: FUTEX_WAIT, FUTEX_WAIT_BITSET. flags: UFUTEX_U8 to
-// UFUTEX_U64, UFUTEX_SHARED. options: NULL for no timeout and any wake; times are in nanoseconds.
+// UFUTEX_U64, UFUTEX_SHARED, and for its node UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE(). options: NULL for no timeout
+// and any wake; times are in nanoseconds.
 //
 // Returns 0 for a wake: there are no spurious ones. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the
 // options was interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be
-// read; -EINVAL: misaligned, unknown flags, a word that cannot hold expected, a bitset of 0, a priority above 99,
+// read; -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority above 99,
 // domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task already
 // waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
 //
@@ -729,7 +804,7 @@ int ufutex_waitv(struct ufutex_domain *domain,
 // INT_MAX or more means all. Change the word before this call. A private word is not accessed, and may have been
 // freed. flags: as for ufutex_wait().
 //
-// Returns how many waiters were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, NULL, or one of the waiters
+// Returns how many waiters were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, no such node, NULL, or one of the waiters
 // waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address that no program
 // has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
 //
@@ -1009,11 +1084,16 @@ int ufutex_waiter_free(struct ufutex_waiter *waiter);
 
 #endif  /* UFUTEX_H */
 
+// A flag of a word: it is looked up on this node. ufutex_wake() with UFUTEX_U32 | UFUTEX_ON_NODE(1) wakes the waiters
+// that wait there.
+#define UFUTEX_ON_NODE(node) (((uint32_t)(node) < 1024u ? (uint32_t)(node) + 1u : 0x7ffu) << UFUTEX_NODE_SHIFT)
+
 // Initialisers that set all fields to their defaults: struct ufutex_options options = UFUTEX_OPTIONS_INIT;
-#define UFUTEX_MEMORY_INIT { sizeof(struct ufutex_memory), NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+#define UFUTEX_MEMORY_INIT { sizeof(struct ufutex_memory), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 #define UFUTEX_CLOCK_INIT { sizeof(struct ufutex_clock), NULL, NULL }
 #define UFUTEX_PARKER_INIT { sizeof(struct ufutex_parker), NULL, NULL, NULL, NULL }
-#define UFUTEX_CONFIG_INIT { sizeof(struct ufutex_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL }
+#define UFUTEX_TOPOLOGY_INIT { sizeof(struct ufutex_topology), NULL, 0, 0, NULL, NULL, NULL, NULL }
+#define UFUTEX_CONFIG_INIT { sizeof(struct ufutex_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL }
 #define UFUTEX_OPTIONS_INIT { sizeof(struct ufutex_options), 0, 0, 0, 0, NULL, NULL, NULL, 0 }
 #define UFUTEX_WAIT_OPTIONS_INIT { sizeof(struct ufutex_wait_options), 0, UFUTEX_BITSET_ANY, 0, 0, 0, NULL }
 #define UFUTEX_COUNTERS_INIT { sizeof(struct ufutex_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }

@@ -23,6 +23,7 @@ mod api;
 mod bell;
 mod errno;
 mod holds;
+mod nodes;
 mod objects;
 mod operation;
 mod park;

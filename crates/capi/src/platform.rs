@@ -16,7 +16,7 @@ use crate::types::{
 };
 
 /// No program has addresses below this one.
-const FIRST_PAGE: u64 = 4096;
+pub(crate) const FIRST_PAGE: u64 = 4096;
 /// The last page in the lower half of x86-64's address space, which no program can map.
 const LAST_PAGE: u64 = (1 << 47) - 4096;
 
@@ -143,6 +143,20 @@ impl UserMemory for Memory {
         Ok(())
     }
 
+    fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
+        let Some(ufutex_memory { context, write: Some(write), .. }) = self.0 else {
+            return self.write_by_words(address, from);
+        };
+        // SAFETY: see above.
+        if unsafe { write(context, address, from.as_ptr().cast(), from.len()) } == 0 { Ok(()) } else { Err(Fault) }
+    }
+
+    fn policy_node(&self, address: u64) -> Option<u32> {
+        let ufutex_memory { context, policy_node: Some(policy_node), .. } = self.0? else { return None };
+        // SAFETY: see above.
+        u32::try_from(unsafe { policy_node(context, address) }).ok()
+    }
+
     fn access_ok(&self, address: u64, bytes: u64) -> bool {
         match self.0 {
             // SAFETY: see above.
@@ -164,7 +178,26 @@ impl UserMemory for Memory {
     }
 }
 
+/// The same memory, with the engine's own way to write.
+struct ByWords<'m>(&'m Memory);
+
+impl UserMemory for ByWords<'_> {
+    fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
+        self.0.load(address, width)
+    }
+    fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
+        self.0.compare_exchange(address, width, current, new)
+    }
+    fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault> {
+        self.0.fault_in(address, access)
+    }
+}
+
 impl Memory {
+    fn write_by_words(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
+        ByWords(self).write(address, from)
+    }
+
     /// Loads a byte that has faulted: faults it in and retries, as often as the engine would.
     #[cold]
     fn load_faulting(&self, address: u64) -> Result<u8, Fault> {

@@ -37,6 +37,17 @@ pub const UFUTEX_U64: u32 = 8;
 /// Other domains may map the word: futex(2) without FUTEX_PRIVATE_FLAG. The operation does not meet operations without
 /// this flag.
 pub const UFUTEX_SHARED: u32 = 16;
+/// The word's node is in the 32 bits behind the word, which has 32 bits itself: FUTEX2_NUMA. The address is a multiple
+/// of 8. If the node is -1, a near one is stored there. Operations on a private word meet only if they name the same
+/// node, or if none of them names one. Operations on a shared word should all name its node. Operations on locks take
+/// neither this flag nor the next two.
+pub const UFUTEX_NUMA: u32 = 32;
+/// The word, which has 32 bits, is looked up on the node that memory's policy_node says: FUTEX2_MPOL. With UFUTEX_NUMA
+/// it does so only if the node behind the word is -1.
+pub const UFUTEX_MPOL: u32 = 64;
+/// UFUTEX_ON_NODE(node) is a flag that names the node itself, which must exist: one more than its number, shifted by
+/// this number of bits.
+pub const UFUTEX_NODE_SHIFT: u32 = 16;
 
 /// Timeouts: none.
 pub const UFUTEX_FOREVER: u32 = 0;
@@ -185,9 +196,18 @@ pub struct ufutex_memory {
     /// Whether a program may name these addresses at all: 1 or 0. NULL: the lower half of x86-64's address space is
     /// allowed.
     pub access_ok: Option<unsafe extern "C" fn(context: *mut c_void, address: u64, bytes: u64) -> c_int>,
+    /// Copies to memory, and faults it in where necessary: the results of system calls. May block. NULL:
+    /// compare_exchange stores 8 bytes or one at a time.
+    pub write:
+        Option<unsafe extern "C" fn(context: *mut c_void, address: u64, from: *const c_void, bytes: usize) -> c_int>,
+    /// The node that the memory policy of an address prefers, for UFUTEX_MPOL, or a negative number for none. NULL: no
+    /// address has a policy.
+    pub policy_node: Option<unsafe extern "C" fn(context: *mut c_void, address: u64) -> c_int>,
 }
 // SAFETY: `repr(C)`, begins with its size, and consists of integers and pointers.
-unsafe impl Versioned for ufutex_memory {}
+unsafe impl Versioned for ufutex_memory {
+    const FIRST_SIZE: usize = offset_of!(Self, write);
+}
 
 /// A clock of the embedder's own.
 #[derive(Clone, Copy)]
@@ -228,6 +248,40 @@ pub struct ufutex_parker {
 // SAFETY: as above.
 unsafe impl Versioned for ufutex_parker {}
 
+/// The nodes of a machine, or of the machine that a guest believes it runs on: see ufutex_config. A system has a global
+/// table on each node.
+///
+/// has_node is called when a system is made. The other functions are called by any thread, and several threads may call
+/// them at the same time, while a system is made, a table is made or freed, and a word without a node is looked up.
+/// They return on the thread that called them, and must not call this library. They are used as long as the system or a
+/// domain of it exists.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ufutex_topology {
+    /// sizeof(struct ufutex_topology).
+    pub size: usize,
+    /// Passed to each function. For each different context that comes with allocate, the library keeps some 50 bytes
+    /// until the program ends.
+    pub context: *mut c_void,
+    /// One more than the number of the last node, from 1 to 1024.
+    pub nodes: u32,
+    /// Must be 0.
+    pub reserved: u32,
+    /// Whether there is a node with this number: 1 or 0. NULL: no number below nodes is left out.
+    pub has_node: Option<unsafe extern "C" fn(context: *mut c_void, node: u32) -> c_int>,
+    /// The node that the calling thread runs on. If there is none with this number, the system takes its first node.
+    /// Must be set.
+    pub current_node: Option<unsafe extern "C" fn(context: *mut c_void) -> u32>,
+    /// Zeroed memory for a table, on a node or as near to it as possible, at a multiple of alignment. NULL means that
+    /// there is none. Set together with free. If both are NULL, the tables are in malloc's memory.
+    pub allocate:
+        Option<unsafe extern "C" fn(context: *mut c_void, bytes: usize, alignment: usize, node: u32) -> *mut c_void>,
+    /// Takes back what allocate returned for this number of bytes.
+    pub free: Option<unsafe extern "C" fn(context: *mut c_void, memory: *mut c_void, bytes: usize)>,
+}
+// SAFETY: as above.
+unsafe impl Versioned for ufutex_topology {}
+
 /// Settings of a system. 0 means the default of each.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -242,7 +296,8 @@ pub struct ufutex_config {
     pub hash_seed: u64,
     /// How many CPUs run at the same time. Default: the host's CPUs.
     pub cpus: usize,
-    /// Slots of the global table, a power of two. Default: 256 for each CPU.
+    /// Slots of the global table of each node, a power of two; at most 2^22 if there are several nodes. Default: 256 for
+    /// each CPU, divided among the nodes.
     pub global_slots: usize,
     /// Slots of a domain's first table, a power of two. Default: 16.
     pub default_slots: usize,
@@ -271,6 +326,8 @@ pub struct ufutex_config {
     /// namespaces, a TID alone does not identify a task. May be NULL.
     pub set_priority_in:
         Option<unsafe extern "C" fn(context: *mut c_void, pid_namespace: u64, tid: u32, priority: u32)>,
+    /// The nodes of the machine. The struct is copied. NULL: the host's nodes.
+    pub topology: *const ufutex_topology,
 }
 // SAFETY: as above.
 unsafe impl Versioned for ufutex_config {
@@ -338,7 +395,7 @@ pub struct ufutex_waitv_word {
     pub expected: u64,
     /// The word's address.
     pub address: u64,
-    /// UFUTEX_U8 to UFUTEX_U64, UFUTEX_SHARED.
+    /// UFUTEX_U8 to UFUTEX_U64, UFUTEX_SHARED, UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE().
     pub flags: u32,
     /// Must be 0.
     pub reserved: u32,

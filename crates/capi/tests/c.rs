@@ -106,6 +106,7 @@ fn header_alone_is_strict_c11_and_cpp17() {
     let text = "#include <ufutex.h>\n\
         static struct ufutex_options options = UFUTEX_OPTIONS_INIT;\n\
         static struct ufutex_wait_options wait = UFUTEX_WAIT_OPTIONS_INIT;\n\
+        static struct ufutex_topology topology = UFUTEX_TOPOLOGY_INIT;\n\
         static struct ufutex_config config = UFUTEX_CONFIG_INIT;\n\
         static struct ufutex_memory memory = UFUTEX_MEMORY_INIT;\n\
         static struct ufutex_clock a_clock = UFUTEX_CLOCK_INIT;\n\
@@ -113,7 +114,7 @@ fn header_alone_is_strict_c11_and_cpp17() {
         static struct ufutex_counters counters = UFUTEX_COUNTERS_INIT;\n\
         static struct ufutex_system_counters all = UFUTEX_SYSTEM_COUNTERS_INIT;\n\
         int main(void) {\n\
-            if (options.size + wait.size + config.size + memory.size + a_clock.size + parker.size + all.size == 0\n\
+            if (options.size + wait.size + config.size + memory.size + a_clock.size + parker.size + all.size + topology.size == 0\n\
                 || wait.bitset != UFUTEX_BITSET_ANY || counters.size != sizeof counters)\n\
                 return 1;\n\
             return ufutex_system_free(NULL) == -22 ? 0 : 2;\n\
@@ -154,4 +155,4 @@ macro_rules! programs {
     )*};
 }
 
-programs!(waits, misuse, pi, namespaces, platform, scheduler, syscalls, fork);
+programs!(waits, misuse, pi, namespaces, nodes, platform, scheduler, syscalls, fork);

@@ -237,8 +237,8 @@ pub unsafe extern "C" fn ufutex_prepare_wait(
         let how = unsafe { HowToWait::read(options)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, how.task, callback, context, waiter)? };
-        prepare.begin(|domain, _, memory| {
-            let word = Word::new(memory, address, flags, Access::Read)?;
+        prepare.begin(|domain, _, _| {
+            let word = Word::new(domain, address, flags, Access::Read)?;
             Ok((Operation::Wait(domain.domain.wait_async(word, expected, how.options)), how.timeout))
         })
     };
@@ -291,9 +291,9 @@ pub unsafe extern "C" fn ufutex_prepare_lock_pi(
         let how = unsafe { HowToWait::read(options)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
-        prepare.begin(|domain, task, memory| {
+        prepare.begin(|domain, task, _| {
             let task = task.ok_or(Errno::INVALID)?;
-            let word = Word::new(memory, address, flags, Access::Write)?;
+            let word = Word::without_node(domain, address, flags, Access::Write)?;
             Ok((Operation::LockPi(domain.domain.lock_pi_async(word, &task.task)), how.timeout))
         })
     };
@@ -321,10 +321,10 @@ pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
         let how = unsafe { HowToWait::read(options)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
-        prepare.begin(|domain, task, memory| {
+        prepare.begin(|domain, task, _| {
             let task = task.ok_or(Errno::INVALID)?;
-            let from = Word::new(memory, from, flags, Access::Read)?;
-            let lock = Word::new(memory, lock, flags, Access::Write)?;
+            let from = Word::without_node(domain, from, flags, Access::Read)?;
+            let lock = Word::without_node(domain, lock, flags, Access::Write)?;
             let wait = domain.domain.wait_requeue_pi_async(from, expected, lock, &task.task);
             Ok((Operation::WaitRequeuePi(wait), how.timeout))
         })

@@ -61,6 +61,9 @@ static void handles_that_are_none_are_told(void)
     BAD_HANDLES(ufutex_system, h, ufutex_system_free(h));
     BAD_HANDLES(ufutex_system, h, ufutex_system_get_counters(h, &system_counters));
     BAD_HANDLES(ufutex_system, h, ufutex_system_who_waits(h, &who, sizeof who, 1));
+    BAD_HANDLES(ufutex_system, h, ufutex_system_nodes(h));
+    BAD_HANDLES(ufutex_system, h, ufutex_system_has_node(h, 0));
+    BAD_HANDLES(ufutex_system, h, ufutex_system_current_node(h));
     BAD_HANDLES(ufutex_system, h, ufutex_domain_new(h, NULL, &made_domain));
 
     BAD_HANDLES(ufutex_domain, h, ufutex_domain_new_beside(h, NULL, &made_domain));
@@ -207,6 +210,10 @@ static int load(void *context, uint64_t address, uint32_t bytes, uint64_t *value
     return 0;
 }
 
+static uint32_t first_node(void *context) { return (void)context, 0; }
+static int no_node(void *context, uint32_t node) { return (void)context, (void)node, 0; }
+static void free_on_node(void *context, void *memory, size_t bytes) { (void)context, (void)memory, (void)bytes; }
+
 static void structs_are_looked_at(void)
 {
     ufutex_system *made_system;
@@ -225,6 +232,31 @@ static void structs_are_looked_at(void)
         CHECK(ufutex_system_new((ufutex_config *)(uintptr_t)(AT(&config) + 1), &made_system), -EINVAL);
     }
     {
+        ufutex_topology initial = UFUTEX_TOPOLOGY_INIT;
+        ufutex_config config = UFUTEX_CONFIG_INIT;
+        initial.nodes = 2, initial.current_node = first_node;
+        BAD_SIZES(ufutex_topology, t, (config.topology = t, ufutex_system_new(&config, &made_system)));
+        UNKNOWN_FIELDS(ufutex_topology, t, (config.topology = t, ufutex_system_new(&config, &made_system)));
+        ufutex_topology topology = initial;
+        config.topology = &topology;
+        topology.current_node = NULL;
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, topology.nodes = 0;
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, topology.nodes = 1025;
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, topology.nodes = UINT32_MAX;
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, topology.reserved = 1;
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, topology.free = free_on_node; // without allocate
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, topology.has_node = no_node;
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, config.global_slots = 1 << 23; // too many for two nodes
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+    }
+    {
         ufutex_options initial = UFUTEX_OPTIONS_INIT;
         BAD_SIZES_BELOW(ufutex_options, offsetof(ufutex_options, max_table_bytes), o, ufutex_domain_new(a_system, o, &made));
         UNKNOWN_FIELDS(ufutex_options, o, ufutex_domain_new(a_system, o, &made));
@@ -241,7 +273,7 @@ static void structs_are_looked_at(void)
         ufutex_memory initial = UFUTEX_MEMORY_INIT;
         ufutex_options options = UFUTEX_OPTIONS_INIT;
         uint64_t args[6] = {0};
-        BAD_SIZES(ufutex_memory, m, (options.memory = m, ufutex_domain_new(a_system, &options, &made)));
+        BAD_SIZES_BELOW(ufutex_memory, offsetof(ufutex_memory, write), m, (options.memory = m, ufutex_domain_new(a_system, &options, &made)));
         UNKNOWN_FIELDS(ufutex_memory, m, (options.memory = m, ufutex_domain_new(a_system, &options, &made)));
         UNKNOWN_FIELDS(ufutex_memory, m, ufutex_syscall(domain, task, m, 202, args));
         UNKNOWN_FIELDS(ufutex_memory, m, ufutex_task_exit(domain, task, m));
@@ -297,7 +329,7 @@ static void structs_are_looked_at(void)
 
 static void words_flags_and_numbers_are_looked_at(void)
 {
-    static const uint32_t flags[] = {0, 3, UFUTEX_SHARED, UFUTEX_U32 | 32, UFUTEX_U8 | UFUTEX_U16, UINT32_MAX};
+    static const uint32_t flags[] = {0, 3, UFUTEX_SHARED, UFUTEX_U32 | 128, UFUTEX_U32 | 1u << 27, UFUTEX_U32 | UFUTEX_ON_NODE(2000), UFUTEX_NUMA, UFUTEX_U8 | UFUTEX_U16, UINT32_MAX};
     uint64_t other = 0, args[6] = {0};
     uint64_t misaligned = AT(&other) + 2;
     ufutex_waiter *waiter;
