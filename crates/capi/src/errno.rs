@@ -15,6 +15,7 @@ impl Errno {
     pub const INVALID: Self = Self(libc::EINVAL);
     pub const NO_MEMORY: Self = Self(libc::ENOMEM);
     pub const NO_SYSCALL: Self = Self(libc::ENOSYS);
+    pub const TIMED_OUT: Self = Self(libc::ETIMEDOUT);
     pub const TOO_BIG: Self = Self(libc::E2BIG);
 }
 

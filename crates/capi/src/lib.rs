@@ -21,6 +21,7 @@ compile_error!("handles have 64 bits");
 mod abi;
 mod api;
 mod bell;
+mod driver;
 mod errno;
 mod holds;
 mod nodes;
@@ -31,6 +32,7 @@ mod plain;
 mod platform;
 mod registry;
 mod spin;
+mod timers;
 mod types;
 mod word;
 

@@ -17,11 +17,16 @@ use crate::errno::Errno;
 use crate::registry::boxed;
 use crate::types::ufutex_topology;
 
+/// The greatest number of nodes, as in the kernel.
+const MAX_NODES: u32 = 1024;
+
 /// A program's `struct ufutex_topology`.
 pub(crate) struct Nodes {
     context: *mut c_void,
     nodes: u32,
-    has_node: Option<unsafe extern "C" fn(*mut c_void, u32) -> c_int>,
+    /// A bit for each node that exists.
+    existing: [u64; MAX_NODES as usize / 64],
+    first: u32,
     current_node: unsafe extern "C" fn(*mut c_void) -> u32,
     memory: &'static dyn NodeMemory,
 }
@@ -41,15 +46,24 @@ impl Nodes {
         let Some(said) = (unsafe { abi::read(from)? }) else { return Ok(None) };
         let ufutex_topology { context, nodes, has_node, .. } = said;
         let current_node = said.current_node.ok_or(Errno::INVALID)?;
+        if nodes > MAX_NODES || said.reserved != 0 {
+            return Err(Errno::INVALID);
+        }
         let memory: &'static dyn NodeMemory = match (said.allocate, said.free) {
             (None, None) => &Heap,
             (Some(allocate), Some(free)) => Given::get(Functions { context, allocate, free })?,
             _ => return Err(Errno::INVALID),
         };
-        if said.reserved != 0 {
-            return Err(Errno::INVALID);
+        let mut existing = [0; MAX_NODES as usize / 64];
+        for node in 0..nodes {
+            // SAFETY: a function of the program, with the context that was given with it.
+            if has_node.is_none_or(|has_node| unsafe { has_node(context, node) != 0 }) {
+                existing[node as usize / 64] |= 1 << (node % 64);
+            }
         }
-        Ok(Some(Arc::new(Self { context, nodes, has_node, current_node, memory })))
+        let has = |node: &u32| existing[*node as usize / 64] >> (node % 64) & 1 != 0;
+        let first = (0..nodes).find(has).ok_or(Errno::INVALID)?;
+        Ok(Some(Arc::new(Self { context, nodes, existing, first, current_node, memory })))
     }
 }
 
@@ -59,13 +73,14 @@ impl Topology for Nodes {
     }
 
     fn has_node(&self, node: u32) -> bool {
-        // SAFETY: a function of the program, with the context that was given with it.
-        node < self.nodes && self.has_node.is_none_or(|has_node| unsafe { has_node(self.context, node) != 0 })
+        self.existing.get(node as usize / 64).is_some_and(|bits| bits >> (node % 64) & 1 != 0)
     }
 
+    /// Always a node that exists, because the engine asks for memory on it.
     fn current_node(&self) -> u32 {
-        // SAFETY: as above.
-        unsafe { (self.current_node)(self.context) }
+        // SAFETY: a function of the program, with the context that was given with it.
+        let node = unsafe { (self.current_node)(self.context) };
+        if self.has_node(node) { node } else { self.first }
     }
 
     fn memory(&self) -> &'static dyn NodeMemory {

@@ -43,6 +43,9 @@ impl Memory {
         if !is_own && given != [true; 3] { Err(Errno::INVALID) } else { Ok(Self(Some(memory))) }
     }
 
+    /// The program's own memory.
+    pub const OWN: Self = Self(None);
+
     /// Whether it is the program's own memory, without any function of the embedder.
     #[inline]
     pub fn is_native(&self) -> bool {

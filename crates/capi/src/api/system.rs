@@ -9,6 +9,7 @@ use engine::{
 
 use super::export;
 use crate::abi;
+use crate::driver::{TimerClocks, read_thread};
 use crate::errno::{Answer, Errno};
 use crate::nodes::Nodes;
 use crate::objects::SystemObject;
@@ -62,8 +63,8 @@ fn scheduler_of(said: &ufutex_config) -> Option<Arc<Told>> {
 /// Makes a system. config: NULL for all defaults.
 ///
 /// Stores the handle in *system and returns 0. -EINVAL: a number of slots that is not a power of two from 2 to 2^24,
-/// unknown flags, a size that is too small, a function that is missing from topology, no node or more than 1024, system
-/// is NULL or misaligned; -E2BIG: a struct sets a field that this library does not know; -ENOMEM, also if topology has
+/// unknown flags, a size that is too small, a function that is missing from topology or timer_clocks, no node or more
+/// than 1024, a setting of driver_thread that no thread has, system is NULL or misaligned; -E2BIG: a struct sets a field that this library does not know; -ENOMEM, also if topology has
 /// no memory for a global table.
 ///
 /// Any thread; not async-signal-safe.
@@ -101,6 +102,14 @@ unsafe fn config_of(said: &ufutex_config) -> Result<Config, Errno> {
     // SAFETY: the caller guarantees it.
     if let Some(nodes) = unsafe { Nodes::read(said.topology)? } {
         config = config.topology(nodes);
+    }
+    // SAFETY: as above.
+    if let Some(clocks) = unsafe { TimerClocks::read(said.timer_clocks)? } {
+        config = config.clocks(clocks);
+    }
+    // SAFETY: as above.
+    if let Some(thread) = unsafe { read_thread(said.driver_thread)? } {
+        config = config.driver_thread(thread);
     }
     if said.flags & UFUTEX_HASH_SEED != 0 {
         config = config.hash_seed(said.hash_seed);

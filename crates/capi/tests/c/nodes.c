@@ -102,8 +102,15 @@ static void tables_are_on_their_nodes(ufutex_system *system, struct machine *mac
     CHECK(machine->bytes[2], 64 * 64);
     own_node = 2;
     CHECK(ufutex_system_current_node(system), 2);
-    own_node = 1; // there is none: the first node stands for it
-    CHECK(ufutex_system_current_node(system), 0);
+    static const uint32_t none[] = {1, 3, 1024, UINT32_MAX};
+    for (int i = 0; i < 4; i++) { // the first node stands for it
+        own_node = none[i];
+        CHECK(ufutex_system_current_node(system), 0);
+        ufutex_domain *made = new_domain(system, NULL);
+        CHECK(ufutex_domain_set_slots(made, 16), 0);
+        CHECK(machine->bytes[0], 64 * 64 + 16 * 64);
+        CHECK(ufutex_domain_free(made), 0);
+    }
     // A domain's table is on the node of the thread that makes it.
     own_node = 2;
     CHECK(ufutex_domain_set_slots(domain, 16), 0);
