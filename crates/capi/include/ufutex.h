@@ -267,8 +267,8 @@ typedef struct ufutex_topology {
     uint32_t reserved;
     // Whether there is a node with this number: 1 or 0. NULL: no number below nodes is left out.
     int (*has_node)(void *context, uint32_t node);
-    // The node that the calling thread runs on. If there is none with this number, the first node stands for it. Must be
-    // set.
+    // The node that the calling thread runs on. If there is none with this number, the first node stands for it. Must
+    // be set.
     uint32_t (*current_node)(void *context);
     // Zeroed memory for a table, on a node or as near to it as possible, at a multiple of alignment. NULL means that
     // there is none. Set together with free. If both are NULL, the tables are in malloc's memory.
@@ -333,8 +333,8 @@ typedef struct ufutex_config {
     uint64_t hash_seed;
     // How many CPUs run at the same time. Default: the host's CPUs.
     size_t cpus;
-    // Slots of the global table of each node, a power of two; at most 2^22 if there are several nodes. Default: 256 for
-    // each CPU, divided among the nodes.
+    // Slots of the global table of each node, a power of two; at most 2^22 if there are several nodes. Default: 256
+    // for each CPU, divided among the nodes.
     size_t global_slots;
     // Slots of a domain's first table, a power of two. Default: 16.
     size_t default_slots;
@@ -634,9 +634,9 @@ typedef struct ufutex_timers_options {
     // For UFUTEX_DELIVER_CALL: a timer has expired. Called by the thread that turns the driver, which serves all
     // processes, so it should be short. The notice is the library's, and can be copied.
     void (*expired)(void *context, struct ufutex_timers *timers, const struct ufutex_notice *notice);
-    // For UFUTEX_DELIVER_CALL: makes room for the notices of this number of timers, and returns 0. Another result means
-    // that there is no memory (EAGAIN). Called before a timer is made. Each timer has at most one notice that is not
-    // void. May be NULL.
+    // For UFUTEX_DELIVER_CALL: makes room for the notices of this number of timers, and returns 0. Another result
+    // means that there is no memory (EAGAIN). Called before a timer is made. Each timer has at most one notice that is
+    // not void. May be NULL.
     int (*reserve)(void *context, size_t timers);
     // For UFUTEX_DELIVER_CALL: whether the process has a thread with this number: 1 or 0. NULL: it has any.
     int (*has_thread)(void *context, int32_t thread);
@@ -699,8 +699,8 @@ void ufutex_after_fork_child(void);
 //
 // Stores the handle in *system and returns 0. -EINVAL: a number of slots that is not a power of two from 2 to 2^24,
 // unknown flags, a size that is too small, a function that is missing from topology or timer_clocks, no node or more
-// than 1024, a setting of driver_thread that no thread has, system is NULL or misaligned; -E2BIG: a struct sets a field that this library does not know; -ENOMEM, also if topology has
-// no memory for a global table.
+// than 1024, a setting of driver_thread that no thread has, system is NULL or misaligned; -E2BIG: a struct sets a
+// field that this library does not know; -ENOMEM, also if topology has no memory for a global table.
 //
 // Any thread; not async-signal-safe.
 int ufutex_system_new(const struct ufutex_config *config,
@@ -944,9 +944,9 @@ int ufutex_task_forget_restart(struct ufutex_task *task);
 //
 // Returns 0 for a wake: there are no spurious ones. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the
 // options was interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be
-// read; -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority above 99,
-// domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task already
-// waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
+// read; -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority
+// above 99, domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task
+// already waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
 //
 // Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 // longjmp().
@@ -974,9 +974,9 @@ int ufutex_waitv(struct ufutex_domain *domain,
 // INT_MAX or more means all. Change the word before this call. A private word is not accessed, and may have been
 // freed. flags: as for ufutex_wait().
 //
-// Returns how many waiters were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, no such node, NULL, or one of the waiters
-// waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address that no program
-// has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
+// Returns how many waiters were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, no such node, NULL, or one
+// of the waiters waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address
+// that no program has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
 //
 // Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
 int ufutex_wake(struct ufutex_domain *domain,
@@ -1263,9 +1263,9 @@ int ufutex_waiter_free(struct ufutex_waiter *waiter);
 //     ufutex_timers_settime(timers, id, 0, &soon, NULL);
 //     ufutex_timers_receive(timers, UFUTEX_FOREVER, 0, &expired); // expired.id is id
 //
-// Stores the handle in *timers and returns 0. -EINVAL: an unknown delivery, max_id is not one less than a power of two,
-// expired is missing, a size that is too small, NULL or misaligned; -E2BIG: options sets a field that this library does
-// not know; -EBADF: not a handle of a system, or not an open file; -EMFILE; -ENOMEM.
+// Stores the handle in *timers and returns 0. -EINVAL: an unknown delivery, max_id is not one less than a power of
+// two, expired is missing, a size that is too small, NULL or misaligned; -E2BIG: options sets a field that this
+// library does not know; -EBADF: not a handle of a system, or not an open file; -EMFILE; -ENOMEM.
 //
 // Any thread; not async-signal-safe.
 int ufutex_timers_new(struct ufutex_system *system,
@@ -1285,8 +1285,8 @@ int ufutex_timers_free(struct ufutex_timers *timers);
 // UFUTEX_TAI, UFUTEX_PROCESS_CPU(pid) or UFUTEX_THREAD_CPU(tid). notify: what it does when it expires; NULL: SIGALRM,
 // with the ID as the value.
 //
-// Stores the ID in *id, from 0 up, and returns 0. -EAGAIN: as many timers as there may be, no free ID, no memory, or no
-// thread for the driver; -EINVAL: another clock, no such process or thread, a signal that is not from 1 to 64, an
+// Stores the ID in *id, from 0 up, and returns 0. -EAGAIN: as many timers as there may be, no free ID, no memory, or
+// no thread for the driver; -EINVAL: another clock, no such process or thread, a signal that is not from 1 to 64, an
 // unknown kind, NULL or misaligned; -EOPNOTSUPP: a clock that timers cannot run by; -EBADF: not a handle of timers.
 //
 // Any thread; not async-signal-safe.
@@ -1310,9 +1310,9 @@ int ufutex_timers_create_as(struct ufutex_timers *timers,
 // Arms a timer, or disarms it if new's value is 0: timer_settime(2). flags: UFUTEX_TIMER_ABSTIME, or 0. An expiry that
 // was not taken becomes void. old: the setting before, as by ufutex_timers_gettime(), or NULL.
 //
-// Returns 0. -EINVAL: no such timer, a time that is negative or has a second of nanoseconds or more, unknown flags, new
-// is NULL, misaligned; -ESRCH: the thread or process whose CPU time the timer counts has ended; -EBADF: not a handle of
-// timers.
+// Returns 0. -EINVAL: no such timer, a time that is negative or has a second of nanoseconds or more, unknown flags,
+// new is NULL, misaligned; -ESRCH: the thread or process whose CPU time the timer counts has ended; -EBADF: not a
+// handle of timers.
 //
 // Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
 int ufutex_timers_settime(struct ufutex_timers *timers,
@@ -1321,8 +1321,8 @@ int ufutex_timers_settime(struct ufutex_timers *timers,
                           const struct ufutex_itimerspec *new_,
                           struct ufutex_itimerspec *old);
 
-// Stores a timer's setting in *setting: the interval, and the time that is left until it expires, 0 if it is not armed:
-// timer_gettime(2).
+// Stores a timer's setting in *setting: the interval, and the time that is left until it expires, 0 if it is not
+// armed: timer_gettime(2).
 //
 // Returns 0. -EINVAL: no such timer, NULL or misaligned; -EBADF: not a handle of timers.
 //
@@ -1372,9 +1372,9 @@ long ufutex_timers_bytes(struct ufutex_timers *timers);
 // UFUTEX_AFTER, UFUTEX_UNTIL_..., by the host's clocks. UFUTEX_AFTER with 0 nanoseconds does not block. An interval
 // timer stands in the line once. Its overrun is counted until it is taken, and then it is armed again.
 //
-// Stores the expiry in *expired and returns 0. -ETIMEDOUT; -EINVAL: the delivery is not UFUTEX_DELIVER_LINE, an unknown
-// timeout, NULL or misaligned; -EBADF: not a handle of timers. While a thread is in this function, the timers are not
-// freed: to have it return, arm a timer that it knows.
+// Stores the expiry in *expired and returns 0. -ETIMEDOUT; -EINVAL: the delivery is not UFUTEX_DELIVER_LINE, an
+// unknown timeout, NULL or misaligned; -EBADF: not a handle of timers. While a thread is in this function, the timers
+// are not freed: to have it return, arm a timer that it knows.
 //
 // Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 // longjmp().
@@ -1401,8 +1401,8 @@ int ufutex_timers_take(struct ufutex_timers *timers,
 // that they point to; NULL for this program's own. No call blocks.
 //
 // Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. In addition, -ENOSYS: another
-// number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from memory; -E2BIG; -EBADF: not a
-// handle of timers.
+// number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from memory; -E2BIG; -EBADF: not
+// a handle of timers.
 //
 // Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
 long ufutex_timers_syscall(struct ufutex_timers *timers,
@@ -1412,9 +1412,9 @@ long ufutex_timers_syscall(struct ufutex_timers *timers,
                            uint64_t number,
                            const uint64_t *args);
 
-// Starts the thread that expires timers by the host's clocks, which the first timer would start otherwise. Does nothing
-// if it runs already, or if the system has the embedder's clocks. The thread inherits what the caller may do: to raise
-// its priority later it needs a privilege.
+// Starts the thread that expires timers by the host's clocks, which the first timer would start otherwise. Does
+// nothing if it runs already, or if the system has the embedder's clocks. The thread inherits what the caller may do:
+// to raise its priority later it needs a privilege.
 //
 // Returns 0. -ENOMEM: the host refuses a thread or its file descriptors; -EINVAL: NULL; -EBADF: not a handle of a
 // system.
@@ -1442,8 +1442,8 @@ int ufutex_driver_next(struct ufutex_system *system,
 // called by this thread.
 long ufutex_driver_turn(struct ufutex_system *system);
 
-// Call this when the embedder's UFUTEX_REALTIME has been set, and UFUTEX_TAI with it. The next turn expires what is due
-// by the new time. The host's clocks need no such call.
+// Call this when the embedder's UFUTEX_REALTIME has been set, and UFUTEX_TAI with it. The next turn expires what is
+// due by the new time. The host's clocks need no such call.
 //
 // Returns 0. -EINVAL: NULL; -EBADF: not a handle of a system.
 //

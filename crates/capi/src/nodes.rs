@@ -1,7 +1,7 @@
 //! The embedder's nodes, and its memory on them.
 
 use core::alloc::Layout;
-use core::ffi::{c_int, c_void};
+use core::ffi::c_void;
 use core::ptr;
 use std::alloc::{alloc_zeroed, dealloc};
 use std::sync::Arc;

@@ -145,10 +145,8 @@ impl Deliver for Called {
 
     fn reserve(&self, timers: usize) -> Result<(), Error> {
         // SAFETY: as above.
-        match self.reserve {
-            Some(reserve) if unsafe { reserve(self.context, timers) } != 0 => Err(Error::NoMemory),
-            _ => Ok(()),
-        }
+        let has_room = self.reserve.is_none_or(|reserve| unsafe { reserve(self.context, timers) == 0 });
+        if has_room { Ok(()) } else { Err(Error::NoMemory) }
     }
 
     fn has_thread(&self, thread: i32) -> bool {

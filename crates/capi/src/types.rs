@@ -302,8 +302,8 @@ pub struct ufutex_topology {
     pub reserved: u32,
     /// Whether there is a node with this number: 1 or 0. NULL: no number below nodes is left out.
     pub has_node: Option<unsafe extern "C" fn(context: *mut c_void, node: u32) -> c_int>,
-    /// The node that the calling thread runs on. If there is none with this number, the first node stands for it. Must be
-    /// set.
+    /// The node that the calling thread runs on. If there is none with this number, the first node stands for it. Must
+    /// be set.
     pub current_node: Option<unsafe extern "C" fn(context: *mut c_void) -> u32>,
     /// Zeroed memory for a table, on a node or as near to it as possible, at a multiple of alignment. NULL means that
     /// there is none. Set together with free. If both are NULL, the tables are in malloc's memory.
@@ -383,8 +383,8 @@ pub struct ufutex_config {
     pub hash_seed: u64,
     /// How many CPUs run at the same time. Default: the host's CPUs.
     pub cpus: usize,
-    /// Slots of the global table of each node, a power of two; at most 2^22 if there are several nodes. Default: 256 for
-    /// each CPU, divided among the nodes.
+    /// Slots of the global table of each node, a power of two; at most 2^22 if there are several nodes. Default: 256
+    /// for each CPU, divided among the nodes.
     pub global_slots: usize,
     /// Slots of a domain's first table, a power of two. Default: 16.
     pub default_slots: usize,
@@ -567,9 +567,9 @@ pub struct ufutex_timers_options {
     /// processes, so it should be short. The notice is the library's, and can be copied.
     pub expired:
         Option<unsafe extern "C" fn(context: *mut c_void, timers: *mut ufutex_timers, notice: *const ufutex_notice)>,
-    /// For UFUTEX_DELIVER_CALL: makes room for the notices of this number of timers, and returns 0. Another result means
-    /// that there is no memory (EAGAIN). Called before a timer is made. Each timer has at most one notice that is not
-    /// void. May be NULL.
+    /// For UFUTEX_DELIVER_CALL: makes room for the notices of this number of timers, and returns 0. Another result
+    /// means that there is no memory (EAGAIN). Called before a timer is made. Each timer has at most one notice that is
+    /// not void. May be NULL.
     pub reserve: Option<unsafe extern "C" fn(context: *mut c_void, timers: usize) -> c_int>,
     /// For UFUTEX_DELIVER_CALL: whether the process has a thread with this number: 1 or 0. NULL: it has any.
     pub has_thread: Option<unsafe extern "C" fn(context: *mut c_void, thread: i32) -> c_int>,

@@ -121,8 +121,8 @@ fn header_alone_is_strict_c11_and_cpp17() {
         static struct ufutex_counters counters = UFUTEX_COUNTERS_INIT;\n\
         static struct ufutex_system_counters all = UFUTEX_SYSTEM_COUNTERS_INIT;\n\
         int main(void) {\n\
-            if (options.size + wait.size + config.size + memory.size + a_clock.size + parker.size + all.size + topology.size == 0\n\
-                || clocks.size + driver.size + timers.size == 0\n\
+            if (options.size + wait.size + config.size + memory.size + a_clock.size + parker.size + all.size == 0\n\
+                || topology.size + clocks.size + driver.size + timers.size == 0\n\
                 || wait.bitset != UFUTEX_BITSET_ANY || counters.size != sizeof counters)\n\
                 return 1;\n\
             return ufutex_system_free(NULL) == -22 ? 0 : 2;\n\

@@ -8,9 +8,9 @@ use crate::objects::SystemObject;
 use crate::registry::Held;
 use crate::types::{UFUTEX_NO_DEADLINE, ufutex_system};
 
-/// Starts the thread that expires timers by the host's clocks, which the first timer would start otherwise. Does nothing
-/// if it runs already, or if the system has the embedder's clocks. The thread inherits what the caller may do: to raise
-/// its priority later it needs a privilege.
+/// Starts the thread that expires timers by the host's clocks, which the first timer would start otherwise. Does
+/// nothing if it runs already, or if the system has the embedder's clocks. The thread inherits what the caller may do:
+/// to raise its priority later it needs a privilege.
 ///
 /// Returns 0. -ENOMEM: the host refuses a thread or its file descriptors; -EINVAL: NULL; -EBADF: not a handle of a
 /// system.
@@ -55,8 +55,8 @@ pub unsafe extern "C" fn ufutex_driver_turn(system: *mut ufutex_system) -> c_lon
     turn().long()
 }
 
-/// Call this when the embedder's UFUTEX_REALTIME has been set, and UFUTEX_TAI with it. The next turn expires what is due
-/// by the new time. The host's clocks need no such call.
+/// Call this when the embedder's UFUTEX_REALTIME has been set, and UFUTEX_TAI with it. The next turn expires what is
+/// due by the new time. The host's clocks need no such call.
 ///
 /// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a system.
 ///

@@ -64,8 +64,8 @@ fn scheduler_of(said: &ufutex_config) -> Option<Arc<Told>> {
 ///
 /// Stores the handle in *system and returns 0. -EINVAL: a number of slots that is not a power of two from 2 to 2^24,
 /// unknown flags, a size that is too small, a function that is missing from topology or timer_clocks, no node or more
-/// than 1024, a setting of driver_thread that no thread has, system is NULL or misaligned; -E2BIG: a struct sets a field that this library does not know; -ENOMEM, also if topology has
-/// no memory for a global table.
+/// than 1024, a setting of driver_thread that no thread has, system is NULL or misaligned; -E2BIG: a struct sets a
+/// field that this library does not know; -ENOMEM, also if topology has no memory for a global table.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]

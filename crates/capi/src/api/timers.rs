@@ -33,9 +33,9 @@ use crate::types::{
 ///     ufutex_timers_settime(timers, id, 0, &soon, NULL);
 ///     ufutex_timers_receive(timers, UFUTEX_FOREVER, 0, &expired); // expired.id is id
 ///
-/// Stores the handle in *timers and returns 0. -EINVAL: an unknown delivery, max_id is not one less than a power of two,
-/// expired is missing, a size that is too small, NULL or misaligned; -E2BIG: options sets a field that this library does
-/// not know; -EBADF: not a handle of a system, or not an open file; -EMFILE; -ENOMEM.
+/// Stores the handle in *timers and returns 0. -EINVAL: an unknown delivery, max_id is not one less than a power of
+/// two, expired is missing, a size that is too small, NULL or misaligned; -E2BIG: options sets a field that this
+/// library does not know; -EBADF: not a handle of a system, or not an open file; -EMFILE; -ENOMEM.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -82,8 +82,8 @@ pub unsafe extern "C" fn ufutex_timers_free(timers: *mut ufutex_timers) -> c_int
 /// UFUTEX_TAI, UFUTEX_PROCESS_CPU(pid) or UFUTEX_THREAD_CPU(tid). notify: what it does when it expires; NULL: SIGALRM,
 /// with the ID as the value.
 ///
-/// Stores the ID in *id, from 0 up, and returns 0. -EAGAIN: as many timers as there may be, no free ID, no memory, or no
-/// thread for the driver; -EINVAL: another clock, no such process or thread, a signal that is not from 1 to 64, an
+/// Stores the ID in *id, from 0 up, and returns 0. -EAGAIN: as many timers as there may be, no free ID, no memory, or
+/// no thread for the driver; -EINVAL: another clock, no such process or thread, a signal that is not from 1 to 64, an
 /// unknown kind, NULL or misaligned; -EOPNOTSUPP: a clock that timers cannot run by; -EBADF: not a handle of timers.
 ///
 /// Any thread; not async-signal-safe.
@@ -177,9 +177,9 @@ fn timer_clock(base: Base) -> TimerClock {
 /// Arms a timer, or disarms it if new's value is 0: timer_settime(2). flags: UFUTEX_TIMER_ABSTIME, or 0. An expiry that
 /// was not taken becomes void. old: the setting before, as by ufutex_timers_gettime(), or NULL.
 ///
-/// Returns 0. -EINVAL: no such timer, a time that is negative or has a second of nanoseconds or more, unknown flags, new
-/// is NULL, misaligned; -ESRCH: the thread or process whose CPU time the timer counts has ended; -EBADF: not a handle of
-/// timers.
+/// Returns 0. -EINVAL: no such timer, a time that is negative or has a second of nanoseconds or more, unknown flags,
+/// new is NULL, misaligned; -ESRCH: the thread or process whose CPU time the timer counts has ended; -EBADF: not a
+/// handle of timers.
 ///
 /// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -227,8 +227,8 @@ fn said_setting(Setting { value, interval }: Setting) -> ufutex_itimerspec {
     ufutex_itimerspec { interval, value }
 }
 
-/// Stores a timer's setting in *setting: the interval, and the time that is left until it expires, 0 if it is not armed:
-/// timer_gettime(2).
+/// Stores a timer's setting in *setting: the interval, and the time that is left until it expires, 0 if it is not
+/// armed: timer_gettime(2).
 ///
 /// Returns 0. -EINVAL: no such timer, NULL or misaligned; -EBADF: not a handle of timers.
 ///
@@ -305,9 +305,9 @@ pub unsafe extern "C" fn ufutex_timers_bytes(timers: *mut ufutex_timers) -> c_lo
 /// UFUTEX_AFTER, UFUTEX_UNTIL_..., by the host's clocks. UFUTEX_AFTER with 0 nanoseconds does not block. An interval
 /// timer stands in the line once. Its overrun is counted until it is taken, and then it is armed again.
 ///
-/// Stores the expiry in *expired and returns 0. -ETIMEDOUT; -EINVAL: the delivery is not UFUTEX_DELIVER_LINE, an unknown
-/// timeout, NULL or misaligned; -EBADF: not a handle of timers. While a thread is in this function, the timers are not
-/// freed: to have it return, arm a timer that it knows.
+/// Stores the expiry in *expired and returns 0. -ETIMEDOUT; -EINVAL: the delivery is not UFUTEX_DELIVER_LINE, an
+/// unknown timeout, NULL or misaligned; -EBADF: not a handle of timers. While a thread is in this function, the timers
+/// are not freed: to have it return, arm a timer that it knows.
 ///
 /// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 /// longjmp().
@@ -367,8 +367,8 @@ pub unsafe extern "C" fn ufutex_timers_take(
 /// that they point to; NULL for this program's own. No call blocks.
 ///
 /// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. In addition, -ENOSYS: another
-/// number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from memory; -E2BIG; -EBADF: not a
-/// handle of timers.
+/// number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from memory; -E2BIG; -EBADF: not
+/// a handle of timers.
 ///
 /// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]

@@ -17,9 +17,9 @@ use crate::word::Word;
 ///
 /// Returns 0 for a wake: there are no spurious ones. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the
 /// options was interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be
-/// read; -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority above 99,
-/// domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task already
-/// waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
+/// read; -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority
+/// above 99, domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task
+/// already waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
 ///
 /// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 /// longjmp().

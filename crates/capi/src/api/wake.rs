@@ -19,9 +19,9 @@ use crate::word::Word;
 /// INT_MAX or more means all. Change the word before this call. A private word is not accessed, and may have been
 /// freed. flags: as for ufutex_wait().
 ///
-/// Returns how many waiters were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, no such node, NULL, or one of the waiters
-/// waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address that no program
-/// has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
+/// Returns how many waiters were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, no such node, NULL, or one
+/// of the waiters waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address
+/// that no program has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
