@@ -27,6 +27,7 @@ static ufutex_system *freed_ufutex_system, *other_ufutex_system;
 static ufutex_domain *freed_ufutex_domain, *other_ufutex_domain;
 static ufutex_task *freed_ufutex_task, *other_ufutex_task;
 static ufutex_waiter *freed_ufutex_waiter, *other_ufutex_waiter;
+static ufutex_timers *freed_ufutex_timers, *other_ufutex_timers;
 
 static void make_bad_handles(void)
 {
@@ -35,6 +36,8 @@ static void make_bad_handles(void)
     freed_ufutex_task = new_task(freed_ufutex_domain, 5);
     CHECK(ufutex_prepare_wait(freed_ufutex_domain, AT(&word), 0, UFUTEX_U32, NULL, ignore, NULL, &freed_ufutex_waiter), -EINPROGRESS);
     CHECK(ufutex_waiter_free(freed_ufutex_waiter), 0);
+    CHECK(ufutex_timers_new(freed_ufutex_system, NULL, &freed_ufutex_timers), 0);
+    CHECK(ufutex_timers_free(freed_ufutex_timers), 0);
     CHECK(ufutex_task_free(freed_ufutex_task), 0);
     CHECK(ufutex_domain_free(freed_ufutex_domain), 0);
     CHECK(ufutex_system_free(freed_ufutex_system), 0);
@@ -43,6 +46,7 @@ static void make_bad_handles(void)
     other_ufutex_domain = (ufutex_domain *)task;
     other_ufutex_task = (ufutex_task *)a_system;
     other_ufutex_waiter = (ufutex_waiter *)domain;
+    other_ufutex_timers = (ufutex_timers *)a_system;
 }
 
 static void handles_that_are_none_are_told(void)
@@ -131,7 +135,32 @@ static void handles_that_are_none_are_told(void)
     BAD_HANDLES(ufutex_waiter, h, ufutex_waiter_finish(h));
     BAD_HANDLES(ufutex_waiter, h, ufutex_waiter_end(h, UFUTEX_TIMED_OUT));
     BAD_HANDLES(ufutex_waiter, h, ufutex_waiter_deadline(h, &clock, &deadline));
-    CHECK(made_domain == NULL && made_task == NULL && made_waiter == NULL, true);
+
+    ufutex_timers *made_timers = NULL;
+    ufutex_itimerspec setting = {{0, 0}, {0, 0}};
+    ufutex_expired expired;
+    ufutex_notice notice = {0};
+    int32_t id;
+    uint64_t at;
+    BAD_HANDLES(ufutex_system, h, ufutex_timers_new(h, NULL, &made_timers));
+    BAD_HANDLES(ufutex_system, h, ufutex_driver_start(h));
+    BAD_HANDLES(ufutex_system, h, ufutex_driver_next(h, UFUTEX_MONOTONIC, &at));
+    BAD_HANDLES(ufutex_system, h, ufutex_driver_turn(h));
+    BAD_HANDLES(ufutex_system, h, ufutex_driver_clock_was_set(h));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_free(h));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_create(h, 1, NULL, &id));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_create_as(h, 1, 1, NULL));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_settime(h, 0, 0, &setting, NULL));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_gettime(h, 0, &setting));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_getoverrun(h, 0));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_delete(h, 0));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_clear(h));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_count(h));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_bytes(h));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_receive(h, UFUTEX_FOREVER, 0, &expired));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_take(h, &notice, &expired));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_syscall(h, 1, 1, NULL, 226, args));
+    CHECK(made_domain == NULL && made_task == NULL && made_waiter == NULL && made_timers == NULL, true);
 }
 
 // Makes a call with each invalid pointer for its result: NULL, and a misaligned one.

@@ -233,7 +233,7 @@ static int clocks_cpu_time(void *context, int is_thread, int32_t number, uint64_
 
 static void clocks_changed(void *context) { ((struct clocks *)context)->changes++; }
 
-static ufutex_system *system_by(struct clocks *clocks)
+static ufutex_system *system_by(struct clocks *clocks, uint32_t cpus)
 {
     ufutex_timer_clocks given = UFUTEX_TIMER_CLOCKS_INIT;
     ufutex_config config = UFUTEX_CONFIG_INIT;
@@ -242,6 +242,7 @@ static ufutex_system *system_by(struct clocks *clocks)
     given.now = clocks_now;
     given.cpu_time = clocks_cpu_time;
     given.changed = clocks_changed;
+    given.cpus = cpus;
     config.timer_clocks = &given;
     for (uint64_t clock = 0; clock < 12; clock++)
         clocks->now[clock] = 1000 + clock;
@@ -376,7 +377,7 @@ static void turns_of_an_embedder(void)
 {
     static struct clocks clocks;
     static struct process process;
-    ufutex_system *system = system_by(&clocks);
+    ufutex_system *system = system_by(&clocks, 0);
     ufutex_timers_options options = options_of(&process);
     ufutex_timers *timers = process.timers = new_timers(system, &options);
     int32_t id;
@@ -427,6 +428,24 @@ static void turns_of_an_embedder(void)
     CHECK(ufutex_system_free(system), 0);
 }
 
+// On four CPUs the CPU time of a process goes four times as fast as a clock. That of a thread does not.
+static void cpu_time_on_several_cpus(void)
+{
+    static struct clocks clocks;
+    ufutex_system *system = system_by(&clocks, 4);
+    ufutex_timers *timers = new_timers(system, NULL);
+    int32_t id = create(timers, UFUTEX_PROCESS_CPU(5), NULL);
+    CHECK(set(timers, id, 40 * MS, 0), 0);
+    CHECK(next(system, UFUTEX_MONOTONIC), 1001 + 10 * MS);
+    CHECK(ufutex_timers_delete(timers, id), 0);
+    CHECK(set(timers, create(timers, UFUTEX_THREAD_CPU(6), NULL), 40 * MS, 0), 0);
+    clocks.now[1] += 12 * MS;
+    ufutex_driver_turn(system);
+    CHECK(next(system, UFUTEX_MONOTONIC), 1001 + 40 * MS);
+    CHECK(ufutex_timers_free(timers), 0);
+    CHECK(ufutex_system_free(system), 0);
+}
+
 // Timers that are freed while they are delivered: by another thread, and by the function that is called.
 static _Atomic int slow_phase;
 
@@ -459,7 +478,7 @@ static void nothing_is_called_when_the_timers_are_freed(ufutex_system *host)
 {
     static struct clocks clocks;
     static _Atomic int freed;
-    ufutex_system *system = system_by(&clocks);
+    ufutex_system *system = system_by(&clocks, 0);
     ufutex_timers_options options = UFUTEX_TIMERS_OPTIONS_INIT;
     options.delivery = UFUTEX_DELIVER_CALL;
     options.expired = slowly;
@@ -504,7 +523,7 @@ static void system_calls_of_a_guest(void)
     static struct clocks clocks;
     static struct process process;
     static struct guest guest;
-    ufutex_system *system = system_by(&clocks);
+    ufutex_system *system = system_by(&clocks, 0);
     ufutex_timers_options options = options_of(&process);
     ufutex_timers *timers = process.timers = new_timers(system, &options);
     // In the program's own memory.
@@ -793,6 +812,7 @@ int main(void)
 {
     drivers_thread_is_scheduled_as_configured();
     turns_of_an_embedder();
+    cpu_time_on_several_cpus();
     system_calls_of_a_guest();
     until_alone(); // no timer has run by the host's clocks
     ufutex_system *system = new_system();
