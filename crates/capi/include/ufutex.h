@@ -1254,14 +1254,16 @@ int ufutex_waiter_free(struct ufutex_waiter *waiter);
 // By the host's clocks the first timer of a system starts a thread, which ends with the system and its timers. By the
 // embedder's clocks (timer_clocks of ufutex_config) timers expire in ufutex_driver_turn().
 //
-//     ufutex_timers *timers;
-//     ufutex_itimerspec soon = {{0, 0}, {0, 1000000}}; // once, in a millisecond
-//     ufutex_expired expired;
-//     int32_t id;
-//     ufutex_timers_new(system, NULL, &timers);
-//     ufutex_timers_create(timers, UFUTEX_MONOTONIC, NULL, &id);
-//     ufutex_timers_settime(timers, id, 0, &soon, NULL);
-//     ufutex_timers_receive(timers, UFUTEX_FOREVER, 0, &expired); // expired.id is id
+// ```c
+// ufutex_timers *timers;
+// ufutex_itimerspec soon = {{0, 0}, {0, 1000000}}; // once, in a millisecond
+// ufutex_expired expired;
+// int32_t id;
+// ufutex_timers_new(system, NULL, &timers);
+// ufutex_timers_create(timers, UFUTEX_MONOTONIC, NULL, &id);
+// ufutex_timers_settime(timers, id, 0, &soon, NULL);
+// ufutex_timers_receive(timers, UFUTEX_FOREVER, 0, &expired); // expired.id is id
+// ```
 //
 // Stores the handle in *timers and returns 0. -EINVAL: an unknown delivery, max_id is not one less than a power of
 // two, expired is missing, a size that is too small, NULL or misaligned; -E2BIG: options sets a field that this

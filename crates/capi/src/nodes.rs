@@ -137,7 +137,7 @@ impl Given {
         }
         let given = Box::leak(boxed(Self { functions, next: first })?);
         let mut last = first;
-        // Another thread may have added the same one meanwhile. Then there are two, which does no harm.
+        // Another thread may have added the same one meanwhile. Then there are two, which does no harm. [Cn]
         while let Err(now) = ALL.compare_exchange(last, given, Release, Acquire) {
             last = now;
             given.next = now;
