@@ -154,13 +154,14 @@ pub unsafe extern "C" fn callback(context: *mut c_void) {
 
 /// The function of all timers that are delivered by calls. The context is the timers' entry, which outlives all calls.
 pub unsafe extern "C" fn expired(context: *mut c_void, timers: *mut ufutex_timers, notice: *const ufutex_notice) {
-    // SAFETY: the context is an entry that outlives all calls.
-    if !unsafe { (*context.cast::<Entry>()).is_armed.load(SeqCst) } {
-        LATE_CALLBACKS.fetch_add(1, SeqCst);
-    }
     let mut taken = ufutex_expired::default();
     // SAFETY: the notice is valid during the call, and any number may be passed as a handle.
     let answer = unsafe { ufutex_timers_take(timers, notice, &mut taken) };
     assert!([0, 1, -libc::EBADF].contains(&answer), "taking a notice returned {answer}");
-    std::thread::yield_now();
+    // Slow, so that other threads free these timers meanwhile.
+    std::thread::sleep(std::time::Duration::from_micros(20));
+    // SAFETY: the context is an entry that outlives all calls.
+    if !unsafe { (*context.cast::<Entry>()).is_armed.load(SeqCst) } {
+        LATE_CALLBACKS.fetch_add(1, SeqCst);
+    }
 }
