@@ -98,6 +98,91 @@ static void counts_of_plain_wakes(ufutex_task *task, ufutex_task *other)
     }
 }
 
+static void note(void *context) { ++*(_Atomic int *)context; }
+
+static ufutex_waiter *prepare_call(ufutex_task *task, uint32_t *word, _Atomic int *notes)
+{
+    uint64_t args[6] = {AT(word), WAIT, *word, 0, 0, 0};
+    ufutex_waiter *waiter = NULL;
+    CHECK(ufutex_prepare_syscall(domain, task, NULL, FUTEX, args, note, (void *)notes, &waiter), -EINPROGRESS);
+    return waiter;
+}
+
+static uint64_t host_now(void *context, uint32_t clock)
+{
+    (void)context;
+    return now(clock == UFUTEX_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC);
+}
+
+// However a plain wait is driven, an interrupt ends it with -512, and a task waits with its own priority.
+static void plain_waits_of_tasks(ufutex_task *task, ufutex_task *other)
+{
+    static uint32_t word = 5;
+    _Atomic int notes = 0, other_notes = 0;
+    ufutex_waiter *waiter = prepare_call(task, &word, &notes);
+    CHECK(ufutex_task_interrupt(task), 0);
+    CHECK(notes, 1);
+    CHECK(ufutex_waiter_finish(waiter), -512);
+    CHECK(ufutex_task_clear_interrupt(task), 0);
+    CHECK(ufutex_waiter_end(prepare_call(task, &word, &notes), UFUTEX_INTERRUPTED), -512);
+    CHECK(ufutex_waiter_end(prepare_call(task, &word, &notes), UFUTEX_TIMED_OUT), -ETIMEDOUT);
+    // The second waiter is woken first.
+    CHECK(ufutex_task_set_priority(other, 5), 0);
+    waiter = prepare_call(task, &word, &notes);
+    ufutex_waiter *urgent = prepare_call(other, &word, &other_notes);
+    CHECK(ufutex_wake(domain, AT(&word), 1, UFUTEX_BITSET_ANY, UFUTEX_U32), 1);
+    CHECK(other_notes, 1);
+    CHECK(ufutex_waiter_finish(urgent), 0);
+    CHECK(ufutex_waiter_end(waiter, UFUTEX_INTERRUPTED), -512);
+    struct call low = {task, FUTEX, {AT(&word), WAIT, 5, 0, 0, 0}}, high = {other, FUTEX, {AT(&word), WAIT, 5, 0, 0, 0}};
+    pthread_t first = start(call_thread, &low);
+    until_waiting(domain, 1);
+    pthread_t second = start(call_thread, &high);
+    until_waiting(domain, 2);
+    CHECK(ufutex_wake(domain, AT(&word), 1, UFUTEX_BITSET_ANY, UFUTEX_U32), 1);
+    CHECK(result_of(second), 0);
+    CHECK(ufutex_wake(domain, AT(&word), 1, UFUTEX_BITSET_ANY, UFUTEX_U32), 1);
+    CHECK(result_of(first), 0);
+    CHECK(ufutex_task_set_priority(other, 0), 0);
+    // By a clock of the embedder's, the library itself puts the thread to sleep.
+    ufutex_clock clock = UFUTEX_CLOCK_INIT;
+    ufutex_options options = UFUTEX_OPTIONS_INIT;
+    clock.now = host_now;
+    options.clock = &clock;
+    ufutex_domain *usual = domain;
+    domain = new_domain(a_system, &options);
+    struct call call = {new_task(domain, 4), FUTEX, {AT(&word), WAIT, 5, 0, 0, 0}};
+    first = start(call_thread, &call);
+    until_waiting(domain, 1);
+    CHECK(ufutex_task_interrupt(call.task), 0);
+    CHECK(result_of(first), -512);
+    CHECK(CALL(call.task, FUTEX, AT(&word), WAIT, 4, 0, 0, 0), -EAGAIN);
+    CHECK(ufutex_task_free(call.task), 0);
+    CHECK(ufutex_domain_free(domain), 0);
+    domain = usual;
+}
+
+static void plain_calls_are_counted(void)
+{
+    uint32_t word = 5;
+    ufutex_options options = UFUTEX_OPTIONS_INIT;
+    ufutex_counters counters = UFUTEX_COUNTERS_INIT;
+    options.flags = UFUTEX_COUNT_OPERATIONS;
+    ufutex_domain *usual = domain;
+    domain = new_domain(a_system, &options);
+    ufutex_task *task = new_task(domain, 4);
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT, 4, 0, 0, 0), -EAGAIN);
+    CHECK(CALL(task, FUTEX_WAIT, AT(&word), 4, 1, 128 | 2, 0, 0), -EAGAIN);
+    CHECK(CALL(task, FUTEX, AT(&word), WAKE, 1, 0, 0, 0), 0);
+    CHECK(CALL(task, FUTEX_WAKE, AT(&word), 1, 1, 128 | 2, 0, 0), 0);
+    CHECK(ufutex_domain_get_counters(domain, &counters), 0);
+    CHECK(counters.mismatches, 2);
+    CHECK(counters.empty_wakes, 2);
+    CHECK(ufutex_task_free(task), 0);
+    CHECK(ufutex_domain_free(domain), 0);
+    domain = usual;
+}
+
 enum { I386_FUTEX = 240, ARM_FUTEX = 240, FUTEX_TIME64 = 422, I386_SET_ROBUST_LIST = 311, I386_GET_ROBUST_LIST = 312 };
 
 // Calls of a 32-bit guest: of each argument the lower half counts, and structs have fields of 32 bits.
@@ -232,6 +317,8 @@ int main(void)
     results_are_the_kernels(task, other);
     plain_calls_have_the_kernels_results(task);
     counts_of_plain_wakes(task, other);
+    plain_waits_of_tasks(task, other);
+    plain_calls_are_counted();
     ufutex_task *narrow = new_task(domain, 3);
     narrow_guests(narrow, other);
     CHECK(ufutex_task_free(narrow), 0);
