@@ -687,7 +687,8 @@ uint32_t ufutex_version_number(void);
 //
 // The child has only the thread that called fork(). In its copy of the library's memory, locks may be held and objects
 // be in use by threads that it does not have. So no handle of the parent can be used in the child: a function that is
-// passed one returns -EBADF from now on. What was behind the handles is leaked. The parent is not affected.
+// passed one returns -EBADF from now on. What was behind the handles is leaked, and timers among it do not expire
+// here. The parent is not affected.
 //
 // Without this call the child must not use the library. A child that only calls exec() or _exit() needs no such call.
 // The calling thread must be the only one, and in no function of this library, and so in no callback of it.
@@ -706,7 +707,7 @@ void ufutex_after_fork_child(void);
 int ufutex_system_new(const struct ufutex_config *config,
                       struct ufutex_system **system);
 
-// Frees a handle of a system. The system itself lives as long as its domains and tasks.
+// Frees a handle of a system. The system itself lives as long as its domains and tasks. Timers keep only its driver.
 //
 // Returns 0. -EINVAL: NULL; -EBADF: not a handle of a system, or freed before; -EBUSY: another thread is using it.
 //

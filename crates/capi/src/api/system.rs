@@ -129,7 +129,7 @@ unsafe fn config_of(said: &ufutex_config) -> Result<Config, Errno> {
     Ok(settings.into_iter().fold(config, |config, (value, set)| if value == 0 { config } else { set(config, value) }))
 }
 
-/// Frees a handle of a system. The system itself lives as long as its domains and tasks.
+/// Frees a handle of a system. The system itself lives as long as its domains and tasks. Timers keep only its driver.
 ///
 /// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a system, or freed before; -EBUSY: another thread is using it.
 ///
