@@ -1,18 +1,19 @@
-//! What the C interface costs over the engine: waits that find another value, and wakes that find nobody, in nanoseconds.
+//! What the C interface costs over the engine: waits that find another value, and wakes that find nobody, in nanoseconds,
+//! by the functions for them and as system calls by number.
 //!
 //! `cargo run --release -p ufutex-capi --example cost [libufutex.so]`
 //!
 //! Samples of all are taken in turn, and medians are printed: by Rust, by the C functions linked statically, and by those of
 //! a shared library if one is given.
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CString, c_int, c_long, c_void};
 use std::hint::black_box;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::AtomicU32;
 
 use engine::{Domain, Error, Options, System};
 use ufutex_capi::{
-    UFUTEX_BITSET_ANY, UFUTEX_NO_EARLY_RETURN, UFUTEX_U32, ufutex_domain, ufutex_options, ufutex_system,
+    UFUTEX_BITSET_ANY, UFUTEX_NO_EARLY_RETURN, UFUTEX_U32, ufutex_domain, ufutex_options, ufutex_system, ufutex_task,
     ufutex_wait_options,
 };
 
@@ -20,6 +21,8 @@ type NewSystem = unsafe extern "C" fn(*const c_void, *mut *mut ufutex_system) ->
 type NewDomain = unsafe extern "C" fn(*mut ufutex_system, *const ufutex_options, *mut *mut ufutex_domain) -> c_int;
 type Wait = unsafe extern "C" fn(*mut ufutex_domain, u64, u64, u32, *const ufutex_wait_options) -> c_int;
 type Wake = unsafe extern "C" fn(*mut ufutex_domain, u64, u32, u32, u32) -> c_int;
+type NewTask = unsafe extern "C" fn(*mut ufutex_domain, u32, u32, *mut *mut ufutex_task) -> c_int;
+type Syscall = unsafe extern "C" fn(*mut ufutex_domain, *mut ufutex_task, *const c_void, u64, *const u64) -> c_long;
 
 // As a C program calls them: by name.
 #[allow(improper_ctypes, reason = "handles are never looked into")]
@@ -28,30 +31,64 @@ unsafe extern "C" {
     fn ufutex_domain_new(s: *mut ufutex_system, o: *const ufutex_options, d: *mut *mut ufutex_domain) -> c_int;
     fn ufutex_wait(d: *mut ufutex_domain, at: u64, expected: u64, flags: u32, o: *const ufutex_wait_options) -> c_int;
     fn ufutex_wake(d: *mut ufutex_domain, at: u64, count: u32, bitset: u32, flags: u32) -> c_int;
+    fn ufutex_task_new(d: *mut ufutex_domain, tid: u32, flags: u32, task: *mut *mut ufutex_task) -> c_int;
+    fn ufutex_syscall(
+        d: *mut ufutex_domain,
+        task: *mut ufutex_task,
+        memory: *const c_void,
+        number: u64,
+        args: *const u64,
+    ) -> c_long;
 }
 
-/// A library, and a domain in it.
-struct C {
+/// The functions of a library.
+struct Functions {
+    new_system: NewSystem,
+    new_domain: NewDomain,
+    new_task: NewTask,
     wait: Wait,
     wake: Wake,
-    domains: [*mut ufutex_domain; 2],
+    syscall: Syscall,
 }
 
+/// A library, with two domains and a task in each. The second domain has no early return.
+struct C {
+    functions: Functions,
+    domains: [(*mut ufutex_domain, *mut ufutex_task); 2],
+}
+
+/// Private waits and wakes, as the numbers of futex(2) and of its operations.
+const FUTEX: u64 = 202;
+const WAIT: u64 = 128;
+const WAKE: u64 = 129;
+
 impl C {
-    fn new(new_system: NewSystem, new_domain: NewDomain, wait: Wait, wake: Wake) -> Self {
+    fn new(functions: Functions) -> Self {
         let mut system = null_mut();
-        let mut domains = [null_mut(); 2];
-        for (domain, flags) in domains.iter_mut().zip([0, UFUTEX_NO_EARLY_RETURN]) {
-            // SAFETY: the functions of one library, with arguments as ufutex.h says.
-            unsafe {
+        let mut domains = [(null_mut(), null_mut()); 2];
+        // SAFETY: the functions of one library, with arguments as ufutex.h says.
+        unsafe {
+            assert_eq!((functions.new_system)(null(), &mut system), 0);
+            for (tid, ((domain, task), flags)) in (1..).zip(domains.iter_mut().zip([0, UFUTEX_NO_EARLY_RETURN])) {
                 let mut options: ufutex_options = std::mem::zeroed();
                 options.size = size_of::<ufutex_options>();
                 options.flags = flags;
-                assert_eq!(new_system(null(), &mut system), 0);
-                assert_eq!(new_domain(system, &options, domain), 0);
+                assert_eq!((functions.new_domain)(system, &options, domain), 0);
+                assert_eq!((functions.new_task)(*domain, tid, 0, task), 0);
             }
         }
-        Self { wait, wake, domains }
+        Self { functions, domains }
+    }
+
+    fn linked() -> Self {
+        Self::new(Functions {
+            new_system: ufutex_system_new,
+            new_domain: ufutex_domain_new,
+            new_task: ufutex_task_new,
+            wait: ufutex_wait,
+            wake: ufutex_wake,
+            syscall: ufutex_syscall,
+        })
     }
 
     fn load(path: &str) -> Self {
@@ -61,27 +98,42 @@ impl C {
             let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
             assert!(!library.is_null(), "{path:?} cannot be loaded");
             let find = |name: &std::ffi::CStr| libc::dlsym(library, name.as_ptr());
-            Self::new(
-                std::mem::transmute::<*mut c_void, NewSystem>(find(c"ufutex_system_new")),
-                std::mem::transmute::<*mut c_void, NewDomain>(find(c"ufutex_domain_new")),
-                std::mem::transmute::<*mut c_void, Wait>(find(c"ufutex_wait")),
-                std::mem::transmute::<*mut c_void, Wake>(find(c"ufutex_wake")),
-            )
+            Self::new(Functions {
+                new_system: std::mem::transmute::<*mut c_void, NewSystem>(find(c"ufutex_system_new")),
+                new_domain: std::mem::transmute::<*mut c_void, NewDomain>(find(c"ufutex_domain_new")),
+                new_task: std::mem::transmute::<*mut c_void, NewTask>(find(c"ufutex_task_new")),
+                wait: std::mem::transmute::<*mut c_void, Wait>(find(c"ufutex_wait")),
+                wake: std::mem::transmute::<*mut c_void, Wake>(find(c"ufutex_wake")),
+                syscall: std::mem::transmute::<*mut c_void, Syscall>(find(c"ufutex_syscall")),
+            })
         }
     }
 }
 
 impl C {
     fn wait_ns(&self, i: usize, at: u64) -> f64 {
+        let (domain, _) = self.domains[i];
         // SAFETY: a handle of that library, and a word that is there.
-        let wait = || unsafe { (self.wait)(self.domains[i], black_box(at), 1, UFUTEX_U32, null()) };
+        let wait = || unsafe { (self.functions.wait)(domain, black_box(at), 1, UFUTEX_U32, null()) };
         ns(|| assert_eq!(wait(), -libc::EAGAIN))
     }
 
     fn wake_ns(&self, i: usize, at: u64) -> f64 {
+        let (domain, _) = self.domains[i];
         // SAFETY: as above.
-        let wake = || unsafe { (self.wake)(self.domains[i], black_box(at), 1, UFUTEX_BITSET_ANY, UFUTEX_U32) };
+        let wake = || unsafe { (self.functions.wake)(domain, black_box(at), 1, UFUTEX_BITSET_ANY, UFUTEX_U32) };
         ns(|| assert_eq!(wake(), 0))
+    }
+
+    /// By number: `operation` is that of futex(2), with the value 1.
+    fn call_ns(&self, i: usize, at: u64, operation: u64, result: c_int) -> f64 {
+        let (domain, task) = self.domains[i];
+        let call = || {
+            let args = [black_box(at), operation, 1, 0, 0, 0];
+            // SAFETY: handles of that library, six arguments, and a word that is there.
+            unsafe { (self.functions.syscall)(domain, task, null(), FUTEX, args.as_ptr()) }
+        };
+        ns(|| assert_eq!(call(), result.into()))
     }
 }
 
@@ -108,21 +160,28 @@ fn main() {
     let system = System::new();
     let rust: [Domain; 2] =
         [true, false].map(|early_return| Domain::with_options(&system, Options::new().early_return(early_return)));
-    let mut rivals = vec![("C, static", C::new(ufutex_system_new, ufutex_domain_new, ufutex_wait, ufutex_wake))];
+    let mut rivals = vec![("C, static", C::linked())];
     if let Some(path) = std::env::args().nth(1) {
         rivals.push(("C, shared", C::load(&path)));
     }
     let word = AtomicU32::new(0);
     let at = word.as_ptr().expose_provenance() as u64;
-    for (case, i) in [("wait, early return", 0), ("wait, bucket", 1), ("wake", 0)] {
+    for (case, i) in
+        [("wait, early return", 0), ("wait, bucket", 1), ("wake", 0), ("wait by number", 0), ("wake by number", 0)]
+    {
         let mut samples = vec![Vec::new(); 1 + rivals.len()];
         for _ in 0..SAMPLES {
             samples[0].push(match case {
-                "wake" => ns(|| assert_eq!(rust[i].wake(black_box(&word), 1), 0)),
+                "wake" | "wake by number" => ns(|| assert_eq!(rust[i].wake(black_box(&word), 1), 0)),
                 _ => ns(|| assert_eq!(rust[i].wait(black_box(&word), 1), Err(Error::Again))),
             });
             for ((_, c), samples) in rivals.iter().zip(&mut samples[1..]) {
-                samples.push(if case == "wake" { c.wake_ns(i, at) } else { c.wait_ns(i, at) });
+                samples.push(match case {
+                    "wake" => c.wake_ns(i, at),
+                    "wait by number" => c.call_ns(i, at, WAIT, -libc::EAGAIN),
+                    "wake by number" => c.call_ns(i, at, WAKE, 0),
+                    _ => c.wait_ns(i, at),
+                });
             }
         }
         let names = ["Rust"].into_iter().chain(rivals.iter().map(|(name, _)| *name));

@@ -22,7 +22,7 @@
 // counters are numbers of what they name. A limit of 0 means the default; the least limit that can be set is 1.
 //
 // Threads. Any thread may call any function at any time, also within a callback unless its comment says otherwise. The
-// library starts no threads. A function is async-signal-safe if its comment says so. A child of fork()
+// library starts one thread for a system with timers by the host's clocks, and no other. A function is async-signal-safe if its comment says so. A child of fork()
 // calls ufutex_after_fork_child before it uses the library; after exec() all is new. The library must not be unloaded.
 //
 // Functions of the program that the library calls must return: they must neither throw nor longjmp(), and their thread
@@ -51,6 +51,20 @@
 // this flag.
 #define UFUTEX_SHARED 16
 
+// The word's node is in the 32 bits behind the word, which has 32 bits itself: FUTEX2_NUMA. The address is a multiple
+// of 8. If the node is -1, a near one is stored there. Operations on a private word meet only if they name the same
+// node, or if none of them names one. Operations on a shared word should all name its node. Operations on locks take
+// neither this flag nor the next two.
+#define UFUTEX_NUMA 32
+
+// The word, which has 32 bits, is looked up on the node that memory's policy_node says: FUTEX2_MPOL. With UFUTEX_NUMA
+// it does so only if the node behind the word is -1.
+#define UFUTEX_MPOL 64
+
+// UFUTEX_ON_NODE(node) is a flag that names the node itself, which must exist: one more than its number, shifted by
+// this number of bits.
+#define UFUTEX_NODE_SHIFT 16
+
 // Timeouts: none.
 #define UFUTEX_FOREVER 0
 
@@ -68,6 +82,12 @@
 
 // Monotonic time.
 #define UFUTEX_MONOTONIC 1
+
+// Time that goes on while the machine sleeps. This clock and the next are for timers only.
+#define UFUTEX_BOOTTIME 7
+
+// Real time without leap seconds.
+#define UFUTEX_TAI 11
 
 // A deadline that never comes.
 #define UFUTEX_NO_DEADLINE 18446744073709551615ull
@@ -157,6 +177,43 @@
 // Added to a system call's number if the number is that of aarch64, riscv64 or loongarch64, and not of x86-64.
 #define UFUTEX_GENERIC_NUMBER 4294967296
 
+// Added to a system call's number if the number is that of i386: a call of a 32-bit program, also on x86-64. Of each
+// argument the lower 32 bits count. The structs that they point to are those of 32-bit programs: pointers have 32
+// bits. The times of futex have two fields of 32 bits, and those of futex_time64 and later calls two of 64 bits.
+#define UFUTEX_I386_NUMBER 8589934592
+
+// The same for 32-bit Arm (EABI), also on aarch64.
+#define UFUTEX_ARM_NUMBER 12884901888
+
+// Deliveries of expired timers: they stand in a line until ufutex_timers_receive() takes them. The default.
+#define UFUTEX_DELIVER_LINE 0
+
+// The options' function expired is called for each.
+#define UFUTEX_DELIVER_CALL 1
+
+// The number of expiries is added to an eventfd, including intervals that passed unnoticed.
+#define UFUTEX_DELIVER_EVENTFD 2
+
+// Each sends its signal to this process or one of its threads, as the kernel's timers do. The signal counts as
+// delivered when it is sent.
+#define UFUTEX_DELIVER_SIGNALS 3
+
+// What an expired timer does, as in a struct sigevent: nothing.
+#define UFUTEX_NOTIFY_NONE 1
+
+// It sends a signal to the process.
+#define UFUTEX_NOTIFY_SIGNAL 0
+
+// It sends a signal to one thread.
+#define UFUTEX_NOTIFY_THREAD 4
+
+// Flag of ufutex_timers_settime(): the value is a time of the timer's clock, and no length of time. TIMER_ABSTIME.
+#define UFUTEX_TIMER_ABSTIME 1
+
+// Flag of ufutex_driver_thread: it runs on the CPUs of the thread that starts it, and not on those of the process's
+// main thread.
+#define UFUTEX_STARTERS_CPUS 1
+
 // Results of ufutex_resume(): the program gets the result of the system call.
 #define UFUTEX_RESUME_RETURN 0
 
@@ -185,8 +242,84 @@ typedef struct ufutex_system ufutex_system;
 // and can be interrupted. A handle, not an address.
 typedef struct ufutex_task ufutex_task;
 
+// The POSIX timers of one process: see ufutex_timers_new(). A handle, not an address.
+typedef struct ufutex_timers ufutex_timers;
+
 // A wait in progress in which no thread sleeps, for schedulers: see ufutex_prepare_wait(). A handle, not an address.
 typedef struct ufutex_waiter ufutex_waiter;
+
+// The nodes of a machine, or of the machine that a guest believes it runs on: see ufutex_config. A system has a global
+// table on each node.
+//
+// has_node is called when a system is made. The other functions are called by any thread, and several threads may call
+// them at the same time, while a system is made, a table is made or freed, and a word without a node is looked up.
+// They return on the thread that called them, and must not call this library. They are used as long as the system or a
+// domain of it exists.
+typedef struct ufutex_topology {
+    // sizeof(struct ufutex_topology).
+    size_t size;
+    // Passed to each function. For each different context that comes with allocate, the library keeps some 50 bytes
+    // until the program ends.
+    void *context;
+    // One more than the number of the last node, from 1 to 1024.
+    uint32_t nodes;
+    // Must be 0.
+    uint32_t reserved;
+    // Whether there is a node with this number: 1 or 0. NULL: no number below nodes is left out.
+    int (*has_node)(void *context, uint32_t node);
+    // The node that the calling thread runs on. If there is none with this number, the first node stands for it. Must
+    // be set.
+    uint32_t (*current_node)(void *context);
+    // Zeroed memory for a table, on a node or as near to it as possible, at a multiple of alignment. NULL means that
+    // there is none. Set together with free. If both are NULL, the tables are in malloc's memory.
+    void *(*allocate)(void *context, size_t bytes, size_t alignment, uint32_t node);
+    // Takes back what allocate returned for this number of bytes.
+    void (*free)(void *context, void *memory, size_t bytes);
+} ufutex_topology;
+
+// The embedder's clocks for timers. With them the library has no thread: the embedder calls ufutex_driver_turn().
+//
+// now and cpu_time may be called with locks held. They must not block, and must not call this library. Any thread
+// calls the functions, and several threads may call them at the same time. They are used as long as the system, a
+// domain or timers of it exist.
+typedef struct ufutex_timer_clocks {
+    // sizeof(struct ufutex_timer_clocks).
+    size_t size;
+    // Passed to each function.
+    void *context;
+    // The time of UFUTEX_REALTIME, UFUTEX_MONOTONIC, UFUTEX_BOOTTIME or UFUTEX_TAI in nanoseconds. Must be set.
+    uint64_t (*now)(void *context, uint32_t clock);
+    // Stores the CPU time that a thread has used, or all threads of a process, and returns 0. Another result means
+    // that there is no such thread or process. NULL: there is none.
+    int (*cpu_time)(void *context, int is_thread, int32_t number, uint64_t *nanoseconds);
+    // Called when ufutex_driver_next() may have become earlier, with no lock held, by the thread that has armed a
+    // timer. It may call this library. It may be called more often than needed. NULL: the embedder asks often enough.
+    void (*changed)(void *context);
+    // How many CPUs the threads of one process can use at the same time, and so how many times faster than a clock its
+    // CPU time may go. 0 means 1.
+    uint32_t cpus;
+    // Must be 0.
+    uint32_t reserved;
+} ufutex_timer_clocks;
+
+// How the thread is scheduled that expires timers by the host's clocks. What the host does not permit is left out.
+typedef struct ufutex_driver_thread {
+    // sizeof(struct ufutex_driver_thread).
+    size_t size;
+    // UFUTEX_STARTERS_CPUS, or 0.
+    uint32_t flags;
+    // Its priority under SCHED_FIFO, from 1 to 99. 0: SCHED_OTHER.
+    uint32_t realtime;
+    // Its nice value under SCHED_OTHER, from -20 to 19.
+    int32_t nice;
+    // Must be 0.
+    uint32_t reserved;
+    // The numbers of the CPUs that it may run on, below 8192. The array is copied. NULL: those of the process's main
+    // thread.
+    const uint32_t *cpus;
+    // How many numbers there are in cpus.
+    size_t cpu_count;
+} ufutex_driver_thread;
 
 // Settings of a system. 0 means the default of each.
 typedef struct ufutex_config {
@@ -200,7 +333,8 @@ typedef struct ufutex_config {
     uint64_t hash_seed;
     // How many CPUs run at the same time. Default: the host's CPUs.
     size_t cpus;
-    // Slots of the global table, a power of two. Default: 256 for each CPU.
+    // Slots of the global table of each node, a power of two; at most 2^22 if there are several nodes. Default: 256
+    // for each CPU, divided among the nodes.
     size_t global_slots;
     // Slots of a domain's first table, a power of two. Default: 16.
     size_t default_slots;
@@ -228,6 +362,12 @@ typedef struct ufutex_config {
     // Called in place of set_priority, with the number of the task's PID namespace in addition: if there are several
     // namespaces, a TID alone does not identify a task. May be NULL.
     void (*set_priority_in)(void *context, uint64_t pid_namespace, uint32_t tid, uint32_t priority);
+    // The nodes of the machine. The struct is copied. NULL: the host's nodes.
+    const struct ufutex_topology *topology;
+    // The clocks of timers. The struct is copied. NULL: the host's clocks, and a thread that the first timer starts.
+    const struct ufutex_timer_clocks *timer_clocks;
+    // How that thread is scheduled. The struct is copied. NULL: SCHED_OTHER, nice 0.
+    const struct ufutex_driver_thread *driver_thread;
 } ufutex_config;
 
 // Counts of a system.
@@ -296,6 +436,12 @@ typedef struct ufutex_memory {
     // Whether a program may name these addresses at all: 1 or 0. NULL: the lower half of x86-64's address space is
     // allowed.
     int (*access_ok)(void *context, uint64_t address, uint64_t bytes);
+    // Copies to memory, and faults it in where necessary: the results of system calls. May block. NULL:
+    // compare_exchange stores 8 bytes or one at a time.
+    int (*write)(void *context, uint64_t address, const void *from, size_t bytes);
+    // The node that the memory policy of an address prefers, for UFUTEX_MPOL, or a negative number for none. NULL: no
+    // address has a policy.
+    int (*policy_node)(void *context, uint64_t address);
 } ufutex_memory;
 
 // A clock of the embedder's own.
@@ -417,7 +563,7 @@ typedef struct ufutex_waitv_word {
     uint64_t expected;
     // The word's address.
     uint64_t address;
-    // UFUTEX_U8 to UFUTEX_U64, UFUTEX_SHARED.
+    // UFUTEX_U8 to UFUTEX_U64, UFUTEX_SHARED, UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE().
     uint32_t flags;
     // Must be 0.
     uint32_t reserved;
@@ -438,6 +584,90 @@ typedef struct ufutex_operation {
 // A waiter's callback, called when the waiter should be checked. context is the pointer that was given with it.
 typedef void (*ufutex_callback)(void *context);
 
+// What a timer does when it expires: a struct sigevent without its padding.
+typedef struct ufutex_notify {
+    // UFUTEX_NOTIFY_...
+    uint32_t kind;
+    // The signal's number, from 1 to 64, unless kind is UFUTEX_NOTIFY_NONE.
+    int32_t signal;
+    // The value that the signal carries.
+    uint64_t value;
+    // The thread's number, for UFUTEX_NOTIFY_THREAD.
+    int32_t thread;
+    // Must be 0.
+    uint32_t reserved;
+} ufutex_notify;
+
+// Says that a timer has expired. A kernel keeps it with a queued signal, and calls ufutex_timers_take() when the
+// signal is delivered.
+typedef struct ufutex_notice {
+    // The timer's ID.
+    int32_t id;
+    // Is 0.
+    uint32_t reserved;
+    // What the timer does.
+    struct ufutex_notify notify;
+    // Tells this notice from others of the timer. To be kept as it is.
+    uint64_t ticket[2];
+} ufutex_notice;
+
+// Settings of a process's timers. 0 and NULL mean the defaults.
+//
+// The functions are called with no lock held. They may call this library, except that they must not wait for a thread
+// that frees these timers. When ufutex_timers_free() has returned, expired is not called any more.
+typedef struct ufutex_timers_options {
+    // sizeof(struct ufutex_timers_options).
+    size_t size;
+    // UFUTEX_DELIVER_...
+    uint32_t delivery;
+    // For UFUTEX_DELIVER_EVENTFD: the file, which is duplicated. A full one blocks the thread that turns the driver,
+    // unless it is nonblocking.
+    int eventfd;
+    // How many timers there may be (EAGAIN). Default: 65,536.
+    size_t max_timers;
+    // The highest ID, one less than a power of two. Default: 2^31 - 1.
+    int32_t max_id;
+    // Must be 0.
+    uint32_t reserved;
+    // Passed to each function.
+    void *context;
+    // For UFUTEX_DELIVER_CALL: a timer has expired. Called by the thread that turns the driver, which serves all
+    // processes, so it should be short. The notice is the library's, and can be copied.
+    void (*expired)(void *context, struct ufutex_timers *timers, const struct ufutex_notice *notice);
+    // For UFUTEX_DELIVER_CALL: makes room for the notices of this number of timers, and returns 0. Another result
+    // means that there is no memory (EAGAIN). Called before a timer is made. Each timer has at most one notice that is
+    // not void. May be NULL.
+    int (*reserve)(void *context, size_t timers);
+    // For UFUTEX_DELIVER_CALL: whether the process has a thread with this number: 1 or 0. NULL: it has any.
+    int (*has_thread)(void *context, int32_t thread);
+} ufutex_timers_options;
+
+// A length or a point of time: the kernel's struct __kernel_timespec, whatever time_t the C library has.
+typedef struct ufutex_timespec {
+    // Not negative.
+    int64_t seconds;
+    // From 0 to 999,999,999.
+    int64_t nanoseconds;
+} ufutex_timespec;
+
+// When a timer expires: the kernel's struct __kernel_itimerspec.
+typedef struct ufutex_itimerspec {
+    // The time from each expiry to the next. 0: the timer expires once.
+    struct ufutex_timespec interval;
+    // The time until the first expiry, or, with UFUTEX_TIMER_ABSTIME, the time of the timer's clock. 0: never.
+    struct ufutex_timespec value;
+} ufutex_itimerspec;
+
+// An expiry that was delivered.
+typedef struct ufutex_expired {
+    // The timer's ID.
+    int32_t id;
+    // How many intervals have passed since the expiry: si_overrun. -1 if the clock was set back to before it.
+    int32_t overrun;
+    // What the timer does.
+    struct ufutex_notify notify;
+} ufutex_expired;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -457,7 +687,8 @@ uint32_t ufutex_version_number(void);
 //
 // The child has only the thread that called fork(). In its copy of the library's memory, locks may be held and objects
 // be in use by threads that it does not have. So no handle of the parent can be used in the child: a function that is
-// passed one returns -EBADF from now on. What was behind the handles is leaked. The parent is not affected.
+// passed one returns -EBADF from now on. What was behind the handles is leaked, and timers among it do not expire
+// here. The parent is not affected.
 //
 // Without this call the child must not use the library. A child that only calls exec() or _exit() needs no such call.
 // The calling thread must be the only one, and in no function of this library, and so in no callback of it.
@@ -468,14 +699,15 @@ void ufutex_after_fork_child(void);
 // Makes a system. config: NULL for all defaults.
 //
 // Stores the handle in *system and returns 0. -EINVAL: a number of slots that is not a power of two from 2 to 2^24,
-// unknown flags, a size that is too small, system is NULL or misaligned; -E2BIG: config sets a field that this library
-// does not know; -ENOMEM.
+// unknown flags, a size that is too small, a function that is missing from topology or timer_clocks, no node or more
+// than 1024, a setting of driver_thread that no thread has, system is NULL or misaligned; -E2BIG: a struct sets a
+// field that this library does not know; -ENOMEM, also if topology has no memory for a global table.
 //
 // Any thread; not async-signal-safe.
 int ufutex_system_new(const struct ufutex_config *config,
                       struct ufutex_system **system);
 
-// Frees a handle of a system. The system itself lives as long as its domains and tasks.
+// Frees a handle of a system. The system itself lives as long as its domains and tasks. Timers keep only its driver.
 //
 // Returns 0. -EINVAL: NULL; -EBADF: not a handle of a system, or freed before; -EBUSY: another thread is using it.
 //
@@ -490,6 +722,27 @@ int ufutex_system_free(struct ufutex_system *system);
 // Any thread; not async-signal-safe.
 int ufutex_system_get_counters(struct ufutex_system *system,
                                struct ufutex_system_counters *counters);
+
+// One more than the number of the machine's last node.
+//
+// -EINVAL: NULL; -EBADF: not a handle of a system.
+//
+// Any thread; not async-signal-safe.
+int ufutex_system_nodes(struct ufutex_system *system);
+
+// Whether the machine has a node with this number: 1 or 0.
+//
+// -EINVAL: NULL; -EBADF: not a handle of a system.
+//
+// Any thread; not async-signal-safe.
+int ufutex_system_has_node(struct ufutex_system *system, uint32_t node);
+
+// The node that the calling thread runs on: the node that is stored behind a word with UFUTEX_NUMA in place of -1.
+//
+// -EINVAL: NULL; -EBADF: not a handle of a system.
+//
+// Any thread; not async-signal-safe.
+int ufutex_system_current_node(struct ufutex_system *system);
 
 // Lists the waiters for words of shared objects, in all domains of a system. Otherwise as ufutex_domain_who_waits().
 //
@@ -687,13 +940,14 @@ int ufutex_task_clear_interrupt(struct ufutex_task *task);
 int ufutex_task_forget_restart(struct ufutex_task *task);
 
 // Blocks the caller while the word at an address holds expected: FUTEX_WAIT, FUTEX_WAIT_BITSET. flags: UFUTEX_U8 to
-// UFUTEX_U64, UFUTEX_SHARED. options: NULL for no timeout and any wake; times are in nanoseconds.
+// UFUTEX_U64, UFUTEX_SHARED, and for its node UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE(). options: NULL for no timeout
+// and any wake; times are in nanoseconds.
 //
 // Returns 0 for a wake: there are no spurious ones. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the
 // options was interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be
-// read; -EINVAL: misaligned, unknown flags, a word that cannot hold expected, a bitset of 0, a priority above 99,
-// domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task already
-// waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
+// read; -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority
+// above 99, domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task
+// already waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
 //
 // Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 // longjmp().
@@ -721,9 +975,9 @@ int ufutex_waitv(struct ufutex_domain *domain,
 // INT_MAX or more means all. Change the word before this call. A private word is not accessed, and may have been
 // freed. flags: as for ufutex_wait().
 //
-// Returns how many waiters were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, NULL, or one of the waiters
-// waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address that no program
-// has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
+// Returns how many waiters were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, no such node, NULL, or one
+// of the waiters waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address
+// that no program has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
 //
 // Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
 int ufutex_wake(struct ufutex_domain *domain,
@@ -852,9 +1106,11 @@ int ufutex_cmp_requeue_pi(struct ufutex_domain *domain,
                           uint32_t requeue,
                           uint32_t flags);
 
-// Makes a system call for a task, by its number on x86-64 (or on aarch64, with UFUTEX_GENERIC_NUMBER added): futex,
-// futex_waitv, futex_wake, futex_wait, futex_requeue, set_robust_list, get_robust_list, restart_syscall. args: its six
-// arguments. memory: the memory that they point to; NULL for the domain's. Blocks if the call does.
+// Makes a system call for a task, by its number on x86-64, or by that of another architecture with
+// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER or UFUTEX_ARM_NUMBER added: futex, futex_time64, futex_waitv, futex_wake,
+// futex_wait, futex_requeue, set_robust_list, get_robust_list, restart_syscall. args: its six arguments. memory: the
+// memory that they point to; NULL for the domain's. Blocks if the call does. Calls on timers are made with
+// ufutex_timers_syscall().
 //
 // Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. A call that the task's
 // interrupt has ended returns -512, -513 or -516: pass that to ufutex_resume(). In addition, -ENOSYS: another number;
@@ -993,17 +1249,235 @@ long ufutex_waiter_end(struct ufutex_waiter *waiter,
 // Any thread; not async-signal-safe.
 int ufutex_waiter_free(struct ufutex_waiter *waiter);
 
+// Makes an empty table of POSIX timers for one process. options: NULL for all defaults: expired timers stand in a line
+// for ufutex_timers_receive().
+//
+// By the host's clocks the first timer of a system starts a thread, which ends with the system and its timers. By the
+// embedder's clocks (timer_clocks of ufutex_config) timers expire in ufutex_driver_turn().
+//
+// ```c
+// ufutex_timers *timers;
+// ufutex_itimerspec soon = {{0, 0}, {0, 1000000}}; // once, in a millisecond
+// ufutex_expired expired;
+// int32_t id;
+// ufutex_timers_new(system, NULL, &timers);
+// ufutex_timers_create(timers, UFUTEX_MONOTONIC, NULL, &id);
+// ufutex_timers_settime(timers, id, 0, &soon, NULL);
+// ufutex_timers_receive(timers, UFUTEX_FOREVER, 0, &expired); // expired.id is id
+// ```
+//
+// Stores the handle in *timers and returns 0. -EINVAL: an unknown delivery, max_id is not one less than a power of
+// two, expired is missing, a size that is too small, NULL or misaligned; -E2BIG: options sets a field that this
+// library does not know; -EBADF: not a handle of a system, or not an open file; -EMFILE; -ENOMEM.
+//
+// Any thread; not async-signal-safe.
+int ufutex_timers_new(struct ufutex_system *system,
+                      const struct ufutex_timers_options *options,
+                      struct ufutex_timers **timers);
+
+// Frees timers, armed or not. When it has returned, expired is not called any more. It waits for a call in progress in
+// another thread, so do not hold a lock that expired takes. expired itself may call it.
+//
+// Returns 0. -EBUSY: a thread is in another function with these timers; -EINVAL: NULL; -EBADF: not a handle of timers,
+// or freed before.
+//
+// Any thread; not async-signal-safe.
+int ufutex_timers_free(struct ufutex_timers *timers);
+
+// Makes a timer, which is not set yet: timer_create(2). clock: UFUTEX_REALTIME, UFUTEX_MONOTONIC, UFUTEX_BOOTTIME,
+// UFUTEX_TAI, UFUTEX_PROCESS_CPU(pid) or UFUTEX_THREAD_CPU(tid). notify: what it does when it expires; NULL: SIGALRM,
+// with the ID as the value.
+//
+// Stores the ID in *id, from 0 up, and returns 0. -EAGAIN: as many timers as there may be, no free ID, no memory, or
+// no thread for the driver; -EINVAL: another clock, no such process or thread, a signal that is not from 1 to 64, an
+// unknown kind, NULL or misaligned; -EOPNOTSUPP: a clock that timers cannot run by; -EBADF: not a handle of timers.
+//
+// Any thread; not async-signal-safe.
+int ufutex_timers_create(struct ufutex_timers *timers,
+                         int32_t clock,
+                         const struct ufutex_notify *notify,
+                         int32_t *id);
+
+// As ufutex_timers_create(), with a given ID, as when a checkpoint is restored. IDs that are handed out later follow
+// it.
+//
+// Returns 0. -EBUSY: the ID is in use; -EINVAL: it is negative or above max_id; otherwise as for
+// ufutex_timers_create().
+//
+// Any thread; not async-signal-safe.
+int ufutex_timers_create_as(struct ufutex_timers *timers,
+                            int32_t id,
+                            int32_t clock,
+                            const struct ufutex_notify *notify);
+
+// Arms a timer, or disarms it if new's value is 0: timer_settime(2). flags: UFUTEX_TIMER_ABSTIME, or 0. An expiry that
+// was not taken becomes void. old: the setting before, as by ufutex_timers_gettime(), or NULL.
+//
+// Returns 0. -EINVAL: no such timer, a time that is negative or has a second of nanoseconds or more, unknown flags,
+// new is NULL, misaligned; -ESRCH: the thread or process whose CPU time the timer counts has ended; -EBADF: not a
+// handle of timers.
+//
+// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
+int ufutex_timers_settime(struct ufutex_timers *timers,
+                          int32_t id,
+                          uint32_t flags,
+                          const struct ufutex_itimerspec *new_,
+                          struct ufutex_itimerspec *old);
+
+// Stores a timer's setting in *setting: the interval, and the time that is left until it expires, 0 if it is not
+// armed: timer_gettime(2).
+//
+// Returns 0. -EINVAL: no such timer, NULL or misaligned; -EBADF: not a handle of timers.
+//
+// Any thread; not async-signal-safe.
+int ufutex_timers_gettime(struct ufutex_timers *timers,
+                          int32_t id,
+                          struct ufutex_itimerspec *setting);
+
+// How many intervals of a timer had passed unnoticed when its last expiry was taken, at most INT_MAX:
+// timer_getoverrun(2). Takes no lock.
+//
+// -1 if the clock was set back to before that expiry. -EINVAL: no such timer, NULL; -EBADF: not a handle of timers.
+//
+// Any thread; not async-signal-safe.
+int ufutex_timers_getoverrun(struct ufutex_timers *timers,
+                             int32_t id);
+
+// Deletes a timer: timer_delete(2). An expiry that was not taken becomes void.
+//
+// Returns 0. -EINVAL: no such timer, NULL; -EBADF: not a handle of timers.
+//
+// Any thread; not async-signal-safe.
+int ufutex_timers_delete(struct ufutex_timers *timers, int32_t id);
+
+// Deletes all timers: exec(2). A process that fork(2) makes gets timers of its own, which are empty.
+//
+// Returns 0. -EINVAL: NULL; -EBADF: not a handle of timers.
+//
+// Any thread; not async-signal-safe.
+int ufutex_timers_clear(struct ufutex_timers *timers);
+
+// The number of timers.
+//
+// -EINVAL: NULL; -EBADF: not a handle of timers.
+//
+// Any thread; not async-signal-safe.
+long ufutex_timers_count(struct ufutex_timers *timers);
+
+// The memory of all timers of this process, in bytes.
+//
+// -EINVAL: NULL; -EBADF: not a handle of timers.
+//
+// Any thread; not async-signal-safe.
+long ufutex_timers_bytes(struct ufutex_timers *timers);
+
+// Takes the next expired timer out of the line, and blocks the caller until there is one. timeout: UFUTEX_FOREVER,
+// UFUTEX_AFTER, UFUTEX_UNTIL_..., by the host's clocks. UFUTEX_AFTER with 0 nanoseconds does not block. An interval
+// timer stands in the line once. Its overrun is counted until it is taken, and then it is armed again.
+//
+// Stores the expiry in *expired and returns 0. -ETIMEDOUT; -EINVAL: the delivery is not UFUTEX_DELIVER_LINE, an
+// unknown timeout, NULL or misaligned; -EBADF: not a handle of timers. While a thread is in this function, the timers
+// are not freed: to have it return, arm a timer that it knows.
+//
+// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
+// longjmp().
+int ufutex_timers_receive(struct ufutex_timers *timers,
+                          uint32_t timeout,
+                          uint64_t nanoseconds,
+                          struct ufutex_expired *expired);
+
+// Takes a notice that expired was called with, when its signal is delivered. Only now is the overrun known, and an
+// interval timer is armed again. Any numbers may be passed as a notice.
+//
+// Stores the expiry in *taken and returns 1. Returns 0 if the notice is void, because the timer was set again or
+// deleted, or it has been taken: nothing is to be delivered. -EINVAL: NULL or misaligned, an unknown kind; -EBADF: not
+// a handle of timers.
+//
+// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
+int ufutex_timers_take(struct ufutex_timers *timers,
+                       const struct ufutex_notice *notice,
+                       struct ufutex_expired *taken);
+
+// Makes a system call on timers for a guest, by its number on x86-64, or on aarch64 with UFUTEX_GENERIC_NUMBER added:
+// timer_create, timer_settime, timer_gettime, timer_getoverrun, timer_delete, and prctl for
+// PR_TIMER_CREATE_RESTORE_IDS. process, thread: the caller's PID and TID. args: its six arguments. memory: the memory
+// that they point to; NULL for this program's own. No call blocks.
+//
+// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. In addition, -ENOSYS: another
+// number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from memory; -E2BIG; -EBADF: not
+// a handle of timers.
+//
+// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
+long ufutex_timers_syscall(struct ufutex_timers *timers,
+                           int32_t process,
+                           int32_t thread,
+                           const struct ufutex_memory *memory,
+                           uint64_t number,
+                           const uint64_t *args);
+
+// Starts the thread that expires timers by the host's clocks, which the first timer would start otherwise. Does
+// nothing if it runs already, or if the system has the embedder's clocks. The thread inherits what the caller may do:
+// to raise its priority later it needs a privilege.
+//
+// Returns 0. -ENOMEM: the host refuses a thread or its file descriptors; -EINVAL: NULL; -EBADF: not a handle of a
+// system.
+//
+// Any thread; not async-signal-safe.
+int ufutex_driver_start(struct ufutex_system *system);
+
+// When ufutex_driver_turn() is needed next: stores in *nanoseconds a time of UFUTEX_REALTIME, UFUTEX_MONOTONIC,
+// UFUTEX_BOOTTIME or UFUTEX_TAI that is not later than the earliest deadline by that clock, or UFUTEX_NO_DEADLINE if
+// there is none. It may be earlier than the deadline.
+//
+// Returns 0. -EINVAL: another clock, NULL or misaligned; -EBADF: not a handle of a system.
+//
+// Any thread; not async-signal-safe.
+int ufutex_driver_next(struct ufutex_system *system,
+                       uint32_t clock,
+                       uint64_t *nanoseconds);
+
+// Expires the timers of all processes that are due, and delivers them. With the embedder's clocks the embedder calls
+// this at the time that ufutex_driver_next() says. Timers that become due meanwhile may be left for the next turn.
+//
+// Returns the number of deadlines that have passed. -EINVAL: NULL; -EBADF: not a handle of a system.
+//
+// Any thread; not async-signal-safe. Several threads may turn at the same time. Functions of ufutex_timers_options are
+// called by this thread.
+long ufutex_driver_turn(struct ufutex_system *system);
+
+// Call this when the embedder's UFUTEX_REALTIME has been set, and UFUTEX_TAI with it. The next turn expires what is
+// due by the new time. The host's clocks need no such call.
+//
+// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a system.
+//
+// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
+int ufutex_driver_clock_was_set(struct ufutex_system *system);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
 
 #endif  /* UFUTEX_H */
 
+// A flag of a word: it is looked up on this node. ufutex_wake() with UFUTEX_U32 | UFUTEX_ON_NODE(1) wakes the waiters
+// that wait there.
+#define UFUTEX_ON_NODE(node) (((uint32_t)(node) < 1024u ? (uint32_t)(node) + 1u : 0x7ffu) << UFUTEX_NODE_SHIFT)
+
+// Clocks of ufutex_timers_create(): the CPU time of a process or a thread, as clock_getcpuclockid(3) numbers them.
+#define UFUTEX_PROCESS_CPU(pid) ((int32_t)(~(uint32_t)(pid) << 3 | 2))
+#define UFUTEX_THREAD_CPU(tid) ((int32_t)(~(uint32_t)(tid) << 3 | 6))
+
 // Initialisers that set all fields to their defaults: struct ufutex_options options = UFUTEX_OPTIONS_INIT;
-#define UFUTEX_MEMORY_INIT { sizeof(struct ufutex_memory), NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+#define UFUTEX_MEMORY_INIT { sizeof(struct ufutex_memory), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 #define UFUTEX_CLOCK_INIT { sizeof(struct ufutex_clock), NULL, NULL }
 #define UFUTEX_PARKER_INIT { sizeof(struct ufutex_parker), NULL, NULL, NULL, NULL }
-#define UFUTEX_CONFIG_INIT { sizeof(struct ufutex_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL }
+#define UFUTEX_TOPOLOGY_INIT { sizeof(struct ufutex_topology), NULL, 0, 0, NULL, NULL, NULL, NULL }
+#define UFUTEX_TIMER_CLOCKS_INIT { sizeof(struct ufutex_timer_clocks), NULL, NULL, NULL, NULL, 0, 0 }
+#define UFUTEX_DRIVER_THREAD_INIT { sizeof(struct ufutex_driver_thread), 0, 0, 0, 0, NULL, 0 }
+#define UFUTEX_TIMERS_OPTIONS_INIT \
+    { sizeof(struct ufutex_timers_options), 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL }
+#define UFUTEX_CONFIG_INIT \
+    { sizeof(struct ufutex_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL }
 #define UFUTEX_OPTIONS_INIT { sizeof(struct ufutex_options), 0, 0, 0, 0, NULL, NULL, NULL, 0 }
 #define UFUTEX_WAIT_OPTIONS_INIT { sizeof(struct ufutex_wait_options), 0, UFUTEX_BITSET_ANY, 0, 0, 0, NULL }
 #define UFUTEX_COUNTERS_INIT { sizeof(struct ufutex_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }

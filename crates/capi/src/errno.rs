@@ -7,6 +7,7 @@ use core::ffi::{c_int, c_long};
 pub(crate) struct Errno(pub c_int);
 
 impl Errno {
+    pub const AGAIN: Self = Self(libc::EAGAIN);
     pub const BAD_HANDLE: Self = Self(libc::EBADF);
     pub const BUSY: Self = Self(libc::EBUSY);
     pub const FAULT: Self = Self(libc::EFAULT);
@@ -14,6 +15,7 @@ impl Errno {
     pub const INVALID: Self = Self(libc::EINVAL);
     pub const NO_MEMORY: Self = Self(libc::ENOMEM);
     pub const NO_SYSCALL: Self = Self(libc::ENOSYS);
+    pub const TIMED_OUT: Self = Self(libc::ETIMEDOUT);
     pub const TOO_BIG: Self = Self(libc::E2BIG);
 }
 

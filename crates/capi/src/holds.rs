@@ -90,13 +90,11 @@ pub(crate) fn enter(handle: u64) -> Option<(&'static Record, usize)> {
         None => take_record()?,
     };
     let place = record.top.load(Relaxed);
-    if place == PLACES {
-        return None;
-    }
+    let free = record.handles.get(place)?;
     record.top.store(place + 1, Relaxed);
     // [Cj]: a thread that frees the object which was here before, and sees this handle in its place, sees its uses as
     // well.
-    record.handles[place].store(handle, Release);
+    free.store(handle, Release);
     light_barrier();
     Some((record, place))
 }

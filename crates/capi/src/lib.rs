@@ -21,14 +21,18 @@ compile_error!("handles have 64 bits");
 mod abi;
 mod api;
 mod bell;
+mod driver;
 mod errno;
 mod holds;
+mod nodes;
 mod objects;
 mod operation;
 mod park;
+mod plain;
 mod platform;
 mod registry;
 mod spin;
+mod timers;
 mod types;
 mod word;
 

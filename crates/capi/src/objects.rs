@@ -20,6 +20,7 @@ unsafe impl Object for SystemObject {
 
 pub(crate) struct DomainObject {
     pub domain: Domain,
+    pub system: System,
     pub memory: Memory,
     pub time: Time,
     pub parker: Option<Parker>,

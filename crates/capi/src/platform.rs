@@ -16,7 +16,9 @@ use crate::types::{
 };
 
 /// No program has addresses below this one.
-const FIRST_PAGE: u64 = 4096;
+pub(crate) const FIRST_PAGE: u64 = 4096;
+/// The last page in the lower half of x86-64's address space, which no program can map.
+const LAST_PAGE: u64 = (1 << 47) - 4096;
 
 /// The memory of a domain's words. `None` means the program's own memory.
 #[derive(Clone, Copy)]
@@ -40,6 +42,9 @@ impl Memory {
         let is_own = given == [false; 3];
         if !is_own && given != [true; 3] { Err(Errno::INVALID) } else { Ok(Self(Some(memory))) }
     }
+
+    /// The program's own memory.
+    pub const OWN: Self = Self(None);
 
     /// Whether it is the program's own memory, without any function of the embedder.
     #[inline]
@@ -141,11 +146,25 @@ impl UserMemory for Memory {
         Ok(())
     }
 
+    fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
+        let Some(ufutex_memory { context, write: Some(write), .. }) = self.0 else {
+            return self.write_by_words(address, from);
+        };
+        // SAFETY: see above.
+        if unsafe { write(context, address, from.as_ptr().cast(), from.len()) } == 0 { Ok(()) } else { Err(Fault) }
+    }
+
+    fn policy_node(&self, address: u64) -> Option<u32> {
+        let ufutex_memory { context, policy_node: Some(policy_node), .. } = self.0? else { return None };
+        // SAFETY: see above.
+        u32::try_from(unsafe { policy_node(context, address) }).ok()
+    }
+
     fn access_ok(&self, address: u64, bytes: u64) -> bool {
         match self.0 {
             // SAFETY: see above.
             Some(ufutex_memory { context, access_ok: Some(ok), .. }) => unsafe { ok(context, address, bytes) != 0 },
-            _ => address <= (1 << 47) - FIRST_PAGE,
+            _ => address <= LAST_PAGE,
         }
     }
 
@@ -162,7 +181,26 @@ impl UserMemory for Memory {
     }
 }
 
+/// The same memory, with the engine's own way to write.
+struct ByWords<'m>(&'m Memory);
+
+impl UserMemory for ByWords<'_> {
+    fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
+        self.0.load(address, width)
+    }
+    fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
+        self.0.compare_exchange(address, width, current, new)
+    }
+    fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault> {
+        self.0.fault_in(address, access)
+    }
+}
+
 impl Memory {
+    fn write_by_words(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
+        ByWords(self).write(address, from)
+    }
+
     /// Loads a byte that has faulted: faults it in and retries, as often as the engine would.
     #[cold]
     fn load_faulting(&self, address: u64) -> Result<u8, Fault> {
@@ -189,6 +227,12 @@ impl OwnWord {
             return Err(Errno::INVALID);
         }
         if address < FIRST_PAGE { Err(Errno::FAULT) } else { Ok(Self(address)) }
+    }
+
+    /// The word that a system call names. `None` for an address at which the call might fail.
+    #[inline(always)]
+    pub fn of_call(address: u64) -> Option<Self> {
+        (address.is_multiple_of(4) && (FIRST_PAGE..=LAST_PAGE).contains(&address)).then_some(Self(address))
     }
 
     #[inline]

@@ -72,9 +72,11 @@ impl Slot {
 
 /// Slots are allocated in chunks. Each chunk is twice as large as the one before.
 const FIRST_CHUNK_LOG2: u32 = 6;
-const CHUNKS: usize = (INDEX_BITS - FIRST_CHUNK_LOG2) as usize;
+/// More slots are never made.
+const MOST_SLOTS: u32 = (1 << INDEX_BITS) - (1 << FIRST_CHUNK_LOG2);
 
-static SLOTS: [AtomicPtr<Slot>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
+/// The chunks, by the logarithm of their number of slots. Null means that there is no such chunk yet.
+static SLOTS: [AtomicPtr<Slot>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
 static FREE: FreeSlots = FreeSlots(UnsafeCell::new(Mutex::new(Free { first: 0, made: 0 })));
 
 /// The free slots, with a lock that a child of fork(2) can replace.
@@ -90,21 +92,23 @@ struct Free {
     made: u32,
 }
 
-/// The chunk of a slot, and the slot's index in it.
+/// The number of a slot, and of as many slots as the first chunk has. Its highest bit is the size of the slot's chunk,
+/// and the bits below are the slot's place in that chunk.
 #[inline(always)]
-fn place(index: u32) -> (usize, usize) {
-    let shifted = index as usize + (1 << FIRST_CHUNK_LOG2);
-    let log2 = shifted.ilog2();
-    ((log2 - FIRST_CHUNK_LOG2) as usize, shifted - (1 << log2))
+const fn shifted(index: u32) -> u32 {
+    index + (1 << FIRST_CHUNK_LOG2)
 }
 
 /// The slot that a handle names, if it exists.
 #[inline(always)]
 fn slot(handle: u64) -> Option<&'static Slot> {
-    let (chunk, offset) = place((handle & ((1 << INDEX_BITS) - 1)) as u32);
-    let slots = NonNull::new(SLOTS.get(chunk)?.load(Acquire))?; // [Cf]
-    // SAFETY: a chunk has room for every index that `place` returns for it, is zeroed, and is never freed.
-    Some(unsafe { slots.add(offset).as_ref() })
+    let shifted = shifted((handle & ((1 << INDEX_BITS) - 1)) as u32);
+    // Less than 29. The mask shows the compiler that it is an index of the array.
+    let log2 = shifted.ilog2() & 31;
+    let slots = NonNull::new(SLOTS[log2 as usize].load(Acquire))?; // [Cf]
+    let place = shifted & !(1 << log2);
+    // SAFETY: a chunk has room for every number whose highest bit is its size, is zeroed, and is never freed.
+    Some(unsafe { &*slots.as_ptr().add(place as usize) })
 }
 
 impl Free {
@@ -115,13 +119,16 @@ impl Free {
             return Ok((index, slot));
         }
         let index = self.made;
-        let (chunk, offset) = place(index);
-        let chunks = SLOTS.get(chunk).ok_or(Errno::NO_MEMORY)?;
-        if offset == 0 {
-            let layout = Layout::array::<Slot>(1 << (chunk as u32 + FIRST_CHUNK_LOG2)).map_err(|_| Errno::NO_MEMORY)?;
+        if index == MOST_SLOTS {
+            return Err(Errno::NO_MEMORY);
+        }
+        let shifted = shifted(index);
+        if shifted.is_power_of_two() {
+            let layout = Layout::array::<Slot>(shifted as usize).map_err(|_| Errno::NO_MEMORY)?;
             // SAFETY: the layout's size is not 0.
             let slots = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Errno::NO_MEMORY)?;
-            chunks.store(slots.as_ptr().cast(), Release); // [Cf]: a thread that sees the chunk sees its zeroes
+            // [Cf]: a thread that sees the chunk sees its zeroes.
+            SLOTS[shifted.ilog2() as usize].store(slots.as_ptr().cast(), Release);
         }
         let slot = slot(index.into()).ok_or(Errno::NO_MEMORY)?;
         self.made += 1;
@@ -148,13 +155,11 @@ fn free_slots() -> std::sync::MutexGuard<'static, Free> {
 /// There is one thread, and it is in no operation.
 pub(crate) unsafe fn forget_all() {
     let mut free = Free { first: 0, made: 0 };
-    for (chunk, slots) in SLOTS.iter().enumerate() {
-        let Some(slots) = NonNull::new(slots.load(Acquire)) else { break }; // [Cf]
+    while free.made < MOST_SLOTS && slot(free.made.into()).is_some() {
         let first = free.made;
-        free.made += 1 << (chunk as u32 + FIRST_CHUNK_LOG2);
+        free.made += shifted(first);
         for index in (first..free.made).rev() {
-            // SAFETY: a chunk has that many slots.
-            let slot = unsafe { slots.add((index - first) as usize).as_ref() };
+            let Some(slot) = slot(index.into()) else { continue };
             slot.object.store(ptr::null_mut(), Relaxed);
             slot.users.store(0, Relaxed);
             slot.closer.store(0, Relaxed);
@@ -201,6 +206,13 @@ fn number<T: Object>(handle: *mut T::Opaque) -> Result<u64, Errno> {
         _ if handle == 0 => Err(Errno::INVALID),
         _ => Err(Errno::BAD_HANDLE),
     }
+}
+
+/// Whether the handle is alive now. For an operation that refuses bad handles, and does not use the object.
+#[inline(always)]
+pub(crate) fn is_alive<T: Object>(handle: *mut T::Opaque) -> bool {
+    // Nothing behind the handle is read, so the load orders nothing.
+    number::<T>(handle).is_ok_and(|handle| slot(handle).is_some_and(|slot| slot.state.load(Relaxed) == handle))
 }
 
 /// The TID of the calling thread. Obtained by a system call, because signal handlers cannot use thread-local storage.
@@ -535,15 +547,18 @@ mod tests {
 
     #[test]
     fn every_slot_has_a_place_of_its_own() {
-        let mut last = (0, usize::MAX);
-        for index in 0..10_000 {
-            let (chunk, offset) = place(index);
-            assert!(offset < 64 << chunk);
-            assert!((chunk, offset) == (last.0, last.1.wrapping_add(1)) || (chunk, offset) == (last.0 + 1, 0));
-            last = (chunk, offset);
+        let handles: Vec<_> = (0..10_000).map(thing).collect();
+        let mut places: Vec<_> = handles.iter().map(|handle| slot(handle.addr() as u64).map(ptr::from_ref)).collect();
+        assert!(places.iter().all(Option::is_some));
+        places.sort();
+        places.dedup();
+        assert_eq!(places.len(), handles.len());
+        for handle in handles {
+            remove::<Thing>(handle).unwrap();
         }
-        assert_eq!(place(0), (0, 0));
-        assert!(place((1 << INDEX_BITS) - 65).0 < CHUNKS);
+        // The last number is in a chunk that is never made.
+        assert!(slot((1 << INDEX_BITS) - 1).is_none() && shifted(MOST_SLOTS - 1).ilog2() < INDEX_BITS);
+        assert_eq!(shifted(MOST_SLOTS), 1 << INDEX_BITS);
     }
 
     #[test]

@@ -26,6 +26,11 @@ pub struct ufutex_waiter {
     _opaque: (),
 }
 
+/// The POSIX timers of one process: see ufutex_timers_new(). A handle, not an address.
+pub struct ufutex_timers {
+    _opaque: (),
+}
+
 /// Flags of a word: it has 8 bits. Exactly one of the four sizes must be given.
 pub const UFUTEX_U8: u32 = 1;
 /// The word has 16 bits.
@@ -37,6 +42,17 @@ pub const UFUTEX_U64: u32 = 8;
 /// Other domains may map the word: futex(2) without FUTEX_PRIVATE_FLAG. The operation does not meet operations without
 /// this flag.
 pub const UFUTEX_SHARED: u32 = 16;
+/// The word's node is in the 32 bits behind the word, which has 32 bits itself: FUTEX2_NUMA. The address is a multiple
+/// of 8. If the node is -1, a near one is stored there. Operations on a private word meet only if they name the same
+/// node, or if none of them names one. Operations on a shared word should all name its node. Operations on locks take
+/// neither this flag nor the next two.
+pub const UFUTEX_NUMA: u32 = 32;
+/// The word, which has 32 bits, is looked up on the node that memory's policy_node says: FUTEX2_MPOL. With UFUTEX_NUMA
+/// it does so only if the node behind the word is -1.
+pub const UFUTEX_MPOL: u32 = 64;
+/// UFUTEX_ON_NODE(node) is a flag that names the node itself, which must exist: one more than its number, shifted by
+/// this number of bits.
+pub const UFUTEX_NODE_SHIFT: u32 = 16;
 
 /// Timeouts: none.
 pub const UFUTEX_FOREVER: u32 = 0;
@@ -51,6 +67,10 @@ pub const UFUTEX_UNTIL_REALTIME: u32 = 3;
 pub const UFUTEX_REALTIME: u32 = 0;
 /// Monotonic time.
 pub const UFUTEX_MONOTONIC: u32 = 1;
+/// Time that goes on while the machine sleeps. This clock and the next are for timers only.
+pub const UFUTEX_BOOTTIME: u32 = 7;
+/// Real time without leap seconds.
+pub const UFUTEX_TAI: u32 = 11;
 /// A deadline that never comes.
 pub const UFUTEX_NO_DEADLINE: u64 = 0xffff_ffff_ffff_ffff;
 
@@ -121,6 +141,36 @@ pub const UFUTEX_TIMED_OUT: u32 = 1;
 
 /// Added to a system call's number if the number is that of aarch64, riscv64 or loongarch64, and not of x86-64.
 pub const UFUTEX_GENERIC_NUMBER: u64 = 0x1_0000_0000;
+/// Added to a system call's number if the number is that of i386: a call of a 32-bit program, also on x86-64. Of each
+/// argument the lower 32 bits count. The structs that they point to are those of 32-bit programs: pointers have 32
+/// bits. The times of futex have two fields of 32 bits, and those of futex_time64 and later calls two of 64 bits.
+pub const UFUTEX_I386_NUMBER: u64 = 0x2_0000_0000;
+/// The same for 32-bit Arm (EABI), also on aarch64.
+pub const UFUTEX_ARM_NUMBER: u64 = 0x3_0000_0000;
+
+/// Deliveries of expired timers: they stand in a line until ufutex_timers_receive() takes them. The default.
+pub const UFUTEX_DELIVER_LINE: u32 = 0;
+/// The options' function expired is called for each.
+pub const UFUTEX_DELIVER_CALL: u32 = 1;
+/// The number of expiries is added to an eventfd, including intervals that passed unnoticed.
+pub const UFUTEX_DELIVER_EVENTFD: u32 = 2;
+/// Each sends its signal to this process or one of its threads, as the kernel's timers do. The signal counts as
+/// delivered when it is sent.
+pub const UFUTEX_DELIVER_SIGNALS: u32 = 3;
+
+/// What an expired timer does, as in a struct sigevent: nothing.
+pub const UFUTEX_NOTIFY_NONE: u32 = 1;
+/// It sends a signal to the process.
+pub const UFUTEX_NOTIFY_SIGNAL: u32 = 0;
+/// It sends a signal to one thread.
+pub const UFUTEX_NOTIFY_THREAD: u32 = 4;
+
+/// Flag of ufutex_timers_settime(): the value is a time of the timer's clock, and no length of time. TIMER_ABSTIME.
+pub const UFUTEX_TIMER_ABSTIME: u32 = 1;
+
+/// Flag of ufutex_driver_thread: it runs on the CPUs of the thread that starts it, and not on those of the process's
+/// main thread.
+pub const UFUTEX_STARTERS_CPUS: u32 = 1;
 
 /// Results of ufutex_resume(): the program gets the result of the system call.
 pub const UFUTEX_RESUME_RETURN: c_int = 0;
@@ -179,9 +229,18 @@ pub struct ufutex_memory {
     /// Whether a program may name these addresses at all: 1 or 0. NULL: the lower half of x86-64's address space is
     /// allowed.
     pub access_ok: Option<unsafe extern "C" fn(context: *mut c_void, address: u64, bytes: u64) -> c_int>,
+    /// Copies to memory, and faults it in where necessary: the results of system calls. May block. NULL:
+    /// compare_exchange stores 8 bytes or one at a time.
+    pub write:
+        Option<unsafe extern "C" fn(context: *mut c_void, address: u64, from: *const c_void, bytes: usize) -> c_int>,
+    /// The node that the memory policy of an address prefers, for UFUTEX_MPOL, or a negative number for none. NULL: no
+    /// address has a policy.
+    pub policy_node: Option<unsafe extern "C" fn(context: *mut c_void, address: u64) -> c_int>,
 }
 // SAFETY: `repr(C)`, begins with its size, and consists of integers and pointers.
-unsafe impl Versioned for ufutex_memory {}
+unsafe impl Versioned for ufutex_memory {
+    const FIRST_SIZE: usize = offset_of!(Self, write);
+}
 
 /// A clock of the embedder's own.
 #[derive(Clone, Copy)]
@@ -222,6 +281,94 @@ pub struct ufutex_parker {
 // SAFETY: as above.
 unsafe impl Versioned for ufutex_parker {}
 
+/// The nodes of a machine, or of the machine that a guest believes it runs on: see ufutex_config. A system has a global
+/// table on each node.
+///
+/// has_node is called when a system is made. The other functions are called by any thread, and several threads may call
+/// them at the same time, while a system is made, a table is made or freed, and a word without a node is looked up.
+/// They return on the thread that called them, and must not call this library. They are used as long as the system or a
+/// domain of it exists.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ufutex_topology {
+    /// sizeof(struct ufutex_topology).
+    pub size: usize,
+    /// Passed to each function. For each different context that comes with allocate, the library keeps some 50 bytes
+    /// until the program ends.
+    pub context: *mut c_void,
+    /// One more than the number of the last node, from 1 to 1024.
+    pub nodes: u32,
+    /// Must be 0.
+    pub reserved: u32,
+    /// Whether there is a node with this number: 1 or 0. NULL: no number below nodes is left out.
+    pub has_node: Option<unsafe extern "C" fn(context: *mut c_void, node: u32) -> c_int>,
+    /// The node that the calling thread runs on. If there is none with this number, the first node stands for it. Must
+    /// be set.
+    pub current_node: Option<unsafe extern "C" fn(context: *mut c_void) -> u32>,
+    /// Zeroed memory for a table, on a node or as near to it as possible, at a multiple of alignment. NULL means that
+    /// there is none. Set together with free. If both are NULL, the tables are in malloc's memory.
+    pub allocate:
+        Option<unsafe extern "C" fn(context: *mut c_void, bytes: usize, alignment: usize, node: u32) -> *mut c_void>,
+    /// Takes back what allocate returned for this number of bytes.
+    pub free: Option<unsafe extern "C" fn(context: *mut c_void, memory: *mut c_void, bytes: usize)>,
+}
+// SAFETY: as above.
+unsafe impl Versioned for ufutex_topology {}
+
+/// The embedder's clocks for timers. With them the library has no thread: the embedder calls ufutex_driver_turn().
+///
+/// now and cpu_time may be called with locks held. They must not block, and must not call this library. Any thread
+/// calls the functions, and several threads may call them at the same time. They are used as long as the system, a
+/// domain or timers of it exist.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ufutex_timer_clocks {
+    /// sizeof(struct ufutex_timer_clocks).
+    pub size: usize,
+    /// Passed to each function.
+    pub context: *mut c_void,
+    /// The time of UFUTEX_REALTIME, UFUTEX_MONOTONIC, UFUTEX_BOOTTIME or UFUTEX_TAI in nanoseconds. Must be set.
+    pub now: Option<unsafe extern "C" fn(context: *mut c_void, clock: u32) -> u64>,
+    /// Stores the CPU time that a thread has used, or all threads of a process, and returns 0. Another result means
+    /// that there is no such thread or process. NULL: there is none.
+    pub cpu_time: Option<
+        unsafe extern "C" fn(context: *mut c_void, is_thread: c_int, number: i32, nanoseconds: *mut u64) -> c_int,
+    >,
+    /// Called when ufutex_driver_next() may have become earlier, with no lock held, by the thread that has armed a
+    /// timer. It may call this library. It may be called more often than needed. NULL: the embedder asks often enough.
+    pub changed: Option<unsafe extern "C" fn(context: *mut c_void)>,
+    /// How many CPUs the threads of one process can use at the same time, and so how many times faster than a clock its
+    /// CPU time may go. 0 means 1.
+    pub cpus: u32,
+    /// Must be 0.
+    pub reserved: u32,
+}
+// SAFETY: as above.
+unsafe impl Versioned for ufutex_timer_clocks {}
+
+/// How the thread is scheduled that expires timers by the host's clocks. What the host does not permit is left out.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ufutex_driver_thread {
+    /// sizeof(struct ufutex_driver_thread).
+    pub size: usize,
+    /// UFUTEX_STARTERS_CPUS, or 0.
+    pub flags: u32,
+    /// Its priority under SCHED_FIFO, from 1 to 99. 0: SCHED_OTHER.
+    pub realtime: u32,
+    /// Its nice value under SCHED_OTHER, from -20 to 19.
+    pub nice: i32,
+    /// Must be 0.
+    pub reserved: u32,
+    /// The numbers of the CPUs that it may run on, below 8192. The array is copied. NULL: those of the process's main
+    /// thread.
+    pub cpus: *const u32,
+    /// How many numbers there are in cpus.
+    pub cpu_count: usize,
+}
+// SAFETY: as above.
+unsafe impl Versioned for ufutex_driver_thread {}
+
 /// Settings of a system. 0 means the default of each.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -236,7 +383,8 @@ pub struct ufutex_config {
     pub hash_seed: u64,
     /// How many CPUs run at the same time. Default: the host's CPUs.
     pub cpus: usize,
-    /// Slots of the global table, a power of two. Default: 256 for each CPU.
+    /// Slots of the global table of each node, a power of two; at most 2^22 if there are several nodes. Default: 256
+    /// for each CPU, divided among the nodes.
     pub global_slots: usize,
     /// Slots of a domain's first table, a power of two. Default: 16.
     pub default_slots: usize,
@@ -265,6 +413,12 @@ pub struct ufutex_config {
     /// namespaces, a TID alone does not identify a task. May be NULL.
     pub set_priority_in:
         Option<unsafe extern "C" fn(context: *mut c_void, pid_namespace: u64, tid: u32, priority: u32)>,
+    /// The nodes of the machine. The struct is copied. NULL: the host's nodes.
+    pub topology: *const ufutex_topology,
+    /// The clocks of timers. The struct is copied. NULL: the host's clocks, and a thread that the first timer starts.
+    pub timer_clocks: *const ufutex_timer_clocks,
+    /// How that thread is scheduled. The struct is copied. NULL: SCHED_OTHER, nice 0.
+    pub driver_thread: *const ufutex_driver_thread,
 }
 // SAFETY: as above.
 unsafe impl Versioned for ufutex_config {
@@ -324,6 +478,105 @@ pub struct ufutex_wait_options {
 // SAFETY: as above.
 unsafe impl Versioned for ufutex_wait_options {}
 
+/// A length or a point of time: the kernel's struct __kernel_timespec, whatever time_t the C library has.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(C)]
+pub struct ufutex_timespec {
+    /// Not negative.
+    pub seconds: i64,
+    /// From 0 to 999,999,999.
+    pub nanoseconds: i64,
+}
+
+/// When a timer expires: the kernel's struct __kernel_itimerspec.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(C)]
+pub struct ufutex_itimerspec {
+    /// The time from each expiry to the next. 0: the timer expires once.
+    pub interval: ufutex_timespec,
+    /// The time until the first expiry, or, with UFUTEX_TIMER_ABSTIME, the time of the timer's clock. 0: never.
+    pub value: ufutex_timespec,
+}
+
+/// What a timer does when it expires: a struct sigevent without its padding.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(C)]
+pub struct ufutex_notify {
+    /// UFUTEX_NOTIFY_...
+    pub kind: u32,
+    /// The signal's number, from 1 to 64, unless kind is UFUTEX_NOTIFY_NONE.
+    pub signal: i32,
+    /// The value that the signal carries.
+    pub value: u64,
+    /// The thread's number, for UFUTEX_NOTIFY_THREAD.
+    pub thread: i32,
+    /// Must be 0.
+    pub reserved: u32,
+}
+
+/// Says that a timer has expired. A kernel keeps it with a queued signal, and calls ufutex_timers_take() when the
+/// signal is delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(C)]
+pub struct ufutex_notice {
+    /// The timer's ID.
+    pub id: i32,
+    /// Is 0.
+    pub reserved: u32,
+    /// What the timer does.
+    pub notify: ufutex_notify,
+    /// Tells this notice from others of the timer. To be kept as it is.
+    pub ticket: [u64; 2],
+}
+
+/// An expiry that was delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(C)]
+pub struct ufutex_expired {
+    /// The timer's ID.
+    pub id: i32,
+    /// How many intervals have passed since the expiry: si_overrun. -1 if the clock was set back to before it.
+    pub overrun: i32,
+    /// What the timer does.
+    pub notify: ufutex_notify,
+}
+
+/// Settings of a process's timers. 0 and NULL mean the defaults.
+///
+/// The functions are called with no lock held. They may call this library, except that they must not wait for a thread
+/// that frees these timers. When ufutex_timers_free() has returned, expired is not called any more.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ufutex_timers_options {
+    /// sizeof(struct ufutex_timers_options).
+    pub size: usize,
+    /// UFUTEX_DELIVER_...
+    pub delivery: u32,
+    /// For UFUTEX_DELIVER_EVENTFD: the file, which is duplicated. A full one blocks the thread that turns the driver,
+    /// unless it is nonblocking.
+    pub eventfd: c_int,
+    /// How many timers there may be (EAGAIN). Default: 65,536.
+    pub max_timers: usize,
+    /// The highest ID, one less than a power of two. Default: 2^31 - 1.
+    pub max_id: i32,
+    /// Must be 0.
+    pub reserved: u32,
+    /// Passed to each function.
+    pub context: *mut c_void,
+    /// For UFUTEX_DELIVER_CALL: a timer has expired. Called by the thread that turns the driver, which serves all
+    /// processes, so it should be short. The notice is the library's, and can be copied.
+    pub expired:
+        Option<unsafe extern "C" fn(context: *mut c_void, timers: *mut ufutex_timers, notice: *const ufutex_notice)>,
+    /// For UFUTEX_DELIVER_CALL: makes room for the notices of this number of timers, and returns 0. Another result
+    /// means that there is no memory (EAGAIN). Called before a timer is made. Each timer has at most one notice that is
+    /// not void. May be NULL.
+    pub reserve: Option<unsafe extern "C" fn(context: *mut c_void, timers: usize) -> c_int>,
+    /// For UFUTEX_DELIVER_CALL: whether the process has a thread with this number: 1 or 0. NULL: it has any.
+    pub has_thread: Option<unsafe extern "C" fn(context: *mut c_void, thread: i32) -> c_int>,
+}
+// SAFETY: as above.
+unsafe impl Versioned for ufutex_timers_options {}
+
 /// A word of ufutex_waitv(): Linux's struct futex_waitv, with the flags of this library.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -332,7 +585,7 @@ pub struct ufutex_waitv_word {
     pub expected: u64,
     /// The word's address.
     pub address: u64,
-    /// UFUTEX_U8 to UFUTEX_U64, UFUTEX_SHARED.
+    /// UFUTEX_U8 to UFUTEX_U64, UFUTEX_SHARED, UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE().
     pub flags: u32,
     /// Must be 0.
     pub reserved: u32,

@@ -1,10 +1,13 @@
 //! A word as a program names it in a call.
 
-use engine::{Access, Fault, Key, Scope, Target, UserMemory, Width};
+use engine::{Access, Fault, Key, NodeFlags, Scope, Target, UserMemory, Width};
 
 use crate::errno::Errno;
-use crate::platform::Memory;
-use crate::types::{UFUTEX_SHARED, UFUTEX_U8, UFUTEX_U16, UFUTEX_U32, UFUTEX_U64};
+use crate::objects::DomainObject;
+use crate::platform::{FIRST_PAGE, Memory};
+use crate::types::{
+    UFUTEX_MPOL, UFUTEX_NODE_SHIFT, UFUTEX_NUMA, UFUTEX_SHARED, UFUTEX_U8, UFUTEX_U16, UFUTEX_U32, UFUTEX_U64,
+};
 
 /// A word of any width, in any memory.
 #[derive(Clone, Copy)]
@@ -13,15 +16,33 @@ pub(crate) struct Word<'m> {
     address: u64,
     width: Width,
     scope: Scope,
+    /// The node that the word is looked up on. `None` means that no node was named.
+    node: Option<u32>,
 }
 
+/// The flags that say where a word's node comes from.
+const NODE_FLAGS: u32 = UFUTEX_NUMA | UFUTEX_MPOL | NODE_MASK;
+/// One more than the number of a node, or 0 for none: `UFUTEX_ON_NODE`.
+const NODE_MASK: u32 = 0x7ff << UFUTEX_NODE_SHIFT;
+
 impl<'m> Word<'m> {
-    /// The word at `address`. If `flags` contain `UFUTEX_SHARED`, `memory` says which domains share it.
+    /// The word at `address`. If `flags` contain `UFUTEX_SHARED`, the domain's memory says which domains share it.
     ///
     /// # Errors
-    /// [`Errno::INVALID`] for unknown flags and for a misaligned address. [`Errno::FAULT`] for an address that no
-    /// program has, or if the memory cannot say which domains share it.
-    pub fn new(memory: &'m Memory, address: u64, flags: u32, access: Access) -> Result<Self, Errno> {
+    /// [`Errno::INVALID`] for unknown flags, for a misaligned address, and for a node that does not exist.
+    /// [`Errno::FAULT`] for an address that no program has, for a node that cannot be read or written, or if the memory
+    /// cannot say which domains share the word.
+    pub fn new(domain: &'m DomainObject, address: u64, flags: u32, access: Access) -> Result<Self, Errno> {
+        let word = Self::without_node(domain, address, flags & !NODE_FLAGS, access);
+        if flags & NODE_FLAGS == 0 {
+            return word;
+        }
+        Ok(Self { node: node(domain, address, flags)?, ..word? })
+    }
+
+    /// As [`new`](Self::new), for operations whose words have no node: a flag that names one is unknown.
+    pub fn without_node(domain: &'m DomainObject, address: u64, flags: u32, access: Access) -> Result<Self, Errno> {
+        let memory = &domain.memory;
         let width = match flags & !UFUTEX_SHARED {
             UFUTEX_U8 => Width::U8,
             UFUTEX_U16 => Width::U16,
@@ -32,11 +53,41 @@ impl<'m> Word<'m> {
         if !address.is_multiple_of(width.bytes()) {
             return Err(Errno::INVALID);
         }
-        if !memory.access_ok(address, width.bytes()) || (memory.is_native() && address < 4096) {
+        if !memory.access_ok(address, width.bytes()) || (memory.is_native() && address < FIRST_PAGE) {
             return Err(Errno::FAULT);
         }
         let scope = if flags & UFUTEX_SHARED == 0 { Scope::Private } else { memory.scope(address, access)? };
-        Ok(Self { memory, address, width, scope })
+        Ok(Self { memory, address, width, scope, node: None })
+    }
+
+    /// The private word of 32 bits that a system call names.
+    ///
+    /// # Errors
+    /// As the kernel's: [`Errno::INVALID`] for a misaligned address, [`Errno::FAULT`] for one that the guest may not
+    /// name. A wake at the address 0 finds nobody, and a wait faults when it reads the word.
+    pub fn of_call(memory: &'m Memory, address: u64) -> Result<Self, Errno> {
+        let width = Width::U32;
+        if !address.is_multiple_of(width.bytes()) {
+            return Err(Errno::INVALID);
+        }
+        if !memory.access_ok(address, width.bytes()) {
+            return Err(Errno::FAULT);
+        }
+        Ok(Self { memory, address, width, scope: Scope::Private, node: None })
+    }
+}
+
+/// The node of the word at `address`, whose flags name one. `None` if the memory has no policy for the address.
+#[cold]
+fn node(domain: &DomainObject, address: u64, flags: u32) -> Result<Option<u32>, Errno> {
+    let by_number = ((flags & NODE_MASK) >> UFUTEX_NODE_SHIFT).checked_sub(1);
+    let said = NodeFlags { numa: flags & UFUTEX_NUMA != 0, mpol: flags & UFUTEX_MPOL != 0 };
+    match by_number {
+        Some(_) if said != NodeFlags::default() => Err(Errno::INVALID),
+        Some(node) if domain.system.has_node(node) => Ok(Some(node)),
+        Some(_) => Err(Errno::INVALID),
+        None if flags & !(NODE_FLAGS | UFUTEX_SHARED) != UFUTEX_U32 => Err(Errno::INVALID),
+        None => Ok(domain.system.resolve_node(&domain.memory, address, said)?),
     }
 }
 
@@ -46,6 +97,9 @@ impl Key for Word<'_> {
     }
     fn scope(&self) -> Scope {
         self.scope
+    }
+    fn node(&self) -> Option<u32> {
+        self.node
     }
 }
 

@@ -84,7 +84,11 @@ impl Build {
         }
         let program = self.program(name);
         succeed(&mut self.command(&cc, &package().join("tests/c").join(name).with_extension("c"), &program));
-        succeed(Command::new("timeout").arg("120").arg(&program).env("ASAN_OPTIONS", "detect_leaks=1"));
+        let mut run = Command::new("timeout");
+        run.arg("120").arg(&program).env("ASAN_OPTIONS", "detect_leaks=1");
+        // Cargo's own value begins with a directory in which an earlier `cargo build` may have left another library.
+        run.env("LD_LIBRARY_PATH", libraries());
+        succeed(&mut run);
     }
 }
 
@@ -106,6 +110,10 @@ fn header_alone_is_strict_c11_and_cpp17() {
     let text = "#include <ufutex.h>\n\
         static struct ufutex_options options = UFUTEX_OPTIONS_INIT;\n\
         static struct ufutex_wait_options wait = UFUTEX_WAIT_OPTIONS_INIT;\n\
+        static struct ufutex_topology topology = UFUTEX_TOPOLOGY_INIT;\n\
+        static struct ufutex_timer_clocks clocks = UFUTEX_TIMER_CLOCKS_INIT;\n\
+        static struct ufutex_driver_thread driver = UFUTEX_DRIVER_THREAD_INIT;\n\
+        static struct ufutex_timers_options timers = UFUTEX_TIMERS_OPTIONS_INIT;\n\
         static struct ufutex_config config = UFUTEX_CONFIG_INIT;\n\
         static struct ufutex_memory memory = UFUTEX_MEMORY_INIT;\n\
         static struct ufutex_clock a_clock = UFUTEX_CLOCK_INIT;\n\
@@ -114,6 +122,7 @@ fn header_alone_is_strict_c11_and_cpp17() {
         static struct ufutex_system_counters all = UFUTEX_SYSTEM_COUNTERS_INIT;\n\
         int main(void) {\n\
             if (options.size + wait.size + config.size + memory.size + a_clock.size + parker.size + all.size == 0\n\
+                || topology.size + clocks.size + driver.size + timers.size == 0\n\
                 || wait.bitset != UFUTEX_BITSET_ANY || counters.size != sizeof counters)\n\
                 return 1;\n\
             return ufutex_system_free(NULL) == -22 ? 0 : 2;\n\
@@ -154,4 +163,4 @@ macro_rules! programs {
     )*};
 }
 
-programs!(waits, misuse, pi, namespaces, platform, scheduler, syscalls, fork);
+programs!(waits, misuse, pi, namespaces, nodes, platform, scheduler, syscalls, timers, fork);

@@ -10,7 +10,10 @@ fn package() -> PathBuf {
 /// The sources in the order of the header.
 fn sources() -> Vec<PathBuf> {
     let src = package().join("src");
-    let names = ["version", "fork", "system", "domain", "task", "wait", "wake", "requeue", "pi", "syscall", "waiter"];
+    let names = [
+        "version", "fork", "system", "domain", "task", "wait", "wake", "requeue", "pi", "syscall", "waiter", "timers",
+        "driver",
+    ];
     let mut files = vec![src.join("types.rs")];
     files.extend(names.map(|name| src.join("api").join(name).with_extension("rs")));
     let mut all: Vec<_> = fs::read_dir(src.join("api")).unwrap().map(|entry| entry.unwrap().path()).collect();

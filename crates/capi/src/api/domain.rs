@@ -91,6 +91,7 @@ unsafe fn make(
         let blocks_natively = time.is_native() && parker.is_none();
         let object = DomainObject {
             domain: Domain::in_namespace(&namespace, options),
+            system: namespace.system().clone(),
             memory,
             time,
             parker,

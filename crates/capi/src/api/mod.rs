@@ -1,24 +1,28 @@
 //! The functions of the interface, by subject.
 
 mod domain;
+mod driver;
 mod fork;
 mod pi;
 mod requeue;
 mod syscall;
 mod system;
 mod task;
+mod timers;
 mod version;
 mod wait;
 mod waiter;
 mod wake;
 
 pub use domain::*;
+pub use driver::*;
 pub use fork::*;
 pub use pi::*;
 pub use requeue::*;
 pub use syscall::*;
 pub use system::*;
 pub use task::*;
+pub use timers::*;
 pub use version::*;
 pub use wait::*;
 pub use waiter::*;
@@ -102,9 +106,13 @@ impl<T: Object> core::ops::Deref for InUse<T> {
 
 /// The domain of an operation that may block.
 fn to_block_in(domain: *mut ufutex_domain) -> Result<InUse<DomainObject>, Errno> {
-    let held = Held::<DomainObject>::new(domain)?;
+    Ok(in_use(Held::new(domain)?))
+}
+
+/// A domain that is held, for an operation that may block.
+fn in_use(held: Held<DomainObject>) -> InUse<DomainObject> {
     let may_migrate = held.parker.is_some();
-    Ok(InUse::new(held, may_migrate))
+    InUse::new(held, may_migrate)
 }
 
 /// The task of an operation that may block.
@@ -128,14 +136,7 @@ impl HowToWait {
         let Some(said) = (unsafe { abi::read(from)? }) else {
             return Ok(Self { options: WaitOptions::new(), timeout: None, task: core::ptr::null_mut() });
         };
-        let time = Duration::from_nanos(said.nanoseconds);
-        let timeout = match said.timeout {
-            UFUTEX_FOREVER => None,
-            UFUTEX_AFTER => Some(Timeout::After(time)),
-            UFUTEX_UNTIL_MONOTONIC => Some(Timeout::At(Clock::Monotonic, time)),
-            UFUTEX_UNTIL_REALTIME => Some(Timeout::At(Clock::Realtime, time)),
-            _ => return Err(Errno::INVALID),
-        };
+        let timeout = timeout_of(said.timeout, said.nanoseconds)?;
         let bitset = NonZeroU32::new(said.bitset).ok_or(Errno::INVALID)?;
         if said.priority > 99 || said.reserved != 0 {
             return Err(Errno::INVALID);
@@ -149,6 +150,18 @@ impl HowToWait {
             Some(timeout) => self.options.timeout(timeout),
             None => self.options,
         }
+    }
+}
+
+/// A program's timeout. `None` means that it has none.
+fn timeout_of(timeout: u32, nanoseconds: u64) -> Result<Option<Timeout>, Errno> {
+    let time = Duration::from_nanos(nanoseconds);
+    match timeout {
+        UFUTEX_FOREVER => Ok(None),
+        UFUTEX_AFTER => Ok(Some(Timeout::After(time))),
+        UFUTEX_UNTIL_MONOTONIC => Ok(Some(Timeout::At(Clock::Monotonic, time))),
+        UFUTEX_UNTIL_REALTIME => Ok(Some(Timeout::At(Clock::Realtime, time))),
+        _ => Err(Errno::INVALID),
     }
 }
 

@@ -35,7 +35,7 @@ pub unsafe extern "C" fn ufutex_lock_pi(
         let how = unsafe { HowToWait::read(options)? };
         let domain = to_block_in(domain)?;
         let task = to_block_as(task, &domain)?;
-        let word = Word::new(&domain.memory, address, flags, Access::Write)?;
+        let word = Word::without_node(&domain, address, flags, Access::Write)?;
         if domain.blocks_natively {
             return Ok(domain.domain.lock_pi(word, &task.task, how.timeout).map(|()| 0)?);
         }
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn ufutex_trylock_pi(
     let lock = || {
         let domain = Held::<DomainObject>::new(domain)?;
         let task = Held::<TaskObject>::new(task)?;
-        let word = Word::new(&domain.memory, address, flags, Access::Write)?;
+        let word = Word::without_node(&domain, address, flags, Access::Write)?;
         Ok(domain.domain.try_lock_pi(word, &task.task)?)
     };
     lock().map(|()| 0).int()
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn ufutex_unlock_pi(
     let unlock = || {
         let domain = Held::<DomainObject>::new(domain)?;
         let task = Held::<TaskObject>::new(task)?;
-        let word = Word::new(&domain.memory, address, flags, Access::Write)?;
+        let word = Word::without_node(&domain, address, flags, Access::Write)?;
         Ok(domain.domain.unlock_pi(word, &task.task)?)
     };
     unlock().map(|()| 0).int()
@@ -112,8 +112,8 @@ pub unsafe extern "C" fn ufutex_wait_requeue_pi(
         let how = unsafe { HowToWait::read(options)? };
         let domain = to_block_in(domain)?;
         let task = to_block_as(task, &domain)?;
-        let from = Word::new(&domain.memory, from, flags, Access::Read)?;
-        let lock = Word::new(&domain.memory, lock, flags, Access::Write)?;
+        let from = Word::without_node(&domain, from, flags, Access::Read)?;
+        let lock = Word::without_node(&domain, lock, flags, Access::Write)?;
         if domain.blocks_natively {
             return Ok(domain.domain.wait_requeue_pi(from, expected, lock, &task.task, how.timeout).map(|()| 0)?);
         }
@@ -144,8 +144,8 @@ pub unsafe extern "C" fn ufutex_cmp_requeue_pi(
 ) -> c_int {
     let run = || {
         let domain = Held::<DomainObject>::new(domain)?;
-        let from = Word::new(&domain.memory, from, flags, Access::Read)?;
-        let lock = Word::new(&domain.memory, lock, flags, Access::Write)?;
+        let from = Word::without_node(&domain, from, flags, Access::Read)?;
+        let lock = Word::without_node(&domain, lock, flags, Access::Write)?;
         Ok::<c_long, Errno>(domain.domain.cmp_requeue_pi(from, expected, lock, count(requeue))? as c_long)
     };
     run().int()

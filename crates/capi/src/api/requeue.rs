@@ -75,8 +75,8 @@ unsafe fn requeue_if(
         abi::check_out(requeued)?;
     }
     let held = Held::<DomainObject>::new(domain)?;
-    let from = Word::new(&held.memory, from, flags, Access::Read)?;
-    let to = Word::new(&held.memory, to, flags, Access::Read)?;
+    let from = Word::new(&held, from, flags, Access::Read)?;
+    let to = Word::new(&held, to, flags, Access::Read)?;
     let Requeued { woken, requeued: moved } = match expected {
         Some(expected) => {
             held.domain.cmp_requeue(from, expected, to, Requeue { wake: count(wake), requeue: count(requeue) })?

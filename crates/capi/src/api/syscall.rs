@@ -1,25 +1,37 @@
 use core::ffi::{c_int, c_long};
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use engine::{
-    Clock,
+    Clock, Target, WaitOptions,
     syscall::{Number, Resume, Syscall},
 };
 
-use super::{export, to_block_as, to_block_in};
+use super::{export, in_use, to_block_as};
 use crate::abi;
 use crate::errno::{Answer, Errno};
 use crate::objects::{DomainObject, TaskObject};
-use crate::operation::{Operation, block_on};
-use crate::platform::Memory;
-use crate::types::{
-    UFUTEX_GENERIC_NUMBER, UFUTEX_HANDLER, UFUTEX_HANDLER_RESTART, UFUTEX_NO_HANDLER, UFUTEX_RESUME_AGAIN,
-    UFUTEX_RESUME_CONTINUE, UFUTEX_RESUME_RETURN, ufutex_domain, ufutex_memory, ufutex_task,
+use crate::operation::{Operation, block_on, of_call};
+use crate::plain::{
+    Plain, WAIT_BITSET_PRIVATE, WAIT_BITSET_PRIVATE_REALTIME, WAIT_PRIVATE, WAKE_PRIVATE, at_least_one,
 };
+use crate::platform::{Memory, OwnWord};
+use crate::registry::{Held, is_alive};
+use crate::types::{
+    UFUTEX_ARM_NUMBER, UFUTEX_GENERIC_NUMBER, UFUTEX_HANDLER, UFUTEX_HANDLER_RESTART, UFUTEX_I386_NUMBER,
+    UFUTEX_NO_HANDLER, UFUTEX_RESUME_AGAIN, UFUTEX_RESUME_CONTINUE, UFUTEX_RESUME_RETURN, ufutex_domain, ufutex_memory,
+    ufutex_task,
+};
+use crate::word::Word;
 
-/// Makes a system call for a task, by its number on x86-64 (or on aarch64, with UFUTEX_GENERIC_NUMBER added): futex,
-/// futex_waitv, futex_wake, futex_wait, futex_requeue, set_robust_list, get_robust_list, restart_syscall. args: its six
-/// arguments. memory: the memory that they point to; NULL for the domain's. Blocks if the call does.
+/// futex(2) on x86-64.
+const FUTEX: u64 = 202;
+
+/// Makes a system call for a task, by its number on x86-64, or by that of another architecture with
+/// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER or UFUTEX_ARM_NUMBER added: futex, futex_time64, futex_waitv, futex_wake,
+/// futex_wait, futex_requeue, set_robust_list, get_robust_list, restart_syscall. args: its six arguments. memory: the
+/// memory that they point to; NULL for the domain's. Blocks if the call does. Calls on timers are made with
+/// ufutex_timers_syscall().
 ///
 /// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. A call that the task's
 /// interrupt has ended returns -512, -513 or -516: pass that to ufutex_resume(). In addition, -ENOSYS: another number;
@@ -36,20 +48,146 @@ pub unsafe extern "C" fn ufutex_syscall(
     number: u64,
     args: *const u64,
 ) -> c_long {
-    let call = || {
-        let domain = to_block_in(domain)?;
-        let task = to_block_as(task, &domain)?;
-        // SAFETY: the program passes a memory that is as large as it says, and six arguments.
-        let (own_memory, number, args) = unsafe { (own_memory(memory)?, number_of(number)?, read_args(args)?) };
-        let memory = own_memory.as_ref().unwrap_or(&domain.memory);
-        if domain.blocks_natively {
-            return Ok(domain.domain.syscall(&task.task, memory, number, args) as c_long);
-        }
-        let mut call = begin(&domain, &task, memory, number, args);
-        let deadline = call.take_timeout().map(|timeout| domain.time.begin(timeout));
-        block_on(&domain, Some(&task), Operation::Syscall(call), deadline)
+    let held = match Held::<DomainObject>::new(domain) {
+        Ok(held) => held,
+        Err(errno) => return Err::<c_long, _>(errno).long(),
     };
-    call().long()
+    // SAFETY: the program passes null or six arguments.
+    match unsafe { simplest(&held, task, memory, number, args) } {
+        Simplest::Mismatch => -c_long::from(libc::EAGAIN),
+        Simplest::Wake(word, count) => {
+            held.domain.try_wake_bitset(word, count, NonZeroU32::MAX).map_err(Errno::from).long()
+        }
+        // SAFETY: the same arguments.
+        Simplest::No => unsafe { call_in(held, task, memory, number, args) }.long(),
+    }
+}
+
+/// One of the two calls that a program makes most, on the program's own memory.
+enum Simplest {
+    /// A wait that finds another value.
+    Mismatch,
+    Wake(OwnWord, usize),
+    /// Another call, or one that may be refused.
+    No,
+}
+
+/// Decodes the calls that take a few dozen instructions, so that the decoding matters. These two do not use the task,
+/// so it is enough that the task's handle is alive.
+///
+/// # Safety
+/// As for [`read_args`].
+#[inline(always)]
+unsafe fn simplest(
+    domain: &DomainObject,
+    task: *mut ufutex_task,
+    memory: *const ufutex_memory,
+    number: u64,
+    args: *const u64,
+) -> Simplest {
+    if number != FUTEX || args.is_null() || !args.is_aligned() || !memory.is_null() || !domain.is_plain {
+        return Simplest::No;
+    }
+    // SAFETY: checked above; the caller guarantees the rest.
+    let [address, op, value, timeout, _, bitset] = unsafe { &*args.cast::<[u64; 6]>() };
+    let Some(word) = OwnWord::of_call(*address).filter(|_| is_alive::<TaskObject>(task)) else { return Simplest::No };
+    let takes_any = match *op as u32 {
+        WAKE_PRIVATE => return Simplest::Wake(word, at_least_one(*value)),
+        WAIT_PRIVATE => true,
+        // What the C library makes of most waits, whether or not they have a timeout.
+        WAIT_BITSET_PRIVATE | WAIT_BITSET_PRIVATE_REALTIME => *bitset as u32 != 0,
+        _ => false,
+    };
+    let differs = || word.load() != Ok(*value as u32);
+    if takes_any && domain.looks_first && *timeout == 0 && differs() { Simplest::Mismatch } else { Simplest::No }
+}
+
+/// All other calls.
+///
+/// # Safety
+/// As for `ufutex_syscall`.
+#[inline(never)]
+unsafe fn call_in(
+    held: Held<DomainObject>,
+    task: *mut ufutex_task,
+    memory: *const ufutex_memory,
+    number: u64,
+    args: *const u64,
+) -> Result<c_long, Errno> {
+    if !is_alive::<TaskObject>(task) {
+        // It is refused here, unless another thread has tried to free it in vain.
+        drop(Held::<TaskObject>::new(task)?);
+    }
+    let given;
+    let mut own = None;
+    if !memory.is_null() {
+        // SAFETY: the program passes a memory that is as large as it says.
+        given = unsafe { Memory::read(memory)? };
+        own = Some(&given);
+    }
+    let number = number_of(number)?;
+    // SAFETY: the program passes six arguments.
+    let args = unsafe { read_args(args)? };
+    let Some(plain) = Plain::of(number, &args) else { return call_by_engine(held, task, own, number, args) };
+    let memory = own.unwrap_or(&held.memory);
+    match plain {
+        Plain::Wake { address, count, bitset } => {
+            Ok(held.domain.try_wake_bitset(Word::of_call(memory, address)?, count, bitset)? as c_long)
+        }
+        Plain::Wait { address, expected, bitset } => {
+            let word = Word::of_call(memory, address)?;
+            let expected = u64::from(expected);
+            if held.looks_first && word.load().is_ok_and(|value| value != expected) {
+                return Err(Errno::AGAIN);
+            }
+            wait(held, task, own, address, expected, bitset)
+        }
+    }
+}
+
+/// A plain wait, which may have to sleep.
+#[inline(never)]
+fn wait(
+    held: Held<DomainObject>,
+    task: *mut ufutex_task,
+    memory: Option<&Memory>,
+    address: u64,
+    expected: u64,
+    bitset: NonZeroU32,
+) -> Result<c_long, Errno> {
+    let domain = in_use(held);
+    let task = to_block_as(task, &domain)?;
+    let word = Word::of_call(memory.unwrap_or(&domain.memory), address)?;
+    let options = options_of_call(&task, bitset);
+    if domain.blocks_natively {
+        return Ok(of_call(domain.domain.wait_interruptible(word, expected, &options, task.task.interrupt())));
+    }
+    block_on(&domain, Some(&task), Operation::WaitOfCall(domain.domain.wait_async(word, expected, options)), None)
+}
+
+/// A call that the engine decodes.
+#[inline(never)]
+fn call_by_engine(
+    held: Held<DomainObject>,
+    task: *mut ufutex_task,
+    memory: Option<&Memory>,
+    number: Number,
+    args: [u64; 6],
+) -> Result<c_long, Errno> {
+    let domain = in_use(held);
+    let task = to_block_as(task, &domain)?;
+    let memory = memory.unwrap_or(&domain.memory);
+    if domain.blocks_natively {
+        return Ok(domain.domain.syscall(&task.task, memory, number, args) as c_long);
+    }
+    let mut call = begin(&domain, &task, memory, number, args);
+    let deadline = call.take_timeout().map(|timeout| domain.time.begin(timeout));
+    block_on(&domain, Some(&task), Operation::Syscall(call), deadline)
+}
+
+/// The options of a plain wait: a task waits with its own priority.
+pub(super) fn options_of_call(task: &TaskObject, bitset: NonZeroU32) -> WaitOptions {
+    WaitOptions::new().bitset(bitset).realtime_priority(task.task.own_priority().as_realtime())
 }
 
 /// The memory of one call. `None` if it is the domain's.
@@ -61,10 +199,15 @@ pub(super) unsafe fn own_memory(memory: *const ufutex_memory) -> Result<Option<M
     if memory.is_null() { Ok(None) } else { unsafe { Memory::read(memory) }.map(Some) }
 }
 
+#[inline(always)]
 pub(super) fn number_of(number: u64) -> Result<Number, Errno> {
-    let known = match number.checked_sub(UFUTEX_GENERIC_NUMBER) {
-        Some(generic) => Number::generic(generic),
-        None => Number::x86_64(number),
+    const LOW: u64 = 0xffff_ffff;
+    let known = match number & !LOW {
+        0 => Number::x86_64(number),
+        UFUTEX_GENERIC_NUMBER => Number::generic(number & LOW),
+        UFUTEX_I386_NUMBER => Number::i386(number & LOW),
+        UFUTEX_ARM_NUMBER => Number::arm(number & LOW),
+        _ => None,
     };
     known.ok_or(Errno::NO_SYSCALL)
 }

@@ -9,7 +9,9 @@ use engine::{
 
 use super::export;
 use crate::abi;
+use crate::driver::{TimerClocks, read_thread};
 use crate::errno::{Answer, Errno};
+use crate::nodes::Nodes;
 use crate::objects::SystemObject;
 use crate::registry::{Held, boxed, insert, remove};
 use crate::types::{
@@ -61,8 +63,9 @@ fn scheduler_of(said: &ufutex_config) -> Option<Arc<Told>> {
 /// Makes a system. config: NULL for all defaults.
 ///
 /// Stores the handle in *system and returns 0. -EINVAL: a number of slots that is not a power of two from 2 to 2^24,
-/// unknown flags, a size that is too small, system is NULL or misaligned; -E2BIG: config sets a field that this library
-/// does not know; -ENOMEM.
+/// unknown flags, a size that is too small, a function that is missing from topology or timer_clocks, no node or more
+/// than 1024, a setting of driver_thread that no thread has, system is NULL or misaligned; -E2BIG: a struct sets a
+/// field that this library does not know; -ENOMEM, also if topology has no memory for a global table.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -74,7 +77,8 @@ pub unsafe extern "C" fn ufutex_system_new(config: *const ufutex_config, system:
         let made = match said {
             None => System::with_config(Config::new())?,
             Some(said) => {
-                let config = config_of(&said)?;
+                // SAFETY: the same holds for the structs that it points to.
+                let config = unsafe { config_of(&said)? };
                 match scheduler_of(&said) {
                     None => System::with_config(config)?,
                     Some(scheduler) => System::with_scheduler(config, scheduler)?,
@@ -88,11 +92,25 @@ pub unsafe extern "C" fn ufutex_system_new(config: *const ufutex_config, system:
     make().map(|()| 0).int()
 }
 
-fn config_of(said: &ufutex_config) -> Result<Config, Errno> {
+/// # Safety
+/// The structs that `said` points to are as large as they say. Their functions do what `ufutex.h` requires.
+unsafe fn config_of(said: &ufutex_config) -> Result<Config, Errno> {
     if said.flags & !UFUTEX_HASH_SEED != 0 || said.reserved != 0 {
         return Err(Errno::INVALID);
     }
     let mut config = Config::new();
+    // SAFETY: the caller guarantees it.
+    if let Some(nodes) = unsafe { Nodes::read(said.topology)? } {
+        config = config.topology(nodes);
+    }
+    // SAFETY: as above.
+    if let Some(clocks) = unsafe { TimerClocks::read(said.timer_clocks)? } {
+        config = config.clocks(clocks);
+    }
+    // SAFETY: as above.
+    if let Some(thread) = unsafe { read_thread(said.driver_thread)? } {
+        config = config.driver_thread(thread);
+    }
     if said.flags & UFUTEX_HASH_SEED != 0 {
         config = config.hash_seed(said.hash_seed);
     }
@@ -111,7 +129,7 @@ fn config_of(said: &ufutex_config) -> Result<Config, Errno> {
     Ok(settings.into_iter().fold(config, |config, (value, set)| if value == 0 { config } else { set(config, value) }))
 }
 
-/// Frees a handle of a system. The system itself lives as long as its domains and tasks.
+/// Frees a handle of a system. The system itself lives as long as its domains and tasks. Timers keep only its driver.
 ///
 /// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a system, or freed before; -EBUSY: another thread is using it.
 ///
@@ -145,6 +163,36 @@ pub unsafe extern "C" fn ufutex_system_get_counters(
         unsafe { abi::write(counters, &counted) }
     };
     get().map(|()| 0).int()
+}
+
+/// One more than the number of the machine's last node.
+///
+/// -EINVAL: NULL; -EBADF: not a handle of a system.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_system_nodes(system: *mut ufutex_system) -> c_int {
+    Held::<SystemObject>::new(system).map(|held| held.0.nodes()).int()
+}
+
+/// Whether the machine has a node with this number: 1 or 0.
+///
+/// -EINVAL: NULL; -EBADF: not a handle of a system.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_system_has_node(system: *mut ufutex_system, node: u32) -> c_int {
+    Held::<SystemObject>::new(system).map(|held| held.0.has_node(node)).int()
+}
+
+/// The node that the calling thread runs on: the node that is stored behind a word with UFUTEX_NUMA in place of -1.
+///
+/// -EINVAL: NULL; -EBADF: not a handle of a system.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_system_current_node(system: *mut ufutex_system) -> c_int {
+    Held::<SystemObject>::new(system).map(|held| held.0.current_node()).int()
 }
 
 /// Lists the waiters for words of shared objects, in all domains of a system. Otherwise as ufutex_domain_who_waits().
@@ -202,4 +250,12 @@ pub(super) unsafe fn store_words(
     Ok(who.iter().len() + who.omitted())
 }
 
-export!(ufutex_system_new, ufutex_system_free, ufutex_system_get_counters, ufutex_system_who_waits);
+export!(
+    ufutex_system_new,
+    ufutex_system_free,
+    ufutex_system_get_counters,
+    ufutex_system_nodes,
+    ufutex_system_has_node,
+    ufutex_system_current_node,
+    ufutex_system_who_waits,
+);

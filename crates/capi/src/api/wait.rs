@@ -12,13 +12,14 @@ use crate::types::{UFUTEX_U32, ufutex_domain, ufutex_task, ufutex_wait_options, 
 use crate::word::Word;
 
 /// Blocks the caller while the word at an address holds expected: FUTEX_WAIT, FUTEX_WAIT_BITSET. flags: UFUTEX_U8 to
-/// UFUTEX_U64, UFUTEX_SHARED. options: NULL for no timeout and any wake; times are in nanoseconds.
+/// UFUTEX_U64, UFUTEX_SHARED, and for its node UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE(). options: NULL for no timeout
+/// and any wake; times are in nanoseconds.
 ///
 /// Returns 0 for a wake: there are no spurious ones. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the
 /// options was interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be
-/// read; -EINVAL: misaligned, unknown flags, a word that cannot hold expected, a bitset of 0, a priority above 99,
-/// domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task already
-/// waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
+/// read; -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority
+/// above 99, domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task
+/// already waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
 ///
 /// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 /// longjmp().
@@ -73,7 +74,7 @@ unsafe fn wait_in(
     let may_migrate = held.parker.is_some();
     let domain = InUse::new(held, may_migrate);
     let task = task_of(how.task, &domain)?;
-    let word = Word::new(&domain.memory, address, flags, Access::Read)?;
+    let word = Word::new(&domain, address, flags, Access::Read)?;
     if domain.blocks_natively {
         let result = match &task {
             None => domain.domain.wait_with(word, expected, &how.with_timeout()),
@@ -145,7 +146,7 @@ pub(super) unsafe fn read_words(
         // Read one after another: if the count is a mistake, the first bad word ends this before much memory is
         // allocated.
         read.try_reserve(1).map_err(|_| Errno::NO_MEMORY)?;
-        read.push((Word::new(&domain.memory, word.address, word.flags, Access::Read)?, word.expected));
+        read.push((Word::new(domain, word.address, word.flags, Access::Read)?, word.expected));
     }
     Ok(read)
 }

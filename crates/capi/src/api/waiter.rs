@@ -9,7 +9,7 @@ use std::sync::atomic::{
 
 use engine::{Access, Cause, Timeout};
 
-use super::syscall::{begin, number_of, own_memory, read_args};
+use super::syscall::{begin, number_of, options_of_call, own_memory, read_args};
 use super::wait::read_words;
 use super::{HowToWait, export};
 use crate::abi;
@@ -17,6 +17,7 @@ use crate::bell::{Handle, Sound};
 use crate::errno::{Answer, Errno};
 use crate::objects::{DomainObject, Interruptible, TaskObject};
 use crate::operation::Operation;
+use crate::plain::Plain;
 use crate::platform::{Deadline, Memory, clock_number};
 use crate::registry::{Counted, Object, boxed, insert};
 use crate::types::{
@@ -236,8 +237,8 @@ pub unsafe extern "C" fn ufutex_prepare_wait(
         let how = unsafe { HowToWait::read(options)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, how.task, callback, context, waiter)? };
-        prepare.begin(|domain, _, memory| {
-            let word = Word::new(memory, address, flags, Access::Read)?;
+        prepare.begin(|domain, _, _| {
+            let word = Word::new(domain, address, flags, Access::Read)?;
             Ok((Operation::Wait(domain.domain.wait_async(word, expected, how.options)), how.timeout))
         })
     };
@@ -290,9 +291,9 @@ pub unsafe extern "C" fn ufutex_prepare_lock_pi(
         let how = unsafe { HowToWait::read(options)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
-        prepare.begin(|domain, task, memory| {
+        prepare.begin(|domain, task, _| {
             let task = task.ok_or(Errno::INVALID)?;
-            let word = Word::new(memory, address, flags, Access::Write)?;
+            let word = Word::without_node(domain, address, flags, Access::Write)?;
             Ok((Operation::LockPi(domain.domain.lock_pi_async(word, &task.task)), how.timeout))
         })
     };
@@ -320,10 +321,10 @@ pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
         let how = unsafe { HowToWait::read(options)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
-        prepare.begin(|domain, task, memory| {
+        prepare.begin(|domain, task, _| {
             let task = task.ok_or(Errno::INVALID)?;
-            let from = Word::new(memory, from, flags, Access::Read)?;
-            let lock = Word::new(memory, lock, flags, Access::Write)?;
+            let from = Word::without_node(domain, from, flags, Access::Read)?;
+            let lock = Word::without_node(domain, lock, flags, Access::Write)?;
             let wait = domain.domain.wait_requeue_pi_async(from, expected, lock, &task.task);
             Ok((Operation::WaitRequeuePi(wait), how.timeout))
         })
@@ -355,6 +356,11 @@ pub unsafe extern "C" fn ufutex_prepare_syscall(
         prepare.memory = own_memory.map(boxed).transpose()?;
         prepare.begin(|domain, task, memory| {
             let task = task.ok_or(Errno::INVALID)?;
+            if let Some(Plain::Wait { address, expected, bitset }) = Plain::of(number, &args) {
+                let word = Word::of_call(memory, address)?;
+                let wait = domain.domain.wait_async(word, expected.into(), options_of_call(task, bitset));
+                return Ok((Operation::WaitOfCall(wait), None));
+            }
             let mut call = begin(domain, task, memory, number, args);
             let timeout = call.take_timeout();
             Ok((Operation::Syscall(call), timeout))

@@ -19,9 +19,9 @@ use crate::word::Word;
 /// INT_MAX or more means all. Change the word before this call. A private word is not accessed, and may have been
 /// freed. flags: as for ufutex_wait().
 ///
-/// Returns how many waiters were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, NULL, or one of the waiters
-/// waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address that no program
-/// has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
+/// Returns how many waiters were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, no such node, NULL, or one
+/// of the waiters waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address
+/// that no program has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn ufutex_wake(
         if held.is_plain && flags == UFUTEX_U32 {
             return Ok(held.domain.try_wake_bitset(OwnWord::new(address)?, many(count), bitset)?);
         }
-        let word = Word::new(&held.memory, address, flags, Access::Read)?;
+        let word = Word::new(&held, address, flags, Access::Read)?;
         Ok(held.domain.try_wake_bitset(word, many(count), bitset)?)
     };
     wake().int()
@@ -69,8 +69,8 @@ pub unsafe extern "C" fn ufutex_wake_op(
         }
         // SAFETY: the program guarantees that it is valid for a read.
         let op = decoded(unsafe { operation.read() })?;
-        let first = Word::new(&held.memory, first, flags, Access::Read)?;
-        let second = Word::new(&held.memory, second, flags, Access::Write)?;
+        let first = Word::new(&held, first, flags, Access::Read)?;
+        let second = Word::new(&held, second, flags, Access::Write)?;
         Ok(held.domain.wake_op(first, many(count), second, op, many(second_count))?)
     };
     wake().int()

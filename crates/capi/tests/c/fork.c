@@ -13,6 +13,7 @@
 
 static ufutex_system *shared_system;
 static ufutex_domain *shared_domain;
+static ufutex_timers *shared_timers;
 static uint32_t word;
 static atomic_bool is_over;
 static pthread_barrier_t have_started;
@@ -47,6 +48,25 @@ static void *use_ten_times(void *domain)
     return NULL;
 }
 
+// A timer that expires every millisecond, by the host's clocks.
+static ufutex_timers *armed_timers(ufutex_system *system)
+{
+    ufutex_timers *timers;
+    ufutex_itimerspec often = {{0, MS}, {0, MS}};
+    int32_t id;
+    CHECK(ufutex_timers_new(system, NULL, &timers), 0);
+    CHECK(ufutex_timers_create(timers, UFUTEX_MONOTONIC, NULL, &id), 0);
+    CHECK(ufutex_timers_settime(timers, id, 0, &often, NULL), 0);
+    return timers;
+}
+
+static void receive_twice(ufutex_timers *timers)
+{
+    ufutex_expired expired;
+    for (int i = 0; i < 2; i++)
+        CHECK(ufutex_timers_receive(timers, UFUTEX_FOREVER, 0, &expired), 0);
+}
+
 static void in_the_child(void)
 {
     alarm(30); // a child that hangs must not outlive the test
@@ -54,12 +74,18 @@ static void in_the_child(void)
     CHECK(ufutex_wake(shared_domain, AT(&word), 1, UFUTEX_BITSET_ANY, FLAGS), -EBADF);
     CHECK(ufutex_domain_free(shared_domain), -EBADF);
     CHECK(ufutex_system_free(shared_system), -EBADF);
+    CHECK(ufutex_timers_count(shared_timers), -EBADF);
+    CHECK(ufutex_timers_free(shared_timers), -EBADF);
     ufutex_system *system = new_system();
     ufutex_domain *domain = new_domain(system, NULL);
     CHECK(domain != shared_domain, true);
     pthread_t other = start(use_ten_times, domain);
     use_ten_times(domain);
     CHECK(result_of(other), 0);
+    // The child has no thread that expires its parent's timers. Its own timers get one.
+    ufutex_timers *timers = armed_timers(system);
+    receive_twice(timers);
+    CHECK(ufutex_timers_free(timers), 0);
     CHECK(ufutex_domain_free(domain), 0);
     CHECK(ufutex_system_free(system), 0);
     _exit(0);
@@ -70,6 +96,10 @@ int main(void)
     for (int round = 0; round < 30; round++) {
         shared_system = new_system();
         shared_domain = new_domain(shared_system, NULL);
+        if (THREADS)
+            shared_timers = armed_timers(shared_system);
+        else // an armed timer would start a thread
+            CHECK(ufutex_timers_new(shared_system, NULL, &shared_timers), 0);
         is_over = false;
         CHECK(pthread_barrier_init(&have_started, NULL, THREADS + 1), 0);
         pthread_t threads[3];
@@ -85,9 +115,12 @@ int main(void)
         CHECK(waitpid(child, &status, 0), child);
         CHECK(status, 0);
         is_over = true;
+        if (THREADS)
+            receive_twice(shared_timers);
         for (int i = 0; i < THREADS; i++)
             CHECK(result_of(threads[i]), 0);
         CHECK(pthread_barrier_destroy(&have_started), 0);
+        CHECK(ufutex_timers_free(shared_timers), 0);
         CHECK(ufutex_domain_free(shared_domain), 0);
         CHECK(ufutex_system_free(shared_system), 0);
     }

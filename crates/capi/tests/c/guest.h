@@ -12,13 +12,19 @@ struct guest {
     _Atomic bool present[2];
     _Atomic int faults;
     uint64_t object; // if not 0, the pages are shared memory and this is their object
+    uint64_t first;  // if not 0, the pages begin here, and not at GUEST
 };
+
+static inline uint64_t guest_first(const struct guest *guest)
+{
+    return guest->first ? guest->first : GUEST;
+}
 
 static inline struct guest *guest_page(struct guest *guest, uint64_t address, uint32_t bytes, bool writes, void **word)
 {
-    if (address < GUEST || address - GUEST > 2 * PAGE - bytes)
+    uint64_t offset = address - guest_first(guest);
+    if (address < guest_first(guest) || offset > 2 * PAGE - bytes)
         return NULL;
-    uint64_t offset = address - GUEST;
     *word = (void *)&guest->bytes[offset];
     return guest->present[offset / PAGE] && !(writes && offset >= PAGE) ? guest : NULL;
 }
@@ -62,10 +68,11 @@ static int guest_compare_exchange(void *context, uint64_t address, uint32_t byte
 static int guest_fault_in(void *context, uint64_t address, uint32_t access)
 {
     struct guest *guest = context;
-    if (address < GUEST || address - GUEST >= 2 * PAGE || (access == UFUTEX_WRITE && address - GUEST >= PAGE))
+    uint64_t offset = address - guest_first(guest);
+    if (address < guest_first(guest) || offset >= 2 * PAGE || (access == UFUTEX_WRITE && offset >= PAGE))
         return -1;
     guest->faults++;
-    guest->present[(address - GUEST) / PAGE] = true;
+    guest->present[offset / PAGE] = true;
     return 0;
 }
 
@@ -74,7 +81,7 @@ static int guest_scope(void *context, uint64_t address, uint32_t access, uint64_
     struct guest *guest = context;
     (void)access;
     *object = guest->object;
-    *offset = address - GUEST;
+    *offset = address - guest_first(guest);
     return guest->object ? (int)UFUTEX_SCOPE_OBJECT : (int)UFUTEX_SCOPE_ADDRESS_SPACE;
 }
 

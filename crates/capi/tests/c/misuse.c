@@ -27,6 +27,7 @@ static ufutex_system *freed_ufutex_system, *other_ufutex_system;
 static ufutex_domain *freed_ufutex_domain, *other_ufutex_domain;
 static ufutex_task *freed_ufutex_task, *other_ufutex_task;
 static ufutex_waiter *freed_ufutex_waiter, *other_ufutex_waiter;
+static ufutex_timers *freed_ufutex_timers, *other_ufutex_timers;
 
 static void make_bad_handles(void)
 {
@@ -35,6 +36,8 @@ static void make_bad_handles(void)
     freed_ufutex_task = new_task(freed_ufutex_domain, 5);
     CHECK(ufutex_prepare_wait(freed_ufutex_domain, AT(&word), 0, UFUTEX_U32, NULL, ignore, NULL, &freed_ufutex_waiter), -EINPROGRESS);
     CHECK(ufutex_waiter_free(freed_ufutex_waiter), 0);
+    CHECK(ufutex_timers_new(freed_ufutex_system, NULL, &freed_ufutex_timers), 0);
+    CHECK(ufutex_timers_free(freed_ufutex_timers), 0);
     CHECK(ufutex_task_free(freed_ufutex_task), 0);
     CHECK(ufutex_domain_free(freed_ufutex_domain), 0);
     CHECK(ufutex_system_free(freed_ufutex_system), 0);
@@ -43,6 +46,7 @@ static void make_bad_handles(void)
     other_ufutex_domain = (ufutex_domain *)task;
     other_ufutex_task = (ufutex_task *)a_system;
     other_ufutex_waiter = (ufutex_waiter *)domain;
+    other_ufutex_timers = (ufutex_timers *)a_system;
 }
 
 static void handles_that_are_none_are_told(void)
@@ -61,6 +65,9 @@ static void handles_that_are_none_are_told(void)
     BAD_HANDLES(ufutex_system, h, ufutex_system_free(h));
     BAD_HANDLES(ufutex_system, h, ufutex_system_get_counters(h, &system_counters));
     BAD_HANDLES(ufutex_system, h, ufutex_system_who_waits(h, &who, sizeof who, 1));
+    BAD_HANDLES(ufutex_system, h, ufutex_system_nodes(h));
+    BAD_HANDLES(ufutex_system, h, ufutex_system_has_node(h, 0));
+    BAD_HANDLES(ufutex_system, h, ufutex_system_current_node(h));
     BAD_HANDLES(ufutex_system, h, ufutex_domain_new(h, NULL, &made_domain));
 
     BAD_HANDLES(ufutex_domain, h, ufutex_domain_new_beside(h, NULL, &made_domain));
@@ -105,6 +112,16 @@ static void handles_that_are_none_are_told(void)
     BAD_HANDLES(ufutex_task, h, ufutex_unlock_pi(domain, h, AT(&word), UFUTEX_U32));
     BAD_HANDLES(ufutex_task, h, ufutex_wait_requeue_pi(domain, h, AT(&word), 0, AT(args), UFUTEX_U32, NULL));
     BAD_HANDLES(ufutex_task, h, ufutex_syscall(domain, h, NULL, 202, args));
+    // Calls that do not use the task refuse a bad handle too.
+    uint64_t wake[6] = {AT(&word), 129, 1}, differs[6] = {AT(&word), 128, 1}, blocks[6] = {AT(&word), 128, 0};
+    uint64_t futex_wake[6] = {AT(&word), 1, 1, 130}, differs_at_all[6] = {AT(&word), 137, 1, 0, 0, 1};
+    BAD_HANDLES(ufutex_task, h, ufutex_syscall(domain, h, NULL, 202, wake));
+    BAD_HANDLES(ufutex_task, h, ufutex_syscall(domain, h, NULL, 202, differs));
+    BAD_HANDLES(ufutex_task, h, ufutex_syscall(domain, h, NULL, 202, differs_at_all));
+    BAD_HANDLES(ufutex_task, h, ufutex_syscall(domain, h, NULL, 202, blocks));
+    BAD_HANDLES(ufutex_task, h, ufutex_syscall(domain, h, NULL, 454, futex_wake));
+    BAD_HANDLES(ufutex_task, h, ufutex_prepare_syscall(domain, h, NULL, 202, blocks, ignore, NULL, &made_waiter));
+    BAD_HANDLES(ufutex_domain, h, ufutex_syscall(h, task, NULL, 202, wake));
     BAD_HANDLES(ufutex_task, h, ufutex_prepare_lock_pi(domain, h, AT(&word), UFUTEX_U32, NULL, ignore, NULL, &made_waiter));
     BAD_HANDLES(ufutex_task, h, ufutex_prepare_wait_requeue_pi(domain, h, AT(&word), 0, AT(args), UFUTEX_U32, NULL, ignore, NULL, &made_waiter));
     BAD_HANDLES(ufutex_task, h, ufutex_prepare_syscall(domain, h, NULL, 202, args, ignore, NULL, &made_waiter));
@@ -118,7 +135,32 @@ static void handles_that_are_none_are_told(void)
     BAD_HANDLES(ufutex_waiter, h, ufutex_waiter_finish(h));
     BAD_HANDLES(ufutex_waiter, h, ufutex_waiter_end(h, UFUTEX_TIMED_OUT));
     BAD_HANDLES(ufutex_waiter, h, ufutex_waiter_deadline(h, &clock, &deadline));
-    CHECK(made_domain == NULL && made_task == NULL && made_waiter == NULL, true);
+
+    ufutex_timers *made_timers = NULL;
+    ufutex_itimerspec setting = {{0, 0}, {0, 0}};
+    ufutex_expired expired;
+    ufutex_notice notice = {0};
+    int32_t id;
+    uint64_t at;
+    BAD_HANDLES(ufutex_system, h, ufutex_timers_new(h, NULL, &made_timers));
+    BAD_HANDLES(ufutex_system, h, ufutex_driver_start(h));
+    BAD_HANDLES(ufutex_system, h, ufutex_driver_next(h, UFUTEX_MONOTONIC, &at));
+    BAD_HANDLES(ufutex_system, h, ufutex_driver_turn(h));
+    BAD_HANDLES(ufutex_system, h, ufutex_driver_clock_was_set(h));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_free(h));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_create(h, 1, NULL, &id));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_create_as(h, 1, 1, NULL));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_settime(h, 0, 0, &setting, NULL));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_gettime(h, 0, &setting));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_getoverrun(h, 0));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_delete(h, 0));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_clear(h));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_count(h));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_bytes(h));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_receive(h, UFUTEX_FOREVER, 0, &expired));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_take(h, &notice, &expired));
+    BAD_HANDLES(ufutex_timers, h, ufutex_timers_syscall(h, 1, 1, NULL, 226, args));
+    CHECK(made_domain == NULL && made_task == NULL && made_waiter == NULL && made_timers == NULL, true);
 }
 
 // Makes a call with each invalid pointer for its result: NULL, and a misaligned one.
@@ -197,6 +239,10 @@ static int load(void *context, uint64_t address, uint32_t bytes, uint64_t *value
     return 0;
 }
 
+static uint32_t first_node(void *context) { return (void)context, 0; }
+static int no_node(void *context, uint32_t node) { return (void)context, (void)node, 0; }
+static void free_on_node(void *context, void *memory, size_t bytes) { (void)context, (void)memory, (void)bytes; }
+
 static void structs_are_looked_at(void)
 {
     ufutex_system *made_system;
@@ -215,6 +261,31 @@ static void structs_are_looked_at(void)
         CHECK(ufutex_system_new((ufutex_config *)(uintptr_t)(AT(&config) + 1), &made_system), -EINVAL);
     }
     {
+        ufutex_topology initial = UFUTEX_TOPOLOGY_INIT;
+        ufutex_config config = UFUTEX_CONFIG_INIT;
+        initial.nodes = 2, initial.current_node = first_node;
+        BAD_SIZES(ufutex_topology, t, (config.topology = t, ufutex_system_new(&config, &made_system)));
+        UNKNOWN_FIELDS(ufutex_topology, t, (config.topology = t, ufutex_system_new(&config, &made_system)));
+        ufutex_topology topology = initial;
+        config.topology = &topology;
+        topology.current_node = NULL;
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, topology.nodes = 0;
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, topology.nodes = 1025;
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, topology.nodes = UINT32_MAX;
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, topology.reserved = 1;
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, topology.free = free_on_node; // without allocate
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, topology.has_node = no_node;
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        topology = initial, config.global_slots = 1 << 23; // too many for two nodes
+        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+    }
+    {
         ufutex_options initial = UFUTEX_OPTIONS_INIT;
         BAD_SIZES_BELOW(ufutex_options, offsetof(ufutex_options, max_table_bytes), o, ufutex_domain_new(a_system, o, &made));
         UNKNOWN_FIELDS(ufutex_options, o, ufutex_domain_new(a_system, o, &made));
@@ -231,7 +302,7 @@ static void structs_are_looked_at(void)
         ufutex_memory initial = UFUTEX_MEMORY_INIT;
         ufutex_options options = UFUTEX_OPTIONS_INIT;
         uint64_t args[6] = {0};
-        BAD_SIZES(ufutex_memory, m, (options.memory = m, ufutex_domain_new(a_system, &options, &made)));
+        BAD_SIZES_BELOW(ufutex_memory, offsetof(ufutex_memory, write), m, (options.memory = m, ufutex_domain_new(a_system, &options, &made)));
         UNKNOWN_FIELDS(ufutex_memory, m, (options.memory = m, ufutex_domain_new(a_system, &options, &made)));
         UNKNOWN_FIELDS(ufutex_memory, m, ufutex_syscall(domain, task, m, 202, args));
         UNKNOWN_FIELDS(ufutex_memory, m, ufutex_task_exit(domain, task, m));
@@ -287,7 +358,7 @@ static void structs_are_looked_at(void)
 
 static void words_flags_and_numbers_are_looked_at(void)
 {
-    static const uint32_t flags[] = {0, 3, UFUTEX_SHARED, UFUTEX_U32 | 32, UFUTEX_U8 | UFUTEX_U16, UINT32_MAX};
+    static const uint32_t flags[] = {0, 3, UFUTEX_SHARED, UFUTEX_U32 | 128, UFUTEX_U32 | 1u << 27, UFUTEX_U32 | UFUTEX_ON_NODE(2000), UFUTEX_NUMA, UFUTEX_U8 | UFUTEX_U16, UINT32_MAX};
     uint64_t other = 0, args[6] = {0};
     uint64_t misaligned = AT(&other) + 2;
     ufutex_waiter *waiter;

@@ -65,7 +65,15 @@ impl<'s> Caller<'s> {
 
     /// Calls a function with one bad handle and otherwise valid arguments. The result must be as the header says.
     fn call_badly(&mut self) {
-        let kind = self.random.of(&[Kind::System, Kind::Domain, Kind::Domain, Kind::Task, Kind::Task, Kind::Waiter]);
+        let kind = self.random.of(&[
+            Kind::System,
+            Kind::Domain,
+            Kind::Domain,
+            Kind::Task,
+            Kind::Task,
+            Kind::Waiter,
+            Kind::Timers,
+        ]);
         let (bad, promised) = self.storm.history.bad(kind, &mut self.random);
         let mut handles = self.anchors();
         let (name, answer) = match kind {
@@ -96,6 +104,10 @@ impl<'s> Caller<'s> {
                 let call = self.random.below(4);
                 self.call_waiter(bad, call)
             }
+            Kind::Timers => match self.random.below(8) {
+                0 => self.free(kind, bad),
+                _ => self.call_timers(bad),
+            },
         };
         let seed = self.storm.seed;
         assert_eq!(answer, c_long::from(promised), "seed {seed}: {name} with the bad {kind:?} {bad:#x}");
@@ -117,8 +129,17 @@ impl<'s> Caller<'s> {
         if self.random.one_in(2) {
             self.clear_interrupt(handles.task);
         }
-        match self.random.below(16) {
-            0 => drop(self.call_system(handles)),
+        match self.random.below(18) {
+            16..18 => {
+                let timers = storm.timers.any(&mut self.random).get();
+                self.call_timers(timers.unwrap_or_else(|| storm.history.anchor(Kind::Timers)));
+            }
+            0 => {
+                if self.random.one_in(2) {
+                    handles.system = storm.systems.any(&mut self.random).get().unwrap_or(handles.system);
+                }
+                self.call_system(handles);
+            }
             1 => drop(self.call_task(handles)),
             2..5 => drop(self.call_with_task(handles)),
             5..9 => drop(self.call_domain(handles, zone)),
@@ -161,10 +182,19 @@ impl<'s> Caller<'s> {
     /// Frees an object that other threads may be using. The library frees it, or refuses because it is in use.
     fn free_something(&mut self) {
         let storm = self.storm;
-        let kind = self.random.of(&[Kind::System, Kind::Domain, Kind::Domain, Kind::Task, Kind::Task, Kind::Task]);
+        let kind = self.random.of(&[
+            Kind::System,
+            Kind::Domain,
+            Kind::Domain,
+            Kind::Task,
+            Kind::Task,
+            Kind::Task,
+            Kind::Timers,
+        ]);
         let entry = match kind {
             Kind::System => storm.systems.any(&mut self.random),
             Kind::Domain => storm.domains.any(&mut self.random),
+            Kind::Timers => storm.timers.any(&mut self.random),
             _ => storm.tasks.any(&mut self.random),
         };
         if self.random.one_in(16) {
@@ -181,6 +211,7 @@ impl<'s> Caller<'s> {
     pub fn free_taken(&mut self, kind: Kind, entry: &Entry, handle: u64) -> bool {
         match self.free(kind, handle) {
             (_, 0) => {
+                entry.is_armed.store(false, std::sync::atomic::Ordering::SeqCst);
                 self.storm.history.freed(kind, handle, &mut self.random);
                 entry.put(0);
                 true
@@ -198,7 +229,11 @@ impl<'s> Caller<'s> {
     fn make_something(&mut self) {
         let storm = self.storm;
         let mut handles = self.anchors();
-        match self.random.below(4) {
+        match self.random.below(5) {
+            4 => {
+                handles.system = storm.systems.any(&mut self.random).get().unwrap_or(handles.system);
+                self.new_timers(handles.system);
+            }
             0 => drop(self.new_system()),
             1 => {
                 handles.system = storm.systems.any(&mut self.random).get().unwrap_or(handles.system);

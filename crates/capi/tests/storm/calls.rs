@@ -10,7 +10,16 @@ use ufutex_capi::*;
 use crate::accounts::Zone;
 use crate::caller::{Caller, Handles};
 use crate::embedder::{self, WORDS, arguments, word};
-use crate::handles::{Entry, Kind, callback};
+use crate::handles::{Entry, Kind, callback, expired};
+
+/// The flags of words.
+pub const FLAGS: [u32; 4] = [
+    UFUTEX_U32,
+    UFUTEX_U32 | UFUTEX_SHARED,
+    UFUTEX_U32 | 1 << UFUTEX_NODE_SHIFT,
+    // Most systems have no such node.
+    UFUTEX_U32 | 2 << UFUTEX_NODE_SHIFT,
+];
 
 type Named = (&'static str, c_long);
 
@@ -39,7 +48,8 @@ impl Caller<'_> {
     }
 
     fn flags(&mut self) -> u32 {
-        UFUTEX_U32 | self.random.of(&[0, 0, UFUTEX_SHARED])
+        let [private, shared, first, second] = FLAGS;
+        self.random.of(&[private, private, private, private, shared, shared, first, second])
     }
 
     fn count(&mut self) -> u32 {
@@ -76,6 +86,7 @@ impl Caller<'_> {
             Kind::Domain => call!(ufutex_domain_free(handle(object))),
             Kind::Task => call!(ufutex_task_free(handle(object))),
             Kind::Waiter => call!(ufutex_waiter_free(handle(object))),
+            Kind::Timers => call!(ufutex_timers_free(handle(object))),
         }
     }
 
@@ -87,9 +98,19 @@ impl Caller<'_> {
         (config.global_slots, config.max_pi_depth) = (self.random.of(&[2, 8]), self.random.of(&[0, 1, 3]));
         (config.max_table_bytes, config.max_domain_table_bytes) =
             (self.random.of(&[0, 1, 4096]), self.random.of(&[0, 1024]));
+        let topology = embedder::topology();
+        let clocks = embedder::timer_clocks();
+        if self.random.one_in(2) {
+            config.topology = &topology;
+        }
+        if self.random.one_in(2) {
+            config.timer_clocks = &clocks;
+        }
         let mut made = ptr::null_mut();
         let (name, answer) = call!(ufutex_system_new(&config, &mut made));
-        assert_eq!(answer, 0, "seed {}: {name}", self.storm.seed);
+        // The embedder's nodes may have no memory.
+        let is_refused = !config.topology.is_null() && answer == -c_long::from(libc::ENOMEM);
+        assert!(answer == 0 || is_refused, "seed {}: {name}", self.storm.seed);
         self.keep(Kind::System, entry, answer as c_int, number(made));
         (name, answer)
     }
@@ -139,10 +160,101 @@ impl Caller<'_> {
         // SAFETY: the struct has only integers, which may be zero.
         let mut counters: ufutex_system_counters = unsafe { std::mem::zeroed() };
         counters.size = size_of::<ufutex_system_counters>();
-        match self.random.below(3) {
-            0 => call!(ufutex_system_get_counters(handle(system), &mut counters)),
-            1 => call!(ufutex_system_who_waits(handle(system), words.as_mut_ptr(), size_of::<ufutex_waited_word>(), 3)),
+        let mut at = 0;
+        match self.random.below(9) {
+            0 => call!(ufutex_system_nodes(handle(system))),
+            1 => call!(ufutex_system_has_node(handle(system), self.random.of(&[0, 1, 2, u32::MAX]))),
+            2 => call!(ufutex_system_current_node(handle(system))),
+            3 => call!(ufutex_driver_next(handle(system), self.random.of(&[0, 1, 7, 11]), &mut at)),
+            4 => call!(ufutex_driver_turn(handle(system))),
+            5 => match self.random.below(3) {
+                0 => call!(ufutex_driver_start(handle(system))),
+                1 => call!(ufutex_driver_clock_was_set(handle(system))),
+                _ => self.new_timers(system),
+            },
+            6 => call!(ufutex_system_get_counters(handle(system), &mut counters)),
+            7 => call!(ufutex_system_who_waits(handle(system), words.as_mut_ptr(), size_of::<ufutex_waited_word>(), 3)),
             _ => self.new_domain(system),
+        }
+    }
+
+    pub fn new_timers(&mut self, system: u64) -> Named {
+        let entry = Some(self.storm.timers.any(&mut self.random)).filter(|entry| entry.reserve());
+        // SAFETY: the struct has integers and pointers, which may be zero.
+        let mut options: ufutex_timers_options = unsafe { std::mem::zeroed() };
+        options.size = size_of::<ufutex_timers_options>();
+        options.max_timers = self.random.of(&[0, 1, 8]);
+        options.max_id = self.random.of(&[0, 0, 7]);
+        if let Some(entry) = entry.filter(|_| self.random.one_in(2)) {
+            options.delivery = UFUTEX_DELIVER_CALL;
+            options.context = ptr::from_ref(entry).cast_mut().cast();
+            options.expired = Some(expired);
+            entry.is_armed.store(true, SeqCst);
+        }
+        let options = if options.delivery == 0 && self.random.one_in(2) { ptr::null() } else { &raw const options };
+        let mut made = ptr::null_mut();
+        let (name, answer) = call!(ufutex_timers_new(handle(system), options, &mut made));
+        assert_eq!(answer == 0, !made.is_null(), "seed {}: {name} stores a handle, or an error", self.storm.seed);
+        if let Some(entry) = entry.filter(|_| answer != 0) {
+            entry.is_armed.store(false, SeqCst);
+        }
+        self.keep(Kind::Timers, entry, answer as c_int, number(made));
+        (name, answer)
+    }
+
+    /// Functions of timers.
+    pub fn call_timers(&mut self, timers: u64) -> Named {
+        let timers = handle::<ufutex_timers>(timers);
+        let time = |nanoseconds| ufutex_timespec { seconds: 0, nanoseconds };
+        let new = ufutex_itimerspec {
+            interval: time(self.random.of(&[0, 0, 1_000_000])),
+            value: time(self.random.of(&[0, 1, 1000, 100_000])),
+        };
+        let (mut id, mut old) = (0, ufutex_itimerspec::default());
+        let some_id = self.random.below(10) as i32 - 1;
+        let clock = self.random.of(&[0, 1, 1, 7, 11]);
+        let signal = ufutex_notify { signal: 40, value: 7, ..Default::default() };
+        let notify = if self.random.one_in(2) { ptr::null() } else { &raw const signal };
+        let flags = self.random.of(&[0, 0, 0, UFUTEX_TIMER_ABSTIME]);
+        let mut expired = ufutex_expired::default();
+        match self.random.below(16) {
+            0..3 => call!(ufutex_timers_create(timers, clock, notify, &mut id)),
+            3..6 => call!(ufutex_timers_settime(timers, some_id, flags, &new, ptr::null_mut())),
+            6 => call!(ufutex_timers_settime(timers, some_id, flags, &new, &mut old)),
+            7 => call!(ufutex_timers_gettime(timers, some_id, &mut old)),
+            8 => call!(ufutex_timers_getoverrun(timers, some_id)),
+            9 => call!(ufutex_timers_delete(timers, some_id)),
+            10..12 => {
+                call!(ufutex_timers_receive(timers, UFUTEX_AFTER, self.random.of(&[0, 20_000]), &mut expired))
+            }
+            12 => {
+                let [first, second] = [(); 2].map(|()| self.random.below(1 << 32) as u64);
+                let notice = ufutex_notice { id: some_id, ticket: [first, second], ..Default::default() };
+                call!(ufutex_timers_take(timers, &notice, &mut expired))
+            }
+            13 => match self.random.below(4) {
+                0 => call!(ufutex_timers_count(timers)),
+                1 => call!(ufutex_timers_bytes(timers)),
+                2 => call!(ufutex_timers_create_as(timers, some_id, clock, notify)),
+                _ => call!(ufutex_timers_clear(timers)),
+            },
+            _ => {
+                let memory = embedder::memory();
+                let memory = if self.random.one_in(2) { ptr::null() } else { &raw const memory };
+                let at = arguments(self.thread, 10, &[0, 0, 0, self.random.of(&[0, 1000])]);
+                let out = arguments(self.thread, 16, &[]);
+                let id = some_id as u64;
+                let (number, args) = self.random.of(&[
+                    (222, [1, 0, out, 0, 0, 0]),
+                    (223, [id, 0, at, 0, 0, 0]),
+                    (223, [id, 0, at, out, 0, 0]),
+                    (224, [id, out, 0, 0, 0, 0]),
+                    (225, [id, 0, 0, 0, 0, 0]),
+                    (226, [id, 0, 0, 0, 0, 0]),
+                    (UFUTEX_GENERIC_NUMBER + 107, [7, 0, out, 0, 0, 0]),
+                ]);
+                call!(ufutex_timers_syscall(timers, 1, 1, memory, number, args.as_ptr()))
+            }
         }
     }
 
@@ -383,6 +495,7 @@ impl Caller<'_> {
             2 => (455, [word, value, 1, flags, time, 1]),
             3 => (273, [embedder::robust_list(), 24, 0, 0, 0, 0]),
             4 => (274, [0, arguments(self.thread, 8, &[0]), arguments(self.thread, 9, &[0]), 0, 0, 0]),
+            5 => (UFUTEX_I386_NUMBER + 422, [word, 1 | private, value, 0, 0, 0]),
             _ => (202, [word, operation | private, value, fourth, other, u64::from(u32::MAX)]),
         }
     }

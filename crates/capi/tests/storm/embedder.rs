@@ -1,5 +1,6 @@
 //! Arguments of the storm's calls: words, and functions for memory, clock and parker that fail at random.
 
+use std::alloc::Layout;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::mem::size_of;
@@ -13,6 +14,8 @@ use crate::random::Random;
 
 /// Words of a zone. Few, so that calls use the same ones.
 pub const WORDS: u64 = 4;
+/// The alignment of all tables that are allocated here.
+const TABLE_ALIGNMENT: usize = 4096;
 /// Bytes for the arguments of a thread.
 const ARGUMENTS: u64 = 256;
 const THREADS: usize = crate::THREADS + 1;
@@ -160,6 +163,8 @@ pub fn memory() -> ufutex_memory {
         read: None,
         scope: Some(scope),
         access_ok: None,
+        write: None,
+        policy_node: None,
     }
 }
 
@@ -170,6 +175,52 @@ unsafe extern "C" fn now(_: *mut c_void, _clock: u32) -> u64 {
 
 pub fn clock() -> ufutex_clock {
     ufutex_clock { size: size_of::<ufutex_clock>(), context: std::ptr::null_mut(), now: Some(now) }
+}
+
+unsafe extern "C" fn current_node(_: *mut c_void) -> u32 {
+    // Sometimes one that does not exist.
+    chance(3) as u32
+}
+
+unsafe extern "C" fn allocate(_: *mut c_void, bytes: usize, alignment: usize, node: u32) -> *mut c_void {
+    assert!(node < 2 && alignment <= TABLE_ALIGNMENT);
+    match Layout::from_size_align(bytes, TABLE_ALIGNMENT) {
+        // SAFETY: the library asks for no empty tables.
+        Ok(layout) if chance(32) != 0 => unsafe { std::alloc::alloc_zeroed(layout) }.cast(),
+        _ => std::ptr::null_mut(),
+    }
+}
+
+unsafe extern "C" fn free(_: *mut c_void, memory: *mut c_void, bytes: usize) {
+    // SAFETY: allocated above with this layout.
+    unsafe { std::alloc::dealloc(memory.cast(), Layout::from_size_align_unchecked(bytes, TABLE_ALIGNMENT)) };
+}
+
+/// Two nodes, with memory that runs out now and then.
+pub fn topology() -> ufutex_topology {
+    ufutex_topology {
+        size: size_of::<ufutex_topology>(),
+        context: std::ptr::null_mut(),
+        nodes: 2,
+        reserved: 0,
+        has_node: None,
+        current_node: Some(current_node),
+        allocate: Some(allocate),
+        free: Some(free),
+    }
+}
+
+/// Clocks of timers, which the storm's threads drive.
+pub fn timer_clocks() -> ufutex_timer_clocks {
+    ufutex_timer_clocks {
+        size: size_of::<ufutex_timer_clocks>(),
+        context: std::ptr::null_mut(),
+        now: Some(now),
+        cpu_time: None,
+        changed: None,
+        cpus: 0,
+        reserved: 0,
+    }
 }
 
 thread_local! {

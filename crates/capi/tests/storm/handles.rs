@@ -3,6 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
+use ufutex_capi::*;
+
 use crate::random::Random;
 
 /// The kind of a handle's object.
@@ -12,9 +14,10 @@ pub enum Kind {
     Domain,
     Task,
     Waiter,
+    Timers,
 }
 
-pub const KINDS: [Kind; 4] = [Kind::System, Kind::Domain, Kind::Task, Kind::Waiter];
+pub const KINDS: [Kind; 5] = [Kind::System, Kind::Domain, Kind::Task, Kind::Waiter, Kind::Timers];
 
 /// A handle has its slot's number in these low bits, the generation in the 32 bits above, and the kind above those.
 const INDEX_BITS: u32 = 28;
@@ -28,7 +31,7 @@ const RESERVED: u64 = 1;
 pub struct Entry {
     /// 0 means none.
     handle: AtomicU64,
-    /// Whether the callback of the entry's waiter may be called.
+    /// Whether the callback of the entry's waiter or timers may be called.
     pub is_armed: AtomicBool,
 }
 
@@ -75,9 +78,9 @@ impl Pool {
 /// The handles that the library has returned.
 pub struct History {
     /// Freed handles, at random indices.
-    stale: [[AtomicU64; STALE]; 4],
+    stale: [[AtomicU64; STALE]; KINDS.len()],
     /// A handle of each kind that is not freed before the end.
-    anchors: [AtomicU64; 4],
+    anchors: [AtomicU64; KINDS.len()],
     /// The highest number of a slot.
     highest: AtomicU64,
 }
@@ -85,8 +88,8 @@ pub struct History {
 impl History {
     pub fn new() -> Self {
         Self {
-            stale: [const { [const { AtomicU64::new(0) }; STALE] }; 4],
-            anchors: [const { AtomicU64::new(0) }; 4],
+            stale: [const { [const { AtomicU64::new(0) }; STALE] }; KINDS.len()],
+            anchors: [const { AtomicU64::new(0) }; KINDS.len()],
             highest: AtomicU64::new(0),
         }
     }
@@ -122,9 +125,9 @@ impl History {
         let handle = match random.below(9) {
             0 => 0,
             1..4 => self.stale[kind as usize][random.below(STALE)].load(SeqCst),
-            4 => of_another_kind().nth(random.below(3)).map_or(0, |other| self.anchor(other)),
+            4 => of_another_kind().nth(random.below(KINDS.len() - 1)).map_or(0, |other| self.anchor(other)),
             5 => of_another_kind()
-                .nth(random.below(3))
+                .nth(random.below(KINDS.len() - 1))
                 .map_or(0, |other| self.stale[other as usize][random.below(STALE)].load(SeqCst)),
             // Not valid in any case: a generation that no slot reaches; the number of a slot that was never made; the
             // bit that marks a slot that is being freed, which no handle has.
@@ -143,6 +146,20 @@ pub static LATE_CALLBACKS: AtomicU64 = AtomicU64::new(0);
 pub unsafe extern "C" fn callback(context: *mut c_void) {
     // Slow, so that other threads end this waiter meanwhile, and those whose callbacks come later.
     std::thread::yield_now();
+    // SAFETY: the context is an entry that outlives all calls.
+    if !unsafe { (*context.cast::<Entry>()).is_armed.load(SeqCst) } {
+        LATE_CALLBACKS.fetch_add(1, SeqCst);
+    }
+}
+
+/// The function of all timers that are delivered by calls. The context is the timers' entry, which outlives all calls.
+pub unsafe extern "C" fn expired(context: *mut c_void, timers: *mut ufutex_timers, notice: *const ufutex_notice) {
+    let mut taken = ufutex_expired::default();
+    // SAFETY: the notice is valid during the call, and any number may be passed as a handle.
+    let answer = unsafe { ufutex_timers_take(timers, notice, &mut taken) };
+    assert!([0, 1, -libc::EBADF].contains(&answer), "taking a notice returned {answer}");
+    // Slow, so that other threads free these timers meanwhile.
+    std::thread::sleep(std::time::Duration::from_micros(20));
     // SAFETY: the context is an entry that outlives all calls.
     if !unsafe { (*context.cast::<Entry>()).is_armed.load(SeqCst) } {
         LATE_CALLBACKS.fetch_add(1, SeqCst);

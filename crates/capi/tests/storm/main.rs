@@ -40,9 +40,10 @@ const SYSTEMS: usize = 3;
 const DOMAINS: usize = 10;
 const TASKS: usize = 24;
 const WAITERS_OF_A_ZONE: usize = 16;
+const TIMERS: usize = 8;
 /// The most handles that are alive at a time: those in pools, those that are freed at the end, and two more for each
 /// thread, which may be making one and ending one.
-const MOST_HANDLES: usize = SYSTEMS + DOMAINS + TASKS + 3 * WAITERS_OF_A_ZONE + 3 + THREADS + 2 * THREADS;
+const MOST_HANDLES: usize = SYSTEMS + DOMAINS + TASKS + 3 * WAITERS_OF_A_ZONE + TIMERS + 4 + THREADS + 2 * THREADS;
 /// Bytes that the library may keep when all objects are freed: slots of handles, and records of threads.
 const KEPT_BYTES: isize = 64 << 10;
 const FIRST_TID: u32 = 1000;
@@ -54,6 +55,7 @@ struct Storm {
     domains: Pool,
     tasks: Pool,
     waiters: [Pool; 3],
+    timers: Pool,
     /// A task for each thread, in the domain that is freed last.
     tasks_of_threads: [Entry; THREADS],
     quiet: Entry,
@@ -70,6 +72,7 @@ impl Storm {
             domains: Pool::new(DOMAINS),
             tasks: Pool::new(TASKS),
             waiters: [(); 3].map(|()| Pool::new(WAITERS_OF_A_ZONE)),
+            timers: Pool::new(TIMERS),
             tasks_of_threads: Default::default(),
             quiet: Entry::default(),
             history: History::new(),
@@ -81,6 +84,7 @@ impl Storm {
     /// Makes the objects that are freed last: a system, a domain with a waiter, and a task in it for each thread.
     fn make_anchors(&self) {
         let (mut system, mut domain, mut waiter) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        let mut timers = ptr::null_mut();
         let quiet = embedder::quiet();
         let context = ptr::from_ref(&self.quiet).cast_mut().cast();
         // SAFETY: all pointers are valid, and the word is in the arena.
@@ -90,10 +94,12 @@ impl Storm {
             let call = Some(handles::callback as _);
             let answer = ufutex_prepare_wait(domain, quiet, 0, UFUTEX_U32, ptr::null(), call, context, &mut waiter);
             assert_eq!(answer, -i64::from(libc::EINPROGRESS));
+            assert_eq!(ufutex_timers_new(system, ptr::null(), &mut timers), 0);
         }
         self.history.set_anchor(Kind::System, system.addr() as u64);
         self.history.set_anchor(Kind::Domain, domain.addr() as u64);
         self.history.set_anchor(Kind::Waiter, waiter.addr() as u64);
+        self.history.set_anchor(Kind::Timers, timers.addr() as u64);
         for entry in &self.tasks_of_threads {
             let mut task = ptr::null_mut();
             // SAFETY: see above.
@@ -117,7 +123,7 @@ impl Storm {
         let anchor = self.history.anchor(Kind::Domain);
         for domain in self.domains.iter().filter_map(Entry::get).chain([anchor]) {
             for (zone, number) in ZONES.into_iter().flat_map(|zone| (0..WORDS as usize).map(move |n| (zone, n))) {
-                for flags in [UFUTEX_U32, UFUTEX_U32 | UFUTEX_SHARED] {
+                for flags in calls::FLAGS {
                     // SAFETY: any number may be passed as a handle. The word is in the arena.
                     let answer =
                         unsafe { ufutex_wake(handle(domain), embedder::word(zone, number), u32::MAX, u32::MAX, flags) };
@@ -142,6 +148,14 @@ impl Storm {
                 assert!(caller.end_waiter(entry, zone, waiter, 2), "seed {}: {waiter:#x} is no waiter", self.seed);
             }
         }
+        for entry in self.timers.iter() {
+            let Some(timers) = entry.take() else { continue };
+            // The driver's thread may be in the function of the timers, and use them.
+            let mut timers = Some(timers);
+            while let Some(handle) = timers {
+                timers = if caller.free_taken(Kind::Timers, entry, handle) { None } else { entry.take() };
+            }
+        }
         let tasks: Vec<_> = self.tasks.iter().chain(&self.tasks_of_threads).collect();
         for (kind, entries) in [
             (Kind::Task, tasks),
@@ -153,7 +167,7 @@ impl Storm {
                 assert!(caller.free_taken(kind, entry, object), "seed {}: the {kind:?} is in use", self.seed);
             }
         }
-        for kind in [Kind::Domain, Kind::System] {
+        for kind in [Kind::Timers, Kind::Domain, Kind::System] {
             let (name, answer) = caller.free(kind, self.history.anchor(kind));
             assert_eq!(answer, 0, "seed {}: {name}", self.seed);
         }

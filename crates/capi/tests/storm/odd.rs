@@ -23,9 +23,9 @@ impl Caller<'_> {
         let (system, domain) = (handle(anchor(Kind::System)), handle(anchor(Kind::Domain)));
         let task = handle(self.storm.tasks_of_threads[self.thread].get().unwrap_or(0));
         let word = embedder::word(Zone::Any, 0);
-        let (mut made_system, mut made_domain) = (ptr::null_mut(), ptr::null_mut());
+        let (mut made_system, mut made_domain, mut made_timers) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
         let args = [0; 6];
-        let call = self.random.below(6);
+        let call = self.random.below(7);
         let known = [
             size_of::<ufutex_config>(),
             size_of::<ufutex_options>(),
@@ -33,17 +33,19 @@ impl Caller<'_> {
             size_of::<ufutex_memory>(),
             size_of::<ufutex_counters>(),
             size_of::<ufutex_system_counters>(),
+            size_of::<ufutex_timers_options>(),
         ][call];
         // The sizes in the first version.
         let first = [
             offset_of!(ufutex_config, max_table_bytes),
             offset_of!(ufutex_options, max_table_bytes),
             known,
-            known,
+            offset_of!(ufutex_memory, write),
             offset_of!(ufutex_counters, refused_tables),
             offset_of!(ufutex_system_counters, table_bytes),
+            known,
         ][call];
-        let is_filled_in = call >= 4;
+        let is_filled_in = call == 4 || call == 5;
         let mut room = Room([0; 513]);
         let (size, errno) = match self.random.below(5) {
             0 => (self.random.below(first), libc::EINVAL),
@@ -68,12 +70,13 @@ impl Caller<'_> {
                 2 => ufutex_wait(domain, word, 0, UFUTEX_U32, at.cast()).into(),
                 3 => ufutex_syscall(domain, task, at.cast(), 202, args.as_ptr()),
                 4 => ufutex_domain_get_counters(domain, at.cast()).into(),
+                6 => ufutex_timers_new(system, at.cast(), &mut made_timers).into(),
                 _ => ufutex_system_get_counters(system, at.cast()).into(),
             }
         };
         let seed = self.storm.seed;
         assert_eq!(answer, -c_long::from(errno), "seed {seed}: struct {call} of {known} bytes says {size}");
-        assert!(made_system.is_null() && made_domain.is_null());
+        assert!(made_system.is_null() && made_domain.is_null() && made_timers.is_null());
         self.null_pointers();
     }
 
@@ -83,7 +86,9 @@ impl Caller<'_> {
         let system = handle(self.storm.history.anchor(Kind::System));
         // SAFETY: NULL is refused before anything is stored.
         let answer: c_long = unsafe {
-            match self.random.below(6) {
+            match self.random.below(8) {
+                6 => ufutex_timers_new(system, ptr::null(), ptr::null_mut()).into(),
+                7 => ufutex_driver_next(system, UFUTEX_MONOTONIC, ptr::null_mut()).into(),
                 0 => ufutex_system_new(ptr::null(), ptr::null_mut()).into(),
                 1 => ufutex_domain_new(system, ptr::null(), ptr::null_mut()).into(),
                 2 => ufutex_task_new(domain, 1, 0, ptr::null_mut()).into(),

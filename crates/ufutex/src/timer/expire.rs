@@ -39,6 +39,27 @@ impl Notice {
     pub const fn notify(&self) -> Notify {
         self.notify
     }
+
+    /// Two numbers that tell this notice from all others of its timer's ID, for an embedder that keeps notices as plain
+    /// numbers: in another language, or in a file. They mean something only to these timers.
+    #[must_use]
+    pub const fn ticket(&self) -> (usize, u32) {
+        (self.timer, self.number)
+    }
+
+    /// Makes a notice of its parts again. Any numbers may be passed: if they are of no notice, or of one that is void,
+    /// [`Timers::take`] returns `None`.
+    ///
+    /// ```
+    /// use ufutex::timer::{Notice, Notify};
+    ///
+    /// let never_was = Notice::from_parts(7, Notify::None, (1, 2));
+    /// assert_eq!(Notice::from_parts(never_was.id(), never_was.notify(), never_was.ticket()), never_was);
+    /// ```
+    #[must_use]
+    pub const fn from_parts(id: i32, notify: Notify, (timer, number): (usize, u32)) -> Self {
+        Self { id: id as u32, timer, number, notify }
+    }
 }
 
 /// An expiry that has been delivered.

@@ -140,8 +140,9 @@ impl Task {
         self.id
     }
 
-    /// Its own priority, for plain queues.
-    pub(crate) fn own_priority(&self) -> Priority {
+    /// The task's own priority, by which it is queued at plain words: see [`set_priority`](Self::set_priority).
+    #[must_use]
+    pub fn own_priority(&self) -> Priority {
         Priority::from_level(self.own.load(Ordering::Relaxed))
     }
 

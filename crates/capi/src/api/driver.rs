@@ -1,0 +1,69 @@
+use core::ffi::{c_int, c_long};
+
+use super::export;
+use crate::abi;
+use crate::driver::base_of;
+use crate::errno::{Answer, Errno};
+use crate::objects::SystemObject;
+use crate::registry::Held;
+use crate::types::{UFUTEX_NO_DEADLINE, ufutex_system};
+
+/// Starts the thread that expires timers by the host's clocks, which the first timer would start otherwise. Does
+/// nothing if it runs already, or if the system has the embedder's clocks. The thread inherits what the caller may do:
+/// to raise its priority later it needs a privilege.
+///
+/// Returns 0. -ENOMEM: the host refuses a thread or its file descriptors; -EINVAL: NULL; -EBADF: not a handle of a
+/// system.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_driver_start(system: *mut ufutex_system) -> c_int {
+    let start = || Ok(Held::<SystemObject>::new(system)?.0.driver().start()?);
+    start().map(|()| 0).int()
+}
+
+/// When ufutex_driver_turn() is needed next: stores in *nanoseconds a time of UFUTEX_REALTIME, UFUTEX_MONOTONIC,
+/// UFUTEX_BOOTTIME or UFUTEX_TAI that is not later than the earliest deadline by that clock, or UFUTEX_NO_DEADLINE if
+/// there is none. It may be earlier than the deadline.
+///
+/// Returns 0. -EINVAL: another clock, NULL or misaligned; -EBADF: not a handle of a system.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_driver_next(system: *mut ufutex_system, clock: u32, nanoseconds: *mut u64) -> c_int {
+    let next = || {
+        abi::check_out(nanoseconds)?;
+        let held = Held::<SystemObject>::new(system)?;
+        let at = held.0.driver().next(base_of(clock)?);
+        let ns = at.map_or(UFUTEX_NO_DEADLINE, |at| u64::try_from(at.as_nanos()).unwrap_or(UFUTEX_NO_DEADLINE));
+        // SAFETY: checked above; the program guarantees that it is valid for a write.
+        unsafe { abi::store(nanoseconds, ns) }
+    };
+    next().map(|()| 0).int()
+}
+
+/// Expires the timers of all processes that are due, and delivers them. With the embedder's clocks the embedder calls
+/// this at the time that ufutex_driver_next() says. Timers that become due meanwhile may be left for the next turn.
+///
+/// Returns the number of deadlines that have passed. -EINVAL: NULL; -EBADF: not a handle of a system.
+///
+/// Any thread; not async-signal-safe. Several threads may turn at the same time. Functions of ufutex_timers_options are
+/// called by this thread.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_driver_turn(system: *mut ufutex_system) -> c_long {
+    let turn = || Ok::<_, Errno>(Held::<SystemObject>::new(system)?.0.driver().turn());
+    turn().long()
+}
+
+/// Call this when the embedder's UFUTEX_REALTIME has been set, and UFUTEX_TAI with it. The next turn expires what is
+/// due by the new time. The host's clocks need no such call.
+///
+/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a system.
+///
+/// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_driver_clock_was_set(system: *mut ufutex_system) -> c_int {
+    Held::<SystemObject>::new(system).map(|held| held.0.driver().clock_was_set()).map(|()| 0).int()
+}
+
+export!(ufutex_driver_start, ufutex_driver_next, ufutex_driver_turn, ufutex_driver_clock_was_set);
