@@ -23,21 +23,21 @@
 //! });
 //! ```
 //!
-//! Threads wait with [`Domain::wait`], tasks with [`Domain::wait_async`], and an embedder's own scheduler with
-//! [`Domain::prepare_with`]. All three kinds of waiters share the same queues. A word is a [`Target`]: an atomic of
-//! this program, or a [`Guest`]'s memory behind [`UserMemory`]. A wake does not access the word and needs only its
-//! [`Key`]: a `Target`, or the [`Address`] of a word that may have been freed.
+//! | to | use |
+//! |---|---|
+//! | wait as a thread; as a task; by a scheduler of your own | [`Domain::wait`]; [`wait_async`]; [`prepare_with`] |
+//! | keep a domain in a static; or have none, in an ordinary program | [`StaticDomain`]; [`wait()`](fn@wait) |
+//! | name a word: an atomic, memory behind [`UserMemory`], your own | [`Target`]; for a wake a [`Key`] is enough |
+//! | answer a guest's system calls by number | [`Domain::syscall`], module [`syscall`] |
+//! | own locks that lend priority, be interrupted, leave robust lists | [`Task`], [`PidNamespace`], module [`pi`] |
+//! | have the POSIX timers of a process | [`timer::Timers`], expired by the system's [`driver`](System::driver) |
+//! | run WebAssembly's waits and notifies | module [`wasm`] |
+//! | see what happens | [`Domain::counters`], [`Domain::who_waits`], static probes (feature `probes`); [`observe`] |
 //!
-//! To observe a domain, use [`Domain::counters`], [`Domain::who_waits`], and, with the default feature `probes`, static
-//! probes for bpftrace, perf and SystemTap.
+//! All kinds of waiters share the same queues. The driver also ends the waits of tasks that have a timeout.
 //!
-//! A [`Task`] is a thread of a guest, or of this program. It owns the locks of [`Domain::lock_pi`], which lend it the
-//! priority of the tasks that wait for them. Its TID names it within a [`PidNamespace`]. Each guest has a namespace of
-//! its own. A user-mode kernel passes its guest's system calls to [`Domain::syscall`]. A WebAssembly runtime finds its
-//! three instructions in [`wasm`].
-//!
-//! [`timer::Timers`] holds the POSIX timers of a process. The system's [`driver`](System::driver) expires them, and
-//! ends the waits of futures that have a timeout.
+//! [`wait_async`]: Domain::wait_async
+//! [`prepare_with`]: Domain::prepare_with
 //!
 //! # Callbacks
 //!
@@ -52,17 +52,8 @@
 //!   can catch it, and it ends the process, as does any panic that leaves a destructor during unwinding.)
 //! - The driver's own thread goes on.
 //!
-//! The **waker** of a task is cloned, woken and dropped with no lock held, by any thread. It may use the engine without
-//! restriction: wake, poll and drop other waits, including those that the same wake has woken. The exception is a wait
-//! of [`Domain::prepare_with`], whose documentation says what a waker must not do with it. For each poll that left
-//! a wait with the waker, the waker is woken at most once by a wake, and at most once by a timeout. A poll that finds a
-//! wake under way wakes the waker that it was given, so that the task polls again. When a wait has ended otherwise than
-//! by a wake or its timeout, its waker has been dropped and is not woken any more. There is one exception, as with any
-//! executor: if the end of the wait meets a wake that has already taken the waker, the waker may be woken a moment
-//! after the wait has ended. It is a counted handle, so this is sound. If a waker's clone panics, the poll has changed
-//! nothing. A waker that panics while it is woken counts as woken. A waker that panics while it is dropped may keep a
-//! poll from reporting that the wait has ended, or that the task has the lock. For the waker of
-//! [`Domain::prepare_with`], which may lie on a stack, see there.
+//! The **waker** of a task may use the engine without restriction: see [`Wait`]. That of [`Domain::prepare_with`] may
+//! not, and may lie on a stack: see there.
 //!
 //! # Platforms
 //!
@@ -94,12 +85,12 @@ mod futex;
 mod lock;
 #[cfg(feature = "_host")]
 mod process;
+mod signal;
 mod sync;
 mod sys;
 pub mod syscall;
 mod table;
 pub mod timer;
-mod wait;
 pub mod wasm;
 
 pub use error::Error;

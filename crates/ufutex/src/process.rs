@@ -18,7 +18,8 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 ///
 /// `wait`, [`wait_timeout`], [`wake_one`] and [`wake_all`] use one domain of the process, which the first wait makes.
 /// Their caller makes no [`System`](crate::System) and no [`Domain`](crate::Domain). A program that wants limits,
-/// counters, tasks or timers makes a domain of its own, or a [`StaticDomain`].
+/// counters, tasks or timers makes a domain of its own, or a [`StaticDomain`]. These functions need the feature `std`.
+/// They do not meet futex(2), nor the locks of the standard library, nor those of another version of this crate.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Release}};
@@ -68,18 +69,19 @@ pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: impl Into<Timeout>
     ended(FUTEXES.wait_with(word, expected, &WaitOptions::new().timeout(timeout)))
 }
 
-/// Wakes one thread that waits for `word`, if there is one. Takes a reference, or a pointer to a word that may have
-/// been freed already: the word is not accessed.
+/// Wakes one thread that waits for `word`, if there is one. Takes a reference, or any pointer, null too: the word is
+/// not accessed, and may have been freed already.
 ///
-/// Change the word before: a thread that waits for the old value is then woken or does not begin to wait. No memory is
-/// allocated.
+/// Change the word first. Then a thread that waits for the old value either is asleep, and can be woken, or will not go
+/// to sleep. No memory is allocated. It is no function for signal handlers, unlike futex(2): it locks a bucket, which
+/// the interrupted thread may hold.
 #[inline]
 pub fn wake_one(word: *const AtomicU32) {
     FUTEXES.wake(Address::of(word), 1);
 }
 
-/// Wakes all threads that wait for `word`. Otherwise as [`wake_one`], but a wake of more than 16 threads allocates
-/// memory. If there is none, it wakes them in several steps.
+/// Wakes all threads that wait for `word`. Like [`wake_one`], with one difference: for more than 16 threads it tries to
+/// allocate memory. If it gets none, it wakes them in several steps.
 #[inline]
 pub fn wake_all(word: *const AtomicU32) {
     FUTEXES.wake(Address::of(word), usize::MAX);

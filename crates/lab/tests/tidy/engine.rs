@@ -8,7 +8,7 @@ use super::source::code;
 const FLOORS: [&[&str]; 6] = [
     &["sync", "error", "sys"],
     &["lock"],
-    &["table", "wait", "expiry"],
+    &["table", "signal", "expiry"],
     &["futex", "timer", "counted_schemes"],
     &["syscall", "wasm", "process"],
     &["lib"],

@@ -1,7 +1,7 @@
 //! Schemes that count references, as the kernel's private hash does: `atomic` and `percpu`.
 //!
-//! They are here to be compared with `live`, and need the feature `lab`. Nothing that an embedder uses depends on this
-//! directory.
+//! They are here to be compared with `live`, and only packages in `crates/models` have their feature, `counted`.
+//! Nothing that an embedder uses depends on this directory.
 
 mod atomic;
 mod count;

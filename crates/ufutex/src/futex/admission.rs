@@ -7,7 +7,8 @@
 //! never exceeded.
 //!
 //! A thread cannot take a place from another thread's shard. So a wait may be refused although other shards have free
-//! places. With a small limit, where that would matter, all places are one number.
+//! places. With a small limit, where that would matter, all threads share the first shard. It keeps the places that
+//! have been given back, so that waiters write no line of the domain itself.
 
 use crate::sync::{Tally, thread_shard};
 
@@ -17,7 +18,7 @@ const SHARDS: usize = 8;
 const BATCH: u64 = 256;
 /// The most free places that a shard keeps, apart from those that are being moved.
 const KEPT_MAX: u64 = 2 * BATCH;
-/// With a smaller limit all free places are in `free`, and none in the shards. From this limit on, those that the
+/// With a smaller limit all threads share one shard. From this limit on, those that the
 /// shards can keep are at most a sixteenth of all.
 const SHARED_FROM: u64 = 16 * SHARDS as u64 * KEPT_MAX;
 
@@ -30,8 +31,8 @@ struct Shard(Tally);
 #[derive(Default)]
 pub(super) struct Places([Shard; SHARDS]);
 
-/// The places of a domain. Each function is given the shards, if there are any: places are in the shards only if all
-/// later calls are given them too.
+/// The places of a domain. Each function is passed the shards, once the domain has them. Places may be taken without
+/// shards and given back with them: they are only moved.
 pub(super) struct Admission {
     max: u64,
     /// Free places that are in no shard.
@@ -61,11 +62,13 @@ impl Admission {
         if own.take(1) {
             return true;
         }
-        if self.free.take(BATCH) {
+        if self.is_sharded() && self.free.take(BATCH) {
             own.add(BATCH - 1);
             return true;
         }
-        self.free.take(1)
+        // With one shard for all threads, `free` never gets a place back. So if the last look finds nothing, all places
+        // were taken at that moment.
+        self.free.take(1) || !self.is_sharded() && own.take(1)
     }
 
     /// Gives a place back.
@@ -75,17 +78,20 @@ impl Admission {
 
     fn give_back_to(&self, own: Option<&Tally>) {
         let Some(own) = own else { return self.free.add(1) };
-        if own.add_one() >= KEPT_MAX && own.take(BATCH) {
+        if own.add_one() >= KEPT_MAX && self.is_sharded() && own.take(BATCH) {
             self.free.add(BATCH);
         }
     }
 
-    /// The calling thread's shard. `None` if there are none, or if the limit is too small for them.
+    /// Whether threads have shards of their own.
+    fn is_sharded(&self) -> bool {
+        self.max >= SHARED_FROM
+    }
+
+    /// The calling thread's shard, or the first one for all threads. `None` if there are none.
     fn own<'p>(&self, places: Option<&'p Places>) -> Option<&'p Tally> {
-        if self.max < SHARED_FROM {
-            return None;
-        }
-        places.map(|places| &places.0[thread_shard(SHARDS)].0)
+        let shard = if self.is_sharded() { thread_shard(SHARDS) } else { 0 };
+        places.map(|places| &places.0[shard].0)
     }
 }
 

@@ -183,8 +183,8 @@ impl Config {
     /// host. Without `std` the default is no platform: a thread that would sleep spins, and no timeout ends.
     ///
     /// It does not replace [`clocks`](Self::clocks), which drive timers and the timeouts of tasks. Both must show the
-    /// same time. With `std` and without given clocks the platform must show the host's, and so must it for a
-    /// [`Timeout`](crate::Timeout) that is made from a `std::time::Instant`.
+    /// same time. With `std`, and if no clocks are given or a [`Timeout`](crate::Timeout) is made from a
+    /// `std::time::Instant`, the platform's [`now`](crate::platform::Platform::now) must show the host's time.
     #[must_use]
     pub const fn platform<P: Platform>(mut self) -> Self {
         self.platform = PlatformRef::of::<P>();
@@ -374,7 +374,8 @@ impl Options {
     }
 
     /// Whether operations are counted: see [`Counters`](crate::observe::Counters). Off by default, because it costs
-    /// each operation about ten nanoseconds. If there is no memory for a counter per CPU, all CPUs share one.
+    /// each operation about ten nanoseconds. If there is no memory for a counter per CPU, all CPUs share one. If there
+    /// is none for that either, each operation asks for it again, also a wake, and is not counted until then.
     #[must_use]
     pub const fn counters(mut self, counters: bool) -> Self {
         self.counters = counters;
@@ -384,9 +385,9 @@ impl Options {
     /// How many waiters the domain may have at a time, threads, tasks and custom waiters together. Default: 2^24; at
     /// most 2^28. Further waits fail with [`Error::NoMemory`] (`ENOMEM`), and are counted.
     ///
-    /// The limit is never exceeded. A limit of 65,536 or more may refuse a wait when there are some thousand waiters
-    /// fewer: free places are kept in several shards, which threads pick, and a thread cannot take a place from another
-    /// shard.
+    /// The limit is never exceeded. If it is 65,536 or more, a wait may be refused some thousand waiters before it is
+    /// reached: free places are kept in several shards, which threads pick, and a thread cannot take a place from
+    /// another shard.
     #[must_use]
     pub const fn max_waiters(mut self, waiters: usize) -> Self {
         self.max_waiters = if waiters < 1 << 28 { waiters } else { 1 << 28 };

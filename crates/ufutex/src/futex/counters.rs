@@ -24,8 +24,8 @@ use crate::table::size::Contention;
 /// The counters of a domain since it was made: [`Domain::counters`].
 ///
 /// Events of its tables and refusals by its limits are always counted, from the first wait on. Operations are counted,
-/// exactly, with [`Options::counters`](crate::Options::counters). Without that option their counters are 0. What happens
-/// while there is no memory for the counters is not counted.
+/// exactly, with [`Options::counters`](crate::Options::counters). Without that option their counters are 0. What
+/// happens while there is no memory for the counters is not counted.
 ///
 /// The counters are read one after another while other threads go on counting. So two of them may be of different
 /// moments.
@@ -125,7 +125,8 @@ pub(super) struct Counting {
     /// Made with the domain if its operations are counted. If there is no memory for it then, the next operation that
     /// is counted tries again.
     operations: Lazy<Operations>,
-    /// Made before the first waiter is queued, if there is memory for it.
+    /// Made before the first waiter is queued. If there is no memory for it then, it is tried again when a key gets
+    /// waiters.
     rest: Lazy<Rest>,
 }
 
@@ -161,21 +162,19 @@ impl Counting {
         self.operations.get_or_make(|| Ok(Operations::new(cpus())))
     }
 
-    /// Makes what a domain with waiters needs, if there is memory for it. The caller holds no lock.
+    /// Whether the rest has been made.
     #[inline(always)]
-    pub fn prepare(&self, on: PlatformRef) {
-        if self.rest.get().is_none() {
-            let _or_the_next_time = self.rest_or_make(on);
-        }
+    pub fn is_prepared(&self) -> bool {
+        self.rest.get().is_some()
     }
 
-    /// The counters of what is seldom counted. `None` if there is no memory for them. The caller holds no lock.
+    /// The counters of what is seldom counted. `None` if there is no memory for them. The caller has no bucket locked.
     #[cold]
     pub fn rest_or_make(&self, on: PlatformRef) -> Option<&Rest> {
         self.rest.get_or_make(|| Ok(Rest::new(on))).ok()
     }
 
-    /// As `rest_or_make`, also for a caller with a lock, if they have been made.
+    /// As `rest_or_make`, but it makes nothing. So it may be called with a bucket locked.
     pub fn rest(&self) -> Option<&Rest> {
         self.rest.get()
     }
@@ -350,7 +349,7 @@ mod tests {
     #[test]
     fn waiter_that_a_bucket_could_not_count_is_refused() {
         let domain = Domain::new(&System::new());
-        domain.counting.prepare(domain.platform());
+        domain.prepare_to_wait();
         assert_eq!(domain.admit_waiter(MAX_WAITERS - 1), Ok(()));
         assert_eq!(domain.admit_waiter(MAX_WAITERS), Err(Error::NoMemory));
         assert_eq!((domain.waiting(), domain.counters().refused_waiters), (1, 1));

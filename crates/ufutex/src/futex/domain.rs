@@ -28,31 +28,32 @@ use crate::table::size::{self, Policy, SmallPolicy};
 /// No wait or wake panics or fails because memory for a table is refused: a domain that cannot have a table of its own,
 /// or may not ([`Options::max_table_bytes`]), uses the system's global table. Only the limit on waiters
 /// ([`Options::max_waiters`]) makes waits fail.
-// In this order, and with this alignment, because every operation reads what comes first, up to and with the first words
-// of `tables`: two cache lines at most. What threads write often comes last.
+// In this order and with this alignment, every operation reads two cache lines: from `hasher` to the first words of
+// `tables`. The 32 bytes before them are seldom used. In an `Arc` they share a line with its counts.
 #[repr(C, align(32))]
 pub struct Domain<S: Scheme = Live> {
+    pub(super) control: Control,
+    policy: SmallPolicy,
     pub(super) scheme: S,
     pub(super) hasher: Hasher,
     pub(super) private_salt: Salt,
     pub(super) wait_path: WaitPath,
     pub(super) nodes: NodesOnce,
     pub(super) tables: Tables,
-    policy: SmallPolicy,
+    pub(super) counting: Counting,
     sleeps: LazySleeps,
     /// The home of the domain's tasks and locks. `None` until the domain has had a task.
     home: Lazy<Joined>,
     /// The TIDs of the domain's PID namespace.
     pub(super) names: NamesHandle,
-    pub(super) control: Control,
-    pub(super) counting: Counting,
     // Last, so that the global table outlives the rest.
     pub(super) system: System,
 }
 
 #[cfg(all(target_pointer_width = "64", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 const _: () = {
-    assert!(core::mem::offset_of!(Domain, tables) + Tables::READ_BYTES <= 96);
+    let first = core::mem::offset_of!(Domain, hasher);
+    assert!(first == 32 && core::mem::offset_of!(Domain, tables) + Tables::READ_BYTES <= first + 96);
     assert!(size_of::<Domain>() <= 224);
 };
 
@@ -223,9 +224,23 @@ impl<S: Scheme> Domain<S> {
 
     #[cold]
     pub(super) fn make_first_table(&self) {
-        self.counting.prepare(self.platform());
+        self.prepare_to_wait();
         self.tables.make_first(self.first_slots_log2());
         self.grow_to_threads();
+    }
+
+    /// Makes what a domain with waiters needs beside a table, if there is memory for it. The caller has no bucket
+    /// locked.
+    #[inline(always)]
+    pub(super) fn prepare_to_wait(&self) {
+        if !self.counting.is_prepared() {
+            self.make_rest();
+        }
+    }
+
+    #[cold]
+    fn make_rest(&self) {
+        let _or_the_next_time = (self.counting.rest_or_make(self.platform()), self.tables.store_or_make());
     }
 
     /// log2 of the number of slots that the policy wants the first table to have. `None` means the global table.
@@ -264,6 +279,8 @@ impl<S: Scheme> Domain<S> {
 
     /// Notes that a waiter has been queued under a key that had no waiters yet. Its bucket now has `keys` keys.
     pub(super) fn note_keys(&self, keys: u32, place: &Place) {
+        // No bucket is locked. If there was no memory for a domain's first waiter, it may be there for a later one.
+        self.prepare_to_wait();
         if let Some(rest) = self.counting.rest() {
             rest.longest_chain.note_max(keys.into());
         }

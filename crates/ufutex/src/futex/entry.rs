@@ -4,12 +4,12 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
 
+use crate::signal::{PendingWake, Receiver, Signal};
 use crate::sync::{MODEL, Mutant, UnsafeCell, mutant};
 use crate::table::hash::Key;
 use crate::table::list::{Node, Pick, Taken};
-use crate::wait::{PendingWake, Receiver, Signal};
 
-/// A waiter's entry, in the waiter's own memory. Ownership follows that of the node: see `table::list` and `wait`.
+/// A waiter's entry, in the waiter's own memory. Ownership follows that of the node: see `table::list` and `signal`.
 #[repr(C)]
 pub(crate) struct Entry {
     // First, so that a pointer to the node is also a pointer to the entry.

@@ -11,13 +11,28 @@ use super::timeout_watch::TimeoutWatch;
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
+use crate::signal::Signal;
 use crate::sync::{Mutant, mutant};
 use crate::sys::clock::Timeout;
 use crate::table::refs::{Live, Scheme};
-use crate::wait::Signal;
 
 /// The future of [`Domain::wait_async`]. Dropping it cancels the wait. A wake that has come, and that the future has
 /// not reported, goes to the next waiter.
+///
+/// # The waker
+/// It is cloned, woken and dropped with no lock held, by any thread. It may use the engine without restriction: wake,
+/// poll and drop other waits, including those that the same wake has woken. (The waker of a wait of
+/// [`Domain::prepare_with`] may not: see there.) Each poll that returns `Pending` leaves its waker with the wait. That
+/// waker is woken at most once by a wake, and at most once by a timeout. A poll that finds a wake under way wakes the
+/// waker that it was given, so that the task polls again.
+///
+/// When a wait has ended otherwise than by a wake or its timeout, its waker has been dropped and is not woken any more.
+/// There is one exception, as with any executor: if the end of the wait meets a wake that has already taken the waker,
+/// the waker may be woken a moment after the wait has ended. It is a counted handle, so this is sound.
+///
+/// If a waker's clone panics, the poll has changed nothing. A waker that panics while it is woken counts as woken. A
+/// waker that panics while it is dropped may keep a poll from reporting that the wait has ended, or that the task has
+/// the lock.
 #[must_use = "futures do nothing unless polled"]
 pub struct Wait<'d, T: Target, S: Scheme = Live> {
     domain: &'d Domain<S>,

@@ -1,6 +1,6 @@
 //! Interrupts, which end a thread's waits from outside, as a signal does.
 
-use crate::wait::sleeper::Sleeper;
+use crate::signal::sleeper::Sleeper;
 
 /// Ends a thread's waits from outside. When it is raised, the thread's current wait with it, or else the next one that
 /// would sleep, ends with [`Error::Interrupted`](crate::Error::Interrupted). So does every later one, until

@@ -6,21 +6,22 @@ use crate::sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 use crate::table::hash::Key as TableKey;
 
 /// Where waiters of a word are queued: the word's address, and who shares it. It is all that a wake and a requeue need,
-/// which do not access the word.
+/// which do not access the word. Waiters meet if address and scope are equal, whatever the width of their words: an
+/// `&AtomicU64` and an `&AtomicU32` at one address are one word.
 ///
 /// Every [`Target`] is a key. An [`Address`] is a key without a word that may be read.
 pub trait Key {
     /// The word's address.
     fn address(&self) -> u64;
 
-    /// The scope in which the word is shared.
+    /// The scope in which the word is shared. By default [`Scope::Private`].
     #[inline(always)]
     fn scope(&self) -> Scope {
         Scope::Private
     }
 
     /// The node in whose table the word is looked up: see [`OnNode`](crate::OnNode). `None`, or a node that the system
-    /// does not have, means that the word names no node.
+    /// does not have, means that the word names no node. By default `None`.
     #[inline(always)]
     fn node(&self) -> Option<u32> {
         None
@@ -34,19 +35,27 @@ pub trait Key {
 /// An embedder's own target may count on this:
 /// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. Operations on words that
 ///   share the bucket wait meanwhile, so `load` must be short, and must not call the engine. Unless
-///   [`Options::early_return`](crate::Options::early_return) is off, a wait also calls it once before its first attempt,
-///   with no lock held. If the word holds another value then, the wait ends without an attempt.
+///   [`Options::early_return`](crate::Options::early_return) is off, a wait also calls it once before its first
+///   attempt, with no lock held. If the word holds another value then, the wait ends without an attempt.
 /// - If `load` returns [`Fault`], the engine unlocks the bucket, calls [`fault_in`](Self::fault_in) with no lock held,
 ///   and makes another attempt.
 /// - A wait makes no further attempt once it is queued: it does not load the word after a wake, or when it times out.
 ///   A future's wait makes its attempt in its first poll.
 /// - A wait for several words ([`Domain::wait_any`](crate::Domain::wait_any)) makes an attempt for each, in their
 ///   order, until one differs.
+///
+/// To wrap an atomic in a target of your own, call the trait by name: `Target::load(&self.0)`. `self.0.load()` finds
+/// the atomic's own method.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no futex word",
+    note = "words are references to `AtomicU8` to `AtomicU64`, `Guest` memory, and either of them as `Shared`",
+    note = "an `Address` can only be woken, because it may not be read"
+)]
 pub trait Target: Key {
     /// The type of the word's value.
     type Value: Copy + PartialEq + Into<u64> + TryFrom<u64>;
 
-    /// The word's size.
+    /// The word's size. By default that of the value.
     #[inline(always)]
     fn width(&self) -> Width {
         match size_of::<Self::Value>() {
@@ -102,7 +111,7 @@ pub trait Target: Key {
         Ok(self.compare_exchange(current, new)?.map(truncated).map_err(truncated))
     }
 
-    /// Whether the word can hold `value` at all.
+    /// Whether the word can hold `value` at all. By default it can.
     #[inline(always)]
     fn can_hold(&self, value: Self::Value) -> bool {
         let _ = value;

@@ -8,11 +8,11 @@ use core::pin::Pin;
 use core::task::{Poll, Waker};
 
 use crate::error::Error;
+use crate::signal::sleeper::Sleeper;
+use crate::signal::sleeper::Slept;
+use crate::signal::{Callback, Receiver};
 use crate::sys::clock::Deadline;
 use crate::sys::platform::PlatformRef;
-use crate::wait::sleeper::Sleeper;
-use crate::wait::sleeper::Slept;
-use crate::wait::{Callback, Receiver};
 
 /// Why a wait is ended without a wake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

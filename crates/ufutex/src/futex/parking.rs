@@ -18,13 +18,13 @@ use super::pair::Pair;
 use super::place::Place;
 use super::system::System;
 use crate::error::Error;
+use crate::signal::Receiver;
 use crate::sync::UnsafeCell;
 use crate::sys::clock::Deadline;
 use crate::sys::platform::PlatformRef;
 use crate::table::hash::{Hash, Key};
 use crate::table::list::{Node, Pick, Taken};
 use crate::table::refs::{Live, Locked, Scheme};
-use crate::wait::Receiver;
 
 /// Queues of parked threads, one for each address at which a thread is parked.
 pub struct ParkingLot {

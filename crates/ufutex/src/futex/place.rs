@@ -115,7 +115,7 @@ impl<S: Scheme> Domain<S> {
     #[inline(always)]
     pub(super) fn lock_or_make(&self, place: &Place) -> Locked<'_, S> {
         if !place.is_private() {
-            self.counting.prepare(self.platform());
+            self.prepare_to_wait();
         }
         loop {
             if let Some(locked) = self.lock(place) {

@@ -117,7 +117,7 @@ impl<S: Scheme> Domain<S> {
     /// As for `set_slots`, and [`Error::TimedOut`] if `keep_trying` returned `false` before the table could change.
     /// Then nothing has changed.
     pub fn set_slots_while(&self, slots: usize, mut keep_trying: impl FnMut() -> bool) -> Result<(), Error> {
-        self.counting.prepare(self.platform());
+        self.prepare_to_wait();
         let _request = self.control.requests.lock();
         self.set_slots_now(slots, &mut keep_trying)
     }
@@ -242,13 +242,13 @@ impl<S: Scheme> Domain<S> {
         if slots == 1 || (slots != 0 && !slots.is_power_of_two()) {
             return Err(Error::Invalid);
         }
-        self.counting.prepare(self.platform());
+        self.prepare_to_wait();
         let _request = self.control.requests.lock();
         if self.control.has(GLOBAL_FOR_GOOD) {
             return Err(Error::Busy);
         }
         if slots > 1 << self.system.limits().max_log2 {
-            if let Some(rest) = self.counting.rest_or_make(self.platform()) {
+            if let Some(rest) = self.counting.rest() {
                 rest.refused_slots.add(1);
             }
             return Err(Error::NoMemory);

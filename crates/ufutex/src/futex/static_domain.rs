@@ -37,9 +37,9 @@ use crate::sys::lazy::Lazy;
 /// waiter.join().unwrap();
 /// ```
 ///
-/// A wake never makes the domain: as long as there is none, there are no waiters. All other operations here make it,
-/// also those that do not wait, and return an error if they cannot. The remaining methods of [`Domain`] are reached
-/// through `Deref`, which makes the domain too, but panics if it cannot: call [`get`](Self::get) before.
+/// A wake never makes the domain: as long as there is none, there are no waiters. Every other method listed here makes
+/// the domain, even if it does not wait, and returns an error if that fails. The remaining methods of [`Domain`] are
+/// reached through `Deref`, which makes the domain too, but panics if it cannot: call [`get`](Self::get) before.
 ///
 /// It needs no `std`. No thread waits for another that makes the domain: each thread that finds none makes one, and all
 /// use the one that was stored first.

@@ -86,14 +86,15 @@ mod thread {
     use crate::futex::domain::Domain;
     use crate::futex::key::Target;
     use crate::futex::waiter::{Matched, Queued};
+    use crate::signal::{Receiver, Signal};
     use crate::sys::clock::Deadline;
     use crate::table::refs::Scheme;
-    use crate::wait::{Receiver, Signal};
 
     impl<S: Scheme> Domain<S> {
         /// Blocks the calling thread while the word holds `expected`: `FUTEX_WAIT`.
         ///
-        /// `Ok` means that a wake has come: there are no spurious wakeups. A signal does not end the wait.
+        /// `Ok` means that a wake has come: there are no spurious wakeups. The thread then sees what the waking thread
+        /// did before its wake. A signal does not end the wait. The word is loaded with Acquire ordering.
         ///
         /// # Errors
         /// [`Error::Again`] when the word does not hold `expected`, [`Error::Fault`] when it cannot be read,

@@ -13,11 +13,11 @@ use super::timeout_watch::TimeoutWatch;
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
+use crate::signal::Signal;
+use crate::signal::sleeper::Sleeper;
 use crate::sync::{Mutant, mutant};
 use crate::sys::clock::Timeout;
 use crate::table::refs::{Live, Scheme};
-use crate::wait::Signal;
-use crate::wait::sleeper::Sleeper;
 
 /// The future of [`Domain::wait_any_async`]. Dropping it cancels the wait. Wakes that have come, and that the future
 /// has not reported, go to the next waiters.

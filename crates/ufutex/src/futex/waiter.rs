@@ -16,6 +16,7 @@ use super::place::Place;
 use super::wait::WaitOptions;
 use super::wake::Woken;
 use crate::error::Error;
+use crate::signal::{Callback, Receiver, Signal};
 use crate::sync::{Mutant, UnsafeCell, mutant, wait_barrier};
 use crate::sys::clock::Deadline;
 use crate::sys::mem::{Access, Fault, Faults};
@@ -23,7 +24,6 @@ use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 use crate::table::bucket::{Bucket, Guard, Tried};
 use crate::table::refs::{Live, Locked, Scheme};
-use crate::wait::{Callback, Receiver, Signal};
 
 /// Room for one waiter's queue entry, in the waiter's own memory: pin it to the stack, or put it in a future.
 ///
@@ -284,8 +284,8 @@ impl<S: Scheme> Domain<S> {
     }
 
     /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`. The wake that takes the waiter
-    /// calls `waker.wake()` once, on the waking thread, with no lock held. If [`Queued::finish`] is called before that,
-    /// the wake wakes the thread that called it, and not the waker.
+    /// calls `waker.wake()` once, on the waking thread, with no lock held. After [`Queued::finish`] has been called, a
+    /// wake wakes the thread that called it instead of the waker.
     ///
     /// It takes no timeout. A scheduler that wants one calls [`Queued::cancel`] when the time is up.
     ///
@@ -307,8 +307,8 @@ impl<S: Scheme> Domain<S> {
     ///
     /// # What the waker may rely on
     ///
-    /// - It is not called after the wait has ended, and has returned by then. The wait ends when `try_finish` or
-    ///   [`finish`](Queued::finish) returns `Ok`, when [`cancel`](Queued::cancel) returns `true`, with
+    /// - When the wait has ended, the waker has returned, and is not called any more. The wait ends when `try_finish`
+    ///   or [`finish`](Queued::finish) returns `Ok`, when [`cancel`](Queued::cancel) returns `true`, with
     ///   [`settle`](Queued::settle), and with the drop of the `Queued`. Each of these waits for a waker that is
     ///   running. So the waker needs no memory of its own: with [`Waker::from_raw`] it may point to the stack of the
     ///   thread or task that waits.
@@ -323,8 +323,8 @@ impl<S: Scheme> Domain<S> {
     ///
     /// It may use the engine, with one limit, which holds for the wakers of tasks too. It must not end a wait of
     /// `prepare_with` that a wake has taken, and must not wait for a thread that ends one. A wake calls its wakers one
-    /// after another. The end of such a wait may have to wait until the wakers before its own have returned, and so for
-    /// the caller itself, for ever. If a waker has to run its task, use [`wait_async`](Self::wait_async).
+    /// after another. To end such a wait can mean to wait for an earlier waker of the same wake. If that is the caller,
+    /// it waits for itself for ever. If a waker has to run its task, use [`wait_async`](Self::wait_async).
     ///
     /// # Errors
     /// As for [`prepare`](Self::prepare), and [`Error::Invalid`] if `options` has a timeout.
@@ -521,8 +521,8 @@ impl<'w, 'd, S: Scheme> Queued<'w, 'd, S> {
     /// It does not wait for the waker of [`Domain::prepare_with`], so a scheduler may hold a lock that the waker takes.
     /// After `false` that waker may be running, or be about to run: see [`settle`](Self::settle). After `true` it has
     /// been dropped. The call may sleep by [`Platform::park`](crate::platform::Platform::park) until a bucket is
-    /// unlocked, unless the platform's holders of locks keep their CPU. So the scheduler must not hold a lock that
-    /// `park` or `unpark` takes.
+    /// unlocked; with [`KEEPS_CPU`](crate::platform::Platform::KEEPS_CPU) it spins. So the scheduler must not hold a
+    /// lock that `park` or `unpark` takes.
     ///
     /// Called again, it returns the same.
     #[must_use = "if it returns `false`, this waiter has received a wake, and no other waiter gets it"]
@@ -534,10 +534,10 @@ impl<'w, 'd, S: Scheme> Queued<'w, 'd, S> {
     /// Waits until the waker of [`Domain::prepare_with`] has returned, if a wake has taken it. Afterwards it has run or
     /// never will, and what it points to may be freed.
     ///
-    /// It does what the drop does: a wait that has not been cancelled is cancelled, and a wake that has come since goes
-    /// to the next waiter. Do not hold a lock that this waker takes, nor one that the waker of another waiter of the
-    /// same wake takes: a wake calls its wakers one after another. The same holds for the drop, `try_finish` and
-    /// `finish`.
+    /// If the wait has not been cancelled, it cancels it: a wake that has come since goes to the next waiter, as with a
+    /// drop. While the waker runs, it sleeps by [`Platform::park`](crate::platform::Platform::park), on every platform.
+    /// Do not hold a lock that this waker takes, nor one that the waker of another waiter of the same wake takes: a
+    /// wake calls its wakers one after another. The same holds for the drop, `try_finish` and `finish`.
     pub fn settle(self) {
         drop(self);
     }

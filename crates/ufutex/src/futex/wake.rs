@@ -20,7 +20,8 @@ use crate::table::refs::{Locked, Scheme};
 
 impl<S: Scheme> Domain<S> {
     /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`.
-    /// Returns how many it woke. A `count` of `i32::MAX` or more wakes all that wait now.
+    /// Returns how many it woke. A `count` of `i32::MAX` or more wakes all that wait now. A `count` of 0 wakes nobody,
+    /// while the system call wakes one.
     ///
     /// If the word is private and the domain has a table of its own, a wake is one step: no thread sees some of the
     /// waiters woken and others not. In a global table, which other domains use too, a wake of more than 256 waiters

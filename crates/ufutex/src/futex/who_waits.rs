@@ -210,6 +210,9 @@ impl<S: Scheme> Domain<S> {
     /// the call may be reported or not. If there is not enough memory, words are left out, and
     /// [`omitted`](WhoWaits::omitted) counts them.
     ///
+    /// To count the waiters of one word, requeue it to itself, which moves nobody:
+    /// `domain.requeue(&word, &word, Requeue { wake: 0, requeue: usize::MAX })?.requeued`.
+    ///
     /// ```
     /// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
     /// use ufutex::{Domain, System, WaitOptions, Waiter};

@@ -81,8 +81,12 @@ impl<T> Lazy<T> {
 
     #[cold]
     fn make(&self, value: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
-        let value = value()?;
-        let kept = Counted::new(|_| Kept { made: Made::new(), value })?;
+        let made = value().and_then(|value| Counted::new(|_| Kept { made: Made::new(), value }));
+        let kept = match made {
+            Ok(kept) => kept,
+            // Another thread may have had the last memory.
+            Err(error) => return self.get().ok_or(error),
+        };
         kept.made.finish();
         let ours = ptr::from_ref::<Kept<T>>(&kept).cast_mut();
         let order = relaxed_in(Mutant::LazyRelaxed, Ordering::Release);

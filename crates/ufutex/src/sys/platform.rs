@@ -46,13 +46,14 @@ pub trait Platform: 'static {
     /// Lets the calling thread sleep while `word` holds `expected`, until [`unpark`](Self::unpark) is called with its
     /// address, or `deadline` has passed. It may return for no reason at any time: the engine looks at `word` again.
     ///
-    /// To look at `word` and to fall asleep must be one step to `unpark`: if the word is changed and `unpark` is called
-    /// after that, either this call sees the new value, or `unpark` wakes it. futex(2) does so by a lock that both
-    /// take.
+    /// For `unpark`, looking at `word` and falling asleep must be one step: if the word is changed and `unpark` is
+    /// called after that, either this call sees the new value, or `unpark` wakes it. futex(2) does so by a lock that
+    /// both take.
     ///
-    /// The engine never calls it between [`enter`](Self::enter) and [`leave`](Self::leave). A wake calls it only if
-    /// another thread holds the bucket, and never in a build without `std` where [`KEEPS_CPU`](Self::KEEPS_CPU) is
-    /// `true`.
+    /// The engine never calls it between [`enter`](Self::enter) and [`leave`](Self::leave). It is called by waits of
+    /// threads, by contenders for a lock, by a second thread that wants to make or resize a table, and by the end of a
+    /// wait of [`prepare_with`](crate::Domain::prepare_with) whose waker runs. So a wake calls it only if another
+    /// thread holds the bucket, and never in a build without `std` where [`KEEPS_CPU`](Self::KEEPS_CPU) is `true`.
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>);
 
     /// Wakes up to `count` threads that sleep on the word at this address, and returns how many, or 0 if that is not
@@ -68,7 +69,8 @@ pub trait Platform: 'static {
     /// The time since the epoch of `clock`. The monotonic clock does not go backwards.
     fn now(clock: Clock) -> Duration;
 
-    /// Lets other threads run that wait for a CPU, if there are any. By default it does nothing.
+    /// Lets other threads run that wait for a CPU, if there are any. Called by a thread that has unlocked a bucket for
+    /// which others have slept, so that one of them gets it. By default it does nothing.
     fn yield_now() {}
 
     /// Whether a thread keeps its CPU between [`enter`](Self::enter) and [`leave`](Self::leave), where it is neither

@@ -128,6 +128,17 @@ impl Store {
     }
 }
 
+#[cfg(feature = "sim")]
+impl Store {
+    /// Names what operations write here, for the statistics of transfers.
+    pub fn name(&self) {
+        use crate::sync::objects::{Field, name};
+        const FIELDS: &[Field] =
+            &[Field { offset: core::mem::offset_of!(Store, contended), bytes: size_of::<Tally>(), name: "contended" }];
+        name(ptr::from_ref(self).addr(), size_of::<Self>(), 1, "Tables", FIELDS);
+    }
+}
+
 impl Drop for Store {
     fn drop(&mut self) {
         let bytes = self.bytes();

@@ -32,8 +32,8 @@ pub trait LinearMemory {
         true
     }
 
-    /// The number of this memory in its system, for a memory that has no domain to itself, or has several. The default
-    /// is `None`: the memory has one domain, in which nothing else waits.
+    /// The number of this memory in its system, for a memory that shares its domain with others, or is used with
+    /// several domains. The default is `None`: the memory has one domain, in which nothing else waits.
     #[inline(always)]
     fn id(&self) -> Option<ObjectId> {
         None

@@ -161,26 +161,29 @@ fn longest_chain_is_the_most_words_in_a_bucket<S: Scheme>() {
 
 /// The counters are read while the bucket is locked.
 fn lock_that_another_thread_holds_is_counted<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), Options::new().early_return(false));
-    let is_armed = AtomicBool::new(false);
-    // The next load ends when another thread has found the bucket locked.
-    let memory = GuestMemory::with_hook(|_, _| {
-        if is_armed.swap(false, Ordering::SeqCst) {
-            until("another thread wants the bucket", || domain.counters().contended_locks > 0);
-        }
-        Ok(())
-    });
-    let word = memory.target(64);
-    assert_eq!(domain.wait(word, 1), Err(Error::Again));
-    assert_eq!(domain.counters().contended_locks, 0);
-    is_armed.store(true, Ordering::SeqCst);
-    std::thread::scope(|scope| {
-        // This wait loads its word, and blocks, with the bucket locked.
-        scope.spawn(|| assert_eq!(domain.wait(word, 1), Err(Error::Again)));
-        until("the bucket is locked", || !is_armed.load(Ordering::SeqCst));
-        assert_eq!(domain.wake(word, 1), 0);
-    });
-    assert_eq!(domain.counters().contended_locks, 1);
+    for (policy, is_shared) in [(Policy::Load, false), (Policy::Load, true), (Policy::Fixed(0), false)] {
+        let domain = Domain::<S>::with_options_in(&system(), Options::new().early_return(false).policy(policy));
+        let is_armed = AtomicBool::new(false);
+        // The next load ends when another thread has found the bucket locked.
+        let memory = GuestMemory::with_hook(|_, _| {
+            if is_armed.swap(false, Ordering::SeqCst) {
+                until("another thread wants the bucket", || domain.counters().contended_locks > 0);
+            }
+            Ok(())
+        });
+        let word = memory.target(64);
+        let wait = || if is_shared { domain.wait(Shared::address_space(word), 1) } else { domain.wait(word, 1) };
+        assert_eq!(wait(), Err(Error::Again));
+        assert_eq!(domain.counters().contended_locks, 0);
+        is_armed.store(true, Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            // This wait loads its word, and blocks, with the bucket locked.
+            scope.spawn(|| assert_eq!(wait(), Err(Error::Again)));
+            until("the bucket is locked", || !is_armed.load(Ordering::SeqCst));
+            assert_eq!(wait(), Err(Error::Again));
+        });
+        assert_eq!(domain.counters().contended_locks, 1, "{policy:?}, shared: {is_shared}");
+    }
 }
 
 fn resizes_that_move_waiters_are_counted<S: Scheme>() {

@@ -130,10 +130,11 @@ pub fn sleeps_in(_thread: i32) -> Option<(libc::c_long, [u64; 6])> {
 /// The futex(2) call that a thread sleeps in. The thread is queued by then.
 pub fn futex_call(thread: i32) -> Option<Call> {
     if let Some(call) = watched_call(thread) {
-        return is_interruptible(thread).then_some(call);
+        return call.filter(|_| is_interruptible(thread));
     }
     let (number, [address, op, expected, ..]) = sleeps_in(thread)?;
-    (number == libc::SYS_futex).then_some(Call { address, op, expected })
+    // If it has begun to sleep by `Watched` meanwhile, the call is that of a condition variable, whose word says nothing.
+    (number == libc::SYS_futex && watched_call(thread).is_none()).then_some(Call { address, op, expected })
 }
 
 /// Waits until `condition` holds; panics with `what` if it never does.

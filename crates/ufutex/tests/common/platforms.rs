@@ -1,6 +1,5 @@
 //! Platforms that the suites run on besides the host's own.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -36,33 +35,39 @@ struct Sleep {
     expected: AtomicU64,
 }
 
-thread_local! {
-    static OWN: Cell<Option<&'static Sleep>> = const { Cell::new(None) };
+/// A thread's entry, which another thread may get with the number when this one has ended.
+struct Own {
+    thread: i32,
+    sleep: &'static Sleep,
 }
 
-/// The calling thread's entry. It lives as long as the process: a thread's number may be asked for after its end.
-fn own() -> &'static Sleep {
-    if let Some(own) = OWN.get() {
-        return own;
+impl Drop for Own {
+    fn drop(&mut self) {
+        SLEEPING.lock().expect("not poisoned").get_or_insert_default().remove(&self.thread);
     }
-    let own: &Sleep = Box::leak(Box::default());
-    SLEEPING.lock().expect("not poisoned").get_or_insert_default().insert(thread_id(), own);
-    OWN.set(Some(own));
-    own
 }
 
-/// The sleep of a thread by [`Watched`], as a call of futex(2). It may be about to begin or to end.
-pub fn watched_call(thread: i32) -> Option<Call> {
+thread_local! {
+    static OWN: Own = {
+        let own = Own { thread: thread_id(), sleep: Box::leak(Box::default()) };
+        SLEEPING.lock().expect("not poisoned").get_or_insert_default().insert(own.thread, own.sleep);
+        own
+    };
+}
+
+/// The sleep of a thread by [`Watched`], as a call of futex(2). It may be about to begin or to end. `None` if the thread
+/// has never slept by `Watched`, `Some(None)` if it does not sleep now.
+pub fn watched_call(thread: i32) -> Option<Option<Call>> {
     let sleeping = SLEEPING.lock().expect("not poisoned");
     let sleep = sleeping.as_ref()?.get(&thread)?;
-    let expected = sleep.expected.load(Ordering::SeqCst).checked_sub(1)?;
     let op = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as u64;
-    Some(Call { address: sleep.address.load(Ordering::SeqCst), op, expected })
+    let call = |expected| Call { address: sleep.address.load(Ordering::SeqCst), op, expected };
+    Some(sleep.expected.load(Ordering::SeqCst).checked_sub(1).map(call))
 }
 
 /// Notes that the thread sleeps during `sleep`, as long as the word at `address` holds `expected`.
 fn noting<R>(address: u64, expected: u32, sleep: impl FnOnce() -> R) -> R {
-    let own = own();
+    let own = OWN.with(|own| own.sleep);
     own.address.store(address, Ordering::SeqCst);
     own.expected.store(u64::from(expected) + 1, Ordering::SeqCst);
     let result = sleep();

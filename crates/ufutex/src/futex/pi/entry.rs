@@ -5,10 +5,10 @@ use core::ptr::NonNull;
 use super::graph::{LockId, TaskId};
 use super::region::HomeRef;
 use crate::futex::entry::{Entry, Wakes};
+use crate::signal::Receiver;
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 use crate::table::hash::Key;
 use crate::table::list::Node;
-use crate::wait::Receiver;
 
 /// An [`Entry`] that no plain wake takes, and what its task waits for.
 #[repr(C)]

@@ -17,6 +17,7 @@ use crate::futex::operation::block_on;
 use crate::futex::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
 use crate::futex::place::Place;
 use crate::futex::timeout_watch::TimeoutWatch;
+use crate::signal::Receiver;
 use crate::sync::{Mutant, mutant, spin_loop};
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults, Width};
@@ -24,7 +25,6 @@ use crate::sys::unwind::{Otherwise, call};
 use crate::table::bucket::Guard;
 use crate::table::hash::Key;
 use crate::table::refs::{Live, Scheme};
-use crate::wait::Receiver;
 
 /// The future of [`Domain::lock_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks the lock
 /// that it has been handed.

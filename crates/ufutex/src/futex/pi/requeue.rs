@@ -22,13 +22,13 @@ use crate::futex::place::Place;
 use crate::futex::requeue::Requeued;
 use crate::futex::timeout_watch::TimeoutWatch;
 use crate::futex::waiter::Matched;
+use crate::signal::{PendingWake, Signal};
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::hash::Key;
 use crate::table::list::Node;
 use crate::table::refs::{Live, Scheme};
-use crate::wait::{PendingWake, Signal};
 use core::ptr::NonNull;
 
 /// The future of [`Domain::wait_requeue_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks

@@ -12,12 +12,12 @@ use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::key::Target;
 use crate::futex::place::Place;
+use crate::signal::{PendingWake, Signal};
 use crate::sync::{Mutant, mutant, spin_loop};
 use crate::sys::mem::Faults;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 use crate::table::refs::Scheme;
-use crate::wait::{PendingWake, Signal};
 
 impl<S: Scheme> Domain<S> {
     /// Unlocks `word`, which `task` owns, and hands it to the first waiter: `FUTEX_UNLOCK_PI`.

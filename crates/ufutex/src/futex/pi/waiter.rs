@@ -16,13 +16,13 @@ use crate::futex::domain::Domain;
 use crate::futex::entry::PendingWakes;
 use crate::futex::key::Target;
 use crate::futex::operation::PollReceiver;
+use crate::signal::{Callback, Receiver};
 use crate::sync::{Mutant, UnsafeCell, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 use crate::table::refs::Scheme;
-use crate::wait::{Callback, Receiver};
 
 /// Room for one waiter's entry. It stays in place while it is queued.
 pub(super) struct PiWaiter<'d, 't, S: Scheme> {

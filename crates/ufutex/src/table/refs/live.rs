@@ -163,7 +163,8 @@ fn go_on(
             // Two passes: the first may complete a move of another thread.
             advance(tables, going_on, u32::MAX);
             advance(tables, going_on, u32::MAX);
-            // There is one move at a time, so that all others that have begun have ended.
+            // Moves do not overlap. So if another one has begun since, or none is going on, the requested one has
+            // ended.
             if number.is_some_and(|number| tables.moves() != number || going_on.is_none()) {
                 return Ok(None);
             }

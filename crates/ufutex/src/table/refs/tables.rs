@@ -131,13 +131,14 @@ pub struct Tables {
     pub global: Global,
     /// The space of this domain's private keys in the global table.
     pub space: u64,
-    /// Made by the first wait. If there is no memory for it, the domain uses the global table, until a request for slots
-    /// makes it.
+    /// Made by the first wait, or a request for slots. If there is no memory for it then, the domain uses the global
+    /// table, until a request for slots.
     pub store: Lazy<Store>,
     /// The limit on the tables of this domain, in bytes.
     max_bytes: usize,
-    /// Held by a thread that changes `current` or `next`, and so by every thread that moves buckets. Says how far the
-    /// move has come that is going on, in schemes whose moves go on while the lock is not held.
+    /// Held by a thread that changes `current` or `next`, and so by every thread that moves buckets. The value says how
+    /// far the move in progress has come. It is `None` if there is no move, and always in schemes that hold the lock
+    /// for a whole move.
     pub resize: Lock<Option<Progress>>,
 }
 
@@ -200,8 +201,16 @@ impl Tables {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn store_or_make(&self) -> Result<&Store, Error> {
-        // SAFETY: whoever called `new` promised that the system's tables, and so their source, stay valid.
-        self.store.get_or_make(|| Ok(unsafe { Store::new(self.global.globals().source(), self.max_bytes) }))
+        #[cfg(feature = "sim")]
+        let is_there = self.store.get().is_some();
+        // SAFETY: the caller of `new` promised that the system's tables, and so their source, stay valid.
+        let store =
+            self.store.get_or_make(|| Ok(unsafe { Store::new(self.global.globals().source(), self.max_bytes) }))?;
+        #[cfg(feature = "sim")]
+        if !is_there {
+            store.name();
+        }
+        Ok(store)
     }
 
     #[inline(always)]

@@ -35,7 +35,8 @@ pub fn wake_of_several_takes_those_that_came_first(futex: &Arc<dyn Futex>) {
     for sleeper in sleepers {
         assert_eq!(sleeper.outcome(), Ok(()));
     }
-    assert!(late.iter().all(Sleeper::is_asleep));
+    // A platform may let them look at their words at any time, so they need not sleep at this moment.
+    late.iter().for_each(Sleeper::until_asleep);
     assert_eq!(futex.wake(word, usize::MAX), 2);
 }
 
