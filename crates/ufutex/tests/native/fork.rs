@@ -10,6 +10,8 @@ use std::time::Duration;
 use ufutex::timer::{Expiry, TimerClock, Timers};
 use ufutex::{Domain, Error, Options, StaticDomain, System, WaitOptions, Waiter};
 
+use crate::common::emulated;
+
 const SOON: Duration = Duration::from_micros(50);
 
 static FUTEXES: StaticDomain = StaticDomain::new();
@@ -75,53 +77,70 @@ fn child(all: All, word: &AtomicU32) -> i32 {
     i32::from(other.join().is_err())
 }
 
+const NAME: &str = "fork::child_abandons_its_copies_and_goes_on_with_fresh_ones";
+/// Set in a process that makes one round of the test.
+const ALONE: &str = "UFUTEX_FORK_ALONE";
+
+/// Each round has a process of its own. A thread that starts or ends holds a lock of the standard library for a moment.
+/// If the thread of another test did, or one of the round before, when the process forked, the child could start no
+/// thread.
 #[test]
 fn child_abandons_its_copies_and_goes_on_with_fresh_ones() {
-    for _ in 0..40 {
-        let all = All::new();
-        let (word, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
-        let have_started = Barrier::new(4);
-        std::thread::scope(|scope| {
-            for tid in 1..=3 {
-                let (all, word, is_over, have_started) = (&all, &word, &is_over, &have_started);
-                scope.spawn(move || {
-                    have_started.wait();
-                    while !is_over.load(Ordering::Relaxed) {
-                        all.use_briefly(word, tid);
-                    }
-                });
-            }
-            have_started.wait();
-            // What this thread has, and drops in the child.
-            let task = all.domain.task(99).expect("it is free");
-            let other = AtomicU32::new(0);
-            let mut waiter = pin!(Waiter::new());
-            let queued =
-                all.domain.prepare_with(waiter.as_mut(), &other, 0, &WaitOptions::new(), Waker::noop().clone());
-            let far = WaitOptions::new().timeout(Duration::from_secs(3600));
-            let mut wait = Box::pin(all.domain.wait_async(&other, 0, far));
-            assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-            std::thread::sleep(SOON);
-            // SAFETY: the child starts threads, as glibc allows, and ends by `_exit`.
-            let pid = unsafe { libc::fork() };
-            assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
-            if pid == 0 {
-                // SAFETY: a hanging child must not outlive the test.
-                unsafe { libc::alarm(crate::common::PATIENCE.as_secs() as u32) };
-                // SAFETY: the child's copy; the parent's is its own.
-                let mine = unsafe { std::ptr::read(&raw const all) };
-                // SAFETY: as in `child`; before the drops.
-                unsafe { mine.system.abandon_after_fork() };
-                drop((queued, wait, task));
-                let status = child(mine, &word);
-                // SAFETY: has no conditions.
-                unsafe { libc::_exit(status) };
-            }
-            let mut status = 0;
-            // SAFETY: the status is written.
-            assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-            is_over.store(true, Ordering::Relaxed);
-            assert_eq!(status, 0, "the child hung (a signal) or failed");
-        });
+    if std::env::var_os(ALONE).is_some() {
+        return round();
     }
+    for _ in 0..40 {
+        let mut again = emulated::command(std::env::current_exe().expect("a test is a program"));
+        again.args(["--exact", NAME, "--nocapture", "--test-threads=1"]).env(ALONE, "1");
+        let output = again.output().expect("the test's program can be executed");
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("1 passed"), "{}:\n{said}", output.status);
+    }
+}
+
+fn round() {
+    let all = All::new();
+    let (word, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
+    let have_started = Barrier::new(4);
+    std::thread::scope(|scope| {
+        for tid in 1..=3 {
+            let (all, word, is_over, have_started) = (&all, &word, &is_over, &have_started);
+            scope.spawn(move || {
+                have_started.wait();
+                while !is_over.load(Ordering::Relaxed) {
+                    all.use_briefly(word, tid);
+                }
+            });
+        }
+        have_started.wait();
+        // What this thread has, and drops in the child.
+        let task = all.domain.task(99).expect("it is free");
+        let other = AtomicU32::new(0);
+        let mut waiter = pin!(Waiter::new());
+        let queued = all.domain.prepare_with(waiter.as_mut(), &other, 0, &WaitOptions::new(), Waker::noop().clone());
+        let far = WaitOptions::new().timeout(Duration::from_secs(3600));
+        let mut wait = Box::pin(all.domain.wait_async(&other, 0, far));
+        assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        std::thread::sleep(SOON);
+        // SAFETY: the child starts threads, as glibc allows, and ends by `_exit`.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+        if pid == 0 {
+            // SAFETY: a hanging child must not outlive the test.
+            unsafe { libc::alarm(crate::common::PATIENCE.as_secs() as u32) };
+            // SAFETY: the child's copy; the parent's is its own.
+            let mine = unsafe { std::ptr::read(&raw const all) };
+            // SAFETY: as in `child`; before the drops.
+            unsafe { mine.system.abandon_after_fork() };
+            drop((queued, wait, task));
+            let status = child(mine, &word);
+            // SAFETY: has no conditions.
+            unsafe { libc::_exit(status) };
+        }
+        let mut status = 0;
+        // SAFETY: the status is written.
+        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(status, 0, "the child hung (a signal) or failed");
+    });
 }
