@@ -55,6 +55,11 @@
 //! The **waker** of a task may use the engine without restriction: see [`Wait`]. That of [`Domain::prepare_with`] may
 //! not, and may lie on a stack: see there.
 //!
+//! # Features
+//!
+//! `timers`, `pi`, `robust` and `requeue` are parts of the engine, and on by default. A guest's calls for a part that is
+//! left out return `ENOSYS`. `std` and `probes` are on by default, too; `stream` and `parking` are not.
+//!
 //! # Platforms
 //!
 //! With the default feature `std` threads sleep by calls of the host: futex(2) on Linux, WaitOnAddress on Windows, and
@@ -72,6 +77,11 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(docsrs, doc(auto_cfg(hide(feature, values("_host", "loom", "shuttle", "sim")))))]
 #![deny(unsafe_op_in_unsafe_fn)]
+// A build without one of the parts has functions that only this part calls. They do not get into a program.
+#![cfg_attr(
+    not(all(feature = "timers", feature = "pi", feature = "robust", feature = "requeue")),
+    allow(dead_code, unused_imports)
+)]
 
 extern crate alloc;
 #[cfg(any(feature = "std", test))]
@@ -90,7 +100,14 @@ mod sync;
 mod sys;
 pub mod syscall;
 mod table;
+#[cfg(feature = "timers")]
 pub mod timer;
+/// What drives the timeouts of tasks. With the feature `timers` the POSIX timers of a process are here, too.
+#[cfg(not(feature = "timers"))]
+pub mod timer {
+    pub use crate::expiry::thread::{Cpus, DriverThread};
+    pub use crate::expiry::{Base, Clocks, CpuClock, Driver};
+}
 pub mod wasm;
 
 pub use error::Error;
@@ -101,13 +118,14 @@ pub use futex::domain::Domain;
 pub use futex::future::Wait;
 pub use futex::interrupt::Interrupt;
 pub use futex::key::{Address, Guest, Key, Shared, Target};
+pub use futex::namespace::PidNamespace;
 pub use futex::numa::{NodeFlags, OnNode};
 pub use futex::operation::Cause;
-pub use futex::pi::namespace::PidNamespace;
-pub use futex::pi::task::Task;
+#[cfg(feature = "requeue")]
 pub use futex::requeue::{Requeue, Requeued};
 pub use futex::static_domain::StaticDomain;
 pub use futex::system::System;
+pub use futex::task::Task;
 pub use futex::wait::WaitOptions;
 pub use futex::wait_any::WaitAny;
 pub use futex::waiter::{Queued, Waiter};
@@ -145,10 +163,14 @@ pub mod platform {
 /// such a lock holds its owner's TID and the bits that this module names. A [`Scheduler`](pi::Scheduler) is told which
 /// [`Priority`](pi::Priority) each task has to run with.
 pub mod pi {
+    pub use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
+    #[cfg(feature = "pi")]
     pub use crate::futex::pi::lock::LockPi;
+    #[cfg(all(feature = "pi", feature = "requeue"))]
     pub use crate::futex::pi::requeue::WaitRequeuePi;
-    pub use crate::futex::pi::scheduler::{Priority, Scheduler};
-    pub use crate::futex::pi::{OWNER_DIED, TID_MASK, WAITERS};
+    #[cfg(feature = "pi")]
+    pub use crate::futex::pi::scheduler::Scheduler;
+    pub use crate::futex::priority::Priority;
 }
 
 /// Counters and lists of waiters: the types that [`Domain::counters`], [`Domain::who_waits`] and [`System::who_waits`]

@@ -2,6 +2,8 @@
 
 use alloc::sync::Arc;
 
+#[cfg(feature = "pi")]
+use super::pi::scheduler::{GivenScheduler, Scheduler};
 use crate::error::Error;
 use crate::expiry::thread::DriverThread;
 use crate::expiry::{Clocks, GivenClocks};
@@ -31,8 +33,12 @@ pub struct Config {
     max_domain_table_bytes: Option<usize>,
     topology: Given,
     max_waitv: Option<usize>,
+    #[cfg(feature = "robust")]
     max_robust: Option<usize>,
+    #[cfg(feature = "pi")]
     max_pi_depth: Option<usize>,
+    #[cfg(feature = "pi")]
+    scheduler: GivenScheduler,
     clocks: GivenClocks,
     driver_thread: DriverThread,
     platform: PlatformRef,
@@ -58,8 +64,12 @@ impl Config {
             max_domain_table_bytes: None,
             topology: Given(None),
             max_waitv: None,
+            #[cfg(feature = "robust")]
             max_robust: None,
+            #[cfg(feature = "pi")]
             max_pi_depth: None,
+            #[cfg(feature = "pi")]
+            scheduler: GivenScheduler(None),
             clocks: GivenClocks(None),
             driver_thread: DriverThread::new(),
             platform: PlatformRef::HOST,
@@ -139,6 +149,7 @@ impl Config {
 
     /// How many entries of a robust list are walked when a task ends. Default: 2048, the kernel's `ROBUST_LIST_LIMIT`.
     /// Entries behind them are left as they are.
+    #[cfg(feature = "robust")]
     #[must_use]
     pub const fn max_robust(mut self, entries: usize) -> Self {
         self.max_robust = Some(entries);
@@ -149,6 +160,7 @@ impl Config {
     /// not counted. Default: 1024, the kernel's `max_lock_depth`. A wait that would make a chain longer fails with
     /// `EDEADLK`, whether it would extend the chain at its beginning or at its end. The kernel does not refuse a wait
     /// that extends the chain at its end, by the last owner.
+    #[cfg(feature = "pi")]
     #[must_use]
     pub const fn max_pi_depth(mut self, locks: usize) -> Self {
         self.max_pi_depth = Some(locks);
@@ -191,6 +203,17 @@ impl Config {
         self
     }
 
+    #[cfg(feature = "pi")]
+    pub(super) fn scheduler(mut self, scheduler: Arc<dyn Scheduler>) -> Self {
+        self.scheduler = GivenScheduler(Some(scheduler));
+        self
+    }
+
+    #[cfg(feature = "pi")]
+    pub(super) fn scheduler_given(&self) -> Option<Arc<dyn Scheduler>> {
+        self.scheduler.0.clone()
+    }
+
     pub(crate) fn platform_given(&self) -> PlatformRef {
         self.platform
     }
@@ -225,7 +248,9 @@ impl Config {
             max_domain_table_bytes: self.max_domain_table_bytes.unwrap_or(1 << 27),
             seed: self.hash_seed,
             max_waitv: self.max_waitv.unwrap_or(128),
+            #[cfg(feature = "robust")]
             max_robust: self.max_robust.unwrap_or(2048),
+            #[cfg(feature = "pi")]
             max_pi_depth: self.max_pi_depth.unwrap_or(1024),
         };
         Ok((limits, globals))
@@ -241,7 +266,9 @@ pub(crate) struct Limits {
     pub max_domain_table_bytes: usize,
     pub seed: Option<u64>,
     pub max_waitv: usize,
+    #[cfg(feature = "robust")]
     pub max_robust: usize,
+    #[cfg(feature = "pi")]
     pub max_pi_depth: usize,
 }
 

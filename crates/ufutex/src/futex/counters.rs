@@ -10,7 +10,6 @@ use alloc::vec::Vec;
 use super::admission::{Admission, Places};
 use super::domain::Domain;
 use super::place::Place;
-use super::requeue::Requeued;
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::{Tally, thread_hint};
@@ -325,19 +324,6 @@ impl<S: Scheme> Domain<S> {
     /// Gives back the place of an admitted waiter, which has become idle again or could not be queued.
     pub(super) fn dismiss_waiter(&self) {
         self.counting.waiters.give_back(self.counting.places());
-    }
-
-    /// Notes the result of a requeue.
-    pub(super) fn note_requeue(&self, from: &Place, to: &Place, Requeued { woken, requeued }: Requeued) {
-        if woken + requeued == 0 {
-            return;
-        }
-        self.count(|c| {
-            c.requeues.add(1);
-            c.woken.add(woken as u64);
-            c.requeued.add(requeued as u64);
-        });
-        probe!(requeue, from.address, to.address, woken, requeued);
     }
 }
 

@@ -3,14 +3,15 @@
 use super::config::Options;
 use super::counters::Counting;
 use super::key::private_space;
-use super::pi::namespace::{NamesHandle, PidNamespace};
-use super::pi::region::HomeRef;
+use super::namespace::{NamesHandle, PidNamespace};
+#[cfg(feature = "pi")]
+use super::pi::domain::Joined;
 use super::place::{NodesOnce, Place};
 use super::slots::Control;
 use super::system::System;
-use crate::error::Error;
 use crate::expiry::sleep::{LazySleeps, Timeouts};
 use crate::sys::clock::{Deadline, Timeout};
+#[cfg(feature = "pi")]
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::table::MAX_SLOTS_LOG2;
@@ -42,8 +43,9 @@ pub struct Domain<S: Scheme = Live> {
     pub(super) tables: Tables,
     pub(super) counting: Counting,
     sleeps: LazySleeps,
-    /// The home of the domain's tasks and locks. `None` until the domain has had a task.
-    home: Lazy<Joined>,
+    /// Empty until the domain has had a task.
+    #[cfg(feature = "pi")]
+    pub(super) home: Lazy<Joined>,
     /// The TIDs of the domain's PID namespace.
     pub(super) names: NamesHandle,
     // Last, so that the global table outlives the rest.
@@ -91,21 +93,6 @@ impl WaitPath {
     #[inline(always)]
     pub(super) const fn has_early_return_uncounted(self) -> bool {
         self.0 != 0
-    }
-}
-
-/// The home of a domain, given back to the system when the domain is dropped.
-struct Joined {
-    system: System,
-    home: HomeRef,
-}
-
-impl Drop for Joined {
-    fn drop(&mut self) {
-        if self.system.is_abandoned() {
-            return;
-        }
-        self.system.regions().close(self.home);
     }
 }
 
@@ -181,24 +168,11 @@ impl<S: Scheme> Domain<S> {
             control: Control::new(on),
             counting: Counting::new(options.max_waiters, options.counters.then(|| system.globals().cpus())),
             sleeps: LazySleeps::new(),
+            #[cfg(feature = "pi")]
             home: Lazy::new(),
             names: namespace.names().clone(),
             system: system.clone(),
         }
-    }
-
-    /// The home of the domain's tasks and locks. The first call, for the first task, makes it.
-    pub(super) fn home(&self) -> Result<HomeRef, Error> {
-        let join = || {
-            let home = self.system.regions().open(self.names().number())?;
-            Ok(Joined { system: self.system.clone(), home })
-        };
-        self.home.get_or_make(join).map(|joined| joined.home)
-    }
-
-    /// Whether `home` is the home of the domain's tasks and locks.
-    pub(super) fn has_home(&self, home: HomeRef) -> bool {
-        self.home.get().is_some_and(|joined| joined.home == home)
     }
 
     pub(super) fn policy(&self) -> Policy {

@@ -14,6 +14,7 @@ use super::wake::wanted;
 use crate::error::Error;
 use crate::sync::{Mutant, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
+use crate::sys::probe::probe;
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::hash::Key as TableKey;
 use crate::table::list::Node;
@@ -218,6 +219,19 @@ impl<S: Scheme> Domain<S> {
                 }
             }
         }
+    }
+
+    /// Notes the result of a requeue.
+    pub(super) fn note_requeue(&self, from: &Place, to: &Place, Requeued { woken, requeued }: Requeued) {
+        if woken + requeued == 0 {
+            return;
+        }
+        self.count(|c| {
+            c.requeues.add(1);
+            c.woken.add(woken as u64);
+            c.requeued.add(requeued as u64);
+        });
+        probe!(requeue, from.address, to.address, woken, requeued);
     }
 
     /// Moves waiters, from `next` on, to the target's key. Returns the waiter to go on with, if there are more to be

@@ -2,10 +2,12 @@
 //! thread ends.
 
 use super::domain::Domain;
-use super::pi::task::Task;
-use super::pi::{OWNER_DIED, TID_MASK, WAITERS};
+use super::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
+use super::system::System;
+use super::task::{Named, Task};
 use super::word::Word;
 use crate::error::Error;
+use crate::sync::{AtomicU64, Ordering};
 use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width};
 use crate::table::refs::Scheme;
 use core::num::NonZeroU32;
@@ -35,6 +37,19 @@ impl Pointers {
     }
 }
 
+/// The heads of a task's robust lists, 0 where it has none. They are numbers of the guest, and order nothing.
+pub(crate) struct Lists([AtomicU64; 2]);
+
+impl Lists {
+    pub fn new() -> Self {
+        Self([AtomicU64::new(0), AtomicU64::new(0)])
+    }
+
+    fn of(&self, pointers: Pointers) -> &AtomicU64 {
+        &self.0[pointers as usize]
+    }
+}
+
 impl Task {
     /// Sets the address of the head of the task's robust list: `set_robust_list`. `0` means that there is no list.
     ///
@@ -44,30 +59,35 @@ impl Task {
         if length != pointers.head_bytes() {
             return Err(Error::Invalid);
         }
-        self.with_lists(|lists| lists[pointers as usize] = head);
+        self.lists().of(pointers).store(head, Ordering::Relaxed);
         Ok(())
     }
 
     /// The address that [`set_robust_list`](Self::set_robust_list) has set last. `0` means that there is no list.
     #[must_use]
     pub fn robust_list(&self, pointers: Pointers) -> u64 {
-        self.with_lists(|lists| lists[pointers as usize]).unwrap_or(0)
+        self.lists().of(pointers).load(Ordering::Relaxed)
+    }
+}
+
+impl System {
+    /// How many robust lists were longer than [`Config::max_robust`](crate::Config::max_robust), and were walked no
+    /// further.
+    #[must_use]
+    pub fn robust_lists_cut(&self) -> u64 {
+        self.robust_lists_cut_tally().load(Ordering::Relaxed)
     }
 }
 
 impl<S: Scheme> Domain<S> {
     /// The address of the head of another task's robust list. `pointers` selects one of its two lists.
     pub(crate) fn robust_list_of(&self, tid: u32, pointers: Pointers) -> Result<u64, Error> {
-        let home = self.names().home_of(tid).ok_or(Error::NoTask)?;
-        // A task may read only the lists of its own process.
-        if !self.has_home(home) {
-            return Err(Error::NotPermitted);
-        }
-        let head = self.system.in_region(home, |g| {
-            let task = g.find(home.number(), tid)?;
-            Some(g.robust_lists(task)[pointers as usize])
-        });
-        head.flatten().ok_or(Error::NoTask)
+        let list = |task: &Named| {
+            // A task may read only the lists of its own process.
+            let is_own = task.space == self.tables.space;
+            if is_own { Ok(task.lists.of(pointers).load(Ordering::Relaxed)) } else { Err(Error::NotPermitted) }
+        };
+        self.names().look_up(tid, list).ok_or(Error::NoTask)?
     }
 
     /// Ends the task: walks its robust lists, and then hands its locks to the tasks that wait for them.
@@ -141,7 +161,7 @@ impl<M: UserMemory + ?Sized, S: Scheme> Walk<'_, M, S> {
             left = left.saturating_sub(1);
             if left == 0 {
                 if link.entry != head {
-                    self.domain.system.note_robust_list_cut();
+                    self.domain.system.robust_lists_cut_tally().fetch_add(1, Ordering::Relaxed);
                 }
                 break;
             }

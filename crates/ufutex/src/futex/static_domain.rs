@@ -8,9 +8,10 @@ use core::task::Waker;
 use super::config::{Config, Options};
 use super::domain::Domain;
 use super::key::{Key, Target};
-use super::pi::task::Task;
+#[cfg(feature = "requeue")]
 use super::requeue::{Requeue, Requeued};
 use super::system::System;
+use super::task::Task;
 use super::wait::WaitOptions;
 use super::waiter::{Queued, Waiter};
 use super::wake_op::WakeOp;
@@ -196,6 +197,7 @@ impl StaticDomain {
     ///
     /// # Errors
     /// As there, and as for [`get`](Self::get).
+    #[cfg(feature = "requeue")]
     pub fn requeue<K: Key, U: Key>(&self, from: K, to: U, most: Requeue) -> Result<Requeued, Error> {
         self.get()?.requeue(from, to, most)
     }
@@ -204,6 +206,7 @@ impl StaticDomain {
     ///
     /// # Errors
     /// As there, and as for [`get`](Self::get).
+    #[cfg(feature = "requeue")]
     pub fn cmp_requeue<T: Target, U: Key>(
         &self,
         from: T,

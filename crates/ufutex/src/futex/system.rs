@@ -1,16 +1,13 @@
 //! The system: global tables, the hash secret and limits, which all domains share.
 
-use alloc::sync::Arc;
-
 use super::config::{Config, Limits};
 use super::entry::Moment;
+use super::namespace::Names;
 #[cfg(doc)]
 use super::numa::OnNode;
-use super::pi::graph::Changes;
-use super::pi::namespace::Names;
-use super::pi::region::{HomeRef, PiGraph, Regions};
-use super::pi::scheduler::Scheduler;
-use super::wait::NORMAL;
+#[cfg(feature = "pi")]
+use super::pi::system::Pi;
+use super::priority::NORMAL;
 use crate::error::Error;
 use crate::expiry::Driver;
 use crate::sync::{AtomicU32, AtomicU64, Mutant, Ordering, mutant};
@@ -57,10 +54,11 @@ struct Inner {
     limits: Limits,
     /// How many operations in pieces have begun (see [`Moment`]).
     moment: AtomicU64,
-    regions: Regions,
+    #[cfg(feature = "pi")]
+    pi: Pi,
     /// The TIDs of the system's own PID namespace, for domains that were made without naming one.
     names: Names,
-    scheduler: Option<Arc<dyn Scheduler>>,
+    #[cfg(feature = "robust")]
     robust_lists_cut: AtomicU64,
     driver: Driver,
     seats: super::seat::Seats,
@@ -98,24 +96,11 @@ impl System {
     /// [`Error::Invalid`] if a number of slots is not a power of two from 2 to 2^24, if the number of CPUs is 0, or if
     /// the number of nodes is not from 1 to 1024; [`Error::NoMemory`].
     pub fn with_config(config: Config) -> Result<Self, Error> {
-        Self::make(config, None)
-    }
-
-    /// A system with `config`. `scheduler` is notified of the priorities that its tasks are to run with.
-    ///
-    /// # Errors
-    /// As for [`with_config`](Self::with_config).
-    pub fn with_scheduler(config: Config, scheduler: Arc<dyn Scheduler>) -> Result<Self, Error> {
-        Self::make(config, Some(scheduler))
-    }
-
-    fn make(config: Config, scheduler: Option<Arc<dyn Scheduler>>) -> Result<Self, Error> {
         let on = config.platform_given();
         let (limits, globals) = config.resolve()?;
         let globals =
             Globals::new(Source { on, nodes: config.nodes(), budget: Budget::new(limits.max_table_bytes) }, globals)?;
         let driver = Driver::of(on, config.clocks_given(), config.driver_thread_given())?;
-        let changes = if scheduler.is_some() { Changes::Remembered } else { Changes::Ignored };
         let inner = Counted::new(|address| Inner {
             platform: on,
             domains: AtomicU64::new(1),
@@ -124,9 +109,10 @@ impl System {
             hasher: Hasher::new(limits.seed.unwrap_or_else(|| random::seed(address))),
             limits,
             moment: AtomicU64::new(0),
-            regions: Regions::new(on, limits.max_pi_depth, changes),
+            #[cfg(feature = "pi")]
+            pi: Pi::new(on, limits.max_pi_depth, config.scheduler_given()),
             names: Names::new(on, 0),
-            scheduler,
+            #[cfg(feature = "robust")]
             robust_lists_cut: AtomicU64::new(0),
             driver,
             seats: super::seat::Seats::new(on),
@@ -276,20 +262,9 @@ impl System {
         &self.inner().limits
     }
 
-    /// How many robust lists were longer than [`Config::max_robust`], and were walked no further.
-    #[must_use]
-    pub fn robust_lists_cut(&self) -> u64 {
-        self.inner().robust_lists_cut.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn note_robust_list_cut(&self) {
-        self.inner().robust_lists_cut.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How many waits for a lock were refused because the chain of owners would have been longer than is allowed.
-    #[must_use]
-    pub fn pi_chains_refused(&self) -> u64 {
-        self.regions().chains_refused()
+    #[cfg(feature = "robust")]
+    pub(super) fn robust_lists_cut_tally(&self) -> &AtomicU64 {
+        &self.inner().robust_lists_cut
     }
 
     /// The memory of sleeping threads' waiters.
@@ -297,19 +272,9 @@ impl System {
         &self.inner().seats
     }
 
-    /// The regions of all domains, which know which task owns which lock.
-    pub(crate) fn regions(&self) -> &Regions {
-        &self.inner().regions
-    }
-
-    /// Runs `f` with the region of a home locked; `None` if the home's domain is gone and has no tasks, waiters or
-    /// locks left.
-    pub(crate) fn in_region<R>(&self, home: HomeRef, f: impl FnOnce(&mut PiGraph) -> R) -> Option<R> {
-        self.regions().lock(home).map(|mut region| region.with(f))
-    }
-
-    pub(crate) fn scheduler(&self) -> Option<&dyn Scheduler> {
-        self.inner().scheduler.as_deref()
+    #[cfg(feature = "pi")]
+    pub(super) fn pi(&self) -> &Pi {
+        &self.inner().pi
     }
 
     /// Whether both are handles of one system.

@@ -2,6 +2,7 @@
 
 use core::num::NonZeroU32;
 
+use super::priority::NORMAL;
 use crate::sys::clock::Timeout;
 
 /// The options of a wait: timeout, bitset, priority.
@@ -19,9 +20,6 @@ pub struct WaitOptions {
     pub(crate) bitset: NonZeroU32,
     pub(crate) priority: u8,
 }
-
-/// The priority of waiters without a real-time priority: the kernel's `MAX_RT_PRIO`.
-pub(crate) const NORMAL: u8 = 100;
 
 impl Default for WaitOptions {
     fn default() -> Self {

@@ -4,11 +4,8 @@ use core::num::NonZeroU32;
 
 use super::{Caller, Calling, Restart, Started, arguments};
 use crate::error::Error;
-use crate::futex::pi::TID_MASK;
-use crate::futex::requeue::Requeue;
 use crate::futex::wait::RestartBlock;
 use crate::futex::wake_op::{Compare, Modify, WakeOp};
-use crate::futex::word::Word;
 use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::{Access, UserMemory, Width};
 use crate::sys::platform::PlatformRef;
@@ -37,17 +34,17 @@ const ROBUST_UNLOCK: u32 = 512;
 
 /// The arguments, with their names in the kernel.
 #[derive(Clone, Copy)]
-struct Args {
-    uaddr: u64,
+pub(super) struct Args {
+    pub uaddr: u64,
     command: u32,
-    is_private: bool,
+    pub is_private: bool,
     is_realtime: bool,
-    is_robust_unlock: bool,
-    val: u32,
+    pub is_robust_unlock: bool,
+    pub val: u32,
     /// The fourth argument, in operations that take no timeout.
-    val2: u32,
-    uaddr2: u64,
-    val3: u32,
+    pub val2: u32,
+    pub uaddr2: u64,
+    pub val3: u32,
 }
 
 impl Args {
@@ -109,16 +106,20 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
             WAIT_BITSET => self.wait(args, args.val3, until),
             WAKE => self.wake(args, u32::MAX).map(Started::done),
             WAKE_BITSET => self.wake(args, args.val3).map(Started::done),
+            #[cfg(feature = "requeue")]
             REQUEUE => self.requeue(args, None).map(Started::done),
+            #[cfg(feature = "requeue")]
             CMP_REQUEUE => self.requeue(args, Some(args.val3)).map(Started::done),
             WAKE_OP => self.wake_op(args).map(Started::done),
+            #[cfg(feature = "pi")]
             LOCK_PI | LOCK_PI2 => self.lock_pi(args, until),
-            TRYLOCK_PI => {
-                let word = self.word(args.uaddr, args.is_private, Access::Write)?;
-                self.domain.try_lock_pi(word, self.task).map(|()| Started::done(0))
-            }
+            #[cfg(feature = "pi")]
+            TRYLOCK_PI => self.try_lock_pi(args).map(Started::done),
+            #[cfg(feature = "pi")]
             UNLOCK_PI => self.unlock_pi(args).map(Started::done),
+            #[cfg(all(feature = "pi", feature = "requeue"))]
             WAIT_REQUEUE_PI => self.wait_requeue_pi(args, until),
+            #[cfg(all(feature = "pi", feature = "requeue"))]
             CMP_REQUEUE_PI => self.cmp_requeue_pi(args).map(Started::done),
             _ => Err(Error::NoSuchOperation),
         }
@@ -156,33 +157,11 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
     }
 
     /// Clears the thread's `list_op_pending`, which is at `pointer`: the robust unlock is done.
-    fn clear_pending(&self, pointer: u64) -> Result<(), Error> {
+    pub(super) fn clear_pending(&self, pointer: u64) -> Result<(), Error> {
         if pointer.is_multiple_of(8) && self.memory.access_ok(pointer, 8) {
             return arguments::store(self.memory, pointer, Width::U64, 0);
         }
         arguments::write(self.memory, pointer, &[0; 8])
-    }
-
-    fn requeue(&self, args: Args, expected: Option<u32>) -> Result<isize, Error> {
-        let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
-        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
-        let to = self.word(args.uaddr2, args.is_private, Access::Read)?;
-        self.requeue_words(from, expected, to, wake, requeue)
-    }
-
-    pub(super) fn requeue_words(
-        &self,
-        from: Word<'m, M>,
-        expected: Option<u32>,
-        to: Word<'m, M>,
-        wake: usize,
-        requeue: usize,
-    ) -> Result<isize, Error> {
-        let done = match expected {
-            Some(expected) => self.domain.cmp_requeue(from, expected.into(), to, Requeue { wake, requeue })?,
-            None => self.domain.requeue(from, to, Requeue { wake, requeue })?,
-        };
-        Ok((done.woken + done.requeued) as isize)
     }
 
     fn wake_op(&self, args: Args) -> Result<isize, Error> {
@@ -197,59 +176,6 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
         };
         let (count, second_count) = (at_least_one(args.val), at_least_one(args.val2));
         Ok(self.domain.wake_op(first, count, second, WakeOp { modify, compare }, second_count)? as isize)
-    }
-
-    fn lock_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S>, Error> {
-        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
-        Ok(Started {
-            calling: Calling::LockPi(self.domain.lock_pi_async(word, self.task)),
-            timeout: until,
-            relative: None,
-            on_interrupt: Restart::Always,
-        })
-    }
-
-    fn unlock_pi(&self, args: Args) -> Result<isize, Error> {
-        // The kernel checks the owner before the alignment: an unlock of a misaligned word by another task is EPERM.
-        let mut bytes = [0; 4];
-        if !self.memory.access_ok(args.uaddr, 4) {
-            return Err(Error::Fault);
-        }
-        self.memory.read(args.uaddr, &mut bytes)?;
-        if u32::from_le_bytes(bytes) & TID_MASK != self.task.tid() {
-            return Err(Error::NotPermitted);
-        }
-        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
-        self.domain.unlock_pi(word, self.task)?;
-        if args.is_robust_unlock {
-            self.clear_pending(args.uaddr2)?;
-        }
-        Ok(0)
-    }
-
-    fn wait_requeue_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S>, Error> {
-        if args.uaddr == args.uaddr2 {
-            return Err(Error::Invalid);
-        }
-        let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
-        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
-        let wait = self.domain.wait_requeue_pi_async(from, args.val.into(), lock, self.task);
-        Ok(Started {
-            calling: Calling::WaitRequeuePi(wait),
-            timeout: until,
-            relative: None,
-            on_interrupt: Restart::Always,
-        })
-    }
-
-    fn cmp_requeue_pi(&self, args: Args) -> Result<isize, Error> {
-        let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
-        if args.uaddr == args.uaddr2 || wake != 1 {
-            return Err(Error::Invalid);
-        }
-        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
-        let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
-        Ok(self.domain.cmp_requeue_pi(from, args.val3.into(), lock, requeue)? as isize)
     }
 }
 

@@ -8,10 +8,17 @@ mod compat;
 mod futex;
 mod futex2;
 mod number;
+#[cfg(feature = "pi")]
+mod pi;
+#[cfg(feature = "requeue")]
+mod requeue;
 mod restart;
+#[cfg(feature = "robust")]
 mod robust;
+#[cfg(feature = "timers")]
 mod timer;
 
+use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -23,9 +30,11 @@ use crate::futex::domain::Domain;
 use crate::futex::future::Wait;
 use crate::futex::operation::block_on;
 use crate::futex::operation::{Cause, Operation, PollReceiver, end_if_over};
+#[cfg(feature = "pi")]
 use crate::futex::pi::lock::LockPi;
+#[cfg(all(feature = "pi", feature = "requeue"))]
 use crate::futex::pi::requeue::WaitRequeuePi;
-use crate::futex::pi::task::Task;
+use crate::futex::task::Task;
 use crate::futex::timeout_watch::TimeoutWatch;
 use crate::futex::wait_any::WaitAny;
 use crate::futex::word::Word;
@@ -34,6 +43,7 @@ use crate::sys::mem::UserMemory;
 use crate::table::refs::{Live, Scheme};
 use arguments::Timespec;
 
+#[cfg(feature = "robust")]
 pub use crate::futex::robust::Pointers;
 #[cfg(all(feature = "std", target_os = "linux"))]
 #[doc(hidden)] // only for `ufutex run`
@@ -70,7 +80,7 @@ impl<S: Scheme> Domain<S> {
     pub fn syscall<M: UserMemory + ?Sized>(&self, task: &Task, memory: &M, number: Number, args: [u64; 6]) -> isize {
         let call = core::pin::pin!(self.syscall_async(task, memory, number, args));
         let deadline = call.timeout().map(|timeout| self.begin(timeout));
-        if let Calling::Done(result) = call.calling {
+        if let Calling::Done(result, _) = call.calling {
             return result;
         }
         as_number(block_on(call, self.platform(), &task.interrupt().sleeper, deadline.as_ref()))
@@ -95,10 +105,17 @@ impl<S: Scheme> Domain<S> {
             Number::FutexWaitv => caller.futex_waitv(args),
             Number::FutexWake => caller.futex_wake(args).map(Started::done),
             Number::FutexWait => caller.futex_wait(args),
+            #[cfg(feature = "requeue")]
             Number::FutexRequeue => caller.futex_requeue(args).map(Started::done),
+            #[cfg(feature = "robust")]
             Number::SetRobustList => caller.set_robust_list(Pointers::Wide, args).map(Started::done),
+            #[cfg(feature = "robust")]
             Number::GetRobustList => caller.get_robust_list(Pointers::Wide, args).map(Started::done),
             Number::RestartSyscall => caller.restart(),
+            #[cfg(not(feature = "requeue"))]
+            Number::FutexRequeue => Err(Error::NoSuchOperation),
+            #[cfg(not(feature = "robust"))]
+            Number::SetRobustList | Number::GetRobustList => Err(Error::NoSuchOperation),
         };
         let started = started.unwrap_or_else(|error| Started::done(-(error.errno() as isize)));
         let Started { calling, timeout, relative, on_interrupt } = started;
@@ -130,10 +147,13 @@ pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme = Live> {
 type Words<'m, M> = Vec<(Word<'m, M>, u64)>;
 
 enum Calling<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> {
-    Done(isize),
+    /// It has this result. Without `pi` no other variant borrows the task.
+    Done(isize, PhantomData<&'t Task>),
     Wait(Wait<'d, Word<'m, M>, S>),
     WaitAny(WaitAny<'d, Word<'m, M>, Words<'m, M>, S>),
+    #[cfg(feature = "pi")]
     LockPi(LockPi<'d, 't, Word<'m, M>, S>),
+    #[cfg(all(feature = "pi", feature = "requeue"))]
     WaitRequeuePi(WaitRequeuePi<'d, 't, Word<'m, M>, Word<'m, M>, S>),
 }
 
@@ -148,7 +168,8 @@ struct Started<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> {
 
 impl<M: UserMemory + ?Sized, S: Scheme> Started<'_, '_, '_, M, S> {
     fn done(result: isize) -> Self {
-        Self { calling: Calling::Done(result), timeout: None, relative: None, on_interrupt: Restart::Always }
+        let calling = Calling::Done(result, PhantomData);
+        Self { calling, timeout: None, relative: None, on_interrupt: Restart::Always }
     }
 }
 
@@ -209,10 +230,12 @@ impl<M: UserMemory + ?Sized, S: Scheme> Operation for Syscall<'_, '_, '_, M, S> 
         unsafe {
             let this = self.get_unchecked_mut();
             let result = match &mut this.calling {
-                Calling::Done(result) => Poll::Ready(Ok(*result)),
+                Calling::Done(result, _) => Poll::Ready(Ok(*result)),
                 Calling::Wait(wait) => Pin::new_unchecked(wait).poll_for(receiver).map_ok(|()| 0),
                 Calling::WaitAny(wait) => Pin::new_unchecked(wait).poll_for(receiver).map_ok(|index| index as isize),
+                #[cfg(feature = "pi")]
                 Calling::LockPi(lock) => Pin::new_unchecked(lock).poll_for(receiver).map_ok(|()| 0),
+                #[cfg(all(feature = "pi", feature = "requeue"))]
                 Calling::WaitRequeuePi(wait) => Pin::new_unchecked(wait).poll_for(receiver).map_ok(|()| 0),
             };
             this.remember(&result);
@@ -226,10 +249,12 @@ impl<M: UserMemory + ?Sized, S: Scheme> Operation for Syscall<'_, '_, '_, M, S> 
         // SAFETY: as in `poll_for`.
         let result = unsafe {
             match &mut this.calling {
-                Calling::Done(result) => Ok(*result),
+                Calling::Done(result, _) => Ok(*result),
                 Calling::Wait(wait) => Pin::new_unchecked(wait).end_by(cause).map(|()| 0),
                 Calling::WaitAny(wait) => Pin::new_unchecked(wait).end_by(cause).map(|index| index as isize),
+                #[cfg(feature = "pi")]
                 Calling::LockPi(lock) => Pin::new_unchecked(lock).end_by(cause).map(|()| 0),
+                #[cfg(all(feature = "pi", feature = "requeue"))]
                 Calling::WaitRequeuePi(wait) => Pin::new_unchecked(wait).end_by(cause).map(|()| 0),
             }
         };
@@ -247,7 +272,7 @@ impl<M: UserMemory + ?Sized, S: Scheme> Syscall<'_, '_, '_, M, S> {
     /// late.
     fn remember(&mut self, result: &Poll<Result<isize, Error>>) {
         if let Poll::Ready(result) = result {
-            self.calling = Calling::Done(as_number(*result));
+            self.calling = Calling::Done(as_number(*result), PhantomData);
         }
     }
 }

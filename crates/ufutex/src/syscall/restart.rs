@@ -2,7 +2,7 @@
 
 use super::{Caller, Calling, Started};
 use crate::error::Error;
-use crate::futex::pi::task::Task;
+use crate::futex::task::Task;
 use crate::futex::wait::{RestartBlock, WaitOptions};
 use crate::futex::word::Word;
 use crate::sys::mem::{Access, UserMemory};

@@ -13,6 +13,7 @@ use ufutex::{
 };
 
 use crate::bomb::{Bomb, panics};
+use crate::common::asleep::{Call, futex_call, thread_id, until};
 use crate::guest::{Embedder, Memory, Notified};
 
 type Locks<'t> = Pin<Box<LockPi<'static, 't, Guest<'static, Memory>>>>;
@@ -75,15 +76,19 @@ fn unlock_for_a_thread(bomb: &mut Bomb) {
     assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
     let (domain, heir) = (it.domain, task(&it, 2, 30));
     let (is_over, waits) = std::sync::mpsc::channel();
+    let (announce, announced) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
+        announce.send(thread_id()).expect("the test waits for it");
         assert_eq!(domain.lock_pi(word, &heir, None), Ok(()));
         // Until then it makes no call, which might report the owner's priority.
         assert_eq!(waits.recv(), Ok(()));
         assert_eq!(domain.unlock_pi(word, &heir), Ok(()));
     });
-    while owner.priority() != Priority::realtime(30) {
-        std::thread::yield_now();
-    }
+    let thread_of_heir = announced.recv().expect("it has started");
+    // The thread has reported what it lends before it sleeps. If it were still at that, it would report what the unlock
+    // changes, too, and this thread would have nothing to report. (Other hosts do not show whether a thread sleeps.)
+    let sleeps = || futex_call(thread_of_heir).is_some_and(Call::is_of_the_engine) || cfg!(not(target_os = "linux"));
+    until("the heir sleeps", || owner.priority() == Priority::realtime(30) && sleeps());
     bomb.during(|| domain.unlock_pi(word, &owner));
     is_over.send(()).expect("the heir is there");
     thread.join().expect("it has the lock");

@@ -6,16 +6,16 @@ use core::task::Poll;
 use super::entry::{EntryRef, PiEntry, Purpose};
 use super::graph::{LockId, TaskId};
 use super::region::{Guard as Region, HomeRef, PiGraph};
-use super::task::Task;
 use super::turns::Turns;
 use super::waiter::{Left, PiWaiter, Seen};
-use super::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::key::{Target, is_of_object};
+use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::futex::operation::block_on;
 use crate::futex::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
 use crate::futex::place::Place;
+use crate::futex::task::Task;
 use crate::futex::timeout_watch::TimeoutWatch;
 use crate::signal::Receiver;
 use crate::sync::{Mutant, mutant, spin_loop};
@@ -184,7 +184,7 @@ impl<S: Scheme> Domain<S> {
             return Ok(None);
         }
         let owner = word.load32()? & TID_MASK;
-        Ok(if owner == 0 || owner == tid { None } else { self.names().home_of(owner) })
+        Ok(if owner == 0 || owner == tid { None } else { self.home_of(owner) })
     }
 
     /// Locks a region that contains the task's home and the home that the task has [`met`](Self::met) at the word of
@@ -261,7 +261,7 @@ impl<S: Scheme> Domain<S> {
         if !is_of_object(key) {
             return Ok(graph.find(task.part(), tid));
         }
-        match self.names().home_of(tid) {
+        match self.home_of(tid) {
             None => Ok(None),
             Some(home) if graph.has(home.number()) => Ok(graph.find(home.number(), tid)),
             // The word has changed since the region of its former owner was locked.

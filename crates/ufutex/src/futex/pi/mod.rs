@@ -3,11 +3,11 @@
 //!
 //! # States
 //!
-//! The lock's word is the user's: 0, or the owner's TID, with [`WAITERS`] if a task waits, and [`OWNER_DIED`] after an
-//! owner has ended without unlocking. The engine keeps a lock in the [`graph`] from the time when the first waiter
-//! comes until the last one goes. The user may write anything to the word at any time, so each operation first compares
-//! the word with the graph. In the table, TID and DIED are read from the word under the lock of its bucket; "queued" is
-//! the first waiter in the word's queue; "owner" is the graph's.
+//! The lock's word is the user's: 0, or the owner's TID, with WAITERS if a task waits, and OWNER_DIED after an owner has
+//! ended without unlocking ([`lock_word`](super::lock_word)). The engine keeps a lock in the [`graph`] from the time
+//! when the first waiter comes until the last one goes. The user may write anything to the word at any time, so each
+//! operation first compares the word with the graph. In the table, TID and DIED are read from the word under the lock
+//! of its bucket; "queued" is the first waiter in the word's queue; "owner" is the graph's.
 //!
 //! | state | queued | owner | TID | DIED | means | lock_pi |
 //! |---|---|---|---|---|---|---|
@@ -24,9 +24,9 @@
 //!
 //! Before any state is checked, the result is `EDEADLK` if the TID is the caller's own. It is also `EDEADLK` for a
 //! wait that would close a circle, or make a chain longer than the system allows. A queued waiter of another PID
-//! namespace is `EINVAL` for every caller ([`namespace`]). WAITERS stays set if `lock_pi` fails after setting it, and
-//! if the last waiter gives up: the owner's unlock then finds no waiter, and writes 0. These are the kernel's states,
-//! with its numbers.
+//! namespace is `EINVAL` for every caller ([`namespace`](super::namespace)). WAITERS stays set if `lock_pi` fails after
+//! setting it, and if the last waiter gives up: the owner's unlock then finds no waiter, and writes 0. These are the
+//! kernel's states, with its numbers.
 //!
 //! # Changes
 //!
@@ -34,7 +34,7 @@
 //!   the queue, in one step under the locks of bucket and region. The new owner has the lock before it runs; no task
 //!   can steal it. In [S1] and [S2] unlock writes 0. In every other state the owner is not the caller: `EPERM` by the
 //!   word, else `EINVAL`.
-//! - **Death of the owner** (`Task`'s drop) makes the first waiter the holder without writing the word, because the
+//! - **Death of the owner** ([`member`]) makes the first waiter the holder without writing the word, because the
 //!   task that ends may map the word elsewhere, or not at all any more. That waiter stays queued and is prodded. It
 //!   then writes its own TID with WAITERS and DIED ([`waiter`]): from [S4] to [S8]. If it is dropped before, the next
 //!   waiter takes its place.
@@ -44,7 +44,7 @@
 //! # Locks
 //!
 //! In this order: the lock of a bucket; the lock of a [`region`], which guards the graph that contains the domain's
-//! tasks and locks; the lock of the system's homes, or of the TIDs of a [`namespace`]. With a bucket locked the region
+//! tasks and locks; the lock of the system's homes, or of the TIDs of a [namespace](super::namespace). With a bucket locked the region
 //! is only tried: [`turns`] says what happens if it is busy. A queued waiter's signal is guarded by the region's lock,
 //! not by the bucket's, because the death of an owner locks no bucket. Schedulers, wakers and faults come after all
 //! these locks have been released.
@@ -52,26 +52,20 @@
 //! Before a task begins to wait, the regions of the waiter and of the lock become one ([`lock`]). So any later
 //! operation on the wait finds both in one region, whichever of the two it starts from.
 
+pub(super) mod domain;
 mod entry;
-pub(crate) mod graph;
+mod graph;
 mod homes;
 pub(crate) mod lock;
-pub(crate) mod namespace;
-pub(crate) mod region;
+pub(super) mod member;
+pub(super) mod region;
+#[cfg(feature = "requeue")]
 pub(crate) mod requeue;
 pub(crate) mod scheduler;
 mod slab;
-pub(crate) mod task;
-mod tids;
+pub(super) mod system;
 mod turns;
 mod unlock;
 mod waiter;
 
-pub(crate) use entry::EntryRef;
-
-/// In a lock's word: a task waits for the lock.
-pub const WAITERS: u32 = 0x8000_0000;
-/// In a lock's word: an owner has ended without unlocking it.
-pub const OWNER_DIED: u32 = 0x4000_0000;
-/// The bits of a lock's word that hold the owner's TID.
-pub const TID_MASK: u32 = 0x3fff_ffff;
+use entry::EntryRef;

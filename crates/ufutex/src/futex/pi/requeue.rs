@@ -8,7 +8,6 @@ use super::entry::{EntryRef, PiEntry, Purpose};
 use super::graph::{LockId, TaskId};
 use super::lock::{Acquired, Others, Refused};
 use super::region::{Guard as Region, HomeRef, PiGraph};
-use super::task::Task;
 use super::turns::Turns;
 use super::waiter::{Left, PiWaiter, Seen};
 use crate::error::Error;
@@ -20,6 +19,7 @@ use crate::futex::operation::{Cause, Operation, PollReceiver, operation_is_a_fut
 use crate::futex::pair::Pair;
 use crate::futex::place::Place;
 use crate::futex::requeue::Requeued;
+use crate::futex::task::Task;
 use crate::futex::timeout_watch::TimeoutWatch;
 use crate::futex::waiter::Matched;
 use crate::signal::{PendingWake, Signal};

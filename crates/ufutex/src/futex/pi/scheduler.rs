@@ -1,57 +1,12 @@
 //! Reports the priorities that tasks run with to an embedder's scheduler.
 
-use super::graph::NORMAL;
+use alloc::sync::Arc;
+use core::fmt;
+
 use super::region::HomeRef;
+use crate::futex::priority::Priority;
 use crate::futex::system::System;
 use crate::sys::unwind::{Otherwise, call};
-
-/// The priority that a task runs with.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Priority(u8);
-
-impl Priority {
-    /// No real-time priority.
-    pub const NORMAL: Self = Self(NORMAL);
-
-    /// A real-time priority, as sched_setscheduler(2) counts them: 99 runs first. 0 means no real-time priority, and
-    /// anything beyond 99 counts as 99.
-    #[must_use]
-    pub const fn realtime(priority: u8) -> Self {
-        match priority {
-            0 => Self::NORMAL,
-            1..99 => Self(NORMAL - 1 - priority),
-            _ => Self(0),
-        }
-    }
-
-    /// The priority as sched_setscheduler(2) counts it. 0 means no real-time priority.
-    #[must_use]
-    pub const fn as_realtime(self) -> u8 {
-        if self.0 == NORMAL { 0 } else { NORMAL - 1 - self.0 }
-    }
-
-    /// The priority as the kernel counts it: 0 is the best, 100 means no real-time priority.
-    pub(crate) const fn level(self) -> u8 {
-        self.0
-    }
-
-    pub(crate) const fn from_level(level: u8) -> Self {
-        Self(level)
-    }
-}
-
-/// A greater priority runs first.
-impl Ord for Priority {
-    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        other.0.cmp(&self.0)
-    }
-}
-
-impl PartialOrd for Priority {
-    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
 
 /// An embedder's scheduler, which runs tasks with the priority that their waiters lend them.
 ///
@@ -110,6 +65,16 @@ pub trait Scheduler: Send + Sync {
     fn set_priority_in(&self, namespace: u64, tid: u32, priority: Priority) {
         let _ = namespace;
         self.set_priority(tid, priority);
+    }
+}
+
+/// The scheduler of a configuration. Schedulers need not be `Debug`.
+#[derive(Clone)]
+pub(crate) struct GivenScheduler(pub Option<Arc<dyn Scheduler>>);
+
+impl fmt::Debug for GivenScheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "given" } else { "none" })
     }
 }
 

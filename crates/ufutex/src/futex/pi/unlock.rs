@@ -1,17 +1,16 @@
 //! Unlocking.
 
-use super::TID_MASK;
-use super::WAITERS;
 use super::entry::{EntryRef, Purpose};
 use super::graph::LockId;
 use super::lock::Refused;
 use super::region::PiGraph;
-use super::task::Task;
 use super::turns::Turns;
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::key::Target;
+use crate::futex::lock_word::{TID_MASK, WAITERS};
 use crate::futex::place::Place;
+use crate::futex::task::Task;
 use crate::signal::{PendingWake, Signal};
 use crate::sync::{Mutant, mutant, spin_loop};
 use crate::sys::mem::Faults;

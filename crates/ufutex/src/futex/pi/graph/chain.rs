@@ -1,7 +1,8 @@
 //! Walks along a chain of holders: the search for a deadlock, and the propagation of priorities and heights.
 
-use super::{Graph, LockId, NORMAL, TaskId};
+use super::{Graph, LockId, TaskId};
 use crate::error::Error;
+use crate::futex::priority::NORMAL;
 
 /// What a lock contributes to its holder: its first waiter's priority, and the greatest height of its waiters. Both are
 /// `None` for a lock without waiters.

@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::NORMAL;
 use crate::error::Error;
+use crate::futex::priority::NORMAL;
 
 const LEVELS: usize = NORMAL as usize + 1;
 

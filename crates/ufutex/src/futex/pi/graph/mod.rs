@@ -31,9 +31,10 @@ pub use self::part::Part;
 use self::part::Parts;
 use super::slab::Id;
 use crate::error::Error;
+use crate::futex::priority::NORMAL;
+use crate::futex::task::TaskKind;
 
-/// The priority of tasks without a real-time priority: the last of 101 levels. Level 0 runs first.
-pub const NORMAL: u8 = 100;
+/// There are 101 levels. Level 0 runs first; tasks without a real-time priority have the last one.
 const LEVELS: usize = NORMAL as usize + 1;
 
 pub type TaskId<E> = Id<Task<E>>;
@@ -62,7 +63,6 @@ pub struct Task<E> {
     effective: u8,
     /// The length of the longest chain of waits that ends with it.
     height: u32,
-    robust_lists: [u64; 2],
     lent: Lent,
     /// For each lock that it holds, the greatest height of the lock's waiters.
     heights: Heights,
@@ -123,15 +123,6 @@ pub enum Changes {
     Ignored,
 }
 
-/// The kind of a task.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum TaskKind {
-    /// A thread of a guest.
-    Guest,
-    /// A thread of the kernel itself, whose locks no other task may wait for.
-    Kernel,
-}
-
 impl<E: Copy, H: Copy> Graph<E, H> {
     pub fn new(max_depth: usize, changes: Changes) -> Self {
         // The limit does not count the first wait of a chain.
@@ -153,7 +144,6 @@ impl<E: Copy, H: Copy> Graph<E, H> {
             own: NORMAL,
             effective: NORMAL,
             height: 0,
-            robust_lists: [0; 2],
             lent: Lent::new(),
             heights: Heights::new(),
             held: 0,
@@ -190,11 +180,6 @@ impl<E: Copy, H: Copy> Graph<E, H> {
     /// Whether the part is in this graph.
     pub fn has(&self, part: NonZeroU32) -> bool {
         self.parts.get(part).is_some()
-    }
-
-    /// The heads of the task's robust lists. The graph only stores them; the task keeps them up to date.
-    pub fn robust_lists(&mut self, task: TaskId<E>) -> &mut [u64; 2] {
-        &mut self[task].robust_lists
     }
 
     /// Whether no task may wait for this one.

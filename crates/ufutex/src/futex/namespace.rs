@@ -4,11 +4,11 @@
 //! finds a waiter of another namespace queued fails ([`Domain::is_of_namespace`]). So a region never contains tasks of
 //! two namespaces.
 
-use super::region::HomeRef;
+use super::domain::Domain;
+use super::system::System;
+use super::task::Named;
 use super::tids::Tids;
 use crate::error::Error;
-use crate::futex::domain::Domain;
-use crate::futex::system::System;
 use crate::lock::Lock;
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
@@ -51,10 +51,10 @@ pub struct PidNamespace {
     system: System,
 }
 
-/// The home of each task of a namespace, by TID. The time that its lock is held does not grow with the number of tasks.
+/// The tasks of a namespace, by TID. The time that its lock is held does not grow with the number of tasks.
 pub(crate) struct Names {
     number: u64,
-    tids: Lock<Tids<HomeRef>>,
+    tids: Lock<Tids<Counted<Named>>>,
 }
 
 /// Keeps the [`Names`] of a namespace alive. `None` means the system's own namespace, whose names live as long as the
@@ -120,12 +120,12 @@ impl Names {
         self.number
     }
 
-    /// Notes that the TID is that of a task of this home.
+    /// Notes that a task has the TID.
     ///
     /// # Errors
     /// [`Error::Busy`] if another task has the TID; [`Error::NoMemory`].
-    pub fn name(&self, tid: u32, home: HomeRef) -> Result<(), Error> {
-        self.tids.lock().with(|tids| tids.insert(tid, home))
+    pub fn name(&self, tid: u32, task: Counted<Named>) -> Result<(), Error> {
+        self.tids.lock().with(|tids| tids.insert(tid, task))
     }
 
     /// Notes that no task has the TID any more.
@@ -133,9 +133,9 @@ impl Names {
         self.tids.lock().with(|tids| tids.remove(tid));
     }
 
-    /// The home of the task with this TID. The task may have ended by the time that the caller looks there.
-    pub fn home_of(&self, tid: u32) -> Option<HomeRef> {
-        self.tids.lock().with(|tids| tids.get(tid))
+    /// What the task with this TID has, if there is one. It may have ended by the time that the caller uses it.
+    pub fn look_up<R>(&self, tid: u32, what: impl FnOnce(&Named) -> R) -> Option<R> {
+        self.tids.lock().with(|tids| tids.get(tid).map(|named| what(named)))
     }
 }
 
@@ -158,11 +158,5 @@ impl<S: Scheme> Domain<S> {
     /// or a word holds it.
     pub(crate) fn names(&self) -> &Names {
         self.names.of(&self.system)
-    }
-
-    /// Whether the task of a queued waiter, whose home is `home`, belongs to the domain's namespace: only then may the
-    /// domain's tasks see its TID.
-    pub(super) fn is_of_namespace(&self, home: HomeRef) -> bool {
-        home.namespace() == self.names().number()
     }
 }

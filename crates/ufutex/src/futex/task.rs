@@ -1,0 +1,228 @@
+//! A thread of a guest: its TID, its priority, how it is interrupted, and what happens when it ends.
+
+use super::domain::Domain;
+use super::interrupt::Interrupt;
+use super::lock_word::TID_MASK;
+use super::namespace::{Names, NamesHandle};
+#[cfg(feature = "pi")]
+use super::pi::member::Member;
+use super::priority::Priority;
+#[cfg(feature = "robust")]
+use super::robust::Lists;
+use super::system::System;
+use super::wait::RestartBlock;
+use crate::error::Error;
+use crate::lock::Lock;
+use crate::sync::{AtomicU8, Ordering};
+use crate::sys::counted::Counted;
+use crate::table::refs::Scheme;
+
+/// A thread of a guest, or of this program, by its TID. It owns locks, and waits for them.
+///
+/// Only one thread (or future) may wait for a lock with a task at a time. When the `Task` is dropped, the guest's
+/// thread has ended: each lock that it owned and that has waiters goes to the first waiter, with `FUTEX_OWNER_DIED` in
+/// the word. Call [`Domain::exit`] before, which walks the task's robust lists.
+///
+/// ```
+/// # use ufutex::{Domain, Error, System, pi::Priority};
+/// let domain = Domain::new(&System::new());
+/// let task = domain.task(1234)?;
+/// assert_eq!(task.priority(), Priority::NORMAL);
+/// assert_eq!(domain.task(1234).err(), Some(Error::Busy)); // the number is taken
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Task {
+    system: System,
+    names: NamesHandle,
+    tid: u32,
+    space: u64,
+    named: Counted<Named>,
+    own: AtomicU8,
+    /// Whether the task has ended, or was dropped before its end.
+    ended: AtomicU8,
+    interrupt: Interrupt,
+    /// A wait with a timeout that was interrupted, and can be continued.
+    restart: Lock<Option<RestartBlock>>,
+    #[cfg(feature = "pi")]
+    pub(super) member: Member,
+}
+
+/// What other tasks can look up by the TID. The task has it as long as it is named.
+pub(crate) struct Named {
+    /// The number of the task's domain.
+    #[cfg(feature = "robust")]
+    pub space: u64,
+    #[cfg(feature = "robust")]
+    pub lists: Lists,
+    #[cfg(feature = "pi")]
+    pub home: super::pi::region::HomeRef,
+}
+
+/// The kind of a task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TaskKind {
+    /// A thread of a guest.
+    Guest,
+    /// A thread of the kernel itself, whose locks no other task may wait for.
+    Kernel,
+}
+
+impl<S: Scheme> Domain<S> {
+    /// Makes a task with this TID, from 1 to 2^30 - 1. No other task of the domain's
+    /// [`PidNamespace`](crate::PidNamespace) may have the TID.
+    ///
+    /// A lock in the domain's own memory can be owned only by a task of this domain. A lock in a shared object can be
+    /// owned by any task of the namespace.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for any other number; [`Error::Busy`] if the TID is taken; [`Error::NoMemory`].
+    pub fn task(&self, tid: u32) -> Result<Task, Error> {
+        self.make_task(tid, TaskKind::Guest)
+    }
+
+    pub(super) fn make_task(&self, tid: u32, kind: TaskKind) -> Result<Task, Error> {
+        let _only_of_members = kind;
+        if tid == 0 || tid > TID_MASK {
+            return Err(Error::Invalid);
+        }
+        #[cfg(feature = "pi")]
+        let home = self.home()?;
+        let named = Counted::new(|_| Named {
+            #[cfg(feature = "robust")]
+            space: self.tables.space,
+            #[cfg(feature = "robust")]
+            lists: Lists::new(),
+            #[cfg(feature = "pi")]
+            home,
+        })?;
+        let names = self.names();
+        names.name(tid, named.clone())?;
+        #[cfg(feature = "pi")]
+        let member = Member::new(&self.system, home, tid, kind).inspect_err(|_| names.forget(tid))?;
+        Ok(Task {
+            system: self.system.clone(),
+            names: self.names.clone(),
+            tid,
+            space: self.tables.space,
+            named,
+            own: AtomicU8::new(Priority::NORMAL.level()),
+            ended: AtomicU8::new(0),
+            interrupt: Interrupt::new(),
+            restart: Lock::new(self.platform(), None),
+            #[cfg(feature = "pi")]
+            member,
+        })
+    }
+}
+
+impl Task {
+    /// The task's TID.
+    #[must_use]
+    pub fn tid(&self) -> u32 {
+        self.tid
+    }
+
+    /// Interrupts the task's waits.
+    #[must_use]
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// Sets the task's own priority: the order in which it is woken, and the priority that it lends the owners of locks
+    /// that it waits for. A wait in progress keeps its place in the queue, unless it waits for a lock.
+    pub fn set_priority(&self, priority: Priority) {
+        self.own.store(priority.level(), Ordering::Relaxed);
+        #[cfg(feature = "pi")]
+        self.member.set_own_priority(&self.system, priority);
+    }
+
+    /// The task's own priority, by which it is queued at plain words: see [`set_priority`](Self::set_priority).
+    #[must_use]
+    pub fn own_priority(&self) -> Priority {
+        Priority::from_level(self.own.load(Ordering::Relaxed))
+    }
+
+    /// The priority that the task runs with: the best of its own and those of the waiters for its locks.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        #[cfg(feature = "pi")]
+        return self.member.priority(&self.system);
+        #[cfg(not(feature = "pi"))]
+        self.own_priority()
+    }
+
+    /// Call this when a signal handler runs. A wait that was interrupted before is then not continued by
+    /// [`Number::RestartSyscall`](crate::syscall::Number::RestartSyscall).
+    pub fn forget_restart(&self) {
+        self.take_restart();
+    }
+
+    pub(crate) fn set_restart(&self, wait: RestartBlock) {
+        self.restart.lock().with(|restart| *restart = Some(wait));
+    }
+
+    pub(crate) fn take_restart(&self) -> Option<RestartBlock> {
+        self.restart.lock().with(Option::take)
+    }
+
+    /// Whether this is a task of `domain`, and has not ended.
+    pub(super) fn belongs_to<S: Scheme>(&self, domain: &Domain<S>) -> bool {
+        self.space == domain.tables.space
+            && self.system.is_same(&domain.system)
+            && self.ended.load(Ordering::Relaxed) == 0
+    }
+
+    #[cfg(feature = "robust")]
+    pub(super) fn lists(&self) -> &Lists {
+        &self.named.lists
+    }
+
+    /// Ends the task: it is no longer found, and its locks go to their first waiters. `Busy` if the task itself waits.
+    /// Its future may then still be polled or dropped, or was forgotten and refers to the task and its locks for ever.
+    pub(super) fn end(&self) -> Result<(), Error> {
+        #[cfg(feature = "pi")]
+        if self.member.waits() {
+            return Err(Error::Busy);
+        }
+        self.hide();
+        #[cfg(feature = "pi")]
+        self.member.pass_on_locks(&self.system);
+        Ok(())
+    }
+
+    /// Removes the task from all look-ups, and frees its TID.
+    fn hide(&self) {
+        if self.ended.swap(1, Ordering::Relaxed) != 0 {
+            return;
+        }
+        #[cfg(feature = "pi")]
+        self.member.hide(&self.system);
+        self.names().forget(self.tid);
+    }
+
+    fn names(&self) -> &Names {
+        self.names.of(&self.system)
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if self.system.is_abandoned() {
+            return;
+        }
+        let ended = self.end();
+        self.hide();
+        #[cfg(feature = "pi")]
+        if ended.is_ok() {
+            self.member.unregister(&self.system);
+        }
+        #[cfg(not(feature = "pi"))]
+        let _always = ended;
+    }
+}
+
+impl core::fmt::Debug for Task {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Task").field("tid", &self.tid).field("priority", &self.priority()).finish_non_exhaustive()
+    }
+}
