@@ -374,6 +374,7 @@ mod env {
 pub struct Options {
     pub(crate) policy: Policy,
     pub(crate) early_return: bool,
+    pub(crate) keys_are_ids: bool,
     pub(crate) counters: bool,
     pub(crate) max_waiters: usize,
     /// `None` means that [`Config::max_domain_table_bytes`] applies.
@@ -390,7 +391,14 @@ impl Options {
     /// The defaults: [`Policy::Load`], with the early return, without counters of operations, for at most 2^24 waiters.
     #[must_use]
     pub const fn new() -> Self {
-        Self { policy: Policy::Load, early_return: true, counters: false, max_waiters: 1 << 24, max_table_bytes: None }
+        Self {
+            policy: Policy::Load,
+            early_return: true,
+            keys_are_ids: false,
+            counters: false,
+            max_waiters: 1 << 24,
+            max_table_bytes: None,
+        }
     }
 
     /// The policy that decides the size of the table.
@@ -438,6 +446,25 @@ impl Options {
     #[must_use]
     pub const fn early_return(mut self, early_return: bool) -> Self {
         self.early_return = early_return;
+        self
+    }
+
+    /// Whether the private keys of the domain are numbers that you chose, in place of addresses: the `address` of your
+    /// own [`Key`](crate::Key). Off by default. Then all keys in 64 bytes share a bucket, unless the table has more
+    /// than 4096 slots, because CPUs that use neighbouring words pass a cache line between them anyway. Numbers such as
+    /// 1, 2, 3 would all be in one bucket. With this option each of them is hashed on its own.
+    ///
+    /// It does not concern shared words ([`Scope`](crate::Scope)), which other domains have to find in the same place.
+    ///
+    /// ```
+    /// use ufutex::{Address, Domain, Options, System};
+    ///
+    /// let domain = Domain::with_options(&System::new(), Options::new().keys_are_ids(true));
+    /// domain.wake(Address::at(17), 1); // those that wait for number 17
+    /// ```
+    #[must_use]
+    pub const fn keys_are_ids(mut self, keys_are_ids: bool) -> Self {
+        self.keys_are_ids = keys_are_ids;
         self
     }
 }

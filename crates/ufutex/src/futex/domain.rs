@@ -34,15 +34,15 @@ use crate::table::size::{self, Policy, SmallPolicy};
 #[repr(C, align(32))]
 pub struct Domain<S: Scheme = Live> {
     pub(super) control: Control,
-    policy: SmallPolicy,
+    sleeps: LazySleeps,
     pub(super) scheme: S,
     pub(super) hasher: Hasher,
     pub(super) private_salt: Salt,
     pub(super) wait_path: WaitPath,
     pub(super) nodes: NodesOnce,
+    policy: SmallPolicy,
     pub(super) tables: Tables,
     pub(super) counting: Counting,
-    sleeps: LazySleeps,
     /// Empty until the domain has had a task.
     #[cfg(feature = "pi")]
     pub(super) home: Lazy<Joined>,
@@ -155,13 +155,13 @@ impl<S: Scheme> Domain<S> {
         let space = private_space(system.number_domain());
         let globals = system.globals();
         let max_bytes = options.max_table_bytes.unwrap_or(system.limits().max_domain_table_bytes);
-        let on = system.platform();
+        let (on, hasher) = (system.platform(), system.hasher());
         Self {
             scheme: S::new(),
             // SAFETY: the domain holds a handle of the system, and so its tables, until after `tables`.
             tables: unsafe { Tables::new(on, Global::new(globals), space, max_bytes) },
-            hasher: system.hasher(),
-            private_salt: system.hasher().salt(space),
+            hasher,
+            private_salt: if options.keys_are_ids { hasher.salt_of_ids(space) } else { hasher.salt(space) },
             wait_path: WaitPath::new(&options),
             nodes: NodesOnce::new(),
             policy: SmallPolicy::new(options.policy),

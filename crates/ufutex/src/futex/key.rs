@@ -184,6 +184,14 @@ impl Address {
     pub fn of<T: ?Sized>(word: *const T) -> Self {
         Self(word.addr() as u64)
     }
+
+    /// The address, or the number, `address`. It need not be one of this program's memory: see
+    /// [`Options::keys_are_ids`](crate::Options::keys_are_ids).
+    #[inline(always)]
+    #[must_use]
+    pub const fn at(address: u64) -> Self {
+        Self(address)
+    }
 }
 
 impl Key for Address {

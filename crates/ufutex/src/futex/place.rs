@@ -3,7 +3,7 @@
 use super::domain::Domain;
 use super::key::{Key, Space, address_and_space};
 use super::system::System;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU8, Ordering};
 use crate::table::Table;
 use crate::table::bucket::Bucket;
 use crate::table::globals::Globals;
@@ -37,15 +37,15 @@ impl Place {
 
 /// Whether the system has a table for each of several nodes. A domain looks it up for its first word that is not
 /// private.
-pub(super) struct NodesOnce(AtomicU32);
+pub(super) struct NodesOnce(AtomicU8);
 
 impl NodesOnce {
-    const UNKNOWN: u32 = 0;
-    const ONE: u32 = 1;
-    const SEVERAL: u32 = 2;
+    const UNKNOWN: u8 = 0;
+    const ONE: u8 = 1;
+    const SEVERAL: u8 = 2;
 
     pub fn new() -> Self {
-        Self(AtomicU32::new(Self::UNKNOWN))
+        Self(AtomicU8::new(Self::UNKNOWN))
     }
 
     #[inline(always)]

@@ -48,9 +48,21 @@ pub struct Hasher {
     space: u64,
 }
 
-/// The contribution of a key's space to the hash. It is constant for the private keys of a domain.
+/// What a key's space contributes to the hash. It is constant for the private keys of a domain.
 #[derive(Clone, Copy)]
-pub struct Salt(u64);
+pub struct Salt {
+    space: u64,
+    /// The bits of an address that say which line it is in. They are chosen by a mask, and not by a shift, so that a
+    /// space whose keys are IDs costs no instruction more: all bits of an ID count.
+    line: u64,
+}
+
+impl Salt {
+    /// The bits of an address that name its cache line, on any CPU: two neighbouring lines of 32 bytes count as one.
+    const LINE: u64 = !63;
+    /// For keys that are no addresses: each is in a line of its own.
+    const ID: u64 = !0;
+}
 
 impl Hasher {
     /// Makes the hash function for `seed`.
@@ -60,16 +72,21 @@ impl Hasher {
         Self { first: first | 1, second: second | 1, space: mixed(second) | 1 }
     }
 
-    /// The salt for the keys of `space`.
+    /// The salt for the keys of `space`, which are addresses.
     #[inline(always)]
     pub const fn salt(&self, space: u64) -> Salt {
-        Salt(space.wrapping_mul(self.space).wrapping_add(self.second))
+        Salt { space: space.wrapping_mul(self.space).wrapping_add(self.second), line: Salt::LINE }
+    }
+
+    /// As [`salt`](Self::salt), for keys that are numbers of any kind: neighbours have nothing in common.
+    pub const fn salt_of_ids(&self, space: u64) -> Salt {
+        Salt { line: Salt::ID, ..self.salt(space) }
     }
 
     /// The hash of `address` in the space that `salt` was made for.
     #[inline(always)]
-    pub const fn hash(&self, address: u64, Salt(salt): Salt) -> Hash {
-        let mut mixed = ((address >> 6) ^ salt).wrapping_mul(self.first);
+    pub const fn hash(&self, address: u64, salt: Salt) -> Hash {
+        let mut mixed = ((address & salt.line) ^ salt.space).wrapping_mul(self.first);
         mixed ^= mixed >> 32;
         let line = (mixed.wrapping_mul(self.second) >> 32) as u32;
         let within = (address >> 2) as u32;

@@ -17,29 +17,29 @@ pub enum Policy {
     Fixed(usize),
 }
 
-/// A [`Policy`] in eight bytes.
+/// A [`Policy`] in 4 bytes.
 #[derive(Clone, Copy)]
-pub enum SmallPolicy {
-    Load,
-    Threads,
-    Fixed(u32),
-}
+pub struct SmallPolicy(u32);
 
 impl SmallPolicy {
+    // No fixed number of slots is as large as these.
+    const LOAD: u32 = u32::MAX;
+    const THREADS: u32 = u32::MAX - 1;
+
     /// A table has at most `1 << MAX_SLOTS_LOG2` slots, so a larger number says as much as that.
     pub fn new(policy: Policy) -> Self {
-        match policy {
-            Policy::Load => Self::Load,
-            Policy::Threads => Self::Threads,
-            Policy::Fixed(slots) => Self::Fixed(slots.min(1 << MAX_SLOTS_LOG2) as u32),
-        }
+        Self(match policy {
+            Policy::Load => Self::LOAD,
+            Policy::Threads => Self::THREADS,
+            Policy::Fixed(slots) => slots.min(1 << MAX_SLOTS_LOG2) as u32,
+        })
     }
 
     pub fn get(self) -> Policy {
-        match self {
-            Self::Load => Policy::Load,
-            Self::Threads => Policy::Threads,
-            Self::Fixed(slots) => Policy::Fixed(slots as usize),
+        match self.0 {
+            Self::LOAD => Policy::Load,
+            Self::THREADS => Policy::Threads,
+            slots => Policy::Fixed(slots as usize),
         }
     }
 }

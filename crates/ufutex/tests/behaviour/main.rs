@@ -9,6 +9,7 @@ mod common;
 mod counters;
 mod custom;
 mod fault_in;
+mod ids;
 mod limits;
 mod load_policy;
 mod memory;
