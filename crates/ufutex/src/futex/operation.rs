@@ -16,6 +16,7 @@ use crate::sys::platform::PlatformRef;
 
 /// Why a wait is ended without a wake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Cause {
     /// The wait is cancelled: by a signal, a kill, or a decision of the program.
     Interrupted,

@@ -44,6 +44,22 @@ impl WaitOptions {
         self
     }
 
+    /// As [`timeout`](Self::timeout), for a caller that may have none. `None` removes a timeout that was set before.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ufutex::WaitOptions;
+    /// fn park(timeout: Option<Duration>) -> WaitOptions {
+    ///     WaitOptions::new().maybe_timeout(timeout)
+    /// }
+    /// # park(None);
+    /// ```
+    #[must_use]
+    pub fn maybe_timeout(mut self, timeout: Option<impl Into<Timeout>>) -> Self {
+        self.timeout = timeout.map(Into::into);
+        self
+    }
+
     /// Has only those wakes wake the waiter whose bitset has a bit in common with this one: `FUTEX_WAIT_BITSET`.
     #[must_use]
     pub const fn bitset(mut self, bitset: NonZeroU32) -> Self {

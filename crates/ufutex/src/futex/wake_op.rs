@@ -28,6 +28,7 @@ pub struct WakeOp {
 
 /// A change of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Modify {
     /// Sets it to this value.
     Set(u32),
@@ -57,6 +58,7 @@ impl Modify {
 
 /// A comparison of signed numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Compare {
     /// Equal to this.
     Eq(i32),

@@ -65,6 +65,7 @@ use store::Store;
 
 /// The clock that a timer runs by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum TimerClock {
     /// `CLOCK_REALTIME`. Setting the clock affects only timers that were set to a point in time.
     Realtime,

@@ -188,6 +188,7 @@ impl Model {
             TimerClock::Monotonic => Scale::Of(Base::Monotonic),
             TimerClock::Boottime => Scale::Of(Base::Boottime),
             TimerClock::Tai => Scale::Of(Base::Tai),
+            other => unreachable!("the programs have no timers on {other:?}"),
         };
         if world.now(scale).is_none() {
             return Err(EINVAL);
