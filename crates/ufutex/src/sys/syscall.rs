@@ -11,7 +11,7 @@ pub const OWN_CALL: u64 = u64::from_le_bytes(*b"ufutex\xf7\x0f");
 /// The arguments must be valid for that system call, and its effect must be sound in this process.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
-pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
+pub unsafe fn syscall4(number: libc::c_long, a: usize, b: usize, c: usize, d: usize) -> isize {
     let result: isize;
     // SAFETY: the kernel preserves every register but rax, rcx and r11, and uses no stack of ours. The caller answers
     // for the effect of the call. r8 and r9 are futex(2)'s uaddr2 (see `OWN_CALL`) and bitset (any).
@@ -35,7 +35,7 @@ pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> i
 /// The arguments must be valid for that system call, and its effect must be sound in this process.
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 #[inline]
-pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
+pub unsafe fn syscall4(number: libc::c_long, a: usize, b: usize, c: usize, d: usize) -> isize {
     let result: isize;
     // SAFETY: the kernel preserves every register but x0. The caller answers for the effect of the call.
     unsafe {
@@ -56,9 +56,9 @@ pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> i
 /// # Safety
 /// The arguments must be valid for that system call, and its effect must be sound in this process.
 #[cfg(all(not(any(target_arch = "x86_64", target_arch = "aarch64")), not(miri)))]
-pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
+pub unsafe fn syscall4(number: libc::c_long, a: usize, b: usize, c: usize, d: usize) -> isize {
     // SAFETY: the caller guarantees what this function requires.
-    negated_errno(unsafe { libc::syscall(number as libc::c_long, a, b, c, d, OWN_CALL as usize, u32::MAX as usize) })
+    negated_errno(unsafe { libc::syscall(number, a, b, c, d, OWN_CALL as usize, u32::MAX as usize) })
 }
 
 /// Issues the system call `number` with four arguments; a negative result is `-errno`. Miri supports system calls only
@@ -68,7 +68,7 @@ pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> i
 /// The arguments must be valid for that system call, and its effect must be sound in this process. The provenance of
 /// pointers has been exposed.
 #[cfg(miri)]
-pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
+pub unsafe fn syscall4(number: libc::c_long, a: usize, b: usize, c: usize, d: usize) -> isize {
     use core::ptr::{null, null_mut, with_exposed_provenance as pointer};
     // SAFETY: the caller guarantees what this function requires.
     let result = unsafe {

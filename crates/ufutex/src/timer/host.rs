@@ -16,17 +16,21 @@ pub struct Signals;
 /// The `si_code` that marks a timer's signals. Older versions of `libc` do not have it.
 const SI_TIMER: i32 = -2;
 
-/// A `siginfo_t` of a timer, as the kernel lays it out for 64-bit programs.
+/// Words that fill a [`TimerInfo`] up to the size of a `siginfo_t`.
+const REST: usize = if cfg!(target_pointer_width = "64") { 12 } else { 26 };
+
+/// A `siginfo_t` of a timer, as the kernel lays it out. Of the value a 32-bit program gets the lower half.
 #[repr(C)]
 struct TimerInfo {
     signo: i32,
     errno: i32,
     code: i32,
+    #[cfg(target_pointer_width = "64")]
     _pad: i32,
     timer: i32,
     overrun: i32,
-    value: u64,
-    _rest: [u64; 12],
+    value: usize,
+    _rest: [usize; REST],
 }
 
 const _: () = assert!(size_of::<TimerInfo>() == size_of::<libc::siginfo_t>());
@@ -43,11 +47,12 @@ impl Signals {
             signo: signal,
             errno: 0,
             code: SI_TIMER,
+            #[cfg(target_pointer_width = "64")]
             _pad: 0,
             timer: expired.id,
             overrun: expired.overrun,
-            value,
-            _rest: [0; 12],
+            value: value as usize,
+            _rest: [0; REST],
         };
         // SAFETY: `info` is a `siginfo_t`, and outlives the call.
         let result = unsafe {

@@ -35,7 +35,7 @@ pub unsafe fn syscall(number: libc::c_long, args: [u64; 6]) -> isize {
 /// What the call does must be sound in this process.
 #[cfg(not(target_arch = "x86_64"))]
 pub unsafe fn syscall(number: libc::c_long, args: [u64; 6]) -> isize {
-    let [a, b, c, d, e, f] = args;
+    let [a, b, c, d, e, f] = args.map(|register| register as usize);
     // SAFETY: the caller guarantees that the call is sound.
     match unsafe { libc::syscall(number, a, b, c, d, e, f) } {
         -1 => -(io::Error::last_os_error().raw_os_error().unwrap_or(0) as isize),

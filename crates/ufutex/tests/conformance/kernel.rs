@@ -25,7 +25,7 @@ fn op(command: i32, sharing: Sharing) -> u64 {
 fn timespec(time: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: time.subsec_nanos().into(),
+        tv_nsec: time.subsec_nanos() as libc::c_long,
     }
 }
 

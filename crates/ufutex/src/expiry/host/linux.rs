@@ -57,7 +57,10 @@ impl Alarm {
     /// Sets the timer of `base` to ring at `at`; 0 means never.
     fn set_timer(&self, base: Base, at: u64) {
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let value = libc::timespec { tv_sec: (at / 1_000_000_000) as i64, tv_nsec: (at % 1_000_000_000) as i64 };
+        let value = libc::timespec {
+            tv_sec: libc::time_t::try_from(at / 1_000_000_000).unwrap_or(libc::time_t::MAX),
+            tv_nsec: (at % 1_000_000_000) as libc::c_long,
+        };
         let setting = libc::itimerspec { it_interval: none, it_value: value };
         let fd = self.timers[base as usize].as_raw_fd();
         // An absolute time: if the clock is set, the timerfd rings when it shows that time, so setting it needs no

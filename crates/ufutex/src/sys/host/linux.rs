@@ -19,7 +19,7 @@ pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Par
         }
         time = libc::timespec {
             tv_sec: libc::time_t::try_from(deadline.at.as_secs()).unwrap_or(libc::time_t::MAX),
-            tv_nsec: deadline.at.subsec_nanos().into(),
+            tv_nsec: deadline.at.subsec_nanos() as libc::c_long,
         };
         until = &raw const time;
     }
@@ -56,7 +56,7 @@ pub fn yield_now() {
 
 /// Sleeps for `length`. Does not use libc's sleep, which is a cancellation point of the thread.
 pub fn sleep(length: Duration) -> bool {
-    let length = libc::timespec { tv_sec: length.as_secs() as libc::time_t, tv_nsec: length.subsec_nanos().into() };
+    let length = libc::timespec { tv_sec: length.as_secs() as libc::time_t, tv_nsec: length.subsec_nanos() as libc::c_long };
     // SAFETY: `length` outlives the call. The kernel does not write the remaining time, because no address is given for
     // it.
     unsafe { syscall4(libc::SYS_nanosleep, (&raw const length).expose_provenance(), 0, 0, 0) };
