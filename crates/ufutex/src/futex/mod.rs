@@ -1,40 +1,50 @@
 //! Futex operations: keys and queue entries on one side, buckets on the other.
 
+// The groups are in the order in which a reader wants to know them. The documentation of `Domain` follows it.
+
+pub(crate) mod domain;
+pub(crate) mod static_domain;
+pub(crate) mod system;
+
+pub(crate) mod wait;
+pub(crate) mod wake;
+
+pub(crate) mod future;
+pub(crate) mod waiter;
+
+#[cfg(feature = "requeue")]
+pub(crate) mod requeue;
+pub(crate) mod wait_any;
+pub(crate) mod wake_op;
+
+pub(crate) mod interrupt;
+pub(crate) mod operation;
+
+pub(crate) mod counters;
+pub(crate) mod slots;
+pub(crate) mod who_waits;
+
+pub(crate) mod namespace;
+pub(crate) mod task;
+mod tids;
+
+pub(crate) mod lock_word;
+#[cfg(feature = "pi")]
+pub(crate) mod pi;
+pub(crate) mod priority;
+#[cfg(feature = "robust")]
+pub(crate) mod robust;
+
 pub(crate) mod admission;
 pub(crate) mod config;
-pub(crate) mod counters;
-pub(crate) mod domain;
 pub(crate) mod entry;
-pub(crate) mod future;
-pub(crate) mod interrupt;
 pub(crate) mod key;
-pub(crate) mod lock_word;
 pub(crate) mod marker;
-pub(crate) mod namespace;
 pub(crate) mod numa;
-pub(crate) mod operation;
 pub(crate) mod pair;
 #[cfg(feature = "parking")]
 pub(crate) mod parking;
-#[cfg(feature = "pi")]
-pub(crate) mod pi;
 pub(crate) mod place;
-pub(crate) mod priority;
-#[cfg(feature = "requeue")]
-pub(crate) mod requeue;
-#[cfg(feature = "robust")]
-pub(crate) mod robust;
 pub(crate) mod seat;
-pub(crate) mod slots;
-pub(crate) mod static_domain;
-pub(crate) mod system;
-pub(crate) mod task;
-mod tids;
 pub(crate) mod timeout_watch;
-pub(crate) mod wait;
-pub(crate) mod wait_any;
-pub(crate) mod waiter;
-pub(crate) mod wake;
-pub(crate) mod wake_op;
-pub(crate) mod who_waits;
 pub(crate) mod word;
