@@ -11,6 +11,10 @@
 //! SeqCst [Ch]: a user counts itself and then checks the mark, and the freeing thread sets the mark and then checks the
 //! count, so at least one of the two sees the other. Holding does the same with an asymmetric pair of barriers [Ci],
 //! and so without an atomic read-modify-write or a shared line.
+//!
+//! Threads that try to free an object in use, again and again, keep the mark set nearly all the time. So a user that
+//! has met the mark a few times stays counted while it waits: no free begins while the count is not 0, so the mark is
+//! gone once the frees that had begun before are over.
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
@@ -249,7 +253,8 @@ pub(crate) struct Held<T: Object> {
 enum By {
     /// The handle is in the thread's record, at this place.
     Record(&'static Record, usize),
-    Count,
+    /// Never read: its drop ends the use.
+    Count { _count: Count },
 }
 
 impl<T: Object> Held<T> {
@@ -275,18 +280,15 @@ impl<T: Object> Held<T> {
 
     #[cold]
     fn new_slowly(slot: &'static Slot, handle: u64) -> Result<Self, Errno> {
-        let counted = Counted::<T>::of_slot(slot, handle)?;
-        let object = counted.object;
-        core::mem::forget(counted);
-        Ok(Self { object, slot, by: By::Count })
+        let Counted { object, count, .. } = Counted::<T>::of_slot(slot, handle)?;
+        Ok(Self { object, slot, by: By::Count { _count: count } })
     }
 
     /// Counts a use of the object that lasts longer than this operation, or is by another thread.
     pub fn count(&self) -> Counted<T> {
         // The object is held, so it is not being freed: a freeing thread sees the hold or the count. [Cj]: the count
         // comes before the end of the hold.
-        self.slot.users.fetch_add(1, SeqCst);
-        Counted { object: self.object, slot: self.slot, _owns: PhantomData }
+        Counted { object: self.object, count: Count::new(self.slot), _owns: PhantomData }
     }
 }
 
@@ -303,17 +305,33 @@ impl<T: Object> core::ops::Deref for Held<T> {
 impl<T: Object> Drop for Held<T> {
     #[inline(always)]
     fn drop(&mut self) {
-        match self.by {
-            By::Record(record, place) => record.leave(place),
-            By::Count => leave(self.slot),
+        if let By::Record(record, place) = self.by {
+            record.leave(place);
         }
+    }
+}
+
+/// One user in a slot's count. The object of an alive handle is not freed meanwhile.
+struct Count(&'static Slot);
+
+impl Count {
+    fn new(slot: &'static Slot) -> Self {
+        slot.users.fetch_add(1, SeqCst);
+        Self(slot)
+    }
+}
+
+impl Drop for Count {
+    /// [Cj]: the uses of the object happen before it is freed.
+    fn drop(&mut self) {
+        self.0.users.fetch_sub(1, SeqCst);
     }
 }
 
 /// An object whose slot counts this use. It cannot be freed meanwhile.
 pub(crate) struct Counted<T: Object> {
     object: NonNull<T>,
-    slot: &'static Slot,
+    count: Count,
     _owns: PhantomData<T>,
 }
 
@@ -333,46 +351,54 @@ impl<T: Object> Counted<T> {
         let mut patience = Patience::default();
         loop {
             // Checked first, so that a handle that is not alive causes no write to its slot. It decides nothing.
-            if slot.state.load(SeqCst) == handle {
-                // [Ch]: counted before the mark is checked. [Cg]: the object behind the handle.
-                slot.users.fetch_add(1, SeqCst);
-                if slot.state.load(SeqCst) == handle {
-                    return Ok(Self { object: object(slot), slot, _owns: PhantomData });
+            if slot.state.load(SeqCst) == handle || patience.is_short() {
+                let count = Count::new(slot);
+                loop {
+                    // [Ch]: counted before the mark is checked. [Cg]: the object behind the handle.
+                    if slot.state.load(SeqCst) == handle {
+                        return Ok(Self { object: object(slot), count, _owns: PhantomData });
+                    }
+                    if !patience.is_short() {
+                        break;
+                    }
+                    refusal(slot, handle, &mut patience)?;
                 }
-                leave(slot);
             }
             refusal(slot, handle, &mut patience)?;
         }
     }
 
     /// Frees the object, as soon as all other users are gone. Only for kinds that are counted for short times, and
-    /// never held. From now on no new user gets the object.
+    /// never held. From now on the handle is dead, so no new user gets the object.
     ///
     /// # Errors
     /// [`Errno::BUSY`] if another thread is already freeing it.
     pub fn take(self) -> Result<Box<T>, Errno> {
-        // [Ch]: only the value with which `close` begins.
-        let state = self.slot.state.load(SeqCst);
-        if state & CLOSING != 0 || self.slot.close(state).is_err() {
+        let slot = self.count.0;
+        // [Ch]: only the value that is exchanged next.
+        let handle = slot.state.load(SeqCst);
+        let is_alive = handle != 0 && handle & CLOSING == 0;
+        // [Ch], [Cg]: the 0 is as good as a mark for users, and is never taken back. The slot is not used again before
+        // it is in the list of free slots.
+        if !is_alive || slot.state.compare_exchange(handle, 0, SeqCst, SeqCst).is_err() {
             return Err(Errno::BUSY);
         }
         let mut patience = Patience::default();
-        // [Ch], after the mark; [Cj].
-        while self.slot.users.load(SeqCst) != 1 {
+        // [Ch], after the handle was removed; [Cj].
+        while slot.users.load(SeqCst) != 1 {
             patience.wait();
         }
-        let (object, slot) = (self.object, self.slot);
+        let object = self.object;
         drop(self);
-        // SAFETY: this thread has marked the slot as closing, and there are no users.
-        Ok(unsafe { retire(slot, state, object) })
+        // SAFETY: this thread has removed the handle, and there are no users.
+        Ok(unsafe { retire(slot, handle, object) })
     }
 }
 
 impl<T: Object> Clone for Counted<T> {
     fn clone(&self) -> Self {
         // This value counts a use, so the object is not being freed. [Cj]: counted before this value is dropped.
-        self.slot.users.fetch_add(1, SeqCst);
-        Self { object: self.object, slot: self.slot, _owns: PhantomData }
+        Self { object: self.object, count: Count::new(self.count.0), _owns: PhantomData }
     }
 }
 
@@ -383,17 +409,6 @@ impl<T: Object> core::ops::Deref for Counted<T> {
         // SAFETY: the object is not freed while its use is counted.
         unsafe { self.object.as_ref() }
     }
-}
-
-impl<T: Object> Drop for Counted<T> {
-    fn drop(&mut self) {
-        leave(self.slot);
-    }
-}
-
-/// [Cj]: the uses of the object happen before it is freed.
-fn leave(slot: &Slot) {
-    slot.users.fetch_sub(1, SeqCst);
 }
 
 /// The object of a slot whose handle was alive.
@@ -411,11 +426,17 @@ fn object<T>(slot: &Slot) -> NonNull<T> {
 pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno> {
     let handle = number::<T>(handle)?;
     let slot = slot(handle).ok_or(Errno::BAD_HANDLE)?;
-    match slot.close(handle) {
-        Ok(()) => {}
-        Err(state) if state == handle | CLOSING => return Err(Errno::BUSY),
-        Err(_) => return Err(Errno::BAD_HANDLE),
+    let answer = |state| if state == handle | CLOSING { Errno::BUSY } else { Errno::BAD_HANDLE };
+    let state = slot.state.load(SeqCst);
+    if state != handle {
+        return Err(answer(state));
     }
+    // In use: no mark. A counted user that waits for the mark to go relies on this. So the count is read after the
+    // handle was seen without a mark, and not after another thread's mark.
+    if slot.users.load(SeqCst) != 0 {
+        return Err(Errno::BUSY);
+    }
+    slot.close(handle).map_err(answer)?;
     // Holders are checked first [Ci]: a holder that begins to count does so before it stops holding [Cj].
     let is_held = holds::is_held(handle);
     #[cfg(test)]
@@ -434,7 +455,8 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
 /// Ends the life of a handle.
 ///
 /// # Safety
-/// The caller has marked the slot as closing, and has seen that `object`, which is the slot's, has no users.
+/// The caller has marked the slot as closing or has removed the handle, and has seen that `object`, which is the slot's,
+/// has no users.
 unsafe fn retire<T: Object>(slot: &Slot, handle: u64, object: NonNull<T>) -> Box<T> {
     slot.object.store(ptr::null_mut(), Relaxed);
     slot.closer.store(0, Relaxed);
@@ -492,7 +514,7 @@ mod tests {
     fn user_waits_for_a_thread_that_frees_in_vain_and_is_slow() {
         let handle = thing(5).addr();
         let pointer = move || ptr::without_provenance_mut::<Opaque>(handle);
-        let counted = Counted::<Thing>::new(pointer()).unwrap();
+        let held = Held::<Thing>::new(pointer()).unwrap();
         let (begun, begins) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -505,7 +527,7 @@ mod tests {
             begins.recv().unwrap();
             assert_eq!(Held::<Thing>::new(pointer()).map(|held| held.0), Ok(5));
         });
-        drop(counted);
+        drop(held);
         assert_eq!(remove::<Thing>(pointer()).map(|object| object.0), Ok(5));
     }
 
@@ -523,25 +545,55 @@ mod tests {
     }
 
     #[test]
+    fn user_that_waits_is_counted_so_that_the_next_free_sets_no_mark() {
+        let handle = thing(5).addr();
+        let pointer = move || ptr::without_provenance_mut::<Opaque>(handle);
+        let slot = slot(handle as u64).unwrap();
+        let (begun, begins) = std::sync::mpsc::channel();
+        let counted = std::thread::scope(|scope| {
+            let freeing = scope.spawn(move || {
+                BETWEEN.set(Some(Box::new(move || {
+                    begun.send(()).unwrap();
+                    let mut patience = Patience::default();
+                    while slot.users.load(Relaxed) == 0 && patience.is_left() {}
+                })));
+                assert_eq!(remove::<Thing>(pointer()).map(|object| object.0), Err(Errno::BUSY));
+                BETWEEN.set(Some(Box::new(|| panic!("marked while a user waits"))));
+                assert_eq!(remove::<Thing>(pointer()).map(|object| object.0), Err(Errno::BUSY));
+            });
+            begins.recv().unwrap();
+            let counted = Counted::<Thing>::new(pointer());
+            freeing.join().unwrap();
+            counted
+        });
+        assert_eq!(counted.map(|counted| counted.0), Ok(5));
+        assert_eq!(remove::<Thing>(pointer()).map(|object| object.0), Ok(5));
+    }
+
+    #[test]
     fn handle_whose_free_fails_stays_alive_for_other_threads_meanwhile() {
         let handle = thing(5).addr();
         let pointer = move || ptr::without_provenance_mut::<Opaque>(handle);
-        let counted = Counted::<Thing>::new(pointer()).unwrap();
+        let held = Held::<Thing>::new(pointer()).unwrap();
+        assert!(matches!(held.by, By::Record(..)), "a count would be seen before the mark is set");
         let is_running = AtomicUsize::new(1);
+        let begun = std::sync::Barrier::new(3);
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
+                    begun.wait();
                     while is_running.load(Relaxed) == 1 {
                         assert_eq!(remove::<Thing>(pointer()).map(|object| object.0), Err(Errno::BUSY));
                     }
                 });
             }
+            begun.wait();
             // Stopped before any assertion, so that a failure does not hang.
-            let looks: Vec<_> = (0..200_000).map(|_| Counted::<Thing>::new(pointer()).map(|held| held.0)).collect();
+            let looks: Vec<_> = (0..5_000).map(|_| Counted::<Thing>::new(pointer()).map(|held| held.0)).collect();
             is_running.store(0, Relaxed);
             assert!(looks.iter().all(|look| *look == Ok(5)));
         });
-        drop(counted);
+        drop(held);
         assert_eq!(remove::<Thing>(pointer()).map(|object| object.0), Ok(5));
     }
 
@@ -610,7 +662,7 @@ mod tests {
         assert_eq!(remove::<Thing>(handle).map(|object| object.0), Ok(1));
 
         fn handle_number(counted: Counted<Thing>) -> (Counted<Thing>, u64) {
-            let handle = counted.slot.state.load(Relaxed);
+            let handle = counted.count.0.state.load(Relaxed);
             (counted, handle)
         }
         fn remove_number((_counted, handle): (Counted<Thing>, u64)) -> Result<u64, Errno> {

@@ -10,6 +10,8 @@ pub(crate) struct Patience {
     sleeps_since: Option<Instant>,
 }
 
+/// The number of waits after which [`Patience::is_short`].
+const FEW: u32 = 10;
 /// The number of waits that only yield the CPU. Later waits sleep, so that the other thread can run even if this one
 /// has a higher priority.
 const YIELDS: u32 = 100;
@@ -25,6 +27,11 @@ impl Patience {
             std::thread::sleep(Duration::from_micros(50));
         }
         self.looks = self.looks.saturating_add(1);
+    }
+
+    /// Whether it has waited more than a few moments.
+    pub fn is_short(&self) -> bool {
+        self.looks > FEW
     }
 
     /// Waits a moment, and returns `true`. Returns `false` at once if it has waited for [`LONGEST`].
