@@ -316,6 +316,7 @@ struct Count(&'static Slot);
 
 impl Count {
     fn new(slot: &'static Slot) -> Self {
+        // [Ch], if the caller goes on to check the mark; [Cj], if it has a use of the object already.
         slot.users.fetch_add(1, SeqCst);
         Self(slot)
     }
@@ -350,7 +351,8 @@ impl<T: Object> Counted<T> {
     fn of_slot(slot: &'static Slot, handle: u64) -> Result<Self, Errno> {
         let mut patience = Patience::default();
         loop {
-            // Checked first, so that a handle that is not alive causes no write to its slot. It decides nothing.
+            // Checked first, so that a handle that is not alive causes no write to its slot. [Ch] needs the load that
+            // follows the count, not this one.
             if slot.state.load(SeqCst) == handle || patience.is_short() {
                 let count = Count::new(slot);
                 loop {
@@ -427,12 +429,13 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
     let handle = number::<T>(handle)?;
     let slot = slot(handle).ok_or(Errno::BAD_HANDLE)?;
     let answer = |state| if state == handle | CLOSING { Errno::BUSY } else { Errno::BAD_HANDLE };
+    // [Ch]: loaded before the count below. The exchange in `close` decides.
     let state = slot.state.load(SeqCst);
     if state != handle {
         return Err(answer(state));
     }
     // In use: no mark. A counted user that waits for the mark to go relies on this. So the count is read after the
-    // handle was seen without a mark, and not after another thread's mark.
+    // handle was seen without a mark, and not after another thread's mark [Ch].
     if slot.users.load(SeqCst) != 0 {
         return Err(Errno::BUSY);
     }
