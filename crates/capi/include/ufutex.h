@@ -1398,10 +1398,11 @@ int ufutex_timers_take(struct ufutex_timers *timers,
                        const struct ufutex_notice *notice,
                        struct ufutex_expired *taken);
 
-// Makes a system call on timers for a guest, by its number on x86-64, or on aarch64 with UFUTEX_GENERIC_NUMBER added:
-// timer_create, timer_settime, timer_gettime, timer_getoverrun, timer_delete, and prctl for
-// PR_TIMER_CREATE_RESTORE_IDS. process, thread: the caller's PID and TID. args: its six arguments. memory: the memory
-// that they point to; NULL for this program's own. No call blocks.
+// Makes a system call on timers for a guest, by its number on x86-64, or by that of another architecture with
+// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER or UFUTEX_ARM_NUMBER added: timer_create, timer_settime, timer_settime64,
+// timer_gettime, timer_gettime64, timer_getoverrun, timer_delete, and prctl for PR_TIMER_CREATE_RESTORE_IDS. process,
+// thread: the caller's PID and TID. args: its six arguments. memory: the memory that they point to; NULL for this
+// program's own. No call blocks.
 //
 // Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. In addition, -ENOSYS: another
 // number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from memory; -E2BIG; -EBADF: not

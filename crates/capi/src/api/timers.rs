@@ -14,8 +14,9 @@ use crate::platform::Memory;
 use crate::registry::{Held, boxed, insert, remove};
 use crate::timers::{Delivery, TimersObject, kept, meant, said_expired};
 use crate::types::{
-    UFUTEX_GENERIC_NUMBER, UFUTEX_TIMER_ABSTIME, ufutex_expired, ufutex_itimerspec, ufutex_memory, ufutex_notice,
-    ufutex_notify, ufutex_system, ufutex_timers, ufutex_timers_options, ufutex_timespec,
+    UFUTEX_ARM_NUMBER, UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_TIMER_ABSTIME, ufutex_expired,
+    ufutex_itimerspec, ufutex_memory, ufutex_notice, ufutex_notify, ufutex_system, ufutex_timers,
+    ufutex_timers_options, ufutex_timespec,
 };
 
 /// Makes an empty table of POSIX timers for one process. options: NULL for all defaults: expired timers stand in a line
@@ -363,10 +364,11 @@ pub unsafe extern "C" fn ufutex_timers_take(
     take().int()
 }
 
-/// Makes a system call on timers for a guest, by its number on x86-64, or on aarch64 with UFUTEX_GENERIC_NUMBER added:
-/// timer_create, timer_settime, timer_gettime, timer_getoverrun, timer_delete, and prctl for
-/// PR_TIMER_CREATE_RESTORE_IDS. process, thread: the caller's PID and TID. args: its six arguments. memory: the memory
-/// that they point to; NULL for this program's own. No call blocks.
+/// Makes a system call on timers for a guest, by its number on x86-64, or by that of another architecture with
+/// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER or UFUTEX_ARM_NUMBER added: timer_create, timer_settime, timer_settime64,
+/// timer_gettime, timer_gettime64, timer_getoverrun, timer_delete, and prctl for PR_TIMER_CREATE_RESTORE_IDS. process,
+/// thread: the caller's PID and TID. args: its six arguments. memory: the memory that they point to; NULL for this
+/// program's own. No call blocks.
 ///
 /// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. In addition, -ENOSYS: another
 /// number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from memory; -E2BIG; -EBADF: not
@@ -393,9 +395,13 @@ pub unsafe extern "C" fn ufutex_timers_syscall(
 }
 
 fn call_of(number: u64) -> Result<TimerCall, Errno> {
-    let known = match number.checked_sub(UFUTEX_GENERIC_NUMBER) {
-        Some(generic) => TimerCall::generic(generic),
-        None => TimerCall::x86_64(number),
+    const LOW: u64 = 0xffff_ffff;
+    let known = match number & !LOW {
+        0 => TimerCall::x86_64(number),
+        UFUTEX_GENERIC_NUMBER => TimerCall::generic(number & LOW),
+        UFUTEX_I386_NUMBER => TimerCall::i386(number & LOW),
+        UFUTEX_ARM_NUMBER => TimerCall::arm(number & LOW),
+        _ => None,
     };
     known.ok_or(Errno::NO_SYSCALL)
 }

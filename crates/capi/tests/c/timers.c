@@ -572,10 +572,65 @@ static void system_calls_of_a_guest(void)
     CHECK(guest_load32(&guest, 128 + 24), 30);
     CHECK(TIMERS_CALL(timers, NULL, PRCTL, 77, 2, 0, 0, 0, 0), 0);
     CHECK(TIMERS_CALL(timers, NULL, PRCTL, 78, 2, 0, 0, 0, 0), -EINVAL);
-    static const uint64_t unknown[] = {0, 202, 227, UFUTEX_GENERIC_NUMBER + 222, UFUTEX_ARM_NUMBER + 257, UINT64_MAX};
-    for (int i = 0; i < 6; i++)
+    static const uint64_t unknown[] = {0,
+                                       202,
+                                       227,
+                                       UFUTEX_GENERIC_NUMBER + 222,
+                                       UFUTEX_I386_NUMBER + 257,
+                                       UFUTEX_ARM_NUMBER + 262,
+                                       UFUTEX_ARM_NUMBER + UFUTEX_GENERIC_NUMBER + 107,
+                                       UINT64_MAX};
+    for (int i = 0; i < 8; i++)
         CHECK(TIMERS_CALL(timers, NULL, unknown[i], 1, 0, 0, 0, 0, 0), -ENOSYS);
     CHECK(ufutex_timers_syscall(timers, 5, 6, NULL, TIMER_CREATE, NULL), -EINVAL);
+    CHECK(ufutex_timers_free(timers), 0);
+    CHECK(ufutex_system_free(system), 0);
+}
+
+// Calls of a 32-bit guest: of each argument the lower half counts, and times have fields of 32 or of 64 bits.
+static void system_calls_of_a_narrow_guest(void)
+{
+    static struct clocks clocks;
+    static struct process process;
+    static struct guest guest;
+    ufutex_system *system = system_by(&clocks, 0);
+    ufutex_timers_options options = options_of(&process);
+    ufutex_timers *timers = process.timers = new_timers(system, &options);
+    ufutex_memory memory = guest_memory(&guest);
+    memory.access_ok = NULL;
+    guest.present[0] = true;
+    enum { GUEST32 = 0x20001000, ID = GUEST32 + 8, EVENT = GUEST32 + 16, NEW = GUEST32 + 64, OLD = GUEST32 + 128 };
+    guest.first = GUEST32;
+    const uint64_t junk = 0xdeadbeefull << 32;
+    const uint64_t i386 = UFUTEX_I386_NUMBER, arm = UFUTEX_ARM_NUMBER;
+    // A sigevent: the value, the signal, SIGEV_SIGNAL.
+    guest_store32(&guest, 16, 0xfffffff0), guest_store32(&guest, 20, 50), guest_store32(&guest, 24, 0);
+    CHECK(TIMERS_CALL(timers, &memory, i386 + 259, junk | 1, junk | EVENT, junk | ID, 0, 0, 0), 0);
+    CHECK(TIMERS_CALL(timers, &memory, arm + 257, 1, EVENT, ID, 0, 0, 0), 0);
+    CHECK(guest_load32(&guest, 8), 1);
+    // An interval of no time, and 100 ns.
+    for (int i = 0; i < 3; i++)
+        guest_store32(&guest, 64 + 4 * i, 0);
+    guest_store32(&guest, 76, 100);
+    guest_store32(&guest, 80, 0xffffffff); // not a part of it
+    CHECK(TIMERS_CALL(timers, &memory, i386 + 260, junk, junk, junk | NEW, junk, 0, 0), 0);
+    CHECK(TIMERS_CALL(timers, &memory, arm + 259, 0, OLD, 0, 0, 0, 0), 0);
+    CHECK(guest_load32(&guest, 128 + 12), 100);
+    // The same by 64-bit fields, with junk above the nanoseconds.
+    guest_store64(&guest, 64, 0), guest_store64(&guest, 72, junk);
+    guest_store64(&guest, 80, 0), guest_store64(&guest, 88, junk | 200);
+    CHECK(TIMERS_CALL(timers, &memory, arm + 409, 0, 0, NEW, OLD, 0, 0), 0);
+    CHECK(guest_load32(&guest, 128 + 24), 100);
+    CHECK(TIMERS_CALL(timers, &memory, i386 + 408, 0, OLD, 0, 0, 0, 0), 0);
+    CHECK(guest_load32(&guest, 128 + 24), 200);
+    clocks.now[1] += 200;
+    CHECK(ufutex_driver_turn(system), 1);
+    CHECK(process.last.notify.value, 0xfffffff0);
+    CHECK(TIMERS_CALL(timers, &memory, i386 + 262, junk, 0, 0, 0, 0, 0), 0);
+    CHECK(TIMERS_CALL(timers, &memory, arm + 260, 0, 0, 0, 0, 0, 0), 0);
+    CHECK(TIMERS_CALL(timers, &memory, i386 + 172, 77, 2, 0, 0, 0, 0), 0);
+    CHECK(TIMERS_CALL(timers, &memory, i386 + 263, 0, 0, 0, 0, 0, 0), 0);
+    CHECK(TIMERS_CALL(timers, &memory, arm + 261, 0, 0, 0, 0, 0, 0), -EINVAL);
     CHECK(ufutex_timers_free(timers), 0);
     CHECK(ufutex_system_free(system), 0);
 }
@@ -814,6 +869,7 @@ int main(void)
     turns_of_an_embedder();
     cpu_time_on_several_cpus();
     system_calls_of_a_guest();
+    system_calls_of_a_narrow_guest();
     until_alone(); // no timer has run by the host's clocks
     ufutex_system *system = new_system();
     expired_timers_stand_in_a_line(system);

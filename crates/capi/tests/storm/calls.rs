@@ -252,6 +252,7 @@ impl Caller<'_> {
                     (225, [id, 0, 0, 0, 0, 0]),
                     (226, [id, 0, 0, 0, 0, 0]),
                     (UFUTEX_GENERIC_NUMBER + 107, [7, 0, out, 0, 0, 0]),
+                    (UFUTEX_I386_NUMBER + 409, [id, 0, 0, 0, 0, 0]),
                 ]);
                 call!(ufutex_timers_syscall(timers, 1, 1, memory, number, args.as_ptr()))
             }

@@ -20,12 +20,30 @@ pub enum Timespec {
     Narrow,
 }
 
+impl Timespec {
+    /// The struct's size in bytes.
+    pub fn size(self) -> u64 {
+        match self {
+            Self::Wide | Self::Padded => 16,
+            Self::Narrow => 8,
+        }
+    }
+}
+
 /// Reads a `struct timespec`.
 ///
 /// # Errors
 /// [`Error::Fault`]; [`Error::Invalid`] if the time is negative, or its nanoseconds are a second or more.
 pub fn timespec<M: UserMemory + ?Sized>(memory: &M, address: u64, layout: Timespec) -> Result<Duration, Error> {
-    let [seconds, nanoseconds] = match layout {
+    time(timespec_fields(memory, address, layout)?)
+}
+
+/// Reads the seconds and the nanoseconds of a `struct timespec`, which [`time`] then checks.
+///
+/// # Errors
+/// [`Error::Fault`].
+pub fn timespec_fields<M: UserMemory + ?Sized>(memory: &M, address: u64, layout: Timespec) -> Result<[u64; 2], Error> {
+    Ok(match layout {
         Timespec::Wide => read_words(memory, address)?,
         Timespec::Padded => {
             let [seconds, nanoseconds] = read_words(memory, address)?;
@@ -38,15 +56,14 @@ pub fn timespec<M: UserMemory + ?Sized>(memory: &M, address: u64, layout: Timesp
             // A negative number stays one.
             [both, both >> 32].map(|field| i64::from(field as i32).cast_unsigned())
         }
-    };
-    time(seconds, nanoseconds)
+    })
 }
 
 /// The duration that the two fields of a `struct timespec` mean.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the time is negative, or its nanoseconds are a second or more.
-pub fn time(seconds: u64, nanoseconds: u64) -> Result<Duration, Error> {
+pub fn time([seconds, nanoseconds]: [u64; 2]) -> Result<Duration, Error> {
     if seconds.cast_signed() < 0 || nanoseconds >= NSEC_PER_SEC {
         return Err(Error::Invalid);
     }

@@ -1,9 +1,9 @@
 //! timer_create(2) and its family.
 
-use super::arguments::{self, time};
+use super::arguments::{self, Timespec, time};
 use crate::error::Error;
 use crate::sys::mem::UserMemory;
-use crate::timer::{Caller, CpuClock, Expiry, Notify, Setting, TimerCall, TimerClock, Timers};
+use crate::timer::{Caller, CompatTimerCall, CpuClock, Expiry, Notify, Setting, TimerCall, TimerClock, Timers};
 
 /// `TIMER_ABSTIME`. Other flags are ignored.
 const TIMER_ABSTIME: u64 = 1;
@@ -44,23 +44,43 @@ impl Timers {
     ) -> isize {
         let id = args[0] as i32;
         let result = match call {
-            TimerCall::Create => self.call_create(caller, memory, args),
-            TimerCall::Settime => self.call_settime(memory, args),
-            TimerCall::Gettime => self.gettime(id).and_then(|now| write_setting(memory, args[1], now)),
+            TimerCall::Create => self.call_create(caller, memory, Event::read, args),
+            TimerCall::Settime => self.call_settime(memory, Timespec::Wide, args),
+            TimerCall::Gettime => self.call_gettime(memory, Timespec::Wide, args),
             TimerCall::Getoverrun => self.getoverrun(id).map(|overrun| overrun as isize),
             TimerCall::Delete => self.delete(id).map(|()| 0),
             TimerCall::Prctl => self.call_prctl(args),
+            TimerCall::Compat(call) => self.call_compat(caller, memory, call, args),
         };
         result.unwrap_or_else(|error| -(error.errno() as isize))
+    }
+
+    fn call_compat<M: UserMemory + ?Sized>(
+        &self,
+        caller: Caller,
+        memory: &M,
+        call: CompatTimerCall,
+        args: [u64; 6],
+    ) -> Result<isize, Error> {
+        let args = args.map(|register| u64::from(register as u32));
+        match call {
+            CompatTimerCall::Create => self.call_create(caller, memory, Event::read_compat, args),
+            CompatTimerCall::SettimeTime32 => self.call_settime(memory, Timespec::Narrow, args),
+            CompatTimerCall::SettimeTime64 => self.call_settime(memory, Timespec::Padded, args),
+            CompatTimerCall::GettimeTime32 => self.call_gettime(memory, Timespec::Narrow, args),
+            CompatTimerCall::GettimeTime64 => self.call_gettime(memory, Timespec::Padded, args),
+            CompatTimerCall::Prctl => self.call_prctl(args),
+        }
     }
 
     fn call_create<M: UserMemory + ?Sized>(
         &self,
         caller: Caller,
         memory: &M,
+        read_event: impl FnOnce(&M, u64) -> Result<Event, Error>,
         [clock, event, id_at, ..]: [u64; 6],
     ) -> Result<isize, Error> {
-        let event = if event == 0 { None } else { Some(Event::read(memory, event)?) };
+        let event = if event == 0 { None } else { Some(read_event(memory, event)?) };
         let clock = clock_of(clock as i32, caller)?;
         let requested = if self.restores_ids() {
             let mut bytes = [0; 4];
@@ -82,13 +102,17 @@ impl Timers {
     fn call_settime<M: UserMemory + ?Sized>(
         &self,
         memory: &M,
+        layout: Timespec,
         [id, flags, new, old, ..]: [u64; 6],
     ) -> Result<isize, Error> {
         if new == 0 {
             return Err(Error::Invalid);
         }
-        let [interval_s, interval_ns, value_s, value_ns] = arguments::read_words(memory, new)?;
-        let (interval, value) = (time(interval_s, interval_ns)?, time(value_s, value_ns)?);
+        let interval = arguments::timespec_fields(memory, new, layout)?;
+        let value_at = new.checked_add(layout.size()).ok_or(Error::Fault)?;
+        let value = arguments::timespec_fields(memory, value_at, layout)?;
+        // Checked when both have been read.
+        let (interval, value) = (time(interval)?, time(value)?);
         let first = if flags & TIMER_ABSTIME != 0 { Expiry::At(value) } else { Expiry::After(value) };
         let id = id as i32;
         if old == 0 {
@@ -96,7 +120,16 @@ impl Timers {
             return Ok(0);
         }
         let before = self.settime(id, first, interval)?;
-        write_setting(memory, old, before)
+        write_setting(memory, old, layout, before)
+    }
+
+    fn call_gettime<M: UserMemory + ?Sized>(
+        &self,
+        memory: &M,
+        layout: Timespec,
+        [id, at, ..]: [u64; 6],
+    ) -> Result<isize, Error> {
+        write_setting(memory, at, layout, self.gettime(id as i32)?)
     }
 
     fn call_prctl(&self, [option, restore, rest @ ..]: [u64; 6]) -> Result<isize, Error> {
@@ -127,6 +160,22 @@ impl Event {
     fn read<M: UserMemory + ?Sized>(memory: &M, at: u64) -> Result<Self, Error> {
         let [value, how, thread, ..]: [u64; 8] = arguments::read_words(memory, at)?;
         Ok(Self { value, signal: how as i32, notify: (how >> 32) as i32, thread: thread as i32 })
+    }
+
+    /// Reads that of a 32-bit program, whose value has 32 bits.
+    fn read_compat<M: UserMemory + ?Sized>(memory: &M, at: u64) -> Result<Self, Error> {
+        /// The size of the whole struct. The kernel checks where it lies, and reads only the first 16 bytes.
+        const SIZE: u64 = 64;
+        if !memory.access_ok(at, SIZE) {
+            return Err(Error::Fault);
+        }
+        let [first, last] = arguments::read_words(memory, at)?;
+        Ok(Self {
+            value: first & u64::from(u32::MAX),
+            signal: (first >> 32) as i32,
+            notify: last as i32,
+            thread: (last >> 32) as i32,
+        })
     }
 
     fn notify(self) -> Notify {
@@ -178,12 +227,19 @@ fn cpu_clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>
     })))
 }
 
-fn write_setting<M: UserMemory + ?Sized>(memory: &M, at: u64, setting: Setting) -> Result<isize, Error> {
+fn write_setting<M: UserMemory + ?Sized>(
+    memory: &M,
+    at: u64,
+    layout: Timespec,
+    setting: Setting,
+) -> Result<isize, Error> {
     let mut bytes = [0; 32];
-    for (word, time) in core::iter::zip(bytes.chunks_exact_mut(16), [setting.interval, setting.value]) {
-        word[..8].copy_from_slice(&time.as_secs().to_le_bytes());
-        word[8..].copy_from_slice(&u64::from(time.subsec_nanos()).to_le_bytes());
+    let field = layout.size() as usize / 2;
+    for (word, time) in core::iter::zip(bytes.chunks_exact_mut(2 * field), [setting.interval, setting.value]) {
+        // Of more seconds than a narrow field has room for, the lower bits are written.
+        word[..field].copy_from_slice(&time.as_secs().to_le_bytes()[..field]);
+        word[field..].copy_from_slice(&u64::from(time.subsec_nanos()).to_le_bytes()[..field]);
     }
-    arguments::write(memory, at, &bytes)?;
+    arguments::write(memory, at, &bytes[..4 * field])?;
     Ok(0)
 }

@@ -16,6 +16,27 @@ pub enum TimerCall {
     Delete,
     /// `prctl(PR_TIMER_CREATE_RESTORE_IDS, ...)`; any other `prctl` is `EINVAL` here.
     Prctl,
+    /// A call of a 32-bit program.
+    Compat(CompatTimerCall),
+}
+
+/// The system calls on timers of a 32-bit program that differ from those of a 64-bit one. Of each argument the lower 32
+/// bits count. [`TimerCall::i386`] and [`TimerCall::arm`] name them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum CompatTimerCall {
+    /// `timer_create`. The value in a `struct sigevent` has 32 bits, and is passed on with zeroes above.
+    Create,
+    /// `timer_settime`, whose itimerspec has four fields of 32 bits.
+    SettimeTime32,
+    /// `timer_settime64`, whose itimerspec has four fields of 64 bits. Of the nanoseconds the lower half counts.
+    SettimeTime64,
+    /// `timer_gettime`, whose itimerspec has four fields of 32 bits. Of longer times their lower bits are written.
+    GettimeTime32,
+    /// `timer_gettime64`, whose itimerspec has four fields of 64 bits.
+    GettimeTime64,
+    /// As [`TimerCall::Prctl`].
+    Prctl,
 }
 
 impl TimerCall {
@@ -52,6 +73,53 @@ impl TimerCall {
             167 => Some(Self::Prctl),
             _ => None,
         }
+    }
+
+    /// The call with this number on i386, also of a 32-bit program on x86-64.
+    ///
+    /// ```
+    /// use ufutex::timer::{CompatTimerCall, TimerCall};
+    ///
+    /// assert_eq!(TimerCall::i386(260), Some(TimerCall::Compat(CompatTimerCall::SettimeTime32)));
+    /// assert_eq!(TimerCall::i386(409), Some(TimerCall::Compat(CompatTimerCall::SettimeTime64)));
+    /// ```
+    #[must_use]
+    pub const fn i386(number: u64) -> Option<Self> {
+        match number {
+            259..=263 => Self::old_compat(number - 259),
+            _ => Self::compat(number),
+        }
+    }
+
+    /// The call with this number on 32-bit Arm (EABI), also of a 32-bit program on aarch64.
+    #[must_use]
+    pub const fn arm(number: u64) -> Option<Self> {
+        match number {
+            257..=261 => Self::old_compat(number - 257),
+            _ => Self::compat(number),
+        }
+    }
+
+    /// The five calls whose numbers follow each other on i386 and on Arm.
+    const fn old_compat(place: u64) -> Option<Self> {
+        Some(match place {
+            0 => Self::Compat(CompatTimerCall::Create),
+            1 => Self::Compat(CompatTimerCall::SettimeTime32),
+            2 => Self::Compat(CompatTimerCall::GettimeTime32),
+            3 => Self::Getoverrun,
+            4 => Self::Delete,
+            _ => return None,
+        })
+    }
+
+    /// What i386 and Arm have in common.
+    const fn compat(number: u64) -> Option<Self> {
+        Some(Self::Compat(match number {
+            172 => CompatTimerCall::Prctl,
+            408 => CompatTimerCall::GettimeTime64,
+            409 => CompatTimerCall::SettimeTime64,
+            _ => return None,
+        }))
     }
 }
 

@@ -45,7 +45,7 @@ use core::time::Duration;
 
 pub use crate::expiry::thread::{Cpus, DriverThread};
 pub use crate::expiry::{Base, Clocks, CpuClock, Driver};
-pub use call::{Caller, TimerCall};
+pub use call::{Caller, CompatTimerCall, TimerCall};
 pub use channel::Expiries;
 pub use deliver::{Callback, Deliver};
 pub use expire::{Expired, Notice};

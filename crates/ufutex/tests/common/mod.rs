@@ -8,6 +8,8 @@ pub mod domains;
 pub mod emulated;
 pub mod errno;
 pub mod guest_memory;
+#[cfg(target_arch = "x86_64")]
+pub mod int_80;
 #[cfg_attr(not(target_os = "linux"), path = "kernel_elsewhere.rs")]
 pub mod kernel;
 pub mod libc;

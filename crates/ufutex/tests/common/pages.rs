@@ -22,10 +22,13 @@ mod mapped {
             Self::mapped(pages, 0)
         }
 
-        /// Below 2 GiB.
-        #[cfg(target_arch = "x86_64")]
+        /// Below 2 GiB on x86-64, where a 32-bit program's calls can be made. Elsewhere at any address.
         pub fn low(pages: &[Page]) -> Self {
-            Self::mapped(pages, libc::MAP_32BIT)
+            #[cfg(target_arch = "x86_64")]
+            let flags = libc::MAP_32BIT;
+            #[cfg(not(target_arch = "x86_64"))]
+            let flags = 0;
+            Self::mapped(pages, flags)
         }
 
         fn mapped(pages: &[Page], flags: libc::c_int) -> Self {

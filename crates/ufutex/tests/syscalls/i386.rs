@@ -14,6 +14,7 @@ use crate::common::arena::{Arena, PAGE, Rights};
 use crate::common::asleep::{futex_call, sleeps_in, thread_id, until};
 use crate::common::domains::domain;
 use crate::common::errno::{EAGAIN, EFAULT, EINVAL, ENOSYS, ETIMEDOUT};
+use crate::common::int_80::{int_80, lack};
 use crate::common::kernel::now;
 use crate::common::libc;
 
@@ -50,29 +51,6 @@ impl Machine for Kernel {
         unsafe { int_80(number, args) }
     }
     fn exit(&self) {}
-}
-
-/// Issues a system call as 32-bit code does.
-///
-/// # Safety
-/// As for the system call.
-unsafe fn int_80(number: u32, [a, b, c, d, e, f]: [u32; 6]) -> isize {
-    let result: i32;
-    // SAFETY: the kernel preserves all registers but eax; Linux before 4.17 clears r8 to r11. rbx and rbp, which the
-    // compiler does not give away, are restored. The pushes need no red zone, since the assembly may use the stack.
-    unsafe {
-        std::arch::asm!(
-            "push rbx", "push rbp",
-            "mov ebx, {a:e}", "mov ebp, {f:e}",
-            "int 0x80",
-            "pop rbp", "pop rbx",
-            a = in(reg) a, f = in(reg) f,
-            inlateout("eax") number as i32 => result,
-            in("ecx") b, in("edx") c, in("esi") d, in("edi") e,
-            lateout("r8") _, lateout("r9") _, lateout("r10") _, lateout("r11") _,
-        );
-    }
-    result as isize
 }
 
 struct Engine {
@@ -144,30 +122,6 @@ fn on_both(body: impl Fn(&dyn Machine, &Memory)) {
             body(&Kernel, &memory);
         }
     }
-}
-
-/// Why the kernel cannot be asked.
-#[cfg(not(target_os = "linux"))]
-fn lack() -> Option<String> {
-    Some("there is no Linux to run 32-bit programs".to_owned())
-}
-
-/// Why the kernel cannot be asked: it may run no 32-bit programs, and then the instruction is a fault. So a child makes
-/// the first call, and nothing else.
-#[cfg(target_os = "linux")]
-fn lack() -> Option<String> {
-    const GETPID: u32 = 20;
-    let mut status = 0;
-    // SAFETY: the child makes a system call without arguments and ends; it runs nothing of this process's.
-    let is_good = unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            let process = int_80(GETPID, [0; 6]);
-            libc::_exit(i32::from(process <= 0));
-        }
-        child > 0 && libc::waitpid(child, &mut status, 0) == child && status == 0
-    };
-    (!is_good).then(|| "the kernel runs no 32-bit programs".to_owned())
 }
 
 /// The two fields of a time, as 32-bit words.

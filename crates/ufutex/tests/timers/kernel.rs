@@ -4,10 +4,15 @@ use std::cell::RefCell;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+#[cfg(target_arch = "x86_64")]
+use ufutex::timer::CompatTimerCall;
+
 use crate::alone::SIGNALS;
 use crate::common::asleep::{thread_id, until};
 use crate::common::emulated::lacks_the_kernel;
 use crate::common::errno::EAGAIN;
+#[cfg(target_arch = "x86_64")]
+use crate::common::int_80::int_80;
 use crate::common::kernel::{pointer, syscall};
 use crate::machine::{Call, Info, Machine, System};
 
@@ -91,7 +96,26 @@ fn take() -> Option<Info> {
     Some(Info { signal, code, id, overrun, value })
 }
 
+#[cfg(target_arch = "x86_64")]
+fn compat(call: CompatTimerCall, args: [u64; 6]) -> isize {
+    let number = match call {
+        CompatTimerCall::Create => 259,
+        CompatTimerCall::SettimeTime32 => 260,
+        CompatTimerCall::GettimeTime32 => 261,
+        CompatTimerCall::GettimeTime64 => 408,
+        CompatTimerCall::SettimeTime64 => 409,
+        CompatTimerCall::Prctl => 172,
+        other => panic!("the number of {other:?} is not known here"),
+    };
+    // SAFETY: as in `Kernel::call`.
+    unsafe { int_80(number, args.map(|register| register as u32)) }
+}
+
 impl System for Kernel {
+    fn is_kernel(&self) -> bool {
+        true
+    }
+
     fn call(&self, call: Call, args: [u64; 6]) -> isize {
         let number = match call {
             Call::Create => libc::SYS_timer_create,
@@ -100,6 +124,8 @@ impl System for Kernel {
             Call::Getoverrun => libc::SYS_timer_getoverrun,
             Call::Delete => libc::SYS_timer_delete,
             Call::Prctl => libc::SYS_prctl,
+            #[cfg(target_arch = "x86_64")]
+            Call::Compat(call) => return compat(call, args),
             other => panic!("the number of {other:?} is not known here"),
         };
         // SAFETY: the calls write only to arenas, which are accessed by atomics, or to addresses that are not mapped.

@@ -28,6 +28,11 @@ pub struct Info {
 /// The kernel or the engine, with two threads: the thread that makes the calls, and another thread that only takes
 /// signals.
 pub trait System {
+    /// Whether it is the host's kernel.
+    fn is_kernel(&self) -> bool {
+        false
+    }
+
     fn call(&self, call: Call, args: [u64; 6]) -> isize;
 
     /// Takes the first signal that is pending for the process or for the calling thread.

@@ -29,6 +29,8 @@ mod fuzz;
 mod gettime;
 mod handlers;
 mod host;
+#[cfg(target_arch = "x86_64")] // whose kernel runs 32-bit programs
+mod i386;
 mod ids;
 mod jumps;
 mod limits;

@@ -73,7 +73,8 @@ pub struct Memory {
 
 impl Memory {
     pub fn new() -> Self {
-        let arena = Arena::new(PAGES as usize);
+        // Where a 32-bit program could name it.
+        let arena = Arena::low(PAGES as usize);
         arena.protect(READABLE, Rights::Read);
         arena.protect(NOTHING, Rights::Nothing);
         Self { arena: Box::leak(Box::new(arena)), next: AtomicU64::new(HANDED_OUT.start) }
