@@ -12,7 +12,8 @@ mod token;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use ufutex::parking::{Deadline, Filter, Parked, ParkingLot};
+use ufutex::parking::{Filter, Parked, ParkingLot};
+use ufutex::platform::Deadline;
 use ufutex::{System, Timeout};
 
 pub use spin_wait::SpinWait;

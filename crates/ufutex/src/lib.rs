@@ -44,13 +44,11 @@
 //! Wakers, [`Scheduler`](pi::Scheduler), [`Deliver`](timer::Deliver), [`Clocks`](timer::Clocks), [`UserMemory`],
 //! [`Topology`](platform::Topology) and the `keep_trying` of [`Domain::set_slots_while`] are an embedder's code. The
 //! documentation of each says which locks are held when it is called, and what it may call. All of them may panic,
-//! unless their documentation says otherwise:
-//!
-//! - The panic goes to the caller of the operation. No lock stays held, and no waiter, wake or count is lost.
-//! - What the operation has done by then stays done. Waiters and schedulers that it still had to notify are notified
-//!   while the stack unwinds. If one of their callbacks panics too, that second panic is caught. (Without `std` nothing
-//!   can catch it, and it ends the process, as does any panic that leaves a destructor during unwinding.)
-//! - The driver's own thread goes on.
+//! unless their documentation says otherwise. The panic goes to the caller of the operation, and the driver's own
+//! thread goes on. No lock stays held, and no waiter, wake or count is lost. What the operation has done by then stays
+//! done. Waiters and schedulers that it still had to notify are notified while the stack unwinds. If one of their
+//! callbacks panics too, that second panic is caught. (Without `std` nothing can catch it, and it ends the process, as
+//! does any panic that leaves a destructor during unwinding.)
 //!
 //! The **waker** of a task may use the engine without restriction: see [`Wait`]. That of [`Domain::prepare_with`] may
 //! not, and may lie on a stack: see there.
@@ -58,19 +56,9 @@
 //! # Features
 //!
 //! `timers`, `pi`, `robust` and `requeue` are parts of the engine, and on by default. A guest's calls for a part that is
-//! left out return `ENOSYS`. `std` and `probes` are on by default, too; `stream` and `parking` are not.
-//!
-//! # Platforms
-//!
-//! With the default feature `std` threads sleep by calls of the host: futex(2) on Linux, WaitOnAddress on Windows, and
-//! condition variables elsewhere ([`AnyStd`](platform::AnyStd)). On Windows the suites have run under Wine; macOS,
-//! FreeBSD and NetBSD are type-checked. Hosts other than Linux have no CPU-time clocks, no nodes, and neither
-//! `timer::Signals` nor `timer::EventFd`. [`timer::Base`] says which clock stands in for one that a host lacks.
-//!
-//! Without `std` the crate needs only `alloc`, and an embedder gives a [`Platform`](platform::Platform) with
-//! [`Config::platform`]: how a thread sleeps, what time it is, and what has to be done around a lock. Without a
-//! platform a thread that would sleep spins, and its timeouts do not end. Futures and custom waiters need no
-//! platform. Timers, and the timeouts of futures, use the clocks given with [`Config::clocks`], or else the host's.
+//! left out return `ENOSYS`. `std` and `probes` are on by default, too; `stream` and `parking` are not. Without `std`
+//! the crate needs only `alloc`, and threads sleep by the embedder's [`Platform`](platform::Platform). Module
+//! [`platform`] says what each host has.
 
 #![no_std]
 // The documentation says which feature or host an item needs, and does not name features that no user can switch on.
@@ -133,7 +121,7 @@ pub use futex::wake_op::{Compare, Modify, WakeOp};
 #[cfg(feature = "_host")]
 #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
 pub use process::{abandon_after_fork, wait, wait_timeout, wake_all, wake_one};
-pub use sys::clock::{Clock, Deadline, Timeout};
+pub use sys::clock::{Clock, Timeout};
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 pub use table::size::Policy;
 
@@ -146,8 +134,20 @@ pub mod scheme {
 
 /// The platform that the engine runs on: the host's, or one that an embedder gives with
 /// [`Config::platform`]. And the nodes of the machine, if it has several: the host's, or those of [`Config::topology`].
+///
+/// With the default feature `std` threads sleep by calls of the host: futex(2) on Linux, WaitOnAddress on Windows, and
+/// condition variables elsewhere ([`AnyStd`](platform::AnyStd)). On Windows the suites have run under Wine; macOS,
+/// FreeBSD and NetBSD are type-checked. Hosts other than Linux have no CPU-time clocks, no nodes, and neither
+/// `timer::Signals` nor `timer::EventFd`. [`timer::Base`] says which clock stands in for one that a host lacks.
+///
+/// Without `std` an embedder's [`Platform`](platform::Platform) says how a thread sleeps, what time it is, and what has
+/// to be done around a lock. Without a platform a thread that would sleep spins, and its timeouts do not end. Futures
+/// and custom waiters need no platform. Timers, and the timeouts of futures, use the clocks given with
+/// [`Config::clocks`], or else the host's.
 pub mod platform {
-    pub use crate::sys::clock::{Clock, Deadline};
+    #[doc(no_inline)]
+    pub use crate::sys::clock::Clock;
+    pub use crate::sys::clock::Deadline;
     #[cfg(feature = "std")]
     pub use crate::sys::host::nodes::HostTopology;
     #[cfg(feature = "_host")]
@@ -185,7 +185,6 @@ pub mod observe {
 #[cfg(feature = "parking")]
 pub mod parking {
     pub use crate::futex::parking::{BothQueues, Filter, Filtered, Parked, ParkingLot, PlaceRef, Queue};
-    pub use crate::sys::clock::Deadline;
 }
 
 /// Source positions for the simulator, which attributes cache-line transfers to functions.

@@ -4,7 +4,8 @@ use std::sync::atomic::AtomicU32;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ufutex::{Clock, Deadline, Domain, Error, System, Timeout, WaitOptions};
+use ufutex::platform::Deadline;
+use ufutex::{Clock, Domain, Error, System, Timeout, WaitOptions};
 
 fn monotonic() -> Duration {
     Timeout::After(Duration::ZERO).begin().at
