@@ -69,6 +69,8 @@ impl Slot {
         let thread = calling_thread();
         // [Ch], [Ci]: the mark comes before the checks for users. [Cg]: the thread that sets it sees the object.
         self.state.compare_exchange(handle, handle | CLOSING, SeqCst, SeqCst)?;
+        // A signal handler that interrupts this thread before the store, and uses the handle, cannot know that it waits
+        // for its own thread. It gets its error after `LONGEST`, and not at once.
         self.closer.store(thread, Relaxed);
         Ok(())
     }
@@ -230,8 +232,12 @@ fn calling_thread() -> u32 {
 fn refusal(slot: &Slot, handle: u64, patience: &mut Patience) -> Result<(), Errno> {
     // [Ch]: only a hint here, because a caller that is told to check again does so.
     match slot.state.load(SeqCst) {
-        // Freeing it has failed, so it is alive again.
-        state if state == handle => Ok(()),
+        // Freeing it has failed, so it is alive again. It counts as a wait: a thread that meets a mark again and again
+        // is to become short of patience also if none of them stays until this check.
+        state if state == handle => {
+            patience.look();
+            Ok(())
+        }
         // A thread is freeing it, or about to find that it is in use. If that thread is this very one, below a signal
         // handler, it cannot go on before the handler returns. Two handlers may wait for each other's threads, so the
         // wait is limited.
@@ -437,7 +443,9 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
     // In use: no mark. A counted user that waits for the mark to go relies on this. So the count is read after the
     // handle was seen without a mark, and not after another thread's mark [Ch].
     if slot.users.load(SeqCst) != 0 {
-        return Err(Errno::BUSY);
+        // [Ch]: the users may be those of a later object in the slot, if another thread has freed this one meanwhile.
+        let state = slot.state.load(SeqCst);
+        return Err(if state == handle { Errno::BUSY } else { answer(state) });
     }
     slot.close(handle).map_err(answer)?;
     // Holders are checked first [Ci]: a holder that begins to count does so before it stops holding [Cj].

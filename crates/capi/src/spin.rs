@@ -26,6 +26,11 @@ impl Patience {
         } else {
             std::thread::sleep(Duration::from_micros(50));
         }
+        self.look();
+    }
+
+    /// Counts as a wait, and does not wait.
+    pub fn look(&mut self) {
         self.looks = self.looks.saturating_add(1);
     }
 

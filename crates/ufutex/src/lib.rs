@@ -56,9 +56,9 @@
 //! # Features
 //!
 //! `timers`, `pi`, `robust` and `requeue` are parts of the engine, and on by default. A guest's calls for a part that is
-//! left out return `ENOSYS`. `std` and `probes` are on by default, too; `stream` and `parking` are not. Without `std`
-//! the crate needs only `alloc`, and threads sleep by the embedder's [`Platform`](platform::Platform). Module
-//! [`platform`] says what each host has.
+//! left out return `ENOSYS`; its requeues wake the waiters that they would move. `std` and `probes` are on by default,
+//! too; `stream` and `parking` are not. Without `std` the crate needs only `alloc`, and threads sleep by the embedder's
+//! [`Platform`](platform::Platform). Module [`platform`] says what each host has.
 
 #![no_std]
 // The documentation says which feature or host an item needs, and does not name features that no user can switch on.

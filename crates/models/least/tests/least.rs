@@ -1,5 +1,5 @@
-//! The engine without timers, priority inheritance, robust lists and requeues: what there is works, and a guest's calls
-//! for the rest are refused as by a kernel that was built without them.
+//! The engine without timers, priority inheritance, robust lists and requeues: what there is works. A guest's requeues
+//! wake the waiters that they would move, and its calls for the rest are refused.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,6 +13,9 @@ use ufutex_least::pi::Priority;
 use ufutex_least::syscall::Number;
 use ufutex_least::{Access, Domain, Error, Fault, System, Task, Timeout, UserMemory, WaitOptions, Width};
 
+const EAGAIN: isize = -11;
+const EFAULT: isize = -14;
+const EINVAL: isize = -22;
 const ENOSYS: isize = -38;
 const PRIVATE: u64 = 128;
 
@@ -59,20 +62,52 @@ fn guest() -> (Domain, Task, Memory) {
 #[test]
 fn calls_for_the_parts_that_are_not_there_are_unknown() {
     let (domain, task, memory) = guest();
-    // FUTEX_REQUEUE, CMP_REQUEUE, LOCK_PI, UNLOCK_PI, TRYLOCK_PI, WAIT_REQUEUE_PI, CMP_REQUEUE_PI, LOCK_PI2
-    for operation in [3, 4, 6, 7, 8, 11, 12, 13] {
+    // FUTEX_LOCK_PI, UNLOCK_PI, TRYLOCK_PI, WAIT_REQUEUE_PI, CMP_REQUEUE_PI, LOCK_PI2
+    for operation in [6, 7, 8, 11, 12, 13] {
         for number in [Number::x86_64(202), Number::i386(240), Number::i386(422)] {
             let number = number.expect("futex(2)");
             let result = domain.syscall(&task, &memory, number, [0, operation | PRIVATE, 1, 0, 4, 0]);
             assert_eq!(result, ENOSYS, "operation {operation} of {number:?}");
         }
     }
-    // set_robust_list, get_robust_list, futex_requeue
-    for number in [Number::x86_64(273), Number::x86_64(274), Number::x86_64(456), Number::i386(311), Number::i386(312)]
-    {
+    // FUTEX_CMP_REQUEUE_PI: as in the kernel, the counts are checked first.
+    for [wake, requeue] in [[u64::MAX, 0], [1, u64::MAX]] {
+        let futex = Number::x86_64(202).expect("futex(2)");
+        assert_eq!(domain.syscall(&task, &memory, futex, [0, 12 | PRIVATE, wake, requeue, 4, 0]), EINVAL);
+    }
+    // set_robust_list, get_robust_list
+    for number in [Number::x86_64(273), Number::x86_64(274), Number::i386(311), Number::i386(312)] {
         let number = number.expect("a call");
         assert_eq!(domain.syscall(&task, &memory, number, [0, 24, 8, 0, 0, 0]), ENOSYS, "{number:?}");
     }
+}
+
+/// What musl's pthread_cond_broadcast(3) does: it unlocks a barrier that the second waiter sleeps on, has that waiter
+/// moved to the mutex, and ignores the result. If the waiter were neither moved nor woken, it would sleep for ever.
+#[test]
+fn requeue_wakes_whom_it_would_move() {
+    let (domain, task, memory) = guest();
+    let futex = Number::x86_64(202).expect("futex(2)");
+    let requeue2 = Number::x86_64(456).expect("futex_requeue(2)");
+    let call = |task: &Task, args: [u64; 6]| domain.syscall(task, &memory, futex, args);
+    // FUTEX_REQUEUE and FUTEX_CMP_REQUEUE: from, operation, to wake, to move, to, the expected value.
+    let requeues = [[0, 3 | PRIVATE, 0, 1, 4, 0], [0, 4 | PRIVATE, 0, 1, 4, 0], [0, 3 | PRIVATE, 1, 0, 4, 0]];
+    let sleeper = domain.task(2).expect("a free TID");
+    for requeue in requeues {
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| call(&sleeper, [0, PRIVATE, 0, 0, 0, 0]));
+            while call(&task, requeue) == 0 {
+                thread::yield_now();
+            }
+            assert_eq!(waits.join().unwrap(), 0);
+        });
+        assert_eq!(call(&task, requeue), 0, "nobody waits");
+    }
+    assert_eq!(call(&task, [0, 4 | PRIVATE, 0, 1, 4, 7]), EAGAIN);
+    assert_eq!(call(&task, [64, 4 | PRIVATE, 0, 1, 4, 7]), EFAULT);
+    assert_eq!(call(&task, [0, 3 | PRIVATE, 0, 1, 3, 0]), EINVAL, "a misaligned target");
+    assert_eq!(call(&task, [0, 3 | PRIVATE, u64::MAX, 1, 4, 0]), EINVAL);
+    assert_eq!(domain.syscall(&task, &memory, requeue2, [0, 0, 1, 1, 0, 0]), EINVAL, "no array");
 }
 
 #[test]

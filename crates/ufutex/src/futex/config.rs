@@ -76,7 +76,9 @@ impl Config {
         }
     }
 
-    /// How many CPUs run at the same time. Default: as many as the operating system reports; 1 without `std`.
+    /// How many CPUs run at the same time. Default: as many as the operating system reports; 1 without `std`. It sizes
+    /// the global table, the counters, and the tables of [`Policy::Threads`], and limits how far contention lets a
+    /// table grow. Nothing becomes wrong with another number: one that is too small costs contention.
     #[must_use]
     pub const fn cpus(mut self, cpus: usize) -> Self {
         self.cpus = Some(cpus);
@@ -92,7 +94,8 @@ impl Config {
     }
 
     /// The secret seed of the hash function. Default: random. Without `std` it is derived from an address, which is
-    /// weak against guests that choose their addresses.
+    /// weak against guests that choose their addresses. Any number that a guest cannot see is better, such as a counter
+    /// of cycles at boot.
     #[must_use]
     pub const fn hash_seed(mut self, seed: u64) -> Self {
         self.hash_seed = Some(seed);

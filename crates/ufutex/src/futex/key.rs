@@ -66,7 +66,9 @@ pub trait Target: Key {
         }
     }
 
-    /// Reads the word, with acquire ordering or stronger. Never blocks.
+    /// Reads the word, with acquire ordering or stronger. Never blocks: it may be called with a bucket locked, and then
+    /// it keeps out all operations on that bucket. Memory whose page may be missing is no exception, also where the
+    /// access itself would bring the page in: return [`Fault`], and bring it in in `fault_in`.
     ///
     /// # Errors
     /// [`Fault`] if the word cannot be read now.
@@ -74,6 +76,9 @@ pub trait Target: Key {
 
     /// Replaces the word's value with `new` if it is `current`, with acquire and release ordering or stronger. Never
     /// blocks. `Ok(Err(value))` means that the word holds `value` instead.
+    ///
+    /// Only [`wake_op`](crate::Domain::wake_op) and locks with priority inheritance call it. A target that is used for
+    /// neither may return [`Fault`].
     ///
     /// # Errors
     /// [`Fault`] if the word cannot be written now.
@@ -185,8 +190,9 @@ impl Address {
         Self(word.addr() as u64)
     }
 
-    /// The address, or the number, `address`. It need not be one of this program's memory: see
-    /// [`Options::keys_are_ids`](crate::Options::keys_are_ids).
+    /// The address `address`, which need not be one of this program's memory. It meets the waiters of a [`Guest`] word,
+    /// or of a [`Target`] of your own, with that address. If the addresses of a domain are small consecutive numbers,
+    /// see [`Options::keys_are_ids`](crate::Options::keys_are_ids).
     #[inline(always)]
     #[must_use]
     pub const fn at(address: u64) -> Self {

@@ -317,7 +317,9 @@ impl<S: Scheme> Domain<S> {
     ///   thread did before its wake.
     /// - There is no fence between the wake and the call. A waker that only loads a task's state, to find out whether
     ///   the task is asleep, may read an old value while the task reads an old `is_woken`. So let it exchange the
-    ///   state, and let the task that goes to sleep exchange it too, as every executor does.
+    ///   state, and let the task that goes to sleep exchange it too, as every executor does. Around a waker that cannot
+    ///   be changed, put a `fence(SeqCst)` before the call, and another one between the task's "I am going to sleep" and
+    ///   its `is_woken`.
     ///
     /// # What the waker may not do
     ///
@@ -524,7 +526,8 @@ impl<'w, 'd, S: Scheme> Queued<'w, 'd, S> {
     /// unlocked; with [`KEEPS_CPU`](crate::platform::Platform::KEEPS_CPU) it spins. So the scheduler must not hold a
     /// lock that `park` or `unpark` takes.
     ///
-    /// Called again, it returns the same.
+    /// Called again, it returns the same. What follows it passes no wake on, whatever it returned: `settle` and the drop
+    /// only wait for the waker then.
     #[must_use = "if it returns `false`, this waiter has received a wake, and no other waiter gets it"]
     pub fn cancel(&mut self) -> bool {
         let waiter = &self.waiter;

@@ -16,7 +16,8 @@ use super::park::Parked;
 /// the host's, and names it in [`Config::platform`](crate::Config::platform).
 ///
 /// The functions have no `self`: what a platform knows is where its scheduler finds it, in statics or by CPU. So a
-/// reference to a platform fits into each lock.
+/// reference to a platform fits into each lock. A platform that is a value, or a generic parameter, keeps pointers to
+/// its functions in a static.
 ///
 /// ```
 /// use core::{sync::atomic::{AtomicU32, Ordering::Acquire}, time::Duration};
@@ -54,6 +55,11 @@ pub trait Platform: 'static {
     /// threads, by contenders for a lock, by a second thread that wants to make or resize a table, and by the end of a
     /// wait of [`prepare_with`](crate::Domain::prepare_with) whose waker runs. So a wake calls it only if another
     /// thread holds the bucket, and never in a build without `std` where [`KEEPS_CPU`](Self::KEEPS_CPU) is `true`.
+    ///
+    /// The engine sleeps until deadlines of its own also if no wait has a timeout: for a millisecond while it contends
+    /// for a lock, and for 20 to 640 microseconds while it waits for a waker to return. Nobody calls `unpark` for the
+    /// second. So a `park` that ignores `deadline` hangs. If the platform's ticks are coarser, let `park` yield and
+    /// return before such a deadline.
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>);
 
     /// Wakes up to `count` threads that sleep on the word at this address, and returns how many, or 0 if that is not
@@ -66,7 +72,8 @@ pub trait Platform: 'static {
     /// thread that sleeps there by now wakes up for no reason, which `park` may do.
     fn unpark(word: *const AtomicU32, count: usize) -> usize;
 
-    /// The time since the epoch of `clock`. The monotonic clock does not go backwards.
+    /// The time since the epoch of `clock`. The monotonic clock does not go backwards. It is read before each sleep
+    /// until a deadline, which may be one of the engine's own: see [`park`](Self::park).
     fn now(clock: Clock) -> Duration;
 
     /// Lets other threads run that wait for a CPU, if there are any. Called by a thread that has unlocked a bucket for

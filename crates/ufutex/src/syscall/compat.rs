@@ -18,14 +18,11 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
             Compat::FutexWaitv => self.futex_waitv(args),
             Compat::FutexWake => self.futex_wake(args).map(Started::done),
             Compat::FutexWait => self.futex_wait(args),
-            #[cfg(feature = "requeue")]
             Compat::FutexRequeue => self.futex_requeue(args).map(Started::done),
             #[cfg(feature = "robust")]
             Compat::SetRobustList => self.set_robust_list(Pointers::Narrow, args).map(Started::done),
             #[cfg(feature = "robust")]
             Compat::GetRobustList => self.get_robust_list(Pointers::Narrow, args).map(Started::done),
-            #[cfg(not(feature = "requeue"))]
-            Compat::FutexRequeue => Err(Error::NoSuchOperation),
             #[cfg(not(feature = "robust"))]
             Compat::SetRobustList | Compat::GetRobustList => Err(Error::NoSuchOperation),
         }

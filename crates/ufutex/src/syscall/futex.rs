@@ -106,9 +106,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
             WAIT_BITSET => self.wait(args, args.val3, until),
             WAKE => self.wake(args, u32::MAX).map(Started::done),
             WAKE_BITSET => self.wake(args, args.val3).map(Started::done),
-            #[cfg(feature = "requeue")]
             REQUEUE => self.requeue(args, None).map(Started::done),
-            #[cfg(feature = "requeue")]
             CMP_REQUEUE => self.requeue(args, Some(args.val3)).map(Started::done),
             WAKE_OP => self.wake_op(args).map(Started::done),
             #[cfg(feature = "pi")]
@@ -121,6 +119,11 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
             WAIT_REQUEUE_PI => self.wait_requeue_pi(args, until),
             #[cfg(all(feature = "pi", feature = "requeue"))]
             CMP_REQUEUE_PI => self.cmp_requeue_pi(args).map(Started::done),
+            #[cfg(not(all(feature = "pi", feature = "requeue")))]
+            CMP_REQUEUE_PI => {
+                // The kernel checks the counts first, also if it was built without these locks.
+                not_negative(args.val).and(not_negative(args.val2)).and(Err(Error::NoSuchOperation))
+            }
             _ => Err(Error::NoSuchOperation),
         }
     }

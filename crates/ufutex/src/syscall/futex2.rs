@@ -102,7 +102,6 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
         })
     }
 
-    #[cfg(feature = "requeue")]
     pub fn futex_requeue(&self, args: [u64; 6]) -> Result<isize, Error> {
         let [waiters, flags, wake, requeue, ..] = args;
         if flags as u32 != 0 || waiters == 0 {

@@ -10,7 +10,6 @@ mod futex2;
 mod number;
 #[cfg(feature = "pi")]
 mod pi;
-#[cfg(feature = "requeue")]
 mod requeue;
 mod restart;
 #[cfg(feature = "robust")]
@@ -105,15 +104,12 @@ impl<S: Scheme> Domain<S> {
             Number::FutexWaitv => caller.futex_waitv(args),
             Number::FutexWake => caller.futex_wake(args).map(Started::done),
             Number::FutexWait => caller.futex_wait(args),
-            #[cfg(feature = "requeue")]
             Number::FutexRequeue => caller.futex_requeue(args).map(Started::done),
             #[cfg(feature = "robust")]
             Number::SetRobustList => caller.set_robust_list(Pointers::Wide, args).map(Started::done),
             #[cfg(feature = "robust")]
             Number::GetRobustList => caller.get_robust_list(Pointers::Wide, args).map(Started::done),
             Number::RestartSyscall => caller.restart(),
-            #[cfg(not(feature = "requeue"))]
-            Number::FutexRequeue => Err(Error::NoSuchOperation),
             #[cfg(not(feature = "robust"))]
             Number::SetRobustList | Number::GetRobustList => Err(Error::NoSuchOperation),
         };

@@ -56,8 +56,10 @@ pub fn yield_now() {
 
 /// Sleeps for `length`. Does not use libc's sleep, which is a cancellation point of the thread.
 pub fn sleep(length: Duration) -> bool {
-    let length =
-        libc::timespec { tv_sec: length.as_secs() as libc::time_t, tv_nsec: length.subsec_nanos() as libc::c_long };
+    let length = libc::timespec {
+        tv_sec: libc::time_t::try_from(length.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: length.subsec_nanos() as libc::c_long,
+    };
     // SAFETY: `length` outlives the call. The kernel does not write the remaining time, because no address is given for
     // it.
     unsafe { syscall4(libc::SYS_nanosleep, (&raw const length).expose_provenance(), 0, 0, 0) };
