@@ -6,16 +6,15 @@ use core::num::NonZeroU32;
 use super::Caller;
 use super::futex::{Args, not_negative};
 use crate::error::Error;
+#[cfg(not(feature = "requeue"))]
+use crate::futex::key::Target;
 #[cfg(feature = "requeue")]
 use crate::futex::requeue::Requeue;
 use crate::futex::word::Word;
 use crate::sys::mem::{Access, UserMemory};
-use crate::table::refs::Scheme;
 #[cfg(not(feature = "requeue"))]
-use crate::{
-    futex::key::Target,
-    sys::mem::{Fault, Faults},
-};
+use crate::sys::mem::{Fault, Faults};
+use crate::table::refs::Scheme;
 
 impl<'m, M: UserMemory + ?Sized, S: Scheme> Caller<'_, '_, 'm, M, S> {
     pub(super) fn requeue(&self, args: Args, expected: Option<u32>) -> Result<isize, Error> {
