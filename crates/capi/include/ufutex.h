@@ -405,16 +405,19 @@ typedef struct ufutex_waited_word {
 // The memory of a domain's words. The functions return 0, and any other number for a fault, unless their comments say
 // otherwise.
 //
-// Any thread calls them, and several threads may call them at the same time. They return on the thread that called
-// them, and must not call this library. load, compare_exchange and fault_in must be set together. If all three are
+// They are called on the thread that makes the operation, for addresses that the operation names or finds in a robust
+// list. Several threads may call them at the same time. They return on the thread that called them, and must not call
+// this library. If another thread may unmap memory, a function that has found a page keeps it until the access is
+// over: there is no way out of it by a signal handler's longjmp(). load, compare_exchange and fault_in must be set together. If all three are
 // NULL, the words are in the program's own memory.
 typedef struct ufutex_memory {
     // sizeof(struct ufutex_memory).
     size_t size;
     // Passed to each function.
     void *context;
-    // Reads the word of this number of bytes atomically, with acquire ordering or stronger. Must not block: if the
-    // page is not present, it returns a fault.
+    // Reads the word of this number of bytes atomically, with acquire ordering or stronger: 1, 2, 4 or 8, whatever the
+    // word's flags say; system calls use 1, 4 and 8. The value has the host's byte order. Must not block: if the page
+    // is not present, it returns a fault. It may take a lock that no thread holds while it calls this library.
     int (*load)(void *context, uint64_t address, uint32_t bytes, uint64_t *value);
     // Atomically replaces the word with desired if it holds *current, with acquire and release ordering or stronger,
     // and returns 0. Otherwise it stores the word's value in *current and returns 1. A negative result is a fault.
@@ -785,7 +788,8 @@ int ufutex_domain_new_beside(struct ufutex_domain *other,
 // Any thread; not async-signal-safe.
 long ufutex_domain_pid_namespace(struct ufutex_domain *domain);
 
-// Frees a domain and its tables.
+// Frees a domain and its tables. End its tasks first: a task may outlive its domain, but ufutex_task_exit() needs the
+// domain, and the task's robust lists are not walked any more.
 //
 // Returns 0. -EBUSY: a thread or task waits in it, or another thread is using it; then it stays as it is. -EINVAL:
 // NULL; -EBADF: not a handle of a domain, or freed before.
@@ -874,7 +878,11 @@ int ufutex_task_free(struct ufutex_task *task);
 
 // Ends a task, as the kernel ends a thread. Its robust lists are walked: each lock on them that names the task is
 // marked with FUTEX_OWNER_DIED, and one of its waiters is woken. Then the task's locks go to their waiters as in
-// ufutex_task_free(), but the handle must still be freed. memory: NULL for the domain's.
+// ufutex_task_free(), but the handle must still be freed. memory: NULL for the domain's. Its functions are called on
+// this thread, fault_in among them.
+//
+// It does not clear the word of set_tid_address(2). Store 0 there afterwards, and call ufutex_wake() with
+// UFUTEX_U32 | UFUTEX_SHARED: pthread_join() waits for a shared word. The wakes of robust lists are shared ones, too.
 //
 // Returns 0. -EBUSY: it waits; -EINVAL: a task of another domain, or one that has ended, NULL, or a function that is
 // missing from memory; -E2BIG: memory sets a field that this library does not know; -EBADF: not a handle of a domain
@@ -920,8 +928,10 @@ int ufutex_task_priority(struct ufutex_task *task);
 // Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task; -EBUSY: called in a signal handler that has interrupted
 // ufutex_task_free() of this task.
 //
+// The task sees what this thread did before, when its wait has ended.
+//
 // Any thread; async-signal-safe if the functions that it may call are: the callback of the task's waiter, or the
-// parker's unpark.
+// parker's unpark. Without either of them it is.
 int ufutex_task_interrupt(struct ufutex_task *task);
 
 // Clears a task's interrupt: the task's waits sleep again.

@@ -189,8 +189,10 @@ pub const UFUTEX_HANDLER_RESTART: u32 = 2;
 /// The memory of a domain's words. The functions return 0, and any other number for a fault, unless their comments say
 /// otherwise.
 ///
-/// Any thread calls them, and several threads may call them at the same time. They return on the thread that called
-/// them, and must not call this library. load, compare_exchange and fault_in must be set together. If all three are
+/// They are called on the thread that makes the operation, for addresses that the operation names or finds in a robust
+/// list. Several threads may call them at the same time. They return on the thread that called them, and must not call
+/// this library. If another thread may unmap memory, a function that has found a page keeps it until the access is
+/// over: there is no way out of it by a signal handler's longjmp(). load, compare_exchange and fault_in must be set together. If all three are
 /// NULL, the words are in the program's own memory.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -199,8 +201,9 @@ pub struct ufutex_memory {
     pub size: usize,
     /// Passed to each function.
     pub context: *mut c_void,
-    /// Reads the word of this number of bytes atomically, with acquire ordering or stronger. Must not block: if the
-    /// page is not present, it returns a fault.
+    /// Reads the word of this number of bytes atomically, with acquire ordering or stronger: 1, 2, 4 or 8, whatever the
+    /// word's flags say; system calls use 1, 4 and 8. The value has the host's byte order. Must not block: if the page
+    /// is not present, it returns a fault. It may take a lock that no thread holds while it calls this library.
     pub load: Option<unsafe extern "C" fn(context: *mut c_void, address: u64, bytes: u32, value: *mut u64) -> c_int>,
     /// Atomically replaces the word with desired if it holds *current, with acquire and release ordering or stronger,
     /// and returns 0. Otherwise it stores the word's value in *current and returns 1. A negative result is a fault.

@@ -53,7 +53,11 @@ pub unsafe extern "C" fn ufutex_task_free(task: *mut ufutex_task) -> c_int {
 
 /// Ends a task, as the kernel ends a thread. Its robust lists are walked: each lock on them that names the task is
 /// marked with FUTEX_OWNER_DIED, and one of its waiters is woken. Then the task's locks go to their waiters as in
-/// ufutex_task_free(), but the handle must still be freed. memory: NULL for the domain's.
+/// ufutex_task_free(), but the handle must still be freed. memory: NULL for the domain's. Its functions are called on
+/// this thread, fault_in among them.
+///
+/// It does not clear the word of set_tid_address(2). Store 0 there afterwards, and call ufutex_wake() with
+/// UFUTEX_U32 | UFUTEX_SHARED: pthread_join() waits for a shared word. The wakes of robust lists are shared ones, too.
 ///
 /// Returns 0. -EBUSY: it waits; -EINVAL: a task of another domain, or one that has ended, NULL, or a function that is
 /// missing from memory; -E2BIG: memory sets a field that this library does not know; -EBADF: not a handle of a domain
@@ -139,8 +143,10 @@ pub unsafe extern "C" fn ufutex_task_priority(task: *mut ufutex_task) -> c_int {
 /// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task; -EBUSY: called in a signal handler that has interrupted
 /// ufutex_task_free() of this task.
 ///
+/// The task sees what this thread did before, when its wait has ended.
+///
 /// Any thread; async-signal-safe if the functions that it may call are: the callback of the task's waiter, or the
-/// parker's unpark.
+/// parker's unpark. Without either of them it is.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_interrupt(task: *mut ufutex_task) -> c_int {
     // Counted and not held, because a signal handler should not access thread-local storage.
