@@ -198,6 +198,7 @@ pub mod source {
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub mod model {
     pub use crate::lock::{LIVE, Lock, StateLock};
+    pub use crate::signal::group::model::Grouped;
     pub use crate::sync::{AtomicU32, Mutant, Ordering, with_mutant};
     pub use crate::sys::platform::PlatformRef;
 }

@@ -257,6 +257,14 @@ pub(crate) struct PendingWakes {
     more: Vec<PendingWake>,
 }
 
+impl Drop for PendingWakes {
+    /// Wakes the threads before the wakers are called: a waker may block on one of them.
+    fn drop(&mut self) {
+        let threads = self.few[..self.count].iter_mut().chain(&mut self.more).filter(|pending| !pending.calls_waker());
+        threads.for_each(PendingWake::run);
+    }
+}
+
 impl PendingWakes {
     pub(crate) fn none() -> Self {
         Self { few: [const { PendingWake::NOTHING }; BATCH], count: 0, more: Vec::new() }
@@ -287,10 +295,24 @@ impl PendingWakes {
         }
     }
 
-    /// Adds an element, for which there is room.
-    pub(crate) fn push(&mut self, pending: PendingWake) {
+    /// The element at this place.
+    fn at(&mut self, place: usize) -> Option<&mut PendingWake> {
+        if place < self.count { Some(&mut self.few[place]) } else { self.more.get_mut(place.checked_sub(BATCH)?) }
+    }
+
+    /// Adds an element, for which there is room. Members of a group join others of that group, so that one system call
+    /// wakes all of them.
+    pub(crate) fn push(&mut self, mut pending: PendingWake) {
         if pending.is_nothing() {
             return;
+        }
+        if let Some(&mut members) = pending.members() {
+            let there = self.at(members.place()).and_then(PendingWake::members);
+            if there.is_some_and(|there| there.join(members)) {
+                pending.disarm();
+                return;
+            }
+            members.set_place(self.count + self.more.len());
         }
         match self.few.get_mut(self.count) {
             Some(slot) => {

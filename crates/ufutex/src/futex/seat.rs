@@ -15,6 +15,7 @@ use core::ptr::{self, NonNull};
 use super::domain::Domain;
 use super::waiter::Waiter;
 use crate::lock::Lock;
+use crate::signal::group::{Group, Members};
 use crate::sync::{MODEL, thread_hint};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
@@ -23,16 +24,39 @@ use crate::table::refs::Scheme;
 /// Memory for a waiter, on two cache lines of its own.
 #[repr(align(128))]
 union Seat {
-    /// In a free seat: the next free seat, or null.
-    next: *mut Seat,
+    free: ManuallyDrop<FreeSeat>,
     _room: ManuallyDrop<MaybeUninit<[u8; 128]>>,
+}
+
+struct FreeSeat {
+    /// The next free seat, or null.
+    next: *mut Seat,
+    /// The member of a group as which the thread in this seat sleeps.
+    member: Members,
 }
 
 /// The unit in which seats are allocated: 4 KiB.
 #[repr(C)]
 struct Chunk {
-    next: *mut Chunk,
-    seats: [MaybeUninit<Seat>; 31],
+    /// The group of the first [`GROUP`] seats, and the next chunk.
+    first: Line<*mut Chunk>,
+    /// The group of the others.
+    second: Line<()>,
+    seats: [MaybeUninit<Seat>; SEATS],
+}
+
+/// Number of seats in a chunk.
+const SEATS: usize = 31;
+
+/// Largest number of seats in a group. A larger group saves little of a wake of many, and the kernel has to look through
+/// the sleepers of the group in a wake of one.
+const GROUP: usize = 16;
+
+/// A group on a cache line of its own, which the threads that sleep in it share.
+#[repr(C, align(64))]
+struct Line<T> {
+    group: Group,
+    more: T,
 }
 
 /// Number of shards, each with a lock, among which sleeping threads are spread.
@@ -76,25 +100,27 @@ impl Seats {
 impl Shard {
     /// A free seat; `None` if there is none and no memory for one.
     fn take(&self) -> Option<Taken<'_>> {
-        let seat = self.0.lock().with(Free::take)?;
-        Some(Taken { shard: self, seat })
+        let (seat, member) = self.0.lock().with(Free::take)?;
+        Some(Taken { shard: self, seat, member })
     }
 }
 
 impl Free {
-    fn take(&mut self) -> Option<NonNull<Seat>> {
+    fn take(&mut self) -> Option<(NonNull<Seat>, Members)> {
         if self.first.is_null() {
             self.add_chunk()?;
         }
         let seat = NonNull::new(self.first)?;
         // SAFETY: a free seat, in a chunk of ours.
-        self.first = unsafe { seat.as_ref().next };
-        Some(seat)
+        let FreeSeat { next, member } = **unsafe { &seat.as_ref().free };
+        self.first = next;
+        Some((seat, member))
     }
 
-    fn give_back(&mut self, seat: NonNull<Seat>) {
+    fn give_back(&mut self, seat: NonNull<Seat>, member: Members) {
+        let free = ManuallyDrop::new(FreeSeat { next: self.first, member });
         // SAFETY: `take` returned this seat, and it is not used any more.
-        unsafe { seat.write(Seat { next: self.first }) };
+        unsafe { seat.write(Seat { free }) };
         self.first = seat.as_ptr();
     }
 
@@ -104,12 +130,15 @@ impl Free {
         let chunk = NonNull::new(unsafe { alloc(Layout::new::<Chunk>()) })?.cast::<Chunk>().as_ptr();
         // SAFETY: new memory of that size. Each seat is written before it is free.
         unsafe {
-            (&raw mut (*chunk).next).write(self.chunks);
+            (&raw mut (*chunk).first).write(Line { group: Group::new(), more: self.chunks });
+            (&raw mut (*chunk).second).write(Line { group: Group::new(), more: () });
             self.chunks = chunk;
+            let groups = [&raw mut (*chunk).first.group, &raw mut (*chunk).second.group];
             let seats = (&raw mut (*chunk).seats).cast::<Seat>();
             // From the last to the first, so that `take` returns them in the order of their addresses.
-            for i in (0..31).rev() {
-                self.give_back(NonNull::new_unchecked(seats.add(i)));
+            for i in (0..SEATS).rev() {
+                let group = NonNull::new_unchecked(groups[i / GROUP]);
+                self.give_back(NonNull::new_unchecked(seats.add(i)), Members::one(group, (i % GROUP) as u32));
             }
         }
         Some(())
@@ -122,7 +151,7 @@ impl Drop for Free {
             let chunk = self.chunks;
             // SAFETY: `add_chunk` allocated the chunk. The system is being dropped, so no seat is in use.
             unsafe {
-                self.chunks = (*chunk).next;
+                self.chunks = (*chunk).first.more;
                 dealloc(chunk.cast(), Layout::new::<Chunk>());
             }
         }
@@ -133,18 +162,19 @@ impl Drop for Free {
 struct Taken<'s> {
     shard: &'s Shard,
     seat: NonNull<Seat>,
+    member: Members,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.shard.0.lock().with(|free| free.give_back(self.seat));
+        self.shard.0.lock().with(|free| free.give_back(self.seat, self.member));
     }
 }
 
 /// A waiter in a seat. The waiter is dropped before the seat is freed.
 struct Seated<'s, 'd, S: Scheme> {
     waiter: NonNull<Waiter<'d, S>>,
-    _seat: Taken<'s>,
+    seat: Taken<'s>,
 }
 
 impl<S: Scheme> Drop for Seated<'_, '_, S> {
@@ -155,29 +185,77 @@ impl<S: Scheme> Drop for Seated<'_, '_, S> {
 }
 
 impl<S: Scheme> Domain<S> {
-    /// Runs `f` with an idle waiter of the calling thread.
-    pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d, S>>) -> R) -> R {
+    /// Runs `f` with an idle waiter of the calling thread, and the member of a group as which the thread is to sleep. If
+    /// there is no such member, the thread sleeps on a word of its own.
+    pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d, S>>, Option<Members>) -> R) -> R {
         let fits = size_of::<Waiter<'_, S>>() <= size_of::<Seat>() && !MODEL;
         let Some(taken) = fits.then(|| self.system.seats().pick()?.take()).flatten() else {
-            return f(core::pin::pin!(Waiter::new()).into_ref());
+            return f(core::pin::pin!(Waiter::new()).into_ref(), None);
         };
         let waiter = taken.seat.cast::<Waiter<'d, S>>();
         // SAFETY: the seat is ours alone. It is large enough, and aligned to two cache lines.
         unsafe { waiter.write(Waiter::new()) };
-        let seated = Seated { waiter, _seat: taken };
+        let seated = Seated { waiter, seat: taken };
+        let member = self.platform().wakes_by_bits().then_some(seated.seat.member);
         // SAFETY: it stays in its seat until `seated` drops it.
-        f(unsafe { Pin::new_unchecked(seated.waiter.as_ref()) })
+        f(unsafe { Pin::new_unchecked(seated.waiter.as_ref()) }, member)
     }
 }
 
-const _: () = assert!(size_of::<Seat>() == 128 && size_of::<Chunk>() == 4096);
+const _: () = assert!(size_of::<Seat>() == 128);
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+const _: () = assert!(size_of::<Chunk>() == 4096);
 #[cfg(all(target_pointer_width = "64", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 const _: () = assert!(size_of::<Waiter<'_, crate::table::refs::Live>>() <= 128);
 
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 mod tests {
     use super::*;
+    use crate::futex::waiter::Queued;
+    use crate::signal::{Receiver, Signal};
     use std::vec::Vec;
+
+    /// Wakes a member until the thread has ended, as wakes of other members would.
+    fn disturb<T>(member: Members, thread: &std::thread::ScopedJoinHandle<'_, T>, times: usize) {
+        for _ in (0..times).take_while(|_| !thread.is_finished()) {
+            member.wake();
+            std::thread::sleep(core::time::Duration::from_micros(50));
+        }
+    }
+
+    #[test]
+    fn thread_does_not_sleep_in_a_group_that_keeps_it_awake() {
+        let group = Group::new();
+        // SAFETY: the group stays where it is until the thread has ended.
+        let member = unsafe { Members::one(NonNull::from(&group), 3) };
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(move || Signal::new(Receiver::Member(member)).sleep_in_group(member, None));
+            disturb(member, &thread, usize::MAX);
+            assert_eq!(thread.join().expect("it does not panic"), None);
+        });
+    }
+
+    #[test]
+    fn wake_finds_a_thread_that_has_left_its_group() {
+        let domain = Domain::new(&crate::System::new());
+        let (word, group) = (core::sync::atomic::AtomicU32::new(0), Group::new());
+        // SAFETY: as above.
+        let member = unsafe { Members::one(NonNull::from(&group), 0) };
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let waiter = core::pin::pin!(Waiter::new());
+                let matched = domain.lock_if_equal(&&word, 0)?;
+                let signal = Signal::new(Receiver::Member(member));
+                let waiter = domain.queue(matched, waiter.into_ref(), &crate::WaitOptions::new(), signal)?;
+                Queued::new(waiter, None).finish_in(Some(member))
+            });
+            disturb(member, &thread, 100);
+            while domain.wake(&word, 1) == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(thread.join().expect("it does not panic"), Ok(()));
+        });
+    }
 
     #[test]
     fn seats_are_apart_and_used_again() {

@@ -175,9 +175,10 @@ mod thread {
             options: &WaitOptions,
             deadline: Option<Deadline>,
         ) -> Result<(), Error> {
-            self.with_seat(|waiter| {
-                let signal = Signal::new(Receiver::Thread(self.platform()));
-                Queued::new(self.queue(matched, waiter, options, signal)?, deadline).finish()
+            self.with_seat(|waiter, member| {
+                let receiver = member.map_or(Receiver::Thread(self.platform()), Receiver::Member);
+                let queued = Queued::new(self.queue(matched, waiter, options, Signal::new(receiver))?, deadline);
+                queued.finish_in(member)
             })
         }
     }

@@ -16,6 +16,7 @@ use super::place::Place;
 use super::wait::WaitOptions;
 use super::wake::Woken;
 use crate::error::Error;
+use crate::signal::group::Members;
 use crate::signal::{Callback, Receiver, Signal};
 use crate::sync::{Mutant, UnsafeCell, mutant, wait_barrier};
 use crate::sys::clock::Deadline;
@@ -550,19 +551,26 @@ impl<'w, 'd, S: Scheme> Queued<'w, 'd, S> {
     /// # Errors
     /// [`Error::TimedOut`].
     pub fn finish(self) -> Result<(), Error> {
+        self.finish_in(None)
+    }
+
+    /// As `finish`. A thread that was queued as the member of a group sleeps as that member.
+    pub(super) fn finish_in(self, member: Option<Members>) -> Result<(), Error> {
         if let Some(in_time) = self.cancelled {
             return if in_time { Err(Error::TimedOut) } else { Ok(()) };
         }
         let (deadline, by_waker) = (self.deadline, self.by_waker);
         let waiter = &*self.waiter;
         let on = waiter.domain.get().map_or(PlatformRef::HOST, Domain::platform);
-        if by_waker && !waiter.set_receiver(Receiver::Thread(on)) {
-            // A wake has taken the entry, and wakes the waker and not this thread.
-            waiter.wait_for_waker();
-        }
         // SAFETY: initialised, as it is not idle.
         let signal = unsafe { &waiter.entry().as_ref().signal };
-        if signal.sleep(on, deadline.as_ref()) {
+        let in_group = member.map(|member| signal.sleep_in_group(member, deadline.as_ref()));
+        let changes = by_waker || in_group == Some(None);
+        if changes && !waiter.set_receiver(Receiver::Thread(on)) {
+            // A wake has taken the entry, and wakes the former receiver and not this thread.
+            waiter.wait_for_waker();
+        }
+        if in_group.flatten().unwrap_or_else(|| signal.sleep(on, deadline.as_ref())) {
             waiter.accept();
             return Ok(());
         }

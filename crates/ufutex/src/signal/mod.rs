@@ -1,5 +1,6 @@
 //! Signals, which wake queued waiters. They know nothing of buckets.
 
+pub(crate) mod group;
 pub(crate) mod sleeper;
 pub(crate) mod thread;
 
@@ -10,6 +11,7 @@ use crate::sys::park::{Address, Parker};
 use crate::sys::platform::PlatformRef;
 pub(crate) use crate::sys::unwind::Callback;
 use crate::sys::unwind::Otherwise;
+use group::Members;
 use sleeper::Sleeper;
 
 const WAITING: u32 = 0;
@@ -39,6 +41,8 @@ pub(crate) struct Signal {
 pub(crate) enum Receiver {
     /// A thread that sleeps on the signal's own word, by this platform.
     Thread(PlatformRef),
+    /// A thread that sleeps on the word of a group. The host is its platform.
+    Member(Members),
     /// A thread that sleeps elsewhere, because other entries or an interrupt may wake it too. The sleeper outlives
     /// the entry's time in the queue.
     Sleeper(NonNull<Sleeper>),
@@ -60,6 +64,7 @@ pub(crate) struct PendingWake(Action);
 enum Action {
     Nothing,
     WakeThread(Address),
+    WakeMembers(Members),
     CallWaker(Callback),
     /// The signal of a waiter that waits for this call.
     CallLent(NonNull<Signal>),
@@ -72,6 +77,17 @@ impl PendingWake {
         matches!(self.0, Action::Nothing)
     }
 
+    /// Drops it without doing the work, which another one does.
+    pub(crate) fn disarm(mut self) {
+        self.0 = Action::Nothing;
+    }
+
+    /// The members of a group that it wakes.
+    #[inline]
+    pub(crate) fn members(&mut self) -> Option<&mut Members> {
+        if let Action::WakeMembers(members) = &mut self.0 { Some(members) } else { None }
+    }
+
     /// Whether it runs an embedder's code, which may sleep.
     pub(crate) fn calls_waker(&self) -> bool {
         matches!(self.0, Action::CallWaker(_) | Action::CallLent(_))
@@ -81,9 +97,18 @@ impl PendingWake {
 impl Drop for PendingWake {
     #[inline]
     fn drop(&mut self) {
+        self.run();
+    }
+}
+
+impl PendingWake {
+    /// Does the work now.
+    #[inline]
+    pub(crate) fn run(&mut self) {
         match core::mem::replace(&mut self.0, Action::Nothing) {
             Action::Nothing => {}
             Action::WakeThread(address) => address.wake(),
+            Action::WakeMembers(members) => members.wake(),
             Action::CallWaker(waker) => waker.wake(),
             // SAFETY: the only place that makes one, `Signal::wake`, leaves the signal to it.
             Action::CallLent(signal) => unsafe { Signal::call_lent(signal) },
@@ -118,8 +143,8 @@ impl Signal {
         self.state.load(Ordering::Acquire) != WAITING // [J]
     }
 
-    /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. A thread that sleeps on a [`Sleeper`], or a task,
-    /// is woken when the result is dropped. If the waker is lent, `CALLING` is stored now, and `WOKEN` by that drop.
+    /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. A thread that sleeps elsewhere, or a task, is woken
+    /// when the result is dropped. If the waker is lent, `CALLING` is stored now, and `WOKEN` by that drop.
     ///
     /// # Safety
     /// `this` is valid. The caller has taken its node off the queue, and does not access the waiter afterwards.
@@ -133,6 +158,14 @@ impl Signal {
                 // SAFETY: as above.
                 unsafe { Parker::store_and_wake(state, on, WOKEN) };
                 return PendingWake::NOTHING;
+            }
+            Receiver::Member(members) => {
+                if mutant(Mutant::GroupWokenEarly) {
+                    members.wake(); // [Y], too early
+                    PendingWake::NOTHING
+                } else {
+                    PendingWake(Action::WakeMembers(members))
+                }
             }
             // SAFETY: the sleeper's owner does not leave before it has seen the store below.
             Receiver::Sleeper(sleeper) => unsafe {
@@ -189,7 +222,7 @@ impl Signal {
             // SAFETY: guarded by the lock that the caller holds.
             let receiver = unsafe { &mut *receiver };
             match receiver {
-                Receiver::Thread(_) => PendingWake::NOTHING,
+                Receiver::Thread(_) | Receiver::Member(_) => PendingWake::NOTHING,
                 // SAFETY: the entry is queued, so the sleeper is still there.
                 Receiver::Sleeper(sleeper) => PendingWake(Action::WakeThread(unsafe { sleeper.as_ref() }.notify())),
                 Receiver::Waker(_) => match core::mem::replace(receiver, Receiver::TAKEN) {

@@ -30,6 +30,12 @@ pub enum Mutant {
     ReturnsTooEarly,
     /// [J]: a wake gives an entry back without Release, after it has called the waker that it was lent.
     ReturnRelaxed,
+    /// [Y]: a waiter loads the word of its group after it has checked its signal.
+    GroupLoadedLate,
+    /// [Y]: a wake counts in the group before it has stored `WOKEN`.
+    GroupWokenEarly,
+    /// [Y]: a wake counts in the group without Release.
+    GroupCountRelaxed,
     /// A wait that is cancelled while the waker it has lent is called gives the entry's memory up at once.
     CancelForgetsCall,
     /// A wake that a cancelled wait has counted as received is passed on when the wait is settled.

@@ -62,6 +62,6 @@ fn process_wide() -> bool {
 #[cfg(all(feature = "std", target_os = "linux", not(any(feature = "sim", miri))))]
 pub fn membarrier(command: i32, register: i32) -> bool {
     // SAFETY: membarrier(2) reads and writes no memory of ours.
-    let call = |command: i32| unsafe { super::syscall::syscall4(libc::SYS_membarrier, command as usize, 0, 0, 0) };
+    let call = |command: i32| unsafe { super::syscall::syscall5(libc::SYS_membarrier, command as usize, 0, 0, 0, 0) };
     call(command) == 0 || (call(register) == 0 && call(command) == 0)
 }

@@ -1,6 +1,8 @@
 //! A word that threads sleep on: by the platform, which is futex(2) itself on Linux; on a mutex and a condition
 //! variable under a model checker; by the scheduler of the virtual cores under `sim`.
 
+use core::num::NonZeroU32;
+
 use super::clock::Deadline;
 use super::platform::PlatformRef;
 use crate::sync::{AtomicU32, Ordering};
@@ -97,6 +99,24 @@ impl Parker {
         on.park(&self.word, expected, deadline)
     }
 
+    /// As `park`, with bits by which [`count_and_wake`](Self::count_and_wake) chooses.
+    #[cfg(not(feature = "sim"))]
+    pub fn park_with(&self, on: PlatformRef, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> Parked {
+        on.park_with(&self.word, expected, deadline, bits)
+    }
+
+    /// As `park`: a virtual core's sleep has no bits, and a wake may be for another thread.
+    #[cfg(feature = "sim")]
+    pub fn park_with(&self, on: PlatformRef, expected: u32, deadline: Option<&Deadline>, _bits: NonZeroU32) -> Parked {
+        self.park(on, expected, deadline)
+    }
+
+    /// Adds 1, and wakes the sleepers that have one of `bits`.
+    pub fn count_and_wake(&self, on: PlatformRef, bits: NonZeroU32) {
+        self.word.fetch_add(1, Ordering::Release); // [Y]
+        wake_bits(on, self.word.as_ptr().expose_provenance(), bits);
+    }
+
     /// Sleeps while the word is `expected`, until `deadline` at the latest. The thread is off its virtual core
     /// meanwhile.
     #[cfg(feature = "sim")]
@@ -149,6 +169,16 @@ fn wake(on: PlatformRef, address: usize, count: usize) -> usize {
     on.unpark(core::ptr::with_exposed_provenance(address), count)
 }
 
+#[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
+fn wake_bits(on: PlatformRef, address: usize, bits: NonZeroU32) {
+    on.unpark_bits(core::ptr::with_exposed_provenance(address), bits);
+}
+
+#[cfg(feature = "sim")]
+fn wake_bits(on: PlatformRef, address: usize, _bits: NonZeroU32) {
+    wake(on, address, usize::MAX);
+}
+
 #[cfg(feature = "sim")]
 fn wake(_on: PlatformRef, address: usize, count: usize) -> usize {
     current::wake(address, count)
@@ -164,7 +194,7 @@ impl Address {
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 mod model {
     //! Sleeping in a model checker: a thread that would sleep for ever is a deadlock, which the checker reports.
-    use super::{Deadline, Ordering, Parked, Parker, PlatformRef};
+    use super::{Deadline, NonZeroU32, Ordering, Parked, Parker, PlatformRef};
     use crate::sync::{Condvar, Mutant, Mutex, relaxed_in};
 
     pub(super) struct Sleepers {
@@ -191,6 +221,24 @@ mod model {
             }
             drop(self.model.awake.wait(guard));
             Parked::Awake
+        }
+
+        /// As `park`: a wake may be for another thread.
+        pub fn park_with(
+            &self,
+            on: PlatformRef,
+            expected: u32,
+            deadline: Option<&Deadline>,
+            _bits: NonZeroU32,
+        ) -> Parked {
+            self.park(on, expected, deadline)
+        }
+
+        pub fn count_and_wake(&self, _on: PlatformRef, _bits: NonZeroU32) {
+            let guard = self.model.mutex.lock().expect("a model's mutex is never poisoned");
+            self.word.fetch_add(1, relaxed_in(Mutant::GroupCountRelaxed, Ordering::Release)); // [Y]
+            self.model.awake.notify_all();
+            drop(guard);
         }
 
         /// # Safety

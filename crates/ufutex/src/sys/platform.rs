@@ -4,6 +4,8 @@
 //! the host, whose functions are called directly. So the memory of a table needs no initialisation for the host, and
 //! nothing is looked up on the way.
 
+#[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
+use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
@@ -234,6 +236,34 @@ impl PlatformRef {
             None => host::unpark(word, count),
             Some(calls) => (calls.unpark)(word, count),
         }
+    }
+
+    /// Whether threads sleep with bits by [`park_with`](Self::park_with), and wakes choose among them by those.
+    pub fn wakes_by_bits(self) -> bool {
+        host::WAKES_BY_BITS && self.is_host()
+    }
+
+    /// As `park`, with bits by which [`unpark_bits`](Self::unpark_bits) chooses. Without a host that does so, any wake
+    /// of the word wakes the thread.
+    #[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
+    pub fn park_with(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> Parked {
+        #[cfg(all(feature = "_host", target_os = "linux"))]
+        if self.is_host() {
+            return host::park_with(word, expected, deadline, bits);
+        }
+        let _any_wake = bits;
+        self.park(word, expected, deadline)
+    }
+
+    /// Wakes all threads that sleep on the word at `word` with one of these bits.
+    #[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
+    pub fn unpark_bits(self, word: *const AtomicU32, bits: NonZeroU32) {
+        #[cfg(all(feature = "_host", target_os = "linux"))]
+        if self.is_host() {
+            return host::unpark_bits(word, bits);
+        }
+        let _all = bits;
+        self.unpark(word, usize::MAX);
     }
 
     /// The time of `clock`. `None` if there is no clock.

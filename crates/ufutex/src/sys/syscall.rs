@@ -5,23 +5,24 @@
 /// filter that hands a program's futex calls to the engine recognises the engine's calls by it and lets them through.
 pub const OWN_CALL: u64 = u64::from_le_bytes(*b"ufutex\xf7\x0f");
 
-/// Issues the system call `number` with four arguments; a negative result is `-errno`.
+/// Issues the system call `number` with four arguments, and `bits` as its sixth, which is the bitset of futex(2). A
+/// negative result is `-errno`.
 ///
 /// # Safety
 /// The arguments must be valid for that system call, and its effect must be sound in this process.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
-pub unsafe fn syscall4(number: libc::c_long, a: usize, b: usize, c: usize, d: usize) -> isize {
+pub unsafe fn syscall5(number: libc::c_long, a: usize, b: usize, c: usize, d: usize, bits: u32) -> isize {
     let result: isize;
     // SAFETY: the kernel preserves every register but rax, rcx and r11, and uses no stack of ours. The caller answers
-    // for the effect of the call. r8 and r9 are futex(2)'s uaddr2 (see `OWN_CALL`) and bitset (any).
+    // for the effect of the call. r8 is futex(2)'s uaddr2: see `OWN_CALL`.
     unsafe {
         core::arch::asm!(
             "syscall",
             "xor r8d, r8d", // otherwise the program's next call would carry `OWN_CALL`
             inlateout("rax") number as isize => result,
             in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
-            inlateout("r8") OWN_CALL => _, in("r9") u32::MAX as usize,
+            inlateout("r8") OWN_CALL => _, in("r9") bits as usize,
             lateout("rcx") _, lateout("r11") _,
             options(nostack),
         );
@@ -29,13 +30,14 @@ pub unsafe fn syscall4(number: libc::c_long, a: usize, b: usize, c: usize, d: us
     result
 }
 
-/// Issues the system call `number` with four arguments; a negative result is `-errno`.
+/// Issues the system call `number` with four arguments, and `bits` as its sixth, which is the bitset of futex(2). A
+/// negative result is `-errno`.
 ///
 /// # Safety
 /// The arguments must be valid for that system call, and its effect must be sound in this process.
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 #[inline]
-pub unsafe fn syscall4(number: libc::c_long, a: usize, b: usize, c: usize, d: usize) -> isize {
+pub unsafe fn syscall5(number: libc::c_long, a: usize, b: usize, c: usize, d: usize, bits: u32) -> isize {
     let result: isize;
     // SAFETY: the kernel preserves every register but x0. The caller answers for the effect of the call.
     unsafe {
@@ -44,31 +46,33 @@ pub unsafe fn syscall4(number: libc::c_long, a: usize, b: usize, c: usize, d: us
             in("x8") number,
             inlateout("x0") a as isize => result,
             in("x1") b, in("x2") c, in("x3") d,
-            in("x4") OWN_CALL, in("x5") u32::MAX as usize,
+            in("x4") OWN_CALL, in("x5") bits as usize,
             options(nostack),
         );
     }
     result
 }
 
-/// Issues the system call `number` with four arguments; a negative result is `-errno`.
+/// Issues the system call `number` with four arguments, and `bits` as its sixth, which is the bitset of futex(2). A
+/// negative result is `-errno`.
 ///
 /// # Safety
 /// The arguments must be valid for that system call, and its effect must be sound in this process.
 #[cfg(all(not(any(target_arch = "x86_64", target_arch = "aarch64")), not(miri)))]
-pub unsafe fn syscall4(number: libc::c_long, a: usize, b: usize, c: usize, d: usize) -> isize {
+pub unsafe fn syscall5(number: libc::c_long, a: usize, b: usize, c: usize, d: usize, bits: u32) -> isize {
     // SAFETY: the caller guarantees what this function requires.
-    negated_errno(unsafe { libc::syscall(number, a, b, c, d, OWN_CALL as usize, u32::MAX as usize) })
+    negated_errno(unsafe { libc::syscall(number, a, b, c, d, OWN_CALL as usize, bits as usize) })
 }
 
-/// Issues the system call `number` with four arguments; a negative result is `-errno`. Miri supports system calls only
+/// Issues the system call `number` with four arguments, and `bits` as its sixth, which is the bitset of futex(2). A
+/// negative result is `-errno`. Miri supports system calls only
 /// through the functions of libc that it knows, and checks that each argument has its C type.
 ///
 /// # Safety
 /// The arguments must be valid for that system call, and its effect must be sound in this process. The provenance of
 /// pointers has been exposed.
 #[cfg(miri)]
-pub unsafe fn syscall4(number: libc::c_long, a: usize, b: usize, c: usize, d: usize) -> isize {
+pub unsafe fn syscall5(number: libc::c_long, a: usize, b: usize, c: usize, d: usize, bits: u32) -> isize {
     use core::ptr::{null, null_mut, with_exposed_provenance as pointer};
     // SAFETY: the caller guarantees what this function requires.
     let result = unsafe {
@@ -76,7 +80,7 @@ pub unsafe fn syscall4(number: libc::c_long, a: usize, b: usize, c: usize, d: us
             libc::SYS_futex => {
                 let (word, time) = (pointer::<u32>(a), pointer::<libc::timespec>(d));
                 // Miri wants no second word. Elsewhere `OWN_CALL` is passed there, for a filter that Miri does not have.
-                libc::syscall(number, word, b as libc::c_int, c as u32, time, null::<u32>(), u32::MAX)
+                libc::syscall(number, word, b as libc::c_int, c as u32, time, null::<u32>(), bits)
             }
             libc::SYS_sched_yield => libc::sched_yield().into(),
             libc::SYS_nanosleep => libc::nanosleep(pointer(a), null_mut()).into(),

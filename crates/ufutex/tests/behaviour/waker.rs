@@ -3,14 +3,16 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error, Wait, WaitOptions};
 
+use crate::common::asleep::until;
 use crate::common::domains::{domain, on_every_scheme};
+use crate::common::sleeping::Sleeping;
 use crate::common::waiters::{idle, queue};
 use crate::common::waker::{Calls, Notified};
 
@@ -201,7 +203,33 @@ fn waker_may_drop_a_future_that_was_woken_with_it<S: Scheme>() {
     }
 }
 
+/// Blocks until its condition holds.
+struct Blocks(Box<dyn Fn() -> bool + Send + Sync>);
+
+impl Wake for Blocks {
+    fn wake(self: Arc<Self>) {
+        until("the threads that were woken with the task go on", &self.0);
+    }
+}
+
+/// One thread waits for the word, and one for several words, so that they sleep on words of two kinds. Both are behind
+/// the task in the queue.
+fn waker_may_wait_for_threads_that_were_woken_with_it<S: Scheme + 'static>() {
+    let (domain, word): (&Domain<S>, &AtomicU32) = (Box::leak(Box::new(domain())), Box::leak(Box::default()));
+    let threads: Arc<Mutex<Vec<Sleeping<bool>>>> = Arc::default();
+    let asked = threads.clone();
+    let have_gone_on = move || asked.lock().expect("not poisoned").iter().all(Sleeping::has_ended);
+    let waker = Waker::from(Arc::new(Blocks(Box::new(have_gone_on))));
+    let mut wait = pending(domain, word, &waker);
+    let in_one = Sleeping::new(move || domain.wait(word, 0).is_ok());
+    let in_several = Sleeping::new(move || domain.wait_any(&[(word, 0)], &WaitOptions::new()).is_ok());
+    threads.lock().expect("not poisoned").extend([in_one, in_several]);
+    assert_eq!(domain.wake(word, usize::MAX), 3);
+    assert_eq!(poll(&mut wait, Waker::noop()), Poll::Ready(Ok(())));
+}
+
 on_every_scheme![
+    waker_may_wait_for_threads_that_were_woken_with_it,
     waker_is_called_once_per_wake,
     waker_of_the_last_poll_is_called_and_the_others_are_dropped,
     waker_of_a_dropped_future_is_dropped_and_not_called,

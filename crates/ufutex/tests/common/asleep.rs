@@ -73,6 +73,7 @@ pub struct Call {
     pub address: u64,
     pub op: u64,
     pub expected: u64,
+    pub bits: u32,
 }
 
 impl Call {
@@ -81,11 +82,12 @@ impl Call {
         self.address == word.as_ptr().addr() as u64
     }
 
-    /// Whether a wait of the engine sleeps in this call. The engine's bucket locks sleep with an expected value of 1;
-    /// locks of other libraries sleep with 2, or by a plain `FUTEX_WAIT`.
+    /// Whether a wait of the engine sleeps in this call: on a word of its own, or with a bit of its own on the word of a
+    /// group. The engine's bucket locks sleep with an expected value of 1; locks of other libraries sleep with 2, or by
+    /// a plain `FUTEX_WAIT`.
     pub fn is_of_the_engine(self) -> bool {
         let command = self.op as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
-        command == libc::FUTEX_WAIT_BITSET && self.expected == 0
+        command == libc::FUTEX_WAIT_BITSET && (self.expected == 0 || self.bits != u32::MAX)
     }
 }
 
@@ -132,9 +134,14 @@ pub fn futex_call(thread: i32) -> Option<Call> {
     if let Some(call) = watched_call(thread) {
         return call.filter(|_| is_interruptible(thread));
     }
-    let (number, [address, op, expected, ..]) = sleeps_in(thread)?;
+    let (number, [address, op, expected, _, _, bits]) = sleeps_in(thread)?;
     // If it has begun to sleep by `Watched` meanwhile, the call is that of a condition variable, whose word says nothing.
-    (number == libc::SYS_futex && watched_call(thread).is_none()).then_some(Call { address, op, expected })
+    (number == libc::SYS_futex && watched_call(thread).is_none()).then_some(Call {
+        address,
+        op,
+        expected,
+        bits: bits as u32,
+    })
 }
 
 /// Waits until `condition` holds; panics with `what` if it never does.

@@ -61,7 +61,7 @@ pub fn watched_call(thread: i32) -> Option<Option<Call>> {
     let sleeping = SLEEPING.lock().expect("not poisoned");
     let sleep = sleeping.as_ref()?.get(&thread)?;
     let op = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as u64;
-    let call = |expected| Call { address: sleep.address.load(Ordering::SeqCst), op, expected };
+    let call = |expected| Call { address: sleep.address.load(Ordering::SeqCst), op, expected, bits: u32::MAX };
     Some(sleep.expected.load(Ordering::SeqCst).checked_sub(1).map(call))
 }
 

@@ -9,6 +9,7 @@ mod first_table;
 mod future_drop;
 mod future_waker;
 mod global;
+mod group;
 mod handshake;
 mod helped_resize;
 mod lock;

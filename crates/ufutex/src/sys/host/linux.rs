@@ -1,15 +1,24 @@
 //! Linux: futex(2) itself, by system calls made directly.
 
+use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
 use super::super::clock::{Clock, Deadline};
 use super::super::park::Parked;
-use super::super::syscall::syscall4;
+use super::super::syscall::syscall5;
 pub use super::any_std::now;
+
+/// Whether a thread can sleep with bits of its own, and a wake choose by them.
+pub const WAKES_BY_BITS: bool = true;
 
 /// Sleeps while `word` is `expected`, until `deadline` at the latest.
 pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Parked {
+    park_with(word, expected, deadline, NonZeroU32::MAX)
+}
+
+/// As [`park`]. A wake by [`unpark_bits`] concerns the thread if it has one of these bits.
+pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> Parked {
     let mut op = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
     let mut until = core::ptr::null();
     let time;
@@ -25,12 +34,13 @@ pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Par
     }
     // SAFETY: the word and `time` outlive the call; futex(2) writes to neither.
     let result = unsafe {
-        syscall4(
+        syscall5(
             libc::SYS_futex,
             word.as_ptr().expose_provenance(),
             op as usize,
             expected as usize,
             until.expose_provenance(),
+            bits.get(),
         )
     };
     if result == -(libc::ETIMEDOUT as isize) { Parked::TimedOut } else { Parked::Awake }
@@ -40,18 +50,27 @@ pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Par
 /// reads the word of a private wake. If another word is at the address by now, its sleeper sees a spurious wakeup,
 /// which every user of futex(2) has to expect.
 pub fn unpark(word: *const AtomicU32, count: usize) -> usize {
-    let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    wake(libc::FUTEX_WAKE, word, count, NonZeroU32::MAX)
+}
+
+/// As [`unpark`], for all threads that sleep with one of these bits.
+pub fn unpark_bits(word: *const AtomicU32, bits: NonZeroU32) {
+    wake(libc::FUTEX_WAKE_BITSET, word, usize::MAX, bits);
+}
+
+fn wake(op: libc::c_int, word: *const AtomicU32, count: usize, bits: NonZeroU32) -> usize {
+    let op = op | libc::FUTEX_PRIVATE_FLAG;
     // To the kernel `count` is an `int`, and -1 wakes one.
     let count = count.min(i32::MAX as usize);
     // SAFETY: a private wake touches no memory of ours.
-    let woken = unsafe { syscall4(libc::SYS_futex, word.expose_provenance(), op as usize, count, 0) };
+    let woken = unsafe { syscall5(libc::SYS_futex, word.expose_provenance(), op as usize, count, 0, bits.get()) };
     usize::try_from(woken).unwrap_or(0)
 }
 
 /// Gives up the CPU to another thread.
 pub fn yield_now() {
     // SAFETY: sched_yield takes nothing and changes nothing.
-    let _always_0 = unsafe { syscall4(libc::SYS_sched_yield, 0, 0, 0, 0) };
+    let _always_0 = unsafe { syscall5(libc::SYS_sched_yield, 0, 0, 0, 0, 0) };
 }
 
 /// Sleeps for `length`. Does not use libc's sleep, which is a cancellation point of the thread.
@@ -62,6 +81,6 @@ pub fn sleep(length: Duration) -> bool {
     };
     // SAFETY: `length` outlives the call. The kernel does not write the remaining time, because no address is given for
     // it.
-    unsafe { syscall4(libc::SYS_nanosleep, (&raw const length).expose_provenance(), 0, 0, 0) };
+    unsafe { syscall5(libc::SYS_nanosleep, (&raw const length).expose_provenance(), 0, 0, 0, 0) };
     true
 }

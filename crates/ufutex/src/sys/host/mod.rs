@@ -58,6 +58,10 @@ use {
 };
 
 pub use chosen::{now, sleep, yield_now};
+#[cfg(all(feature = "_host", target_os = "linux"))]
+pub use linux::{WAKES_BY_BITS, park_with, unpark_bits};
+#[cfg(not(all(feature = "_host", target_os = "linux")))]
+pub const WAKES_BY_BITS: bool = false;
 #[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
 pub use chosen::{park, unpark};
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use ufutex::wasm::{Trap, Waited};
 
 use crate::common::PATIENCE;
-use crate::common::asleep::{futex_call, thread_id, until};
+use crate::common::asleep::{Call, futex_call, thread_id, until};
 use crate::suite::{FOREVER, Machine, Width};
 
 /// A thread that waits. It is never joined, so that a thread that hangs fails its test instead of blocking it.
@@ -44,7 +44,9 @@ impl Waiting {
     pub fn is_asleep(&self) -> bool {
         let thread = self.thread.load(Ordering::Acquire);
         // Locks of the standard library sleep with the expected value 2, the engine's buckets with 1.
-        thread != 0 && futex_call(thread).is_some_and(|call| !matches!(call.expected as u32, 1 | 2))
+        // A group's word counts wakes, so it may hold either.
+        let is_wait = |call: Call| call.bits != u32::MAX || !matches!(call.expected as u32, 1 | 2);
+        thread != 0 && futex_call(thread).is_some_and(is_wait)
     }
 
     /// Whether the wait has ended.

@@ -1,0 +1,165 @@
+//! Groups: words that several threads sleep on, each with a bit of its own, so that one system call wakes some of them
+//! or all.
+//!
+//! A thread that sleeps on a word of its own takes a system call of its own to wake. So threads whose entries lie side
+//! by side share a word. A wake that has taken several of them makes one call with all their bits.
+//!
+//! The word counts the group's wakes. A waiter loads it, then checks its own signal, and sleeps while the word has not
+//! changed. A waker stores `WOKEN` in the signals, then counts the wake, and then makes the call. So a waiter that has
+//! missed `WOKEN` does not fall asleep, or is asleep when the call comes ([Y]).
+
+use core::num::NonZeroU32;
+use core::ptr::NonNull;
+
+use super::Signal;
+use crate::sync::{AtomicU32, Mutant, Ordering, mutant};
+use crate::sys::clock::Deadline;
+use crate::sys::park::{Parked, Parker};
+use crate::sys::platform::PlatformRef;
+
+/// The word of a group.
+pub(crate) struct Group {
+    /// How many wakes there have been, modulo 2^32.
+    wakes: Parker,
+    /// Where the last waker that collected wakes has this group in its list. That may be another waker, so it is a
+    /// hint.
+    place: AtomicU32,
+}
+
+impl Group {
+    pub(crate) fn new() -> Self {
+        Self { wakes: Parker::new(0), place: AtomicU32::new(0) }
+    }
+}
+
+/// Some members of a group, by their bits. Of a thread that sleeps: itself alone.
+///
+/// The group outlives it. A group belongs to a system, and so do the domains in which its members wait: who wakes them
+/// has borrowed one of those.
+#[derive(Clone, Copy)]
+pub(crate) struct Members {
+    group: NonNull<Group>,
+    bits: NonZeroU32,
+}
+
+// SAFETY: a group is accessed by atomics, and outlives its members.
+unsafe impl Send for Members {}
+// SAFETY: as above.
+unsafe impl Sync for Members {}
+
+impl Members {
+    /// The member number `bit` of a group.
+    ///
+    /// # Safety
+    /// The group stays where it is for as long as there are members.
+    pub(crate) unsafe fn one(group: NonNull<Group>, bit: u32) -> Self {
+        Self { group, bits: NonZeroU32::new(1 << bit).unwrap_or(NonZeroU32::MAX) }
+    }
+
+    fn group(&self) -> &Group {
+        // SAFETY: it outlives its members.
+        unsafe { self.group.as_ref() }
+    }
+
+    /// Adds `others`, if they are of the same group.
+    pub(crate) fn join(&mut self, others: Self) -> bool {
+        let is_same = self.group == others.group;
+        if is_same {
+            self.bits |= others.bits;
+        }
+        is_same
+    }
+
+    /// Where to look first for members of the same group in a list of wakes.
+    pub(crate) fn place(self) -> usize {
+        self.group().place.load(Ordering::Relaxed) as usize
+    }
+
+    /// Notes where members of this group are in the caller's list.
+    pub(crate) fn set_place(self, place: usize) {
+        self.group().place.store(place as u32, Ordering::Relaxed);
+    }
+
+    /// Wakes them. Their signals hold `WOKEN`.
+    pub(crate) fn wake(self) {
+        self.group().wakes.count_and_wake(PlatformRef::HOST, self.bits);
+    }
+}
+
+impl Signal {
+    /// As [`sleep`](Self::sleep), on the word of the group that `member` belongs to. Returns `None` if wakes of other
+    /// members have kept this thread from sleeping several times. They may belong to another domain, so it then has to
+    /// sleep on a word of its own.
+    pub(crate) fn sleep_in_group(&self, member: Members, deadline: Option<&Deadline>) -> Option<bool> {
+        const TRIES: u32 = 8;
+        let on = PlatformRef::HOST;
+        if !crate::sync::MODEL && deadline.is_some_and(|deadline| on.has_passed(deadline)) {
+            return Some(self.is_woken());
+        }
+        let wakes = &member.group().wakes;
+        for _ in 0..TRIES {
+            let too_late = mutant(Mutant::GroupLoadedLate) && self.is_woken();
+            let before = wakes.load(Ordering::Acquire); // [Y]: before the check of the signal
+            if too_late || (!mutant(Mutant::GroupLoadedLate) && self.is_woken()) {
+                return Some(true);
+            }
+            if wakes.park_with(on, before, deadline, member.bits) == Parked::TimedOut {
+                return Some(self.is_woken());
+            }
+        }
+        self.is_woken().then_some(true)
+    }
+}
+
+/// A group and the signals of its threads, for models of [Y].
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+pub mod model {
+    use alloc::boxed::Box;
+
+    use super::{Group, Members, NonNull, Signal};
+    use crate::signal::{PendingWake, Receiver};
+
+    /// `N` threads, each with a signal.
+    pub struct Grouped<const N: usize> {
+        /// In a box, because its members point to it.
+        _group: Box<Group>,
+        members: [Members; N],
+        signals: [Signal; N],
+    }
+
+    impl<const N: usize> Default for Grouped<N> {
+        fn default() -> Self {
+            Self::new()
+        }
+    }
+
+    impl<const N: usize> Grouped<N> {
+        /// A group that nobody sleeps in.
+        pub fn new() -> Self {
+            let group = Box::new(Group::new());
+            // SAFETY: the group stays in its box for as long as the members exist.
+            let members = core::array::from_fn(|i| unsafe { Members::one(NonNull::from(&*group), i as u32) });
+            let signals = members.map(|member| Signal::new(Receiver::Member(member)));
+            Self { _group: group, members, signals }
+        }
+
+        /// Sleeps as thread number `i` until its wake has come. `None` if other wakes have kept it from sleeping.
+        pub fn sleep(&self, i: usize) -> Option<bool> {
+            self.signals[i].sleep_in_group(self.members[i], None)
+        }
+
+        /// Wakes these threads, which no other call wakes.
+        pub fn wake(&self, which: &[usize]) {
+            // SAFETY: each signal is woken once, and its thread leaves the signal alone until then.
+            let mut all = which.iter().map(|&i| unsafe { Signal::wake(&raw const self.signals[i]) });
+            let Some(mut first) = all.next() else { return };
+            for mut other in all {
+                let members = first.members().zip(other.members());
+                if members.is_some_and(|(first, other)| first.join(*other)) {
+                    other.disarm();
+                }
+            }
+            drop::<PendingWake>(first);
+        }
+    }
+}
