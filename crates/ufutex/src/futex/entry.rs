@@ -260,8 +260,7 @@ pub(crate) struct PendingWakes {
 impl Drop for PendingWakes {
     /// Wakes the threads before the wakers are called: a waker may block on one of them.
     fn drop(&mut self) {
-        let threads = self.few[..self.count].iter_mut().chain(&mut self.more).filter(|pending| !pending.calls_waker());
-        threads.for_each(PendingWake::run);
+        self.run_threads();
     }
 }
 
@@ -295,6 +294,31 @@ impl PendingWakes {
         }
     }
 
+    fn run_threads(&mut self) {
+        let threads = self.few[..self.count].iter_mut().chain(&mut self.more).filter(|pending| !pending.calls_waker());
+        threads.for_each(PendingWake::run);
+    }
+
+    /// Wakes the threads now, and keeps the wakers. An operation in pieces calls it after each piece: it may wait for a
+    /// bucket, memory or a page between two pieces, and a thread that was notified must not wait with it.
+    pub(crate) fn wake_threads(&mut self) {
+        self.run_threads();
+        self.more.retain(|pending| !pending.is_nothing());
+        let mut kept = 0;
+        for i in 0..self.count {
+            if !self.few[i].is_nothing() {
+                self.few.swap(kept, i);
+                kept += 1;
+            }
+        }
+        self.count = kept;
+    }
+
+    /// The place of the next element.
+    fn end(&self) -> usize {
+        if self.count < BATCH { self.count } else { BATCH + self.more.len() }
+    }
+
     /// The element at this place.
     fn at(&mut self, place: usize) -> Option<&mut PendingWake> {
         if place < self.count { Some(&mut self.few[place]) } else { self.more.get_mut(place.checked_sub(BATCH)?) }
@@ -312,7 +336,7 @@ impl PendingWakes {
                 pending.disarm();
                 return;
             }
-            members.set_place(self.count + self.more.len());
+            members.set_place(self.end());
         }
         match self.few.get_mut(self.count) {
             Some(slot) => {

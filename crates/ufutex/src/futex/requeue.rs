@@ -186,6 +186,7 @@ impl<S: Scheme> Domain<S> {
             drop(pair);
             pending.notify(taken);
             drop(section);
+            pending.wake_threads();
             if next.is_none() {
                 return;
             }

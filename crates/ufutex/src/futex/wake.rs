@@ -171,6 +171,7 @@ impl<S: Scheme> Domain<S> {
         let mut pending = PendingWakes::none();
         pending.notify(taken);
         drop(section);
+        pending.wake_threads();
         self.wake_behind(marker.as_ref(), &mut pending, wake);
     }
 
@@ -209,6 +210,7 @@ impl<S: Scheme> Domain<S> {
             drop(locked);
             pending.notify(taken);
             drop(section);
+            pending.wake_threads();
             if next.is_none() {
                 return;
             }

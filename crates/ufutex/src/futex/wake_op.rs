@@ -198,8 +198,10 @@ impl<S: Scheme> Domain<S> {
         drop(pair);
         *results = [Woken::of(&first), Woken::of(&second)];
         // The waiters of both words are notified before any waker runs: see `notify`.
-        let pending = (notify(first, room), notify(second, second_room));
+        let mut pending = [notify(first, room), notify(second, second_room)];
         drop(section);
+        // And its threads are woken.
+        pending.iter_mut().for_each(PendingWakes::wake_threads);
         drop(pending);
     }
 

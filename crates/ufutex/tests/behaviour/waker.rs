@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Error, Wait, WaitOptions};
+use ufutex::{Compare, Domain, Error, Modify, Wait, WaitOptions, WakeOp};
 
 use crate::common::asleep::until;
 use crate::common::domains::{domain, on_every_scheme};
@@ -215,21 +215,40 @@ impl Wake for Blocks {
 /// One thread waits for the word, and one for several words, so that they sleep on words of two kinds. Both are behind
 /// the task in the queue.
 fn waker_may_wait_for_threads_that_were_woken_with_it<S: Scheme + 'static>() {
-    let (domain, word): (&Domain<S>, &AtomicU32) = (Box::leak(Box::new(domain())), Box::leak(Box::default()));
+    let word: &AtomicU32 = Box::leak(Box::default());
+    waker_waits_for_threads::<S>(word, word, |domain| assert_eq!(domain.wake(word, usize::MAX), 3));
+}
+
+/// As before, with threads that wait for the second word of a `wake_op`.
+fn waker_may_wait_for_threads_of_the_second_word<S: Scheme + 'static>() {
+    let words: &[AtomicU32; 2] = Box::leak(Box::default());
+    let op = WakeOp { modify: Modify::Or(0), compare: Compare::Eq(0) };
+    waker_waits_for_threads::<S>(&words[0], &words[1], |domain| {
+        assert_eq!(domain.wake_op(&words[0], 1, &words[1], op, 2), Ok(3));
+    });
+}
+
+fn waker_waits_for_threads<S: Scheme + 'static>(
+    word: &'static AtomicU32,
+    of_threads: &'static AtomicU32,
+    wake: impl FnOnce(&Domain<S>),
+) {
+    let domain: &Domain<S> = Box::leak(Box::new(domain()));
     let threads: Arc<Mutex<Vec<Sleeping<bool>>>> = Arc::default();
     let asked = threads.clone();
     let have_gone_on = move || asked.lock().expect("not poisoned").iter().all(Sleeping::has_ended);
     let waker = Waker::from(Arc::new(Blocks(Box::new(have_gone_on))));
     let mut wait = pending(domain, word, &waker);
-    let in_one = Sleeping::new(move || domain.wait(word, 0).is_ok());
-    let in_several = Sleeping::new(move || domain.wait_any(&[(word, 0)], &WaitOptions::new()).is_ok());
+    let in_one = Sleeping::new(move || domain.wait(of_threads, 0).is_ok());
+    let in_several = Sleeping::new(move || domain.wait_any(&[(of_threads, 0)], &WaitOptions::new()).is_ok());
     threads.lock().expect("not poisoned").extend([in_one, in_several]);
-    assert_eq!(domain.wake(word, usize::MAX), 3);
+    wake(domain);
     assert_eq!(poll(&mut wait, Waker::noop()), Poll::Ready(Ok(())));
 }
 
 on_every_scheme![
     waker_may_wait_for_threads_that_were_woken_with_it,
+    waker_may_wait_for_threads_of_the_second_word,
     waker_is_called_once_per_wake,
     waker_of_the_last_poll_is_called_and_the_others_are_dropped,
     waker_of_a_dropped_future_is_dropped_and_not_called,

@@ -58,8 +58,7 @@ impl Arena {
         Self::of(&[vec![Page::Anonymous; pages], object(twin_pages), object(twin_pages)].concat(), id)
     }
 
-    /// As [`new`](Self::new), at addresses below 2 GiB, which a 32-bit program can name.
-    #[cfg(target_arch = "x86_64")]
+    /// As [`new`](Self::new), on x86-64 at addresses below 2 GiB, which a 32-bit program can name.
     pub fn low(pages: usize) -> Self {
         let pages = vec![Page::Anonymous; pages];
         Self::on(Pages::low(&pages), &pages, 0)

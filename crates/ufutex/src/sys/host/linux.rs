@@ -50,21 +50,25 @@ pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, b
 /// reads the word of a private wake. If another word is at the address by now, its sleeper sees a spurious wakeup,
 /// which every user of futex(2) has to expect.
 pub fn unpark(word: *const AtomicU32, count: usize) -> usize {
-    wake(libc::FUTEX_WAKE, word, count, NonZeroU32::MAX)
+    wake(libc::FUTEX_WAKE, word, count, NonZeroU32::MAX).unwrap_or(0)
 }
 
-/// As [`unpark`], for all threads that sleep with one of these bits.
+/// As [`unpark`], for the threads whose bits overlap with these. If a filter of the process forbids the operation, it
+/// wakes all.
 pub fn unpark_bits(word: *const AtomicU32, bits: NonZeroU32) {
-    wake(libc::FUTEX_WAKE_BITSET, word, usize::MAX, bits);
+    if wake(libc::FUTEX_WAKE_BITSET, word, usize::MAX, bits).is_none() {
+        unpark(word, usize::MAX);
+    }
 }
 
-fn wake(op: libc::c_int, word: *const AtomicU32, count: usize, bits: NonZeroU32) -> usize {
+/// Returns how many threads were woken; `None` if the call has failed.
+fn wake(op: libc::c_int, word: *const AtomicU32, count: usize, bits: NonZeroU32) -> Option<usize> {
     let op = op | libc::FUTEX_PRIVATE_FLAG;
     // To the kernel `count` is an `int`, and -1 wakes one.
     let count = count.min(i32::MAX as usize);
     // SAFETY: a private wake touches no memory of ours.
     let woken = unsafe { syscall5(libc::SYS_futex, word.expose_provenance(), op as usize, count, 0, bits.get()) };
-    usize::try_from(woken).unwrap_or(0)
+    usize::try_from(woken).ok()
 }
 
 /// Gives up the CPU to another thread.
