@@ -21,8 +21,8 @@ use crate::sys::platform::PlatformRef;
 pub(crate) struct Group {
     /// How many wakes there have been, modulo 2^32.
     wakes: Parker,
-    /// Where the last waker that collected wakes has this group in its list. That may be another waker, so it is a
-    /// hint.
+    /// The index of this group in the list of pending wakes of the last waker that added it. Another waker may have
+    /// overwritten it, so a waker checks the element.
     place: AtomicU32,
 }
 
@@ -32,10 +32,10 @@ impl Group {
     }
 }
 
-/// Some members of a group, by their bits. Of a thread that sleeps: itself alone.
+/// A set of members of one group, by their bits. The set of a sleeping thread contains only that thread.
 ///
-/// The group outlives it. A group belongs to a system, and so do the domains in which its members wait: who wakes them
-/// has borrowed one of those.
+/// The group outlives this value: it belongs to a system. A waker has borrowed a domain of that system, which keeps the
+/// system.
 #[derive(Clone, Copy)]
 pub(crate) struct Members {
     group: NonNull<Group>,
@@ -88,8 +88,8 @@ impl Members {
 
 impl Signal {
     /// As [`sleep`](Self::sleep), on the word of the group that `member` belongs to. Returns `None` if wakes of other
-    /// members have kept this thread from sleeping several times. They may belong to another domain, so it then has to
-    /// sleep on a word of its own.
+    /// members have ended `TRIES` attempts to sleep. The caller then sleeps on a word of its own, so that another
+    /// domain's wakes cannot keep it awake.
     pub(crate) fn sleep_in_group(&self, member: Members, deadline: Option<&Deadline>) -> Option<bool> {
         const TRIES: u32 = 8;
         let on = PlatformRef::HOST;

@@ -1,4 +1,5 @@
-//! Threads that wait: they sleep by their platform, on a word in their own entry.
+//! Threads that wait on a word in their own entry, by their platform. On Linux most threads sleep on the word of a
+//! group: see `group`.
 //!
 //! On Linux that is futex(2) itself. So the kernel and /proc show such a thread as one that waits for a futex.
 
