@@ -214,6 +214,17 @@
 // main thread.
 #define UFUTEX_STARTERS_CPUS 1
 
+// Results of ufutex_syscall() after an interrupt, with a minus sign, for ufutex_resume(). They are the kernel's own
+// errno values for calls to be restarted, and no program sees them. This one: made again if no handler runs, or one
+// with SA_RESTART.
+#define UFUTEX_ERESTARTSYS 512
+
+// Made again, whatever handler runs.
+#define UFUTEX_ERESTARTNOINTR 513
+
+// Continued by restart_syscall if no handler runs.
+#define UFUTEX_ERESTART_RESTARTBLOCK 516
+
 // Results of ufutex_resume(): the program gets the result of the system call.
 #define UFUTEX_RESUME_RETURN 0
 
@@ -1123,9 +1134,9 @@ int ufutex_cmp_requeue_pi(struct ufutex_domain *domain,
 // ufutex_timers_syscall().
 //
 // Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. A call that the task's
-// interrupt has ended returns -512, -513 or -516: pass that to ufutex_resume(). In addition, -ENOSYS: another number;
-// -EINVAL: args is NULL or misaligned, domain or task is NULL, a function is missing from memory; -E2BIG; -EBADF: not
-// a handle of a domain or of a task.
+// interrupt has ended returns -UFUTEX_ERESTARTSYS, -UFUTEX_ERESTARTNOINTR or -UFUTEX_ERESTART_RESTARTBLOCK: pass that
+// to ufutex_resume(). In addition, -ENOSYS: another number; -EINVAL: args is NULL or misaligned, domain or task is
+// NULL, a function is missing from memory; -E2BIG; -EBADF: not a handle of a domain or of a task.
 //
 // Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 // longjmp().

@@ -172,6 +172,15 @@ pub const UFUTEX_TIMER_ABSTIME: u32 = 1;
 /// main thread.
 pub const UFUTEX_STARTERS_CPUS: u32 = 1;
 
+/// Results of ufutex_syscall() after an interrupt, with a minus sign, for ufutex_resume(). They are the kernel's own
+/// errno values for calls to be restarted, and no program sees them. This one: made again if no handler runs, or one
+/// with SA_RESTART.
+pub const UFUTEX_ERESTARTSYS: c_int = 512;
+/// Made again, whatever handler runs.
+pub const UFUTEX_ERESTARTNOINTR: c_int = 513;
+/// Continued by restart_syscall if no handler runs.
+pub const UFUTEX_ERESTART_RESTARTBLOCK: c_int = 516;
+
 /// Results of ufutex_resume(): the program gets the result of the system call.
 pub const UFUTEX_RESUME_RETURN: c_int = 0;
 /// The system call is made again, after the handler if one runs.

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use engine::{
     Clock, Target, WaitOptions,
-    syscall::{Number, Resume, Syscall},
+    syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall},
 };
 
 use super::{export, in_use, to_block_as};
@@ -18,14 +18,21 @@ use crate::plain::{
 use crate::platform::{Memory, OwnWord};
 use crate::registry::{Held, is_alive};
 use crate::types::{
-    UFUTEX_ARM_NUMBER, UFUTEX_GENERIC_NUMBER, UFUTEX_HANDLER, UFUTEX_HANDLER_RESTART, UFUTEX_I386_NUMBER,
-    UFUTEX_NO_HANDLER, UFUTEX_RESUME_AGAIN, UFUTEX_RESUME_CONTINUE, UFUTEX_RESUME_RETURN, ufutex_domain, ufutex_memory,
-    ufutex_task,
+    UFUTEX_ARM_NUMBER, UFUTEX_ERESTART_RESTARTBLOCK, UFUTEX_ERESTARTNOINTR, UFUTEX_ERESTARTSYS, UFUTEX_GENERIC_NUMBER,
+    UFUTEX_HANDLER, UFUTEX_HANDLER_RESTART, UFUTEX_I386_NUMBER, UFUTEX_NO_HANDLER, UFUTEX_RESUME_AGAIN,
+    UFUTEX_RESUME_CONTINUE, UFUTEX_RESUME_RETURN, ufutex_domain, ufutex_memory, ufutex_task,
 };
 use crate::word::Word;
 
 /// futex(2) on x86-64.
 const FUTEX: u64 = 202;
+
+// cbindgen writes numbers into the header, and no names of other crates.
+const _: () = assert!(
+    UFUTEX_ERESTARTSYS as isize == ERESTARTSYS
+        && UFUTEX_ERESTARTNOINTR as isize == ERESTARTNOINTR
+        && UFUTEX_ERESTART_RESTARTBLOCK as isize == ERESTART_RESTARTBLOCK
+);
 
 /// Makes a system call for a task, by its number on x86-64, or by that of another architecture with
 /// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER or UFUTEX_ARM_NUMBER added: futex, futex_time64, futex_waitv, futex_wake,
@@ -34,9 +41,9 @@ const FUTEX: u64 = 202;
 /// ufutex_timers_syscall().
 ///
 /// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. A call that the task's
-/// interrupt has ended returns -512, -513 or -516: pass that to ufutex_resume(). In addition, -ENOSYS: another number;
-/// -EINVAL: args is NULL or misaligned, domain or task is NULL, a function is missing from memory; -E2BIG; -EBADF: not
-/// a handle of a domain or of a task.
+/// interrupt has ended returns -UFUTEX_ERESTARTSYS, -UFUTEX_ERESTARTNOINTR or -UFUTEX_ERESTART_RESTARTBLOCK: pass that
+/// to ufutex_resume(). In addition, -ENOSYS: another number; -EINVAL: args is NULL or misaligned, domain or task is
+/// NULL, a function is missing from memory; -E2BIG; -EBADF: not a handle of a domain or of a task.
 ///
 /// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 /// longjmp().

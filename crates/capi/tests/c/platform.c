@@ -272,7 +272,7 @@ static void parker_and_interrupts_end_waits(void)
     CHECK(result_of(thread), -EINTR);
     CHECK(result_of(start(green_wait, &green)), -EINTR);
     thread = start(green_syscall, &green);
-    CHECK(result_of(thread), -516);
+    CHECK(result_of(thread), -UFUTEX_ERESTART_RESTARTBLOCK);
     CHECK(ufutex_task_clear_interrupt(green.task), 0);
     ufutex_task *owner = new_task(domain, 9);
     CHECK(ufutex_lock_pi(domain, owner, AT(&word), UFUTEX_U32, NULL), 0);

@@ -132,11 +132,12 @@ static void system_calls(void)
     CHECK(ufutex_waiter_deadline(waiter, &clock, &deadline), 0);
     left = deadline - now(CLOCK_MONOTONIC);
     CHECK(left > 2000 * MS && left <= 3000 * MS, true);
-    CHECK(ufutex_waiter_end(waiter, UFUTEX_INTERRUPTED), -516);
-    CHECK(ufutex_resume(-516, UFUTEX_NO_HANDLER, &value), UFUTEX_RESUME_CONTINUE);
-    CHECK(ufutex_resume(-516, UFUTEX_HANDLER_RESTART, &value), UFUTEX_RESUME_RETURN);
+    CHECK(ufutex_waiter_end(waiter, UFUTEX_INTERRUPTED), -UFUTEX_ERESTART_RESTARTBLOCK);
+    CHECK(ufutex_resume(-UFUTEX_ERESTART_RESTARTBLOCK, UFUTEX_NO_HANDLER, &value), UFUTEX_RESUME_CONTINUE);
+    CHECK(ufutex_resume(-UFUTEX_ERESTART_RESTARTBLOCK, UFUTEX_HANDLER_RESTART, &value), UFUTEX_RESUME_RETURN);
     CHECK(value, -EINTR);
-    CHECK(ufutex_resume(-512, UFUTEX_HANDLER_RESTART, &value), UFUTEX_RESUME_AGAIN);
+    CHECK(ufutex_resume(-UFUTEX_ERESTARTSYS, UFUTEX_HANDLER_RESTART, &value), UFUTEX_RESUME_AGAIN);
+    CHECK(ufutex_resume(-UFUTEX_ERESTARTNOINTR, UFUTEX_HANDLER, &value), UFUTEX_RESUME_AGAIN);
     CHECK(ufutex_resume(7, UFUTEX_HANDLER, &value), UFUTEX_RESUME_RETURN);
     CHECK(value, 7);
     memory = guest_memory(&guest);
@@ -152,7 +153,7 @@ static void system_calls(void)
     CHECK(ufutex_prepare_syscall(domain, task, &memory, 219, args, told, &calls, &waiter), -EINTR); // only one restart
     uint64_t again_args[6] = {GUEST, 128, 0, GUEST + 64, 0, 0};
     CHECK(ufutex_prepare_syscall(domain, task, &memory, 202, again_args, told, &calls, &waiter), -EINPROGRESS);
-    CHECK(ufutex_waiter_end(waiter, UFUTEX_INTERRUPTED), -516);
+    CHECK(ufutex_waiter_end(waiter, UFUTEX_INTERRUPTED), -UFUTEX_ERESTART_RESTARTBLOCK);
     CHECK(ufutex_task_forget_restart(task), 0);
     CHECK(ufutex_prepare_syscall(domain, task, &memory, 219, args, told, &calls, &waiter), -EINTR);
     CHECK(ufutex_task_free(other), 0);

@@ -114,7 +114,7 @@ static uint64_t host_now(void *context, uint32_t clock)
     return now(clock == UFUTEX_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC);
 }
 
-// However a plain wait is driven, an interrupt ends it with -512, and a task waits with its own priority.
+// However a plain wait is driven, an interrupt ends it with -UFUTEX_ERESTARTSYS, and a task waits with its own priority.
 static void plain_waits_of_tasks(ufutex_task *task, ufutex_task *other)
 {
     static uint32_t word = 5;
@@ -122,9 +122,9 @@ static void plain_waits_of_tasks(ufutex_task *task, ufutex_task *other)
     ufutex_waiter *waiter = prepare_call(task, &word, &notes);
     CHECK(ufutex_task_interrupt(task), 0);
     CHECK(notes, 1);
-    CHECK(ufutex_waiter_finish(waiter), -512);
+    CHECK(ufutex_waiter_finish(waiter), -UFUTEX_ERESTARTSYS);
     CHECK(ufutex_task_clear_interrupt(task), 0);
-    CHECK(ufutex_waiter_end(prepare_call(task, &word, &notes), UFUTEX_INTERRUPTED), -512);
+    CHECK(ufutex_waiter_end(prepare_call(task, &word, &notes), UFUTEX_INTERRUPTED), -UFUTEX_ERESTARTSYS);
     CHECK(ufutex_waiter_end(prepare_call(task, &word, &notes), UFUTEX_TIMED_OUT), -ETIMEDOUT);
     // The second waiter is woken first.
     CHECK(ufutex_task_set_priority(other, 5), 0);
@@ -133,7 +133,7 @@ static void plain_waits_of_tasks(ufutex_task *task, ufutex_task *other)
     CHECK(ufutex_wake(domain, AT(&word), 1, UFUTEX_BITSET_ANY, UFUTEX_U32), 1);
     CHECK(other_notes, 1);
     CHECK(ufutex_waiter_finish(urgent), 0);
-    CHECK(ufutex_waiter_end(waiter, UFUTEX_INTERRUPTED), -512);
+    CHECK(ufutex_waiter_end(waiter, UFUTEX_INTERRUPTED), -UFUTEX_ERESTARTSYS);
     struct call low = {task, FUTEX, {AT(&word), WAIT, 5, 0, 0, 0}}, high = {other, FUTEX, {AT(&word), WAIT, 5, 0, 0, 0}};
     pthread_t first = start(call_thread, &low);
     until_waiting(domain, 1);
@@ -155,7 +155,7 @@ static void plain_waits_of_tasks(ufutex_task *task, ufutex_task *other)
     first = start(call_thread, &call);
     until_waiting(domain, 1);
     CHECK(ufutex_task_interrupt(call.task), 0);
-    CHECK(result_of(first), -512);
+    CHECK(result_of(first), -UFUTEX_ERESTARTSYS);
     CHECK(CALL(call.task, FUTEX, AT(&word), WAIT, 4, 0, 0, 0), -EAGAIN);
     CHECK(ufutex_task_free(call.task), 0);
     CHECK(ufutex_domain_free(domain), 0);
@@ -237,13 +237,13 @@ static void calls_block_are_woken_and_interrupted(ufutex_task *task, ufutex_task
     thread = start(call_thread, &call);
     until_waiting(domain, 1);
     CHECK(ufutex_task_interrupt(task), 0);
-    CHECK(result_of(thread), -512);
+    CHECK(result_of(thread), -UFUTEX_ERESTARTSYS);
     CHECK(ufutex_task_clear_interrupt(task), 0);
     call.args[3] = AT(time);
     thread = start(call_thread, &call);
     until_waiting(domain, 1);
     CHECK(ufutex_task_interrupt(task), 0);
-    CHECK(result_of(thread), -516);
+    CHECK(result_of(thread), -UFUTEX_ERESTART_RESTARTBLOCK);
     CHECK(ufutex_task_clear_interrupt(task), 0);
     call.number = 219;
     thread = start(call_thread, &call);
@@ -282,7 +282,7 @@ static void signal_handlers_interrupt(ufutex_task *task)
         if (i % 2)
             until_waiting(domain, 1);
         CHECK(pthread_kill(thread, SIGUSR1), 0);
-        CHECK(result_of(thread), -512);
+        CHECK(result_of(thread), -UFUTEX_ERESTARTSYS);
         CHECK(ufutex_task_clear_interrupt(task), 0);
     }
 }

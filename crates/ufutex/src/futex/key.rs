@@ -44,6 +44,31 @@ pub trait Key {
 /// - A wait for several words ([`Domain::wait_any`](crate::Domain::wait_any)) makes an attempt for each, in their
 ///   order, until one differs.
 ///
+/// A target that is only waited for needs an address and `load`:
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use ufutex::{Domain, Error, Fault, Key, System, Target};
+///
+/// struct State<'a>(&'a AtomicU32);
+///
+/// impl Key for State<'_> {
+///     fn address(&self) -> u64 {
+///         self.0.as_ptr().addr() as u64
+///     }
+/// }
+///
+/// impl Target for State<'_> {
+///     type Value = u32;
+///     fn load(&self) -> Result<u32, Fault> {
+///         Ok(self.0.load(Ordering::Acquire) & 0xff) // the upper bits are a count, which no wait compares
+///     }
+/// }
+///
+/// let domain = Domain::new(&System::new());
+/// assert_eq!(domain.wait(State(&AtomicU32::new(0x301)), 0), Err(Error::Again));
+/// ```
+///
 /// To wrap an atomic in a target of your own, call the trait by name: `Target::load(&self.0)`. `self.0.load()` finds
 /// the atomic's own method.
 #[diagnostic::on_unimplemented(
@@ -77,8 +102,8 @@ pub trait Target: Key {
     /// Replaces the word's value with `new` if it is `current`, with acquire and release ordering or stronger. Never
     /// blocks. `Ok(Err(value))` means that the word holds `value` instead.
     ///
-    /// Only [`wake_op`](crate::Domain::wake_op) and locks with priority inheritance call it. A target that is used for
-    /// neither may return [`Fault`].
+    /// Only [`wake_op`](crate::Domain::wake_op) and locks with priority inheritance call it. By default it returns
+    /// [`Fault`], so these operations fail with [`Error::Fault`] on a target that does not implement it.
     ///
     /// # Errors
     /// [`Fault`] if the word cannot be written now.
@@ -86,13 +111,20 @@ pub trait Target: Key {
         &self,
         current: Self::Value,
         new: Self::Value,
-    ) -> Result<Result<Self::Value, Self::Value>, Fault>;
+    ) -> Result<Result<Self::Value, Self::Value>, Fault> {
+        let _ = (current, new);
+        Err(Fault)
+    }
 
-    /// Makes the word accessible. It is called after a [`Fault`], with no lock held.
+    /// Makes the word accessible. It is called after a [`Fault`], with no lock held. By default it returns [`Fault`],
+    /// which suits memory whose pages are always there.
     ///
     /// # Errors
     /// [`Fault`] if the access is not allowed at all.
-    fn fault_in(&self, access: Access) -> Result<(), Fault>;
+    fn fault_in(&self, access: Access) -> Result<(), Fault> {
+        let _ = access;
+        Err(Fault)
+    }
 
     /// As [`load`](Self::load), for 32-bit words. The upper bits of a wider word are dropped.
     ///

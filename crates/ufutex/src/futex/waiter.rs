@@ -546,6 +546,17 @@ impl<'w, 'd, S: Scheme> Queued<'w, 'd, S> {
         drop(self);
     }
 
+    /// Ends the wait: [`cancel`](Self::cancel) and then [`settle`](Self::settle). Returns `true` if no wake has come.
+    /// Returns `false` if one has come, which counts as received. Afterwards the waker has run or never will.
+    ///
+    /// It may sleep, as `settle` does. A scheduler that holds a lock which the waker takes calls `cancel` with the lock
+    /// held, and `settle` without it.
+    #[must_use = "if it returns `false`, this waiter has received a wake, and no other waiter gets it"]
+    pub fn end(mut self) -> bool {
+        self.cancel()
+        // The drop waits for the waker.
+    }
+
     /// Sleeps until a wake comes or the deadline passes: the second half of a thread's wait.
     ///
     /// # Errors

@@ -61,6 +61,7 @@ enum Ending {
     CancelAndTryFinish,
     TryFinish,
     Finish,
+    End,
     Drop,
 }
 
@@ -105,6 +106,7 @@ fn end_in_the_call<S: Scheme>(ending: Ending, panics: bool) -> bool {
             Ending::Settle | Ending::CancelAndSettle => queued.settle(),
             Ending::CancelAndDrop | Ending::Drop => drop(queued),
             Ending::TryFinish | Ending::CancelAndTryFinish => queued.try_finish().ok().expect("a wake has come"),
+            Ending::End => assert!(!queued.end()),
             Ending::Finish | Ending::CancelAndFinish => queued.finish().expect("a wake has come"),
         }
         assert!(on_stack.returned.load(Ordering::Acquire), "{ending:?} has waited for the waker");
@@ -123,6 +125,7 @@ fn wait_ends_after_its_waker_has_returned<S: Scheme>() {
             Ending::CancelAndTryFinish,
             Ending::TryFinish,
             Ending::Finish,
+            Ending::End,
         ];
         for ending in received {
             assert!(!end_in_the_call::<S>(ending, panics), "{ending:?}: the wake counts as received");
@@ -197,7 +200,8 @@ fn cancel_decides_what_comes_after_it<S: Scheme>() {
     let (domain, word) = (domain::<S>(), AtomicU32::new(0));
     let mut waiter = Box::pin(Waiter::new());
     for is_woken in [false, true] {
-        let ends: [End<S>; 4] = [
+        let ends: [End<S>; 5] = [
+            |queued| Some(!queued.end()),
             |queued| Some(queued.try_finish().is_ok()),
             |queued| Some(queued.finish() == Ok(())),
             |queued| {

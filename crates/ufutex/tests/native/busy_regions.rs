@@ -9,6 +9,7 @@ use ufutex::{Cause, Config, Domain, Error, ObjectId, Options, Shared, System, Ta
 
 use crate::common::asleep::{futex_call, thread_id, until};
 use crate::common::domains::on_every_scheme;
+use crate::common::platforms::watched;
 use crate::common::waiters::{idle, queue};
 use crate::futures::{pending, poll};
 use crate::lock_regions::while_one_is_stuck;
@@ -16,7 +17,7 @@ use crate::places::{Word, words};
 
 /// A system whose global table has two buckets, the minimum.
 pub fn system_with_two_buckets() -> System {
-    System::with_config(Config::new().cpus(1).global_slots(2).hash_seed(1)).expect("the memory is there")
+    System::with_config(watched(Config::new().cpus(1).global_slots(2).hash_seed(1))).expect("the memory is there")
 }
 
 pub fn object<T>(word: T, offset: u64) -> Shared<T>

@@ -13,6 +13,7 @@ use ufutex::{
 
 use crate::common::asleep::{Call, futex_call, thread_id, until};
 use crate::common::domains::{domain, on_every_scheme};
+use crate::common::platforms::watched;
 use crate::common::sleeping::Sleeping;
 use crate::common::waker::Notified;
 use crate::futures::{Boxed, at_once, pending, pending_with, poll};
@@ -251,7 +252,7 @@ fn heir_is_woken_before_an_owner_that_has_ended_is_lowered<S: Scheme>() {
 
 fn heir_is_woken_first<S: Scheme>(unlock: fn(&Domain<S>, Word, Task)) {
     let scheduler = Arc::new(TakesTheCpu::default());
-    let system = System::with_scheduler(Config::new(), scheduler.clone()).expect("the memory is there");
+    let system = System::with_scheduler(watched(Config::new()), scheduler.clone()).expect("the memory is there");
     let domain = &Domain::<S>::with_options_in(&system, Options::new());
     let [owner, heir] = tasks(domain, [0, 80]);
     let ([word], of_heir) = (words(), AtomicI32::new(0));

@@ -98,6 +98,9 @@ fn wait_of_the_process_ends_with_a_wake_or_another_value() {
 
 #[test]
 fn wakes_of_the_process_wake_one_and_all() {
+    if !cfg!(target_os = "linux") {
+        return println!("skipped: nothing shows here whether a thread sleeps by the process's own domain");
+    }
     let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
     let waiters = [(); 3].map(|()| Sleeping::new(move || ufutex::wait(word, 0)));
     let ended = || waiters.iter().filter(|waiter| waiter.has_ended()).count();

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Access, Address, Domain, Error, Fault, Key, ObjectId, Options, Requeue, Requeued, Shared, Target, WaitOptions,
-    Waiter,
+    Access, Address, Compare, Domain, Error, Fault, Key, Modify, ObjectId, Options, Requeue, Requeued, Shared, Target,
+    WaitOptions, Waiter, WakeOp,
 };
 
 use crate::common::domains::{domain, on_every_scheme, system};
@@ -194,7 +194,38 @@ fn attempt_loads_its_word_with_the_bucket_locked<S: Scheme>() {
     assert!(wake_is_done_during::<S>(true, 1), "the first look");
 }
 
+/// A word that can only be read.
+struct ReadOnly<'a>(&'a AtomicU32);
+
+impl Key for ReadOnly<'_> {
+    fn address(&self) -> u64 {
+        Key::address(&self.0)
+    }
+}
+
+impl Target for ReadOnly<'_> {
+    type Value = u32;
+    fn load(&self) -> Result<u32, Fault> {
+        Target::load(&self.0)
+    }
+}
+
+fn target_with_load_alone_can_be_waited_for_and_not_written<S: Scheme>() {
+    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+    let mut waiters = idle(1);
+    let queued = queue(&domain, &mut waiters[0], ReadOnly(&word));
+    let set = WakeOp { modify: Modify::Set(1), compare: Compare::Eq(0) };
+    assert_eq!(domain.wake_op(&word, 1, ReadOnly(&word), set, 1), Err(Error::Fault));
+    assert!(!queued.is_woken());
+    assert_eq!(domain.wake(&word, 1), 1);
+    assert!(queued.is_woken());
+    let task = domain.task(1).expect("the TID is free");
+    assert_eq!(domain.lock_pi(ReadOnly(&word), &task, None), Err(Error::Fault));
+    assert_eq!(word.load(SeqCst), 0);
+}
+
 on_every_scheme![
+    target_with_load_alone_can_be_waited_for_and_not_written,
     address_of_a_word_meets_its_reference,
     address_of_a_freed_word_can_be_woken,
     address_of_a_shared_word_meets_it,

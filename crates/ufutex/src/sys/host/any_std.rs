@@ -84,7 +84,7 @@ pub const fn longest(clock: Clock) -> Duration {
 
 /// How long a thread that sleeps until `deadline` has to sleep before it looks at the clock again.
 pub fn longest_sleep(deadline: &Deadline) -> Duration {
-    deadline.at.saturating_sub(time(deadline.clock)).min(longest(deadline.clock))
+    deadline.remaining(time(deadline.clock)).min(longest(deadline.clock))
 }
 
 /// Whether the clock of `deadline` shows that time or a later one.
