@@ -1,6 +1,8 @@
 //! The engine without timers, priority inheritance, robust lists and requeues: what there is works. A guest's requeues
 //! wake the waiters that they would move, and its calls for the rest are refused.
 
+#![cfg(not(any(feature = "timers", feature = "pi", feature = "robust", feature = "requeue")))]
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
