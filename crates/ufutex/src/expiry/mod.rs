@@ -186,6 +186,8 @@ impl Driver {
     /// As for `System::abandon_after_fork`.
     pub unsafe fn abandon_after_fork(&self) {
         self.inner.abandoned.store(1, Ordering::Relaxed);
+        // Never dropped, as with a system.
+        core::mem::forget(self.clone());
     }
 
     /// Whether what belongs to the driver may only be dropped, and no lock be taken for that.

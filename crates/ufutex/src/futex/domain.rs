@@ -96,6 +96,12 @@ impl WaitPath {
     }
 }
 
+impl<S: Scheme> Drop for Domain<S> {
+    fn drop(&mut self) {
+        self.names.leak_if_abandoned(&self.system);
+    }
+}
+
 /// Constructors for the default scheme, whose calls need no type annotation. For any scheme there
 /// are `with_options_in` and `in_namespace_in`.
 impl Domain {

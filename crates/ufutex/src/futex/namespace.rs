@@ -104,7 +104,21 @@ impl core::fmt::Debug for PidNamespace {
     }
 }
 
+impl Drop for PidNamespace {
+    fn drop(&mut self) {
+        self.names.leak_if_abandoned(&self.system);
+    }
+}
+
 impl NamesHandle {
+    /// To be called before the handle is dropped. In a child of fork(2) that has abandoned the system, the names are
+    /// never freed: a thread that the child does not have may have been changing them.
+    pub fn leak_if_abandoned(&self, system: &System) {
+        if system.is_abandoned() {
+            core::mem::forget(self.clone());
+        }
+    }
+
     /// The names behind the handle. `system` is the one that the namespace is part of.
     pub fn of<'a>(&'a self, system: &'a System) -> &'a Names {
         self.0.as_deref().unwrap_or_else(|| system.names())

@@ -141,7 +141,9 @@ impl System {
     ///
     /// The child has only the thread that called fork. In its copy of the system, threads that it does not have may
     /// hold locks and wait in the queues. So nothing in the copy can be used. After this call its handles, domains,
-    /// tasks, waits and timers can be dropped. Most of the memory that they shared with missing threads is leaked.
+    /// tasks, waits and timers can be dropped. The memory that they shared with missing threads is leaked, because such a
+    /// thread may have been changing it. So what was given to the system or its timers is not dropped either, such as
+    /// its [`Scheduler`](crate::pi::Scheduler).
     ///
     /// The standard library and the C library have locks of their own. For example, if a thread was starting another
     /// one at the time of the fork, the child may not be able to start threads. Then it cannot start a driver either.
@@ -176,6 +178,8 @@ impl System {
     /// no callback. From now on this process only drops what belongs to the system.
     pub unsafe fn abandon_after_fork(&self) {
         self.inner().abandoned.store(1, Ordering::Relaxed);
+        // Never dropped: a thread that the child does not have may have been moving a vector or a map of it.
+        core::mem::forget(self.clone());
         // SAFETY: as for this function.
         unsafe { self.driver().abandon_after_fork() };
         // SAFETY: as for this function.

@@ -207,6 +207,7 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
+        self.names.leak_if_abandoned(&self.system);
         if self.system.is_abandoned() {
             return;
         }

@@ -213,11 +213,18 @@ impl Owner for Inner {
     }
 }
 
+impl Drop for Timers {
+    fn drop(&mut self) {
+        if self.inner.driver.is_abandoned() {
+            // Never freed: a thread that a child of fork(2) does not have may have been in the middle of a change, such
+            // as moving the line of the expired timers.
+            core::mem::forget(self.inner.clone());
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.driver.is_abandoned() {
-            return;
-        }
         for queue in self.queues.iter().filter(|_| !mutant(Mutant::RetireForgets)) {
             // A deadline that is gone needs no notification.
             let _later = queue.retire(&self.driver.inner);

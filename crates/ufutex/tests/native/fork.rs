@@ -7,8 +7,9 @@ use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use ufutex::timer::{Expiry, TimerClock, Timers};
-use ufutex::{Domain, Error, Options, StaticDomain, System, WaitOptions, Waiter};
+use ufutex::pi::{Priority, Scheduler};
+use ufutex::timer::{Base, Clocks, Deliver, Driver, Expiry, Notice, TimerClock, Timers};
+use ufutex::{Config, Domain, Error, Options, PidNamespace, StaticDomain, System, WaitOptions, Waiter};
 
 use crate::common::emulated;
 
@@ -143,4 +144,64 @@ fn round() {
         is_over.store(true, Ordering::Relaxed);
         assert_eq!(status, 0, "the child hung (a signal) or failed");
     });
+}
+
+/// What a program gives to a system or to timers. It counts its drops.
+struct Given;
+
+static DROPPED: AtomicU32 = AtomicU32::new(0);
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Scheduler for Given {
+    fn set_priority(&self, _tid: u32, _priority: Priority) {}
+}
+
+impl Deliver for Given {
+    fn expired(&self, _timers: &Timers, _notice: Notice) {}
+}
+
+impl Clocks for Given {
+    fn now(&self, _base: Base) -> Duration {
+        Duration::ZERO
+    }
+    fn changed(&self) {}
+}
+
+/// A thread that the child does not have may have been in the middle of a change of anything that it shared: of the line
+/// of expired timers, which it was moving to a larger piece of memory, or of the lists of a system. The child must not
+/// free these, even when it drops their last handle.
+#[test]
+fn child_frees_nothing_that_another_thread_may_have_been_changing() {
+    let system = System::with_scheduler(Config::new(), Arc::new(Given)).expect("there is memory");
+    let [driver, idle] = [(); 2].map(|()| Driver::with_clocks(Arc::new(Given)).expect("there is memory"));
+    let timers = Timers::new(&driver, Arc::new(Given)).expect("there is memory");
+    let namespace = PidNamespace::new(&system).expect("there is memory");
+    let domain = Domain::in_namespace(&namespace, Options::new());
+    let task = domain.task(1).expect("the TID is free");
+    let all = (task, domain, namespace, timers, driver, idle, system);
+    // SAFETY: the child starts no thread, and ends by `_exit`.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+    if pid == 0 {
+        // SAFETY: the first thing in the child, and this thread is in no operation.
+        unsafe {
+            all.4.abandon_after_fork();
+            all.5.abandon_after_fork();
+            all.6.abandon_after_fork();
+        }
+        drop(all);
+        // SAFETY: has no conditions.
+        unsafe { libc::_exit(DROPPED.load(Ordering::Relaxed) as i32) };
+    }
+    let mut status = 0;
+    // SAFETY: the status is written.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    assert_eq!(status >> 8, 0, "drops in the child");
+    drop(all);
+    assert_eq!(DROPPED.load(Ordering::Relaxed), 4, "the parent drops them");
 }
