@@ -35,28 +35,22 @@ struct FreeSeat {
     member: Members,
 }
 
-/// The unit in which seats are allocated: 4 KiB.
+/// The unit in which seats are allocated: 4 KiB. Its threads sleep as members of one group.
 #[repr(C)]
 struct Chunk {
-    /// The group of the first [`GROUP`] seats, and the next chunk.
-    first: Line<*mut Chunk>,
-    /// The group of the others.
-    second: Line<()>,
+    head: Head,
     seats: [MaybeUninit<Seat>; SEATS],
 }
 
-/// Number of seats in a chunk.
+/// Number of seats in a chunk. A group has room for 32 members.
 const SEATS: usize = 31;
 
-/// Largest number of seats in a group. A larger group saves little of a wake of many, and the kernel has to look through
-/// the sleepers of the group in a wake of one.
-const GROUP: usize = 16;
-
-/// A group on a cache line of its own, which the threads that sleep in it share.
-#[repr(C, align(64))]
-struct Line<T> {
+/// On cache lines that no seat shares.
+#[repr(C, align(128))]
+struct Head {
     group: Group,
-    more: T,
+    /// The next chunk, or null.
+    next: *mut Chunk,
 }
 
 /// Number of shards, each with a lock, among which sleeping threads are spread.
@@ -130,15 +124,13 @@ impl Free {
         let chunk = NonNull::new(unsafe { alloc(Layout::new::<Chunk>()) })?.cast::<Chunk>().as_ptr();
         // SAFETY: new memory of that size. Each seat is written before it is free.
         unsafe {
-            (&raw mut (*chunk).first).write(Line { group: Group::new(), more: self.chunks });
-            (&raw mut (*chunk).second).write(Line { group: Group::new(), more: () });
+            (&raw mut (*chunk).head).write(Head { group: Group::new(), next: self.chunks });
             self.chunks = chunk;
-            let groups = [&raw mut (*chunk).first.group, &raw mut (*chunk).second.group];
+            let group = NonNull::new_unchecked(&raw mut (*chunk).head.group);
             let seats = (&raw mut (*chunk).seats).cast::<Seat>();
             // From the last to the first, so that `take` returns them in the order of their addresses.
             for i in (0..SEATS).rev() {
-                let group = NonNull::new_unchecked(groups[i / GROUP]);
-                self.give_back(NonNull::new_unchecked(seats.add(i)), Members::one(group, (i % GROUP) as u32));
+                self.give_back(NonNull::new_unchecked(seats.add(i)), Members::one(group, i as u32));
             }
         }
         Some(())
@@ -151,7 +143,7 @@ impl Drop for Free {
             let chunk = self.chunks;
             // SAFETY: `add_chunk` allocated the chunk. The system is being dropped, so no seat is in use.
             unsafe {
-                self.chunks = (*chunk).first.more;
+                self.chunks = (*chunk).head.next;
                 dealloc(chunk.cast(), Layout::new::<Chunk>());
             }
         }

@@ -56,7 +56,9 @@ pub fn unpark(word: *const AtomicU32, count: usize) -> usize {
 /// As [`unpark`], for the threads whose bits overlap with these. If a filter of the process forbids the operation, it
 /// wakes all.
 pub fn unpark_bits(word: *const AtomicU32, bits: NonZeroU32) {
-    if wake(libc::FUTEX_WAKE_BITSET, word, usize::MAX, bits).is_none() {
+    // With this limit the kernel stops at the last of them, and does not look through the other sleepers of its bucket.
+    let count = bits.get().count_ones() as usize;
+    if wake(libc::FUTEX_WAKE_BITSET, word, count, bits).is_none() {
         unpark(word, usize::MAX);
     }
 }
