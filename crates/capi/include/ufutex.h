@@ -177,8 +177,8 @@
 // Added to a system call's number if the number is that of aarch64, riscv64 or loongarch64, and not of x86-64.
 #define UFUTEX_GENERIC_NUMBER 4294967296
 
-// Added to a system call's number if the number is that of i386: a call of a 32-bit program, also on x86-64. Of each
-// argument the lower 32 bits count. The structs that they point to are those of 32-bit programs: pointers have 32
+// Added to a system call's number if the number is that of i386: a call of a 32-bit program, also on x86-64. Only the
+// lower 32 bits of each argument count. The structs that they point to are those of 32-bit programs: pointers have 32
 // bits. The times of futex have two fields of 32 bits, and those of futex_time64 and later calls two of 64 bits.
 #define UFUTEX_I386_NUMBER 8589934592
 
@@ -413,22 +413,26 @@ typedef struct ufutex_waited_word {
     uint64_t for_lock;
 } ufutex_waited_word;
 
-// The memory of a domain's words. The functions return 0, and any other number for a fault, unless their comments say
-// otherwise.
+// The memory of a domain's words. The functions return 0 if they succeed and any other number for a fault, unless
+// their comments say otherwise.
 //
 // They are called on the thread that makes the operation, for addresses that the operation names or finds in a robust
 // list. Several threads may call them at the same time. They return on the thread that called them, and must not call
-// this library. If another thread may unmap memory, a function that has found a page keeps it until the access is
-// over: there is no way out of it by a signal handler's longjmp(). load, compare_exchange and fault_in must be set together. If all three are
-// NULL, the words are in the program's own memory.
+// this library. If other threads may unmap memory, a function that has found a page must keep it mapped until its
+// access is over. It cannot rely on a handler of SIGSEGV that leaves the function by longjmp(): this library's locks
+// would stay held.
+//
+// load, compare_exchange and fault_in must be set together. If all three are NULL, the words are in the program's own
+// memory.
 typedef struct ufutex_memory {
     // sizeof(struct ufutex_memory).
     size_t size;
     // Passed to each function.
     void *context;
-    // Reads the word of this number of bytes atomically, with acquire ordering or stronger: 1, 2, 4 or 8, whatever the
-    // word's flags say; system calls use 1, 4 and 8. The value has the host's byte order. Must not block: if the page
-    // is not present, it returns a fault. It may take a lock that no thread holds while it calls this library.
+    // Reads a word of this number of bytes atomically, with acquire ordering or stronger. The functions on words ask
+    // for the size that the word's flags give: 1, 2, 4 or 8 bytes. System calls ask for 1, 4 or 8, here or in
+    // compare_exchange. The value has the host's byte order. Must not block: if the page is not present, it returns a
+    // fault. It may take a lock that no thread holds while it calls this library.
     int (*load)(void *context, uint64_t address, uint32_t bytes, uint64_t *value);
     // Atomically replaces the word with desired if it holds *current, with acquire and release ordering or stronger,
     // and returns 0. Otherwise it stores the word's value in *current and returns 1. A negative result is a fault.
@@ -441,7 +445,7 @@ typedef struct ufutex_memory {
     // Makes an address accessible for UFUTEX_READ or UFUTEX_WRITE after a fault. Called with no lock held, and may
     // block. A fault means that the access is not allowed at all: the operation ends with EFAULT.
     int (*fault_in)(void *context, uint64_t address, uint32_t access);
-    // Copies memory, and faults it in where necessary. May block. NULL: load copies byte after byte.
+    // Copies from memory, and faults it in where necessary. May block. If it is NULL, load reads byte after byte.
     int (*read)(void *context, uint64_t address, void *into, size_t bytes);
     // Which domains share the word at an address, for operations on shared words: UFUTEX_SCOPE_ADDRESS_SPACE, or
     // UFUTEX_SCOPE_OBJECT with the object's number, below 2^61, and the word's offset in it. Any other result is a
@@ -450,7 +454,7 @@ typedef struct ufutex_memory {
     // Whether a program may name these addresses at all: 1 or 0. NULL: the lower half of x86-64's address space is
     // allowed.
     int (*access_ok)(void *context, uint64_t address, uint64_t bytes);
-    // Copies to memory, and faults it in where necessary: the results of system calls. May block. NULL:
+    // Copies the results of system calls to memory, and faults it in where necessary. May block. If it is NULL,
     // compare_exchange stores 8 bytes or one at a time.
     int (*write)(void *context, uint64_t address, const void *from, size_t bytes);
     // The node that the memory policy of an address prefers, for UFUTEX_MPOL, or a negative number for none. NULL: no
@@ -889,8 +893,10 @@ int ufutex_task_free(struct ufutex_task *task);
 
 // Ends a task, as the kernel ends a thread. Its robust lists are walked: each lock on them that names the task is
 // marked with FUTEX_OWNER_DIED, and one of its waiters is woken. Then the task's locks go to their waiters as in
-// ufutex_task_free(), but the handle must still be freed. memory: NULL for the domain's. Its functions are called on
-// this thread, fault_in among them.
+// ufutex_task_free(), but the handle must still be freed.
+//
+// memory: the memory that contains the robust lists, or NULL for the domain's memory. The functions of that memory are
+// called on this thread, also fault_in, which may block.
 //
 // It does not clear the word of set_tid_address(2). Store 0 there afterwards, and call ufutex_wake() with
 // UFUTEX_U32 | UFUTEX_SHARED: pthread_join() waits for a shared word. The wakes of robust lists are shared ones, too.
@@ -939,10 +945,11 @@ int ufutex_task_priority(struct ufutex_task *task);
 // Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task; -EBUSY: called in a signal handler that has interrupted
 // ufutex_task_free() of this task.
 //
-// The task sees what this thread did before, when its wait has ended.
+// A wait that ends with -EINTR sees all that this thread did before the call.
 //
-// Any thread; async-signal-safe if the functions that it may call are: the callback of the task's waiter, or the
-// parker's unpark. Without either of them it is.
+// Any thread; async-signal-safe, with one condition. If the task waits by ufutex_prepare_wait() or its like, or in a
+// domain with a parker, this function calls the waiter's callback or the parker's unpark, which must then be
+// async-signal-safe.
 int ufutex_task_interrupt(struct ufutex_task *task);
 
 // Clears a task's interrupt: the task's waits sleep again.

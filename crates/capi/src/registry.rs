@@ -69,8 +69,9 @@ impl Slot {
         let thread = calling_thread();
         // [Ch], [Ci]: the mark comes before the checks for users. [Cg]: the thread that sets it sees the object.
         self.state.compare_exchange(handle, handle | CLOSING, SeqCst, SeqCst)?;
-        // A signal handler that interrupts this thread before the store, and uses the handle, cannot know that it waits
-        // for its own thread. It gets its error after `LONGEST`, and not at once.
+        // A signal handler that interrupts this thread before this store, and uses the handle, waits for the mark to
+        // go, which cannot happen before it returns. `refusal` does not find that out without the TID, so the handler
+        // gets `EBUSY` only after `LONGEST`.
         self.closer.store(thread, Relaxed);
         Ok(())
     }
@@ -230,17 +231,18 @@ fn calling_thread() -> u32 {
 /// Called when a handle was not found alive in its slot. `Ok` means that the caller checks again.
 #[cold]
 fn refusal(slot: &Slot, handle: u64, patience: &mut Patience) -> Result<(), Errno> {
-    // [Ch]: only a hint here, because a caller that is told to check again does so.
+    // [Ch]: only a hint here, because a caller that gets `Ok` loads the state again.
     match slot.state.load(SeqCst) {
-        // Freeing it has failed, so it is alive again. It counts as a wait: a thread that meets a mark again and again
-        // is to become short of patience also if none of them stays until this check.
+        // The mark is gone: the free has failed, and the handle is alive. This counts as a wait, so that a user that
+        // meets mark after mark has soon waited often, even if each mark is gone by the time of this check.
         state if state == handle => {
-            patience.look();
+            patience.count_wait();
             Ok(())
         }
-        // A thread is freeing it, or about to find that it is in use. If that thread is this very one, below a signal
-        // handler, it cannot go on before the handler returns. Two handlers may wait for each other's threads, so the
-        // wait is limited.
+        // The slot is marked: a thread is freeing the object, or is about to find that it is in use. If this thread has
+        // set the mark itself, then this is a signal handler that has interrupted it, and the mark stays until the
+        // handler returns. If another thread has set it, the mark may stay as well: two handlers may each wait for the
+        // thread that the other has interrupted. So the wait is limited.
         state if state == handle | CLOSING => {
             let is_own = slot.closer.load(Relaxed) == calling_thread();
             if !is_own && patience.is_left() { Ok(()) } else { Err(Errno::BUSY) }
@@ -292,8 +294,8 @@ impl<T: Object> Held<T> {
 
     /// Counts a use of the object that lasts longer than this operation, or is by another thread.
     pub fn count(&self) -> Counted<T> {
-        // The object is held, so it is not being freed: a freeing thread sees the hold or the count. [Cj]: the count
-        // comes before the end of the hold.
+        // No check of the mark is needed. The hold keeps the object alive, and the count is raised before the hold ends
+        // [Cj]. A thread that frees checks the holds first and then the count, so it sees one of the two.
         Counted { object: self.object, count: Count::new(self.slot), _owns: PhantomData }
     }
 }
@@ -358,15 +360,16 @@ impl<T: Object> Counted<T> {
         let mut patience = Patience::default();
         loop {
             // Checked first, so that a handle that is not alive causes no write to its slot. [Ch] needs the load that
-            // follows the count, not this one.
-            if slot.state.load(SeqCst) == handle || patience.is_short() {
+            // follows the count, not this one. A user that has waited often counts itself although the slot is marked:
+            // see the top of the file.
+            if slot.state.load(SeqCst) == handle || patience.has_waited_often() {
                 let count = Count::new(slot);
                 loop {
                     // [Ch]: counted before the mark is checked. [Cg]: the object behind the handle.
                     if slot.state.load(SeqCst) == handle {
                         return Ok(Self { object: object(slot), count, _owns: PhantomData });
                     }
-                    if !patience.is_short() {
+                    if !patience.has_waited_often() {
                         break;
                     }
                     refusal(slot, handle, &mut patience)?;
@@ -383,11 +386,12 @@ impl<T: Object> Counted<T> {
     /// [`Errno::BUSY`] if another thread is already freeing it.
     pub fn take(self) -> Result<Box<T>, Errno> {
         let slot = self.count.0;
-        // [Ch]: only the value that is exchanged next.
+        // [Ch]: this load only finds the value for the exchange, which decides.
         let handle = slot.state.load(SeqCst);
         let is_alive = handle != 0 && handle & CLOSING == 0;
-        // [Ch], [Cg]: the 0 is as good as a mark for users, and is never taken back. The slot is not used again before
-        // it is in the list of free slots.
+        // [Ch], [Cg]: for users the 0 has the effect of a mark: a user that has counted itself and then loads it does
+        // not use the object. Unlike a mark it is final. The slot gets no new handle before `retire` puts it into the
+        // list of free slots.
         if !is_alive || slot.state.compare_exchange(handle, 0, SeqCst, SeqCst).is_err() {
             return Err(Errno::BUSY);
         }
@@ -435,13 +439,14 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
     let handle = number::<T>(handle)?;
     let slot = slot(handle).ok_or(Errno::BAD_HANDLE)?;
     let answer = |state| if state == handle | CLOSING { Errno::BUSY } else { Errno::BAD_HANDLE };
-    // [Ch]: loaded before the count below. The exchange in `close` decides.
+    // [Ch]: loaded before the count below. The exchange in `close` decides whether the handle is alive.
     let state = slot.state.load(SeqCst);
     if state != handle {
         return Err(answer(state));
     }
-    // In use: no mark. A counted user that waits for the mark to go relies on this. So the count is read after the
-    // handle was seen without a mark, and not after another thread's mark [Ch].
+    // If the object has counted users, set no mark: a user that has waited often relies on it. It stays counted until
+    // it finds no mark. [Ch]: the count is loaded after `state`. So if `state` shows that another thread has taken its
+    // mark back, this load sees every user that had counted itself when it met that mark.
     if slot.users.load(SeqCst) != 0 {
         // [Ch]: the users may be those of a later object in the slot, if another thread has freed this one meanwhile.
         let state = slot.state.load(SeqCst);

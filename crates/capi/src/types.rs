@@ -141,8 +141,8 @@ pub const UFUTEX_TIMED_OUT: u32 = 1;
 
 /// Added to a system call's number if the number is that of aarch64, riscv64 or loongarch64, and not of x86-64.
 pub const UFUTEX_GENERIC_NUMBER: u64 = 0x1_0000_0000;
-/// Added to a system call's number if the number is that of i386: a call of a 32-bit program, also on x86-64. Of each
-/// argument the lower 32 bits count. The structs that they point to are those of 32-bit programs: pointers have 32
+/// Added to a system call's number if the number is that of i386: a call of a 32-bit program, also on x86-64. Only the
+/// lower 32 bits of each argument count. The structs that they point to are those of 32-bit programs: pointers have 32
 /// bits. The times of futex have two fields of 32 bits, and those of futex_time64 and later calls two of 64 bits.
 pub const UFUTEX_I386_NUMBER: u64 = 0x2_0000_0000;
 /// The same for 32-bit Arm (EABI), also on aarch64.
@@ -195,14 +195,17 @@ pub const UFUTEX_HANDLER: u32 = 1;
 /// A handler runs that was installed with SA_RESTART.
 pub const UFUTEX_HANDLER_RESTART: u32 = 2;
 
-/// The memory of a domain's words. The functions return 0, and any other number for a fault, unless their comments say
-/// otherwise.
+/// The memory of a domain's words. The functions return 0 if they succeed and any other number for a fault, unless
+/// their comments say otherwise.
 ///
 /// They are called on the thread that makes the operation, for addresses that the operation names or finds in a robust
 /// list. Several threads may call them at the same time. They return on the thread that called them, and must not call
-/// this library. If another thread may unmap memory, a function that has found a page keeps it until the access is
-/// over: there is no way out of it by a signal handler's longjmp(). load, compare_exchange and fault_in must be set together. If all three are
-/// NULL, the words are in the program's own memory.
+/// this library. If other threads may unmap memory, a function that has found a page must keep it mapped until its
+/// access is over. It cannot rely on a handler of SIGSEGV that leaves the function by longjmp(): this library's locks
+/// would stay held.
+///
+/// load, compare_exchange and fault_in must be set together. If all three are NULL, the words are in the program's own
+/// memory.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct ufutex_memory {
@@ -210,9 +213,10 @@ pub struct ufutex_memory {
     pub size: usize,
     /// Passed to each function.
     pub context: *mut c_void,
-    /// Reads the word of this number of bytes atomically, with acquire ordering or stronger: 1, 2, 4 or 8, whatever the
-    /// word's flags say; system calls use 1, 4 and 8. The value has the host's byte order. Must not block: if the page
-    /// is not present, it returns a fault. It may take a lock that no thread holds while it calls this library.
+    /// Reads a word of this number of bytes atomically, with acquire ordering or stronger. The functions on words ask
+    /// for the size that the word's flags give: 1, 2, 4 or 8 bytes. System calls ask for 1, 4 or 8, here or in
+    /// compare_exchange. The value has the host's byte order. Must not block: if the page is not present, it returns a
+    /// fault. It may take a lock that no thread holds while it calls this library.
     pub load: Option<unsafe extern "C" fn(context: *mut c_void, address: u64, bytes: u32, value: *mut u64) -> c_int>,
     /// Atomically replaces the word with desired if it holds *current, with acquire and release ordering or stronger,
     /// and returns 0. Otherwise it stores the word's value in *current and returns 1. A negative result is a fault.
@@ -223,7 +227,7 @@ pub struct ufutex_memory {
     /// Makes an address accessible for UFUTEX_READ or UFUTEX_WRITE after a fault. Called with no lock held, and may
     /// block. A fault means that the access is not allowed at all: the operation ends with EFAULT.
     pub fault_in: Option<unsafe extern "C" fn(context: *mut c_void, address: u64, access: u32) -> c_int>,
-    /// Copies memory, and faults it in where necessary. May block. NULL: load copies byte after byte.
+    /// Copies from memory, and faults it in where necessary. May block. If it is NULL, load reads byte after byte.
     pub read:
         Option<unsafe extern "C" fn(context: *mut c_void, address: u64, into: *mut c_void, bytes: usize) -> c_int>,
     /// Which domains share the word at an address, for operations on shared words: UFUTEX_SCOPE_ADDRESS_SPACE, or
@@ -241,7 +245,7 @@ pub struct ufutex_memory {
     /// Whether a program may name these addresses at all: 1 or 0. NULL: the lower half of x86-64's address space is
     /// allowed.
     pub access_ok: Option<unsafe extern "C" fn(context: *mut c_void, address: u64, bytes: u64) -> c_int>,
-    /// Copies to memory, and faults it in where necessary: the results of system calls. May block. NULL:
+    /// Copies the results of system calls to memory, and faults it in where necessary. May block. If it is NULL,
     /// compare_exchange stores 8 bytes or one at a time.
     pub write:
         Option<unsafe extern "C" fn(context: *mut c_void, address: u64, from: *const c_void, bytes: usize) -> c_int>,

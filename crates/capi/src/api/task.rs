@@ -53,8 +53,10 @@ pub unsafe extern "C" fn ufutex_task_free(task: *mut ufutex_task) -> c_int {
 
 /// Ends a task, as the kernel ends a thread. Its robust lists are walked: each lock on them that names the task is
 /// marked with FUTEX_OWNER_DIED, and one of its waiters is woken. Then the task's locks go to their waiters as in
-/// ufutex_task_free(), but the handle must still be freed. memory: NULL for the domain's. Its functions are called on
-/// this thread, fault_in among them.
+/// ufutex_task_free(), but the handle must still be freed.
+///
+/// memory: the memory that contains the robust lists, or NULL for the domain's memory. The functions of that memory are
+/// called on this thread, also fault_in, which may block.
 ///
 /// It does not clear the word of set_tid_address(2). Store 0 there afterwards, and call ufutex_wake() with
 /// UFUTEX_U32 | UFUTEX_SHARED: pthread_join() waits for a shared word. The wakes of robust lists are shared ones, too.
@@ -143,10 +145,11 @@ pub unsafe extern "C" fn ufutex_task_priority(task: *mut ufutex_task) -> c_int {
 /// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task; -EBUSY: called in a signal handler that has interrupted
 /// ufutex_task_free() of this task.
 ///
-/// The task sees what this thread did before, when its wait has ended.
+/// A wait that ends with -EINTR sees all that this thread did before the call.
 ///
-/// Any thread; async-signal-safe if the functions that it may call are: the callback of the task's waiter, or the
-/// parker's unpark. Without either of them it is.
+/// Any thread; async-signal-safe, with one condition. If the task waits by ufutex_prepare_wait() or its like, or in a
+/// domain with a parker, this function calls the waiter's callback or the parker's unpark, which must then be
+/// async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_interrupt(task: *mut ufutex_task) -> c_int {
     // Counted and not held, because a signal handler should not access thread-local storage.
