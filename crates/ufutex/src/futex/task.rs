@@ -5,7 +5,7 @@ use super::interrupt::Interrupt;
 use super::lock_word::TID_MASK;
 use super::namespace::{Names, NamesHandle};
 #[cfg(feature = "pi")]
-use super::pi::member::Member;
+use super::pi::registration::Registration;
 use super::priority::Priority;
 #[cfg(feature = "robust")]
 use super::robust::Lists;
@@ -19,9 +19,9 @@ use crate::table::refs::Scheme;
 
 /// A thread of a guest, or of this program, by its TID. It owns locks, and waits for them.
 ///
-/// Only one thread (or future) may wait for a lock with a task at a time. When the `Task` is dropped, the guest's
-/// thread has ended: each lock that it owned and that has waiters goes to the first waiter, with `FUTEX_OWNER_DIED` in
-/// the word. Call [`Domain::exit`] before, which walks the task's robust lists.
+/// At most one thread or future may wait for a lock as this task at a time. Drop the `Task` when the guest's thread has
+/// ended: each lock that it owned and that has waiters goes to the first waiter, with `FUTEX_OWNER_DIED` in the word.
+/// Call [`Domain::exit`] before, which walks the task's robust lists.
 ///
 /// ```
 /// # use ufutex::{Domain, Error, System, pi::Priority};
@@ -38,16 +38,17 @@ pub struct Task {
     space: u64,
     named: Counted<Named>,
     own: AtomicU8,
-    /// Whether the task has ended, or was dropped before its end.
+    /// 1 when the task has been removed from look-ups: it has ended, or is being dropped.
     ended: AtomicU8,
     interrupt: Interrupt,
     /// A wait with a timeout that was interrupted, and can be continued.
     restart: Lock<Option<RestartBlock>>,
     #[cfg(feature = "pi")]
-    pub(super) member: Member,
+    pub(super) registration: Registration,
 }
 
-/// What other tasks can look up by the TID. The task has it as long as it is named.
+/// What a look-up by TID finds. The task refers to it, and so do the names of its PID namespace until the task is
+/// hidden.
 pub(crate) struct Named {
     /// The number of the task's domain.
     #[cfg(feature = "robust")]
@@ -81,7 +82,7 @@ impl<S: Scheme> Domain<S> {
     }
 
     pub(super) fn make_task(&self, tid: u32, kind: TaskKind) -> Result<Task, Error> {
-        let _only_of_members = kind;
+        let _unused_without_pi = kind;
         if tid == 0 || tid > TID_MASK {
             return Err(Error::Invalid);
         }
@@ -98,7 +99,7 @@ impl<S: Scheme> Domain<S> {
         let names = self.names();
         names.name(tid, named.clone())?;
         #[cfg(feature = "pi")]
-        let member = Member::new(&self.system, home, tid, kind).inspect_err(|_| names.forget(tid))?;
+        let registration = Registration::new(&self.system, home, tid, kind).inspect_err(|_| names.forget(tid))?;
         Ok(Task {
             system: self.system.clone(),
             names: self.names.clone(),
@@ -110,7 +111,7 @@ impl<S: Scheme> Domain<S> {
             interrupt: Interrupt::new(),
             restart: Lock::new(self.platform(), None),
             #[cfg(feature = "pi")]
-            member,
+            registration,
         })
     }
 }
@@ -122,18 +123,18 @@ impl Task {
         self.tid
     }
 
-    /// Interrupts the task's waits.
+    /// The interrupt of this task's waits: raise it to end them.
     #[must_use]
     pub fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
 
-    /// Sets the task's own priority: the order in which it is woken, and the priority that it lends the owners of locks
-    /// that it waits for. A wait in progress keeps its place in the queue, unless it waits for a lock.
+    /// Sets the task's own priority: the order in which it is woken, and the priority that it lends to the owners
+    /// of locks that it waits for. A wait in progress keeps its place in the queue, unless it waits for a lock.
     pub fn set_priority(&self, priority: Priority) {
         self.own.store(priority.level(), Ordering::Relaxed);
         #[cfg(feature = "pi")]
-        self.member.set_own_priority(&self.system, priority);
+        self.registration.set_own_priority(&self.system, priority);
     }
 
     /// The task's own priority, by which it is queued at plain words: see [`set_priority`](Self::set_priority).
@@ -146,7 +147,7 @@ impl Task {
     #[must_use]
     pub fn priority(&self) -> Priority {
         #[cfg(feature = "pi")]
-        return self.member.priority(&self.system);
+        return self.registration.priority(&self.system);
         #[cfg(not(feature = "pi"))]
         self.own_priority()
     }
@@ -177,16 +178,17 @@ impl Task {
         &self.named.lists
     }
 
-    /// Ends the task: it is no longer found, and its locks go to their first waiters. `Busy` if the task itself waits.
-    /// Its future may then still be polled or dropped, or was forgotten and refers to the task and its locks for ever.
+    /// Ends the task: removes it from look-ups, and hands its locks to their first waiters. `Busy` if the task itself
+    /// waits for a lock. The future that waits may still be polled or dropped. If it was forgotten, its entry refers to
+    /// the task and to the task's locks for ever.
     pub(super) fn end(&self) -> Result<(), Error> {
         #[cfg(feature = "pi")]
-        if self.member.waits() {
+        if self.registration.waits() {
             return Err(Error::Busy);
         }
         self.hide();
         #[cfg(feature = "pi")]
-        self.member.pass_on_locks(&self.system);
+        self.registration.pass_on_locks(&self.system);
         Ok(())
     }
 
@@ -196,7 +198,7 @@ impl Task {
             return;
         }
         #[cfg(feature = "pi")]
-        self.member.hide(&self.system);
+        self.registration.hide(&self.system);
         self.names().forget(self.tid);
     }
 
@@ -212,10 +214,11 @@ impl Drop for Task {
             return;
         }
         let ended = self.end();
+        // If a forgotten future still waits for the task, only the TID is given back.
         self.hide();
         #[cfg(feature = "pi")]
         if ended.is_ok() {
-            self.member.unregister(&self.system);
+            self.registration.unregister(&self.system);
         }
         #[cfg(not(feature = "pi"))]
         let _always = ended;

@@ -1,4 +1,4 @@
-//! A task in its graph: where it owns locks, and waits for one at a time.
+//! The registration of a task in the graph of owners and waiters. A task owns locks there, and waits for one at a time.
 
 use super::EntryRef;
 use super::graph::TaskId;
@@ -12,8 +12,8 @@ use crate::futex::task::{Task, TaskKind};
 use crate::sync::{AtomicU8, Mutant, Ordering, mutant};
 use crate::table::refs::Scheme;
 
-/// What a [`Task`] has in the graph of its domain.
-pub(crate) struct Member {
+/// What a [`Task`] has in the graph: it is a task there for as long as this value is not unregistered.
+pub(crate) struct Registration {
     home: HomeRef,
     id: TaskId<EntryRef>,
     /// Whether an entry of the task stands in a queue. If it does when the task is dropped, its future was forgotten.
@@ -21,7 +21,7 @@ pub(crate) struct Member {
     waits: AtomicU8,
 }
 
-impl Member {
+impl Registration {
     /// Registers a task with this TID, which no other task of its domain's namespace has.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Member {
     /// Hands each lock that the task owns to its first waiter: the task has ended.
     pub fn pass_on_locks(&self, system: &System) {
         /// Passes on the remaining locks if a waker panics.
-        struct GoOn<'a>(&'a Member, &'a System);
+        struct GoOn<'a>(&'a Registration, &'a System);
         impl Drop for GoOn<'_> {
             fn drop(&mut self) {
                 self.0.pass_on_locks(self.1);
@@ -124,19 +124,19 @@ impl<S: Scheme> Domain<S> {
 impl Task {
     /// Notes that the task waits. `Busy` if it already waits elsewhere.
     pub(super) fn begins_to_wait(&self) -> Result<(), Error> {
-        if self.member.waits.swap(1, Ordering::Relaxed) == 0 { Ok(()) } else { Err(Error::Busy) }
+        if self.registration.waits.swap(1, Ordering::Relaxed) == 0 { Ok(()) } else { Err(Error::Busy) }
     }
 
     pub(super) fn waits_no_more(&self) {
-        self.member.waits.store(0, Ordering::Relaxed);
+        self.registration.waits.store(0, Ordering::Relaxed);
     }
 
     pub(super) fn id(&self) -> TaskId<EntryRef> {
-        self.member.id
+        self.registration.id
     }
 
     /// The home of the task's domain.
     pub(super) fn home(&self) -> HomeRef {
-        self.member.home
+        self.registration.home
     }
 }
