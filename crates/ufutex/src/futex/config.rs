@@ -452,18 +452,21 @@ impl Options {
         self
     }
 
-    /// Whether the private keys of the domain are numbers that you chose, in place of addresses: the `address` of your
-    /// own [`Key`](crate::Key). Off by default. Then all keys in 64 bytes share a bucket, unless the table has more
-    /// than 4096 slots, because CPUs that use neighbouring words pass a cache line between them anyway. Numbers such as
-    /// 1, 2, 3 would all be in one bucket. With this option each of them is hashed on its own.
+    /// Whether the domain's private keys are numbers that you chose, and not addresses: what your own
+    /// [`Key`](crate::Key) returns as its `address`. Off by default.
     ///
-    /// It does not concern shared words ([`Scope`](crate::Scope)), which other domains have to find in the same place.
+    /// If it is off, keys are hashed as addresses. In a table of up to 4096 slots all keys in an aligned block of 64
+    /// bytes share a bucket: CPUs that use words of one cache line transfer that line anyway, so a bucket for each word
+    /// would only add transfers. Numbers such as 1, 2, 3 would all be in one bucket. If it is on, each number is hashed
+    /// on its own.
+    ///
+    /// It has no effect on shared words ([`Scope`](crate::Scope)): all domains that share a word must hash it alike.
     ///
     /// ```
     /// use ufutex::{Address, Domain, Options, System};
     ///
     /// let domain = Domain::with_options(&System::new(), Options::new().keys_are_ids(true));
-    /// domain.wake(Address::at(17), 1); // those that wait for number 17
+    /// domain.wake(Address::at(17), 1); // one of those that wait for number 17
     /// ```
     #[must_use]
     pub const fn keys_are_ids(mut self, keys_are_ids: bool) -> Self {

@@ -1,4 +1,5 @@
-//! The entries of a bucket's queue: a node, which wakes are for it, and the signal that notifies the waiter.
+//! The entries of a bucket's queue, and what a wake does with those that it takes. An entry is a node, the wakes that
+//! may take it, and the signal that notifies the waiter.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -37,14 +38,13 @@ pub(crate) enum Wakes {
     PassOn(Option<NonZeroU32>),
 }
 
-/// A moment in the life of a system, counted in operations in pieces that have begun and in waiters with a real-time
-/// priority that have joined a queue. See "Operations in pieces" in
-/// ORDERING.md.
+/// A moment in the life of a system: how many operations in pieces had begun, plus how many waiters with a real-time
+/// priority had joined a queue. See "Operations in pieces" in ORDERING.md.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(pub(crate) u64);
 
 impl Moment {
-    /// Later than all others. For an operation that is one step: no waiter can come too late for it.
+    /// Later than all others. It is the beginning of an operation in one step, which takes every waiter that it finds.
     pub(crate) const END: Self = Self(u64::MAX);
 }
 
@@ -115,12 +115,12 @@ impl Entry {
         if unsafe { self.signal.notifies_thread() } { Kind::Thread(bitset) } else { Kind::Task(bitset) }
     }
 
-    /// Has the wake that has come be this waiter's, whatever becomes of the waiter.
+    /// Counts the wake that has come as received: even if the waiter is dropped, the wake is not passed on.
     ///
     /// # Safety
     /// The caller is the waiter, and has been notified of the wake.
     pub(crate) unsafe fn keep_wake(&self) {
-        // SAFETY: guaranteed by the caller: a waker that has been lent is called without this field.
+        // SAFETY: guaranteed by the caller. The thread that calls a lent waker does not access this field.
         self.wakes.with_mut(|w| unsafe { *w = Wakes::PassOn(None) });
     }
 
@@ -151,10 +151,12 @@ pub(crate) enum Kind {
 const ALL: usize = i32::MAX as usize;
 
 /// Decides for each node of a queue what a wake does with it. The wake takes waiters whose bitset has a bit in common
-/// with `mask` and which were queued when the operation `began`, and stops at a waiter of a lock. A wake of all waiters
-/// is not passed on: its other receivers have been woken, and a waiter that came later must not get a wake that was not
-/// for it. A waiter that is taken notes the moment of its wake, which is `began` if the wake had begun before `now`. If
-/// it does not want the wake, the wake goes to a waiter that was there at that moment.
+/// with `mask`, if they were queued when the operation `began`. It stops at a waiter of a lock.
+///
+/// Each waiter that is taken notes what becomes of the wake if the waiter does not want it. A wake of fewer than
+/// [`ALL`] waiters is passed on to a waiter that was queued at the moment of the wake: `began`, or `now` if the
+/// operation is one step. A wake of all waiters is not passed on: all others that it was for have been woken, and a
+/// waiter that came later must not get it.
 pub(crate) fn pick(mask: NonZeroU32, count: usize, began: Moment, now: Moment) -> impl Fn(NonNull<Node>) -> Pick {
     let pass_on = (count < ALL).then_some(mask);
     move |node| {
@@ -182,9 +184,9 @@ pub(crate) fn pick(mask: NonZeroU32, count: usize, began: Moment, now: Moment) -
     }
 }
 
-/// The most waiters that an operation visits in order to take them, and the most that it visits in order to move them,
-/// before it unlocks a global bucket, which other domains use too. That takes some ten microseconds. In a model, which
-/// has few waiters, it is 1.
+/// After it has visited this many waiters to take them, and this many to move them, an operation unlocks a global
+/// bucket, which other domains use too. The visits take some ten microseconds. In a model, which has few waiters, it is
+/// 1.
 pub(crate) const PIECE: usize = if MODEL { 1 } else { 256 };
 
 /// The most waiters that a wake can take without allocating memory.
@@ -279,8 +281,8 @@ impl PendingWakes {
         (BATCH - self.count) + (self.more.capacity() - self.more.len())
     }
 
-    /// Makes room for one more piece. If there is no memory, and less room than for a batch, returns all elements, and
-    /// is empty afterwards. The caller drops the result, which does the work that was left.
+    /// Makes room for the wakes of one more piece. If the memory is refused, and there is room for less than a batch,
+    /// all elements are moved into the result, and `self` is empty. The caller drops the result, which does their work.
     pub(crate) fn make_room(&mut self) -> Option<Self> {
         let is_short = self.room() < PIECE && self.more.try_reserve(PIECE).is_err() && self.room() < BATCH;
         is_short.then(|| core::mem::replace(self, Self::none()))
@@ -314,18 +316,18 @@ impl PendingWakes {
         self.count = kept;
     }
 
-    /// The place of the next element.
+    /// The index of the next element.
     fn end(&self) -> usize {
         if self.count < BATCH { self.count } else { BATCH + self.more.len() }
     }
 
-    /// The element at this place.
-    fn at(&mut self, place: usize) -> Option<&mut PendingWake> {
-        if place < self.count { Some(&mut self.few[place]) } else { self.more.get_mut(place.checked_sub(BATCH)?) }
+    /// The element at `index`.
+    fn at(&mut self, index: usize) -> Option<&mut PendingWake> {
+        if index < self.count { Some(&mut self.few[index]) } else { self.more.get_mut(index.checked_sub(BATCH)?) }
     }
 
-    /// Adds an element, for which there is room. Members of a group join others of that group, so that one system call
-    /// wakes all of them.
+    /// Adds an element, for which there is room. Members of a group are added to an element of that group if there is
+    /// one at the group's hint, so that one system call wakes all of them.
     pub(crate) fn push(&mut self, mut pending: PendingWake) {
         if pending.is_nothing() {
             return;

@@ -91,16 +91,17 @@ pub trait Target: Key {
         }
     }
 
-    /// Reads the word, with acquire ordering or stronger. Never blocks: it may be called with a bucket locked, and then
-    /// it keeps out all operations on that bucket. Memory whose page may be missing is no exception, also where the
-    /// access itself would bring the page in: return [`Fault`], and bring it in in `fault_in`.
+    /// Reads the word, with acquire ordering or stronger. It must not block: it may be called with a bucket locked, and
+    /// then all operations on that bucket wait for it. So if the word's page may be missing, the access must not bring
+    /// the page in, as a page fault would. Return [`Fault`] instead. The engine then calls
+    /// [`fault_in`](Self::fault_in), which brings the page in.
     ///
     /// # Errors
     /// [`Fault`] if the word cannot be read now.
     fn load(&self) -> Result<Self::Value, Fault>;
 
-    /// Replaces the word's value with `new` if it is `current`, with acquire and release ordering or stronger. Never
-    /// blocks. `Ok(Err(value))` means that the word holds `value` instead.
+    /// Replaces the word's value with `new` if it is `current`, with acquire and release ordering or stronger. Must not
+    /// block, as [`load`](Self::load) must not. `Ok(Err(value))` means that the word holds `value` instead.
     ///
     /// Only [`wake_op`](crate::Domain::wake_op) and locks with priority inheritance call it. By default it returns
     /// [`Fault`], so these operations fail with [`Error::Fault`] on a target that does not implement it.
@@ -203,8 +204,8 @@ native_target!(AtomicU8: u8, AtomicU16: u16, AtomicU32: u32, AtomicU64: u64);
 /// assert_eq!(domain.wake(address, 1), 0); // nobody waits
 /// ```
 ///
-/// It meets operations on a reference to the same word, such as `&AtomicU32`. An operation that accesses the word does
-/// not take it:
+/// An `Address` and a reference to the word, such as `&AtomicU32`, are one key: a wake of the address wakes waiters on
+/// the reference. An operation that accesses its word does not accept an `Address`:
 ///
 /// ```compile_fail,E0277
 /// # use ufutex::{Address, Domain, System};
@@ -222,9 +223,9 @@ impl Address {
         Self(word.addr() as u64)
     }
 
-    /// The address `address`, which need not be one of this program's memory. It meets the waiters of a [`Guest`] word,
-    /// or of a [`Target`] of your own, with that address. If the addresses of a domain are small consecutive numbers,
-    /// see [`Options::keys_are_ids`](crate::Options::keys_are_ids).
+    /// A key whose address is this number, which need not be an address in this program. Waiters on a [`Guest`] word,
+    /// or on a [`Target`] of your own, with that address have the same key. If a domain's keys are small consecutive
+    /// numbers, see [`Options::keys_are_ids`](crate::Options::keys_are_ids).
     #[inline(always)]
     #[must_use]
     pub const fn at(address: u64) -> Self {
@@ -291,7 +292,7 @@ impl<M: UserMemory + ?Sized> Target for Guest<'_, M> {
     }
 }
 
-/// A word that several domains share, or that is looked up as such a word is.
+/// A key or target in another scope than [`Scope::Private`]: in a shared object, or in the domain's address space.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared<T> {
     target: T,

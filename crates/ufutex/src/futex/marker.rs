@@ -20,7 +20,7 @@ pub(super) struct Marker<'d, S: Scheme> {
 }
 
 impl<'d, S: Scheme> Marker<'d, S> {
-    /// A marker before the first waiter at `place`.
+    /// A marker that is not queued: an operation at `place` begins with the first waiter.
     pub fn new(domain: &'d Domain<S>, place: &Place) -> Self {
         Self { domain, entry: Entry::marker(domain.key(place), place.hash) }
     }
@@ -29,15 +29,17 @@ impl<'d, S: Scheme> Marker<'d, S> {
         NonNull::from(&self.entry).cast()
     }
 
-    /// The waiter that the operation goes on with; `None` if none is left. `bucket` has been locked as the key's. The
-    /// marker leaves the queue; [`keep`](Self::keep) puts it back.
+    /// Takes the marker off the queue, and returns the waiter with which the operation goes on: the one behind the
+    /// marker, or the key's first waiter if the marker was not queued. `None` if none is left. `bucket` has been locked
+    /// as the key's. [`keep`](Self::keep) puts the marker back.
     pub fn next(self: Pin<&Self>, bucket: &mut Guard<'_>) -> Option<NonNull<Node>> {
         // SAFETY: the marker is ours. If it is queued, it is in the bucket that is locked as its key's, like all nodes
         // of the key.
         unsafe { bucket.resume(self.node()) }
     }
 
-    /// Makes `next`, a waiter of the key that is queued in `bucket`, the one that the operation goes on with.
+    /// Notes that the operation goes on with `next`, a waiter of the key that is queued in `bucket`: queues the marker
+    /// before it, unless `next` is the key's first waiter.
     pub fn keep(self: Pin<&Self>, bucket: &mut Guard<'_>, next: NonNull<Node>) {
         if mutant(Mutant::PieceForgetsPlace) {
             return;

@@ -14,8 +14,8 @@ pub(super) struct Pair<'d, S: Scheme> {
     turn: Turn,
 }
 
-/// Whether a contender slept on the second bucket. It has probably lost its CPU to this thread, so the drop of a `Turn`
-/// yields.
+/// Yields the CPU when it is dropped, if a contender slept on the second bucket's lock. That contender has probably
+/// lost its CPU to this thread.
 struct Turn {
     on: PlatformRef,
     contended: bool,
@@ -68,9 +68,10 @@ impl<S: Scheme> Drop for Pair<'_, S> {
 impl<S: Scheme> Domain<S> {
     /// Locks the buckets of both words.
     ///
-    /// While a resize is going on there is no order among buckets of several tables that every scheme could keep. So
-    /// the second bucket is only tried. If it is busy, the first is unlocked, the second is waited for, and the first
-    /// is tried. No thread waits for a bucket with another one locked, except movers, which wait in order of index.
+    /// While a resize is going on, there is no order among buckets of several tables that every scheme could keep. So
+    /// this function only tries the second bucket. If it is busy, this function unlocks the first bucket, waits for the
+    /// second, and tries the first. No thread waits for a bucket with another one locked, except movers, which wait in
+    /// order of index.
     pub(super) fn lock_pair(&self, first: &Place, second: &Place) -> Pair<'_, S> {
         loop {
             let locked = self.lock_or_make(first);
@@ -114,12 +115,14 @@ impl<S: Scheme> Domain<S> {
         }
     }
 
+    /// Tries to lock the bucket of `place`. `first` is the bucket that the caller has locked, if any.
     fn lock_second(&self, place: &Place, first: Option<&Guard<'_>>) -> Second<'_, S> {
         if place.is_private() {
             return self.scheme.try_lock(&self.tables, place.hash, first);
         }
-        // To look for the table calls the embedder's topology and may make tables. That must not be done with a bucket
-        // locked. So if the domain has not looked yet, `Busy` has the caller unlock, and lock this bucket first.
+        // The first look-up of a global table by a domain calls the embedder's topology and may make tables. That must
+        // not be done with a bucket locked. So before that look-up the result is `Busy`: the caller unlocks, and locks
+        // this bucket first.
         self.known_global_bucket(place).map_or(Second::Busy, |bucket| Second::of(bucket, first))
     }
 }

@@ -1,4 +1,5 @@
-//! Where the waiters of a word are queued: the word's key, its hash, and which table the key is looked up in.
+//! Where the waiters of a word are queued: the word's address and space, its hash, and the bucket that follows from
+//! them.
 
 use super::domain::Domain;
 use super::key::{Key, Space, address_and_space};
@@ -13,9 +14,9 @@ use crate::table::refs::{Locked, Scheme};
 
 /// The place of a word's waiters. Operations on words with equal places meet.
 ///
-/// It is made by every operation, also by one that ends at once. So it contains only what finding the bucket needs: the
-/// [key](TableKey) itself, for which the domain's number has to be loaded, is made by [`Domain::key`] when a queue is
-/// searched or changed.
+/// Every operation makes one, also if it ends at once. So it contains only what finding the bucket needs. The
+/// [key](TableKey) also has the domain's number, which would have to be loaded. [`Domain::key`] makes it when a queue
+/// is searched or changed.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     /// The address, or the offset in a shared object.
@@ -35,8 +36,8 @@ impl Place {
     }
 }
 
-/// Whether the system has a table for each of several nodes. A domain looks it up for its first word that is not
-/// private.
+/// Whether the system has several nodes, each with a table. A domain finds out with its first word that is not private,
+/// and remembers the answer.
 pub(super) struct NodesOnce(AtomicU8);
 
 impl NodesOnce {
@@ -144,7 +145,7 @@ impl<S: Scheme> Domain<S> {
         self.global_bucket_by(place, Global::known)
     }
 
-    /// `one` returns the table if the system has one node.
+    /// The bucket of a place that is not private. `one` finds the table if the system has one node.
     #[inline(always)]
     fn global_bucket_by(&self, place: &Place, one: impl FnOnce(&Global) -> Option<Table>) -> Option<&Bucket> {
         let hash = place.hash;

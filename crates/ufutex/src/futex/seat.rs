@@ -1,11 +1,11 @@
 //! Seats: memory for the waiters of sleeping threads, next to each other and not on the threads' stacks.
 //!
-//! Stacks lie pages apart. A thread that moves or wakes a thousand waiters on a thousand stacks touches a thousand
-//! pages, each with a translation to look up and with lines that no prefetcher expects. That takes most of the
-//! operation's time. So a system keeps its threads' waiters together, in chunks that are freed when the system is
-//! dropped. The number of seats is the largest number of threads that have ever slept at one time. A thread takes and
-//! gives back a seat under a lock that is held for a few instructions, and its sleep costs thousands. If there is no
-//! memory for a chunk, the waiter lies on the stack.
+//! The stacks of threads lie pages apart. A wake or requeue of a thousand waiters on a thousand stacks would access a
+//! thousand pages, each with an address translation to look up, in an order that no prefetcher expects. That takes most
+//! of the operation's time. So a system keeps its threads' waiters together, in chunks that are freed when the system
+//! is dropped. Each shard has seats for the largest number of its threads that have slept at one time, rounded up to
+//! whole chunks. A thread takes and gives back a seat under a lock that is held for a few instructions, and its sleep
+//! costs thousands. If there is no memory for a chunk, the waiter lies on the stack.
 
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -31,7 +31,7 @@ union Seat {
 struct FreeSeat {
     /// The next free seat, or null.
     next: *mut Seat,
-    /// The member of a group as which the thread in this seat sleeps.
+    /// The seat's group, and the bit with which a thread in this seat sleeps there.
     member: Members,
 }
 
@@ -84,8 +84,8 @@ impl Seats {
     fn pick(&self) -> Option<&Shard> {
         let shard = |_| Shard(Lock::new(self.on, Free { first: ptr::null_mut(), chunks: ptr::null_mut() }));
         let shards = self.shards.get_or_make(|| Ok(core::array::from_fn(shard))).ok()?;
-        // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads. Use
-        // the upper bits.
+        // The hint is made from the stack's address. Stacks are aligned to large powers of two, so the lower bits of
+        // the product are equal for all threads. Use the upper bits.
         let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         Some(&shards[mixed as usize % SHARDS])
     }
@@ -177,8 +177,8 @@ impl<S: Scheme> Drop for Seated<'_, '_, S> {
 }
 
 impl<S: Scheme> Domain<S> {
-    /// Runs `f` with an idle waiter of the calling thread, and the member of a group as which the thread is to sleep. If
-    /// there is no such member, the thread sleeps on a word of its own.
+    /// Runs `f` with an idle waiter for the calling thread. If the second argument is `Some`, the thread has to sleep
+    /// in that group with that bit. If it is `None`, the thread sleeps on the word of its entry.
     pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d, S>>, Option<Members>) -> R) -> R {
         let fits = size_of::<Waiter<'_, S>>() <= size_of::<Seat>() && !MODEL;
         let Some(taken) = fits.then(|| self.system.seats().pick()?.take()).flatten() else {

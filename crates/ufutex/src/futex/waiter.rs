@@ -187,8 +187,8 @@ impl<'d, S: Scheme> Waiter<'d, S> {
         removed
     }
 
-    /// Leaves the queue. A wake that has come counts as received. Returns `true` if none has come. If one has, and has
-    /// been lent the waker, the waiter stays busy: its drop waits for the waker.
+    /// Leaves the queue. Returns `true` if no wake has come. One that has come counts as received. If that wake was
+    /// lent the waker and has not returned from it, the waiter stays busy, and its drop waits for the waker.
     fn cancel(&self) -> bool {
         let Some(domain) = self.domain.get() else { return true };
         // SAFETY: initialised while not idle, and in place.
@@ -209,7 +209,8 @@ impl<'d, S: Scheme> Waiter<'d, S> {
         removed
     }
 
-    /// Leaves the queue. A wake that has come goes to the next waiter of those that were there when it came.
+    /// Leaves the queue. A wake that has come is passed on: it goes to the next of the waiters that were queued when it
+    /// came.
     fn abandon(&self) {
         let Some(domain) = self.domain.get() else { return };
         if domain.system.is_abandoned() {
@@ -316,18 +317,20 @@ impl<S: Scheme> Domain<S> {
     /// - The engine has stored that the wake has come before it calls the waker. So a thread that synchronises with the
     ///   waker, by an exchange of a task's state for example, finds `is_woken` true, and sees all that the waking
     ///   thread did before its wake.
-    /// - There is no fence between the wake and the call. A waker that only loads a task's state, to find out whether
-    ///   the task is asleep, may read an old value while the task reads an old `is_woken`. So let it exchange the
-    ///   state, and let the task that goes to sleep exchange it too, as every executor does. Around a waker that cannot
-    ///   be changed, put a `fence(SeqCst)` before the call, and another one between the task's "I am going to sleep" and
-    ///   its `is_woken`.
+    /// - No fence stands between the engine's store that the wake has come and its call of the waker. A waker that only
+    ///   loads a task's state, to find out whether the task is asleep, may read an old value, while the task that goes
+    ///   to sleep reads an old `is_woken`. Then nothing wakes the task. So let the waker exchange the state, and let the
+    ///   task exchange it too when it goes to sleep, as every executor does. If the waker cannot be changed, wrap it in
+    ///   one that first makes a `fence(SeqCst)`, and let the task make another one between its store of "I am going to
+    ///   sleep" and its `is_woken`.
     ///
     /// # What the waker may not do
     ///
-    /// It may use the engine, with one limit, which holds for the wakers of tasks too. It must not end a wait of
-    /// `prepare_with` that a wake has taken, and must not wait for a thread that ends one. A wake calls its wakers one
-    /// after another. To end such a wait can mean to wait for an earlier waker of the same wake. If that is the caller,
-    /// it waits for itself for ever. If a waker has to run its task, use [`wait_async`](Self::wait_async).
+    /// It may use the engine, with one limit, which holds for the wakers of tasks too: it must not end a wait of
+    /// `prepare_with` that a wake has taken, and must not wait for a thread that ends one. The end of such a wait waits
+    /// until the wait's own waker has returned. A wake calls its wakers one after another, so if the wait's waker is
+    /// still to be called by the same wake, the caller waits for ever. If a waker has to run its task, use
+    /// [`wait_async`](Self::wait_async).
     ///
     /// # Errors
     /// As for [`prepare`](Self::prepare), and [`Error::Invalid`] if `options` has a timeout.
@@ -517,9 +520,9 @@ impl<'w, 'd, S: Scheme> Queued<'w, 'd, S> {
         Ok(())
     }
 
-    /// Leaves the queue. Returns `true` if no wake has come; none will. Returns `false` if one has come, which counts
-    /// as received: the caller has to act on it, because no other waiter gets it. To pass a wake on that has come,
-    /// drop the `Queued` instead.
+    /// Cancels the wait. Returns `true` if no wake has come; then none will come. Returns `false` if a wake has come.
+    /// The wake then counts as received: the caller has to act on it, because no other waiter gets it. To pass such a
+    /// wake on to the next waiter, drop the `Queued` without calling this.
     ///
     /// It does not wait for the waker of [`Domain::prepare_with`], so a scheduler may hold a lock that the waker takes.
     /// After `false` that waker may be running, or be about to run: see [`settle`](Self::settle). After `true` it has
@@ -527,8 +530,8 @@ impl<'w, 'd, S: Scheme> Queued<'w, 'd, S> {
     /// unlocked; with [`KEEPS_CPU`](crate::platform::Platform::KEEPS_CPU) it spins. So the scheduler must not hold a
     /// lock that `park` or `unpark` takes.
     ///
-    /// Called again, it returns the same. What follows it passes no wake on, whatever it returned: `settle` and the drop
-    /// only wait for the waker then.
+    /// A second call returns what the first returned. After this call, `settle` and the drop only wait for the waker,
+    /// and pass no wake on.
     #[must_use = "if it returns `false`, this waiter has received a wake, and no other waiter gets it"]
     pub fn cancel(&mut self) -> bool {
         let waiter = &self.waiter;

@@ -1,8 +1,8 @@
-//! Groups: words that several threads sleep on, each with a bit of its own, so that one system call wakes some of them
-//! or all.
+//! Groups: words that several threads sleep on, each thread with a bit of its own. One system call wakes any set of
+//! them.
 //!
-//! A thread that sleeps on a word of its own takes a system call of its own to wake. So threads whose entries lie side
-//! by side share a word. A wake that has taken several of them makes one call with all their bits.
+//! It takes a system call to wake a thread that sleeps on a word of its own. So threads whose entries lie side by side
+//! share a word. A wake that has taken several of them makes one call with all their bits.
 //!
 //! The word counts the group's wakes. A waiter loads it, then checks its own signal, and sleeps while the word has not
 //! changed. A waker stores `WOKEN` in the signals, then counts the wake, and then makes the call. So a waiter that has
@@ -21,8 +21,8 @@ use crate::sys::platform::PlatformRef;
 pub(crate) struct Group {
     /// How many wakes there have been, modulo 2^32.
     wakes: Parker,
-    /// The index of this group in the list of pending wakes of the last waker that added it. Another waker may have
-    /// overwritten it, so a waker checks the element.
+    /// The index of this group's element in the list of pending wakes of the waker that stored it last. That may be
+    /// another waker than the one that loads it, so a waker checks the element.
     place: AtomicU32,
 }
 
@@ -51,7 +51,7 @@ impl Members {
     /// The member number `bit` of a group.
     ///
     /// # Safety
-    /// The group stays where it is for as long as there are members.
+    /// The group stays where it is for as long as there are values of this type for it.
     pub(crate) unsafe fn one(group: NonNull<Group>, bit: u32) -> Self {
         Self { group, bits: NonZeroU32::new(1 << bit).unwrap_or(NonZeroU32::MAX) }
     }
@@ -70,17 +70,17 @@ impl Members {
         is_same
     }
 
-    /// Where to look first for members of the same group in a list of wakes.
+    /// The index at which the caller's list may have an element of this group: see `Group::place`.
     pub(crate) fn place(self) -> usize {
         self.group().place.load(Ordering::Relaxed) as usize
     }
 
-    /// Notes where members of this group are in the caller's list.
+    /// Stores the index of this group's element in the caller's list.
     pub(crate) fn set_place(self, place: usize) {
         self.group().place.store(place as u32, Ordering::Relaxed);
     }
 
-    /// Wakes them. Their signals hold `WOKEN`.
+    /// Wakes these members. The caller has stored `WOKEN` in their signals.
     pub(crate) fn wake(self) {
         self.group().wakes.count_and_wake(PlatformRef::HOST, self.bits);
     }

@@ -1,4 +1,4 @@
-//! Signals, which wake queued waiters. They know nothing of buckets.
+//! Signals: how a waiter in a queue is notified of its wake. This module knows nothing of buckets.
 
 pub(crate) mod group;
 pub(crate) mod sleeper;
@@ -16,10 +16,10 @@ use sleeper::Sleeper;
 
 const WAITING: u32 = 0;
 const WOKEN: u32 = 1;
-/// A wake has come, and its thread is calling the waker that it has been lent. `WOKEN` follows.
+/// A wake has come, and the waking thread is calling the waker, which the waiter has only lent it. `WOKEN` follows.
 const CALLING: u32 = 2;
 
-/// Wakes a waiter. It lies in the waiter's own memory, next to its queue node.
+/// Notifies a waiter of its wake. It lies in the waiter's own memory, next to its queue node.
 ///
 /// Ownership follows the node's. While the node is queued, `receiver` belongs to the bucket's lock. A thread that takes
 /// the node off the queue to wake it owns the whole signal until it stores `WOKEN`. With that store it gives the memory
@@ -31,8 +31,8 @@ const CALLING: u32 = 2;
 #[repr(C)]
 pub(crate) struct Signal {
     state: Parker,
-    /// Whether the wake only borrows the waker in `receiver`. What that waker points to may be on the waiter's stack,
-    /// so it must have returned before the wait ends. This field has the same owner as `receiver`.
+    /// Whether the waiter only lends the waker in `receiver` to its wake. What that waker points to may be on the
+    /// waiter's stack, so it must have returned before the wait ends. This field has the same owner as `receiver`.
     lends: UnsafeCell<bool>,
     receiver: UnsafeCell<Receiver>,
 }
@@ -51,7 +51,7 @@ pub(crate) enum Receiver {
 }
 
 impl Receiver {
-    /// Stands for a receiver that a wake has taken out. It sleeps nowhere.
+    /// Left in place of a receiver that a wake has taken out. It stands for no thread.
     pub(crate) const TAKEN: Self = Self::Thread(PlatformRef::HOST);
 }
 
@@ -77,7 +77,7 @@ impl PendingWake {
         matches!(self.0, Action::Nothing)
     }
 
-    /// Drops it without doing the work, which another one does.
+    /// Drops it without doing its work, which another `PendingWake` does.
     pub(crate) fn disarm(mut self) {
         self.0 = Action::Nothing;
     }
@@ -213,7 +213,8 @@ impl Signal {
         }
     }
 
-    /// Notifies the waiter while its node stays queued, so that it checks its state.
+    /// Notifies a waiter of a lock and leaves its node queued. The waiter then finds out that it has inherited the
+    /// lock.
     ///
     /// # Safety
     /// The node is queued and the caller holds the lock that guards `receiver`.
@@ -253,9 +254,9 @@ impl Signal {
         self.lends.with_mut(|lends| unsafe { *lends = false });
     }
 
-    /// Waits until the waker that has taken the node stores `WOKEN`. The waker needs a few instructions for that, and
-    /// as long as a waker that was lent takes, unless it is preempted, perhaps by this thread. So this thread sleeps at
-    /// times, and the waker can run whatever this thread's priority is.
+    /// Waits until the thread that has taken the node stores `WOKEN`. That takes it a few instructions, or until a lent
+    /// waker has returned. But it may have lost its CPU, perhaps to this thread. So this thread sleeps between its
+    /// checks, and lets the other one run even if this one has a better priority.
     pub(crate) fn wait_for_waker(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_woken() {
@@ -263,8 +264,9 @@ impl Signal {
         }
     }
 
-    /// As `wait_for_waker`, but does not wait for a waker that was lent. After it, the signal may not be the caller's
-    /// yet, but the rest of the entry is. The waker keeps its CPU until then, where the platform can have it do so.
+    /// As `wait_for_waker`, but returns as soon as the wake has come. A lent waker may still be running. The caller
+    /// then owns the entry except for its signal. On a platform whose lock holders keep their CPU, the waking thread
+    /// keeps its CPU until then, so this thread may spin.
     pub(crate) fn wait_for_notification(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_notified() {

@@ -1,5 +1,5 @@
-//! Sleepers: words on which threads sleep that several wakes may notify, or that may be interrupted. They are apart
-//! from the entries that are queued.
+//! Sleepers: words for threads that several wakes, or an interrupt, may notify. Such a thread sleeps on a word that is
+//! apart from its entries.
 //!
 //! A waker that has taken an entry sets `NOTIFIED` in the sleeper before it gives the entry back, and then wakes the
 //! thread by address. So a thread that finds `NOTIFIED` set knows that one of its entries has been taken and will be

@@ -1,7 +1,6 @@
-//! Threads that wait on a word in their own entry, by their platform. On Linux most threads sleep on the word of a
-//! group: see `group`.
-//!
-//! On Linux that is futex(2) itself. So the kernel and /proc show such a thread as one that waits for a futex.
+//! Threads that sleep on the word in their own entry, by their platform. On Linux that is futex(2) itself, so the
+//! kernel and /proc show such a thread as one that waits for a futex. Most threads there sleep on the word of a group
+//! instead: see `group`.
 
 use super::{Signal, WAITING};
 use crate::sys::clock::Deadline;

@@ -136,10 +136,10 @@ impl ObjectId {
 /// assert_eq!(guest.load(0x1000, Width::U64), Ok(0x0000_0008_0000_0007));
 /// ```
 ///
-/// Every address that these functions get is a multiple of its width. Futex words have the width that their call says,
-/// 32 bits by most. The provided [`read`](Self::read) and [`write`](Self::write), for what system calls read and write
-/// besides (a timeout, the head of a list), load bytes, and exchange 64 bits where they are aligned, or else bytes. So
-/// all widths have to work.
+/// Every address that these functions get is a multiple of its width. A futex word has the width that its call gives:
+/// 32 bits in most calls. System calls use [`read`](Self::read) and [`write`](Self::write) for other data, such as a
+/// timeout or the head of a list. The provided `read` loads single bytes. The provided `write` exchanges 64 bits where
+/// they are aligned, and single bytes elsewhere. So all widths have to work.
 pub trait UserMemory {
     /// Reads the word of `width` at `address` atomically, with acquire ordering or stronger. Must not block.
     ///

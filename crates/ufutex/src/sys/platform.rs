@@ -1,8 +1,9 @@
-//! The platform: how a thread sleeps, what time it is, and what has to be done around a lock.
+//! The platform: the trait [`Platform`], by which the engine lets threads sleep, reads clocks and announces locks to a
+//! scheduler, and references to its implementations.
 //!
-//! A [`PlatformRef`] is one word, which lies in each lock and in each sleeping thread's waiter. All zeroes stand for
-//! the host, whose functions are called directly. So the memory of a table needs no initialisation for the host, and
-//! nothing is looked up on the way.
+//! A [`PlatformRef`] is one word. Each lock contains one, and so does the waiter of each sleeping thread. All zeroes
+//! mean the host. So the locks in zeroed memory, such as the buckets of a new table, are the host's without
+//! initialisation. The host's functions are called directly, and those of another platform by pointers.
 
 #[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
 use core::num::NonZeroU32;
@@ -17,8 +18,8 @@ use super::park::Parked;
 /// What the engine needs of an operating system. A kernel implements it, or any other embedder whose threads are not
 /// the host's, and names it in [`Config::platform`](crate::Config::platform).
 ///
-/// The functions have no `self`: what a platform knows is where its scheduler finds it, in statics or by CPU. So a
-/// reference to a platform fits into each lock. A platform that is a value, or a generic parameter, keeps pointers to
+/// The functions have no `self`. A platform keeps its state where its scheduler finds it, in statics or per CPU, and so
+/// one word in a lock is enough to refer to it. A platform that is a value, or a generic parameter, keeps pointers to
 /// its functions in a static.
 ///
 /// ```
@@ -46,22 +47,24 @@ use super::park::Parked;
 /// # Ok::<(), ufutex::Error>(())
 /// ```
 pub trait Platform: 'static {
-    /// Lets the calling thread sleep while `word` holds `expected`, until [`unpark`](Self::unpark) is called with its
-    /// address, or `deadline` has passed. It may return for no reason at any time: the engine looks at `word` again.
+    /// Puts the calling thread to sleep if `word` holds `expected`. The thread sleeps until [`unpark`](Self::unpark) is
+    /// called with the word's address, or until `deadline` has passed. It may also wake up for no reason: the engine
+    /// checks `word` again, and calls `park` again if necessary.
     ///
-    /// For `unpark`, looking at `word` and falling asleep must be one step: if the word is changed and `unpark` is
-    /// called after that, either this call sees the new value, or `unpark` wakes it. futex(2) does so by a lock that
-    /// both take.
+    /// For `unpark`, the check of `word` and falling asleep must be one step. If a thread changes `word` and then calls
+    /// `unpark`, either `park` sees the new value, or `unpark` wakes the thread that it has put to sleep. futex(2)
+    /// takes one lock for both.
     ///
-    /// The engine never calls it between [`enter`](Self::enter) and [`leave`](Self::leave). It is called by waits of
-    /// threads, by contenders for a lock, by a second thread that wants to make or resize a table, and by the end of a
-    /// wait of [`prepare_with`](crate::Domain::prepare_with) whose waker runs. So a wake calls it only if another
-    /// thread holds the bucket, and never in a build without `std` where [`KEEPS_CPU`](Self::KEEPS_CPU) is `true`.
+    /// The engine calls it in four places: in a thread's wait; to wait for a lock; to wait until another thread has
+    /// made or resized a table; and at the end of a wait of [`prepare_with`](crate::Domain::prepare_with), to wait for
+    /// a waker that runs. So a wake calls it only if another thread holds the bucket, and never in a build without
+    /// `std` where [`KEEPS_CPU`](Self::KEEPS_CPU) is `true`. It is never called between [`enter`](Self::enter) and
+    /// [`leave`](Self::leave).
     ///
-    /// The engine sleeps until deadlines of its own also if no wait has a timeout: for a millisecond while it contends
-    /// for a lock, and for 20 to 640 microseconds while it waits for a waker to return. Nobody calls `unpark` for the
-    /// second. So a `park` that ignores `deadline` hangs. If the platform's ticks are coarser, let `park` yield and
-    /// return before such a deadline.
+    /// Some of these calls have a deadline of the engine's own, even if no wait has a timeout. A contender for a lock
+    /// sleeps for at most a millisecond at a time. A thread that waits for a waker to return sleeps for 20 to 640
+    /// microseconds at a time, and no thread calls `unpark` for it. So a `park` that ignores `deadline` hangs. If the
+    /// platform's ticks are coarser than these times, let `park` yield and return without sleeping.
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>);
 
     /// Wakes up to `count` threads that sleep on the word at this address, and returns how many, or 0 if that is not
@@ -150,7 +153,8 @@ impl<P: Platform> Made<P> {
     };
 }
 
-/// Which platform a lock or a waiter is on. All zeroes: the host, or nobody that could sleep if there is none.
+/// Which platform a lock or a waiter is on. All zeroes mean the host. In a build without a host, no thread sleeps
+/// there, and contenders spin.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct PlatformRef(Option<&'static Calls>);

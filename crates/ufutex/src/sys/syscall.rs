@@ -5,8 +5,8 @@
 /// filter that hands a program's futex calls to the engine recognises the engine's calls by it and lets them through.
 pub const OWN_CALL: u64 = u64::from_le_bytes(*b"ufutex\xf7\x0f");
 
-/// Issues the system call `number` with four arguments, and `bits` as its sixth, which is the bitset of futex(2). A
-/// negative result is `-errno`.
+/// Issues the system call `number`. Its arguments are `a` to `d`, then [`OWN_CALL`], then `bits`: the last two are the
+/// second word and the bitset of futex(2). A negative result is `-errno`.
 ///
 /// # Safety
 /// The arguments must be valid for that system call, and its effect must be sound in this process.
@@ -30,8 +30,8 @@ pub unsafe fn syscall5(number: libc::c_long, a: usize, b: usize, c: usize, d: us
     result
 }
 
-/// Issues the system call `number` with four arguments, and `bits` as its sixth, which is the bitset of futex(2). A
-/// negative result is `-errno`.
+/// Issues the system call `number`. Its arguments are `a` to `d`, then [`OWN_CALL`], then `bits`: the last two are the
+/// second word and the bitset of futex(2). A negative result is `-errno`.
 ///
 /// # Safety
 /// The arguments must be valid for that system call, and its effect must be sound in this process.
@@ -53,8 +53,8 @@ pub unsafe fn syscall5(number: libc::c_long, a: usize, b: usize, c: usize, d: us
     result
 }
 
-/// Issues the system call `number` with four arguments, and `bits` as its sixth, which is the bitset of futex(2). A
-/// negative result is `-errno`.
+/// Issues the system call `number`. Its arguments are `a` to `d`, then [`OWN_CALL`], then `bits`: the last two are the
+/// second word and the bitset of futex(2). A negative result is `-errno`.
 ///
 /// # Safety
 /// The arguments must be valid for that system call, and its effect must be sound in this process.
@@ -64,9 +64,10 @@ pub unsafe fn syscall5(number: libc::c_long, a: usize, b: usize, c: usize, d: us
     negated_errno(unsafe { libc::syscall(number, a, b, c, d, OWN_CALL as usize, bits as usize) })
 }
 
-/// Issues the system call `number` with four arguments, and `bits` as its sixth, which is the bitset of futex(2). A
-/// negative result is `-errno`. Miri supports system calls only
-/// through the functions of libc that it knows, and checks that each argument has its C type.
+/// Issues the system call `number`. Its arguments are `a` to `d`, then [`OWN_CALL`], then `bits`: the last two are the
+/// second word and the bitset of futex(2). A negative result is `-errno`.
+///
+/// Under Miri it calls the functions of libc that Miri knows, with arguments of their C types. `OWN_CALL` is left out.
 ///
 /// # Safety
 /// The arguments must be valid for that system call, and its effect must be sound in this process. The provenance of

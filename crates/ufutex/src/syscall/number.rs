@@ -25,14 +25,15 @@ pub enum Number {
 }
 
 /// The system calls of a 32-bit program that differ from those of a 64-bit one: in the size of a `struct timespec`, of
-/// a pointer, or of an argument. Of each argument the lower 32 bits count. [`Number::i386`] and [`Number::arm`] name
-/// them.
+/// a pointer, or of an argument. Only the lower 32 bits of each argument count. [`Number::i386`] and [`Number::arm`]
+/// name them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Compat {
     /// `futex`, whose timespec has two fields of 32 bits.
     FutexTime32,
-    /// `futex_time64`, whose timespec has two fields of 64 bits. Of the nanoseconds the lower half counts.
+    /// `futex_time64`, whose timespec has two fields of 64 bits. Only the lower half of the nanoseconds
+    /// counts.
     FutexTime64,
     /// `futex_waitv`; its timespec is as that of `futex_time64`.
     FutexWaitv,

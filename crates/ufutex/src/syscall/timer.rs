@@ -162,7 +162,7 @@ impl Event {
         Ok(Self { value, signal: how as i32, notify: (how >> 32) as i32, thread: thread as i32 })
     }
 
-    /// Reads that of a 32-bit program, whose value has 32 bits.
+    /// Reads the struct of a 32-bit program, in which the value has 32 bits.
     fn read_compat<M: UserMemory + ?Sized>(memory: &M, at: u64) -> Result<Self, Error> {
         /// The size of the whole struct. The kernel checks where it lies, and reads only the first 16 bytes.
         const SIZE: u64 = 64;
@@ -236,7 +236,7 @@ fn write_setting<M: UserMemory + ?Sized>(
     let mut bytes = [0; 32];
     let field = layout.size() as usize / 2;
     for (word, time) in core::iter::zip(bytes.chunks_exact_mut(2 * field), [setting.interval, setting.value]) {
-        // Of more seconds than a narrow field has room for, the lower bits are written.
+        // If the seconds do not fit into a narrow field, their lower bits are written.
         word[..field].copy_from_slice(&time.as_secs().to_le_bytes()[..field]);
         word[field..].copy_from_slice(&u64::from(time.subsec_nanos()).to_le_bytes()[..field]);
     }

@@ -25,7 +25,7 @@ const WITHIN_LINE: u32 = ((1 << WITHIN_LINE_LOG2) - 1) << WITHIN_LINE_SHIFT;
 pub struct Hash {
     /// The hash. Its top bits are the index of the bucket.
     pub bits: u32,
-    /// The hash of the cache line. All words of one line have the same.
+    /// The hash of the cache line, which all its words have in common.
     pub line: u32,
 }
 
@@ -34,15 +34,15 @@ pub struct Hash {
 /// The top bits of a key's hash are the index of its bucket. So the bucket in a small table follows from the bucket in
 /// a larger one: a resize splits each bucket into a few neighbours, or merges a few neighbours into one.
 ///
-/// The top bits depend only on the cache line of the word. CPUs that use neighbouring words already pass that line
-/// between them; a bucket for each word would add up to sixteen more lines to pass. A table becomes large only when
-/// there are many waiters, and there the words of a line get buckets of their own.
+/// In a small table the bucket depends only on the cache line of the word. CPUs that use words of one line transfer
+/// that line in any case; a bucket for each word would add up to sixteen more lines to transfer. A table becomes large
+/// only when there are many waiters, and there the words of a line get buckets of their own.
 ///
 /// A single multiplication would be cheaper, but it leaves neighbouring lines in arithmetic progression: with one
 /// secret in seven they gather in a few slots of a small table. So there are two multiplications. The first keeps all
-/// 128 bits of its product and adds the halves without carry, so that each bit of a key reaches the bits that the
-/// second one brings to the top, the key's highest bits too. Keys in arithmetic progression then lie in the slots as if
-/// thrown there, whatever the secret.
+/// 128 bits of its product and combines the halves by exclusive or. So every bit of a key, also the highest, influences
+/// the bits that the second multiplication moves to the top. Keys in arithmetic progression are then spread over the
+/// slots as if each slot had been drawn at random, whatever the secret.
 #[derive(Clone, Copy)]
 pub struct Hasher {
     first: u64,
@@ -54,15 +54,17 @@ pub struct Hasher {
 #[derive(Clone, Copy)]
 pub struct Salt {
     space: u64,
-    /// The bits of an address that say which line it is in. They are chosen by a mask, and not by a shift, so that a
-    /// space whose keys are IDs costs no instruction more: all bits of an ID count.
+    /// The bits of an address that name its line: all bits, if the keys are IDs. A mask selects them, and not a shift,
+    /// so that one hash function serves both at the same cost.
     line: u64,
 }
 
 impl Salt {
-    /// The bits of an address that name its cache line, on any CPU: two neighbouring lines of 32 bytes count as one.
+    /// The bits of an address that name its aligned block of 64 bytes, which is a cache line on most CPUs. Where lines
+    /// have 32 bytes, two of them count as one. Where lines have 128 bytes, each counts as two, so that its words may
+    /// be in two buckets.
     const LINE: u64 = !63;
-    /// For keys that are no addresses: each is in a line of its own.
+    /// For keys that are not addresses: each counts as a line of its own.
     const ID: u64 = !0;
 }
 
@@ -80,7 +82,7 @@ impl Hasher {
         Salt { space: space.wrapping_mul(self.space).wrapping_add(self.second), line: Salt::LINE }
     }
 
-    /// As [`salt`](Self::salt), for keys that are numbers of any kind: neighbours have nothing in common.
+    /// As [`salt`](Self::salt), for keys that are IDs: consecutive IDs do not share a line.
     pub const fn salt_of_ids(&self, space: u64) -> Salt {
         Salt { line: Salt::ID, ..self.salt(space) }
     }

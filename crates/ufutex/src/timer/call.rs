@@ -20,8 +20,8 @@ pub enum TimerCall {
     Compat(CompatTimerCall),
 }
 
-/// The system calls on timers of a 32-bit program that differ from those of a 64-bit one. Of each argument the lower 32
-/// bits count. [`TimerCall::i386`] and [`TimerCall::arm`] name them.
+/// The system calls on timers of a 32-bit program that differ from those of a 64-bit one. Only the lower 32 bits of
+/// each argument count. [`TimerCall::i386`] and [`TimerCall::arm`] name them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum CompatTimerCall {
@@ -29,9 +29,10 @@ pub enum CompatTimerCall {
     Create,
     /// `timer_settime`, whose itimerspec has four fields of 32 bits.
     SettimeTime32,
-    /// `timer_settime64`, whose itimerspec has four fields of 64 bits. Of the nanoseconds the lower half counts.
+    /// `timer_settime64`, whose itimerspec has four fields of 64 bits. Only the lower half of the nanoseconds counts.
     SettimeTime64,
-    /// `timer_gettime`, whose itimerspec has four fields of 32 bits. Of longer times their lower bits are written.
+    /// `timer_gettime`, whose itimerspec has four fields of 32 bits. If a time does not fit, its lower bits are
+    /// written.
     GettimeTime32,
     /// `timer_gettime64`, whose itimerspec has four fields of 64 bits.
     GettimeTime64,
