@@ -59,6 +59,11 @@ pub(crate) trait Operation {
     /// Begins the operation, or checks whether it can end. Not to be called again after it was ready.
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<Self::Output, Error>>;
 
+    /// Called by a thread that is about to sleep on `sleeper`: the operation may spin before.
+    fn spin(self: Pin<&mut Self>, sleeper: &Sleeper, deadline: Option<&Deadline>) {
+        let (_at_once, _) = (sleeper, deadline);
+    }
+
     /// Ends a pending operation. If what it waits for has come by then, that is the result.
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<Self::Output, Error>;
 }
@@ -77,6 +82,7 @@ pub(crate) fn block_on<O: Operation>(
         if let Poll::Ready(result) = operation.as_mut().poll_for(PollReceiver::Thread(sleeper)) {
             return result;
         }
+        operation.as_mut().spin(sleeper, deadline);
         match sleeper.sleep(deadline) {
             Slept::Notified => {}
             Slept::Interrupted => return operation.end_by(Cause::Interrupted),

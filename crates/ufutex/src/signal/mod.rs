@@ -73,6 +73,11 @@ enum Action {
 impl PendingWake {
     pub(crate) const NOTHING: Self = Self(Action::Nothing);
 
+    /// The wake of a thread by its address; `None` if it is awake.
+    fn of_thread(address: Option<Address>) -> Self {
+        address.map_or(Self::NOTHING, |address| Self(Action::WakeThread(address)))
+    }
+
     pub(crate) fn is_nothing(&self) -> bool {
         matches!(self.0, Action::Nothing)
     }
@@ -172,7 +177,7 @@ impl Signal {
                 if mutant(Mutant::NotifiesTooLate) {
                     Parker::store(&*state, WOKEN, Ordering::Release); // [J], too early
                 }
-                PendingWake(Action::WakeThread(sleeper.as_ref().notify()))
+                PendingWake::of_thread(sleeper.as_ref().notify())
             },
             // The waker has been moved out of the waiter's memory, and may outlive it.
             // SAFETY: as above.
@@ -225,7 +230,7 @@ impl Signal {
             match receiver {
                 Receiver::Thread(_) | Receiver::Member(_) => PendingWake::NOTHING,
                 // SAFETY: the entry is queued, so the sleeper is still there.
-                Receiver::Sleeper(sleeper) => PendingWake(Action::WakeThread(unsafe { sleeper.as_ref() }.notify())),
+                Receiver::Sleeper(sleeper) => PendingWake::of_thread(unsafe { sleeper.as_ref() }.notify()),
                 Receiver::Waker(_) => match core::mem::replace(receiver, Receiver::TAKEN) {
                     Receiver::Waker(waker) => PendingWake(Action::CallWaker(waker)),
                     _ => PendingWake::NOTHING,

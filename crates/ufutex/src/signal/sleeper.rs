@@ -5,11 +5,16 @@
 //! thread by address. So a thread that finds `NOTIFIED` set knows that one of its entries has been taken and will be
 //! given back, or has been notified while queued. It checks its entries, and if one was taken it waits, if necessary,
 //! for the waker's last few instructions. It never sleeps while `NOTIFIED` is set.
+//!
+//! A thread that spins before it sleeps sets `SPINNING` meanwhile. It clears the bit together with `NOTIFIED`, before it
+//! sleeps. A thread that notifies it and finds the bit set has nobody to wake.
+
+use core::time::Duration;
 
 #[cfg(feature = "loom")]
 use crate::sync::UnsafeCell;
-use crate::sync::{AtomicPtr, AtomicU32, Mutant, Ordering, mutant};
-use crate::sys::clock::Deadline;
+use crate::sync::{AtomicPtr, AtomicU32, MODEL, Mutant, Ordering, mutant, spin_loop};
+use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::park::{Address, Parked, Parker};
 use crate::sys::platform::PlatformRef;
 
@@ -17,6 +22,11 @@ use crate::sys::platform::PlatformRef;
 const NOTIFIED: u32 = 1;
 /// Interrupted, until the interrupt is cleared.
 const INTERRUPTED: u32 = 2;
+/// The thread is awake and watches the word.
+const SPINNING: u32 = 4;
+
+/// How often a spinning thread looks at the word before it looks at the clock.
+const LOOKS: u32 = if MODEL { 1 } else { 8 };
 
 /// A word that one thread sleeps on.
 pub(crate) struct Sleeper {
@@ -78,15 +88,16 @@ impl Sleeper {
         unsafe { PlatformRef::from_raw(self.on.load(Ordering::Relaxed)) }
     }
 
-    /// Sets `bits`, and returns the address by which the thread is woken, if one sleeps.
-    fn raise(&self, bits: u32) -> Address {
-        let word = self.word.raise(bits);
+    /// Sets `bits`, and returns the address by which the thread is woken, if one sleeps. `None` if it is spinning.
+    fn raise(&self, bits: u32) -> Option<Address> {
+        let word = self.word.raise(bits, SPINNING)?;
         // After the bits: see `take_down`.
-        word.on(self.platform())
+        Some(word.on(self.platform()))
     }
 
     /// Sets `NOTIFIED`. After this the caller gives the entry back, and then wakes the thread by the returned address.
-    pub(crate) fn notify(&self) -> Address {
+    /// `None` if the thread is awake, and will see `NOTIFIED` before it sleeps.
+    pub(crate) fn notify(&self) -> Option<Address> {
         #[cfg(feature = "loom")]
         self.life.with(|_| ());
         self.raise(NOTIFIED)
@@ -94,7 +105,9 @@ impl Sleeper {
 
     /// Ends the current sleep, and each later one, until [`clear`](Self::clear).
     pub(crate) fn interrupt(&self) {
-        self.raise(INTERRUPTED).wake();
+        if let Some(address) = self.raise(INTERRUPTED) {
+            address.wake();
+        }
     }
 
     /// Clears the interrupt.
@@ -107,11 +120,32 @@ impl Sleeper {
         self.word.load(Ordering::Acquire) & INTERRUPTED != 0 // [N]
     }
 
+    /// Spins until a wake sets `NOTIFIED`, an interrupt comes, `length` has passed, or the deadline has. Returns whether
+    /// one of the first two happened. The caller then calls [`sleep`](Self::sleep), which finds out what it was.
+    pub(crate) fn spin(&self, length: Duration, deadline: Option<&Deadline>) -> bool {
+        let on = self.platform();
+        self.word.raise_to(SPINNING);
+        let end = on.begin(Timeout::After(length));
+        loop {
+            for _ in 0..LOOKS {
+                // Relaxed: `sleep` looks again.
+                if self.word.load(Ordering::Relaxed) & (NOTIFIED | INTERRUPTED) != 0 {
+                    return true;
+                }
+                spin_loop();
+            }
+            if MODEL || on.has_passed(&end) || deadline.is_some_and(|deadline| on.has_passed(deadline)) {
+                return false;
+            }
+        }
+    }
+
     /// Sleeps until a wake sets `NOTIFIED`, an interrupt comes, or the deadline passes.
     pub(crate) fn sleep(&self, deadline: Option<&Deadline>) -> Slept {
         let on = self.platform();
         loop {
-            let before = self.word.take_down(NOTIFIED); // [N]
+            let passing = if mutant(Mutant::SpinnerStaysMarked) { NOTIFIED } else { NOTIFIED | SPINNING };
+            let before = self.word.take_down(passing); // [N]
             if before & NOTIFIED != 0 && !mutant(Mutant::SleeperForgets) {
                 return Slept::Notified;
             }
@@ -120,8 +154,8 @@ impl Sleeper {
             }
             // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed. So do
             // not begin such a sleep.
-            let has_passed = !crate::sync::MODEL && deadline.is_some_and(|deadline| on.has_passed(deadline));
-            if has_passed || self.word.park(on, before, deadline) == Parked::TimedOut {
+            let has_passed = !MODEL && deadline.is_some_and(|deadline| on.has_passed(deadline));
+            if has_passed || self.word.park(on, before & !passing, deadline) == Parked::TimedOut {
                 return Slept::TimedOut;
             }
         }
@@ -138,5 +172,41 @@ impl Drop for Sleeper {
 impl core::fmt::Debug for Sleeper {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Sleeper").field("is_interrupted", &self.is_interrupted()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn spinning_thread_is_notified_without_a_wake() {
+        let sleeper = Sleeper::new();
+        let _in_use = sleeper.occupy(PlatformRef::HOST);
+        assert!(!sleeper.spin(Duration::ZERO, None), "nothing has happened");
+        assert!(sleeper.notify().is_none(), "it still spins");
+        assert!(sleeper.spin(HOUR, None));
+        assert_eq!(sleeper.sleep(None), Slept::Notified);
+        assert!(sleeper.notify().is_some(), "it may sleep again");
+    }
+
+    #[test]
+    fn spinning_ends_with_an_interrupt() {
+        let sleeper = Sleeper::new();
+        let _in_use = sleeper.occupy(PlatformRef::HOST);
+        sleeper.interrupt();
+        assert!(sleeper.spin(HOUR, None));
+        assert_eq!(sleeper.sleep(None), Slept::Interrupted);
+    }
+
+    #[test]
+    fn spinning_ends_at_the_deadline() {
+        let sleeper = Sleeper::new();
+        let _in_use = sleeper.occupy(PlatformRef::HOST);
+        let now = PlatformRef::HOST.begin(Timeout::After(Duration::ZERO));
+        assert!(!sleeper.spin(HOUR, Some(&now)));
+        assert_eq!(sleeper.sleep(Some(&now)), Slept::TimedOut);
     }
 }

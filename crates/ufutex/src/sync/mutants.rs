@@ -111,6 +111,10 @@ pub enum Mutant {
     SecondSkipsRecheck,
     /// [N]: a waker sets `NOTIFIED` without Release.
     NotifyRelaxed,
+    /// [N]: a thread that notifies a sleeper checks whether it spins before it sets `NOTIFIED`.
+    NotifyLooksFirst,
+    /// [N]: a thread that has spun in vain falls asleep while its sleeper still says that it spins.
+    SpinnerStaysMarked,
     /// A sleeper clears `NOTIFIED`, and sleeps nevertheless.
     SleeperForgets,
     /// A waker stores `WOKEN`, which gives the entry back, before it sets the sleeper's `NOTIFIED`.

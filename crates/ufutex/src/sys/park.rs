@@ -148,10 +148,10 @@ impl Parker {
     }
 
     /// Sets `bits`. The caller then wakes the threads that sleep on the word by its address alone, because the word may
-    /// have been freed by then.
-    pub fn raise(&self, bits: u32) -> WordAddress {
-        self.word.fetch_or(bits, Ordering::AcqRel); // [N]
-        WordAddress(self.word.as_ptr().expose_provenance())
+    /// have been freed by then. `None` if the word had one of the bits `awake`: then no thread sleeps on it.
+    pub fn raise(&self, bits: u32, awake: u32) -> Option<WordAddress> {
+        let before = self.word.fetch_or(bits, Ordering::AcqRel); // [N]
+        (before & awake == 0).then(|| WordAddress(self.word.as_ptr().expose_provenance()))
     }
 }
 
@@ -195,7 +195,7 @@ impl Address {
 mod model {
     //! Sleeping in a model checker: a thread that would sleep for ever is a deadlock, which the checker reports.
     use super::{Deadline, NonZeroU32, Ordering, Parked, Parker, PlatformRef};
-    use crate::sync::{Condvar, Mutant, Mutex, relaxed_in};
+    use crate::sync::{Condvar, Mutant, Mutex, mutant, relaxed_in};
 
     pub(super) struct Sleepers {
         mutex: Mutex<()>,
@@ -254,12 +254,16 @@ mod model {
         }
 
         /// A sleeper in a model leaves only with the mutex, so it is woken here and not by its address.
-        pub fn raise(&self, bits: u32) -> super::WordAddress {
+        pub fn raise(&self, bits: u32, awake: u32) -> Option<super::WordAddress> {
+            let looked = mutant(Mutant::NotifyLooksFirst).then(|| self.word.load(Ordering::Relaxed));
             let guard = self.model.mutex.lock().expect("a model's mutex is never poisoned");
-            self.word.fetch_or(bits, relaxed_in(Mutant::NotifyRelaxed, Ordering::AcqRel)); // [N]
-            self.model.awake.notify_all();
+            let before = self.word.fetch_or(bits, relaxed_in(Mutant::NotifyRelaxed, Ordering::AcqRel)); // [N]
+            let sleeps = looked.unwrap_or(before) & awake == 0;
+            if sleeps {
+                self.model.awake.notify_all();
+            }
             drop(guard);
-            super::WordAddress(0)
+            sleeps.then_some(super::WordAddress(0))
         }
 
         pub fn wake_all(&self, _on: PlatformRef) -> usize {

@@ -332,6 +332,8 @@ catches!(pi_catches_lock_hides_waiter, LockHidesWaiter, lock_against_lock);
 catches!(pi_catches_unlock_trusts_emptiness_check, UnlockTrustsEmptinessCheck, lock_against_lock);
 catches!(pi_catches_sleeper_forgets, SleeperForgets, lock_against_lock);
 catches!(pi_catches_notify_relaxed, NotifyRelaxed, lock_against_lock);
+catches!(pi_catches_notify_looks_first, NotifyLooksFirst, lock_against_lock);
+catches!(pi_catches_spinner_stays_marked, SpinnerStaysMarked, lock_against_lock);
 catches!(pi_catches_timeout_loses_wake, TimeoutLosesWake, timeout_against_unlock);
 catches!(pi_catches_heir_leaves_by_drop, HeirLeaves, death_against_drop);
 catches!(pi_catches_heir_leaves_by_timeout, HeirLeaves, death_against_timeout);

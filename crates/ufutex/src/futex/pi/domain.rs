@@ -1,6 +1,7 @@
 //! The home of a domain, and who belongs to its namespace.
 
 use super::region::HomeRef;
+use super::spin::Spins;
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::system::System;
@@ -10,6 +11,7 @@ use crate::table::refs::Scheme;
 pub(crate) struct Joined {
     system: System,
     home: HomeRef,
+    spins: Spins,
 }
 
 impl Drop for Joined {
@@ -26,9 +28,14 @@ impl<S: Scheme> Domain<S> {
     pub(in crate::futex) fn home(&self) -> Result<HomeRef, Error> {
         let join = || {
             let home = self.system.regions().open(self.names().number())?;
-            Ok(Joined { system: self.system.clone(), home })
+            Ok(Joined { system: self.system.clone(), home, spins: Spins::new() })
         };
         self.home.get_or_make(join).map(|joined| joined.home)
+    }
+
+    /// What came of spinning for the domain's locks. The domain has it if it has had a task.
+    pub(super) fn spins(&self) -> Option<&Spins> {
+        self.home.get().map(|joined| &joined.spins)
     }
 
     /// Whether the task of a queued waiter, whose home is `home`, belongs to the domain's namespace: only then may the

@@ -18,8 +18,9 @@ use crate::futex::place::Place;
 use crate::futex::task::Task;
 use crate::futex::timeout_watch::TimeoutWatch;
 use crate::signal::Receiver;
+use crate::signal::sleeper::Sleeper;
 use crate::sync::{Mutant, mutant, spin_loop};
-use crate::sys::clock::Timeout;
+use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::bucket::Guard;
@@ -30,12 +31,14 @@ use crate::table::refs::{Live, Scheme};
 /// that it has been handed.
 #[must_use = "futures do nothing unless polled"]
 pub struct LockPi<'d, 't, T: Target, S: Scheme = Live> {
-    domain: &'d Domain<S>,
+    pub(super) domain: &'d Domain<S>,
     task: &'t Task,
     word: T,
     timeout: Option<Timeout>,
     watch: TimeoutWatch<'d>,
     is_done: bool,
+    /// The word's hash, until the thread has spun, if the waiter was queued as the first one.
+    spins: Option<u32>,
     waiter: PiWaiter<'d, 't, S>,
 }
 
@@ -45,6 +48,9 @@ impl<S: Scheme> Domain<S> {
     ///
     /// While the task waits, it lends its priority to the lock's owner. If the owner is itself blocked on a lock, that
     /// lock's owner gets the priority too, and so on ([`Scheduler`](crate::pi::Scheduler)).
+    ///
+    /// If the task is the lock's first waiter, the thread may spin for some tens of microseconds before it sleeps. It does
+    /// not on a platform that was [given](crate::Config::platform), or if [`Config::cpus`](crate::Config::cpus) is 1.
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -84,6 +90,7 @@ impl<S: Scheme> Domain<S> {
             timeout: None,
             watch: TimeoutWatch::new(),
             is_done: false,
+            spins: None,
             waiter: PiWaiter::new(),
         }
     }
@@ -396,6 +403,14 @@ impl<T: Target, S: Scheme> Operation for LockPi<'_, '_, T, S> {
         }
     }
 
+    fn spin(self: Pin<&mut Self>, sleeper: &Sleeper, deadline: Option<&Deadline>) {
+        // SAFETY: as in `poll_for`.
+        let this = unsafe { self.get_unchecked_mut() };
+        if let Some(hash) = this.spins.take() {
+            this.spin_for(hash, sleeper, deadline);
+        }
+    }
+
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
         // SAFETY: as in `poll_for`.
         let this = unsafe { self.get_unchecked_mut() };
@@ -493,6 +508,7 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
         }
         // SAFETY: new and not queued; it stays in place until it has left queue and graph.
         *new_chain = unsafe { bucket.insert(entry.node()) };
+        self.spins = (graph.first_waiter(lock) == Some(task)).then_some(place.hash);
         Ok(false)
     }
 }
@@ -507,5 +523,37 @@ impl<T: Target, S: Scheme> Drop for LockPi<'_, '_, T, S> {
             Left::Locked => call(|| self.domain.give_back(&self.word, self.task)),
             Left::Heir => self.waiter.renounce(),
         }
+    }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+mod tests {
+    use super::*;
+    use crate::System;
+    use crate::pi::Priority;
+    use core::pin::pin;
+    use core::sync::atomic::AtomicU32;
+
+    #[test]
+    fn only_a_waiter_that_is_first_spins() {
+        let domain = Domain::new(&System::new());
+        let [owner, first, second, urgent] = [1, 2, 3, 4].map(|tid| domain.task(tid).expect("the TID is free"));
+        urgent.set_priority(Priority::realtime(1));
+        let word = AtomicU32::new(0);
+        assert_eq!(domain.lock_pi(&word, &owner, None), Ok(()));
+        let sleeper = Sleeper::new();
+        let is_to_spin = |mut waiter: Pin<&mut LockPi<'_, '_, &AtomicU32>>| {
+            assert!(waiter.as_mut().poll_for(PollReceiver::Thread(&sleeper)).is_pending());
+            let is_to_spin = waiter.spins.is_some();
+            waiter.as_mut().spin(&sleeper, None);
+            assert!(waiter.spins.is_none(), "it spins once");
+            is_to_spin
+        };
+        let mut waiters = pin!([&first, &second, &urgent].map(|task| domain.lock_pi_async(&word, task)));
+        // SAFETY: the array is pinned.
+        let mut at = |i: usize| is_to_spin(unsafe { waiters.as_mut().map_unchecked_mut(|all| &mut all[i]) });
+        assert!(at(0));
+        assert!(!at(1), "another waiter came first");
+        assert!(at(2), "its priority puts it first");
     }
 }

@@ -63,6 +63,7 @@ pub(super) mod registration;
 pub(crate) mod requeue;
 pub(crate) mod scheduler;
 mod slab;
+mod spin;
 pub(super) mod system;
 mod turns;
 mod unlock;

@@ -1,0 +1,140 @@
+//! Whether a waiter of a lock spins before it sleeps, by what came of it at earlier waits for the lock.
+//!
+//! A thread that is put to sleep and woken again loses tens of microseconds, and so does the lock, which is handed to it
+//! before it runs. Most owners hold a lock for less. So the first waiter of a lock spins for about as long as a sleep
+//! costs. It is queued by then: the lock is handed over in the order of priorities, as if it slept. As in the kernel,
+//! only the first waiter spins, because only its turn comes next.
+//!
+//! The kernel stops when the owner loses its CPU. The engine does not know that. It knows how earlier waits went: after a
+//! few waits in a row in which spinning was in vain, the owners of the lock probably sleep, or wait for a CPU. Then
+//! only some waits spin, fewer after each failure, until one succeeds.
+
+use core::time::Duration;
+
+use super::lock::LockPi;
+use crate::futex::domain::Domain;
+use crate::futex::key::Target;
+use crate::signal::sleeper::Sleeper;
+use crate::sync::{AtomicU16, MODEL, Ordering};
+use crate::sys::clock::Deadline;
+use crate::table::refs::Scheme;
+
+/// How long a waiter spins: about as long as it takes to wake a thread, so that a waiter can also wait for an owner that
+/// is being woken.
+const SPIN: Duration = Duration::from_micros(30);
+
+/// Number of records of a domain. A lock has one by its hash, perhaps together with other locks.
+const RECORDS: usize = if MODEL { 1 } else { 64 };
+
+/// What came of spinning for the locks of a domain.
+pub(super) struct Spins([Record; RECORDS]);
+
+/// In the upper byte how many waits in a row have spun in vain, up to [`MOST_FAILURES`]. In the lower byte how many
+/// waits are not to spin from now on. Threads change it at the same time, and may undo each other's changes: it is a
+/// hint.
+struct Record(AtomicU16);
+
+/// After this many failures or more, one in 256 waits spins.
+const MOST_FAILURES: u16 = 8;
+
+impl Spins {
+    pub fn new() -> Self {
+        Self(core::array::from_fn(|_| Record(AtomicU16::new(0))))
+    }
+
+    fn of(&self, hash: u32) -> &Record {
+        &self.0[hash as usize % RECORDS]
+    }
+}
+
+impl Record {
+    /// Whether a wait that begins now is to spin.
+    fn begin(&self) -> bool {
+        let record = self.0.load(Ordering::Relaxed);
+        let is_to_skip = record.to_le_bytes()[0] != 0;
+        if is_to_skip {
+            self.0.store(record - 1, Ordering::Relaxed);
+        }
+        !is_to_skip
+    }
+
+    /// Notes whether the lock was handed over meanwhile.
+    fn end(&self, succeeded: bool) {
+        let record = self.0.load(Ordering::Relaxed);
+        let failures = if succeeded { 0 } else { MOST_FAILURES.min((record >> 8) + 1) };
+        let skips = (1 << failures) - 1;
+        let new = failures << 8 | skips;
+        // Usually nothing changes. Then the line stays with all CPUs that read it.
+        if new != record {
+            self.0.store(new, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<S: Scheme> Domain<S> {
+    /// Whether waiting threads may spin: an owner can run at the same time, and sleeping is the host's, which costs what
+    /// [`SPIN`] says. Threads of an embedder's platform may share a CPU, so they sleep at once.
+    fn may_spin(&self) -> bool {
+        MODEL || self.platform().is_host() && self.system.globals().cpus() > 1
+    }
+}
+
+impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
+    /// Spins until the lock is handed over, if that is worthwhile. `hash` is the word's. The calling thread sleeps on
+    /// `sleeper` afterwards.
+    pub(super) fn spin_for(&self, hash: u32, sleeper: &Sleeper, deadline: Option<&Deadline>) {
+        let Some(spins) = self.domain.spins().filter(|_| self.domain.may_spin()) else { return };
+        let record = spins.of(hash);
+        if MODEL {
+            sleeper.spin(SPIN, deadline);
+        } else if record.begin() {
+            record.end(sleeper.spin(SPIN, deadline));
+        }
+    }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+mod tests {
+    use super::*;
+
+    use crate::platform::Host;
+    use crate::{Config, System};
+
+    /// How many waits in a row do not spin from now on.
+    fn skipped(record: &Record) -> usize {
+        core::iter::from_fn(|| (!record.begin()).then_some(())).count()
+    }
+
+    #[test]
+    fn fewer_waits_spin_after_each_failure() {
+        let record = Record(AtomicU16::new(0));
+        let after_failure = || {
+            record.end(false);
+            skipped(&record)
+        };
+        let counts: [usize; 10] = core::array::from_fn(|_| after_failure());
+        assert_eq!(counts, [1, 3, 7, 15, 31, 63, 127, 255, 255, 255]);
+    }
+
+    #[test]
+    fn every_wait_spins_again_after_a_success() {
+        let record = Record(AtomicU16::new(0));
+        (0..4).for_each(|_| record.end(false));
+        assert_eq!(skipped(&record), 15);
+        record.end(true);
+        assert_eq!(skipped(&record), 0);
+        record.end(false);
+        assert_eq!(skipped(&record), 1, "the failures before the success do not count");
+    }
+
+    #[test]
+    fn threads_spin_on_the_host_alone_and_not_on_one_cpu() {
+        let may_spin = |config: Config| {
+            let system = System::with_config(config).expect("a valid configuration");
+            Domain::new(&system).may_spin()
+        };
+        assert!(may_spin(Config::new().cpus(2)));
+        assert!(!may_spin(Config::new().cpus(1)));
+        assert!(!may_spin(Config::new().cpus(2).platform::<Host>()), "a given platform");
+    }
+}
