@@ -78,7 +78,8 @@ impl Config {
 
     /// How many CPUs run at the same time. Default: as many as the operating system reports; 1 without `std`. It sizes
     /// the global table, the counters, and the tables of [`Policy::Threads`], and limits how far contention lets a
-    /// table grow. With one CPU, no thread spins for a lock's owner. Nothing becomes wrong with another number: one that is too small costs contention.
+    /// table grow. With one CPU, no thread spins for a lock's owner. Nothing becomes wrong with another number: one that
+    /// is too small costs contention.
     #[must_use]
     pub const fn cpus(mut self, cpus: usize) -> Self {
         self.cpus = Some(cpus);
