@@ -94,6 +94,7 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
         cli::Command::GrowthChild(child) => bench::growth_child::run(child),
         cli::Command::TimersChild(child) => bench::timers::child::run(child),
         cli::Command::SweepChild(child) => bench::sweep::child::run(child),
+        cli::Command::NoiseChild(child) => bench::noise::child::run(child),
     }
 }
 

@@ -172,6 +172,29 @@ fn a_threshold_decides_what_is_worth_a_name() {
 }
 
 #[test]
+fn rows_beside_noise_are_compared_with_their_like_alone() {
+    let files = Files::new("noise-beside");
+    let beside = |row: String, loops: u32| row.replace("\"repeat\"", &format!("\"noise\":{loops},\"repeat\""));
+    let row = |target: &str| hash(target, 1, [1.0, 1.0, 1.0]);
+    let quiet = files.write("quiet", &row("live"));
+    let loud = files.write("loud", &beside(row("live"), 1));
+    let louder = files.write("louder", &[beside(row("live"), 2), row("fixed")].join("\n"));
+    let refused = |said: &str| format!("{said}; accepted: two files of the same --noise");
+    assert_mistakes(
+        &["compare"],
+        &[
+            (&[&quiet, &loud], &refused(&format!("{loud} was measured with --noise 1, and {quiet} without --noise"))),
+            (&[&louder, &loud], &refused(&format!("{louder} with --noise 2 and without --noise"))),
+        ],
+    );
+    assert_eq!(compare(&[&loud, &loud]).status.code(), Some(0));
+    let both = files.write("both", &[row("fixed"), beside(row("live"), 1)].join("\n"));
+    let said = text(&compare(&[&both, &louder]).stdout);
+    assert!(said.contains("1 rows only in the old file:") && said.contains("1 rows only in the new file:"), "{said}");
+    assert!(said.contains("noise 1") && said.contains("noise 2"), "{said}");
+}
+
+#[test]
 fn a_mistake_is_one_line_and_exits_2() {
     let files = Files::new("mistakes");
     let good = files.write("good", &hash("live", 1, [1.0, 1.0, 1.0]));

@@ -9,7 +9,6 @@ use anyhow::{Context, Result, anyhow};
 use lab_measure::clock;
 use lab_measure::interrupt;
 use lab_measure::machine;
-use lab_measure::sample;
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
 use lab_targets::crowd::{BATCH_MAX, Channels, Crowd as Gathering, Kind, Sample};
@@ -102,12 +101,12 @@ struct Competitor {
 }
 
 impl Competitor {
-    /// One sample, taken again if the thread was disturbed.
-    fn sample(&self, length: Duration) -> Result<Sample> {
+    /// One sample, taken again if the thread was disturbed. Without an own CPU it always is.
+    fn sample(&self, has_own_cpu: bool, length: Duration) -> Result<Sample> {
         let mut sample = Sample::default();
         for _ in 0..workers::TRIES {
             sample = self.session.request(length)?;
-            if !workers::had_no_cpu(sample.on_cpu, sample.elapsed) {
+            if !has_own_cpu || !workers::had_no_cpu(sample.on_cpu, sample.elapsed) {
                 break;
             }
         }
@@ -148,11 +147,12 @@ fn target(lab: &mut Lab<'_>, asked: &Crowd, name: Name, targets: usize, notes: &
     let stage = format!("crowd: {name}, {} rows, {} rounds at most", competitors.len(), pace.rounds.count);
     let progress = lab.progress(&stage, pace.rounds.count);
     let ns_per_tick = clock::nanoseconds_per_tick();
+    let has_own_cpu = lab.own_cpus() > 0;
     let (mut taken, mut disturbed) = (0, 0);
-    let samples = sample::rounds(pace.rounds, competitors.len(), &progress, |number| {
-        let sample = competitors[number].sample(pace.sample)?;
+    let samples = lab.rounds(pace.rounds, competitors.len(), &progress, |number| {
+        let sample = competitors[number].sample(has_own_cpu, pace.sample)?;
         taken += 1;
-        disturbed += usize::from(workers::had_no_cpu(sample.on_cpu, sample.elapsed));
+        disturbed += usize::from(has_own_cpu && workers::had_no_cpu(sample.on_cpu, sample.elapsed));
         Ok(sample.ticks as f64 * ns_per_tick / sample.wakes as f64)
     })?;
     notes.extend(workers::remark(disturbed, taken).map(|remark| format!("{name}: {remark}")));

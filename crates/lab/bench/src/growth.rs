@@ -7,7 +7,7 @@ use crate::settings::Buckets;
 use crate::{Head, Lab, Ratios, policy_name};
 use anyhow::{Context, Result, ensure};
 use lab_measure::interrupt;
-use lab_measure::sample::{self, Rounds};
+use lab_measure::sample::Rounds;
 use lab_measure::stats::Tail;
 use lab_targets::Name;
 use lab_targets::Policy;
@@ -80,7 +80,7 @@ fn repeat(lab: &Lab<'_>, competitors: &[(Name, usize)], repeats: usize) -> Resul
     loop {
         // Each process is new, so a warm-up round would have no effect.
         let rounds = Rounds { count: repeats, warm_up: false, limit: None };
-        let batch = sample::rounds(rounds, competitors.len(), &progress, |number| {
+        let batch = lab.rounds(rounds, competitors.len(), &progress, |number| {
             let (name, threads) = competitors[number];
             Ok(child(lab, name, threads))
         })?;

@@ -4,7 +4,6 @@ use crate::settings::Buckets;
 use crate::workers::{Sample, Workers};
 use crate::{BUCKETS_MIN, Entrant, Head, Lab, Ratios, rows_of};
 use anyhow::Result;
-use lab_measure::sample;
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
 use lab_targets::{Name, Operation, Shape};
@@ -81,7 +80,7 @@ pub fn run(lab: &mut Lab<'_>, operation: Operation, asked: &Hammer, notes: &mut 
     let pace = lab.pace(default_s, competitors.len());
     let stage = format!("{}: {} rows, {} rounds", section(operation), competitors.len(), pace.rounds.count);
     let progress = lab.progress(&stage, pace.rounds.count);
-    let samples = sample::rounds(pace.rounds, competitors.len(), &progress, |number| {
+    let samples = lab.rounds(pace.rounds, competitors.len(), &progress, |number| {
         let one = &competitors[number].entrant;
         workers.sample(&one.subject, one.threads, operation, pace.sample)
     })?;

@@ -12,6 +12,7 @@ pub mod locks;
 mod locks_child;
 pub mod memory;
 pub mod neighbour;
+pub mod noise;
 pub mod perf;
 pub mod ping_pong;
 pub mod requeue;
@@ -40,7 +41,7 @@ pub use workload::{Asked, Outcome, Rows, Workload};
 use anyhow::{Result, anyhow};
 use lab_measure::interrupt;
 use lab_measure::machine::{self, Distance};
-use lab_measure::sample::Pace;
+use lab_measure::sample::{self, Pace, Rounds};
 use lab_measure::series::Series;
 use lab_targets::{Name, Policy, Shape, Subject};
 use lab_terminal::progress::Progress;
@@ -108,6 +109,28 @@ impl<'a> Lab<'a> {
     pub fn pace(&self, default_s: f64, competitors: usize) -> Pace {
         let (budget, settings) = (self.budget(default_s), self.settings);
         Pace::new(budget, settings.runtime_s.is_some(), settings.repeat, competitors)
+    }
+
+    /// Takes one sample of each competitor in each round, beside the noise if there is any.
+    pub fn rounds<T>(
+        &self,
+        rounds: Rounds,
+        competitors: usize,
+        progress: &Progress,
+        sample: impl FnMut(usize) -> Result<T>,
+    ) -> Result<Vec<Vec<T>>> {
+        self.beside_noise(|| sample::rounds(rounds, competitors, progress, sample))
+    }
+
+    /// Runs `measure` beside the noise if there is any.
+    pub fn beside_noise<R>(&self, measure: impl FnOnce() -> Result<R>) -> Result<R> {
+        noise::beside(self.settings.noise, &self.cpus, measure)
+    }
+
+    /// Number of threads that may have a CPU each to themselves. If one of them has less, its sample is disturbed.
+    /// Beside noise no thread has a CPU to itself.
+    pub fn own_cpus(&self) -> usize {
+        if self.settings.noise.is_some() { 0 } else { self.cpus.len() }
     }
 
     /// `-t`, or the workload's defaults. On one CPU the default of 2 threads is left out.

@@ -6,7 +6,6 @@ use crate::{Entrant, Head, Lab, Ratios, rows_of};
 use anyhow::{Result, ensure};
 use lab_measure::machine::OwnLine;
 use lab_measure::pool::{Gate, Pool};
-use lab_measure::sample;
 use lab_measure::stats::Spread;
 use lab_targets::Name;
 use lab_targets::loops::Tally;
@@ -67,7 +66,7 @@ pub fn run(lab: &mut Lab<'_>, asked: &LockPi, notes: &mut Vec<String>) -> Result
     let pace = lab.pace(BUDGET_S, competitors.len());
     let stage = format!("{SECTION}: {} rows, {} rounds", competitors.len(), pace.rounds.count);
     let progress = lab.progress(&stage, pace.rounds.count);
-    let samples = sample::rounds(pace.rounds, competitors.len(), &progress, |number| {
+    let samples = lab.rounds(pace.rounds, competitors.len(), &progress, |number| {
         once(lab, asked, &pool, &competitors[number], pace.sample)
     })?;
     drop(progress);
@@ -100,7 +99,7 @@ fn once(lab: &Lab<'_>, asked: &LockPi, pool: &Pool, one: &Competitor, length: Du
     let Entrant { threads, subject, .. } = &one.entrant;
     subject.make_ready();
     let hold = asked.hold.filter(|hold| !hold.is_zero());
-    let needs_nobody = one.locks.len() == *threads && *threads <= lab.cpus.len() && hold.is_none();
+    let needs_nobody = one.locks.len() == *threads && *threads <= lab.own_cpus() && hold.is_none();
     let mut tallies = Vec::new();
     for _ in 0..workers::TRIES {
         tallies = hammer(pool, one, hold, length)?;

@@ -5,7 +5,7 @@
 use crate::locks_child::{Children, Load, Sample};
 use crate::{Head, Lab, rows_of};
 use anyhow::Result;
-use lab_measure::sample::{self, Rounds};
+use lab_measure::sample::Rounds;
 use lab_measure::stats::Spread;
 use lab_targets::Name;
 use serde::Serialize;
@@ -243,7 +243,7 @@ pub fn run(lab: &mut Lab<'_>, asked: &Locks, notes: &mut Vec<String>) -> Result<
     };
     let (rounds, length) = pace(lab, competitors.len());
     let progress = lab.progress(&format!("locks: {} rows, {} rounds", competitors.len(), rounds.count), rounds.count);
-    let samples = sample::rounds(rounds, competitors.len(), &progress, |number| {
+    let samples = lab.rounds(rounds, competitors.len(), &progress, |number| {
         let (case, target) = competitors[number];
         children.sample(target, &case.load(asked, length))
     })?;
@@ -270,7 +270,7 @@ fn targets(names: &[Name]) -> Vec<Target> {
     all.into_iter().filter(|(name, _)| names.contains(name)).map(|(_, target)| target).collect()
 }
 
-/// Like [`sample::Pace`], for samples that are processes.
+/// Like [`lab_measure::sample::Pace`], for samples that are processes.
 fn pace(lab: &Lab<'_>, competitors: usize) -> (Rounds, Duration) {
     let (budget, settings) = (lab.budget(BUDGET_S), lab.settings);
     let competitors = competitors as u32;

@@ -3,7 +3,6 @@
 use crate::{Entrant, Head, Lab, Ratios, rows_of};
 use anyhow::Result;
 use lab_measure::pool::{Gate, Pool};
-use lab_measure::sample;
 use lab_measure::stats::Spread;
 use lab_targets::loops::{PingPong, Side, Tally};
 use serde::Serialize;
@@ -46,7 +45,7 @@ pub fn run(lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
     let pace = lab.pace(BUDGET_S, competitors.len());
     let stage = format!("ping-pong: {} rows, {} rounds", competitors.len(), pace.rounds.count);
     let progress = lab.progress(&stage, pace.rounds.count);
-    let samples = sample::rounds(pace.rounds, competitors.len(), &progress, |number| {
+    let samples = lab.rounds(pace.rounds, competitors.len(), &progress, |number| {
         sample_one(lab, &pool, &competitors[number], pace.sample)
     })?;
     drop(progress);

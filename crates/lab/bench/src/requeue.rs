@@ -4,7 +4,7 @@ use crate::sleepers::{Sleepers, wake_rest};
 use crate::{Entrant, Head, Lab, Ratios, rows_of};
 use anyhow::Result;
 use lab_measure::machine::OwnLine;
-use lab_measure::sample::{self, Rounds};
+use lab_measure::sample::Rounds;
 use lab_measure::stats::Spread;
 use lab_targets::requeue::{Move, Moved};
 use lab_targets::{Name, Subject, Waited};
@@ -96,7 +96,7 @@ pub fn run(lab: &mut Lab<'_>, asked: &Requeue, notes: &mut Vec<String>) -> Resul
     let rounds = rounds(lab, BUDGET_S, competitors.iter().map(|one| one.entrant.threads));
     let stage = format!("requeue: {} rows, {} rounds", competitors.len(), rounds.count);
     let progress = lab.progress(&stage, rounds.count);
-    let samples = sample::rounds(rounds, competitors.len(), &progress, |number| {
+    let samples = lab.rounds(rounds, competitors.len(), &progress, |number| {
         turn.set((turn.get() + 1) % PAIRS);
         once(asked, &sleepers, &competitors[number], &pairs, turn.get())
     })?;

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use hdrhistogram::Histogram;
 use lab_measure::clock;
 use lab_measure::pool::{Gate, Pool};
-use lab_measure::sample::{self, Rounds};
+use lab_measure::sample::Rounds;
 use lab_measure::stats::{self, Tail};
 use lab_targets::Policy;
 use lab_targets::loops::{Window, empty_histogram};
@@ -87,9 +87,8 @@ pub fn run(lab: &mut Lab<'_>, asked: &Resize, notes: &mut Vec<String>) -> Result
     let rounds = rounds(lab, competitors.len());
     let stage = format!("resize: {} rows, {} rounds", competitors.len(), rounds.count);
     let progress = lab.progress(&stage, rounds.count);
-    let repeats = sample::rounds(rounds, competitors.len(), &progress, |number| {
-        once(lab, asked, &pool, &words, competitors[number])
-    })?;
+    let repeats = lab
+        .rounds(rounds, competitors.len(), &progress, |number| once(lab, asked, &pool, &words, competitors[number]))?;
     drop(progress);
     for ((name, threads), repeats) in competitors.iter().zip(&repeats) {
         let times = repeats.iter().map(|repeat| repeat.resize_us).collect();

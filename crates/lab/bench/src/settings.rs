@@ -31,6 +31,8 @@ pub struct Settings {
     pub policy: Option<Policy>,
     /// `-S`.
     pub shared: bool,
+    /// `--noise`: busy loops on each CPU while samples are taken, if given.
+    pub noise: Option<usize>,
     /// `-s`.
     pub silent: bool,
     /// `--json`: print JSON instead of tables.
@@ -49,6 +51,7 @@ impl Default for Settings {
             immutable: false,
             policy: None,
             shared: false,
+            noise: None,
             silent: false,
             json: false,
         }

@@ -4,7 +4,6 @@ use crate::hammer::{Hammer, times_and_rate};
 use crate::workers::{Sample, Workers};
 use crate::{Entrant, Head, Lab, rows_of};
 use anyhow::Result;
-use lab_measure::sample;
 use lab_measure::series::Series;
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
@@ -47,7 +46,7 @@ pub fn run(lab: &mut Lab<'_>, asked: &Hammer, notes: &mut Vec<String>) -> Result
     let pace = lab.pace(BUDGET_S, entrants.len());
     let stage = format!("sizes: {} rows, {} rounds", entrants.len(), pace.rounds.count);
     let progress = lab.progress(&stage, pace.rounds.count);
-    let samples = sample::rounds(pace.rounds, entrants.len(), &progress, |number| {
+    let samples = lab.rounds(pace.rounds, entrants.len(), &progress, |number| {
         workers.sample(&entrants[number].subject, threads, Operation::WaitDiffers, pace.sample)
     })?;
     for (one, samples) in entrants.iter().zip(&samples) {

@@ -5,7 +5,6 @@ use crate::sleepers::{Sleepers, wake_rest};
 use crate::{Entrant, Head, Lab, Ratios, rows_of};
 use anyhow::Result;
 use lab_measure::machine::OwnLine;
-use lab_measure::sample;
 use lab_measure::stats::Spread;
 use lab_targets::{Subject, Waited};
 use serde::Serialize;
@@ -59,7 +58,7 @@ pub fn run(lab: &mut Lab<'_>, asked: &WakeMany, notes: &mut Vec<String>) -> Resu
     let stage = format!("wake, {nwakes} at once: {} rows, {} rounds", competitors.len(), rounds.count);
     let progress = lab.progress(&stage, rounds.count);
     let word = Word::default();
-    let samples = sample::rounds(rounds, competitors.len(), &progress, |number| {
+    let samples = lab.rounds(rounds, competitors.len(), &progress, |number| {
         let one = &competitors[number];
         let elapsed = wake_all(&sleepers, &one.subject, &word, one.threads, nwakes)?;
         Ok(elapsed.as_nanos() as f64 / one.threads as f64)

@@ -7,7 +7,6 @@ use crate::wake_many::Word;
 use crate::{Entrant, Head, Lab, Ratios, rows_of};
 use anyhow::Result;
 use lab_measure::pool::{Gate, Pool};
-use lab_measure::sample;
 use lab_measure::stats::Spread;
 use lab_targets::{Subject, Waited};
 use serde::Serialize;
@@ -76,7 +75,7 @@ pub fn run(lab: &mut Lab<'_>, asked: &WakeParallel, notes: &mut Vec<String>) -> 
     let stage = format!("{SECTION}: {} rows, {} rounds", competitors.len(), rounds.count);
     let progress = lab.progress(&stage, rounds.count);
     let word = Word::default();
-    let samples = sample::rounds(rounds, competitors.len(), &progress, |number| {
+    let samples = lab.rounds(rounds, competitors.len(), &progress, |number| {
         let setup = competitors[number].setup();
         let shares = wake_up(&sleepers, &wakers, setup, &word)?;
         let time: Duration = shares.iter().map(|(_, elapsed)| *elapsed).sum();

@@ -9,7 +9,6 @@ use crate::workers::{self, Sample};
 use crate::{BUCKETS_MIN, Head, Lab, rows_of};
 use anyhow::{Result, ensure};
 use lab_measure::pool::{Gate, Pool};
-use lab_measure::sample;
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
 use lab_targets::loops::Tally;
@@ -130,9 +129,8 @@ pub fn run(lab: &mut Lab<'_>, asked: &Wasm, notes: &mut Vec<String>) -> Result<V
     let pace = lab.pace(BUDGET_S, competitors.len());
     let stage = format!("wasm: {} rows, {} rounds", competitors.len(), pace.rounds.count);
     let progress = lab.progress(&stage, pace.rounds.count);
-    let samples = sample::rounds(pace.rounds, competitors.len(), &progress, |number| {
-        runner.sample(&competitors[number], pace.sample)
-    })?;
+    let samples = lab
+        .rounds(pace.rounds, competitors.len(), &progress, |number| runner.sample(&competitors[number], pace.sample))?;
     drop(progress);
     notes.extend(workers::remark(runner.disturbed.get(), runner.samples.get()));
     for (one, samples) in competitors.iter().zip(&samples) {
@@ -206,7 +204,7 @@ impl Runner<'_> {
         let sleeps = one.policy.is_none() && one.threads > 1;
         for _ in 0..workers::TRIES {
             tallies = self.hammer(&one.subject, one.case, one.threads, one.operation, length)?;
-            disturbed = !sleeps && one.threads <= self.lab.cpus.len() && workers::is_disturbed(&tallies);
+            disturbed = !sleeps && one.threads <= self.lab.own_cpus() && workers::is_disturbed(&tallies);
             if !disturbed {
                 break;
             }

@@ -55,7 +55,7 @@ impl Sample {
 pub struct Workers {
     pool: Pool,
     words: Arc<Vec<Words>>,
-    cpus: usize,
+    own_cpus: usize,
     samples: Cell<usize>,
     disturbed: Cell<usize>,
 }
@@ -66,7 +66,7 @@ impl Workers {
         Ok(Workers {
             pool: Pool::new(threads, &lab.cpus)?,
             words: words(asked, threads),
-            cpus: lab.cpus.len(),
+            own_cpus: lab.own_cpus(),
             samples: Cell::new(0),
             disturbed: Cell::new(0),
         })
@@ -85,7 +85,7 @@ impl Workers {
         let mut disturbed = true;
         for _ in 0..TRIES {
             tallies = self.hammer(subject, threads, operation, length)?;
-            disturbed = threads <= self.cpus && is_disturbed(&tallies);
+            disturbed = threads <= self.own_cpus && is_disturbed(&tallies);
             if !disturbed {
                 break;
             }

@@ -3,7 +3,7 @@
 //!
 //! The signal handler sets a flag, and loops poll it. A thread that waits for signals would disturb the others.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use lab_terminal::stderr;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
@@ -59,6 +59,16 @@ pub fn sleep(length: Duration) {
 /// a sample that has begun should be finished.
 pub fn in_own_group(sample: &mut Command) -> &mut Command {
     sample.process_group(0)
+}
+
+/// In a child: has the kernel kill it when the thread that started it ends, however that happens.
+pub fn end_with_parent(parent: u32) -> Result<()> {
+    // SAFETY: the call takes numbers and changes no memory of this process.
+    let failed = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } != 0;
+    ensure!(!failed, "prctl: {}", std::io::Error::last_os_error());
+    // If the parent ended before the call, there is no signal, and the child has another parent.
+    ensure!(std::os::unix::process::parent_id() == parent, "process {parent}, which started this one, has ended");
+    Ok(())
 }
 
 /// Runs a child that may take long, with an empty stdin. Ctrl-C kills it.

@@ -21,7 +21,7 @@ use bench::{
 use lab_bench::neighbour::{Neighbour, Pair};
 use lab_bench::perf::Line as PerfLine;
 use lab_bench::schbench::{Findings as Interval, Schbench};
-use lab_bench::{Lab, Memory, Outcome, Rows, SchbenchOutcome, Sink};
+use lab_bench::{Lab, Memory, Outcome, Rows, SchbenchOutcome, Sink, noise};
 use lab_terminal::stderr;
 use lab_terminal::stdout::print;
 use serde::Serialize;
@@ -117,12 +117,22 @@ fn opening(lab: &Lab<'_>) -> Result<()> {
         || "one CPU: workloads on two CPUs are left out".to_string(),
         |distance| format!("two CPUs used, {:.0} ns apart ({})", distance.apart_ns, distance.word()),
     );
+    let noise = noise::remark(lab).map_or_else(String::new, |noise| format!("\n# {noise}"));
     print(&format!(
         "# ufutex bench: {} CPUs allowed; {distance}; layout {}\n\
-         # Times are medians of the rounds. A ratio is the median of the rounds' own ratios, not a quotient of two times here.",
+         # Times are medians of the rounds. A ratio is the median of the rounds' own ratios, not a quotient of two times here.{noise}",
         lab.cpus.len(),
         lab.settings.layout
     ))
+}
+
+/// A row, and the busy loops on each CPU beside which it was measured.
+#[derive(Serialize)]
+struct WithNoise<'a, R> {
+    #[serde(flatten)]
+    row: &'a R,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noise: Option<usize>,
 }
 
 fn publish<R: Serialize>(
@@ -138,7 +148,8 @@ fn publish<R: Serialize>(
                 stderr::say(format_args!("{title}: {note}"));
             }
         }
-        let rows = rows.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
+        let with_noise = |row| serde_json::to_string(&WithNoise { row, noise: lab.settings.noise });
+        let rows = rows.iter().map(with_noise).collect::<Result<Vec<_>, _>>()?;
         return print(&rows.join("\n"));
     }
     let mut text = format!("\n## {title}\n");

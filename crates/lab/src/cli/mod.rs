@@ -19,7 +19,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use compare::CompareArgs;
 use lab_bench::neighbour::Neighbour;
 use lab_bench::schbench::Schbench;
-use lab_bench::{Bench, growth_child, sweep, timers};
+use lab_bench::{Bench, growth_child, noise, sweep, timers};
 use lab_report::compare::Compare;
 use lab_report::page::Report;
 use lab_run::{Advise, Run};
@@ -62,6 +62,8 @@ pub enum Command {
     TimersChild(timers::child::Child),
     /// The hidden child of `bench hash --sweep`.
     SweepChild(sweep::child::Child),
+    /// The hidden child of `bench --noise`.
+    NoiseChild(noise::child::Child),
 }
 
 /// Why no command is run.
@@ -113,6 +115,7 @@ fn command(shape: &mut clap::Command, arguments: Vec<OsString>, verb: &str) -> R
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args.into())),
         Verb::TimersChild(args) => Ok(Command::TimersChild(args.into())),
         Verb::SweepChild(args) => Ok(Command::SweepChild(args.into())),
+        Verb::NoiseChild(args) => Ok(Command::NoiseChild(args.into())),
     }
 }
 
@@ -194,6 +197,9 @@ enum Verb {
     /// One process of a sample of `bench hash --sweep` on the kernel
     #[command(hide = true)]
     SweepChild(SweepChildArgs),
+    /// The busy loops of `bench --noise`
+    #[command(hide = true)]
+    NoiseChild(NoiseChildArgs),
 }
 
 /// A workload of `sim`, or one of the workloads with their own flags.
@@ -299,5 +305,26 @@ impl From<SweepChildArgs> for sweep::child::Child {
     fn from(args: SweepChildArgs) -> Self {
         let SweepChildArgs { threads, futexes, stride, slots, cpus, microseconds } = args;
         Self { threads, futexes, stride, slots, cpus, microseconds }
+    }
+}
+
+/// Arguments of the process with the busy loops.
+#[derive(Args)]
+struct NoiseChildArgs {
+    /// Busy loops on each CPU.
+    #[arg(long)]
+    pub loops: usize,
+    /// The CPUs.
+    #[arg(long, value_delimiter = ',')]
+    pub cpus: Vec<usize>,
+    /// The process that this one ends with.
+    #[arg(long)]
+    pub parent: u32,
+}
+
+impl From<NoiseChildArgs> for noise::child::Child {
+    fn from(args: NoiseChildArgs) -> Self {
+        let NoiseChildArgs { loops, cpus, parent } = args;
+        Self { loops, cpus, parent }
     }
 }

@@ -8,7 +8,7 @@ pub fn take(arguments: &mut Vec<OsString>, verb: Option<&clap::Command>) -> Resu
     let Some(verb) = verb else { return Ok(Vec::new()) };
     let is_flag = |argument: &OsStr| argument.to_str().is_some_and(|text| text.starts_with('-'));
     let is_name = |argument: &OsStr| verb.find_subcommand(argument).is_some();
-    let is_value = |place: usize| has_value(&arguments[place - 1], verb);
+    let is_value = |place: usize| has_value(&arguments[place - 1], &arguments[place], verb);
     let is_first = |place: &usize| !is_flag(&arguments[*place]) && !is_value(*place);
     let Some(first) = (2..arguments.len()).find(is_first) else { return Ok(Vec::new()) };
     let count = arguments[first..].iter().take_while(|argument| is_name(argument)).count();
@@ -19,15 +19,18 @@ pub fn take(arguments: &mut Vec<OsString>, verb: Option<&clap::Command>) -> Resu
     }
 }
 
-/// Whether the next argument is the value of this one.
-fn has_value(argument: &OsStr, verb: &clap::Command) -> bool {
+/// Whether `next` is the value of the argument before it. If that flag may be without one, a workload's name is not.
+fn has_value(argument: &OsStr, next: &OsStr, verb: &clap::Command) -> bool {
     let text = argument.to_str().unwrap_or_default();
     let is_it = |flag: &&clap::Arg| match text.strip_prefix("--") {
         Some(name) => flag.get_long() == Some(name),
         // Of several short flags in one argument the last may have a value.
         None => text.starts_with('-') && text.chars().next_back() == flag.get_short(),
     };
-    verb.get_arguments().find(is_it).is_some_and(|flag| flag.get_action().takes_values())
+    let is_optional = |flag: &clap::Arg| flag.get_num_args().is_some_and(|count| count.min_values() == 0);
+    let is_name = verb.find_subcommand(next).is_some();
+    let takes_it = |flag: &clap::Arg| flag.get_action().takes_values() && !(is_name && is_optional(flag));
+    verb.get_arguments().find(is_it).is_some_and(takes_it)
 }
 
 #[cfg(test)]
@@ -38,6 +41,7 @@ mod tests {
         let flags = [
             clap::Arg::new("json").long("json").action(clap::ArgAction::SetTrue),
             clap::Arg::new("threads").short('t').long("threads"),
+            clap::Arg::new("noise").long("noise").num_args(0..=1),
         ];
         let verb = clap::Command::new("bench").subcommands(["hash", "wake"].map(clap::Command::new)).args(flags);
         let mut arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
@@ -58,6 +62,8 @@ mod tests {
             let line = format!("ufutex bench {flags}");
             assert_eq!(taken(&format!("{line} hash")), Ok((names(&["hash"]), line)));
         }
+        assert_eq!(taken("ufutex bench --noise hash"), Ok((names(&["hash"]), "ufutex bench --noise".into())));
+        assert_eq!(taken("ufutex bench --noise 2 hash"), Ok((names(&["hash"]), "ufutex bench --noise 2".into())));
         assert_eq!(taken("ufutex bench -t hash"), Ok((names(&[]), "ufutex bench -t hash".into())), "a value");
         assert_eq!(taken("ufutex bench hash -t 2 wake"), Ok((names(&["hash"]), "ufutex bench -t 2 wake".into())));
         assert!(taken("ufutex bench hash wake hash").is_err());

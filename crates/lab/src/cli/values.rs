@@ -29,6 +29,8 @@ const NWAKERS_MAX: usize = 1024;
 const HOLD_MAX_US: usize = 10_000;
 /// Largest number of writers or readers.
 const LOCKERS_MAX: usize = 1024;
+/// Largest number of busy loops on each CPU.
+const NOISE_MAX: usize = 64;
 /// Largest number of locks.
 const LOCKS_MAX: usize = 1 << 16;
 /// Largest number of steps of work.
@@ -139,6 +141,12 @@ pub fn hold(text: &str) -> Result<u64, String> {
 /// `--writers`, `--readers`.
 pub fn lockers(text: &str) -> Result<usize, String> {
     whole(text, 1, LOCKERS_MAX).ok_or_else(|| format!("is not accepted; accepted: 1 to {LOCKERS_MAX} threads"))
+}
+
+/// `--noise`.
+pub fn noise(text: &str) -> Result<usize, String> {
+    whole(text, 1, NOISE_MAX)
+        .ok_or_else(|| format!("is not accepted; accepted: 1 to {NOISE_MAX} busy loops on each CPU, or no value for 1"))
 }
 
 /// `--locks`.

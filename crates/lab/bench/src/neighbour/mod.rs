@@ -82,19 +82,22 @@ fn under(lab: &Lab<'_>, asked: &Neighbour, attack: Attack, number: usize, round_
     let measure = |operation: Operation, system: &System, order: Order| {
         attackers.during(order, || on_first_cpu(cpus, || operation.measure(system, asked.sample)))
     };
-    for _ in 0..asked.rounds {
-        for pair in &mut pairs {
-            let (alone, _) = measure(pair.operation, &calm, Order::Burn)?;
-            let (under_attack, steps) = measure(pair.operation, &attacked, Order::Attack)?;
-            pair.alone.push(alone?);
-            pair.attacked.push(under_attack?);
-            pair.steps += steps;
-            if interrupt::requested() {
-                return Ok(pairs);
+    lab.beside_noise(|| {
+        for _ in 0..asked.rounds {
+            for pair in &mut pairs {
+                let (alone, _) = measure(pair.operation, &calm, Order::Burn)?;
+                let (under_attack, steps) = measure(pair.operation, &attacked, Order::Attack)?;
+                pair.alone.push(alone?);
+                pair.attacked.push(under_attack?);
+                pair.steps += steps;
+                if interrupt::requested() {
+                    return Ok(());
+                }
             }
+            round_done();
         }
-        round_done();
-    }
+        Ok(())
+    })?;
     Ok(pairs)
 }
 

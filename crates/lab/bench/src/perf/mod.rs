@@ -13,7 +13,7 @@ use crate::requeue::{AtOnce, Requeue};
 use crate::settings::Buckets;
 use crate::wake_many::WakeMany;
 use crate::wake_parallel::WakeParallel;
-use crate::{Asked, Lab, Settings, Sink, Workload};
+use crate::{Asked, Lab, Settings, Sink, Workload, noise};
 use anyhow::{Result, bail};
 use lab_measure::interrupt;
 use lab_targets::Policy;
@@ -89,6 +89,9 @@ struct Bench<'a> {
 pub fn run(bench: &crate::Bench, first_line: FirstLine, sink: &mut dyn Sink) -> Result<()> {
     let Some(first) = bench.jobs.first() else { return Ok(()) };
     let mut lab = Lab::new(&first.settings);
+    if let Some(noise) = noise::remark(&lab) {
+        sink.perf(Line::Text(format!("# {noise}")))?;
+    }
     let (targets, is_one_of_all) = (&first.settings.targets, bench.is_all);
     for name in targets.iter().copied().take_while(|_| !interrupt::requested()) {
         if targets.len() > 1 && !first.settings.silent {
@@ -122,7 +125,7 @@ fn one(lab: &Lab<'_>, name: Name, asked: &Asked, sink: &mut dyn Sink) -> Result<
     };
     let threads = threads.as_ref().map_or(lab.cpus.len(), |threads| threads[0]);
     let bench = Bench { lab, threads, subject: build(lab, name, threads)? };
-    match asked {
+    lab.beside_noise(|| match asked {
         Asked::Hash(asked) => hash::run(&bench, asked, sink),
         Asked::WakeMany(asked) => wake::run(&bench, asked.nwakes, sink),
         Asked::WakeParallel(asked) => wake_parallel::run(&bench, asked.nwakers, sink),
@@ -130,7 +133,7 @@ fn one(lab: &Lab<'_>, name: Name, asked: &Asked, sink: &mut dyn Sink) -> Result<
         Asked::LockPi(asked) => lock_pi::run(&bench, asked, sink),
         // Rejected above.
         _ => Ok(()),
-    }?;
+    })?;
     if let Buckets::Exactly(slots) = lab.settings.buckets {
         let immutable = lab.settings.immutable;
         sink.perf(Line::Hashing { asked: slots, have: bench.subject.buckets(), immutable })?;

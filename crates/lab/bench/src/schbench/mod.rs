@@ -55,7 +55,7 @@ pub fn run(asked: &Schbench, sink: &mut dyn Sink) -> Result<()> {
     );
     let progress = lab.progress(&stage, rounds);
     let plan = sample::Rounds { count: rounds, warm_up: false, limit: None };
-    let found = sample::rounds(plan, competitors.len(), &progress, |number| {
+    let found = lab.rounds(plan, competitors.len(), &progress, |number| {
         let one = &competitors[number];
         progress.remark(&format!("schbench: {}", one.name));
         once(asked, one, sink)

@@ -5,7 +5,7 @@ use crate::hammer::{Hammer, Row, section, times_and_rate};
 use crate::workers::{Sample, Workers};
 use crate::{Head, Lab, Ratios};
 use anyhow::Result;
-use lab_measure::sample::{self, Pace};
+use lab_measure::sample::Pace;
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
 use lab_targets::{Layout, Name, Operation, Shape, Subject};
@@ -60,7 +60,7 @@ pub fn run(
     let rounds = effort.is_quick().then_some(1);
     let pace = Pace::new(Duration::from_secs_f64(effort.seconds(usual_s)), true, rounds, specs.len());
     let progress = lab.progress(stage, pace.rounds.count);
-    let samples = sample::rounds(pace.rounds, specs.len(), &progress, |number| {
+    let samples = lab.rounds(pace.rounds, specs.len(), &progress, |number| {
         let spec = &specs[number];
         workers.sample(&subjects[number], spec.threads, spec.operation, pace.sample)
     })?;

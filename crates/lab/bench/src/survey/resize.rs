@@ -7,7 +7,7 @@ use crate::{Lab, workers};
 use anyhow::{Result, anyhow};
 use lab_measure::clock;
 use lab_measure::pool::{Gate, Pool};
-use lab_measure::sample::{self, Rounds};
+use lab_measure::sample::Rounds;
 use lab_targets::Policy;
 use lab_targets::loops::Timeline;
 use lab_targets::{Layout, Name, Shape, Words};
@@ -103,7 +103,7 @@ pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Vec<Resized>> {
     let rounds = if effort.is_quick() { 1 } else { ROUNDS };
     let progress = lab.progress("resize: throughput over time", rounds);
     let rounds = Rounds { count: rounds, warm_up: !effort.is_quick(), limit: None };
-    let samples = sample::rounds(rounds, names.len(), &progress, |number| once(&pool, &words, names[number], threads))?;
+    let samples = lab.rounds(rounds, names.len(), &progress, |number| once(&pool, &words, names[number], threads))?;
     let all = names.into_iter().zip(samples).filter(|(_, rounds)| !rounds.is_empty());
     Ok(all
         .map(|(name, mut rounds)| {

@@ -13,7 +13,6 @@ use crate::{Head, Lab, Ratios, children, rows_of};
 use anyhow::{Result, ensure};
 use child::Report;
 use lab_measure::pool::{Gate, Pool};
-use lab_measure::sample;
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
 use lab_targets::{Name, Operation, Shape, Subject, Words};
@@ -121,7 +120,7 @@ pub fn run(lab: &mut Lab<'_>, asked: &Sweep, notes: &mut Vec<String>) -> Result<
     let stage = format!("hash, sweep: {} cells, {} rounds", cells.len(), pace.rounds.count);
     let progress = lab.progress(&stage, pace.rounds.count);
     let samples =
-        sample::rounds(pace.rounds, cells.len(), &progress, |number| once(lab, &field, &cells[number], pace.sample))?;
+        lab.rounds(pace.rounds, cells.len(), &progress, |number| once(lab, &field, &cells[number], pace.sample))?;
     drop(progress);
     for (cell, samples) in cells.iter().zip(&samples) {
         let times = samples.iter().map(|sample| sample.ns_per_op).collect();
@@ -175,7 +174,7 @@ fn once(lab: &Lab<'_>, field: &Field, cell: &Cell, length: Duration) -> Result<S
     if cell.name == Name::Kernel {
         return in_children(field, cell, &cpus, length);
     }
-    let has_cpus = cell.threads * cell.processes() <= lab.cpus.len();
+    let has_cpus = cell.threads * cell.processes() <= lab.own_cpus();
     let mut tallies = Vec::new();
     for _ in 0..workers::TRIES {
         tallies = hammer(field, cell, &cpus, length)?;

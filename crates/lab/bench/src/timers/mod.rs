@@ -72,7 +72,7 @@ pub fn run(lab: &mut Lab<'_>, asked: &Timers, notes: &mut Vec<String>) -> Result
     let Some(threads) = threads else { return Ok(Vec::new()) };
     keep_freed_memory();
     let runner = Runner { lab, pool: Pool::new(threads, &lab.cpus)?, samples: Cell::new(0), disturbed: Cell::new(0) };
-    let samples = course::run(lab, &competitors, |one| runner.sample(one))?;
+    let samples = lab.beside_noise(|| course::run(lab, &competitors, |one| runner.sample(one)))?;
     notes.extend(workers::remark(runner.disturbed.get(), runner.samples.get()));
     let mut taken = Vec::new();
     for (one, samples) in competitors.iter().zip(samples) {
@@ -134,7 +134,7 @@ impl Runner<'_> {
         let is_disturbed = |sample: &Sample| {
             let had_no_cpu = |times: &Times| workers::had_no_cpu(times.on_cpu, times.elapsed);
             // The time of a single thread is CPU time, so it cannot be disturbed.
-            (2..=self.lab.cpus.len()).contains(&all) && sample.as_ref().is_ok_and(had_no_cpu)
+            (2..=self.lab.own_cpus()).contains(&all) && sample.as_ref().is_ok_and(had_no_cpu)
         };
         let is_short = |sample: &Sample| sample.as_ref().is_ok_and(|times| times.elapsed < workers::RETAKEN_MAX);
         if is_disturbed(&sample) && is_short(&sample) {

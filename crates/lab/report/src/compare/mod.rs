@@ -5,6 +5,7 @@ mod print;
 mod rows;
 mod verdict;
 
+use rows::Row;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,11 +35,7 @@ pub fn run(args: &Compare) -> Result<ExitCode, String> {
         }
     }
     if matched.pairs.is_empty() {
-        return Err(format!(
-            "{} has no row in common with {}; accepted: two files of the same workloads, targets and sizes",
-            args.new.display(),
-            args.old.display()
-        ));
+        return Err(nothing_in_common(args, &old, &new));
     }
     let findings = verdict::of(&matched, args.threshold / 100.0);
     let text = if args.json { print::json(&findings) } else { print::text(args, &findings) };
@@ -50,4 +47,16 @@ pub fn run(args: &Compare) -> Result<ExitCode, String> {
         _ => {}
     }
     Ok(ExitCode::from(if findings.has_regression() { EXIT_WORSE } else { EXIT_SAME }))
+}
+
+fn nothing_in_common(args: &Compare, old: &[Row], new: &[Row]) -> String {
+    let (before, now) = (args.old.display(), args.new.display());
+    match rows::noise_alone_differs(old, new) {
+        Some([old, new]) => {
+            format!("{now} was measured {new}, and {before} {old}; accepted: two files of the same --noise")
+        }
+        None => format!(
+            "{now} has no row in common with {before}; accepted: two files of the same workloads, targets and sizes"
+        ),
+    }
 }

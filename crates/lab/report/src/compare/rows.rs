@@ -2,7 +2,7 @@
 
 use super::measure;
 use serde_json::{Map, Value};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
 /// One row of a file.
@@ -103,6 +103,26 @@ pub fn matched<'a>(old: &'a [Row], new: &'a [Row]) -> Matched<'a> {
     let pairs = pairs.into_iter().map(|(_, before, row)| (identity(row, &[]), before, row)).collect();
     let gone = waiting.into_values().flatten().map(|(_, row)| identity(row, &[])).collect();
     Matched { pairs, gone, added }
+}
+
+/// The field with the busy loops beside which a row was measured.
+const NOISE: &str = "noise";
+
+/// The noise of two files without a common row, if some rows have the same identity but for it.
+pub fn noise_alone_differs(old: &[Row], new: &[Row]) -> Option<[String; 2]> {
+    let quiet = |rows: &[Row]| {
+        let mut rows = rows.to_vec();
+        rows.iter_mut().for_each(|row| drop(row.remove(NOISE)));
+        rows
+    };
+    (!matched(&quiet(old), &quiet(new)).pairs.is_empty()).then(|| [noise(old), noise(new)])
+}
+
+/// "with --noise 1" or "without --noise". If the rows of a file differ, all that they have.
+fn noise(rows: &[Row]) -> String {
+    let of = |row: &Row| row.get(NOISE).map_or("without --noise".to_string(), |loops| format!("with --noise {loops}"));
+    let all: BTreeSet<_> = rows.iter().filter(|row| has_figures(row)).map(of).collect();
+    plain_text(&all.into_iter().collect::<Vec<_>>().join(" and "))
 }
 
 /// Rows without a partner yet, each with its position in its file.

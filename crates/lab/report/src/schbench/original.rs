@@ -43,6 +43,9 @@ fn object(asked: &Schbench, name: Name, found: &Findings) -> Value {
         put(&mut numbers, "rps", &found.rates, 1);
     }
     numbers.insert("runtime".to_string(), json!(asked.course.runtime.as_secs()));
+    if let Some(noise) = asked.settings.noise {
+        numbers.insert("noise".to_string(), json!(noise));
+    }
     json!({ "normal": normal, "int": numbers })
 }
 

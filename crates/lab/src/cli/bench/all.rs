@@ -34,7 +34,7 @@ pub struct AllArgs {
     #[command(flatten)]
     perfs: Perfs,
     /// Check the engine's bounds: run every workload at full length, and print each figure with its bound
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, conflicts_with = "noise")]
     figures: bool,
 }
 

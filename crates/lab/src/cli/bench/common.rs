@@ -1,5 +1,6 @@
 //! The flags that several workloads have, and their checks.
 
+use super::noise::NoiseArgs;
 use super::{Asked, One};
 use crate::cli::values::{self, Format, List};
 use clap::Args;
@@ -21,6 +22,8 @@ pub struct Common {
     /// Rounds (each has one sample of every target); growth runs at least 9
     #[arg(long, value_name = "N", value_parser = values::repeat, allow_negative_numbers = true)]
     pub repeat: Option<usize>,
+    #[command(flatten)]
+    pub noise: NoiseArgs,
     /// No progress and no notes on stderr
     #[arg(short, long)]
     pub silent: bool,
@@ -36,7 +39,14 @@ impl Common {
     /// The settings of these flags.
     pub fn settings(&self, format: Option<Format>) -> Settings {
         let json = self.json || format == Some(Format::Json);
-        Settings { runtime_s: self.runtime, repeat: self.repeat, silent: self.silent, json, ..Settings::default() }
+        Settings {
+            runtime_s: self.runtime,
+            repeat: self.repeat,
+            noise: self.noise.noise,
+            silent: self.silent,
+            json,
+            ..Settings::default()
+        }
     }
 }
 
@@ -248,8 +258,12 @@ fn one_number_of_threads(threads: &Option<List<usize>>, perf: Option<FirstLine>)
 /// End of each workload's help: its rows, then the parts that are the same for all.
 pub fn more(rows: &str, examples: &str) -> String {
     let line = if examples.lines().count() > 1 { "Examples" } else { "Example" };
-    format!("{rows}\n\n{EXIT}\n\n{line}:\n{examples}")
+    format!("{rows}\n{NOISE}\n\n{EXIT}\n\n{line}:\n{examples}")
 }
+
+/// What `--noise` changes in the rows of all workloads.
+const NOISE: &str = "\
+With --noise each row has noise, the busy loops on each CPU, and no sample is taken once more.";
 
 /// Exit statuses of all workloads.
 pub const EXIT: &str = "\

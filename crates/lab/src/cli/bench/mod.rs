@@ -8,6 +8,7 @@ mod hash;
 mod lock_pi;
 mod locks;
 mod neighbour;
+mod noise;
 mod ping_pong;
 mod requeue;
 mod resize;

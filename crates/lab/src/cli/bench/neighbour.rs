@@ -1,5 +1,6 @@
 //! `bench neighbour`, which does not compare targets.
 
+use super::noise::NoiseArgs;
 use crate::cli::values::{self, List};
 use clap::Args;
 use lab_bench::Settings;
@@ -30,6 +31,8 @@ pub struct NeighbourArgs {
     /// Rounds, each with a sample of every operation alone and attacked
     #[arg(long, value_name = "N", default_value = "5", value_parser = values::repeat, allow_negative_numbers = true)]
     pub repeat: usize,
+    #[command(flatten)]
+    pub noise: NoiseArgs,
     /// No progress and no notes on stderr
     #[arg(short, long)]
     pub silent: bool,
@@ -51,7 +54,8 @@ attackers are threads of this process, each with its own domain. 'alone' means t
 Rows of --json, one object per line:
   workload, attack, number (size of the attack), operation, attackers, repeat, sample_s, steps (of the attack),
   alone_ns, attacked_ns {p50, p99, p999, max}: of each round, then the median over the rounds; alone_per_sec,
-  attacked_per_sec: operations; ratio {p50, p99, p999, max, rate}: attacked divided by alone, the median over the rounds
+  attacked_per_sec: operations; ratio {p50, p99, p999, max, rate}: attacked divided by alone, the median over the rounds;
+  with --noise noise: busy loops on each CPU
 
 Exit status:
   0    measured
@@ -71,8 +75,10 @@ impl NeighbourArgs {
     pub fn check(self) -> Result<Neighbour, String> {
         let attacks = self.attacks.map_or_else(|| Attack::VARIANTS.to_vec(), |List(attacks)| attacks);
         let operations = self.operations.map_or_else(|| Operation::VARIANTS.to_vec(), |List(all)| all);
+        let (noise, silent, json) = (self.noise.noise, self.silent, self.json);
+        let settings = Settings { noise, silent, json, ..Settings::default() };
         let mut asked = Neighbour {
-            settings: Settings { silent: self.silent, json: self.json, ..Settings::default() },
+            settings,
             attacks,
             operations,
             numbers: self.number.map(|List(numbers)| numbers),

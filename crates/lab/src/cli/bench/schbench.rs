@@ -1,5 +1,6 @@
 //! `bench schbench`: schbench's own flags, some of which mean something else than in other workloads, and the lab's.
 
+use super::noise::NoiseArgs;
 use crate::cli::values::schbench as own;
 use crate::cli::values::{self, List};
 use clap::{Args, ValueEnum};
@@ -56,7 +57,8 @@ pub struct SchbenchArgs {
     #[arg(short = 'R', long, value_name = "N", value_parser = own::rate, allow_negative_numbers = true)]
     pub rps: Option<u32>,
     /// Adjust the requests per second until the machine is busy to this percentage
-    #[arg(short = 'A', long, value_name = "PERCENT", value_parser = own::percent, allow_negative_numbers = true)]
+    #[arg(short = 'A', long, value_name = "PERCENT", value_parser = own::percent, conflicts_with = "noise",
+        allow_negative_numbers = true)]
     pub auto_rps: Option<f64>,
     /// Bytes that message threads and workers send each other instead of requests
     #[arg(short, long, value_name = "BYTES", value_parser = own::pipe, allow_negative_numbers = true)]
@@ -103,6 +105,8 @@ pub struct SchbenchArgs {
     /// Rounds, each with a run of every target
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::repeat, allow_negative_numbers = true)]
     pub repeat: usize,
+    #[command(flatten)]
+    pub noise: NoiseArgs,
     /// No progress and no notes on stderr
     #[arg(long)]
     pub silent: bool,
@@ -121,7 +125,8 @@ Rows of --json, one object per line:
   operations, cache_footprint_kb, sleep_us, rate, locking, rps (the median round's, of all workers), requests (done);
   wakeup_us, request_us {p50, p90, p99, p999, min, max, samples}; rps_seconds {p20, p50, p90, min, max};
   scheduling_delay_us {message, worker}: mean wait of a thread for a CPU, as the kernel reports it;
-  ratio_kernel: the rps divided by the kernel's; with -p pipe_bytes, mb_per_sec
+  ratio_kernel: the rps divided by the kernel's; with -p pipe_bytes, mb_per_sec;
+  with --noise noise: busy loops on each CPU
 
 Exit status:
   0    measured
@@ -232,6 +237,7 @@ impl SchbenchArgs {
             layout: self.layout,
             policy: self.policy,
             repeat: Some(self.repeat),
+            noise: self.noise.noise,
             silent: self.silent,
             json: self.json,
             targets,
