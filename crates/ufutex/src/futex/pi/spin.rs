@@ -23,7 +23,7 @@ use crate::table::refs::Scheme;
 /// is being woken.
 const SPIN: Duration = Duration::from_micros(30);
 
-/// Number of records of a domain. A lock has one by its hash, perhaps together with other locks.
+/// Number of records of a domain, a power of two. A lock has one by its hash, perhaps together with other locks.
 const RECORDS: usize = if MODEL { 1 } else { 64 };
 
 /// What came of spinning for the locks of a domain.
@@ -43,7 +43,7 @@ impl Spins {
     }
 
     fn of(&self, hash: u32) -> &Record {
-        &self.0[hash as usize % RECORDS]
+        &self.0[hash as usize & (RECORDS - 1)]
     }
 }
 
