@@ -75,7 +75,7 @@ impl<S: Scheme> Domain<S> {
     /// Whether waiting threads may spin: an owner can run at the same time, and sleeping is the host's, which costs what
     /// [`SPIN`] says. Threads of an embedder's platform may share a CPU, so they sleep at once.
     fn may_spin(&self) -> bool {
-        MODEL || self.platform().is_host() && self.system.globals().cpus() > 1
+        MODEL || cfg!(feature = "_host") && self.platform().is_host() && self.system.globals().cpus() > 1
     }
 }
 
@@ -96,9 +96,6 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 mod tests {
     use super::*;
-
-    use crate::platform::Host;
-    use crate::{Config, System};
 
     /// How many waits in a row do not spin from now on.
     fn skipped(record: &Record) -> usize {
@@ -127,8 +124,11 @@ mod tests {
         assert_eq!(skipped(&record), 1, "the failures before the success do not count");
     }
 
+    #[cfg(feature = "_host")]
     #[test]
     fn threads_spin_on_the_host_alone_and_not_on_one_cpu() {
+        use crate::platform::Host;
+        use crate::{Config, System};
         let may_spin = |config: Config| {
             let system = System::with_config(config).expect("a valid configuration");
             Domain::new(&system).may_spin()
