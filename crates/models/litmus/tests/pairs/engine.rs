@@ -1,0 +1,465 @@
+//! The engine's own pairs. Paths are below `crates/ufutex/src`.
+
+use super::Pair;
+
+const QUEUE: &str = "The stronger one is for the queue that the lock guards";
+const CALLER: &str = "The stronger one is for the caller's own data, [M]";
+
+pub(super) const PAIRS: &[Pair] = &[
+    // `futex/waiter.rs` `lock_and_compare` with `lock/state.rs`, and `futex/wake.rs` `nobody_waits`. State: 0 unlocked,
+    // 1 locked, 2 unlocked with a waiter.
+    Pair {
+        name: "[A] and [B]: a waiter and a waker",
+        code: &[
+            ("ufutex/src/lock/state.rs", "compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed)"),
+            ("ufutex/src/futex/waiter.rs", "wait_barrier(); // [A]"),
+            ("ufutex/src/sync/barriers.rs", "    fence(Ordering::SeqCst);\n}"),
+            ("ufutex/src/futex/key.rs", "Ok((**self).load(Ordering::Acquire)) // [M]"),
+            (
+                "ufutex/src/lock/state.rs",
+                "self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]",
+            ),
+            ("ufutex/src/futex/wake.rs", "wake_barrier(); // [B]"),
+            ("ufutex/src/table/bucket.rs", "let mut state = self.lock.peek(Ordering::Acquire); // [E]"),
+        ],
+        init: "word = 0, state = 0",
+        program: "
+        waiter                              | waker
+        state: 0 -> 1 acq      [E lock]     | word = 1
+        fence sc               [A]          | fence sc               [B]
+        seen = word acq        [M]          | found = state acq      [E look]
+        if seen == 0: state = 2 rel [E unlock] |",
+        forbidden: "seen == 0 && found == 0",
+        needed: &["A", "B"],
+        kept: &[
+            ("E lock", "rlx", QUEUE),
+            ("M", "rlx", CALLER),
+            ("E unlock", "rlx", QUEUE),
+            ("E look", "rlx", "The stronger one keeps the second load of the number of moves, [G], behind this one"),
+        ],
+    },
+    // `table/refs/tables.rs` `publish` and `current`. State: 9 as the memory was before the table was made.
+    Pair {
+        name: "[A], [B] and [F]: the first table",
+        code: &[
+            ("ufutex/src/table/refs/tables.rs", "relaxed_in(Mutant::PublishRelaxed, Ordering::Release)); // [F]"),
+            ("ufutex/src/table/refs/tables.rs", "Current::from_raw(self.current.load(Ordering::Acquire))"),
+        ],
+        init: "word = 0, current = 0, state = 9",
+        program: "
+        waiter                              | waker
+        state = 0 na                        | word = 1
+        current = 1 rel        [F publish]  | fence sc               [B]
+        state: 0 -> 1 acq      [E lock]     | table = current acq    [F look]
+        fence sc               [A]          | if table == 1: found = state acq [E look]
+        seen = word acq        [M]          |",
+        forbidden: "seen == 0 && table == 0 || seen == 0 && table == 1 && found == 0 || table == 1 && found == 9",
+        needed: &["F publish", "F look", "A", "B"],
+        kept: &[("E lock", "rlx", QUEUE), ("M", "rlx", CALLER), ("E look", "rlx", "As above")],
+    },
+    // `table/mover.rs`, a step of `live`. A bucket: 0 not live, 2 live, 3 live and locked, 6 live with a waiter.
+    Pair {
+        name: "[A], [B] and [E]: the empty check with a stale table",
+        code: &[("ufutex/src/lock/state.rs", "self.state.store(state | LIVE, Ordering::Release);")],
+        init: "word = 0, old = 2, new = 0",
+        program: "
+        mover                     | waiter                        | waker
+        old: 2 -> 3 acq  [E lock] | new: 2 -> 3 acq [E lock new]  | word = 1
+        new = 2 rel      [E live] | fence sc        [A]           | fence sc        [B]
+        old = 0 rel    [E retire] | seen = word acq [M]           | found = old acq [E look]",
+        forbidden: "seen == 0 && found == 2",
+        needed: &["E live", "A", "B"],
+        kept: &[
+            (
+                "E lock new",
+                "rlx",
+                "The stronger one is for the queue. For this outcome [A], behind it, acquires as well",
+            ),
+            ("E lock", "rlx", QUEUE),
+            ("E retire", "rlx", "The stronger one is for a thread that locks the bucket when it is live again"),
+            ("M", "rlx", CALLER),
+            ("E look", "rlx", "As above"),
+        ],
+    },
+    // `lock/state.rs` `unlock_and_stay` and `lock_after`, `sys/barrier.rs`.
+    Pair {
+        name: "[C] and [D]: the contended lock, with membarrier(2)",
+        code: &[
+            (
+                "ufutex/src/lock/state.rs",
+                "self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]",
+            ),
+            ("ufutex/src/lock/state.rs", "barrier::light(); // [D]"),
+            ("ufutex/src/lock/state.rs", "let slept = self.contended.load(Ordering::Relaxed) != 0"),
+            ("ufutex/src/sys/park.rs", "self.word.fetch_or(bits, Ordering::Relaxed) | bits"),
+            ("ufutex/src/lock/state.rs", "let seen = barrier::heavy(); // [C]"),
+            ("ufutex/src/sys/barrier.rs", "    sync::fence(sync::Ordering::SeqCst); // [C]\n    process_wide()"),
+        ],
+        init: "state = 1, contended = 0",
+        program: "
+        holder                              | contender
+        state = 0 rel          [E unlock]   | contended <- 1
+        compiler fence         [D]          | fence sc               [C fence]
+        seen = contended                    | membarrier             [C]
+                                            | found = state",
+        forbidden: "seen == 0 && found == 1",
+        needed: &["D", "C"],
+        kept: &[
+            ("E unlock", "rlx", QUEUE),
+            ("C fence", "none", "The call orders its own thread too. Without it a model would have no [C]"),
+        ],
+    },
+    Pair {
+        name: "[C] and [D]: the contended lock, as the models have it",
+        code: &[
+            (
+                "ufutex/src/sys/barrier.rs",
+                "sync::fence(sync::Ordering::SeqCst); // [C]\n        }\n        return true;",
+            ),
+            ("ufutex/src/sys/barrier.rs", "            sync::fence(sync::Ordering::SeqCst);\n        }\n    } else {"),
+        ],
+        init: "state = 1, contended = 0",
+        program: "
+        holder                              | contender
+        state = 0 rel          [E unlock]   | contended <- 1
+        fence sc               [D]          | fence sc               [C]
+        seen = contended                    | found = state",
+        forbidden: "seen == 0 && found == 1",
+        needed: &["D", "C"],
+        kept: &[("E unlock", "rlx", QUEUE)],
+    },
+    // `counted_schemes/count.rs`. The bias is 4, FROZEN 16.
+    Pair {
+        name: "[H]: the work under a reference, and the pivot after it",
+        code: &[
+            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_add(1, Ordering::Acquire) & FROZEN"),
+            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_sub(1, Ordering::Release) == 1"),
+            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_sub(BIAS, Ordering::Release) == BIAS"),
+            (
+                "ufutex/src/counted_schemes/count.rs",
+                "compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed)",
+            ),
+            ("ufutex/src/counted_schemes/count.rs", "self.count.load(Ordering::Acquire) & FROZEN != 0"),
+        ],
+        init: "count = 4, queue = 0",
+        program: "
+        user                                | mover
+        got = count += 1 acq   [H get]      | old = count += -4 rel  [H remove_bias]
+        if got == 4: queue = 1 na           | if old == 4: try count: 0 -> 16 acq [H freeze]
+        last = count += -1 rel [H put]      | await count == 16 acq  [H is_frozen]
+        if last == 1: try count: 0 -> 16 acq [H freeze by user] | seen = queue na",
+        forbidden: "got == 4 && seen == 0",
+        needed: &["H put", "H is_frozen"],
+        kept: &[
+            ("H get", "rlx", "The stronger one is for the table that was published before a thaw, below"),
+            ("H remove_bias", "rlx", "Not needed: an operation that counts itself after it finds the same table"),
+            ("H freeze", "rlx", "Not needed: the mover loads the frozen count with Acquire in any case"),
+            ("H freeze by user", "rlx", "Not needed: the exchange continues the release sequence of each `put`"),
+        ],
+    },
+    Pair {
+        name: "[H]: two users, of which the second freezes the count",
+        code: &[
+            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_sub(1, Ordering::Release) == 1"),
+            (
+                "ufutex/src/counted_schemes/count.rs",
+                "compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed)",
+            ),
+            ("ufutex/src/counted_schemes/count.rs", "self.count.load(Ordering::Acquire) & FROZEN != 0"),
+        ],
+        init: "count = 2, queue = 0",
+        program: "
+        first user                  | second user                 | mover
+        queue = 1 na                |                             |
+        a = count += -1 rel [H put] | b = count += -1 rel [H put second] | await count == 16 acq [H is_frozen]
+                                    | if b == 1: try count: 0 -> 16 acq [H freeze] | seen = queue na",
+        forbidden: "b == 1 && seen == 0",
+        needed: &["H put", "H is_frozen"],
+        kept: &[
+            ("H put second", "rlx", "The stronger one is for this user's work, as the first user's is"),
+            ("H freeze", "rlx", "As above"),
+        ],
+    },
+    Pair {
+        name: "[H]: the pivot, and references after it",
+        code: &[
+            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_add(1, Ordering::Acquire) & FROZEN"),
+            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_sub(FROZEN - BIAS, Ordering::Release)"),
+            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_sub(1, Ordering::Relaxed);"),
+        ],
+        init: "count = 17, current = 1",
+        program: "
+        mover                     | late user                     | user
+        current = 2 rel [F]       | count += -1                   | got = count += 1 acq [H get]
+        count += -12 rel [H thaw] |                               | table = current acq [F look]",
+        forbidden: "got == 4 && table == 1",
+        needed: &["H thaw", "H get"],
+        kept: &[
+            ("F", "rlx", "The stronger one is for the table's memory, in the schemes that count nothing"),
+            ("F look", "rlx", "As the store"),
+        ],
+    },
+    // `counted_schemes/percpu.rs` `resize`: the sum of the CPUs' counters is added while the bias is on.
+    Pair {
+        name: "[H]: a reference that a CPU's counter counted, given back to the count",
+        code: &[
+            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_add(references, Ordering::AcqRel)"),
+            (
+                "ufutex/src/counted_schemes/percpu.rs",
+                "self.count.add(self.cpus.close() as u64);\n        self.count.remove_bias();",
+            ),
+        ],
+        init: "count = 4, queue = 0",
+        program: "
+        user                                | mover
+        queue = 1 na                        | count += 1 acqrel      [H add]
+        last = count += -1 rel [H put]      | old = count += -4 rel  [H remove_bias]
+        if last == 1: try count: 0 -> 16 acq [H freeze by user] | if old == 4: try count: 0 -> 16 acq [H freeze]
+                                            | await count == 16 acq  [H is_frozen]
+                                            | seen = queue na",
+        forbidden: "seen == 0",
+        needed: &["H put", "H is_frozen"],
+        kept: &[
+            ("H add", "rlx", "Not needed: it continues the release sequence of each `put`"),
+            ("H remove_bias", "rlx", "As above"),
+            ("H freeze", "rlx", "As above"),
+            ("H freeze by user", "rlx", "As above"),
+        ],
+    },
+    // `counted_schemes/cpu_counter.rs` and `rseq.rs`.
+    Pair {
+        name: "[I]: \"closed\", and the sum over the CPUs' counters",
+        code: &[
+            ("ufutex/src/counted_schemes/cpu_counter.rs", "counters.state.store(CLOSED, Ordering::SeqCst); // [I]"),
+            ("ufutex/src/counted_schemes/cpu_counter.rs", "slot.taken.swap(0, Ordering::AcqRel)"),
+            ("ufutex/src/counted_schemes/cpu_counter.rs", "slot.returned.swap(0, Ordering::AcqRel)"),
+            ("ufutex/src/counted_schemes/rseq.rs", "ldar {v:w}"),
+        ],
+        init: "closed = 0, taken = 0, returned = 0, queue = 0",
+        program: "
+        user                                | mover
+        open = closed acq      [I look]     | closed = 1 sc          [I close]
+        .. if open == 0: taken = 1          | membarrier             [I]
+        if open == 0: queue = 1             | t = taken <- 0 acqrel  [I sum taken]
+        back = closed acq      [I look back] | r = returned <- 0 acqrel [I sum returned]
+        .. if back == 0: returned = 1       | seen = queue",
+        forbidden: "open == 0 && t == 0 || open == 0 && r == 1 && seen == 0",
+        needed: &["I"],
+        kept: &[
+            ("I look", "rlx", "The stronger one is for the table that was published before \"open\", below"),
+            ("I look back", "rlx", "The instructions are those of the first sequence"),
+            ("I close", "rlx", "Not needed: the call is a barrier for the caller too"),
+            ("I sum taken", "rlx", "Not needed: the call orders what came before it in other threads"),
+            ("I sum returned", "rlx", "As that one"),
+        ],
+    },
+    Pair {
+        name: "[I]: \"open\", and the table that was published before it",
+        code: &[("ufutex/src/counted_schemes/cpu_counter.rs", "counters.state.store(OPEN, Ordering::Release);")],
+        init: "closed = 1, current = 1",
+        program: "
+        mover                               | user
+        current = 2 rel        [F]          | open = closed acq      [I look]
+        closed = 0 rel         [I open]     | table = current acq    [F look]",
+        forbidden: "open == 0 && table == 1",
+        needed: &["I open", "I look"],
+        kept: &[("F", "rlx", "The stronger one is for the table's memory"), ("F look", "rlx", "As the store")],
+    },
+    // `signal/mod.rs` `wake`, `is_woken`; `sys/park.rs` `store_and_wake`.
+    Pair {
+        name: "[J]: the wake, and whose memory it is",
+        code: &[
+            ("ufutex/src/signal/mod.rs", "Parker::store(&*state, WOKEN, Ordering::Release) }; // [J]\n        pending"),
+            ("ufutex/src/sys/park.rs", "(*word).store(value, Ordering::Release) }; // [J]"),
+            ("ufutex/src/signal/mod.rs", "self.state.load(Ordering::Acquire) == WOKEN; // [J]"),
+        ],
+        init: "entry = 1, data = 0, woken = 0",
+        program: "
+        waker                               | waiter
+        data = 1 na                         | await woken == 1 acq   [J load]
+        last = entry na                     | seen = data na
+        woken = 1 rel          [J store]    | entry = 2 na",
+        forbidden: "last == 2 || seen == 0",
+        needed: &["J store", "J load"],
+        kept: &[],
+    },
+    // `signal/mod.rs` `call_lent`; `futex/waiter.rs` `cancel`. 1: CALLING, 2: WOKEN.
+    Pair {
+        name: "[J]: a waker that was lent",
+        code: &[
+            ("ufutex/src/signal/mod.rs", "Parker::store(&*state, notified, Ordering::Release); // [J]"),
+            (
+                "ufutex/src/signal/mod.rs",
+                "if mutant(Mutant::ReturnRelaxed) { Ordering::Relaxed } else { Ordering::Release };",
+            ),
+            ("ufutex/src/signal/mod.rs", "self.state.load(Ordering::Acquire) != WAITING // [J]"),
+        ],
+        init: "rest = 1, frame = 1, woken = 0",
+        program: "
+        waker                               | waiter
+        read = rest na                      | early = woken acq      [J is_notified]
+        woken = 1 rel          [J calling]  | if early == 1: rest = 2 na
+        call = frame na                     | await woken == 2 acq   [J is_woken]
+        woken = 2 rel          [J woken]    | frame = 2 na",
+        forbidden: "read == 2 || call == 2",
+        needed: &["J calling", "J woken", "J is_notified", "J is_woken"],
+        kept: &[],
+    },
+    // `table/node.rs` `bucket`, `set_bucket`: the bucket is in a table that the waiter may never have seen.
+    Pair {
+        name: "[K]: which bucket am I in",
+        code: &[
+            ("ufutex/src/table/node.rs", "self.bucket.load(Ordering::Acquire)"),
+            ("ufutex/src/table/node.rs", "self.bucket.store(bucket, Ordering::Release); // [K]"),
+        ],
+        init: "memory = 9, bucket = 1",
+        program: "
+        mover                               | waiter
+        memory = 0 na                       | place = bucket acq     [K load]
+        bucket = 2 rel         [K store]    | if place == 2: found = memory na",
+        forbidden: "place == 2 && found == 9",
+        needed: &["K store", "K load"],
+        kept: &[],
+    },
+    // `sys/counted.rs` `drop`.
+    Pair {
+        name: "[L]: every use before the memory goes",
+        code: &[
+            ("ufutex/src/sys/counted.rs", "handles.fetch_sub(1, Ordering::Release) != 1"),
+            ("ufutex/src/sys/counted.rs", "handles.load(Ordering::Acquire); // [L]"),
+        ],
+        init: "handles = 2, value = 1",
+        program: "
+        one owner                           | the other
+        a = value na                        | b = value na
+        c = handles += -1 rel  [L sub]      | d = handles += -1 rel  [L sub other]
+        if c == 1: handles_c = handles acq [L load] | if d == 1: handles_d = handles acq [L load other]
+        if c == 1: value = 2 na             | if d == 1: value = 2 na",
+        forbidden: "a == 2 || b == 2",
+        needed: &["L sub", "L load", "L sub other", "L load other"],
+        kept: &[],
+    },
+    // `futex/key.rs` `load`, `compare_exchange`.
+    Pair {
+        name: "[M]: the caller's data behind a word that has changed",
+        code: &[("ufutex/src/futex/key.rs", "Ok((**self).load(Ordering::Acquire)) // [M]")],
+        init: "data = 0, word = 0",
+        program: "
+        caller of a wake                    | caller of a wait
+        data = 1 na                         | seen = word acq        [M]
+        word = 1 rel                        | if seen == 1: read = data na",
+        forbidden: "seen == 1 && read == 0",
+        needed: &["M"],
+        kept: &[],
+    },
+    Pair {
+        name: "[P]: the work of a lock's last owner",
+        code: &[(
+            "ufutex/src/futex/key.rs",
+            "compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)) // [M], [P]",
+        )],
+        init: "data = 0, word = 5",
+        program: "
+        owner 5                             | owner 6
+        data = 1 na                         | word: 0 -> 6 acqrel    [P lock]
+        word: 5 -> 0 acqrel    [P unlock]   | read = data na",
+        forbidden: "read == 0",
+        needed: &[],
+        kept: &[("P lock", "acq", "One function locks, unlocks and hands over"), ("P unlock", "rel", "As that one")],
+    },
+    // `sys/park.rs` `raise`, `take_down`; `signal/sleeper.rs`. 1: NOTIFIED.
+    Pair {
+        name: "[N]: a sleeper that clears NOTIFIED finds its entry taken",
+        code: &[
+            ("ufutex/src/sys/park.rs", "self.word.fetch_or(bits, Ordering::AcqRel); // [N]"),
+            ("ufutex/src/sys/park.rs", "self.word.fetch_and(!bits, Ordering::AcqRel) // [N]"),
+        ],
+        init: "bucket = 1, other = 1, word = 0",
+        program: "
+        one waker                 | another                       | sleeper
+        bucket = 0                | other = 0                     | before = word <- 0 acqrel [N take_down]
+        word <- 1 acqrel [N raise] | word <- 1 acqrel [N raise other] | a = bucket
+                                  |                               | b = other",
+        forbidden: "before == 1 && word == 0 && a == 1 || before == 1 && word == 0 && b == 1",
+        needed: &[],
+        kept: &[
+            ("N raise", "rel", "The other half is for the platform that an interrupt reads, below"),
+            ("N raise other", "rel", "As that one"),
+            ("N take_down", "acq", "The other half is for the platform that an interrupt reads, below"),
+        ],
+    },
+    // `signal/sleeper.rs` `occupy`, `interrupt`. 2: INTERRUPTED.
+    Pair {
+        name: "[N]: an interrupt reads the sleeper's platform",
+        code: &[
+            ("ufutex/src/signal/sleeper.rs", "self.on.store(on.into_raw(), Ordering::Relaxed);"),
+            (
+                "ufutex/src/signal/sleeper.rs",
+                "// After the bits: see `take_down`.\n        Some(word.on(self.platform()))",
+            ),
+        ],
+        init: "platform = 0, word = 1",
+        program: "
+        sleeper                             | interrupt
+        platform = 1                        | word <- 2 acqrel       [N raise]
+        before = word <- 0 acqrel [N take_down] | found = platform",
+        forbidden: "before == 1 && found == 0 && word == 2",
+        needed: &[],
+        kept: &[
+            ("N take_down", "rel", "The other half is for the entry that a waker has taken, above"),
+            ("N raise", "acq", "The other half is for the entry that a waker has taken, above"),
+        ],
+    },
+    // `futex/pi/region.rs`.
+    Pair {
+        name: "[X]: a region's memory, and its home",
+        code: &[
+            ("ufutex/src/futex/pi/region.rs", "NonNull::new(self.region.load(Ordering::Acquire)) // [X]"),
+            ("ufutex/src/futex/pi/region.rs", "self.region.store(region, Ordering::Release); // [X]"),
+        ],
+        init: "memory = 9, home = 1",
+        program: "
+        waiter of another domain            | operation
+        memory = 0 na                       | region = home acq      [X load]
+        home = 2 rel           [X store]    | if region == 2: found = memory na",
+        forbidden: "region == 2 && found == 9",
+        needed: &["X store", "X load"],
+        kept: &[],
+    },
+    // Region 1's lock: 0 free, 1 held by the waiter, 2 free again, 3 held by the operation.
+    Pair {
+        name: "[X]: the second look at the home, with the region locked",
+        code: &[("ufutex/src/futex/pi/region.rs", "self.region.store(region, Ordering::Release); // [X]")],
+        init: "lock = 0, home = 1",
+        program: "
+        waiter of another domain            | operation
+        lock: 0 -> 1 acq       [E lock]     | region = home acq      [X first look]
+        home = 2 rel           [X store]    | lock: 2 -> 3 acq       [E lock after]
+        lock = 2 rel           [E unlock]   | again = home acq       [X second look]",
+        forbidden: "again == 1",
+        needed: &["E unlock", "E lock after"],
+        kept: &[
+            ("E lock", "rlx", "The stronger one is for the region, which the lock guards"),
+            ("X store", "rlx", "The stronger one is for the region's memory, above"),
+            ("X first look", "rlx", "The stronger one is for the region's memory, above"),
+            ("X second look", "rlx", "One function loads it"),
+        ],
+    },
+    // `timer/ids.rs` `remove`: a link over a timer that is taken out. The group's lock: 0 to 1 held, 2 free, 3 held.
+    Pair {
+        name: "[R]: a link over a timer that is taken out",
+        code: &[(
+            "ufutex/src/timer/ids.rs",
+            "link.store(timer.next.load(Ordering::Relaxed), Ordering::Release); // [R]",
+        )],
+        init: "timer = 9, lock = 0, next_of_removed = 0, next = 1",
+        program: "
+        maker of the next timer   | remover                       | look-up
+        timer = 0 na              | lock: 2 -> 3 acq     [E lock] | found = next acq [R load]
+        next_of_removed = 2 rel [R put] | link = next_of_removed  | if found == 2: state = timer na
+        lock = 2 rel   [E unlock] | next = link rel    [R remove] |",
+        forbidden: "found == 2 && state == 9",
+        needed: &["E unlock", "E lock", "R remove", "R load"],
+        kept: &[("R put", "rlx", "The stronger one is for a look-up that stands on the timer which is taken out")],
+    },
+];
