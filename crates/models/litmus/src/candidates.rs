@@ -223,15 +223,15 @@ impl Ways {
                         Stored { of: None, plus: *new }
                     }
                 };
+                // One that fails is the same instruction: on x86-64 it is locked all the same.
+                self.events[read].is_change = true;
+                self.events[read].is_compare = matches!(change, Change::Compare { .. });
                 if let (true, Change::Compare { or_load: Some(mode), .. }) = (fails, change) {
                     self.events[read].mode = *mode;
                     return true;
                 }
-                let write = self.push(event(Kind::Write, *at, stores));
-                for part in [read, write] {
-                    self.events[part].is_change = true;
-                    self.events[part].is_compare = matches!(change, Change::Compare { .. });
-                }
+                let write = Event { kind: Kind::Write, stores, ..self.events[read].clone() };
+                let write = self.push(write);
                 self.rmw.push((read, write));
                 self.data.extend(stores.of.map(|of| (of, write)));
             }
