@@ -32,8 +32,7 @@ pub enum Number {
 pub enum Compat {
     /// `futex`, whose timespec has two fields of 32 bits.
     FutexTime32,
-    /// `futex_time64`, whose timespec has two fields of 64 bits. Only the lower half of the nanoseconds
-    /// counts.
+    /// `futex_time64`, whose timespec has two fields of 64 bits. Only the lower half of the nanoseconds counts.
     FutexTime64,
     /// `futex_waitv`; its timespec is as that of `futex_time64`.
     FutexWaitv,

@@ -19,8 +19,8 @@ const SI_TIMER: i32 = -2;
 /// Words that fill a [`TimerInfo`] up to the size of a `siginfo_t`.
 const REST: usize = if cfg!(target_pointer_width = "64") { 12 } else { 26 };
 
-/// A `siginfo_t` of a timer, as the kernel lays it out. A 32-bit program gets only the lower
-/// half of the value.
+/// A `siginfo_t` of a timer, as the kernel lays it out. A 32-bit program gets only the lower half of the
+/// value.
 #[repr(C)]
 struct TimerInfo {
     signo: i32,
