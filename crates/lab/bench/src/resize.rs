@@ -9,7 +9,7 @@ use lab_measure::pool::{Gate, Pool};
 use lab_measure::sample::Rounds;
 use lab_measure::stats::{self, Tail};
 use lab_targets::Policy;
-use lab_targets::loops::{Window, empty_histogram};
+use lab_targets::loops::{Hammered, Window, empty_histogram};
 use lab_targets::{Name, Shape, Subject, Words};
 use serde::Serialize;
 use std::sync::Arc;
@@ -19,8 +19,9 @@ const THREADS: [usize; 2] = [2, 16];
 const BUDGET_S: f64 = 9.0;
 /// A resize that has not completed after this time is given up, if the target allows it.
 pub const GIVE_UP: Duration = Duration::from_millis(200);
-/// Time of hammering before the resize begins.
-const LEAD_IN: Duration = Duration::from_millis(3);
+/// Time of hammering before the resize begins. It is longer than all threads of a CPU take to have had a turn, so that
+/// some have lost their CPU in the middle of an operation, as in a busy program.
+const LEAD_IN: Duration = Duration::from_millis(50);
 /// Assumed time of a round in which one target stalls; decides how many rounds fit into the budget.
 const ROUND_GUESS: Duration = Duration::from_millis(250);
 
@@ -51,13 +52,21 @@ pub struct Row {
     pub from: usize,
     /// Slots after the resize.
     pub to: usize,
-    /// Time of the resize, median over the rounds. A resize that was given up counts with the time until then.
+    /// Time until the new size was in use, median over the rounds. A resize that was given up counts with the time
+    /// until then.
     pub resize_us: f64,
+    /// The same, 90th percentile.
+    pub resize_p90_us: f64,
+    /// Time until the request returned, median over the rounds. On busy CPUs the requesting thread may have to wait for
+    /// its turn after other threads have completed the resize.
+    pub returned_us: f64,
     /// Whether it completed in every round.
     pub completed: bool,
     /// Share of the rounds in which it completed.
     pub completed_share: f64,
-    /// Times of the operations during the resize.
+    /// Operations a second until the request returned, divided by those before it: the median over the rounds.
+    pub rate_meanwhile: f64,
+    /// Times of the operations until the request returned.
     pub op_pause_us: Tail,
     /// This row's time divided by the kernel's, round by round.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +74,11 @@ pub struct Row {
 }
 
 struct Repeat {
-    resize_us: f64,
+    /// Until the new size was in use, in ticks.
+    resize: u64,
+    /// Until the request returned, in ticks.
+    returned: u64,
+    rate_meanwhile: f64,
     completed: bool,
     pauses: Histogram<u64>,
     buckets: Option<usize>,
@@ -90,14 +103,14 @@ pub fn run(lab: &mut Lab<'_>, asked: &Resize, notes: &mut Vec<String>) -> Result
     let repeats = lab
         .rounds(rounds, competitors.len(), &progress, |number| once(lab, asked, &pool, &words, competitors[number]))?;
     drop(progress);
+    let us_per_tick = clock::nanoseconds_per_tick() / 1000.0;
     for ((name, threads), repeats) in competitors.iter().zip(&repeats) {
-        let times = repeats.iter().map(|repeat| repeat.resize_us).collect();
+        let times = repeats.iter().map(|repeat| repeat.resize as f64 * us_per_tick).collect();
         lab.series.put(("resize", name.text(), *threads), times);
         let completed = repeats.iter().map(|repeat| f64::from(u8::from(repeat.completed))).collect();
         lab.series.put(("resize completed", name.text(), *threads), completed);
     }
-    let ns_per_tick = clock::nanoseconds_per_tick();
-    let row = |one: &(Name, usize), repeats: &[Repeat]| row(lab, asked, *one, repeats, ns_per_tick);
+    let row = |one: &(Name, usize), repeats: &[Repeat]| row(lab, asked, *one, repeats, us_per_tick);
     Ok(rows_of(&competitors, &repeats, row))
 }
 
@@ -133,43 +146,67 @@ fn once(
     let shape = Shape { layout: lab.settings.layout, policy, shared: false, early_return: false };
     let subject = lab_targets::build(name, &shape)?;
     subject.make_ready();
-    let (gate, window) = (Gate::new(threads), Arc::new(Window::default()));
+    let (gate, window, to) = (Gate::new(threads), Arc::new(Window::default()), asked.to);
     let job = {
         let (subject, words, gate, window) = (subject.clone(), words.clone(), gate.clone(), window.clone());
-        move |worker: usize| subject.hammer_timed(&words[worker], &gate, &window)
+        move |worker: usize| subject.hammer_timed(&words[worker], &gate, &window, to)
     };
-    let mut resized = Ok((0.0, false));
-    let histograms = pool.run(threads, job, || {
+    let mut resized = Err("not requested".to_string());
+    let workers = pool.run(threads, job, || {
         gate.sleep_until_passed();
+        let begin = clock::ticks();
         std::thread::sleep(LEAD_IN);
         window.open();
-        resized = resize(&*subject, asked.to);
+        resized = resize(&*subject, to, begin);
         window.close();
         gate.stop();
     })?;
-    let (resize_us, completed) = resized.map_err(|reason| anyhow!("{name}: {reason}"))?;
-    let mut pauses = empty_histogram();
-    for histogram in histograms {
-        pauses.add(histogram)?;
-    }
-    Ok(Repeat { resize_us, completed, pauses, buckets: subject.buckets() })
+    let resized = resized.map_err(|reason| anyhow!("{name}: {reason}"))?;
+    Ok(repeat(&resized, &workers, subject.buckets()))
 }
 
-fn resize(subject: &dyn Subject, to: usize) -> Result<(f64, bool), String> {
-    let start = Instant::now();
+/// A request for another size, in ticks.
+struct Request {
+    /// When the threads began.
+    begin: u64,
+    asked: u64,
+    returned: u64,
+    completed: bool,
+}
+
+fn resize(subject: &dyn Subject, to: usize, begin: u64) -> Result<Request, String> {
+    let (start, asked) = (Instant::now(), clock::ticks());
     let completed = subject.set_slots(to, &mut || start.elapsed() < GIVE_UP)?;
-    Ok((start.elapsed().as_nanos() as f64 / 1000.0, completed))
+    Ok(Request { begin, asked, returned: clock::ticks(), completed })
 }
 
-fn row(lab: &Lab<'_>, asked: &Resize, (name, threads): (Name, usize), repeats: &[Repeat], ns_per_tick: f64) -> Row {
+fn repeat(request: &Request, workers: &[Hammered], buckets: Option<usize>) -> Repeat {
+    let Request { begin, asked, returned, completed } = *request;
+    let mut pauses = empty_histogram();
+    for worker in workers {
+        // `add` fails only if the bounds differ, and these do not.
+        let _ = pauses.add(&worker.pauses);
+    }
+    // A worker may have read its clock before the request and seen the new size after it.
+    let in_use =
+        workers.iter().filter_map(|worker| worker.saw_new_size).min().unwrap_or(returned).clamp(asked, returned);
+    let sum = |count: fn(&Hammered) -> u64| workers.iter().map(count).sum::<u64>() as f64;
+    let rate_before = sum(|worker| worker.before) / (asked - begin) as f64;
+    let rate = sum(|worker| worker.meanwhile) / (returned - asked) as f64;
+    let (resize, returned) = (in_use - asked, returned - asked);
+    Repeat { resize, returned, rate_meanwhile: rate / rate_before, completed, pauses, buckets }
+}
+
+fn row(lab: &Lab<'_>, asked: &Resize, (name, threads): (Name, usize), repeats: &[Repeat], us_per_tick: f64) -> Row {
     let mut pauses = empty_histogram();
     for repeat in repeats {
         // `add` fails only if the bounds differ, and these do not.
         let _ = pauses.add(&repeat.pauses);
     }
-    let us = |ticks: u64| ticks as f64 * ns_per_tick / 1000.0;
+    let us = |ticks: u64| ticks as f64 * us_per_tick;
     let at = |share| us(pauses.value_at_quantile(share));
-    let times: Vec<_> = repeats.iter().map(|repeat| repeat.resize_us).collect();
+    let all = |of: &dyn Fn(&Repeat) -> f64| repeats.iter().map(of).collect::<Vec<_>>();
+    let times = all(&|repeat| us(repeat.resize));
     let completed = repeats.iter().filter(|repeat| repeat.completed).count();
     Row {
         head: Head {
@@ -181,8 +218,11 @@ fn row(lab: &Lab<'_>, asked: &Resize, (name, threads): (Name, usize), repeats: &
         from: asked.from,
         to: asked.to,
         resize_us: stats::median(&times),
+        resize_p90_us: stats::percentile(&times, 0.9),
+        returned_us: stats::median(&all(&|repeat| us(repeat.returned))),
         completed: completed == repeats.len(),
         completed_share: completed as f64 / repeats.len() as f64,
+        rate_meanwhile: stats::median(&all(&|repeat| repeat.rate_meanwhile)),
         op_pause_us: Tail { p50: at(0.5), p99: at(0.99), max: us(pauses.max()) },
         ratio_kernel: Ratios::of(&lab.series, "resize", name.text(), threads).kernel,
     }

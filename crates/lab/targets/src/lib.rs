@@ -19,9 +19,8 @@ pub use policy::Policy;
 pub use words::Words;
 
 use crowd::{Channels, Crowd};
-use hdrhistogram::Histogram;
 use lab_measure::pool::Gate;
-use loops::{PingPong, Side, Tally, Timeline, WaitDiffers, WakeNoWaiter, Window};
+use loops::{Hammered, PingPong, Side, Tally, Timeline, WaitDiffers, WakeNoWaiter, Window};
 use requeue::{Move, Moved};
 use schbench::SharedState;
 use std::fmt;
@@ -181,6 +180,11 @@ pub trait Futex: Send + Sync + 'static {
         Err("its table cannot be resized".to_string())
     }
 
+    /// Whether a table of `slots` buckets is in use. `false` too if a look would cost as much as an operation.
+    fn is_in_use(&self, _slots: usize) -> bool {
+        false
+    }
+
     /// Makes the table keep its size for good: perf 6.16's `-I`.
     fn set_immutable(&self) -> Result<(), String> {
         Err("its table cannot be made immutable".to_string())
@@ -213,8 +217,8 @@ pub enum Operation {
 pub trait Subject: Send + Sync {
     /// Repeats an operation over the words until the gate is stopped.
     fn hammer(&self, operation: Operation, words: &Words, gate: &Gate) -> Tally;
-    /// Repeats waits on words with another value. Records the ticks of each wait that overlaps the window.
-    fn hammer_timed(&self, words: &Words, gate: &Gate, window: &Window) -> Histogram<u64>;
+    /// Repeats waits on words with another value, and times those that overlap the window of a resize to `slots`.
+    fn hammer_timed(&self, words: &Words, gate: &Gate, window: &Window, slots: usize) -> Hammered;
     /// Repeats waits on words with another value. Counts them in each step of the timeline.
     fn hammer_timeline(&self, words: &Words, gate: &Gate, timeline: Timeline) -> Vec<u64>;
     /// Runs one player of ping-pong. Only the first player's result is used.
@@ -261,8 +265,8 @@ impl<F: Futex> Subject for F {
         }
     }
 
-    fn hammer_timed(&self, words: &Words, gate: &Gate, window: &Window) -> Histogram<u64> {
-        loops::hammer_timed(self, words, gate, window)
+    fn hammer_timed(&self, words: &Words, gate: &Gate, window: &Window, slots: usize) -> Hammered {
+        loops::hammer_timed(self, words, gate, window, slots)
     }
 
     fn hammer_timeline(&self, words: &Words, gate: &Gate, timeline: Timeline) -> Vec<u64> {

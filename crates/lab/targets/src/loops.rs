@@ -118,11 +118,23 @@ impl Window {
     }
 }
 
-/// Like [`hammer`] with waits, each of them timed. Records the ticks of waits that overlap the window.
+/// What a worker did before and while the window was open.
+pub struct Hammered {
+    /// Ticks of the waits that overlap the window.
+    pub pauses: Histogram<u64>,
+    /// Waits that ended before the window was open.
+    pub before: u64,
+    /// Waits that ended while it was open.
+    pub meanwhile: u64,
+    /// When this worker first saw the new size in use, in ticks.
+    pub saw_new_size: Option<u64>,
+}
+
+/// Like [`hammer`] with waits, each of them timed, until a resize to `slots` has ended.
 ///
 /// There is one time stamp for each operation: it ends one and begins the next. All targets pay for both.
-pub fn hammer_timed<F: Futex>(futex: &F, words: &Words, gate: &Gate, window: &Window) -> Histogram<u64> {
-    let mut pauses = empty_histogram();
+pub fn hammer_timed<F: Futex>(futex: &F, words: &Words, gate: &Gate, window: &Window, slots: usize) -> Hammered {
+    let mut done = Hammered { pauses: empty_histogram(), before: 0, meanwhile: 0, saw_new_size: None };
     gate.pass_together();
     let (mut number, mut state_before, mut end_before) = (0, window.state(), clock::ticks());
     while !gate.stopped() {
@@ -130,13 +142,21 @@ pub fn hammer_timed<F: Futex>(futex: &F, words: &Words, gate: &Gate, window: &Wi
         let end = clock::ticks();
         assert_eq!(waited, Waited::Differs, "a wait on a differing word");
         let state = window.state();
+        match state {
+            BEFORE => done.before += 1,
+            OPEN => done.meanwhile += 1,
+            _ => {}
+        }
+        if state == OPEN && done.saw_new_size.is_none() && futex.is_in_use(slots) {
+            done.saw_new_size = Some(end);
+        }
         if state != BEFORE && state_before != AFTER {
-            pauses.saturating_record(end.wrapping_sub(end_before));
+            done.pauses.saturating_record(end.wrapping_sub(end_before));
         }
         (state_before, end_before) = (state, end);
         number = if number + 1 == words.count() { 0 } else { number + 1 };
     }
-    pauses
+    done
 }
 
 /// Steps of equal length, from the creation of the timeline on.

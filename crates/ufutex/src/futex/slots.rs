@@ -263,3 +263,51 @@ impl<S: Scheme> Domain<S> {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+mod tests {
+    use super::*;
+    use crate::futex::system::System;
+    use crate::table::Table;
+    use crate::table::refs::tables::{Current, Tables};
+
+    /// The number of buckets of `table` that are live.
+    fn live(table: Table) -> usize {
+        (0..table.slots()).filter(|&slot| table.slot(slot).is_live()).count()
+    }
+
+    fn next_step(tables: &Tables) -> Option<u32> {
+        tables.resize.lock().with(|progress| progress.as_ref().map(|progress| progress.next_step))
+    }
+
+    /// Operations complete a move that the policy began. They leave it alone while the bucket that it has left is
+    /// locked.
+    #[test]
+    fn operations_help_when_the_bucket_that_a_move_left_is_unlocked() {
+        const HELD: usize = 5;
+        let domain: Domain = Domain::new(&System::new());
+        assert_eq!(domain.set_slots(64), Ok(()), "makes the table");
+        let tables = &domain.tables;
+        for to_log2 in [8, 10] {
+            let Current::Private(from) = tables.current() else { panic!("a table of its own") };
+            let held = from.slot(HELD).lock_to_move();
+            assert!(held.is_some());
+            assert!(domain.scheme.grow(tables, to_log2, &|| true));
+            let Current::Private(to) = tables.next() else { panic!("the move goes on") };
+            let all_but_one = to.slots() - to.slots() / from.slots();
+            for _ in 0..100 {
+                domain.scheme.help(tables);
+            }
+            assert_eq!((live(from), live(to)), (1, all_but_one), "one step is left");
+            assert_eq!(next_step(tables), Some(0), "no pass over the steps while the bucket is locked");
+            domain.scheme.help(tables);
+            assert_eq!(next_step(tables), Some(0), "not by chance: a call takes half of a pass");
+            drop(held);
+            assert!(tables.moving(), "nothing moves by itself");
+            for _ in 0..100 {
+                domain.scheme.help(tables);
+            }
+            assert_eq!((live(from), live(to), domain.slots()), (0, to.slots(), to.slots()));
+        }
+    }
+}

@@ -136,6 +136,11 @@ impl Bucket {
         self.lock.peek(Ordering::Acquire) & LIVE != 0 // [E]
     }
 
+    /// Whether a thread holds the lock at this moment.
+    pub fn is_locked(&self) -> bool {
+        self.lock.peek(Ordering::Relaxed) & LOCKED != 0
+    }
+
     /// The number of waiters, read without the lock.
     pub fn waiters(&self) -> u32 {
         self.lock.peek(Ordering::Relaxed) / ONE_WAITER

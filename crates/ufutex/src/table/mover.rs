@@ -107,6 +107,18 @@ pub fn wait_for(from: Place, to: Place, step: usize) {
     }
 }
 
+/// Whether a bucket that `step` would try to lock first is locked at this moment.
+pub fn is_locked(from: Place, to: Place, step: usize) -> bool {
+    match (from, to) {
+        (Place::Private(from), to) => {
+            let steps = steps(Place::Private(from), to);
+            slots_of(from, step, steps).any(|slot| from.slot(slot).is_locked())
+        }
+        (Place::Global(from, _), Place::Private(to)) => from.slot(sources_of(from, to, step).start).is_locked(),
+        (Place::Global(..), Place::Global(..)) => false,
+    }
+}
+
 /// The global slots that can hold keys of a private table's slot. There is at least one.
 fn sources_of(global: Table, to: Table, slot: usize) -> Range<usize> {
     let hashes = to.hashes_of(slot);

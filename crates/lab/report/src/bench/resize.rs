@@ -12,12 +12,25 @@ shown!(Row, |row| row.resize_us, ["the kernel": row.ratio_kernel]);
 pub fn text(_: &Lab<'_>, rows: &[Row]) -> String {
     let Some(first) = rows.first() else { return String::new() };
     let resize = format!("{} to {}, us", first.from, first.to);
-    let mut table = table::new(&["target", "threads", &resize, "completed", "op p50, us", "p99", "max", "/ kernel"]);
+    let mut table = table::new(&[
+        "target",
+        "threads",
+        &resize,
+        "p90",
+        "returns",
+        "completed",
+        "rate meanwhile",
+        "op p99, us",
+        "max",
+        "/ kernel",
+    ]);
     for row in rows {
         let given_up = row.time() >= GIVE_UP.as_micros() as f64 && !row.completed;
-        let time = if given_up { format!("> {:.0}", GIVE_UP.as_micros()) } else { format!("{:.0}", row.time()) };
-        let mut cells = vec![rows::target(row), rows::threads(&row.head), time, completed(row)];
-        cells.extend(rows::tail(&row.op_pause_us));
+        let time = |us: f64| if given_up { format!("> {:.0}", GIVE_UP.as_micros()) } else { format!("{us:.0}") };
+        let mut cells = vec![rows::target(row), rows::threads(&row.head)];
+        cells.extend([row.time(), row.resize_p90_us, row.returned_us].map(time));
+        cells.extend([completed(row), format!("{:.2}", row.rate_meanwhile)]);
+        cells.extend(rows::tail(&row.op_pause_us).into_iter().skip(1));
         cells.push(table::ratio(row.ratio_kernel.filter(|_| !given_up)));
         table.add_row(table::align(cells, 1));
     }

@@ -39,7 +39,10 @@ pub fn more() -> String {
     let rows = format!(
         "{}
   from, to       slots
-  resize_us      the median over the rounds; a resize is given up after 200 ms, and counts with the time until then
+  resize_us      until the new size is in use (of kernel: until the request returned), the median over the rounds; a
+                 resize is given up after 200 ms, and counts with the time until then; resize_p90_us: 90th percentile
+  returned_us    until the request returned; its thread may have to wait for a CPU after others have done the work
+  rate_meanwhile operations a second until the request returned, divided by those of the 50 ms before it
   completed      whether it completed in every round; completed_share: share of the rounds in which it completed
   op_pause_us    {{p50, p99, max}} of the hammering threads' operations during the resize, over all rounds
   ratio_kernel   this row's time divided by the kernel's: the median over the rounds",

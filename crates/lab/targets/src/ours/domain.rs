@@ -147,6 +147,10 @@ impl<S: Scheme> Futex for Private<S> {
         Some(self.global_slots.unwrap_or_else(|| self.domain.slots()))
     }
 
+    fn is_in_use(&self, slots: usize) -> bool {
+        self.domain.slots() == slots
+    }
+
     fn set_slots(&self, slots: usize, keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
         match self.domain.set_slots_while(slots, keep_trying) {
             Ok(()) => Ok(true),

@@ -138,9 +138,21 @@ impl Scheme for Live {
 
 #[cold]
 fn help_slowly(tables: &Tables) {
-    if let Some(mut resize) = tables.resize.try_lock() {
+    if !is_blocked(tables)
+        && let Some(mut resize) = tables.resize.try_lock()
+    {
         resize.with(|going_on| advance(tables, going_on, STEPS_AT_ONCE));
     }
+}
+
+/// Whether the move cannot go on at this moment, because a bucket that the last pass left is still locked. Its holder
+/// has probably lost its CPU. Until it runs, all operations on moved keys come here. They read two words
+/// that nobody writes meanwhile, instead of taking turns at the lock of the resize.
+///
+/// This is a hint: the words may belong to different moves.
+fn is_blocked(tables: &Tables) -> bool {
+    let (Some(step), Some(plan)) = (tables.left_step(), tables.going_on()) else { return false };
+    step < mover::steps(plan.from, plan.target) && mover::is_locked(plan.from, plan.target, step)
 }
 
 /// A step that has to wait for a locked bucket.
@@ -192,18 +204,26 @@ fn begin(tables: &Tables, going_on: &mut Option<Progress>, plan: &Move) {
 }
 
 /// Continues a move for up to `limit` steps, and ends it when all are done. It passes over locked buckets: their
-/// holders have usually lost their CPUs, and most are unlocked by the next pass.
+/// holders have usually lost their CPUs, and most are unlocked by the next pass. At the end of a pass it notes one of
+/// them for [`is_blocked`].
 fn advance(tables: &Tables, going_on: &mut Option<Progress>, limit: u32) {
     let Some(progress) = going_on else { return };
     let Some(plan) = tables.going_on() else { return };
     let steps = mover::steps(plan.from, plan.target) as u32;
     let end = steps.min(progress.next_step.saturating_add(limit));
+    tables.note_left_step(None);
     for step in progress.next_step..end {
         let is_done = mover::step(plan.from, plan.target, step as usize, mover::Locked::Skip);
         progress.skipped |= !is_done && !mutant(Mutant::SkippedStepIsForgotten);
     }
-    progress.next_step = if end == steps { 0 } else { end };
-    if end == steps && !core::mem::take(&mut progress.skipped) {
+    if end < steps {
+        progress.next_step = end;
+        return;
+    }
+    progress.next_step = 0;
+    if core::mem::take(&mut progress.skipped) {
+        tables.note_left_step(mover::first_left(plan.from, plan.target));
+    } else {
         tables.end(&plan);
         *going_on = None;
     }

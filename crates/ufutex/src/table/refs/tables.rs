@@ -4,7 +4,7 @@ use core::ptr::{NonNull, null_mut, without_provenance_mut};
 
 use crate::error::Error;
 use crate::lock::Lock;
-use crate::sync::{AtomicPtr, AtomicUsize, Mutant, Ordering, relaxed_in};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Mutant, Ordering, relaxed_in};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
@@ -31,6 +31,9 @@ impl Clone for Current {
     }
 }
 impl Copy for Current {}
+
+/// The unit of [`Tables`]' limit. A bucket takes one line or two.
+const LINE: usize = 64;
 
 /// The word for [`Current::Global`]. The address of every table is higher.
 const GLOBAL: usize = 1;
@@ -134,8 +137,12 @@ pub struct Tables {
     /// Made by the first wait, or a request for slots. If there is no memory for it then, the domain uses the global
     /// table, until a request for slots.
     pub store: Lazy<Store>,
-    /// The limit on the tables of this domain, in bytes.
-    max_bytes: usize,
+    /// The limit on the tables of this domain, in cache lines of [`LINE`] bytes. Tables are made of whole lines, and all
+    /// sizes together have fewer than `u32::MAX`.
+    max_lines: u32,
+    /// One more than the first step that the last pass of a move left, because a bucket was locked. `0`: none, or a pass
+    /// is going on. A hint, written under `resize` and read without it.
+    left_step: AtomicU32,
     /// Held by a thread that changes `current` or `next`, and so by every thread that moves buckets. The value says how
     /// far the move in progress has come. It is `None` if there is no move, and always in schemes that hold the lock
     /// for a whole move.
@@ -186,7 +193,8 @@ impl Tables {
             global,
             space,
             store: Lazy::new(),
-            max_bytes,
+            max_lines: u32::try_from(max_bytes / LINE).unwrap_or(u32::MAX),
+            left_step: AtomicU32::new(0),
             resize: Lock::new(on.for_long_locks(), None),
         }
     }
@@ -203,9 +211,9 @@ impl Tables {
     pub fn store_or_make(&self) -> Result<&Store, Error> {
         #[cfg(feature = "sim")]
         let is_there = self.store.get().is_some();
+        let max_bytes = (self.max_lines as usize).saturating_mul(LINE);
         // SAFETY: the caller of `new` promised that the system's tables, and so their source, stay valid.
-        let store =
-            self.store.get_or_make(|| Ok(unsafe { Store::new(self.global.globals().source(), self.max_bytes) }))?;
+        let store = self.store.get_or_make(|| Ok(unsafe { Store::new(self.global.globals().source(), max_bytes) }))?;
         #[cfg(feature = "sim")]
         if !is_there {
             store.name();
@@ -360,7 +368,17 @@ impl Tables {
         }
     }
 
-    /// The move that is going on. The caller holds `resize`, and there is one.
+    /// A step that the last pass of the move left; a hint for threads that do not hold `resize`.
+    pub fn left_step(&self) -> Option<usize> {
+        self.left_step.load(Ordering::Relaxed).checked_sub(1).map(|step| step as usize)
+    }
+
+    /// For a mover: notes a step that its pass has left; `None` while a pass goes on.
+    pub fn note_left_step(&self, step: Option<usize>) {
+        self.left_step.store(step.map_or(0, |step| step as u32 + 1), Ordering::Relaxed);
+    }
+
+    /// The move that is going on. Without `resize` the result is a hint: it may mix two moves.
     pub fn going_on(&self) -> Option<Move> {
         let (current, to) = (self.current(), self.next());
         Some(Move { to, from: self.place(current)?, target: self.place(to)? })
