@@ -30,8 +30,9 @@ pub unsafe fn read(mut environment: impl Iterator<Item = &'static [u8]>) -> Resu
     let Some(value) = environment.find_map(|entry| value_of(entry, SETTINGS)) else {
         return Ok(());
     };
+    let mut settings = Settings::parse(value)?;
     // A copy: programs overwrite their environment with their titles.
-    let settings = Settings::parse(value.to_vec().leak())?;
+    settings.output = settings.output.map(|path| &*path.to_vec().leak());
     // SAFETY: the caller guarantees that there is no other thread.
     unsafe { *ONCE.0.get() = settings };
     Ok(())

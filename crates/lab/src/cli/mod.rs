@@ -76,8 +76,11 @@ pub enum Refusal {
 
 /// Parses the command line. Errors of clap are turned into one line.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Refusal> {
-    let mut shape = Top::command();
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(run) = run_alone(&arguments) {
+        return Ok(Command::Run(Box::new(run)));
+    }
+    let mut shape = Top::command();
     let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default().to_string();
     let named = named::take(&mut arguments, shape.find_subcommand(&verb)).map_err(Refusal::Mistake)?;
     let mut commands = Vec::new();
@@ -95,6 +98,15 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
             named[1]
         ))),
     }
+}
+
+/// Parses `ufutex run` without the other commands, whose flags take longer to build than the program takes to start.
+/// `None` if this is another command, or if there is something to say: then all of them are built to say it.
+fn run_alone(arguments: &[OsString]) -> Option<Run> {
+    let run = arguments.get(1..).filter(|rest| rest.first().is_some_and(|verb| verb == "run"))?;
+    let mut shape = run::RunArgs::augment_args(clap::Command::new("run"));
+    let matches = shape.try_get_matches_from_mut(run).ok()?;
+    run::RunArgs::from_arg_matches(&matches).ok()?.check().ok()
 }
 
 /// Parses a command line with at most one workload.
@@ -326,5 +338,30 @@ impl From<NoiseChildArgs> for noise::child::Child {
     fn from(args: NoiseChildArgs) -> Self {
         let NoiseChildArgs { loops, cpus, parent } = args;
         Self { loops, cpus, parent }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn only_a_run_without_mistakes_is_parsed_without_the_other_commands() {
+        for line in ["run true", "run -- true", "run --trap --stats -o a env -i true", "run --slots 8 --immutable x"] {
+            let line = words(&format!("ufutex {line}"));
+            let alone = run_alone(&line).expect("no mistake");
+            let Ok(Command::Run(whole)) = command(&mut Top::command(), line, "run") else { panic!("another command") };
+            assert_eq!((alone.settings, alone.output, alone.command), (whole.settings, whole.output, whole.command));
+        }
+        for line in
+            ["run", "run --help", "run --slots 3 x", "run --immutable x", "run --flag x", "bench hash", "--help"]
+        {
+            assert!(run_alone(&words(&format!("ufutex {line}"))).is_none(), "{line}");
+        }
+        assert!(run_alone(&[]).is_none());
     }
 }
