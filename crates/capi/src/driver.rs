@@ -2,9 +2,9 @@
 
 use core::ffi::{c_int, c_void};
 use core::time::Duration;
-use std::sync::Arc;
 
-use engine::timer::{Base, Clocks, CpuClock, Cpus, DriverThread};
+use engine::Callbacks;
+use engine::timer::{Base, Clocks, CpuClock, CpuSet, Cpus, DriverThread};
 
 use crate::abi;
 use crate::errno::Errno;
@@ -32,12 +32,12 @@ impl TimerClocks {
     ///
     /// # Safety
     /// As for [`abi::read`], and the functions do what `ufutex.h` requires.
-    pub unsafe fn read(from: *const ufutex_timer_clocks) -> Result<Option<Arc<Self>>, Errno> {
+    pub unsafe fn read(from: *const ufutex_timer_clocks) -> Result<Option<Callbacks<Self>>, Errno> {
         // SAFETY: the caller guarantees it.
         let Some(said) = (unsafe { abi::read(from)? }) else { return Ok(None) };
         let ufutex_timer_clocks { context, cpu_time, changed, cpus, .. } = said;
         let now = said.now.filter(|_| said.reserved == 0).ok_or(Errno::INVALID)?;
-        Ok(Some(Arc::new(Self { context, now, cpu_time, changed, cpus })))
+        Ok(Some(Callbacks::try_new(Self { context, now, cpu_time, changed, cpus })?))
     }
 }
 
@@ -123,5 +123,5 @@ pub(crate) unsafe fn read_thread(from: *const ufutex_driver_thread) -> Result<Op
     if numbers.iter().any(|&cpu| cpu >= MAX_CPUS) {
         return Err(Errno::INVALID);
     }
-    Ok(Some(thread.cpus(Cpus::Only(numbers.into()))))
+    Ok(Some(thread.cpus(Cpus::Only(CpuSet::try_new(numbers.iter().copied())?))))
 }

@@ -4,12 +4,12 @@ use core::alloc::Layout;
 use core::ffi::c_void;
 use core::ptr;
 use std::alloc::{alloc_zeroed, dealloc};
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicPtr,
     Ordering::{Acquire, Release},
 };
 
+use engine::Callbacks;
 use engine::platform::{NodeMemory, Topology};
 
 use crate::abi;
@@ -41,7 +41,7 @@ impl Nodes {
     ///
     /// # Safety
     /// As for [`abi::read`], and the functions do what `ufutex.h` requires.
-    pub unsafe fn read(from: *const ufutex_topology) -> Result<Option<Arc<Self>>, Errno> {
+    pub unsafe fn read(from: *const ufutex_topology) -> Result<Option<Callbacks<Self>>, Errno> {
         // SAFETY: the caller guarantees it.
         let Some(said) = (unsafe { abi::read(from)? }) else { return Ok(None) };
         let ufutex_topology { context, nodes, has_node, .. } = said;
@@ -63,7 +63,7 @@ impl Nodes {
         }
         let has = |node: &u32| existing[*node as usize / 64] >> (node % 64) & 1 != 0;
         let first = (0..nodes).find(has).ok_or(Errno::INVALID)?;
-        Ok(Some(Arc::new(Self { context, nodes, existing, first, current_node, memory })))
+        Ok(Some(Callbacks::try_new(Self { context, nodes, existing, first, current_node, memory })?))
     }
 }
 

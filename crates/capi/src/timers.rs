@@ -3,16 +3,15 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicPtr, AtomicU32,
     Ordering::{Acquire, Release, SeqCst},
 };
 
-use engine::Error;
 use engine::timer::{
     Deliver, Driver, EventFd, Expired, Expiries, Notice, Notify, Signals, TimerOptions, Timers as Engine,
 };
+use engine::{Callbacks, Error};
 
 use crate::bell::Calls;
 use crate::errno::Errno;
@@ -38,25 +37,28 @@ unsafe impl Object for TimersObject {
 /// Where expired timers go.
 pub(crate) enum Delivery {
     Line(Expiries),
-    Call(Arc<Called>),
+    Call(Callbacks<Called>),
     Elsewhere,
 }
 
 impl TimersObject {
     pub fn new(driver: &Driver, said: &ufutex_timers_options) -> Result<Self, Errno> {
         let options = limits(said)?;
-        let with = |deliver: Arc<dyn Deliver>| Engine::with_options(driver, deliver, options);
+        let with = |deliver: Callbacks<dyn Deliver>| Engine::with_options(driver, deliver, options);
         let (timers, delivery) = match said.delivery {
             UFUTEX_DELIVER_LINE => {
                 let (timers, line) = Engine::channel(driver, options)?;
                 (timers, Delivery::Line(line))
             }
             UFUTEX_DELIVER_CALL => {
-                let called = Arc::new(Called::new(said)?);
-                (with(called.clone())?, Delivery::Call(called))
+                let called = Callbacks::try_new(Called::new(said)?)?;
+                (with(called.clone().into())?, Delivery::Call(called))
             }
-            UFUTEX_DELIVER_EVENTFD => (with(Arc::new(EventFd::new(duplicate(said.eventfd)?)))?, Delivery::Elsewhere),
-            UFUTEX_DELIVER_SIGNALS => (with(Arc::new(Signals))?, Delivery::Elsewhere),
+            UFUTEX_DELIVER_EVENTFD => {
+                let file = Callbacks::try_new(EventFd::new(duplicate(said.eventfd)?))?;
+                (with(file.into())?, Delivery::Elsewhere)
+            }
+            UFUTEX_DELIVER_SIGNALS => (with(Callbacks::try_new(Signals)?.into())?, Delivery::Elsewhere),
             _ => return Err(Errno::INVALID),
         };
         Ok(Self { timers, delivery })

@@ -93,7 +93,7 @@ pub mod timer;
 /// What drives the timeouts of tasks. With the feature `timers` the POSIX timers of a process are here, too.
 #[cfg(not(feature = "timers"))]
 pub mod timer {
-    pub use crate::expiry::thread::{Cpus, DriverThread};
+    pub use crate::expiry::thread::{CpuSet, Cpus, DriverThread};
     pub use crate::expiry::{Base, Clocks, CpuClock, Driver};
 }
 pub mod wasm;
@@ -121,6 +121,7 @@ pub use futex::wake_op::{Compare, Modify, WakeOp};
 #[cfg(feature = "_host")]
 #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
 pub use process::{abandon_after_fork, wait, wait_timeout, wake_all, wake_one};
+pub use sys::callbacks::Callbacks;
 pub use sys::clock::{Clock, Timeout};
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 pub use table::size::Policy;

@@ -1,8 +1,7 @@
 use core::ffi::{c_int, c_long, c_void};
-use std::sync::Arc;
 
 use engine::{
-    Config, Scope, System,
+    Callbacks, Config, Scope, System,
     observe::WhoWaits,
     pi::{Priority, Scheduler},
 };
@@ -54,10 +53,10 @@ impl Scheduler for Told {
 }
 
 /// The scheduler that a program has given. `None` if both functions are null.
-fn scheduler_of(said: &ufutex_config) -> Option<Arc<Told>> {
+fn scheduler_of(said: &ufutex_config) -> Result<Option<Callbacks<Told>>, Errno> {
     let of_namespace = said.set_priority_in.map(Function::OfNamespace);
-    let function = of_namespace.or(said.set_priority.map(Function::OfTid))?;
-    Some(Arc::new(Told { function, context: said.context }))
+    let Some(function) = of_namespace.or(said.set_priority.map(Function::OfTid)) else { return Ok(None) };
+    Ok(Some(Callbacks::try_new(Told { function, context: said.context })?))
 }
 
 /// Makes a system. config: NULL for all defaults.
@@ -79,7 +78,7 @@ pub unsafe extern "C" fn ufutex_system_new(config: *const ufutex_config, system:
             Some(said) => {
                 // SAFETY: the same holds for the structs that it points to.
                 let config = unsafe { config_of(&said)? };
-                match scheduler_of(&said) {
+                match scheduler_of(&said)? {
                     None => System::with_config(config)?,
                     Some(scheduler) => System::with_scheduler(config, scheduler)?,
                 }

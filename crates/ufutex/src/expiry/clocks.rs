@@ -1,10 +1,10 @@
 //! The clocks that timers and timeouts run by.
 
-use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
 use crate::sync::MODEL;
+use crate::sys::callbacks::{Callbacks, callbacks};
 use crate::sys::clock::Clock;
 
 /// A clock that deadlines can be on.
@@ -80,9 +80,11 @@ pub trait Clocks: Send + Sync {
     fn changed(&self);
 }
 
+callbacks!(Clocks);
+
 /// The clocks of a configuration, if it has any.
 #[derive(Clone, Default)]
-pub(crate) struct GivenClocks(pub Option<Arc<dyn Clocks>>);
+pub(crate) struct GivenClocks(pub Option<Callbacks<dyn Clocks>>);
 
 impl fmt::Debug for GivenClocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,13 +18,13 @@ pub(crate) use clocks::GivenClocks;
 pub use clocks::{Base, Clocks, CpuClock};
 pub(crate) use queue::{Held, IfLast, MustNotify, Owner, Queue, Visit};
 
-use alloc::sync::Arc;
 use core::ptr::NonNull;
 use core::time::Duration;
 
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::{AtomicU32, AtomicU64, Mutant, Ordering, mutant};
+use crate::sys::callbacks::Callbacks;
 use crate::sys::counted::Counted;
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
@@ -107,7 +107,7 @@ const NEVER: u64 = u64::MAX;
 enum Source {
     #[cfg(feature = "_host")]
     Host(host::Host),
-    Given(Arc<dyn Clocks>),
+    Given(Callbacks<dyn Clocks>),
     /// There are no clocks: neither an operating system nor an embedder's.
     #[cfg_attr(feature = "_host", expect(dead_code))]
     None,
@@ -141,12 +141,16 @@ impl Driver {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub fn with_clocks(clocks: Arc<dyn Clocks>) -> Result<Self, Error> {
-        Self::make(PlatformRef::HOST, Source::Given(clocks))
+    pub fn with_clocks(clocks: impl Into<Callbacks<dyn Clocks>>) -> Result<Self, Error> {
+        Self::make(PlatformRef::HOST, Source::Given(clocks.into()))
     }
 
     /// Makes a driver with the given clocks or else the host's. Without either, its time stands still.
-    pub(crate) fn of(on: PlatformRef, clocks: Option<Arc<dyn Clocks>>, thread: DriverThread) -> Result<Self, Error> {
+    pub(crate) fn of(
+        on: PlatformRef,
+        clocks: Option<Callbacks<dyn Clocks>>,
+        thread: DriverThread,
+    ) -> Result<Self, Error> {
         match clocks {
             Some(clocks) => Self::make(on, Source::Given(clocks)),
             #[cfg(feature = "_host")]
@@ -304,8 +308,9 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoMemory`] if the host refuses a thread, or the file descriptors that the thread waits with;
-    /// [`Error::NoSuchOperation`] if the driver has no clocks.
+    /// [`Error::NoMemory`] if the host refuses memory, a thread, or the file descriptors that the thread waits with;
+    /// [`Error::NoSuchOperation`] if the driver has no clocks. On hosts other than Linux the standard library makes the
+    /// thread, which ends the program if there is no memory.
     pub fn start(&self) -> Result<(), Error> {
         match &self.inner.source {
             #[cfg(feature = "_host")]

@@ -4,9 +4,10 @@
 //! arms the first timer makes the driver's thread, which then works for all others. So the driver's thread gives itself
 //! a policy, a nice value and CPUs that do not depend on its maker.
 
-use alloc::sync::Arc;
-#[cfg(feature = "std")]
-use alloc::vec::Vec;
+use core::fmt;
+
+use crate::error::Error;
+use crate::sys::counted::Counted;
 
 /// Scheduling of the driver's thread, which expires timers and timeouts by the host's clocks. The thread applies these
 /// settings to itself when it begins. If the host does not permit one of them (see
@@ -37,28 +38,74 @@ pub enum Cpus {
     /// The CPUs of the thread that starts it.
     Starter,
     /// The CPUs with these numbers.
-    Only(Arc<[u32]>),
+    Only(CpuSet),
 }
 
+/// A set of CPUs. Its clones refer to one set.
+#[derive(Clone)]
+pub struct CpuSet(Counted<Mask>);
+
+/// A bit for each CPU.
+type Mask = [u64; MAX_CPUS / 64];
+
 /// Length of the CPU masks here, in CPUs. The kernel sets no fixed limit; no kernel is built for more than this.
-#[cfg(feature = "std")]
 pub(super) const MAX_CPUS: usize = 8192;
 
-impl Cpus {
-    /// Parses a list of CPUs in the kernel's format: `0,2-5`.
+impl CpuSet {
+    /// Makes a set of the CPUs with these numbers. Numbers above 8191 are left out.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn try_new(cpus: impl IntoIterator<Item = u32>) -> Result<Self, Error> {
+        let mut mask: Mask = [0; MAX_CPUS / 64];
+        for cpu in cpus {
+            if let Some(word) = mask.get_mut(cpu as usize / 64) {
+                *word |= 1 << (cpu % 64);
+            }
+        }
+        Counted::new(|_| mask).map(Self)
+    }
+
+    /// Parses a list of CPUs in the kernel's format: `0,2-5`. `None` also if there is no memory.
     #[cfg(feature = "std")]
-    pub(crate) fn parse(list: &str) -> Option<Arc<[u32]>> {
+    pub(crate) fn parse(list: &str) -> Option<Self> {
         let number = |text: &str| text.parse::<u32>().ok().filter(|&cpu| (cpu as usize) < MAX_CPUS);
-        let mut cpus = Vec::new();
-        for part in list.split(',') {
+        let range = |part: &str| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last) = (number(first)?, number(last)?);
-            if first > last {
-                return None;
-            }
-            cpus.extend(first..=last);
+            (first <= last).then_some(first..=last)
+        };
+        if list.split(',').any(|part| range(part).is_none()) {
+            return None;
         }
-        Some(cpus.into())
+        Self::try_new(list.split(',').filter_map(range).flatten()).ok()
+    }
+
+    /// The numbers of the CPUs.
+    pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
+        (0..MAX_CPUS as u32).filter(|cpu| self.0[*cpu as usize / 64] >> (cpu % 64) & 1 != 0)
+    }
+}
+
+/// As [`CpuSet::try_new`]. If there is no memory, it ends the program.
+impl<const N: usize> From<[u32; N]> for CpuSet {
+    fn from(cpus: [u32; N]) -> Self {
+        let no_memory = |_| alloc::alloc::handle_alloc_error(alloc::alloc::Layout::new::<Mask>());
+        Self::try_new(cpus).unwrap_or_else(no_memory)
+    }
+}
+
+impl PartialEq for CpuSet {
+    fn eq(&self, other: &Self) -> bool {
+        *self.0 == *other.0
+    }
+}
+
+impl Eq for CpuSet {}
+
+impl fmt::Debug for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
     }
 }
 

@@ -1,12 +1,11 @@
 //! The settings of a system, and of each domain.
 
-use alloc::sync::Arc;
-
 #[cfg(feature = "pi")]
 use super::pi::scheduler::{GivenScheduler, Scheduler};
 use crate::error::Error;
 use crate::expiry::thread::DriverThread;
 use crate::expiry::{Clocks, GivenClocks};
+use crate::sys::callbacks::Callbacks;
 use crate::sys::platform::{Platform, PlatformRef};
 use crate::sys::topology::{Given, Nodes, Topology};
 use crate::table::globals::GlobalSize;
@@ -173,8 +172,8 @@ impl Config {
 
     /// The nodes of the machine. Default: those that the operating system reports; one node without `std`.
     #[must_use]
-    pub fn topology(mut self, topology: Arc<dyn Topology>) -> Self {
-        self.topology = Given(Some(topology));
+    pub fn topology(mut self, topology: impl Into<Callbacks<dyn Topology>>) -> Self {
+        self.topology = Given(Some(topology.into()));
         self
     }
 
@@ -182,8 +181,8 @@ impl Config {
     /// [`driver`](crate::System::driver). Default: the host's clocks, and a thread that the first timer starts. Without
     /// `std` there is no default, and timers and timeouts need given clocks.
     #[must_use]
-    pub fn clocks(mut self, clocks: Arc<dyn Clocks>) -> Self {
-        self.clocks = GivenClocks(Some(clocks));
+    pub fn clocks(mut self, clocks: impl Into<Callbacks<dyn Clocks>>) -> Self {
+        self.clocks = GivenClocks(Some(clocks.into()));
         self
     }
 
@@ -208,13 +207,13 @@ impl Config {
     }
 
     #[cfg(feature = "pi")]
-    pub(super) fn scheduler(mut self, scheduler: Arc<dyn Scheduler>) -> Self {
+    pub(super) fn scheduler(mut self, scheduler: Callbacks<dyn Scheduler>) -> Self {
         self.scheduler = GivenScheduler(Some(scheduler));
         self
     }
 
     #[cfg(feature = "pi")]
-    pub(super) fn scheduler_given(&self) -> Option<Arc<dyn Scheduler>> {
+    pub(super) fn scheduler_given(&self) -> Option<Callbacks<dyn Scheduler>> {
         self.scheduler.0.clone()
     }
 
@@ -226,7 +225,7 @@ impl Config {
         self.driver_thread.clone()
     }
 
-    pub(crate) fn clocks_given(&self) -> Option<Arc<dyn Clocks>> {
+    pub(crate) fn clocks_given(&self) -> Option<Callbacks<dyn Clocks>> {
         self.clocks.0.clone()
     }
 
@@ -282,7 +281,7 @@ pub use env::EnvError;
 #[cfg(feature = "std")]
 mod env {
     use super::Config;
-    use crate::expiry::thread::{Cpus, DriverThread};
+    use crate::expiry::thread::{CpuSet, Cpus, DriverThread};
     use core::fmt;
     use std::string::String;
 
@@ -301,7 +300,7 @@ mod env {
             thread = thread.realtime(priority.ok_or(EnvError { name: DRIVER_REALTIME, value })?);
         }
         if let Some(value) = var(DRIVER_CPUS) {
-            thread = thread.cpus(Cpus::Only(Cpus::parse(&value).ok_or(EnvError { name: DRIVER_CPUS, value })?));
+            thread = thread.cpus(Cpus::Only(CpuSet::parse(&value).ok_or(EnvError { name: DRIVER_CPUS, value })?));
         }
         Ok(thread)
     }
@@ -336,6 +335,8 @@ mod env {
         /// `UFUTEX_MAX_SLOTS` are powers of two from 2 to 2^24. `UFUTEX_MAX_TABLE_BYTES` and
         /// `UFUTEX_MAX_DOMAIN_TABLE_BYTES` are numbers of bytes. `UFUTEX_DRIVER_NICE` (-20 to 19),
         /// `UFUTEX_DRIVER_REALTIME` (1 to 99) and `UFUTEX_DRIVER_CPUS` (such as `0,2-5`) are for the driver's thread.
+        ///
+        /// The environment is read by the standard library, which ends the program if there is no memory.
         ///
         /// ```
         /// let system = ufutex::System::with_config(ufutex::Config::from_env()?)?;
@@ -515,14 +516,14 @@ mod tests {
 
     #[test]
     fn environment_says_how_the_drivers_thread_is_scheduled() {
-        use crate::expiry::thread::Cpus;
+        use crate::expiry::thread::{CpuSet, Cpus};
         let with = |name: &'static str, value: &'static str| {
             Config::from_vars(move |asked| (asked == name).then(|| String::from(value)))
         };
         let thread = |name, value| with(name, value).unwrap().driver_thread_given();
         assert_eq!(thread("UFUTEX_DRIVER_NICE", "-5"), DriverThread::new().nice(-5));
         assert_eq!(thread("UFUTEX_DRIVER_REALTIME", "99"), DriverThread::new().realtime(99));
-        let cpus = |list: &[u32]| DriverThread::new().cpus(Cpus::Only(list.into()));
+        let cpus = |list: &[u32]| DriverThread::new().cpus(Cpus::Only(CpuSet::try_new(list.iter().copied()).unwrap()));
         assert_eq!(thread("UFUTEX_DRIVER_CPUS", "0,2-4"), cpus(&[0, 2, 3, 4]));
         assert_eq!(thread("UFUTEX_DRIVER_CPUS", "8191"), cpus(&[8191]));
         for (name, bad) in [

@@ -8,19 +8,20 @@ use crate::error::Error;
 use crate::sync::{AtomicUsize, Mutant, Ordering, mutant};
 
 /// A handle of a `T`, which lives as long as any of its handles.
-pub struct Counted<T> {
+pub struct Counted<T: ?Sized> {
     inner: NonNull<Inner<T>>,
 }
 
-struct Inner<T> {
+/// The memory behind handles.
+pub struct Inner<T: ?Sized> {
     handles: AtomicUsize,
     value: T,
 }
 
 // SAFETY: handles give out shared references alone, and the last one drops the value, as `Arc` does.
-unsafe impl<T: Send + Sync> Send for Counted<T> {}
+unsafe impl<T: Send + Sync + ?Sized> Send for Counted<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send + Sync> Sync for Counted<T> {}
+unsafe impl<T: Send + Sync + ?Sized> Sync for Counted<T> {}
 
 impl<T> Counted<T> {
     /// Makes the first handle. `value` is called once there is memory, with the address of the memory.
@@ -38,9 +39,9 @@ impl<T> Counted<T> {
         Ok(Self { inner })
     }
 
-    fn inner(&self) -> &Inner<T> {
-        // SAFETY: valid as long as there is a handle.
-        unsafe { self.inner.as_ref() }
+    /// Makes a handle of another type of it. `as_other` is a coercion: the same pointer.
+    pub fn coerce<U: ?Sized>(self, as_other: impl FnOnce(NonNull<Inner<T>>) -> NonNull<Inner<U>>) -> Counted<U> {
+        Counted { inner: as_other(core::mem::ManuallyDrop::new(self).inner) }
     }
 
     /// Whether the two are handles of one value.
@@ -68,8 +69,17 @@ impl<T> Counted<T> {
     /// # Safety
     /// Such a handle exists, and is dropped only once.
     pub unsafe fn let_go(value: NonNull<T>) {
+        // SAFETY: the caller guarantees it.
+        drop(unsafe { Self::adopt(value) });
+    }
+
+    /// The handle of the value at `value` that was forgotten with `mem::forget`.
+    ///
+    /// # Safety
+    /// Such a handle exists, and is adopted only once.
+    pub unsafe fn adopt(value: NonNull<T>) -> Self {
         // SAFETY: a handle gave the value out.
-        drop(Self { inner: unsafe { Self::around(value) } });
+        Self { inner: unsafe { Self::around(value) } }
     }
 
     /// # Safety
@@ -83,7 +93,14 @@ impl<T> Counted<T> {
     }
 }
 
-impl<T> Deref for Counted<T> {
+impl<T: ?Sized> Counted<T> {
+    fn inner(&self) -> &Inner<T> {
+        // SAFETY: valid as long as there is a handle.
+        unsafe { self.inner.as_ref() }
+    }
+}
+
+impl<T: ?Sized> Deref for Counted<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -91,7 +108,7 @@ impl<T> Deref for Counted<T> {
     }
 }
 
-impl<T> Clone for Counted<T> {
+impl<T: ?Sized> Clone for Counted<T> {
     fn clone(&self) -> Self {
         let handles = self.inner().handles.fetch_add(1, Ordering::Relaxed);
         // As with `Arc`: only leaked handles can get here. If the count wrapped, the value would be freed while handles
@@ -101,7 +118,7 @@ impl<T> Clone for Counted<T> {
     }
 }
 
-impl<T> Drop for Counted<T> {
+impl<T: ?Sized> Drop for Counted<T> {
     fn drop(&mut self) {
         // [L]: the thread that frees the value sees all earlier uses of it. Pairs with the load below. A fence would do
         // as well, but ThreadSanitizer does not understand fences.
@@ -109,12 +126,13 @@ impl<T> Drop for Counted<T> {
             return;
         }
         self.inner().handles.load(Ordering::Acquire); // [L]
+        let layout = Layout::for_value(self.inner());
         // SAFETY: this was the last handle; the memory was allocated like this in `new`. Only the value is dropped
         // through the pointer: until that has been done, other threads may read the count (`upgrade`), so we have no
         // exclusive access to it.
         unsafe {
             (&raw mut (*self.inner.as_ptr()).value).drop_in_place();
-            dealloc(self.inner.as_ptr().cast(), Layout::new::<Inner<T>>());
+            dealloc(self.inner.as_ptr().cast(), layout);
         }
     }
 }

@@ -2,8 +2,7 @@
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// How many CPUs run at the same time. The operating system is asked when somebody wants to know, because it takes tens
-/// of microseconds: cgroups have to be read.
+/// The number of CPUs that the process may run on. The operating system is asked when the number is first needed.
 pub struct Cpus(AtomicUsize);
 
 impl Cpus {
@@ -25,7 +24,24 @@ impl Cpus {
     }
 }
 
-#[cfg(feature = "_host")]
+/// The CPUs that this thread may run on. It must not allocate, so it reads no cgroups, as the standard library does.
+/// Their quotas limit CPU time, not the CPUs that run at the same time.
+#[cfg(all(feature = "_host", target_os = "linux"))]
+fn online() -> usize {
+    // More CPUs than any kernel is built for.
+    let mut mask = [0u64; 8192 / 64];
+    // SAFETY: writes at most the length that is given.
+    let is_known = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) } == 0;
+    let cpus = if is_known {
+        mask.iter().map(|word| word.count_ones() as usize).sum()
+    } else {
+        // SAFETY: returns a number, or -1.
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
+    };
+    cpus.max(1)
+}
+
+#[cfg(all(feature = "_host", not(target_os = "linux")))]
 fn online() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,6 +1,7 @@
 //! The platform: guest memory, clocks, sleeping, barriers, nodes. No module here depends on futexes.
 
 pub(crate) mod barrier;
+pub(crate) mod callbacks;
 pub(crate) mod clock;
 pub(crate) mod counted;
 pub(crate) mod cpus;

@@ -1,9 +1,10 @@
 //! The nodes of a machine: how many it has, which one a thread is on, and memory near to a node.
 
 use alloc::alloc::{alloc_zeroed, dealloc};
-use alloc::sync::Arc;
 use core::alloc::Layout;
 use core::fmt;
+
+use super::callbacks::{Callbacks, callbacks};
 
 /// The greatest number of nodes, as in the kernel.
 pub const MAX_NODES: usize = 1024;
@@ -113,12 +114,12 @@ impl Topology for OneNode {
 pub enum Nodes {
     /// The host's. It is asked when somebody wants to know.
     Host,
-    Given(Arc<dyn Topology>, &'static dyn NodeMemory),
+    Given(Callbacks<dyn Topology>, &'static dyn NodeMemory),
 }
 
 impl Nodes {
     /// Uses `given`, or the host's topology if it is `None`.
-    pub fn new(given: Option<Arc<dyn Topology>>) -> Self {
+    pub fn new(given: Option<Callbacks<dyn Topology>>) -> Self {
         let Some(topology) = given else { return Self::Host };
         let memory = topology.memory();
         Self::Given(topology, memory)
@@ -157,9 +158,11 @@ fn host() -> &'static dyn Topology {
     &OneNode
 }
 
-/// A topology in a configuration: an `Arc` that can be printed.
+callbacks!(Topology);
+
+/// A topology in a configuration, which can be printed.
 #[derive(Clone, Default)]
-pub struct Given(pub Option<Arc<dyn Topology>>);
+pub struct Given(pub Option<Callbacks<dyn Topology>>);
 
 impl fmt::Debug for Given {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

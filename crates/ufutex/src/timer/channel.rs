@@ -1,7 +1,6 @@
 //! A queue of expired timers, from which a thread or a task takes them.
 
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use core::task::{Context, Poll};
 
 use super::{Deliver, Driver, Expired, Notice, TimerOptions, Timers};
@@ -9,6 +8,7 @@ use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::Ordering;
 use crate::sync::{Mutant, mutant};
+use crate::sys::callbacks::Callbacks;
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::park::Parker;
 use crate::sys::platform::PlatformRef;
@@ -20,7 +20,7 @@ use crate::sys::unwind::Callback;
 /// when it is taken.
 pub struct Expiries {
     timers: Timers,
-    line: Arc<Line>,
+    line: Callbacks<Line>,
 }
 
 struct Line {
@@ -55,7 +55,7 @@ impl Timers {
     pub fn channel(driver: &Driver, options: TimerOptions) -> Result<(Self, Expiries), Error> {
         let waiting = Waiting { notices: VecDeque::new(), waker: None };
         let on = driver.platform();
-        let line = Arc::new(Line { on, waiting: Lock::new(on, waiting), bell: Parker::new(0) });
+        let line = Callbacks::try_new(Line { on, waiting: Lock::new(on, waiting), bell: Parker::new(0) })?;
         let timers = Self::with_options(driver, line.clone(), options)?;
         Ok((timers.clone(), Expiries { timers, line }))
     }

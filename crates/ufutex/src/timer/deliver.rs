@@ -2,6 +2,7 @@
 
 use super::{Expired, Notice, Timers};
 use crate::error::Error;
+use crate::sys::callbacks::callbacks;
 
 /// What an embedder does with expired timers. Each process has one.
 ///
@@ -38,6 +39,8 @@ pub trait Deliver: Send + Sync {
         true
     }
 }
+
+callbacks!(Deliver);
 
 /// Calls a function for each expiry, on the thread that turns the driver.
 ///

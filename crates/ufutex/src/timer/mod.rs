@@ -39,11 +39,10 @@ mod set;
 mod spread;
 mod store;
 
-use alloc::sync::Arc;
 use core::ptr::NonNull;
 use core::time::Duration;
 
-pub use crate::expiry::thread::{Cpus, DriverThread};
+pub use crate::expiry::thread::{CpuSet, Cpus, DriverThread};
 pub use crate::expiry::{Base, Clocks, CpuClock, Driver};
 pub use call::{Caller, CompatTimerCall, TimerCall};
 pub use channel::Expiries;
@@ -57,6 +56,7 @@ pub use options::TimerOptions;
 use crate::error::Error;
 use crate::expiry::{Owner, Queue};
 use crate::sync::{AtomicU32, Ordering};
+use crate::sys::callbacks::Callbacks;
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 use ids::Ids;
@@ -141,7 +141,7 @@ struct Inner {
     /// Whether callers name the IDs: 0 means that they do not.
     restores: AtomicU32,
     queues: [Queue; 4],
-    deliver: Arc<dyn Deliver>,
+    deliver: Callbacks<dyn Deliver>,
     driver: Driver,
 }
 
@@ -150,7 +150,7 @@ impl Timers {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub fn new(driver: &Driver, deliver: Arc<dyn Deliver>) -> Result<Self, Error> {
+    pub fn new(driver: &Driver, deliver: impl Into<Callbacks<dyn Deliver>>) -> Result<Self, Error> {
         Self::with_options(driver, deliver, TimerOptions::new())
     }
 
@@ -158,7 +158,15 @@ impl Timers {
     ///
     /// # Errors
     /// [`Error::NoMemory`]; [`Error::Invalid`] if the highest ID is not one less than a power of two.
-    pub fn with_options(driver: &Driver, deliver: Arc<dyn Deliver>, options: TimerOptions) -> Result<Self, Error> {
+    pub fn with_options(
+        driver: &Driver,
+        deliver: impl Into<Callbacks<dyn Deliver>>,
+        options: TimerOptions,
+    ) -> Result<Self, Error> {
+        Self::make(driver, deliver.into(), options)
+    }
+
+    fn make(driver: &Driver, deliver: Callbacks<dyn Deliver>, options: TimerOptions) -> Result<Self, Error> {
         let mask = options.id_mask()?;
         let on = driver.platform();
         Base::ALL.iter().try_for_each(|&base| driver.prepare(base))?;

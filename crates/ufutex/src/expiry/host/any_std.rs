@@ -4,10 +4,12 @@ use core::time::Duration;
 
 use super::super::thread::DriverThread;
 use super::super::{Base, CpuClock, NEVER};
+use super::{NAME, STACK, Shared};
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::Ordering;
 use crate::sys::clock::{Clock, Deadline};
+use crate::sys::counted::Counted;
 use crate::sys::host::any_std::longest;
 use crate::sys::host::clocks;
 use crate::sys::park::Parker;
@@ -124,6 +126,16 @@ pub fn now(base: Base) -> u64 {
 /// No CPU time is known: the numbers of processes and threads that a [`CpuClock`] has are Linux's.
 pub fn cpu_time(_of: CpuClock) -> Option<u64> {
     None
+}
+
+/// Starts the driver's thread. The standard library ends the program if there is no memory.
+///
+/// # Errors
+/// [`Error::NoMemory`] if the host refuses a thread.
+pub fn spawn(shared: Counted<Shared>) -> Result<(), Error> {
+    let name = NAME.to_str().expect("it is ASCII");
+    let thread = std::thread::Builder::new().name(name.into()).stack_size(STACK);
+    thread.spawn(move || shared.run()).map(drop).map_err(|_| Error::NoMemory)
 }
 
 impl DriverThread {

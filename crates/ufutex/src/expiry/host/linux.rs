@@ -1,11 +1,14 @@
 //! Linux: the driver's thread waits for timerfds, which ring by the kernel's own clocks.
 
+use core::ptr::NonNull;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use super::super::clocks::LAST;
 use super::super::thread::{Cpus, DriverThread, MAX_CPUS};
 use super::super::{Base, CpuClock, NEVER};
+use super::{NAME, STACK, Shared};
 use crate::error::Error;
+use crate::sys::counted::Counted;
 
 /// The files that the thread waits for: one timerfd for each clock, and an eventfd as a bell.
 pub struct Alarm {
@@ -144,6 +147,56 @@ fn waited_on(base: Base) -> libc::clockid_t {
     if base == Base::Tai { libc::CLOCK_REALTIME } else { shown_by(base) }
 }
 
+/// Starts the driver's thread. The standard library's threads would end the program if there is no memory.
+///
+/// # Errors
+/// [`Error::NoMemory`] if there is no memory, or the host refuses a thread.
+pub fn spawn(shared: Counted<Shared>) -> Result<(), Error> {
+    // Less than what thread-local variables of the program take is invalid.
+    let result = match create(&shared, Some(STACK)) {
+        libc::EINVAL => create(&shared, None),
+        result => result,
+    };
+    if result != 0 {
+        return Err(Error::NoMemory);
+    }
+    core::mem::forget(shared); // the thread has this handle
+    Ok(())
+}
+
+/// Makes a thread that adopts the handle `shared`, with a stack of that many bytes or else the default size. Returns 0
+/// or the number of an error.
+fn create(shared: &Shared, stack: Option<usize>) -> libc::c_int {
+    let argument = core::ptr::from_ref(shared).cast_mut().cast();
+    // SAFETY: `attributes` is initialised by the first call and freed by the last. The value of a counted handle lives
+    // until the thread has dropped that handle.
+    unsafe {
+        let mut attributes = core::mem::zeroed();
+        if let error @ 1.. = libc::pthread_attr_init(&raw mut attributes) {
+            return error;
+        }
+        libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
+        let refused = stack.map_or(0, |stack| libc::pthread_attr_setstacksize(&raw mut attributes, stack));
+        let mut thread = core::mem::zeroed();
+        let result = match refused {
+            0 => libc::pthread_create(&raw mut thread, &raw const attributes, run, argument),
+            error => error,
+        };
+        libc::pthread_attr_destroy(&raw mut attributes);
+        result
+    }
+}
+
+/// The thread's function. Panics do not leave `Shared::run`.
+extern "C" fn run(shared: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: `spawn` has forgotten this handle, or is about to, for this thread alone.
+    let shared = unsafe { Counted::adopt(NonNull::new_unchecked(shared.cast::<Shared>())) };
+    // SAFETY: names this thread; the name outlives the call.
+    unsafe { libc::prctl(libc::PR_SET_NAME, NAME.as_ptr()) };
+    shared.run();
+    core::ptr::null_mut()
+}
+
 impl DriverThread {
     /// Applies the settings to the calling thread, as far as the host permits them.
     pub fn apply(&self) {
@@ -177,7 +230,7 @@ impl DriverThread {
                 }
             }
             Cpus::Only(cpus) => {
-                for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < MAX_CPUS) {
+                for cpu in cpus.iter() {
                     set_bit(&mut mask, cpu as usize);
                 }
             }

@@ -13,7 +13,6 @@ use any_std as chosen;
 #[cfg(target_os = "linux")]
 use linux as chosen;
 
-use alloc::sync::Arc;
 use core::ptr::NonNull;
 use std::sync::OnceLock;
 
@@ -34,20 +33,23 @@ struct Shared {
     /// The driver, or `None` once its memory is about to be freed. This is no handle, which would keep the driver for
     /// ever.
     driver: Lock<Option<Address>>,
+    settings: DriverThread,
 }
 
 /// The host's side of a driver.
 pub(super) struct Host {
     /// Empty until the thread has been started. `OnceLock` guarantees that a thread that finds it set sees the alarm as
     /// it was made.
-    shared: OnceLock<Arc<Shared>>,
+    shared: OnceLock<Counted<Shared>>,
     /// Held while the thread is being started, so that only one is. Contenders sleep.
     starting: Lock<()>,
     thread: DriverThread,
 }
 
-/// The name of the driver's thread. Its stack is small, because it only calls deliveries and wakers.
-const NAME: &str = "ufutex-timers";
+/// The name of the driver's thread.
+const NAME: &core::ffi::CStr = c"ufutex-timers";
+/// The size of its stack, in bytes. It is small, because the thread only calls deliveries and wakers.
+const STACK: usize = 256 << 10;
 
 impl Host {
     pub fn new(thread: DriverThread) -> Self {
@@ -75,19 +77,15 @@ impl Host {
     fn start_now(&self, driver: &Driver) -> Result<(), Error> {
         let address = Address(NonNull::from(&*driver.inner));
         let driver_of_thread = Lock::new(PlatformRef::HOST, Some(address));
-        let shared = Arc::new(Shared { alarm: Alarm::new()?, process: std::process::id(), driver: driver_of_thread });
-        let (theirs, settings) = (shared.clone(), self.thread.clone());
-        let thread = std::thread::Builder::new().name(NAME.into()).stack_size(256 << 10);
+        let (alarm, settings) = (Alarm::new()?, self.thread.clone());
+        let process = std::process::id();
+        let shared = Counted::new(|_| Shared { alarm, process, driver: driver_of_thread, settings })?;
         #[cfg(unix)] // inherited by the thread, so that it runs no handlers of the program
         let signals = signals::Blocked::new();
-        let spawned = thread.spawn(move || {
-            // Nor must the thread inherit the scheduling of the thread that starts it.
-            settings.apply();
-            theirs.run();
-        });
+        let spawned = chosen::spawn(shared.clone());
         #[cfg(unix)]
         drop(signals);
-        spawned.map_err(|_| Error::NoMemory)?;
+        spawned?;
         // Sets it: it was not set before, and this thread holds `starting`.
         self.shared.get_or_init(|| shared);
         Ok(())
@@ -127,8 +125,10 @@ struct Address(NonNull<Inner>);
 unsafe impl Send for Address {}
 
 impl Shared {
-    /// The thread's loop. It ends with the driver.
+    /// What the thread does. It ends with the driver.
     fn run(&self) {
+        // The thread must not keep the scheduling of the thread that started it.
+        self.settings.apply();
         while let Some(driver) = self.driver() {
             // If a waker or a delivery panics, the panic hook has reported it, and the thread goes on serving the other
             // timers. The payload is leaked, because its drop may panic. Dropping the last handle of the driver may

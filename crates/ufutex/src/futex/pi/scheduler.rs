@@ -1,11 +1,11 @@
 //! Reports the priorities that tasks run with to an embedder's scheduler.
 
-use alloc::sync::Arc;
 use core::fmt;
 
 use super::region::HomeRef;
 use crate::futex::priority::Priority;
 use crate::futex::system::System;
+use crate::sys::callbacks::{Callbacks, callbacks};
 use crate::sys::unwind::{Otherwise, call};
 
 /// An embedder's scheduler, which runs tasks with the priority that their waiters lend them.
@@ -68,9 +68,11 @@ pub trait Scheduler: Send + Sync {
     }
 }
 
+callbacks!(Scheduler);
+
 /// The scheduler of a configuration. Schedulers need not be `Debug`.
 #[derive(Clone)]
-pub(crate) struct GivenScheduler(pub Option<Arc<dyn Scheduler>>);
+pub(crate) struct GivenScheduler(pub Option<Callbacks<dyn Scheduler>>);
 
 impl fmt::Debug for GivenScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

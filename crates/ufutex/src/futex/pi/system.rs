@@ -1,23 +1,22 @@
 //! What a system has for its locks: the regions of all domains, and the embedder's scheduler.
 
-use alloc::sync::Arc;
-
 use super::graph::Changes;
 use super::region::{HomeRef, PiGraph, Regions};
 use super::scheduler::Scheduler;
 use crate::error::Error;
 use crate::futex::config::Config;
 use crate::futex::system::System;
+use crate::sys::callbacks::Callbacks;
 use crate::sys::platform::PlatformRef;
 
 /// See the top of this file.
 pub(crate) struct Pi {
     regions: Regions,
-    scheduler: Option<Arc<dyn Scheduler>>,
+    scheduler: Option<Callbacks<dyn Scheduler>>,
 }
 
 impl Pi {
-    pub fn new(on: PlatformRef, max_depth: usize, scheduler: Option<Arc<dyn Scheduler>>) -> Self {
+    pub fn new(on: PlatformRef, max_depth: usize, scheduler: Option<Callbacks<dyn Scheduler>>) -> Self {
         let changes = if scheduler.is_some() { Changes::Remembered } else { Changes::Ignored };
         Self { regions: Regions::new(on, max_depth, changes), scheduler }
     }
@@ -28,8 +27,8 @@ impl System {
     ///
     /// # Errors
     /// As for [`with_config`](Self::with_config).
-    pub fn with_scheduler(config: Config, scheduler: Arc<dyn Scheduler>) -> Result<Self, Error> {
-        Self::with_config(config.scheduler(scheduler))
+    pub fn with_scheduler(config: Config, scheduler: impl Into<Callbacks<dyn Scheduler>>) -> Result<Self, Error> {
+        Self::with_config(config.scheduler(scheduler.into()))
     }
 
     /// How many waits for a lock were refused because the chain of owners would have been longer than is allowed.
