@@ -31,6 +31,8 @@ unsafe fn said_size<T: Versioned>(at: *const T) -> Result<usize, Errno> {
     match size {
         _ if size < T::FIRST_SIZE => Err(Errno::INVALID),
         _ if size > LARGEST => Err(Errno::TOO_BIG),
+        // No version's struct ends within a pointer, half of which would be read.
+        _ if !size.is_multiple_of(align_of::<usize>()) => Err(Errno::INVALID),
         _ => Ok(size),
     }
 }
@@ -38,7 +40,7 @@ unsafe fn said_size<T: Versioned>(at: *const T) -> Result<usize, Errno> {
 /// Reads a program's struct. `None` for a null pointer.
 ///
 /// # Errors
-/// [`Errno::INVALID`] if the size is less than in the first version, [`Errno::TOO_BIG`] if the program sets a field
+/// [`Errno::INVALID`] if the size is less than in the first version or no multiple of 8, [`Errno::TOO_BIG`] if the program sets a field
 /// that this library does not know.
 ///
 /// # Safety

@@ -90,20 +90,22 @@ impl<T> Callbacks<T> {
 /// Lets handles of everything that implements `$callbacks` become handles of its object.
 macro_rules! callbacks {
     ($callbacks:path) => {
-        impl<T: $callbacks + 'static> From<alloc::sync::Arc<T>> for $crate::Callbacks<dyn $callbacks> {
+        impl<T: $callbacks + 'static> From<alloc::sync::Arc<T>> for $crate::sys::callbacks::Callbacks<dyn $callbacks> {
             fn from(callbacks: alloc::sync::Arc<T>) -> Self {
                 Self::given(callbacks)
             }
         }
 
-        impl From<alloc::sync::Arc<dyn $callbacks>> for $crate::Callbacks<dyn $callbacks> {
+        impl From<alloc::sync::Arc<dyn $callbacks>> for $crate::sys::callbacks::Callbacks<dyn $callbacks> {
             fn from(callbacks: alloc::sync::Arc<dyn $callbacks>) -> Self {
                 Self::given(callbacks)
             }
         }
 
-        impl<T: $callbacks + 'static> From<$crate::Callbacks<T>> for $crate::Callbacks<dyn $callbacks> {
-            fn from(callbacks: $crate::Callbacks<T>) -> Self {
+        impl<T: $callbacks + 'static> From<$crate::sys::callbacks::Callbacks<T>>
+            for $crate::sys::callbacks::Callbacks<dyn $callbacks>
+        {
+            fn from(callbacks: $crate::sys::callbacks::Callbacks<T>) -> Self {
                 type Inner<T> = core::ptr::NonNull<$crate::sys::counted::Inner<T>>;
                 callbacks.coerce(
                     |given| -> alloc::sync::Arc<dyn $callbacks> { given },
