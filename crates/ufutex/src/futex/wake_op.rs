@@ -160,14 +160,17 @@ impl<S: Scheme> Domain<S> {
     /// Decides how the waiters are taken. Both buckets are locked.
     fn way_to_wake(&self, pair: &mut Pair<'_, S>, wanted: &Wanted, rooms: &[Room; 2]) -> Way {
         let Wanted { places, counts } = wanted;
-        if counts.iter().any(|&count| count > PIECE) && self.is_any_global(pair, &places[0], &places[1]) {
+        let keys = wanted.keys(self);
+        // In a bucket that other domains lock too, no more waiters are visited than one step may take.
+        let is_global = self.is_any_global(pair, &places[0], &places[1]);
+        let most = counts.map(|count| if is_global { count.min(PIECE + 1) } else { count });
+        let wants = [
+            wake::wanted(pair.first(), keys[0], places[0].hash, most[0]),
+            wake::wanted(pair.second(), keys[1], places[1].hash, most[1]),
+        ];
+        if is_global && wants.iter().sum::<usize>() > PIECE {
             return Way::Pieces;
         }
-        let keys = wanted.keys(self);
-        let wants = [
-            wake::wanted(pair.first(), keys[0], places[0].hash, counts[0]),
-            wake::wanted(pair.second(), keys[1], places[1].hash, counts[1]),
-        ];
         match (0..2).find(|&i| !rooms[i].holds(wants[i])) {
             None => Way::AtOnce(wants),
             Some(i) if rooms[i].is_refused() => Way::Pieces,
