@@ -5,7 +5,7 @@ use crate::layout::{PAGES, Page};
 use crate::program::Rights;
 
 /// The identity of a futex. Keys of different kinds are never equal, even for one address.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Key {
     /// A private operation: the address, whether or not it is mapped.
     Private(u64),

@@ -10,6 +10,7 @@ pub struct Fault;
 /// All words lie in the first `USED` bytes of a page. The bytes after them are zero and never written.
 const USED: usize = 32;
 
+#[derive(Clone)]
 pub struct Memory {
     layout: Layout,
     rights: [Rights; ALL_PAGES],

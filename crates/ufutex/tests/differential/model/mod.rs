@@ -4,8 +4,9 @@
 //! a call. A call runs to its end, and the workers that it woke return, before the next step begins. The order of
 //! checks is the kernel's ([kernel-futex]). Where the model differs from the host kernel, the model is wrong.
 
+pub mod concurrent;
 mod decode;
-mod key;
+pub mod key;
 mod memory;
 mod pi;
 mod priority;
@@ -58,7 +59,7 @@ enum Deadline {
 }
 
 /// One waiter in the queue. It belongs to its worker's call. A wake removes it from the queue.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Entry {
     worker: usize,
     /// The index in the vector of a `futex_waitv` call.
@@ -68,7 +69,7 @@ struct Entry {
     kind: Kind,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Kind {
     /// Waits to be woken.
     Plain,
@@ -79,7 +80,7 @@ enum Kind {
 }
 
 /// The kernel's state of a PI futex, which exists while there are waiters. There is at most one for each key.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct PiState {
     key: Key,
     owner: usize,
@@ -88,7 +89,7 @@ struct PiState {
 }
 
 /// A waiter for a PI futex.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct PiWaiter {
     worker: usize,
     /// The effective priority, including what the worker inherits from its own waiters.
@@ -96,6 +97,7 @@ struct PiWaiter {
 }
 
 /// A call in which a worker is blocked.
+#[derive(Clone)]
 struct Blocked {
     raw: Raw,
     on_signal: OnSignal,
@@ -132,6 +134,7 @@ pub struct Done {
     pub seen: Seen,
 }
 
+#[derive(Clone)]
 pub struct Model {
     layout: Layout,
     tids: [u32; WORKERS],

@@ -27,7 +27,7 @@ pub struct Setting {
 }
 
 /// The clock of a deadline.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Scale {
     Of(Base),
     Cpu(CpuClock),
@@ -51,7 +51,7 @@ impl World {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum State {
     /// Never set, disarmed, expired without an interval, or without notification.
     Rests,
@@ -60,7 +60,7 @@ enum State {
     Pending,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Timer {
     clock: TimerClock,
     notify: Notify,
@@ -111,7 +111,7 @@ impl Timer {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Model {
     timers: BTreeMap<i32, Timer>,
     next_id: i128,
