@@ -1,4 +1,4 @@
-//! How the command and the library that `ufutex run` preloads are linked. Both are loaded for each start of a program.
+//! Linker options for the command and for the library that `ufutex run` preloads. Each start of a program loads both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,10 +15,9 @@ fn main() {
     // At a fixed address nothing has to be relocated. Otherwise the loader writes 15,000 addresses to 57 pages.
     println!("cargo::rustc-link-arg-bin=ufutex=-no-pie");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("Cargo sets it"));
+    // Not for the library: threads of programs may be cancelled in its frames, by the unwinder of the system.
     if unwinder_in_archive(&out) {
-        for kind in ["cdylib", "bin=ufutex"] {
-            println!("cargo::rustc-link-arg-{kind}=-L{}", out.display());
-        }
+        println!("cargo::rustc-link-arg-bin=ufutex=-L{}", out.display());
     }
 }
 
