@@ -15,9 +15,15 @@ fn main() {
     // At a fixed address nothing has to be relocated. Otherwise the loader writes 15,000 addresses to 57 pages.
     println!("cargo::rustc-link-arg-bin=ufutex=-no-pie");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("Cargo sets it"));
-    // Not for the library: threads of programs may be cancelled in its frames, by the unwinder of the system.
     if unwinder_in_archive(&out) {
         println!("cargo::rustc-link-arg-bin=ufutex=-L{}", out.display());
+        // A thread of a program may be cancelled in frames of the library. The system's unwinder unwinds it, whose
+        // contexts may be laid out otherwise than the archive's. So the library takes the archive's unwinder only if no
+        // frame of it asks for a context: frames do that which clean up when they are unwound. The profile has none, as
+        // its panics abort. (Cargo does not tell build scripts a profile's `panic`.)
+        if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
+            println!("cargo::rustc-link-arg-cdylib=-L{}", out.display());
+        }
     }
 }
 
