@@ -17,3 +17,4 @@ pub(crate) mod random;
 pub(crate) mod syscall;
 pub(crate) mod topology;
 pub(crate) mod unwind;
+pub(crate) mod zeroed;

@@ -1,10 +1,10 @@
 //! The nodes of a machine: how many it has, which one a thread is on, and memory near to a node.
 
-use alloc::alloc::{alloc_zeroed, dealloc};
 use core::alloc::Layout;
 use core::fmt;
 
 use super::callbacks::{Callbacks, callbacks};
+use super::zeroed;
 
 /// The greatest number of nodes, as in the kernel.
 pub const MAX_NODES: usize = 1024;
@@ -82,16 +82,15 @@ pub unsafe trait NodeMemory: Sync {
 /// The global allocator's memory, on any node. On Linux a page lies on the node of the thread that touches it first.
 pub struct AnyMemory;
 
-// SAFETY: these are the global allocator's functions, which promise the same.
+// SAFETY: the functions of `zeroed` promise the same.
 unsafe impl NodeMemory for AnyMemory {
     fn allocate(&self, layout: Layout, _node: u32) -> *mut u8 {
-        // SAFETY: the layout's size is not 0.
-        unsafe { alloc_zeroed(layout) }
+        zeroed::allocate(layout)
     }
 
     unsafe fn free(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: the caller guarantees it.
-        unsafe { dealloc(memory, layout) }
+        unsafe { zeroed::free(memory, layout) }
     }
 }
 

@@ -12,7 +12,7 @@
 //! each would double the table. The table grows by the number of timers that there is memory for, so calls need not
 //! count timers. It is moved a few groups at a time, by threads that make more timers.
 
-use alloc::alloc::{Layout, alloc_zeroed, dealloc};
+use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
@@ -20,6 +20,7 @@ use super::spread::Spread;
 use crate::lock::{LIVE, Lock, StateLock};
 use crate::sync::{AtomicPtr, AtomicU32, MODEL, Made, Mutant, Ordering, mutant, relaxed_in};
 use crate::sys::platform::PlatformRef;
+use crate::sys::zeroed;
 
 /// log2 of the number of slots that share a lock, and of the number of IDs in a block.
 const GROUP_LOG2: u32 = if MODEL { 0 } else { 6 };
@@ -562,8 +563,7 @@ fn memory_layout(groups_log2: u32) -> Option<Layout> {
 impl Growth {
     /// Makes a table with `1 << groups_log2` groups, none of them live; `None` if there is no memory for it.
     fn make(&mut self, groups_log2: u32) -> Option<Table> {
-        // SAFETY: the size of the layout is not zero.
-        let memory = unsafe { alloc_zeroed(memory_layout(groups_log2)?) };
+        let memory = zeroed::allocate(memory_layout(groups_log2)?);
         let table = Table { groups: NonNull::new(memory)?.cast(), groups_log2 };
         if MODEL {
             for group in 0..1 << groups_log2 {
@@ -605,7 +605,7 @@ impl Drop for Growth {
                 }
             }
             // SAFETY: `make` allocated it with this layout, and no thread uses it any more.
-            unsafe { dealloc(groups.as_ptr().cast(), layout) };
+            unsafe { zeroed::free(groups.as_ptr().cast(), layout) };
         }
     }
 }
