@@ -12,29 +12,29 @@ fn main() {
     if target("OS") != "linux" || target("ENV") != "gnu" {
         return;
     }
+    if target("FEATURE").split(',').any(|feature| feature == "crt-static") {
+        return; // the command is static: nothing to load
+    }
     // At a fixed address nothing has to be relocated. Otherwise the loader writes 15,000 addresses to 57 pages.
     println!("cargo::rustc-link-arg-bin=ufutex=-no-pie");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("Cargo sets it"));
+    // The library keeps `libgcc_s.so`: a thread of a program may be cancelled in one of its frames. The system's unwinder
+    // then asks functions of the library about a context that may be laid out otherwise than the archive's.
     if unwinder_in_archive(&out) {
         println!("cargo::rustc-link-arg-bin=ufutex=-L{}", out.display());
-        // A thread of a program may be cancelled in frames of the library. The system's unwinder unwinds it, whose
-        // contexts may be laid out otherwise than the archive's. So the library takes the archive's unwinder only if no
-        // frame of it asks for a context: frames do that which clean up when they are unwound. The profile has none, as
-        // its panics abort. (Cargo does not tell build scripts a profile's `panic`.)
-        if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
-            println!("cargo::rustc-link-arg-cdylib=-L{}", out.display());
-        }
     }
 }
 
 /// Makes the linker find the archive `libgcc_eh.a` where the standard library asks for `libgcc_s.so`, if the compiler
-/// has it. The constructor of `libgcc_s.so` asks the CPU for its features, which takes 60 us in a virtual machine.
+/// has it. The constructor of `libgcc_s.so` asks the CPU for its features. The host of a virtual machine answers, which
+/// takes 40 to 60 us.
 fn unwinder_in_archive(directory: &Path) -> bool {
     const ARCHIVE: &str = "libgcc_eh.a";
     if env::var("HOST") != env::var("TARGET") {
-        return false; // `cc` is not the linker
+        return false; // `cc` links for the host alone
     }
-    let asked = Command::new("cc").arg(format!("-print-file-name={ARCHIVE}")).output();
+    let linker = env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
+    let asked = Command::new(linker).arg(format!("-print-file-name={ARCHIVE}")).output();
     // Without such a file, `cc` prints the bare name.
     let found = asked.is_ok_and(|asked| Path::new(String::from_utf8_lossy(&asked.stdout).trim()).is_absolute());
     found && fs::write(directory.join("libgcc_s.so"), "INPUT(-lgcc_eh)\n").is_ok()

@@ -31,8 +31,8 @@ unsafe fn said_size<T: Versioned>(at: *const T) -> Result<usize, Errno> {
     match size {
         _ if size < T::FIRST_SIZE => Err(Errno::INVALID),
         _ if size > LARGEST => Err(Errno::TOO_BIG),
-        // No version's struct ends within a pointer, half of which would be read.
-        _ if !size.is_multiple_of(align_of::<usize>()) => Err(Errno::INVALID),
+        // No version's struct ends within a pointer or a 64-bit field, half of which would be read.
+        _ if !size.is_multiple_of(align_of::<u64>()) => Err(Errno::INVALID),
         _ => Ok(size),
     }
 }

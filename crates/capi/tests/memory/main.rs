@@ -28,7 +28,7 @@ fn returns<R: Into<i64>>(memory: &mut Memory, expected: i64, call: impl Fn() -> 
     let result = memory.during(&call).into();
     if result != expected {
         let without = [-libc::ENOMEM, -libc::EAGAIN].map(i64::from);
-        assert!(memory.has_failed() && without.contains(&result), "{result}");
+        assert!(memory.has_just_failed() && without.contains(&result), "{result}");
         assert_eq!(call().into(), expected);
     }
 }
@@ -135,7 +135,7 @@ fn first_calls_fail_at(n: usize) -> ! {
     let system = system(&mut memory);
     let domain = domain(&mut memory, system);
     free(&mut memory, system, domain);
-    std::process::exit(if memory.has_failed() { 0 } else { NONE_FAILED })
+    std::process::exit(if memory.has_just_failed() { 0 } else { NONE_FAILED })
 }
 
 fn systems() -> usize {

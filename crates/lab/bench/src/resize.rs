@@ -155,6 +155,7 @@ fn once(
     let workers = pool.run(threads, job, || {
         gate.sleep_until_passed();
         let begin = clock::ticks();
+        window.count();
         std::thread::sleep(LEAD_IN);
         window.open();
         resized = resize(&*subject, to, begin);
@@ -187,14 +188,13 @@ fn repeat(request: &Request, workers: &[Hammered], buckets: Option<usize>) -> Re
         // `add` fails only if the bounds differ, and these do not.
         let _ = pauses.add(&worker.pauses);
     }
-    // A worker may have read its clock before the request and seen the new size after it.
-    let in_use =
-        workers.iter().filter_map(|worker| worker.saw_new_size).min().unwrap_or(returned).clamp(asked, returned);
-    let sum = |count: fn(&Hammered) -> u64| workers.iter().map(count).sum::<u64>() as f64;
-    let rate_before = sum(|worker| worker.before) / (asked - begin) as f64;
-    let rate = sum(|worker| worker.meanwhile) / (returned - asked) as f64;
-    let (resize, returned) = (in_use - asked, returned - asked);
-    Repeat { resize, returned, rate_meanwhile: rate / rate_before, completed, pauses, buckets }
+    let in_use = workers.iter().filter_map(|worker| worker.saw_new_size).min().unwrap_or(returned).min(returned);
+    let sum = |count: fn(&Hammered) -> u64| workers.iter().map(count).sum::<u64>().max(1) as f64;
+    let (resize, before, returned) = (in_use.saturating_sub(asked), asked - begin, (returned - asked).max(1));
+    let rate = |operations: f64, ticks: u64| operations / ticks as f64;
+    let rate_before = rate(sum(|worker| worker.before), before);
+    let rate_meanwhile = rate(sum(|worker| worker.meanwhile), returned) / rate_before;
+    Repeat { resize, returned, rate_meanwhile, completed, pauses, buckets }
 }
 
 fn row(lab: &Lab<'_>, asked: &Resize, (name, threads): (Name, usize), repeats: &[Repeat], us_per_tick: f64) -> Row {

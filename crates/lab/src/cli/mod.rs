@@ -101,7 +101,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
 }
 
 /// Parses `ufutex run` without the other commands, whose flags take longer to build than the program takes to start.
-/// `None` if this is another command, or if there is something to say: then all of them are built to say it.
+/// `None` for another command, a mistake or `--help`: the caller then builds all commands, for the message.
 fn run_alone(arguments: &[OsString]) -> Option<Run> {
     let run = arguments.get(1..).filter(|rest| rest.first().is_some_and(|verb| verb == "run"))?;
     let mut shape = run::RunArgs::augment_args(clap::Command::new("run"));

@@ -180,7 +180,7 @@ pub trait Futex: Send + Sync + 'static {
         Err("its table cannot be resized".to_string())
     }
 
-    /// Whether a table of `slots` buckets is in use. `false` too if a look would cost as much as an operation.
+    /// Whether a table of `slots` buckets is in use. Always `false` for targets where asking costs as much as an operation.
     fn is_in_use(&self, _slots: usize) -> bool {
         false
     }

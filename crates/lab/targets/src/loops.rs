@@ -97,11 +97,17 @@ impl Walk {
 #[derive(Default)]
 pub struct Window(OwnLine<AtomicU8>);
 
-const BEFORE: u8 = 0;
-const OPEN: u8 = 1;
-const AFTER: u8 = 2;
+// 0 at first: operations do not count yet.
+const BEFORE: u8 = 1;
+const OPEN: u8 = 2;
+const AFTER: u8 = 3;
 
 impl Window {
+    /// Call when the operations before the resize begin to count.
+    pub fn count(&self) {
+        self.0.0.store(BEFORE, Ordering::SeqCst); // [Lg]
+    }
+
     /// Call before the resize.
     pub fn open(&self) {
         self.0.0.store(OPEN, Ordering::SeqCst); // [Lg]
@@ -122,7 +128,7 @@ impl Window {
 pub struct Hammered {
     /// Ticks of the waits that overlap the window.
     pub pauses: Histogram<u64>,
-    /// Waits that ended before the window was open.
+    /// Waits that ended before the window was open, from [`Window::count`] on.
     pub before: u64,
     /// Waits that ended while it was open.
     pub meanwhile: u64,
@@ -148,9 +154,10 @@ pub fn hammer_timed<F: Futex>(futex: &F, words: &Words, gate: &Gate, window: &Wi
             _ => {}
         }
         if state == OPEN && done.saw_new_size.is_none() && futex.is_in_use(slots) {
-            done.saw_new_size = Some(end);
+            // Read after the look: a thread that loses its CPU in between saw the new size late, not early.
+            done.saw_new_size = Some(clock::ticks());
         }
-        if state != BEFORE && state_before != AFTER {
+        if matches!(state, OPEN | AFTER) && state_before != AFTER {
             done.pauses.saturating_record(end.wrapping_sub(end_before));
         }
         (state_before, end_before) = (state, end);

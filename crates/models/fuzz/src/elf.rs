@@ -8,9 +8,7 @@ use ufutex_program::elf::{Reason, check};
 
 /// Checks a file with these contents, which `execveat` would run.
 pub fn file(input: &[u8]) {
-    // SAFETY: a name; the new file is owned by nothing else.
-    let file = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"program".as_ptr(), 0)) };
-    let mut file = std::fs::File::from(file);
+    let mut file = std::fs::File::from(executable_file());
     file.write_all(input).expect("there is memory");
     let empty: &CStr = c"";
     match check(file.as_raw_fd(), empty) {
@@ -27,6 +25,17 @@ pub fn file(input: &[u8]) {
             }
         }
     }
+}
+
+/// A new file in memory. Linux before 6.3 does not know the flag that says that it may be executed.
+fn executable_file() -> OwnedFd {
+    // SAFETY: a name.
+    let made = [libc::MFD_EXEC, 0].map(|flag| unsafe { libc::memfd_create(c"program".as_ptr(), flag) });
+    let [first, second] = made.map(|file| {
+        // SAFETY: a new file that nothing else owns.
+        (file >= 0).then(|| unsafe { OwnedFd::from_raw_fd(file) })
+    });
+    first.or(second).expect("the kernel makes a file in memory")
 }
 
 fn is_script(input: &[u8]) -> bool {

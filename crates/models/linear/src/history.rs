@@ -79,8 +79,8 @@ impl Stopwatch {
 
     /// A time before whatever the calling thread does from now on.
     ///
-    /// It does not wait until earlier stores of the thread are visible. Otherwise it would stand in for a barrier that
-    /// the engine lacks.
+    /// On x86-64 it does not wait until earlier stores of the thread are visible. If it did, it would stand in for a
+    /// barrier that the engine lacks. Other processors have no such fence, so there histories find less.
     #[must_use]
     pub fn before(self) -> u64 {
         let now = self.0.elapsed().as_nanos() as u64;

@@ -14,7 +14,7 @@
 //!   can run runs there too, because a model that refuses the kernel's histories is wrong.
 //! - `timers`: timers are made, set, read, deleted and expired. The model is that of the timers' random programs.
 //!
-//! A few thousand programs take `cargo test -p ufutex-linear` less than twenty seconds. `UFUTEX_LINEAR_SECONDS` sets
+//! `cargo test -p ufutex-linear` runs a few thousand programs in less than twenty seconds. `UFUTEX_LINEAR_SECONDS` sets
 //! the length of each test, one test after the other, with a line of progress now and then:
 //!
 //! ```text

@@ -161,7 +161,7 @@ impl<S: Scheme> Domain<S> {
     fn way_to_wake(&self, pair: &mut Pair<'_, S>, wanted: &Wanted, rooms: &[Room; 2]) -> Way {
         let Wanted { places, counts } = wanted;
         let keys = wanted.keys(self);
-        // In a bucket that other domains lock too, no more waiters are visited than one step may take.
+        // In a bucket that other domains lock too, it counts one waiter more than a step may take, at most.
         let is_global = self.is_any_global(pair, &places[0], &places[1]);
         let most = counts.map(|count| if is_global { count.min(PIECE + 1) } else { count });
         let wants = [

@@ -74,7 +74,8 @@ impl<T: ?Sized> fmt::Debug for Callbacks<T> {
 }
 
 impl<T> Callbacks<T> {
-    /// Makes a handle of a trait's object of it. `given` and `made` are the identity, as a coercion.
+    /// Turns it into a handle of a trait's object. `given` and `made` return their argument; the compiler coerces its
+    /// type.
     pub(crate) fn coerce<U: ?Sized>(
         self,
         given: impl FnOnce(Arc<T>) -> Arc<U>,
@@ -109,7 +110,8 @@ macro_rules! callbacks {
                 type Inner<T> = core::ptr::NonNull<$crate::sys::counted::Inner<T>>;
                 callbacks.coerce(
                     |given| -> alloc::sync::Arc<dyn $callbacks> { given },
-                    |made| made.coerce(|inner| -> Inner<dyn $callbacks> { inner }),
+                    // SAFETY: the closure returns its argument.
+                    |made| unsafe { made.coerce(|inner| -> Inner<dyn $callbacks> { inner }) },
                 )
             }
         }

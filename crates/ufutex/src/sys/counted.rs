@@ -39,8 +39,11 @@ impl<T> Counted<T> {
         Ok(Self { inner })
     }
 
-    /// Makes a handle of another type of it. `as_other` is a coercion: the same pointer.
-    pub fn coerce<U: ?Sized>(self, as_other: impl FnOnce(NonNull<Inner<T>>) -> NonNull<Inner<U>>) -> Counted<U> {
+    /// Turns it into a handle of another type of the same value, such as a trait's object.
+    ///
+    /// # Safety
+    /// `as_other` returns its argument. The compiler coerces its type.
+    pub unsafe fn coerce<U: ?Sized>(self, as_other: impl FnOnce(NonNull<Inner<T>>) -> NonNull<Inner<U>>) -> Counted<U> {
         Counted { inner: as_other(core::mem::ManuallyDrop::new(self).inner) }
     }
 

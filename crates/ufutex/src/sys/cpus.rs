@@ -2,7 +2,7 @@
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// The number of CPUs that the process may run on. The operating system is asked when the number is first needed.
+/// The number of CPUs. On Linux: those that the thread may run on that first needs the number. It does not change later.
 pub struct Cpus(AtomicUsize);
 
 impl Cpus {
@@ -24,11 +24,11 @@ impl Cpus {
     }
 }
 
-/// The CPUs that this thread may run on. It must not allocate, so it reads no cgroups, as the standard library does.
+/// The CPUs that this thread may run on. Unlike the standard library it reads no cgroups, because it must not allocate.
 /// Their quotas limit CPU time, not the CPUs that run at the same time.
 #[cfg(all(feature = "_host", target_os = "linux"))]
 fn online() -> usize {
-    // More CPUs than any kernel is built for.
+    // For a kernel that is built for more CPUs the call fails.
     let mut mask = [0u64; 8192 / 64];
     // SAFETY: writes at most the length that is given.
     let is_known = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) } == 0;

@@ -1,4 +1,4 @@
-//! Zeroed memory of the global allocator, which is not written to where that can be helped.
+//! Allocates zeroed memory from the global allocator, without writing to it where the allocator can.
 //!
 //! For an alignment that malloc(3) does not give, the standard library's allocator takes memory and writes zeroes to all
 //! of it. So a table of many pages would take all its page faults when it is made, in one operation. Memory with malloc's
@@ -8,7 +8,7 @@
 use alloc::alloc::{alloc_zeroed, dealloc};
 use core::alloc::Layout;
 
-/// Less memory than this is a page or two. It is as well written to.
+/// Smaller allocations take a page or two. They are left to `alloc_zeroed`.
 const LARGE: usize = 4096;
 /// The alignment of malloc(3).
 const ALIGN: usize = 2 * size_of::<usize>();

@@ -59,6 +59,9 @@ pub struct Memory {
     /// What is left of the plan between two calls of `during`.
     before: usize,
     failures: usize,
+    /// Whether an allocation of the last operation has failed.
+    last_failed: bool,
+    /// Whether one of any operation has.
     has_failed: bool,
 }
 
@@ -66,7 +69,7 @@ impl Memory {
     /// The allocation after `before` others fails.
     #[allow(dead_code, reason = "for what a process makes once")]
     pub fn failing_at(before: usize) -> Self {
-        Self { before, failures: 1, has_failed: false }
+        Self { before, failures: 1, last_failed: false, has_failed: false }
     }
 
     /// Runs `f`, an operation under test, with the failures that are left.
@@ -78,7 +81,8 @@ impl Memory {
         let result = f();
         IS_ON.store(false, SeqCst);
         (self.before, self.failures) = (BEFORE.load(Relaxed), FAILURES.load(Relaxed));
-        self.has_failed |= HAS_FAILED.load(Relaxed);
+        self.last_failed = HAS_FAILED.load(Relaxed);
+        self.has_failed |= self.last_failed;
         result
     }
 
@@ -89,15 +93,34 @@ impl Memory {
     }
 
     /// Whether any allocation has failed so far.
+    #[allow(dead_code, reason = "for operations that need no memory")]
     pub fn has_failed(&self) -> bool {
         self.has_failed
     }
+
+    /// Whether an allocation of the last operation under test has failed.
+    pub fn has_just_failed(&self) -> bool {
+        self.last_failed
+    }
 }
 
-/// Waits until the process has no other thread: the driver's frees memory when it ends, and nothing waits for it.
-fn alone() {
-    #[cfg(target_os = "linux")]
-    while std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() != 1) {
+/// The number of threads of the process; 0 where it cannot be read.
+fn threads() -> usize {
+    if !cfg!(target_os = "linux") {
+        return 0;
+    }
+    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+/// Waits until the process has no more threads than `before`: the driver's frees memory when it ends, and nothing waits
+/// for it. An emulator may have threads of its own.
+fn alone(before: usize) {
+    let begin = std::time::Instant::now();
+    while threads() > before {
+        assert!(
+            begin.elapsed().as_secs() < 60,
+            "a minute after a scenario the process has more threads than before it"
+        );
         std::thread::yield_now();
     }
 }
@@ -105,17 +128,18 @@ fn alone() {
 /// For every n, runs `scenario` once with the n-th allocation failing and once with the n-th and all later ones
 /// failing. After each run all memory has been freed. Returns the number of allocations.
 pub fn for_every_failure(scenario: impl Fn(&mut Memory)) -> usize {
+    let at_first = threads();
     let fails_at = |before, failures| {
-        let mut memory = Memory { before, failures, has_failed: false };
-        alone();
+        let mut memory = Memory { before, failures, last_failed: false, has_failed: false };
+        alone(at_first);
         let live = LIVE.load(Relaxed);
         scenario(&mut memory);
-        alone();
+        alone(at_first);
         assert_eq!(LIVE.load(Relaxed), live, "bytes before and after, with failure {before} of {failures}");
         memory.has_failed
     };
     // What the process makes once is made by a run without failures.
-    scenario(&mut Memory { before: usize::MAX, failures: 0, has_failed: false });
+    scenario(&mut Memory { before: usize::MAX, failures: 0, last_failed: false, has_failed: false });
     let mut n = 0;
     while fails_at(n, 1) {
         fails_at(n, usize::MAX);
@@ -135,13 +159,16 @@ pub fn run(scenarios: &[Scenario]) {
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--skip" => drop(arguments.next()),
+            // Flags of the harness with a value.
+            "--skip" | "--test-threads" | "--format" | "--color" | "-Z" => drop(arguments.next()),
             flag if flag.starts_with('-') => {}
             _ => wanted.push(argument),
         }
     }
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| name.contains(wanted.as_str()));
-    for (name, scenario) in scenarios.iter().filter(|(name, _)| is_wanted(name)) {
+    let scenarios: Vec<&Scenario> = scenarios.iter().filter(|(name, _)| is_wanted(name)).collect();
+    println!("{} scenarios", scenarios.len());
+    for (name, scenario) in scenarios {
         println!("{name}: {} allocations", scenario());
     }
 }

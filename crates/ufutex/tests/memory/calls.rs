@@ -90,7 +90,7 @@ impl UserMemory for Words {
 fn returns(memory: &mut Memory, call: impl Fn() -> isize, expected: isize, without: isize) {
     let result = memory.during(&call);
     if result != expected {
-        assert_eq!((result, memory.has_failed()), (without, true));
+        assert_eq!((result, memory.has_just_failed()), (without, true));
         assert_eq!(call(), expected);
     }
 }

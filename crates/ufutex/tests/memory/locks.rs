@@ -38,7 +38,7 @@ pub fn lock_and_unlock() -> usize {
         let [b, d] = [2, 4].map(|tid| at_last(memory, || there.task(tid)));
         at_last(memory, || here.lock_pi(lock, &a, None));
         let tried = memory.during(|| there.try_lock_pi(lock, &b));
-        assert!(tried == Err(Error::Again) || tried == Err(Error::NoMemory) && memory.has_failed(), "{tried:?}");
+        assert!(tried == Err(Error::Again) || tried == Err(Error::NoMemory) && memory.has_just_failed(), "{tried:?}");
         let mut waits = [
             begun(memory, || there.lock_pi_async(lock, &b)),
             begun(memory, || here.lock_pi_async(lock, &c)),
@@ -75,7 +75,7 @@ pub fn requeue_to_a_lock() -> usize {
             match memory.during(|| domain.cmp_requeue_pi(&condition, 0, &lock, usize::MAX)) {
                 Ok(0) => break,
                 Ok(more) => moved += more,
-                Err(error) => assert_eq!((error, memory.has_failed()), (Error::NoMemory, true)),
+                Err(error) => assert_eq!((error, memory.has_just_failed()), (Error::NoMemory, true)),
             }
             if memory.has_failed() {
                 memory.is_plenty();

@@ -62,7 +62,7 @@ pub fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
 pub fn at_last<R>(memory: &mut Memory, f: impl Fn() -> Result<R, Error>) -> R {
     match memory.during(&f) {
         Err(error) => {
-            assert!(memory.has_failed() && matches!(error, Error::NoMemory | Error::Again), "{error}");
+            assert!(memory.has_just_failed() && matches!(error, Error::NoMemory | Error::Again), "{error}");
             f().expect("there is memory")
         }
         Ok(value) => value,
@@ -73,7 +73,7 @@ pub fn at_last<R>(memory: &mut Memory, f: impl Fn() -> Result<R, Error>) -> R {
 pub fn begun<R, F: Future<Output = Result<R, Error>>>(memory: &mut Memory, make: impl Fn() -> F) -> Pin<Box<F>> {
     let mut future = Box::pin(make());
     if let Poll::Ready(result) = memory.during(|| poll(&mut future)) {
-        assert_eq!((result.err(), memory.has_failed()), (Some(Error::NoMemory), true));
+        assert_eq!((result.err(), memory.has_just_failed()), (Some(Error::NoMemory), true));
         future = Box::pin(make());
         assert!(poll(&mut future).is_pending());
     }

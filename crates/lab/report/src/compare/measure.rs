@@ -35,8 +35,9 @@ pub struct Measure {
     pub kind: Kind,
 }
 
-/// Fields that are neither results nor part of the identity: how it was measured, and what follows from other rows.
-const IGNORED: [&str; 12] = [
+/// Fields that are not compared, and are not part of the identity: how it was measured, what follows from other rows,
+/// and what is too noisy to compare, as it depends on when the scheduler runs one thread.
+const IGNORED: [&str; 15] = [
     "repeat",
     "requests",
     "runs",
@@ -49,6 +50,9 @@ const IGNORED: [&str; 12] = [
     "ratio_wasmtime",
     "ratio_fewest",
     "ratio_cpu_parking_lot",
+    "resize_p90_us",
+    "returned_us",
+    "rate_meanwhile",
 ];
 
 /// Whether the field is part of the row's identity.

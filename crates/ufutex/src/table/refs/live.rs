@@ -146,8 +146,8 @@ fn help_slowly(tables: &Tables) {
 }
 
 /// Whether the move cannot go on at this moment, because a bucket that the last pass left is still locked. Its holder
-/// has probably lost its CPU. Until it runs, all operations on moved keys come here. They read two words
-/// that nobody writes meanwhile, instead of taking turns at the lock of the resize.
+/// has probably lost its CPU. Until it runs, all operations on moved keys come here. They read a few
+/// words that no thread writes meanwhile, and leave the lock of the resize alone.
 ///
 /// This is a hint: the words may belong to different moves.
 fn is_blocked(tables: &Tables) -> bool {
