@@ -31,7 +31,7 @@ unsafe fn said_size<T: Versioned>(at: *const T) -> Result<usize, Errno> {
     match size {
         _ if size < T::FIRST_SIZE => Err(Errno::INVALID),
         _ if size > LARGEST => Err(Errno::TOO_BIG),
-        // No version's struct ends within a pointer or a 64-bit field, half of which would be read.
+        // No version's struct ends within a pointer, half of which would be read.
         _ if !size.is_multiple_of(align_of::<u64>()) => Err(Errno::INVALID),
         _ => Ok(size),
     }
@@ -40,8 +40,8 @@ unsafe fn said_size<T: Versioned>(at: *const T) -> Result<usize, Errno> {
 /// Reads a program's struct. `None` for a null pointer.
 ///
 /// # Errors
-/// [`Errno::INVALID`] if the size is less than in the first version or no multiple of 8, [`Errno::TOO_BIG`] if the program sets a field
-/// that this library does not know.
+/// [`Errno::INVALID`] if the size is less than in the first version or no multiple of the alignment of `u64`.
+/// [`Errno::TOO_BIG`] if the program sets a field that this library does not know.
 ///
 /// # Safety
 /// `from` is null, or valid for reading the number of bytes in its first field.

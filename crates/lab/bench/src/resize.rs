@@ -168,7 +168,7 @@ fn once(
 
 /// A request for another size, in ticks.
 struct Request {
-    /// When the threads began.
+    /// When operations began to count.
     begin: u64,
     asked: u64,
     returned: u64,
