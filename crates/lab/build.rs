@@ -18,11 +18,30 @@ fn main() {
     // At a fixed address nothing has to be relocated. Otherwise the loader writes 15,000 addresses to 57 pages.
     println!("cargo::rustc-link-arg-bin=ufutex=-no-pie");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("Cargo sets it"));
+    println!("cargo::rerun-if-changed=hot.ld");
+    let script = format!("-Wl,-T,{}/hot.ld", env!("CARGO_MANIFEST_DIR"));
+    if links_with(&script, &out) {
+        println!("cargo::rustc-link-arg-cdylib={script}");
+    }
     // The library keeps `libgcc_s.so`: a thread of a program may be cancelled in one of its frames. The system's unwinder
     // then asks functions of the library about a context that may be laid out otherwise than the archive's.
     if unwinder_in_archive(&out) {
         println!("cargo::rustc-link-arg-bin=ufutex=-L{}", out.display());
     }
+}
+
+/// Whether a library can be linked with this argument. Some linkers (gold, mold) take no scripts.
+fn links_with(argument: &str, directory: &Path) -> bool {
+    const EMPTY: &str = "#![no_std] #[panic_handler] fn panic(_: &core::panic::PanicInfo) -> ! { loop {} }";
+    let source = directory.join("empty.rs");
+    let var = |name| env::var(name).unwrap_or_default();
+    let mut rustc = Command::new(var("RUSTC"));
+    rustc.args(["--crate-type=cdylib", "-Cpanic=abort", "--target", &var("TARGET")]);
+    rustc.arg(format!("-Clink-arg={argument}")).arg(&source).arg("-o").arg(directory.join("empty.so"));
+    rustc.args(env::var("RUSTC_LINKER").map(|linker| format!("-Clinker={linker}")));
+    rustc.args(var("CARGO_ENCODED_RUSTFLAGS").split('\x1f').filter(|flag| !flag.is_empty()));
+    // What the compiler says is part of the answer, and nothing to show.
+    fs::write(&source, EMPTY).is_ok() && rustc.output().is_ok_and(|output| output.status.success())
 }
 
 /// Makes the linker find the archive `libgcc_eh.a` where the standard library asks for `libgcc_s.so`, if the compiler

@@ -201,7 +201,15 @@ pub fn note_threads(threads: usize) {
 const LISTS: [usize; 2] = [16, 19];
 
 /// Counts a call that the engine makes, and the first word that it names.
+#[inline(always)]
 pub fn count_word(kind: usize, address: u64) {
+    if settings::get().stats.is_some() {
+        count_in_report(kind, address);
+    }
+}
+
+#[cold]
+fn count_in_report(kind: usize, address: u64) {
     count(kind);
     if let Some(process) = counted()
         && !LISTS.contains(&kind)

@@ -187,6 +187,34 @@ const _: () = assert!((size_of::<Call>() + 8) % 16 == 8);
 unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
     // SAFETY: on the stack of the assembly, which waits for this function.
     let call = unsafe { &mut *call };
+    // A thread that has slept finds the code of its call in no cache: futex(2) comes first.
+    if call.number == libc::SYS_futex || is_futex2(call.number) { futex(call) } else { no_futex(call) }
+}
+
+fn is_futex2(number: i64) -> bool {
+    use calls::{SYS_FUTEX_REQUEUE, SYS_FUTEX_WAIT, SYS_FUTEX_WAITV, SYS_FUTEX_WAKE};
+    [SYS_FUTEX_WAITV, SYS_FUTEX_WAKE, SYS_FUTEX_WAIT, SYS_FUTEX_REQUEUE].contains(&number)
+}
+
+#[inline(always)]
+fn futex(call: &mut Call) -> i64 {
+    match calls::route_of(call.number, &call.args) {
+        Route::Kernel => {
+            calls::count_kernel(call.number, &call.args);
+            if call.number == libc::SYS_futex { unless_mixed(call) } else { NOT_OURS }
+        }
+        Route::Ours(number, kind, may_sleep) => {
+            calls::count_word(kind, call.args[0]);
+            inside(call, |call, inside| engine::call(number, call.args, may_sleep, inside))
+        }
+        Route::Mixed => inside(call, |call, inside| mixed::waitv(call.args, inside)),
+        Route::Refused => -i64::from(libc::EINVAL),
+    }
+}
+
+/// Makes a call that is not on futexes.
+#[inline(never)]
+fn no_futex(call: &mut Call) -> i64 {
     match call.number {
         libc::SYS_timer_create..=libc::SYS_timer_delete if timers::is_on() => {
             inside(call, |call, _| timers::call(call.number, call.args))
@@ -200,31 +228,14 @@ unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
         number if timers::is_on() && credentials::is_one(number, call.args[0]) => {
             credentials::call(number, call.args) as i64
         }
-        libc::SYS_timer_create..=libc::SYS_timer_delete | libc::SYS_rt_sigtimedwait => NOT_OURS,
-        libc::SYS_setuid..=libc::SYS_capset
-        | libc::SYS_seccomp
-        | libc::SYS_unshare
-        | libc::SYS_setns
-        | libc::SYS_keyctl
-        | libc::SYS_landlock_restrict_self => NOT_OURS,
-        libc::SYS_prctl if call.args[0] != PR_FUTEX_HASH => NOT_OURS,
-        libc::SYS_prctl => inside(call, |call, _| engine::prctl(call.args[1], call.args[2], call.args[3])),
+        libc::SYS_prctl if call.args[0] == PR_FUTEX_HASH => {
+            inside(call, |call, _| engine::prctl(call.args[1], call.args[2], call.args[3]))
+        }
         libc::SYS_rt_sigaction => {
             let [signal, new, old, size, ..] = call.args;
             inside(call, |_, _| signals::rt_sigaction(signal, new, old, size))
         }
-        number => match calls::route_of(number, &call.args) {
-            Route::Kernel => {
-                calls::count_kernel(number, &call.args);
-                if number == libc::SYS_futex { unless_mixed(call) } else { NOT_OURS }
-            }
-            Route::Ours(number, kind, may_sleep) => {
-                calls::count_word(kind, call.args[0]);
-                inside(call, |call, inside| engine::call(number, call.args, may_sleep, inside))
-            }
-            Route::Mixed => inside(call, |call, inside| mixed::waitv(call.args, inside)),
-            Route::Refused => -i64::from(libc::EINVAL),
-        },
+        _ => NOT_OURS,
     }
 }
 

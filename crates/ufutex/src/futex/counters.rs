@@ -174,10 +174,12 @@ impl Counting {
     }
 
     /// As `rest_or_make`, but it makes nothing. So it may be called with a bucket locked.
+    #[inline]
     pub fn rest(&self) -> Option<&Rest> {
         self.rest.get()
     }
 
+    #[inline]
     fn places(&self) -> Option<&Places> {
         self.rest.get().map(|rest| &rest.places)
     }

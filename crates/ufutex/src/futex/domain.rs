@@ -264,8 +264,8 @@ impl<S: Scheme> Domain<S> {
         if let Some(rest) = self.counting.rest() {
             rest.longest_chain.note_max(keys.into());
         }
-        if place.is_private() {
-            self.note_chain(keys, place.hash);
+        if place.is_private() && size::is_long_chain(keys) {
+            self.note_long_chain(place.hash);
         }
     }
 
@@ -280,10 +280,10 @@ impl<S: Scheme> Domain<S> {
         }
     }
 
-    /// As `note_keys`, for the size policy.
+    /// As `note_keys`, for the size policy, if the bucket has many keys.
     #[cold]
-    fn note_chain(&self, keys: u32, hash: u32) {
-        if !size::is_long_chain(keys) || !self.sizes_itself() {
+    fn note_long_chain(&self, hash: u32) {
+        if !self.sizes_itself() {
             return;
         }
         let Some(table) = self.tables.current_private() else {

@@ -228,19 +228,6 @@ impl Room {
     }
 }
 
-/// Notifies waiters that have been taken off the queue, and for which there is `room`. It stores `WOKEN` in each entry.
-/// Wakers are called, and threads that sleep apart from their entry are woken, when the result is dropped.
-///
-/// All waiters are notified before the first waker runs. A waker may drop or poll another of these waiters, or block on
-/// a thread that does so, and the notification must not come after that.
-pub(crate) fn notify(taken: Taken, room: Room) -> PendingWakes {
-    debug_assert!(taken.len() <= room.limit());
-    let mut pending = PendingWakes::none();
-    pending.more = room.more;
-    pending.notify(taken);
-    pending
-}
-
 /// Notifies one waiter.
 ///
 /// # Safety
@@ -250,8 +237,12 @@ pub(crate) unsafe fn notify_one(node: NonNull<Node>) -> PendingWake {
     unsafe { Signal::wake(&raw const (*node.cast::<Entry>().as_ptr()).signal) }
 }
 
-/// The work that is left for waiters that have been notified. The drop of each [`PendingWake`] does its part. If one of
-/// the wakers panics, the rest of the array and of the vector is dropped, so that nothing is skipped.
+/// The work that is left for waiters that have been notified: wakers are called, and threads that sleep apart from their
+/// entry are woken. The drop of each [`PendingWake`] does its part. If one of the wakers panics, the rest of the array
+/// and of the vector is dropped, so that nothing is skipped.
+///
+/// All waiters are notified before the first waker runs. A waker may drop or poll another of these waiters, or block on
+/// a thread that does so, and the notification must not come after that.
 #[must_use]
 pub(crate) struct PendingWakes {
     few: [PendingWake; BATCH],
@@ -268,7 +259,12 @@ impl Drop for PendingWakes {
 
 impl PendingWakes {
     pub(crate) fn none() -> Self {
-        Self { few: [const { PendingWake::NOTHING }; BATCH], count: 0, more: Vec::new() }
+        Self::with(Room::default())
+    }
+
+    /// As [`none`](Self::none), with `room` for more.
+    pub(crate) fn with(room: Room) -> Self {
+        Self { few: [const { PendingWake::NOTHING }; BATCH], count: 0, more: room.more }
     }
 
     /// Whether one of them runs an embedder's code, which may sleep.
@@ -288,8 +284,9 @@ impl PendingWakes {
         is_short.then(|| core::mem::replace(self, Self::none()))
     }
 
-    /// Notifies waiters that have been taken off the queue, and for which there is room.
+    /// Notifies waiters that have been taken off the queue, and for which there is room. It stores `WOKEN` in each entry.
     pub(crate) fn notify(&mut self, mut taken: Taken) {
+        debug_assert!(taken.len() <= self.room());
         while let Some(node) = taken.pop() {
             // SAFETY: the caller has taken it off its queue, and it has been popped from `taken`.
             self.push(unsafe { notify_one(node) });

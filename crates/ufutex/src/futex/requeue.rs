@@ -5,12 +5,12 @@ use core::pin::{Pin, pin};
 use core::ptr::NonNull;
 
 use super::domain::Domain;
-use super::entry::{Entry, Moment, PIECE, PendingWakes, Room, notify};
+use super::entry::{Entry, Moment, PIECE, PendingWakes, Room};
 use super::key::{Key, Target};
 use super::marker::Marker;
 use super::pair::Pair;
 use super::place::Place;
-use super::wake::wanted;
+use super::wake::{notify_taken, wanted};
 use crate::error::Error;
 use crate::sync::{Mutant, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
@@ -146,14 +146,11 @@ impl<S: Scheme> Domain<S> {
         let first = pair.first().first(key, hash);
         self.move_waiters(&mut pair, work, first, &all, done);
         let taken = pair.first().take(key, hash, wanted, self.pick(NonZeroU32::MAX, work.counts.wake, None));
-        // Until the waiters are notified: see `notify_taken`.
         let section = self.platform().section();
         drop(pair);
         done.woken = taken.len();
         done.met_lock_waiter |= taken.was_stopped;
-        let pending = notify(taken, room);
-        drop(section);
-        drop(pending);
+        notify_taken(taken, room, section);
     }
 
     /// Wakes and moves waiters that were queued when the operation `began`, a piece at a time. Both buckets are

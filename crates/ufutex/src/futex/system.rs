@@ -210,6 +210,7 @@ impl System {
     }
 
     /// The current moment, for a waiter that joins a queue whose bucket the caller has locked.
+    #[inline]
     pub(crate) fn now(&self) -> Moment {
         Moment(self.inner().moment.load(Ordering::Relaxed)) // Ordered by the bucket's lock: [E].
     }
@@ -217,6 +218,7 @@ impl System {
     /// The moment at which a waiter of `priority` joins a queue whose bucket the caller has locked. One that has a
     /// real-time priority may be placed ahead of others, so its moment is later than all before: a wake that a dropped
     /// future passes on must not go to it in place of a waiter that was there when the wake came.
+    #[inline]
     pub(crate) fn joins(&self, priority: u8) -> Moment {
         if priority == NORMAL || mutant(Mutant::OvertakesUnnoticed) {
             return self.now();

@@ -5,7 +5,7 @@ use core::pin::{Pin, pin};
 use core::ptr::NonNull;
 
 use super::domain::Domain;
-use super::entry::{AT_ONCE, Moment, PIECE, PendingWakes, Room, notify, notify_one, pick};
+use super::entry::{AT_ONCE, Moment, PIECE, PendingWakes, Room, notify_one, pick};
 use super::key::Key;
 use super::marker::Marker;
 use super::place::Place;
@@ -265,24 +265,30 @@ impl<S: Scheme> Drop for Noted<'_, S> {
 /// bucket was unlocked, and ends before a waker is called: a waiter that gives up finds the waker on a CPU, and waits
 /// for no longer than it takes to notify these waiters.
 #[inline(always)]
-fn notify_taken(mut taken: Taken, room: Room, section: Section) {
-    if taken.len() <= 1 {
-        // The common cases, without the array that several waiters need: 170 instructions to make and drop.
-        if let Some(node) = taken.pop() {
-            // SAFETY: taken off its queue, and popped from `taken`.
-            let pending = unsafe { notify_one(node) };
-            drop(section);
-            drop(pending);
-        }
-        return;
+pub(super) fn notify_taken(mut taken: Taken, room: Room, section: Section) {
+    if taken.len() > 1 {
+        return notify_several(taken, room, section);
     }
-    let pending = notify(taken, room);
+    // The common cases, without an array on the stack.
+    if let Some(node) = taken.pop() {
+        // SAFETY: taken off its queue, and popped from `taken`.
+        let pending = unsafe { notify_one(node) };
+        drop(section);
+        drop(pending);
+    }
+}
+
+#[inline(never)]
+fn notify_several(taken: Taken, room: Room, section: Section) {
+    let mut pending = PendingWakes::with(room);
+    pending.notify(taken);
     drop(section);
     drop(pending);
 }
 
 /// An upper bound for how many waiters a wake of `count` can take. Waiters are counted only if `count` is more than
 /// `AT_ONCE`, for which there is always room.
+#[inline]
 pub(super) fn wanted(bucket: &mut Guard<'_>, key: TableKey, hash: u32, count: usize) -> usize {
     if count <= AT_ONCE { count } else { bucket.count(key, hash, count) }
 }

@@ -4,7 +4,7 @@
 use core::num::NonZeroU32;
 
 use super::domain::Domain;
-use super::entry::{Moment, PIECE, PendingWakes, Room, notify};
+use super::entry::{Moment, PIECE, PendingWakes, Room};
 use super::key::{Key, Target};
 use super::pair::Pair;
 use super::place::Place;
@@ -200,8 +200,10 @@ impl<S: Scheme> Domain<S> {
         let section = self.platform().section();
         drop(pair);
         *results = [Woken::of(&first), Woken::of(&second)];
-        // The waiters of both words are notified before any waker runs: see `notify`.
-        let mut pending = [notify(first, room), notify(second, second_room)];
+        // The waiters of both words are notified before any waker runs: see `PendingWakes`.
+        let mut pending = [PendingWakes::with(room), PendingWakes::with(second_room)];
+        pending[0].notify(first);
+        pending[1].notify(second);
         drop(section);
         // And its threads are woken.
         pending.iter_mut().for_each(PendingWakes::wake_threads);

@@ -43,6 +43,7 @@ impl Tally {
     }
 
     /// Raises the counter to `value` if it is less.
+    #[inline]
     pub fn note_max(&self, value: u64) {
         // Most values are not greater. Then the cache line is not written.
         if value > self.get() {
