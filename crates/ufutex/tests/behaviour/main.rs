@@ -6,6 +6,7 @@ include!("../common/engine.rs");
 #[path = "../common/mod.rs"]
 mod common;
 
+mod collisions;
 mod counters;
 mod custom;
 mod fault_in;
