@@ -1,6 +1,8 @@
 //! For every call of the C interface and every n: the n-th allocation fails, and then the n-th and all later ones. The
 //! call returns what it returns with memory, or -ENOMEM, or, where it makes timers, -EAGAIN. When all handles have been
 //! freed no memory is left.
+//!
+//! Promise: failed allocations
 
 #[path = "../../../ufutex/tests/memory/allocator.rs"]
 mod allocator;

@@ -1,10 +1,14 @@
-//! The repository's rules: imports, labels of memory orderings, statics, lengths of functions.
+//! The repository's rules: imports, labels of memory orderings, statics, lengths of functions, promises and
+//! their tests, dependencies.
 //!
 //! Each rule is a function from source text to findings, so that its test can pass a violation.
 
+mod commands;
+mod dependencies;
 mod engine;
 mod lengths;
 mod orderings;
+mod promises;
 mod rooms;
 mod source;
 
@@ -64,4 +68,27 @@ fn each_package_has_the_lints_of_the_workspace() {
     for lint in ["undocumented_unsafe_blocks = ", "unsafe_op_in_unsafe_fn = "] {
         assert!(workspace.contains(lint), "the workspace has no lint {lint}");
     }
+}
+
+#[test]
+fn promises_have_tests_that_name_them_and_commands_that_run_these() {
+    let (security, proof) = (source::read("SECURITY.md"), source::read("docs/PROOF.md"));
+    let packages = commands::packages(&source::manifests());
+    assert_none(promises::findings(&security, &proof, &files("crates"), &packages));
+}
+
+#[test]
+fn commands_of_the_proof_name_what_is_there() {
+    let (proof, files) = (source::read("docs/PROOF.md"), files("crates"));
+    let packages = commands::packages(&source::manifests());
+    let all = commands::commands(&proof);
+    assert!(all.len() > 30, "{} commands", all.len());
+    assert_none(all.iter().flat_map(|command| command.missing(&files, &packages, source::exists)).collect());
+}
+
+#[test]
+fn each_dependency_of_users_has_a_word() {
+    let compiled = dependencies::compiled();
+    assert!(compiled.len() > 5, "{compiled:?}");
+    assert_none(dependencies::findings(&source::read("docs/DEPENDENCIES.md"), &compiled));
 }

@@ -22,13 +22,19 @@ impl File {
     }
 }
 
-fn root() -> PathBuf {
+/// The workspace's root.
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace's root")
 }
 
 /// The text of a file of the workspace.
 pub fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Whether the workspace has this file.
+pub fn exists(path: &str) -> bool {
+    root().join(path).exists()
 }
 
 /// All Rust files below a directory of the workspace.

@@ -202,6 +202,8 @@ const _: () = assert!(size_of::<Waiter<'_, crate::table::refs::Live>>() <= 128);
 
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 mod tests {
+    //! Promise: sleep in a group
+
     use super::*;
     use crate::futex::waiter::Queued;
     use crate::signal::{Receiver, Signal};

@@ -68,6 +68,8 @@ impl<T> Drop for LockGuard<'_, T> {
 
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 mod tests {
+    //! Promise: lock handed over
+
     use super::state::{ASLEEP, NOBODY, STARVING};
     use super::*;
     use crate::sync::{Ordering, spin_loop};

@@ -1,4 +1,7 @@
 //! Limits on what a guest may use: waiters, slots, memory of tables.
+//!
+//! Promise: first table
+//! Promise: table memory
 
 use std::future::Future;
 use std::pin::pin;

@@ -1,5 +1,7 @@
 //! Operations on more than 256 waiters in a global bucket, and moves of as many waiters. They are done in pieces. Each
 //! waiter is woken once and in order, as in one step.
+//!
+//! Promise: short holds
 
 use std::cell::Cell;
 use std::sync::Arc;

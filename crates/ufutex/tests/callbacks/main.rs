@@ -1,5 +1,7 @@
 //! Callbacks of an embedder: they may panic wherever the engine calls them, and may call the engine. Also the
 //! scheduling of the driver's thread.
+//!
+//! Promise: callbacks that panic
 
 include!("../common/engine.rs");
 

@@ -5,6 +5,8 @@
 //! `UFUTEX_FUZZ_PROGRAMS` sets the number of programs and `UFUTEX_FUZZ_SEED` the seed of the generator. The test stops
 //! after `UFUTEX_FUZZ_FAILURES` failures. A failing program is shrunk and printed as Rust code, to be pasted into
 //! `named.rs`.
+//!
+//! Promise: hostile calls
 
 include!("../common/engine.rs");
 

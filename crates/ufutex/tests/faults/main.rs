@@ -1,4 +1,6 @@
 //! Allocation failures: for every n, the n-th allocation fails.
+//!
+//! Promise: failed allocations
 
 include!("../common/engine.rs");
 

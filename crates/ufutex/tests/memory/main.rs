@@ -1,6 +1,8 @@
 //! For every operation and every n: the n-th allocation of the operation fails, and then the n-th and all later ones.
 //! The operation succeeds or returns the error that is documented. Afterwards waits and wakes work, and when all has
 //! been dropped no memory is left. `tests/faults` says what each operation falls back to.
+//!
+//! Promise: failed allocations
 
 mod allocator;
 mod calls;

@@ -1,5 +1,7 @@
 //! An operation that waits for the lock of its domain's PI region holds no bucket lock meanwhile: another domain whose
 //! words share the bucket is not blocked.
+//!
+//! Promise: busy regions
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::SeqCst};
 use std::task::Poll;

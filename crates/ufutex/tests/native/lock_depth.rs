@@ -1,5 +1,8 @@
 //! The limit on the length of chains of blocked lock owners, under random steps. The expected lengths are computed from
 //! the words and the waits. Some worlds have domains of two PID namespaces; a chain never leaves its namespace.
+//!
+//! Promise: PID namespaces
+//! Promise: short chains
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;

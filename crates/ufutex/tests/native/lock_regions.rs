@@ -1,4 +1,6 @@
 //! Domains that share no contended lock do not wait for each other.
+//!
+//! Promise: separate regions
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::Poll;

@@ -1,5 +1,7 @@
 //! Isolation between guests in different PID namespaces. No word that one guest writes may affect tasks, priorities or
 //! locks of another guest.
+//!
+//! Promise: PID namespaces
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;

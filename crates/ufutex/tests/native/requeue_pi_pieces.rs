@@ -1,5 +1,7 @@
 //! Requeues to a PI lock in the global table with more waiters than one piece. Between two pieces all locks are
 //! released, so other operations run.
+//!
+//! Promise: short holds
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

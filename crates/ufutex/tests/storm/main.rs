@@ -5,6 +5,8 @@
 //! million calls take some minutes:
 //!
 //! `UFUTEX_STORM_CALLS=100000000 cargo test --release -p ufutex --test storm -- --nocapture`
+//!
+//! Promise: hostile calls
 
 #[path = "../common/mod.rs"]
 mod common;

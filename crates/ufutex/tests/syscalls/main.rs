@@ -2,6 +2,8 @@
 //! words, and on the engine with every scheme.
 //!
 //! A test is named `topic::machine::body`. The kernel is the oracle: a body that fails on the kernel is wrong.
+//!
+//! Promise: hostile calls
 
 include!("../common/engine.rs");
 

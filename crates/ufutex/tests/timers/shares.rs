@@ -1,5 +1,7 @@
 //! Fairness between owners of timers. An owner with many due timers delays another owner by at most a share, `SHARE`
 //! deliveries. The simulated clock advances with each delivery.
+//!
+//! Promise: shares of a turn
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -5,6 +5,8 @@
 //! operation checks again where the key is ([F]). Neither that nor an emptiness check counts if a move has begun
 //! meanwhile ([G]). In a model waiters are moved one by one, with the global bucket unlocked in between, so the models
 //! also look for an operation that sees only some of them.
+//!
+//! Promise: short holds
 
 use std::pin::pin;
 

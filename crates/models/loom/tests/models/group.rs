@@ -2,6 +2,8 @@
 //!
 //! The interleaving looked for: a waiter checks its signal before the wake stores `WOKEN`, and falls asleep after the
 //! wake's call. The word that it sleeps on has changed meanwhile, so it does not ([Y]).
+//!
+//! Promise: sleep in a group
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

@@ -7,6 +7,8 @@
 //!
 //! And a starving contender ([V]): the holder unlocks, locks again and grants the lock, while the contender takes the
 //! lock itself, another contender claims the grant too, or the bucket is retired and becomes live again.
+//!
+//! Promise: lock handed over
 
 use std::pin::pin;
 

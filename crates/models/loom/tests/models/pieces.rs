@@ -6,6 +6,8 @@
 //!
 //! And what may happen to a wake's marker between two pieces: a resize moves it, its neighbours leave, other operations
 //! look for waiters where it stands.
+//!
+//! Promise: short holds
 
 use std::future::Future;
 use std::num::NonZeroU32;

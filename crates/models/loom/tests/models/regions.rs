@@ -5,6 +5,10 @@
 //! threads that want each other's regions do not wait for ever, nor do a thread with the bucket and one with the
 //! region; in the end priorities and words are right. A region never has domains of two PID namespaces, which the
 //! engine asserts where regions are joined.
+//!
+//! Promise: busy regions
+//! Promise: separate regions
+//! Promise: PID namespaces
 
 use loom::sync::Arc;
 use loom::thread;

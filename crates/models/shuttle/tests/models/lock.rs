@@ -1,4 +1,6 @@
 //! The contended lock with more threads than loom can explore: one holder at a time, and all sleepers are woken.
+//!
+//! Promise: lock handed over
 
 use shuttle::sync::Arc;
 use shuttle::thread;

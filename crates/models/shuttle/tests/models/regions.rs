@@ -1,5 +1,8 @@
 //! Tasks of three domains lock and unlock words of one domain and of several, give up, end and come again. One task at
 //! a time has a lock, no waiter is forgotten, and in the end each lock is free.
+//!
+//! Promise: busy regions
+//! Promise: separate regions
 
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};

@@ -1,4 +1,6 @@
 //! Compares queues with a simple model, and checks every link after every step.
+//!
+//! Promise: short holds
 
 use super::*;
 use std::boxed::Box;

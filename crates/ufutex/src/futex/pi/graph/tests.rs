@@ -1,4 +1,6 @@
 //! Random steps on the graph, compared with the simplest implementation that does the same.
+//!
+//! Promise: short chains
 
 use super::*;
 use proptest::prelude::*;
