@@ -106,7 +106,7 @@ impl<'a> Command<'a> {
         };
         self.0.starts_with(&["cargo", "test"])
             && (is_target || !has_targets)
-            && (filters.is_empty() || filters.iter().any(|filter| is_wanted(&filter)))
+            && (filters.is_empty() || filters.iter().any(is_wanted))
     }
 }
 
