@@ -136,7 +136,7 @@ fn simulation(verb: SimVerb) -> Result<Command, String> {
         None => Command::Sim(Box::new(verb.args.check()?)),
         Some(OwnSim::Timers(args)) => Command::SimTimers(Box::new(args.check()?)),
         Some(OwnSim::Schbench(args)) => Command::SimSchbench(Box::new(args.check()?)),
-        Some(OwnSim::Validate(args)) => Command::SimValidate(args.check()),
+        Some(OwnSim::Validate(args)) => Command::SimValidate(args.check()?),
     })
 }
 

@@ -80,6 +80,9 @@ fn a_mistake_is_one_line_and_exits_2() {
             (&["--topology", "here"], "--topology"),
             (&["--seed", "1"], "--seed"),
             (&["percpu-refs"], "percpu-refs"),
+            (&["--cross", "--only", "percpu-refs"], "'percpu-refs'"),
+            (&["--cross", "--only", "timer-hash,timer-hash"], "two sources or more"),
+            (&["--cross=yes"], "yes"),
         ],
     );
 }

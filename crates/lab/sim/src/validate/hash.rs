@@ -96,15 +96,14 @@ const MEASURED: usize = 256;
 /// Size of the table before the resize that stalls: the kernel's size for two threads.
 const STALLED_BUCKETS: usize = 16;
 
-/// Runs a case. An operation is a wait.
-pub fn run(case: &Case, call: Call) -> Report {
-    let topology = Topology::given(case.topology).expect("a given machine");
+/// Runs a case on its machine. An operation is a wait.
+pub fn run(case: &Case, topology: &Topology, call: Call) -> Report {
     let threads = case.threads * case.processes;
     let words = Words::as_if_by_line(threads, WORDS).read_ns(call.read_ns);
     let domains = domains(case, topology.cpus());
     let stalls = case.scheme == Scheme::Stalled;
     let (warm, is_begun) = (Cell::new(0), Cell::new(false));
-    let simulation = Simulation::new(&topology).placement(placement(case, &topology, stalls)).seed(1);
+    let simulation = Simulation::new(topology).placement(placement(case, topology, stalls)).seed(1);
     simulation.length(length(threads)).run(|thread| {
         current::rendezvous();
         if thread == threads {
@@ -172,8 +171,9 @@ mod tests {
     #[test]
     fn layouts_differ_where_they_say_they_do() {
         let call = Call { before_ns: 5.0, read_ns: 0.0, global_ns: 0.0 };
+        let topology = Topology::given("epyc-9d64").expect("a given machine");
         let [lean, packed, split] = [Layout::Lean, Layout::Packed, Layout::Split]
-            .map(|layout| run(&Case::new("epyc-9d64", 16, 256).by(Scheme::Live).of(layout), call));
+            .map(|layout| run(&Case::new("epyc-9d64", 16, 256).by(Scheme::Live).of(layout), &topology, call));
         let back = |report: &Report| {
             let of = report.hot.iter().filter(|hot| (hot.place.object, hot.place.field) == ("Bucket", "priv"));
             of.map(|hot| report.per_operation(hot.hitm())).sum::<f64>()

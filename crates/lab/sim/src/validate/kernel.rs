@@ -34,29 +34,29 @@ const THREADS: usize = 288;
 const RUNS_MIN: usize = 3;
 const RUNS_MAX: usize = 72;
 
-/// Runs a case. An operation is a wait.
-pub fn run(case: &Case, call: Call) -> Report {
+/// Runs a case on its machine. An operation is a wait.
+pub fn run(case: &Case, topology: &Topology, call: Call) -> Report {
+    let topology = without_sleep(topology.clone());
     let runs = (THREADS / (case.threads * case.processes)).clamp(RUNS_MIN, RUNS_MAX);
-    let mut all = once(case, call, 1);
+    let mut all = once(case, &topology, call, 1);
     for run in 1..runs as u64 {
         // The first run did not end, so the others would not either.
         if all.stuck > 0 {
             break;
         }
-        all.add(&once(case, call, 1 + run));
+        all.add(&once(case, &topology, call, 1 + run));
     }
     all
 }
 
-fn once(case: &Case, call: Call, seed: u64) -> Report {
+fn once(case: &Case, topology: &Topology, call: Call, seed: u64) -> Report {
     objects::forget_all();
     ufutex_designs_sim::prepare();
     let buckets: Vec<OwnLine<Bucket>> =
         memory::by_line(|| (0..all_buckets(case)).map(|_| OwnLine::default()).collect());
     let threads = case.threads * case.processes;
     let words = Words::new(threads, WORDS);
-    let topology = without_sleep(case.topology);
-    let simulation = Simulation::new(&topology).placement(placement(case, &topology, false)).seed(seed);
+    let simulation = Simulation::new(topology).placement(placement(case, topology, false)).seed(seed);
     simulation.length(length(threads)).run(|thread| {
         let mut number = current::below(WORDS as u64) as usize;
         current::rendezvous();
@@ -80,8 +80,7 @@ fn once(case: &Case, call: Call, seed: u64) -> Report {
 }
 
 /// Threads that queue for the lock sleep in the model, and spin in truth. So a sleep takes no time.
-fn without_sleep(name: &str) -> Topology {
-    let topology = Topology::given(name).expect("a given machine");
+fn without_sleep(topology: Topology) -> Topology {
     let none = 0.0;
     let thread = Thread { syscall: none, sleep: none, wake: none, wakeup: none, switch: none, ..topology.thread };
     Topology { thread, ..topology }

@@ -2,10 +2,11 @@
 
 use super::hash::{self, Scheme};
 use super::kernel;
+use super::parameters::Parameters;
 use crate::schbench;
 use crate::timers::{self, Calls, Design, Test};
 use std::fmt;
-use ufutex_coherence::{Report, Topology};
+use ufutex_coherence::Report;
 
 /// Nanoseconds of a kernel futex call beyond the table, in all models but that of 2016. On this project's machine
 /// perf's operation takes 198 ns in the kernel and 11 ns in the engine (`docs/SIM.md`).
@@ -13,9 +14,9 @@ pub const CALL_NS: f64 = 187.0;
 /// Nanoseconds of a futex call beyond the table in [private-hash], on a machine and kernel of 2016. Fitted: with 256
 /// private buckets, where threads do not contend, an operation takes 123.9 ns there, averaged over the rows of 1 to 16
 /// threads. In the model of that machine 27.4 ns of these are the bucket's.
-const CALL_NS_OF_2016: f64 = 96.5;
+pub const CALL_NS_OF_2016: f64 = 96.5;
 /// Additional nanoseconds of the same rows with the global table, whose hash does more work. Fitted as well.
-const GLOBAL_HASH_NS_OF_2016: f64 = 6.7;
+pub const GLOBAL_HASH_NS_OF_2016: f64 = 6.7;
 /// The share of a call that reads the program's word with the bucket locked: `futex_get_value_locked` in the profile of
 /// [percpu-refs].
 pub const SHARE_LOCKED: f64 = 0.2162;
@@ -108,19 +109,23 @@ impl Model {
     }
 
     /// Makes one run. Returns this model's figure and those of other models from the same run.
-    pub fn run(self, seed: u64) -> Result<Vec<(Model, f64)>, String> {
+    pub fn run(self, with: &Parameters, seed: u64) -> Result<Vec<(Model, f64)>, String> {
         match self {
-            Model::Hash(case) => self.rate(hash::run(&case, call(CALL_NS, 0.0)), case.threads * case.processes),
+            Model::Hash(case) => {
+                let report = hash::run(&case, &with.topology(case.topology), call(with.call_ns, 0.0));
+                self.rate(report, case.threads * case.processes)
+            }
             Model::Kernel(case) => {
-                let report = kernel::run(&case, call(CALL_NS_OF_2016, GLOBAL_HASH_NS_OF_2016));
+                let call = call(with.call_ns_of_2016, with.global_hash_ns_of_2016);
+                let report = kernel::run(&case, &with.topology(case.topology), call);
                 self.rate(report, case.threads * case.processes)
             }
             Model::Schbench { topology, scheme, buckets } => {
-                self.rate(schbench::run(&schbench_case(topology, scheme, buckets)), 1)
+                self.rate(schbench::run(&schbench_case(with, topology, scheme, buckets)), 1)
             }
             Model::Timers { design, threads, apart, timers, measure } => {
                 let test = if measure == Measure::CreateDelete { Test::CreateDelete } else { Test::CreateGetoverrun };
-                let topology = given(TIMERS_TOPOLOGY);
+                let topology = with.topology(TIMERS_TOPOLOGY);
                 let case = timers::Case { topology, test, design, threads, apart, timers, calls: TIMER_CALLS, seed };
                 let (times, _) = timers::run(&case)?;
                 let each = [
@@ -149,19 +154,15 @@ fn call(all_ns: f64, global_ns: f64) -> hash::Call {
     hash::Call { before_ns: all_ns - read_ns, read_ns, global_ns }
 }
 
-fn schbench_case(topology: &str, scheme: Scheme, buckets: usize) -> schbench::Case {
+fn schbench_case(with: &Parameters, topology: &str, scheme: Scheme, buckets: usize) -> schbench::Case {
     schbench::Case {
-        topology: given(topology),
+        topology: with.topology(topology),
         scheme,
         buckets,
         messages: MESSAGES,
         workers: WORKERS,
-        call_ns: CALL_NS,
+        call_ns: with.call_ns,
         measured_ns: SCHBENCH_NS,
         seed: 1,
     }
-}
-
-fn given(topology: &str) -> Topology {
-    Topology::given(topology).expect("a given machine")
 }

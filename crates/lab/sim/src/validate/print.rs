@@ -39,7 +39,8 @@ fn cells(finding: &Finding) -> [String; 6] {
     ]
 }
 
-fn times(ratio: f64) -> String {
+/// A ratio.
+pub fn times(ratio: f64) -> String {
     if ratio >= 100.0 {
         format!("x {ratio:.0}")
     } else if ratio >= 0.1 {

@@ -4,6 +4,7 @@ use super::figures::{Figures, runs};
 use super::hash::{Case, Scheme};
 use super::here::Here;
 use super::model::{Measure, Model};
+use super::parameters::Parameters;
 use super::published::{Comparison, Figure};
 use super::verdict::Verdict;
 use super::{Finding, Settings, conclude, find, print};
@@ -35,6 +36,7 @@ fn settings(flags: &[&str]) -> Settings {
     Settings {
         only: only.map_or_else(Vec::new, |only| only.split(',').map(|one| one.parse().expect("a source")).collect()),
         measures: !has("--no-measure"),
+        cross: false,
         markdown: has("--markdown"),
         silent: false,
         json: has("--json"),
@@ -116,7 +118,7 @@ fn with_no_measure_this_machine_is_left_out() {
 }
 
 fn figures(models: impl IntoIterator<Item = Model>) -> Figures {
-    Figures::of(models, || ()).expect("all threads end")
+    Figures::of(&Parameters::CHOSEN, models, || ()).expect("all threads end")
 }
 
 /// The modelled rate of one thread.
@@ -158,7 +160,8 @@ fn figures_come_out_of_as_few_runs_as_can_be() {
     let timers = |measure| Model::timers("global-lock", 2, true, 10, measure);
     let all = [Measure::Create, Measure::Getoverrun, Measure::CreateDelete].map(timers);
     let steps = AtomicUsize::new(0);
-    let figures = Figures::of(all, || _ = steps.fetch_add(1, Ordering::Relaxed)).expect("all threads end");
+    let figures =
+        Figures::of(&Parameters::CHOSEN, all, || _ = steps.fetch_add(1, Ordering::Relaxed)).expect("all threads end");
     assert_eq!(steps.into_inner() as u64, 1 + all[2].runs(), "both calls of a run at once");
     all.iter().for_each(|model| assert!(figures.get(model).is_some_and(|ns| ns > 0.0), "{model:?}"));
     assert_eq!(figures.get(&Model::timers("radix", 2, true, 10, Measure::Create)), None, "it was not requested");
@@ -171,7 +174,7 @@ fn a_queue_for_one_lock_is_run_several_times_and_averaged() {
     assert_eq!(runs([timers("scaled", true), timers("global-lock", false)]).len(), 2);
     let seeds: Vec<u64> = runs([one_lock, one_lock]).iter().map(|run| run.seed).collect();
     assert_eq!(seeds, (1..=10).collect::<Vec<_>>(), "each once");
-    let alone = |seed| one_lock.run(seed).expect("all threads end")[0].1;
+    let alone = |seed| one_lock.run(&Parameters::CHOSEN, seed).expect("all threads end")[0].1;
     let all: Vec<f64> = seeds.into_iter().map(alone).collect();
     assert!(all.iter().any(|ns| *ns != all[0]), "chance is the run's own: {all:?}");
     let mean = all.iter().sum::<f64>() / 10.0;
