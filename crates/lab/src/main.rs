@@ -2,6 +2,7 @@
 //! `ufutex bench` measures every futex scheme of the engine, the host's kernel and `parking_lot_core`.
 //! `ufutex run` runs a program with its futexes on the engine, and `ufutex sim` runs the engine on virtual cores.
 //! `ufutex report` writes a page about this machine, and `ufutex compare` compares two files of rows.
+//! `ufutex soak` uses everything at once, and accounts for it.
 //!
 //! This package has the command line only: `cli` turns arguments into settings. The work is in the packages next to this
 //! one: `bench`, `sim` and `run` pass their results to `report`. Results go to stdout (tables, or one JSON object on a
@@ -19,6 +20,7 @@ use lab_measure::interrupt;
 use lab_report::{Printer, compare, page};
 use lab_run::{advise, run};
 use lab_sim as sim;
+use lab_soak as soak;
 use lab_terminal::{stderr, stdout};
 use std::io::Write;
 use std::process::ExitCode;
@@ -58,6 +60,14 @@ fn main() -> ExitCode {
                 Err(error) => failed(&error),
             };
         }
+        cli::Command::Soak(settings) => {
+            return match watch().and_then(|()| soak::run(&settings)) {
+                Ok(soak::Verdict::Clean) => ExitCode::SUCCESS,
+                Ok(soak::Verdict::Interrupted) => ExitCode::from(interrupt::EXIT),
+                Ok(soak::Verdict::Broken) => ExitCode::from(EXIT_FAILURE),
+                Err(error) => failed(&error),
+            };
+        }
         command => watch().and_then(|()| measure(&command)),
     };
     match outcome {
@@ -89,7 +99,7 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
             None => manual::page(&args.name()),
         },
         // `main` runs these, because they have their own exit statuses.
-        cli::Command::Run(_) | cli::Command::Advise(_) | cli::Command::Compare(_) => Ok(()),
+        cli::Command::Run(_) | cli::Command::Advise(_) | cli::Command::Compare(_) | cli::Command::Soak(_) => Ok(()),
         cli::Command::Report(report) => page::run(report),
         cli::Command::GrowthChild(child) => bench::growth_child::run(child),
         cli::Command::TimersChild(child) => bench::timers::child::run(child),

@@ -10,6 +10,7 @@ mod report;
 mod run;
 pub mod sim;
 pub mod sim_more;
+mod soak;
 pub mod values;
 
 pub use manual::{CompletionsArgs, ManArgs};
@@ -23,6 +24,7 @@ use lab_bench::{Bench, growth_child, noise, sweep, timers};
 use lab_report::compare::Compare;
 use lab_report::page::Report;
 use lab_run::{Advise, Run};
+use lab_soak::Soak;
 use lab_targets::Policy;
 use lab_targets::timers::Test;
 use lab_targets::{Layout, Name};
@@ -50,6 +52,8 @@ pub enum Command {
     SimSchbench(Box<lab_sim::schbench::Settings>),
     /// `ufutex sim validate`.
     SimValidate(lab_sim::validate::Settings),
+    /// `ufutex soak`.
+    Soak(Soak),
     /// `ufutex advise`.
     Advise(Box<Advise>),
     /// `ufutex completions`.
@@ -121,6 +125,7 @@ fn command(shape: &mut clap::Command, arguments: Vec<OsString>, verb: &str) -> R
         Verb::Report(args) => args.check().map(Command::Report).map_err(Refusal::Mistake),
         Verb::Compare(args) => Ok(Command::Compare(args.into())),
         Verb::Sim(verb) => simulation(verb).map_err(Refusal::Mistake),
+        Verb::Soak(args) => Ok(Command::Soak(args.into())),
         Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
         Verb::Completions(args) => Ok(Command::Completions(args)),
         Verb::Man(args) => known_verb(args).map(Command::Man).map_err(Refusal::Mistake),
@@ -191,6 +196,9 @@ enum Verb {
     /// Run the engine on the virtual cores of a modelled machine
     #[command(after_long_help = sim::ROWS)]
     Sim(SimVerb),
+    /// Use everything at once for minutes, and account for every wake and expiry
+    #[command(long_about = soak::ABOUT, after_long_help = soak::MORE)]
+    Soak(soak::SoakArgs),
     /// Watch a program's futexes, and recommend settings for it
     #[command(long_about = advise::ABOUT, after_long_help = advise::MORE)]
     Advise(advise::AdviseArgs),

@@ -7,7 +7,7 @@ const FLOORS: [&[&str]; 6] = [
     &["lab-terminal"],
     &["lab-measure"],
     &["lab-targets"],
-    &["lab-bench", "lab-sim"],
+    &["lab-bench", "lab-sim", "lab-soak"],
     &["lab-report", "lab-run"],
     &["lab"],
 ];

@@ -1,0 +1,97 @@
+//! What has been done, counted by the threads that did it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A counter that orders nothing.
+#[derive(Default)]
+pub struct Tally(AtomicU64);
+
+impl Tally {
+    pub fn add(&self, number: usize) {
+        self.0.fetch_add(number as u64, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The counts of one world.
+        #[derive(Default)]
+        pub struct Counts {
+            $($(#[$doc])* pub $name: Tally,)*
+        }
+
+        impl Counts {
+            /// The names of all counts, in order.
+            pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+            /// The counts, in the order of their names.
+            pub fn all(&self) -> Vec<u64> {
+                vec![$(self.$name.get()),*]
+            }
+        }
+    };
+}
+
+counts! {
+    /// Waiters of the crowd that wakes, requeues and wake_op say they have woken.
+    woken,
+    /// Waits of the crowd that a wake has ended, of threads and futures.
+    received,
+    /// Waiters that requeues say they have moved, all words.
+    requeued,
+    timed_out,
+    interrupted,
+    /// Waits that found another value.
+    mismatched,
+    /// The same two counts for the balls that pairs of threads pass each other.
+    balls_woken,
+    balls_received,
+    balls_thrown,
+    balls_caught,
+    futures_begun,
+    /// Futures that have ended by themselves, for whatever reason.
+    futures_done,
+    futures_timed_out,
+    /// Futures that `end` has ended before.
+    futures_ended,
+    futures_dropped,
+    /// The same two counts for words whose futures may be dropped.
+    drops_woken,
+    drops_received,
+    /// Wakes of a future that was dropped before it was polled.
+    passes_made,
+    /// Those that the wake has counted.
+    passes_woken,
+    /// Those that the next waiter has received.
+    passes_received,
+    pi_sections,
+    robust_sections,
+    deadlocks,
+    deaths,
+    /// Tasks that died because they were interrupted while they waited.
+    killed_waiters,
+    /// Locks that tasks held when they died, of either kind.
+    locks_orphaned,
+    /// Locks that were taken over with OWNER_DIED.
+    locks_recovered,
+    /// Settings of timers that expire once.
+    timers_armed,
+    /// Those that have expired.
+    timers_expired,
+    /// Those that were set again or deleted before they expired.
+    timers_cancelled,
+    /// Notices that became void before they were taken.
+    timers_voided,
+    /// Expirations of timers with an interval, with overruns.
+    expirations,
+    /// Expirations on clocks that only the test moves.
+    manual_expirations,
+    resizes,
+    node_changes,
+    clock_jumps,
+    interrupts,
+}

@@ -1,0 +1,140 @@
+//! What must be equal when all threads have ended.
+
+use crate::counts::Counts;
+use crate::findings::Findings;
+use crate::shift::Shift;
+use crate::work;
+use crate::world::{MAX_SLOTS, World};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Bytes of a slot of a table.
+const SLOT: usize = 64;
+/// How many words of waiters a finding names.
+const NAMED: usize = 20;
+/// How long a notice may be on its way.
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// One law: two numbers that are equal.
+pub struct Law {
+    pub name: &'static str,
+    pub expected: u64,
+    pub found: u64,
+}
+
+impl Law {
+    fn new(name: &'static str, expected: u64, found: u64) -> Self {
+        Self { name, expected, found }
+    }
+
+    pub fn holds(&self) -> bool {
+        self.expected == self.found
+    }
+}
+
+/// The laws of a world, whose threads have ended.
+pub fn of(world: &World, shifts: &[Arc<Shift>]) -> Vec<Law> {
+    let c = &world.counts;
+    let sum = |of: fn(&Shift) -> u64| shifts.iter().map(|shift| of(shift)).sum::<u64>();
+    let mut laws = of_waits(c);
+    laws.extend(of_timers(c));
+    laws.extend([
+        Law::new(
+            "waiters that the engine counts as woken",
+            c.woken.get() + c.balls_woken.get() + c.drops_woken.get() + c.passes_woken.get(),
+            sum(|shift| shift.plain.counters().woken),
+        ),
+        Law::new(
+            "waiters that the engine counts as requeued",
+            c.requeued.get(),
+            sum(|shift| shift.plain.counters().requeued),
+        ),
+        Law::new("waiters that the engine has refused", 0, sum(|shift| shift.plain.counters().refused_waiters)),
+        Law::new(
+            "changes of what locks guard",
+            c.pi_sections.get() + c.robust_sections.get(),
+            sum(|shift| crate::land::Land::locks().map(|lock| sections(shift, lock)).sum()),
+        ),
+        Law::new(
+            "locks of dead owners that were recovered",
+            c.locks_orphaned.get(),
+            c.locks_recovered.get() + sum(|shift| work::locks::orphans(&shift.land)),
+        ),
+        Law::new("locks that are held", 0, sum(|shift| work::locks::held(&shift.land))),
+        Law::new(
+            "waiters that are left",
+            0,
+            sum(|shift| shift.domains().iter().map(|domain| domain.waiting() as u64).sum()),
+        ),
+    ]);
+    laws
+}
+
+fn sections(shift: &Shift, lock: crate::land::Lock) -> u64 {
+    shift.land.guarded(lock).sections.load(Ordering::Relaxed)
+}
+
+fn of_waits(c: &Counts) -> Vec<Law> {
+    vec![
+        Law::new("wakes of the crowd that were received", c.woken.get(), c.received.get()),
+        Law::new("wakes for a ball that were received", c.balls_woken.get(), c.balls_received.get()),
+        Law::new("balls that were caught", c.balls_thrown.get(), c.balls_caught.get()),
+        Law::new("wakes that a dropped future has passed on", c.passes_made.get(), c.passes_received.get()),
+        Law::new(
+            "futures that were done, ended or dropped",
+            c.futures_begun.get(),
+            c.futures_done.get() + c.futures_ended.get() + c.futures_dropped.get(),
+        ),
+    ]
+}
+
+fn of_timers(c: &Counts) -> Vec<Law> {
+    let ended = c.timers_expired.get() + c.timers_cancelled.get() + c.timers_voided.get();
+    vec![Law::new("settings of timers that expired, were cancelled or became void", c.timers_armed.get(), ended)]
+}
+
+/// Waits until the laws hold, because the driver's thread may still deliver notices, and notes what does not hold then.
+pub fn settle(world: &World, shifts: &[Arc<Shift>], findings: &Findings) -> Vec<Law> {
+    let begun = Instant::now();
+    let mut laws = of(world, shifts);
+    while !laws.iter().all(Law::holds) && begun.elapsed() < SETTLE {
+        std::thread::sleep(Duration::from_millis(10));
+        laws = of(world, shifts);
+    }
+    check(world, shifts, &laws, findings);
+    laws
+}
+
+fn check(world: &World, shifts: &[Arc<Shift>], laws: &[Law], findings: &Findings) {
+    for law in laws.iter().filter(|law| !law.holds()) {
+        findings.add(format_args!("{}: {}", world.name, law.name), law.expected, law.found);
+    }
+    let c = &world.counts;
+    let (woken, received, dropped) = (c.drops_woken.get(), c.drops_received.get(), c.futures_dropped.get());
+    // A dropped future does not say whether it had been woken.
+    let bounds = received..=received + dropped;
+    if !bounds.contains(&woken) {
+        let law = format!("{}: wakes of words whose futures were dropped", world.name);
+        findings.add(law, format_args!("{} to {}", bounds.start(), bounds.end()), woken);
+    }
+    let most = 2 * MAX_SLOTS * SLOT;
+    for domain in shifts.iter().flat_map(|shift| shift.domains()) {
+        if domain.table_bytes() > most {
+            let law = format!("{}: tables take at most twice the largest one's bytes", world.name);
+            findings.add(law, format_args!("at most {most}"), domain.table_bytes());
+        }
+        let who = domain.who_waits(NAMED);
+        if who.iter().len() > 0 {
+            findings.add(format_args!("{}: nobody waits", world.name), "nobody", format_args!("{who:?}"));
+        }
+    }
+    let who = world.system.who_waits(NAMED);
+    if who.iter().len() > 0 {
+        findings.add(
+            format_args!("{}: nobody waits in the shared object", world.name),
+            "nobody",
+            format_args!("{who:?}"),
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! The timeout of a wait, and whether it has ended too early or is overdue.
+
+use crate::clock;
+use crate::findings::Findings;
+use crate::random::Random;
+use crate::world::World;
+use std::time::Duration;
+use ufutex::platform::{Clock, Host, Platform};
+use ufutex::{Timeout, WaitOptions};
+
+/// After this time, something that is due and has not come is lost. Threads may get no CPU for long.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+
+/// CLOCK_MONOTONIC, which is the host's in both worlds.
+pub fn now() -> Duration {
+    Host::now(Clock::Monotonic)
+}
+
+/// See the top of this file.
+pub struct Limit {
+    timeout: Option<Timeout>,
+    begun: Duration,
+    /// See [`clock::setting`].
+    setting: Option<u64>,
+}
+
+impl Limit {
+    pub fn none() -> Self {
+        Self { timeout: None, begun: now(), setting: None }
+    }
+
+    /// A timeout of up to `longest`, on any clock.
+    pub fn within(longest: Duration, world: &World, random: &mut Random) -> Self {
+        let begun = now();
+        let length = Duration::from_nanos(random.below(longest.as_nanos() as u64 + 1));
+        let timeout = match random.below(4) {
+            0 => Timeout::At(Clock::Monotonic, begun + length),
+            1 => Timeout::At(Clock::Realtime, world.realtime() + length),
+            _ => Timeout::After(length),
+        };
+        Self { timeout: Some(timeout), begun, setting: clock::setting() }
+    }
+
+    pub fn timeout(&self) -> Option<Timeout> {
+        self.timeout
+    }
+
+    pub fn options(&self) -> WaitOptions {
+        WaitOptions::new().maybe_timeout(self.timeout)
+    }
+
+    /// The deadline on CLOCK_MONOTONIC. `None` if there is none, or it is on a clock that can be set.
+    fn deadline(&self) -> Option<Duration> {
+        match self.timeout? {
+            Timeout::After(length) => Some(self.begun + length),
+            Timeout::At(Clock::Monotonic, at) => Some(at),
+            Timeout::At(Clock::Realtime, _) => None,
+        }
+    }
+
+    /// Whether the deadline has passed, or may pass at any time because its clock jumps.
+    pub fn is_due(&self) -> bool {
+        self.timeout.is_some() && self.deadline().is_none_or(|deadline| now() >= deadline)
+    }
+
+    /// Whether the wait should have ended long ago.
+    pub fn is_overdue(&self) -> bool {
+        self.deadline().is_some_and(|deadline| now() > deadline + PATIENCE)
+    }
+
+    /// Checks that a wait that has just timed out was due.
+    pub fn check_passed(&self, world: &World, findings: &Findings) {
+        let (at, now) = match self.timeout {
+            Some(Timeout::At(Clock::Realtime, at)) => {
+                let now = world.realtime();
+                let is_steady = world.clocks.is_some() && self.setting.is_some() && self.setting == clock::setting();
+                if !is_steady {
+                    return;
+                }
+                (at, now)
+            }
+            _ => (self.deadline().unwrap_or(Duration::MAX), now()),
+        };
+        if now < at {
+            findings.add(
+                format_args!("{}: no wait times out before its deadline", world.name),
+                format_args!("{at:?} or later"),
+                format_args!("{now:?}"),
+            );
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The account of a run: tables and a verdict, or one JSON object.
+
+use crate::counts::Counts;
+use crate::findings::Finding;
+use crate::memory::{HEAP_LEFT, RESIDENT_MORE};
+use crate::settings::Soak;
+use crate::{Account, Memory, Outcome, Verdict};
+use anyhow::Result;
+use lab_terminal::{stdout, table};
+use serde_json::{Map, Value, json};
+
+/// Prints it.
+pub fn print(settings: &Soak, outcome: &Outcome) -> Result<()> {
+    stdout::print(&if settings.json { object(settings, outcome).to_string() } else { text(settings, outcome) })
+}
+
+fn name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Clean => "clean",
+        Verdict::Interrupted => "interrupted",
+        Verdict::Broken => "broken",
+    }
+}
+
+fn text(settings: &Soak, outcome: &Outcome) -> String {
+    let Soak { threads, futures, timers, seed, .. } = settings;
+    let seconds = outcome.elapsed.as_secs_f64();
+    let mut parts = vec![
+        format!("## soak\n\n{seconds:.0} s, {threads} threads, {futures} futures, {timers} timers, --seed {seed}"),
+        counts(&outcome.accounts),
+        laws(&outcome.accounts),
+        memory(&outcome.memory),
+    ];
+    parts.extend(outcome.findings.iter().map(finding));
+    parts.push(sentence(outcome));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n\n")
+}
+
+fn counts(accounts: &[Account]) -> String {
+    let worlds: Vec<&str> = accounts.iter().map(|account| account.world).collect();
+    let mut table = table::new(&[&["counted in world"], &worlds[..]].concat());
+    for (index, name) in Counts::NAMES.iter().enumerate() {
+        let mut cells = vec![name.replace('_', " ")];
+        cells.extend(accounts.iter().map(|account| account.counts[index].to_string()));
+        table.add_row(table::align(cells, 1));
+    }
+    table::finish(table)
+}
+
+fn laws(accounts: &[Account]) -> String {
+    if accounts.iter().all(|account| account.laws.is_empty()) {
+        return String::new();
+    }
+    let mut table = table::new(&["law", "world", "expected", "found", ""]);
+    for account in accounts {
+        for law in &account.laws {
+            let verdict = if law.holds() { "holds" } else { "BROKEN" };
+            let cells = [law.name, account.world, &law.expected.to_string(), &law.found.to_string(), verdict];
+            table.add_row(table::align(cells.map(str::to_string).to_vec(), 2));
+        }
+    }
+    table::finish(table)
+}
+
+fn memory(memory: &Memory) -> String {
+    let Memory { early, late, heap_before, heap_after } = memory;
+    let resident = early.map(|early| {
+        format!(
+            "Resident: {} KiB after a tenth of the run, {} KiB at the end; at most {} KiB more are allowed.",
+            early >> 10,
+            late >> 10,
+            RESIDENT_MORE >> 10
+        )
+    });
+    let heap = heap_before.zip(*heap_after).map(|(before, after)| {
+        format!(
+            "Heap: {} bytes at the beginning, {} when all is dropped; at most {} more are allowed.",
+            before, after, HEAP_LEFT
+        )
+    });
+    [resident, heap].into_iter().flatten().collect::<Vec<_>>().join("\n")
+}
+
+fn finding(finding: &Finding) -> String {
+    let Finding { law, expected, found } = finding;
+    format!("BROKEN: {law}\n  expected: {expected}\n  found: {found}")
+}
+
+fn sentence(outcome: &Outcome) -> String {
+    match outcome.verdict {
+        Verdict::Clean => "Clean: every wake and every expiry is accounted for, and memory is flat.".to_string(),
+        Verdict::Interrupted => {
+            "Interrupted: every wake and every expiry until then is accounted for, and memory is flat.".to_string()
+        }
+        Verdict::Broken => format!("Broken: {} findings.", outcome.broken),
+    }
+}
+
+fn object(settings: &Soak, outcome: &Outcome) -> Value {
+    let Memory { early, late, heap_before, heap_after } = &outcome.memory;
+    let worlds = outcome.accounts.iter().map(|account| {
+        let counts: Map<String, Value> =
+            Counts::NAMES.iter().zip(&account.counts).map(|(name, count)| (name.to_string(), json!(count))).collect();
+        let laws = account
+            .laws
+            .iter()
+            .map(|law| json!({ "law": law.name, "expected": law.expected, "found": law.found, "holds": law.holds() }));
+        json!({ "world": account.world, "counts": counts, "laws": laws.collect::<Vec<_>>() })
+    });
+    let findings =
+        outcome.findings.iter().map(|one| json!({ "law": one.law, "expected": one.expected, "found": one.found }));
+    json!({
+        "workload": "soak",
+        "verdict": name(outcome.verdict),
+        "seconds": outcome.elapsed.as_secs_f64(),
+        "threads": settings.threads,
+        "futures": settings.futures,
+        "timers": settings.timers,
+        "seed": settings.seed,
+        "worlds": worlds.collect::<Vec<_>>(),
+        "memory": {
+            "resident_after_a_tenth": early,
+            "resident_at_the_end": late,
+            "resident_more_allowed": RESIDENT_MORE,
+            "heap_before": heap_before,
+            "heap_after": heap_after,
+            "heap_more_allowed": HEAP_LEFT,
+        },
+        "findings": findings.collect::<Vec<_>>(),
+        "broken": outcome.broken,
+    })
+}

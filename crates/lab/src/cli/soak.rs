@@ -1,0 +1,117 @@
+//! `ufutex soak`: its options.
+
+use super::{sim, values};
+use clap::Args;
+use lab_soak::{Soak, THREADS_MIN};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Longest run.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Arguments of `ufutex soak`.
+#[derive(Args)]
+pub struct SoakArgs {
+    /// How long: a number with s, m or h behind it; without a letter, of seconds
+    #[arg(short, long, value_name = "TIME", default_value = "10m", value_parser = duration, allow_negative_numbers = true)]
+    duration: Duration,
+    /// Threads that wait, wake, lock, poll futures and set timers
+    #[arg(short, long, value_name = "N", default_value = "64", value_parser = threads, allow_negative_numbers = true)]
+    threads: usize,
+    /// Futures that wait at a time
+    #[arg(short, long, value_name = "N", default_value = "10000", value_parser = number, allow_negative_numbers = true)]
+    futures: usize,
+    /// Timers at a time
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = number, allow_negative_numbers = true)]
+    timers: usize,
+    /// Seed of the random choices [default: from the clock; it is printed]
+    #[arg(long, value_name = "N", value_parser = sim::seed, allow_negative_numbers = true)]
+    seed: Option<u64>,
+    /// No progress on stderr
+    #[arg(short, long)]
+    silent: bool,
+    /// Print one JSON object on stdout, and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+impl From<SoakArgs> for Soak {
+    fn from(args: SoakArgs) -> Self {
+        let SoakArgs { duration, threads, futures, timers, seed, silent, json } = args;
+        let seed = seed
+            .unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos().into());
+        Self { duration, threads, futures, timers, seed, silent, json }
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(number) => (number, text.as_bytes()[text.len() - 1]),
+        None => (text, b's'),
+    };
+    let seconds = match unit {
+        b'h' => 3600.0,
+        b'm' => 60.0,
+        _ => 1.0,
+    };
+    let length = number.parse::<f64>().ok().and_then(|number| Duration::try_from_secs_f64(number * seconds).ok());
+    length
+        .filter(|length| !length.is_zero() && *length <= LONGEST)
+        .ok_or_else(|| "is not accepted; accepted: a time such as 90s, 10m or 1h, up to 168h".to_string())
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    values::whole(text, THREADS_MIN, values::THREADS_MAX)
+        .ok_or_else(|| format!("is not accepted; accepted: {THREADS_MIN} to {} threads", values::THREADS_MAX))
+}
+
+fn number(text: &str) -> Result<usize, String> {
+    values::whole(text, 1, values::NUMBER_MAX)
+        .ok_or_else(|| format!("is not accepted; accepted: 1 to {}", values::NUMBER_MAX))
+}
+
+/// Text above the options in `ufutex soak --help`.
+pub const ABOUT: &str = "\
+Use everything at once for minutes, and account for every wake and expiry
+
+Threads and futures wait, are woken, requeued, timed out and interrupted. Tasks take locks, and die while they hold them
+or wait for them. Tables are resized, words change their node, timers expire, and a clock jumps, all the time. In the
+end the counts must agree exactly, nobody may wait any more, and memory must be flat.";
+
+/// Text below the options.
+pub const MORE: &str = "\
+There are two worlds, in which half of the threads each work. In 'host' the engine has the host's clocks, nodes and
+driver thread. In 'jumping' it has a platform of this program: four nodes, and a CLOCK_REALTIME that jumps by up to
+hours. The machine's own clock is not touched. A shift of eight threads has a domain for plain words and one for locks:
+two threads that pass each other a ball without timeouts, two of a crowd, two that lock, one that polls futures, one
+that sets timers. Threads that resize, interrupt and turn a driver come on top of --threads.
+
+The laws, checked at the end for each world:
+  wakes that were counted = waits that a wake has ended, as wakers and waiters count, and as the engine counts
+  balls that were thrown = balls that were caught
+  wakes of a future that was dropped = wakes that the next future has received
+  changes of what locks guard = critical sections
+  locks whose owner died = locks that were taken over with OWNER_DIED
+  settings of timers = expiries + cancellations + notices that became void
+  no waiter, no held lock, no timer is left
+And during the run:
+  a timer with an interval has delivered what its interval and its clock say, after each notice
+  a timer on a clock that only the test moves has delivered exactly that, after each turn
+  no timeout and no timer comes early; none that is due is 15 s late
+  each thread makes progress within 30 s; if not, the report says what it waits for
+  the resident set grows by at most 16 MiB after the first tenth; after the end the heap is as before, up to 256 KiB
+
+--json, one object: verdict (clean, interrupted, broken), seconds, threads, futures, timers, seed; worlds [{world,
+  counts {name: number}, laws [{law, expected, found, holds}]}]; memory {resident_after_a_tenth, resident_at_the_end,
+  resident_more_allowed, heap_before, heap_after, heap_more_allowed} in bytes; findings [{law, expected, found}], at
+  most 32; broken: the number of all findings. A seed repeats the random choices, not the interleavings.
+
+Exit status:
+  0    every law holds
+  1    a law is broken (the run ends at the first finding), or it failed
+  2    a mistake in the options
+  130  interrupted: every law holds for what was done until then
+
+Examples:
+  ufutex soak
+  ufutex soak -d 1h -t 64 --futures 10000 --timers 10000
+  nice -n 19 ufutex soak --json > soak.json";
