@@ -28,6 +28,11 @@ pub enum Base {
 impl Base {
     /// All clocks, in the order of their numbers here.
     pub(crate) const ALL: [Self; 4] = [Self::Monotonic, Self::Realtime, Self::Boottime, Self::Tai];
+
+    /// Whether the clock can be set, also back.
+    pub(crate) const fn can_be_set(self) -> bool {
+        matches!(self, Self::Realtime | Self::Tai)
+    }
 }
 
 impl From<Clock> for Base {
@@ -50,8 +55,8 @@ pub enum CpuClock {
 
 /// The clocks of an embedder.
 ///
-/// `now` and `cpu_time` may be called with a timer or the driver's wheel locked: they must not block, nor use the
-/// driver, timers, or futures with a timeout.
+/// `now` and `cpu_time` may be called with a timer, the deadlines of a process or domain, or the driver's wheel locked:
+/// they must not block, nor use the driver, timers, or futures with a timeout.
 ///
 /// They may panic. The panic goes to the caller, with all locks released, and nothing has changed: a timer that was
 /// being set keeps its setting, a notice that was being taken may be taken again, and a future whose timeout could not

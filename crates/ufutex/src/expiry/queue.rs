@@ -25,7 +25,7 @@ pub(crate) trait Owner: Sync {
 pub(crate) struct Visit {
     /// The time at which the turn began.
     began: u64,
-    /// The time on the clock.
+    /// The last reading of the clock.
     now: u64,
     /// The owner still has deadlines that were due when the turn began.
     owes: bool,
@@ -274,10 +274,16 @@ impl Share<'_> {
     /// Takes out one node that is due and calls `then` with it, with the queue locked. Returns `false` if no node is
     /// due, in which case the next turn has been scheduled, or if the share is used up.
     pub fn pop_due(&mut self, then: impl FnOnce(*mut Node)) -> bool {
-        let (queue, Visit { began, now, .. }) = (self.queue, *self.visit);
+        let (queue, began) = (self.queue, self.visit.began);
         let mut then = Some(then);
         while self.left != 0 {
             let next = queue.state.lock().with(|state| {
+                // The clock may have been set back since it was read, and a deadline armed after that. By the earlier
+                // reading it would have passed, although the clock has not shown it since it was armed.
+                if queue.base.can_be_set() {
+                    self.visit.now = self.driver.now(queue.base);
+                }
+                let now = self.visit.now;
                 if state.wheel.is_ahead_of(now) {
                     state.wheel.set_back(now);
                 }

@@ -198,20 +198,22 @@ mod of_linux {
         patiently("the parent's timer never expires", || count.load(SeqCst) == 1);
     }
 
-    /// The clock is set back between the turn's read of it and the delivery's.
+    /// The clock is set back between the turn's last read of it and the delivery's.
     #[test]
     fn overrun_below_zero_is_one_expiry_and_ends_the_turn() {
+        /// The deadline has passed in this many more readings.
         struct SetBack(AtomicU64);
         impl Clocks for SetBack {
             fn now(&self, base: Base) -> Duration {
                 if base != Base::Realtime {
                     return MS;
                 }
-                Duration::from_nanos(self.0.swap(500, SeqCst))
+                let has_passed = self.0.fetch_update(SeqCst, SeqCst, |readings| readings.checked_sub(1)).is_ok();
+                Duration::from_nanos(if has_passed { 1500 } else { 500 })
             }
             fn changed(&self) {}
         }
-        let clocks = Arc::new(SetBack(AtomicU64::new(500)));
+        let clocks = Arc::new(SetBack(AtomicU64::new(0)));
         let driver = Driver::with_clocks(clocks.clone()).expect("there is memory");
         // SAFETY: a new descriptor that is not owned elsewhere.
         let file = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
@@ -219,7 +221,8 @@ mod of_linux {
         let timers = Timers::new(&driver, Arc::new(EventFd::new(file))).expect("there is memory");
         let id = timers.create(TimerClock::Realtime, None).expect("there is room");
         timers.settime(id, Expiry::At(Duration::from_nanos(1000)), MS).expect("it was made");
-        clocks.0.store(1500, SeqCst);
+        // The turn reads the clock when it begins, and when it takes the timer off its queue.
+        clocks.0.store(2, SeqCst);
         driver.turn();
         let mut count = 0u64;
         // SAFETY: the buffer has eight bytes.

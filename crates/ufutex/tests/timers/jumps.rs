@@ -1,10 +1,13 @@
 //! The realtime clock is set while timers are armed.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use ufutex::timer::{Base, Clocks, Expiry, Notify, Setting, TimerClock, TimerOptions};
+use ufutex::timer::{Base, Callback, Clocks, Driver, Expired, Expiry, Notify, Setting};
+use ufutex::timer::{TimerClock, TimerOptions, Timers};
 
-use crate::clock::Process;
+use crate::clock::{ManualClocks, Process};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const SIGNAL: Option<Notify> = Some(Notify::Signal { signal: 10, value: 5 });
@@ -181,4 +184,40 @@ fn jump_asks_for_a_turn() {
     bench.process.clocks.set(Base::Realtime, Duration::from_secs(1 << 30));
     bench.process.driver.clock_was_set();
     assert!(bench.process.clocks.changes() > before);
+}
+
+/// A timer is armed while a turn goes on, after the clock has been set back. By the turn's earlier reading it would be due.
+#[test]
+fn timer_armed_after_a_jump_back_is_not_due_by_an_earlier_reading_of_the_clock() {
+    let seconds = Duration::from_secs;
+    for (clock, base) in [(TimerClock::Realtime, Base::Realtime), (TimerClock::Tai, Base::Tai)] {
+        let clocks = ManualClocks::at(seconds(5));
+        let driver = Driver::with_clocks(clocks.clone()).expect("there is memory");
+        let set = |timers: &Timers, at: u64| {
+            let id = timers.create(clock, SIGNAL).expect("there is room");
+            timers.settime(id, Expiry::At(seconds(at)), Duration::ZERO).expect("it was made");
+        };
+        // The turn reads the clock again before it serves the second process: it reads 100.
+        let forth = clocks.clone();
+        let first = Callback(move |_: &Timers, _: Expired| forth.set(base, seconds(100)));
+        let first = Timers::new(&driver, Arc::new(first)).expect("there is memory");
+        let (back, expired) = (clocks.clone(), Arc::new(AtomicUsize::new(0)));
+        let count = expired.clone();
+        let second = Callback(move |timers: &Timers, _: Expired| {
+            if count.fetch_add(1, SeqCst) == 0 {
+                back.set(base, seconds(20));
+                let id = timers.create(clock, SIGNAL).expect("there is room");
+                timers.settime(id, Expiry::At(seconds(50)), Duration::ZERO).expect("it was made");
+            }
+        });
+        let second = Timers::new(&driver, Arc::new(second)).expect("there is memory");
+        [&first, &second].map(|timers| set(timers, 10));
+        clocks.set(base, seconds(10));
+        assert_eq!((driver.turn(), expired.load(SeqCst)), (2, 1), "{clock:?}");
+        assert_eq!(driver.next(base).map(|next| next <= seconds(50)), Some(true), "{clock:?}");
+        clocks.set(base, seconds(49));
+        assert_eq!((driver.turn(), expired.load(SeqCst)), (0, 1), "{clock:?}");
+        clocks.set(base, seconds(50));
+        assert_eq!((driver.turn(), expired.load(SeqCst)), (1, 2), "{clock:?}");
+    }
 }
