@@ -75,6 +75,7 @@ fn the_commands_and_their_flags_are_found_in_the_help() {
         "bench neighbour",
         "run",
         "advise",
+        "soak",
         "sim",
         "sim timers",
         "sim validate",
@@ -84,9 +85,13 @@ fn the_commands_and_their_flags_are_found_in_the_help() {
         assert!(verbs.iter().any(|one| one == verb), "{verb} in {verbs:?}");
     }
     assert!(!verbs.iter().any(|verb| verb.ends_with("-child")), "{verbs:?}");
-    for (verb, flag, count) in
-        [("bench", "--threads", 15), ("bench hash", "--sweep", 17), ("run", "--trap", 10), ("advise", "--duration", 4)]
-    {
+    for (verb, flag, count) in [
+        ("bench", "--threads", 15),
+        ("bench hash", "--sweep", 17),
+        ("run", "--trap", 10),
+        ("advise", "--duration", 4),
+        ("soak", "--timers", 7),
+    ] {
         let flags = flags(verb);
         assert!(flags.contains(flag) && flags.len() >= count, "{verb}: {flags:?}");
     }

@@ -138,3 +138,39 @@ fn check(world: &World, shifts: &[Arc<Shift>], laws: &[Law], findings: &Findings
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::Flags;
+
+    /// The findings in a world in which `happens` has happened, and nothing else.
+    fn findings(happens: impl FnOnce(&Shift)) -> Vec<String> {
+        let all = Arc::new(Findings::default());
+        let [world, _] = World::both(&all, &Arc::new(Flags::default())).expect("there is memory");
+        let shifts = [Arc::new(Shift::new(&world, 0, 8, 1, 1).expect("there is memory"))];
+        happens(&shifts[0]);
+        let laws = of(&world, &shifts);
+        check(&world, &shifts, &laws, &all);
+        all.kept().iter().map(|one| format!("{}: {} {}", one.law, one.expected, one.found)).collect()
+    }
+
+    #[test]
+    fn what_is_not_accounted_for_is_found() {
+        let counts = |shift: &Shift, of: fn(&Counts) -> &crate::counts::Tally| of(&shift.world.counts).add(1);
+        assert_eq!(findings(|_| ()), [""; 0]);
+        let found = findings(|shift| counts(shift, |c| &c.woken));
+        assert_eq!(found[0], "host: wakes of the crowd that were received: 1 0");
+        assert_eq!(found[1], "host: waiters that the engine counts as woken: 1 0");
+        let found = findings(|shift| counts(shift, |c| &c.timers_armed));
+        assert_eq!(found, ["host: settings of timers that expired, were cancelled or became void: 1 0"]);
+        let found = findings(|shift| counts(shift, |c| &c.locks_orphaned));
+        assert_eq!(found, ["host: locks of dead owners that were recovered: 1 0"]);
+        let found = findings(|shift| {
+            counts(shift, |c| &c.drops_woken);
+            counts(shift, |c| &c.drops_woken);
+            counts(shift, |c| &c.futures_dropped);
+        });
+        assert!(found.contains(&"host: wakes of words whose futures were dropped: 0 to 1 2".to_string()), "{found:?}");
+    }
+}

@@ -33,6 +33,8 @@ pub struct Shift {
     pub court: Vec<Cell>,
     /// How many throws of balls have returned.
     pub thrown: AtomicU64,
+    /// The interrupt of the thread that catches.
+    pub catcher: Interrupt,
     pub land: Land,
     /// The interrupts of the crowd's threads.
     pub interrupts: Vec<Interrupt>,
@@ -82,6 +84,7 @@ impl Shift {
             cells: cells(WORDS),
             court: cells(COURT),
             thrown: AtomicU64::new(0),
+            catcher: Interrupt::new(),
             land: Land::new(LOCKERS),
             interrupts: (0..threads).map(|_| Interrupt::new()).collect(),
             tasks: Default::default(),

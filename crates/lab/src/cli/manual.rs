@@ -34,7 +34,7 @@ impl ManArgs {
 pub const TOP: &str = "\
 Exit status, unless a command's own help says more:
   0    done
-  1    it failed, or compare or validate found something worse
+  1    it failed, compare or validate found something worse, or soak found something that is not accounted for
   2    a mistake in the options or their values: one line on stderr, and nothing was run
   125, 126, 127   run, advise: ufutex itself failed; the program cannot be run; it is not found
   130  interrupted by Ctrl-C: the results until then were printed; a second Ctrl-C ends it at once
@@ -51,6 +51,7 @@ Examples:
   ufutex bench hash -t 1,2                     measure every scheme and the kernel's futex
   ufutex run --stats -- ./server               run a program on the engine
   ufutex advise -- ./server                    recommend settings for a program
+  ufutex soak                                  use the engine for ten minutes, and account for all wakes and expiries
   ufutex completions bash > ~/.local/share/bash-completion/completions/ufutex
   ufutex man | man -l -                        this text as a page; also ufutex man bench, and so on";
 

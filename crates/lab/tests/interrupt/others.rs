@@ -1,4 +1,4 @@
-//! `advise` and `report`.
+//! `advise`, `soak` and `report`.
 
 use crate::running::Running;
 use std::path::Path;
@@ -16,6 +16,16 @@ fn advise_ends_what_it_watches_and_the_advice_is_from_what_was_seen() {
     sleep(Duration::from_millis(200));
     let said = running.end_by_ctrl_c().stderr;
     assert!(said.contains("Advice for 'sleep 3600'") && said.contains("interrupted: the advice is based on"), "{said}");
+}
+
+#[test]
+fn a_soak_gives_its_verdict_on_what_was_done() {
+    let mut running = Running::begin(&["soak", "-d", "1h", "-t", "16", "--futures", "100", "--timers", "100"]);
+    running.until_it_says("soak: 16 threads");
+    sleep(Duration::from_millis(500));
+    let printed = running.end_by_ctrl_c().stdout;
+    assert!(printed.contains("Interrupted: every wake and every expiry until then is accounted for"), "{printed}");
+    assert!(!printed.contains("BROKEN"), "{printed}");
 }
 
 #[test]

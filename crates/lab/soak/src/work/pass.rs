@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake};
 use std::thread::Thread;
-use ufutex::{Compare, Error, Interrupt, Key, Modify, Requeue, WaitOptions, Waiter, WakeOp};
+use ufutex::{Compare, Error, Key, Modify, Requeue, WaitOptions, Waiter, WakeOp};
 
 /// Words by which the ball is thrown. By the last one of the court it comes back.
 const SERVES: usize = COURT - 1;
@@ -116,7 +116,12 @@ fn send(shift: &Shift, throw: &Throw<'_>, ball: u32) -> usize {
                     shift.world.counts.requeued.add(moved.requeued);
                     word.store(ball);
                     // The catcher waits at one of the two words, or will not wait.
-                    moved.woken + domain.wake(throw.aside(), 1) + domain.wake(word, 1)
+                    let aside = domain.wake(throw.aside(), 1);
+                    if (moved.woken, moved.requeued) != (0, aside) {
+                        let found = format_args!("{moved:?}, {aside} woken there");
+                        shift.world.findings.add("a requeue says how many waiters it has moved", "as many", found);
+                    }
+                    aside + domain.wake(word, 1)
                 }
                 Err(error) => {
                     shift.world.unexpected("a requeue", error);
@@ -133,6 +138,11 @@ fn send(shift: &Shift, throw: &Throw<'_>, ball: u32) -> usize {
                 0
             })
         }
+        Way::Interruptible => {
+            word.store(ball);
+            shift.catcher.raise();
+            0
+        }
         Way::Bitset => {
             word.store(ball);
             let other = NonZeroU32::new(!throw.bit.get()).unwrap_or(throw.bit);
@@ -148,20 +158,28 @@ fn send(shift: &Shift, throw: &Throw<'_>, ball: u32) -> usize {
 /// Catches balls until the end is thrown.
 pub fn catch(shift: &Shift, seat: Seat) {
     let (counts, back) = (&shift.world.counts, shift.court[SERVES].private());
-    let interrupt = Interrupt::new();
-    let (mut round, mut caught) = (0, 0);
+    let (mut round, mut caught, mut after_requeue) = (0, 0, false);
     loop {
         round = (round + 1) % END;
         let throw = Throw::new(shift, round);
-        if matches!(throw.way, Way::Any) {
-            // The wake of the last ball may still be under way. If it met a wait for several words, the wait would be counted
-            // by this wake and by the next, and would return once.
+        if after_requeue || matches!(throw.way, Way::Any | Way::Interruptible) {
+            // The throw of the last ball may not have returned. Its wakes are compared with what its requeue has moved, so
+            // they must not meet this wait. A wait for several words would be counted by such a wake and by the next, and
+            // would return once. A late interrupt would end a wait.
             while shift.thrown.load(Ordering::Relaxed) < caught {
                 std::thread::yield_now();
             }
+            shift.catcher.clear();
         }
+        after_requeue = matches!(throw.way, Way::Requeue);
         while !throw.holds(round) && !throw.holds(END) {
-            note(shift, receive(shift, &throw, round, &seat.heart, &interrupt));
+            let ended = receive(shift, &throw, round, &seat.heart);
+            if let Ok(index) = ended
+                && index != throw.at
+            {
+                shift.world.findings.add("a wait for several words names the one that was woken", throw.at, index);
+            }
+            note(shift, ended);
         }
         if throw.holds(END) {
             return;
@@ -175,7 +193,7 @@ pub fn catch(shift: &Shift, seat: Seat) {
 }
 
 /// Waits once. Returns the index of the word that was woken.
-fn receive(shift: &Shift, throw: &Throw<'_>, round: u32, heart: &Heart, interrupt: &Interrupt) -> Result<usize, Error> {
+fn receive(shift: &Shift, throw: &Throw<'_>, round: u32, heart: &Heart) -> Result<usize, Error> {
     let (domain, word, options) = (&shift.plain, throw.word(), WaitOptions::new());
     let seen = word.value();
     if seen == round || seen == END {
@@ -199,9 +217,9 @@ fn receive(shift: &Shift, throw: &Throw<'_>, round: u32, heart: &Heart, interrup
             let mut waiter = pin!(Waiter::new());
             at(domain.prepare(waiter.as_mut(), word, seen, &options).and_then(|queued| queued.finish()))
         }),
-        Way::Interruptible => {
-            heart.during(Doing::Wait, word.address(), || at(domain.wait_interruptible(word, seen, &options, interrupt)))
-        }
+        Way::Interruptible => heart.during(Doing::Wait, word.address(), || {
+            at(domain.wait_interruptible(word, seen, &options, &shift.catcher))
+        }),
         Way::Bitset => {
             heart.during(Doing::Wait, word.address(), || at(domain.wait_with(word, seen, &options.bitset(throw.bit))))
         }
@@ -214,7 +232,8 @@ fn receive(shift: &Shift, throw: &Throw<'_>, round: u32, heart: &Heart, interrup
 fn note(shift: &Shift, ended: Result<usize, Error>) {
     match ended {
         Ok(_) => shift.world.counts.balls_received.add(1),
-        Err(Error::Again) => {}
+        // It is interrupted in place of being woken.
+        Err(Error::Again | Error::Interrupted) => {}
         Err(error) => shift.world.unexpected("a wait for a ball", error),
     }
 }

@@ -1,0 +1,62 @@
+//! `ufutex soak` from a user's view: all laws hold in a short run, in which everything has happened.
+
+mod common;
+
+use common::{assert_mistakes, number, printed, rows_of};
+use serde_json::Value;
+
+/// What need not happen in a short run.
+const RARE: [&str; 2] = ["timers_voided", "deadlocks"];
+
+fn worlds(row: &Value) -> &[Value] {
+    row["worlds"].as_array().map_or(&[], Vec::as_slice)
+}
+
+#[test]
+fn every_law_holds_in_a_run_in_which_everything_happens() {
+    let arguments = ["soak", "-d", "4s", "-t", "17", "--futures", "500", "--timers", "500", "--seed", "1", "--json"];
+    let rows = rows_of(&printed(&arguments));
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((&row["workload"], &row["verdict"], &row["seed"]), (&"soak".into(), &"clean".into(), &1.into()));
+    assert_eq!((row["findings"].as_array().map(Vec::len), number(row, "broken")), (Some(0), 0.0));
+    assert_eq!(worlds(row).iter().map(|world| &world["world"]).collect::<Vec<_>>(), ["host", "jumping"]);
+    for world in worlds(row) {
+        let laws = world["laws"].as_array().expect("laws");
+        assert!(laws.len() > 10 && laws.iter().all(|law| law["holds"] == true && law["expected"] == law["found"]));
+        for (name, count) in world["counts"].as_object().expect("counts") {
+            // The host's own clock stays as it is.
+            let may_be_zero = RARE.contains(&&name[..]) || name == "clock_jumps" && world["world"] == "host";
+            assert!(may_be_zero || count.as_u64() > Some(0), "{name} in {world}");
+        }
+    }
+    let memory = &row["memory"];
+    for key in ["resident_after_a_tenth", "resident_at_the_end", "resident_more_allowed", "heap_more_allowed"] {
+        assert!(number(memory, key) > 0.0, "{key} in {memory}");
+    }
+}
+
+#[test]
+fn table_has_the_laws_and_the_verdict_below_it() {
+    let text = printed(&["soak", "-s", "-d", "0.2", "-t", "16", "--futures", "1", "--timers", "1"]);
+    assert!(text.contains("## soak") && text.contains("| balls thrown") && text.contains("--seed "), "{text}");
+    assert!(text.contains("| wakes of the crowd that were received") && text.contains("| holds |"), "{text}");
+    assert!(text.trim_end().ends_with("every wake and every expiry is accounted for, and memory is flat."), "{text}");
+}
+
+#[test]
+fn mistakes_are_one_line_that_names_what_is_accepted() {
+    assert_mistakes(
+        &["soak"],
+        &[
+            (&["-d", "10d"], "--duration '10d' is not accepted; accepted: a time such as 90s, 10m or 1h"),
+            (&["-d", "0"], "--duration '0'"),
+            (&["-d", "nan"], "--duration 'nan'"),
+            (&["-d", "-1"], "--duration '-1'"),
+            (&["-d", "169h"], "up to 168h"),
+            (&["-t", "15"], "--threads '15' is not accepted; accepted: 16 to 16384 threads"),
+            (&["--futures", "0"], "--futures '0' is not accepted; accepted: 1 to 1000000"),
+            (&["--timers", "many"], "--timers 'many'"),
+            (&["--seed", "x"], "--seed 'x'"),
+        ],
+    );
+}
