@@ -55,8 +55,11 @@ pub struct Seat {
     pub random: Random,
 }
 
-/// The work of each thread of a shift. Threads beyond these join the crowd.
-const ROLES: [(&str, usize, fn(&Shift, Seat)); crate::settings::SHIFT] = [
+/// A thread's name, its number among the threads of that name, and its work.
+type Role = (&'static str, usize, fn(&Shift, Seat));
+
+/// The role of each thread of a shift. Threads beyond these join the crowd.
+const ROLES: [Role; crate::settings::SHIFT] = [
     ("thrower", 0, work::pass::throw),
     ("catcher", 0, work::pass::catch),
     ("crowd", 0, work::crowd::run),
@@ -67,8 +70,8 @@ const ROLES: [(&str, usize, fn(&Shift, Seat)); crate::settings::SHIFT] = [
     ("timers", 0, work::timers::run),
 ];
 
-/// The name, index and work of thread `number` of a shift.
-pub fn role(number: usize) -> (&'static str, usize, fn(&Shift, Seat)) {
+/// The role of thread `number` of a shift.
+pub fn role(number: usize) -> Role {
     ROLES.get(number).copied().unwrap_or(("crowd", (number + 2).saturating_sub(ROLES.len()), work::crowd::run))
 }
 

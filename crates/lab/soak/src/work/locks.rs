@@ -87,7 +87,7 @@ impl Locker<'_> {
         for lock in self.held.drain(..) {
             shift.land.guarded(lock).inside.store(0, Ordering::Relaxed);
         }
-        let ended = self.seat.heart.during(Doing::Exit, 0, || shift.guest.exit(&*self.task, &shift.land));
+        let ended = self.seat.heart.during(Doing::Exit, 0, || shift.guest.exit(&self.task, &shift.land));
         ended.unwrap_or_else(|error| shift.world.unexpected("the end of a task", error));
         *shift.task(self.seat.index) = None;
         shift.land.list(self.seat.index, &[]);
