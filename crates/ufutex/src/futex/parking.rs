@@ -19,12 +19,13 @@ use super::place::Place;
 use super::system::System;
 use crate::error::Error;
 use crate::signal::Receiver;
-use crate::sync::UnsafeCell;
+use crate::sync::{Mutant, UnsafeCell, mutant};
 use crate::sys::clock::Deadline;
 use crate::sys::platform::PlatformRef;
+use crate::table::bucket::Guard;
 use crate::table::hash::{Hash, Key};
 use crate::table::list::{Node, Pick, Taken};
-use crate::table::refs::{Live, Locked, Scheme};
+use crate::table::refs::{Live, Locked, Scheme, has_whole_queue};
 
 /// Queues of parked threads, one for each address at which a thread is parked.
 pub struct ParkingLot {
@@ -113,6 +114,9 @@ impl ParkingLot {
             self.note_bounce(bounces);
             return Parked::Invalid;
         }
+        if mutant(Mutant::ParkLetsGo) {
+            locked.guard.let_go();
+        }
         let place = ParkingPlace::new(self.domain.platform(), self.domain.key(&queue), queue.hash, park_token);
         let parked = self.queue_up(locked, &place, &queue);
         self.note_bounce(bounces);
@@ -187,6 +191,26 @@ impl ParkingLot {
         is_ours
     }
 
+    /// Locks the bucket in which the entry of a place is queued, with all other threads that are parked at its key.
+    /// `None` if the entry is not queued any more.
+    ///
+    /// A move to or from the global table takes the threads of a key there in pieces. Until the move of the key is over,
+    /// the global bucket of the entry has only some of them.
+    #[inline]
+    fn lock_whole_queue(&self, entry: &Entry) -> Option<Guard<'_>> {
+        let mut round = 0;
+        loop {
+            let guard = self.domain.lock_queued(entry)?;
+            // SAFETY: the guard proves that the entry is queued, and its bucket locked.
+            let (_, hash) = unsafe { entry.node.key() };
+            if has_whole_queue(&self.domain.tables, guard.bucket(), hash) || mutant(Mutant::TimedOutInPieces) {
+                return Some(guard);
+            }
+            drop(guard);
+            self.domain.platform().wait_for_holder(&mut round);
+        }
+    }
+
     /// The number of buckets; 0 before the first use.
     #[must_use]
     pub fn slots(&self) -> usize {
@@ -247,6 +271,10 @@ impl ParkingPlace {
         // SAFETY: the place belongs to the caller until the thread is notified, which is the last step.
         unsafe {
             let cell = &raw const (*node.cast::<Self>().as_ptr()).unpark_token;
+            if mutant(Mutant::UnparkTokenLate) {
+                drop(notify_one(node));
+                return (*cell).with_mut(|t| *t = token);
+            }
             (*cell).with_mut(|t| *t = token);
             drop(notify_one(node));
         }
@@ -277,12 +305,16 @@ impl InQueue<'_> {
         let this = ManuallyDrop::new(self);
         let entry = &this.place.entry;
         if !entry.signal.sleep(this.lot.domain.platform(), deadline) {
-            let left = this.lot.domain.with_queued(entry, |guard| {
+            let left = this.lot.lock_whole_queue(entry).map(|mut guard| {
                 // SAFETY: the guard proves that the entry is queued here, and its bucket locked.
                 let (key, hash) = unsafe { entry.node.key() };
                 // SAFETY: as above.
                 unsafe { guard.remove(this.place.node()) };
-                timed_out(key.address as usize, guard.first(key, hash).is_none());
+                let is_last = guard.first(key, hash).is_none();
+                if mutant(Mutant::TimedOutUnlocked) {
+                    guard.let_go();
+                }
+                timed_out(key.address as usize, is_last);
             });
             if left.is_some() {
                 return Parked::TimedOut;
@@ -290,6 +322,9 @@ impl InQueue<'_> {
             // If an unpark has taken the place first, this is no timeout: its callback has counted this thread as
             // unparked.
             entry.signal.wait_for_waker(this.lot.domain.platform());
+            if mutant(Mutant::TimeoutLosesWake) {
+                return Parked::TimedOut;
+            }
         }
         // SAFETY: this thread has been notified, so the place is its own again.
         Parked::Unparked(this.place.unpark_token.with(|t| unsafe { *t }))
@@ -455,6 +490,9 @@ impl BothQueues<'_> {
             unsafe {
                 next = self.pair.first().after(node);
                 self.pair.first().take_to(node, to, self.to.hash);
+                if mutant(Mutant::RequeueLetsGo) {
+                    self.pair.first().let_go();
+                }
                 new_chain = new_chain.or(self.pair.second().insert(node));
             }
         }

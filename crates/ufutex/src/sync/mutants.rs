@@ -109,6 +109,15 @@ pub enum Mutant {
     /// An operation that has locked a first bucket and locks a second one in the global table does not check, under the
     /// second lock, whether its key is still in that table.
     SecondSkipsRecheck,
+    /// A thread that parks unlocks the queue between `validate` and the moment at which it joins the queue.
+    ParkLetsGo,
+    /// The callback of a park that has timed out runs after the queue has been unlocked.
+    TimedOutUnlocked,
+    /// A park that has timed out looks for other threads in its own bucket although some of them may be in another one,
+    /// because a move is under way.
+    TimedOutInPieces,
+    /// An unpark stores its token after it has notified the thread.
+    UnparkTokenLate,
     /// [N]: a waker sets `NOTIFIED` without Release.
     NotifyRelaxed,
     /// [N]: a thread that notifies a sleeper checks whether it spins before it sets `NOTIFIED`.

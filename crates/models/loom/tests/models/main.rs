@@ -13,6 +13,7 @@ mod group;
 mod handshake;
 mod helped_resize;
 mod lock;
+mod parking;
 mod pi;
 mod pieces;
 mod pivot_counted;

@@ -1,8 +1,9 @@
 //! Shared by the models: their exploration, the test that a mutant is caught, and the smallest system to run in.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use loom::sync::Arc;
 use loom::thread::JoinHandle;
@@ -28,14 +29,32 @@ pub fn check_crowd(model: impl Fn() + Sync + Send + 'static) {
 }
 
 fn asked_bound() -> Option<usize> {
-    std::env::var("UFUTEX_MODEL_BOUND").ok()?.parse().ok()
+    asked("UFUTEX_MODEL_BOUND")
 }
 
+/// The number in an environment variable.
+fn asked<N: std::str::FromStr>(name: &str) -> Option<N> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Explores `model`. If `UFUTEX_MODEL_SECONDS` is set, stops after that time and prints how far it has come, for
+/// `.ci/models-deep`.
 fn explore(bound: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(bound);
     builder.max_branches = 20_000;
-    builder.check(model);
+    let Some(limit) = asked("UFUTEX_MODEL_SECONDS").map(Duration::from_secs) else { return builder.check(model) };
+    builder.max_duration = Some(limit);
+    builder.checkpoint_interval = 100; // the time is looked at as often
+    let executions = std::sync::Arc::new(AtomicU64::new(0));
+    let (counted, begin) = (executions.clone(), Instant::now());
+    builder.check(move || {
+        counted.fetch_add(1, Relaxed);
+        model();
+    });
+    let (executions, took) = (executions.load(Relaxed), begin.elapsed());
+    let end = if took < limit { "finished" } else { "cut off" };
+    eprintln!("\nexplored: bound {bound}, {end}, {executions} executions, {:.1} s", took.as_secs_f64());
 }
 
 /// Makes a test that `$model` fails with `$mutant` in the engine, and not only by running for ever.
@@ -151,7 +170,7 @@ impl Target for &Word {
 }
 
 /// Found by trying: in a table of two slots this word is in the other bucket than the first word.
-const OTHER: u64 = 0x10c0;
+pub const OTHER: u64 = 0x10c0;
 
 /// A domain without a table, and two words that are in different buckets of a table of two slots.
 pub struct World<S: Scheme> {

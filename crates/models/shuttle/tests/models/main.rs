@@ -5,6 +5,7 @@
 mod conservation;
 mod growth;
 mod lock;
+mod parking;
 mod pi;
 mod regions;
 mod requeue;

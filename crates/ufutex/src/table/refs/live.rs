@@ -282,6 +282,16 @@ fn is_in_global(tables: &Tables, hash: u32) -> bool {
     uses_global && !is_elsewhere && (tables.moves() == moves || mutant(Mutant::GlobalIgnoresMoves))
 }
 
+/// Whether all waiters with a key of `hash` are in `bucket`. The caller holds its lock, and one of them is queued there.
+///
+/// In a private bucket they are: it is locked while they come or go. In a global bucket they are if the key is there. If
+/// it is not, a move has taken some of them, and its next piece needs the caller's lock.
+#[cfg(feature = "parking")]
+pub(crate) fn has_whole_queue(tables: &Tables, bucket: &crate::table::Bucket, hash: u32) -> bool {
+    let is_global = tables.global.known().is_some_and(|global| core::ptr::eq(bucket, global.bucket(hash)));
+    !is_global || is_in_global(tables, hash)
+}
+
 /// The emptiness check if the table in use is not a private one.
 fn proves_empty_elsewhere(tables: &Tables, hash: u32) -> bool {
     let moves = tables.moves();

@@ -9,6 +9,8 @@ pub(crate) mod tables;
 
 pub use fixed::Fixed;
 pub use live::Live;
+#[cfg(feature = "parking")]
+pub(crate) use live::has_whole_queue;
 
 use super::Table;
 use super::bucket::{Bucket, Guard, Tried};
