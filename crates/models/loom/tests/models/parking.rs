@@ -5,6 +5,8 @@
 //! meanwhile; a lock is handed to a thread that reports a timeout, or that is on its way to another queue. All that is
 //! decided under the lock of the queue ([E]), and a thread that an unpark has taken waits for its token ([J]).
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -186,29 +188,40 @@ fn growth() {
     shared.assert_ended(1);
 }
 
-/// Two threads are moved to the global table or back, one after the other, and the second one gives up meanwhile. The
-/// first is parked all the time: it makes the move before it sleeps.
-fn timeout_against_move(slots: [usize; 2]) {
+/// Two threads are moved to the global table or back, one after the other, and one of them gives up meanwhile. The other
+/// one is parked all the time: it makes the move before it sleeps. `goes_behind`: it lets the first be before it.
+fn timeout_against_move(slots: [usize; 2], goes_behind: bool) {
     let shared = Shared::new();
     shared.lot.set_slots(slots[0]).expect("a table can be made");
-    let not_last = |_, is_last: bool| assert!(!is_last, "the other thread is parked");
+    // Without loom's atomics: set when the thread is parked at the key for good.
+    let is_parked = std::sync::Arc::new(AtomicBool::new(!goes_behind));
+    let sees = is_parked.clone();
+    let not_last = move |_, is_last: bool| assert!(!(is_last && sees.load(Relaxed)), "the other thread is parked");
     let move_both = |_| {
-        let gives_up =
-            spawn(&shared, move |shared| shared.lot.park(MUTEX, 0, || true, drop, not_last, some_time().as_ref()));
+        let gives_up = spawn(&shared, |shared| {
+            shared.lot.park(MUTEX, 0, || true, drop, not_last, some_time().as_ref());
+        });
+        if goes_behind {
+            shared.lot.lock_both(CONDITION, MUTEX).unpark_and_requeue(false, 1, WOKEN);
+            is_parked.store(true, Relaxed);
+        }
         shared.lot.set_slots(slots[1]).expect("a table can be made");
-        assert_eq!(gives_up.join().unwrap(), Parked::TimedOut);
+        gives_up.join().unwrap();
         assert_eq!(shared.lot.lock(MUTEX).unpark_all(WOKEN), 1);
     };
-    assert_eq!(shared.lot.park(MUTEX, 0, || true, move_both, |_, _| (), None), Parked::Unparked(WOKEN));
+    let key = if goes_behind { CONDITION } else { MUTEX };
+    assert_eq!(shared.lot.park(key, 0, || true, move_both, |_, _| (), None), Parked::Unparked(WOKEN));
     shared.assert_ended(0);
 }
 
+/// The first thread of the queue is moved, and gives up before the second is.
 fn timeout_on_the_way_to_the_global_table() {
-    timeout_against_move([2, 0]);
+    timeout_against_move([2, 0], true);
 }
 
+/// The first thread of the queue is moved, and the second gives up before it is.
 fn timeout_on_the_way_back() {
-    timeout_against_move([0, 2]);
+    timeout_against_move([0, 2], false);
 }
 
 /// A thread waits for a condition, and the thread that signals it moves the waiter to the mutex that it holds itself.

@@ -29,7 +29,10 @@ pub fn check(schedules: usize, model: fn()) {
     });
     let executions = EXECUTIONS.load(Relaxed) - before;
     let end = if executions >= schedules { "finished" } else { "cut off" };
-    eprintln!("\nexplored: {schedules} schedules, {end}, {executions} executions, {:.1} s", begin.elapsed().as_secs_f64());
+    eprintln!(
+        "\nexplored: {schedules} schedules, {end}, {executions} executions, {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
 }
 
 /// The number in an environment variable.
