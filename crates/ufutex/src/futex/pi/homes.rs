@@ -54,7 +54,8 @@ impl Homes {
         graph: impl FnOnce() -> Graph<super::EntryRef, HomeRef>,
     ) -> Result<(HomeRef, NonNull<Region>), Error> {
         self.inner.lock().with(|inner| {
-            if inner.free_homes.is_empty() {
+            // There may be one without the other: a home is given back before the region that it had.
+            if inner.free_homes.is_empty() || inner.free_regions.is_empty() {
                 inner.make(graph())?;
             }
             inner.free_homes.pop().zip(inner.free_regions.pop()).ok_or(Error::NoMemory)
