@@ -211,7 +211,7 @@ fn timer_armed_after_a_jump_back_is_not_due_by_an_earlier_reading_of_the_clock()
             }
         });
         let second = Timers::new(&driver, Arc::new(second)).expect("there is memory");
-        [&first, &second].map(|timers| set(timers, 10));
+        [&first, &second].iter().for_each(|timers| set(timers, 10));
         clocks.set(base, seconds(10));
         assert_eq!((driver.turn(), expired.load(SeqCst)), (2, 1), "{clock:?}");
         assert_eq!(driver.next(base).map(|next| next <= seconds(50)), Some(true), "{clock:?}");
