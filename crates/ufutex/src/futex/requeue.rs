@@ -53,7 +53,8 @@ impl<S: Scheme> Domain<S> {
     ///
     /// # Errors
     /// [`Error::Invalid`] if a waiter of a lock is found in the queue of `from`; what was done before stays done. Also
-    /// if `from` is shared and `to` is private, since the waiters of `from` may belong to another domain.
+    /// if `to` is private and has no node, and `from` is shared or has a node: the waiters of such a word are in a
+    /// global table, and may belong to another domain.
     pub fn requeue<K: Key, U: Key>(&self, from: K, to: U, most: Requeue) -> Result<Requeued, Error> {
         let places = [self.place(&from), self.place(&to)];
         self.requeue_if(places, || Ok(self.lock_pair(&places[0], &places[1])), most)

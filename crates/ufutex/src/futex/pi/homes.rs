@@ -108,3 +108,19 @@ impl Drop for Inner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::futex::pi::graph::Changes;
+
+    #[test]
+    fn home_that_is_free_before_its_region_is_taken_with_another_region() {
+        let homes = Homes::new(PlatformRef::HOST);
+        let take = || homes.take_both(|| Graph::new(8, Changes::Ignored));
+        let (home, region) = take().expect("there is memory");
+        homes.give_back_home(home);
+        let (_, other) = take().expect("there is memory");
+        assert_ne!(region, other);
+    }
+}
