@@ -30,7 +30,7 @@ fn main() {
     }
 }
 
-/// Whether a library can be linked with this argument. Some linkers (gold, mold) take no scripts.
+/// Whether a library can be linked with this argument. Some linkers refuse a script.
 fn links_with(argument: &str, directory: &Path) -> bool {
     const EMPTY: &str = "#![no_std] #[panic_handler] fn panic(_: &core::panic::PanicInfo) -> ! { loop {} }";
     let source = directory.join("empty.rs");

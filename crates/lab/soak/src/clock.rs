@@ -8,7 +8,7 @@ use ufutex::timer::{Base, Clocks};
 
 /// How far CLOCK_REALTIME is ahead of the host's, in nanoseconds. A platform has no `self`, so this is a static.
 static AHEAD_NS: AtomicI64 = AtomicI64::new(0);
-/// Odd while the clock is being set, and another number after it.
+/// A sequence number: odd while the clock is being set, and two higher after each setting.
 static SETTINGS: AtomicU64 = AtomicU64::new(0);
 
 /// A thread that sleeps until a point of CLOCK_REALTIME checks that clock at this interval, because it may jump.
@@ -23,7 +23,8 @@ pub fn jump_to(ahead_ns: i64) {
     SETTINGS.fetch_add(1, Ordering::SeqCst); // [Ln]
 }
 
-/// A number that is the same before and after something if the clock was not set meanwhile. `None` while it is being set.
+/// The sequence number of the clock. If it is equal before and after an operation, the clock was not set meanwhile. `None`
+/// while it is being set.
 pub fn setting() -> Option<u64> {
     let setting = SETTINGS.load(Ordering::SeqCst); // [Ln]
     setting.is_multiple_of(2).then_some(setting)

@@ -47,8 +47,9 @@ counts! {
     interrupted,
     /// Waits that found another value.
     mismatched,
-    /// The same two counts for the balls that pairs of threads pass each other.
+    /// Waiters at the words of pairs that wakes say they have woken.
     balls_woken,
+    /// Waits at those words that a wake has ended.
     balls_received,
     balls_thrown,
     balls_caught,
@@ -59,14 +60,15 @@ counts! {
     /// Futures that `end` has ended before.
     futures_ended,
     futures_dropped,
-    /// The same two counts for words whose futures may be dropped.
+    /// Waiters at words whose futures may be dropped, as wakes count them.
     drops_woken,
+    /// Waits at those words that a wake has ended, as far as their futures were not dropped.
     drops_received,
     /// Wakes of a future that was dropped before it was polled.
     passes_made,
-    /// Those that the wake has counted.
+    /// Waiters that those wakes have counted: one for each.
     passes_woken,
-    /// Those that the next waiter has received.
+    /// Wakes that the next future received.
     passes_received,
     pi_sections,
     robust_sections,
@@ -80,9 +82,9 @@ counts! {
     locks_recovered,
     /// Settings of timers that expire once.
     timers_armed,
-    /// Those that have expired.
+    /// Such settings that ended by an expiry.
     timers_expired,
-    /// Those that were set again or deleted before they expired.
+    /// Such settings that ended because the timer was set again or deleted before its expiry.
     timers_cancelled,
     /// Notices that became void before they were taken.
     timers_voided,

@@ -29,7 +29,8 @@ pub struct Lock {
     pub index: usize,
 }
 
-/// What a lock guards: who is inside, and how often somebody was. The second is not changed in one step.
+/// What a lock guards: the TID of the task inside (0: none), and the number of critical sections. `sections` is changed by
+/// a load and a store, so two tasks that are inside at once lose a count.
 #[derive(Default)]
 pub struct Guarded {
     pub inside: AtomicU64,

@@ -43,9 +43,9 @@ const TEARDOWN: Duration = Duration::from_secs(5);
 pub enum Verdict {
     /// Everything is accounted for.
     Clean,
-    /// So is everything that was done until Ctrl-C.
+    /// Ctrl-C ended the run, and everything until then is accounted for.
     Interrupted,
-    /// Something is not.
+    /// A law is broken.
     Broken,
 }
 

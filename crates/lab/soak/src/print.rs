@@ -93,6 +93,7 @@ fn sentence(outcome: &Outcome) -> String {
         Verdict::Interrupted => {
             "Interrupted: every wake and every expiry until then is accounted for, and memory is flat.".to_string()
         }
+        Verdict::Broken if outcome.broken == 1 => "Broken: 1 finding.".to_string(),
         Verdict::Broken => format!("Broken: {} findings.", outcome.broken),
     }
 }

@@ -17,7 +17,7 @@ const SLOTS: [usize; 8] = [0, 2, 2, 4, 16, 64, 512, MAX_SLOTS];
 const TURN_NS: u64 = 5_000_000;
 /// Time between two jumps of the clock.
 const JUMP_NS: u64 = 100_000_000;
-/// The clock jumps to somewhere within this time of the host's, or ahead of it and of all it has shown.
+/// A near jump ends within this time of the host's clock. A far one ends later than any time that the clock has shown.
 const NEAR_NS: i64 = 3600 * SECOND_NS;
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -73,7 +73,7 @@ fn interrupt(world: &World, shifts: &[Arc<Shift>], heart: &Heart, mut random: Ra
     }
 }
 
-/// Sets CLOCK_REALTIME back and forth. Each second jump goes beyond all deadlines that there can be.
+/// Sets CLOCK_REALTIME back and forth. About half of the jumps, and the last, go beyond all deadlines.
 fn jump(world: &World, _shifts: &[Arc<Shift>], heart: &Heart, mut random: Random) {
     let (mut ahead, mut is_last) = (NEAR_NS, false);
     while !is_last {

@@ -158,7 +158,7 @@ impl Shift {
         }
     }
 
-    /// A number that no task of the shift has had for long.
+    /// A TID that none of the shift's last 2^29 tasks has had.
     pub fn next_tid(&self) -> u32 {
         1 + self.next_tid.fetch_add(1, Ordering::Relaxed) % (1 << 29)
     }

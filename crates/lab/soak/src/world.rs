@@ -81,14 +81,14 @@ impl World {
     /// Notes an error that no operation may end with.
     pub fn unexpected(&self, operation: &str, error: ufutex::Error) {
         self.findings.add(
-            format_args!("{}: {operation} ends as it may", self.name),
-            "no other error",
+            format_args!("{}: {operation} fails only with an error that it may have", self.name),
+            "success, or such an error",
             format_args!("{error:?}"),
         );
     }
 }
 
-/// Four nodes, among which each thread wanders.
+/// Four nodes. Each call answers the next one, so threads seem to move between nodes.
 struct Wandering(AtomicU32);
 
 impl Topology for Wandering {

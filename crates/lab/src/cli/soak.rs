@@ -79,14 +79,15 @@ end the counts must agree exactly, nobody may wait any more, and memory must be 
 
 /// Text below the options.
 pub const MORE: &str = "\
-There are two worlds, in which half of the threads each work. In 'host' the engine has the host's clocks, nodes and
-driver thread. In 'jumping' it has a platform of this program: four nodes, and a CLOCK_REALTIME that jumps by up to
-hours. The machine's own clock is not touched. A shift of eight threads has a domain for plain words and one for locks:
+Half of the threads work in each of two worlds. In 'host' the engine has the host's clocks, nodes and driver thread. In
+'jumping' it has a platform of this program: four nodes, and a CLOCK_REALTIME that jumps by hours and days, back and
+forth. The machine's own clock is not touched. A shift of eight threads has a domain for plain words and one for locks:
 two threads that pass each other a ball without timeouts, two of a crowd, two that lock, one that polls futures, one
 that sets timers. Threads that resize, interrupt and turn a driver come on top of --threads.
 
 The laws, checked at the end for each world:
   wakes that were counted = waits that a wake has ended, as wakers and waiters count, and as the engine counts
+    (for words whose futures are dropped: within the number of dropped futures)
   balls that were thrown = balls that were caught
   wakes of a future that was dropped = wakes that the next future has received
   changes of what locks guard = critical sections
@@ -96,7 +97,7 @@ The laws, checked at the end for each world:
 And during the run:
   a timer with an interval has delivered what its interval and its clock say, after each notice
   a timer on a clock that only the test moves has delivered exactly that, after each turn
-  no timeout and no timer comes early; none that is due is 15 s late
+  no timeout and no timer comes early (not on CLOCK_REALTIME of 'host'); none is 15 s late (on no CLOCK_REALTIME)
   each thread makes progress within 30 s; if not, the report says what it waits for
   the resident set grows by at most 16 MiB after the first tenth; after the end the heap is as before, up to 256 KiB
 

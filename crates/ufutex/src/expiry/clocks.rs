@@ -29,7 +29,7 @@ impl Base {
     /// All clocks, in the order of their numbers here.
     pub(crate) const ALL: [Self; 4] = [Self::Monotonic, Self::Realtime, Self::Boottime, Self::Tai];
 
-    /// Whether the clock can be set, also back.
+    /// Whether the clock can be set, forward or back.
     pub(crate) const fn can_be_set(self) -> bool {
         matches!(self, Self::Realtime | Self::Tai)
     }

@@ -278,8 +278,8 @@ impl Share<'_> {
         let mut then = Some(then);
         while self.left != 0 {
             let next = queue.state.lock().with(|state| {
-                // The clock may have been set back since it was read, and a deadline armed after that. By the earlier
-                // reading it would have passed, although the clock has not shown it since it was armed.
+                // The clock may have been set back after the last reading, and a deadline may have been armed after
+                // that. By the old reading such a deadline would be due, although the clock has not reached it.
                 if queue.base.can_be_set() {
                     self.visit.now = self.driver.now(queue.base);
                 }

@@ -2,9 +2,9 @@
 //!
 //! Owners with deadlines that have passed are in a line, in the order in which turns have noticed them. The turn takes
 //! the first owner and expires a share of its deadlines that are due. If the owner has more, it goes to the end of the
-//! line. The clocks are read before each share, and those that can be set before each deadline. So an owner whose
-//! deadline passes during the turn also joins the line, behind the owners that are in it, however many deadlines those
-//! have. Each clock has a line of its own, and the turn serves one share of each line in rotation.
+//! line. The clocks are read before each share, and clocks that can be set also before each deadline is expired. So an
+//! owner whose deadline passes during the turn also joins the line, behind the owners that are in it, however many
+//! deadlines those have. Each clock has a line of its own, and the turn serves one share of each line in rotation.
 //!
 //! On a clock where nothing is due the turn ends at once: it takes the lock of that clock's wheel once.
 //!

@@ -194,8 +194,8 @@ impl ParkingLot {
     /// Locks the bucket in which the entry of a place is queued, with all other threads that are parked at its key.
     /// `None` if the entry is not queued any more.
     ///
-    /// A move to or from the global table takes the threads of a key there in pieces. Until the move of the key is over,
-    /// the global bucket of the entry has only some of them.
+    /// A move to or from the global table moves a key's threads in pieces. Until it is over, the global bucket may have only
+    /// some of them. In that case the bucket is unlocked and the function tries again.
     #[inline]
     fn lock_whole_queue(&self, entry: &Entry) -> Option<Guard<'_>> {
         let mut round = 0;

@@ -1,4 +1,4 @@
-//! Two threads that pass a ball, each time by another operation. Nobody else waits or wakes at their words, and no wait has
+//! Two threads that pass a ball, each time by another operation. No other thread waits or wakes at their words, and no wait has
 //! a timeout: a wake that is lost stops both.
 
 use crate::heart::{Doing, Heart};
@@ -18,7 +18,7 @@ use ufutex::{Compare, Error, Key, Modify, Requeue, WaitOptions, Waiter, WakeOp};
 const SERVES: usize = COURT - 1;
 /// Thrown in place of a ball when the run is over.
 const END: u32 = u32::MAX;
-/// Words of the shared object that are the crowd's.
+/// Index of the pairs' first word in the shared object. The crowd's words (`OBJECT_WORDS` in `world.rs`) end before it.
 const OF_THE_CROWD: usize = 1024;
 
 /// By which operations a ball is passed.
