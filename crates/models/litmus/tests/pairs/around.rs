@@ -156,6 +156,31 @@ pub(super) const PAIRS: &[Pair] = &[
         needed: &["Cj leave", "Cj enter", "Cj look"],
         kept: &[],
     },
+    // `capi/src/registry.rs` `Held::count`, `remove`: the records are read before the count.
+    Pair {
+        name: "[Cj]: a holder that begins to count",
+        code: &[
+            ("capi/src/registry.rs", "slot.users.fetch_add(1, SeqCst);"),
+            ("capi/src/holds.rs", "self.handles[place].store(0, Release);"),
+            ("capi/src/holds.rs", "held.load(Acquire) == handle)"),
+            ("capi/src/registry.rs", "if is_held || slot.users.load(SeqCst) != 0"),
+            ("capi/src/registry.rs", "self.0.users.fetch_sub(1, SeqCst);"),
+        ],
+        init: "record = 1, users = 0, object = 1",
+        program: "
+        user                                | thread that frees
+        users += 1 sc          [Ch count]   | await record == 0 acq  [Cj look]
+        record = 0 rel         [Cj leave]   | await users == 0 sc    [Ch look for users]
+        used = object na                    | object = 2 na
+        users += -1 sc         [Cj]         |",
+        forbidden: "used == 2",
+        needed: &["Cj leave", "Cj look"],
+        kept: &[
+            ("Ch count", "rlx", "The store to the record publishes it. The stronger one is for [Ch]"),
+            ("Cj", "rel", "Not needed, as ORDERING.md says of [Ch]"),
+            ("Ch look for users", "acq", "The stronger one is for [Ch]"),
+        ],
+    },
     // `lab/targets/src/schbench`: 0 is BLOCKED, 1 RUNNING.
     Pair {
         name: "[Lj]: the end of the run, and a desk's thread that may sleep",
