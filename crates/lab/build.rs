@@ -19,8 +19,9 @@ fn main() {
     println!("cargo::rustc-link-arg-bin=ufutex=-no-pie");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("Cargo sets it"));
     println!("cargo::rerun-if-changed=hot.ld");
+    println!("cargo::rerun-if-env-changed=UFUTEX_UNORDERED");
     let script = format!("-Wl,-T,{}/hot.ld", env!("CARGO_MANIFEST_DIR"));
-    if links_with(&script, &out) {
+    if env::var_os("UFUTEX_UNORDERED").is_none() && links_with(&script, &out) {
         println!("cargo::rustc-link-arg-cdylib={script}");
     }
     // The library keeps `libgcc_s.so`: a thread of a program may be cancelled in one of its frames. The system's unwinder

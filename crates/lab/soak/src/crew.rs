@@ -6,12 +6,13 @@ use crate::random::Random;
 use crate::services;
 use crate::settings::{SHIFT, Soak};
 use crate::shift::{Seat, Shift, role};
+use crate::watched::{self, Watch};
 use crate::world::{Flags, World};
 use anyhow::{Context, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A thread that makes no progress for this time is stuck. Waits are shorter by orders of magnitude.
 pub const STALL: Duration = Duration::from_secs(30);
@@ -27,7 +28,17 @@ struct Member {
     /// `None` for a service.
     shift: Option<Arc<Shift>>,
     beats: u64,
-    since: Instant,
+    /// The time at which `beats` was another number.
+    since: Duration,
+}
+
+/// Notes at a thread's end that it has ended, and how.
+struct Ending(Arc<Heart>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.end(std::thread::panicking());
+    }
 }
 
 /// All threads.
@@ -36,6 +47,7 @@ pub struct Crew {
     pub shifts: Vec<Arc<Shift>>,
     flags: Arc<Flags>,
     members: Vec<Member>,
+    watch: Watch,
 }
 
 impl Crew {
@@ -43,7 +55,7 @@ impl Crew {
     pub fn start(settings: &Soak, findings: &Arc<Findings>) -> Result<Self> {
         let flags = Arc::new(Flags::default());
         let worlds = World::both(findings, &flags)?;
-        let mut crew = Self { worlds, shifts: Vec::new(), flags, members: Vec::new() };
+        let mut crew = Self { worlds, shifts: Vec::new(), flags, members: Vec::new(), watch: Watch::new() };
         let count = settings.threads / SHIFT;
         let part = |all: usize, number: usize| (all / count + usize::from(number < all % count)).max(1);
         for number in 0..count {
@@ -95,29 +107,36 @@ impl Crew {
         let heart = Arc::new(Heart::new(name));
         let beating = heart.clone();
         let thread = move || {
-            work(beating.clone());
-            beating.end();
+            let _ending = Ending(beating.clone());
+            work(beating);
         };
         let name = heart.name.clone();
         let handle = Builder::new().spawn(thread).with_context(|| format!("cannot start the thread '{name}'"))?;
-        self.members.push(Member { heart, handle, shift, beats: 0, since: Instant::now() });
+        self.members.push(Member { heart, handle, shift, beats: 0, since: watched::now() });
         Ok(())
+    }
+
+    /// Whether all futures and timers have been made.
+    pub fn is_filled(&self) -> bool {
+        // An executor and a thread of timers in each shift.
+        self.flags.filled.load(Ordering::Relaxed) == 2 * self.shifts.len()
     }
 
     /// Checks that all threads make progress, and none has panicked. Returns `false` after a finding.
     pub fn look(&mut self, findings: &Findings) -> bool {
+        self.watch.look();
         for member in &mut self.members {
             if member.heart.has_ended() {
                 continue;
             }
-            if member.handle.is_finished() {
+            if member.heart.has_panicked() {
                 findings.add("no thread panics", "none", &member.heart);
                 return false;
             }
             let beats = member.heart.beats();
             if beats != member.beats {
-                (member.beats, member.since) = (beats, Instant::now());
-            } else if member.since.elapsed() > STALL {
+                (member.beats, member.since) = (beats, watched::now());
+            } else if watched::now() - member.since > STALL {
                 let found = format!("{} for {} s{}", member.heart, STALL.as_secs(), waiters(member.shift.as_ref()));
                 findings.add("each thread makes progress", "a wake, an expiry or a lock", found);
                 return false;
@@ -137,7 +156,7 @@ impl Crew {
     }
 
     fn join(&mut self, findings: &Findings, which: impl Fn(&Member) -> bool) -> bool {
-        self.members.iter_mut().for_each(|member| member.since = Instant::now());
+        self.members.iter_mut().for_each(|member| member.since = watched::now());
         while self.members.iter().any(|member| which(member) && !member.handle.is_finished()) {
             if !self.look(findings) {
                 return false;

@@ -13,6 +13,8 @@ pub enum Doing {
     Running,
     #[strum(to_string = "ended")]
     Ended,
+    #[strum(to_string = "panicked")]
+    Panicked,
     #[strum(to_string = "waiting for a wake")]
     Wait,
     #[strum(to_string = "waiting for a wake of one of several words")]
@@ -75,13 +77,18 @@ impl Heart {
         result
     }
 
-    /// Notes that the thread has done everything.
-    pub fn end(&self) {
-        self.doing.store(Doing::Ended as u8, Ordering::Relaxed);
+    /// Notes that the thread ends.
+    pub fn end(&self, by_panic: bool) {
+        let doing = if by_panic { Doing::Panicked } else { Doing::Ended };
+        self.doing.store(doing as u8, Ordering::Relaxed);
     }
 
     pub fn has_ended(&self) -> bool {
         self.doing.load(Ordering::Relaxed) == Doing::Ended as u8
+    }
+
+    pub fn has_panicked(&self) -> bool {
+        self.doing.load(Ordering::Relaxed) == Doing::Panicked as u8
     }
 }
 

@@ -21,6 +21,7 @@ mod services;
 mod settings;
 mod shift;
 mod watch;
+mod watched;
 mod word;
 mod work;
 mod world;
@@ -80,6 +81,7 @@ struct Outcome {
 /// Runs all threads for the requested time, and prints the account.
 pub fn run(settings: &Soak) -> Result<Verdict> {
     let findings = Arc::new(Findings::default());
+    memory::bound_arenas();
     let mut memory = Memory { heap_before: memory::heap(), ..Memory::default() };
     let begun = Instant::now();
     let mut crew = Crew::start(settings, &findings)?;

@@ -3,6 +3,7 @@
 use crate::clock;
 use crate::findings::Findings;
 use crate::random::Random;
+use crate::watched;
 use crate::world::World;
 use std::time::Duration;
 use ufutex::platform::{Clock, Host, Platform};
@@ -22,11 +23,13 @@ pub struct Limit {
     begun: Duration,
     /// See [`clock::setting`].
     setting: Option<u64>,
+    /// When it was first noticed that the wait should have ended: by the clock of [`watched`].
+    late_since: Option<Duration>,
 }
 
 impl Limit {
     pub fn none() -> Self {
-        Self { timeout: None, begun: now(), setting: None }
+        Self { timeout: None, begun: now(), setting: None, late_since: None }
     }
 
     /// A timeout of up to `longest`, on any clock.
@@ -38,7 +41,7 @@ impl Limit {
             1 => Timeout::At(Clock::Realtime, world.realtime() + length),
             _ => Timeout::After(length),
         };
-        Self { timeout: Some(timeout), begun, setting: clock::setting() }
+        Self { timeout: Some(timeout), begun, setting: clock::setting(), late_since: None }
     }
 
     pub fn timeout(&self) -> Option<Timeout> {
@@ -64,8 +67,16 @@ impl Limit {
     }
 
     /// Whether the wait should have ended long ago.
-    pub fn is_overdue(&self) -> bool {
-        self.deadline().is_some_and(|deadline| now() > deadline + PATIENCE)
+    pub fn is_overdue(&mut self) -> bool {
+        if self.deadline().is_none_or(|deadline| now() <= deadline) {
+            return false;
+        }
+        watched::now() - *self.late_since.get_or_insert_with(watched::now) > PATIENCE
+    }
+
+    /// Whether it is known when the deadline passes. The host's own CLOCK_REALTIME may be set by others.
+    pub fn is_known(&self, world: &World) -> bool {
+        world.clocks.is_some() || !matches!(self.timeout, Some(Timeout::At(Clock::Realtime, _)))
     }
 
     /// Checks that a wait that has just timed out was due.

@@ -17,11 +17,25 @@ pub fn resident() -> Result<u64> {
     kib.map(|kib| kib << 10).context("/proc/self/status has no VmRSS")
 }
 
-/// The bytes that the C library's allocator has handed out. `None` if it does not say.
+/// Keeps glibc from making an arena for each thread, up to eight for each CPU. What describes an arena, some 2 KB, counts
+/// as handed out for ever.
+pub fn bound_arenas() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the call takes numbers.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 16)
+    };
+}
+
+/// The bytes that the C library's allocator has handed out. `None` if it does not say, as glibc before 2.33.
 #[cfg(target_env = "gnu")]
 pub fn heap() -> Option<u64> {
-    // SAFETY: the call takes nothing, and returns numbers.
-    let info = unsafe { libc::mallinfo2() };
+    type Mallinfo2 = extern "C" fn() -> libc::mallinfo2;
+    // SAFETY: the name ends with a null byte.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mallinfo2".as_ptr()) };
+    // SAFETY: null, or glibc's function, which is of this type.
+    let call = unsafe { std::mem::transmute::<*mut libc::c_void, Option<Mallinfo2>>(found) }?;
+    let info = call();
     Some((info.uordblks + info.hblkhd) as u64)
 }
 

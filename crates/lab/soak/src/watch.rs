@@ -25,7 +25,7 @@ pub fn until_the_end(settings: &Soak, crew: &mut Crew, findings: &Findings, memo
     loop {
         let elapsed = begun.elapsed();
         let share = elapsed.as_secs_f64() / settings.duration.as_secs_f64();
-        if memory.early.is_none() && share >= 0.1 {
+        if memory.early.is_none() && share >= 0.1 && crew.is_filled() {
             memory.early = Some(memory::resident()?);
         }
         while steps < seconds && elapsed.as_secs() as usize > steps {
@@ -37,6 +37,7 @@ pub fn until_the_end(settings: &Soak, crew: &mut Crew, findings: &Findings, memo
             progress.remark(&line(crew)?);
         }
         if !crew.look(findings) {
+            memory.late = memory::resident()?;
             return Ok(false);
         }
         if share >= 1.0 || interrupt::requested() || findings.count() > 0 {

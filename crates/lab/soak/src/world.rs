@@ -8,7 +8,7 @@ use crate::findings::Findings;
 use crate::word::{Cell, cells};
 use anyhow::{Context, Result};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 use ufutex::platform::{Clock, Host, Platform, Topology};
 use ufutex::{Config, System};
@@ -27,6 +27,8 @@ pub struct Flags {
     pub stop: AtomicBool,
     /// All of them have ended. So do the services now.
     pub halt: AtomicBool,
+    /// The number of threads that have made all their futures or timers.
+    pub filled: AtomicUsize,
 }
 
 /// See the top of this file.

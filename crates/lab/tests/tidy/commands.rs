@@ -59,7 +59,7 @@ impl<'a> Command<'a> {
         let mut words = self.0.iter().skip(2);
         while let Some(word) = words.next() {
             match *word {
-                "-p" | "--test" | "--features" | "--test-threads" => _ = words.next(),
+                "-p" | "--test" | "--features" | "--test-threads" | "--skip" => _ = words.next(),
                 word if word.starts_with('-') => {}
                 word => filters.push(word),
             }
@@ -104,7 +104,9 @@ impl<'a> Command<'a> {
         let is_wanted = |filter: &&str| {
             module.contains(&filter.replace("::", "/")) || functions.iter().any(|function| function.contains(filter))
         };
+        let runs_none = ["--no-run", "--doc", "--ignored"].iter().any(|flag| self.0.contains(flag));
         self.0.starts_with(&["cargo", "test"])
+            && !runs_none
             && (is_target || !has_targets)
             && (filters.is_empty() || filters.iter().any(is_wanted))
     }

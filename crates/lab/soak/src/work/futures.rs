@@ -3,12 +3,14 @@
 
 use super::crowd::COUNTS;
 use crate::heart::Doing;
-use crate::limit::{Limit, PATIENCE, now};
+use crate::limit::{Limit, PATIENCE};
 use crate::shift::{Seat, Shift, bitset};
+use crate::watched;
 use crate::word::{Cell, Word, cells};
 use std::future::Future;
 use std::num::NonZeroU32;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -84,7 +86,11 @@ pub fn run(shift: &Shift, seat: Seat) {
         waiting: (0..shift.futures).map(|_| None).collect(),
         line,
     };
-    (0..shift.futures).for_each(|index| executor.begin(index));
+    for index in 0..shift.futures {
+        executor.begin(index);
+        executor.seat.heart.beat();
+    }
+    shift.world.flags.filled.fetch_add(1, Ordering::Relaxed);
     let mut ready = Vec::new();
     while shift.world.is_running() {
         executor.poll_ready(&mut ready);
@@ -210,7 +216,7 @@ impl<'a> Executor<'a> {
     }
 
     fn look_after(&mut self, index: usize) {
-        if self.waiting[index].as_ref().is_some_and(|waiting| waiting.limit.is_overdue()) {
+        if self.waiting[index].as_mut().is_some_and(|waiting| waiting.limit.is_overdue()) {
             self.lost(index);
         }
     }
@@ -228,16 +234,18 @@ impl<'a> Executor<'a> {
 
     /// Waits until all timeouts that are due have ended their waits, and ends the other waits.
     fn finish(&mut self, ready: &mut Vec<usize>) {
-        let begun = now();
+        let begun = watched::now();
         let is_due = |waiting: &Option<Waiting<'_>>| waiting.as_ref().is_some_and(|waiting| waiting.limit.is_due());
-        while self.waiting.iter().any(is_due) && now() < begun + PATIENCE {
+        while self.waiting.iter().any(is_due) && watched::now() < begun + PATIENCE {
             self.line.take(ready);
             self.seat.heart.beat();
             ready.drain(..).for_each(|index| self.poll(index));
         }
-        let is_out_of_patience = now() >= begun + PATIENCE;
+        let is_out_of_patience = watched::now() >= begun + PATIENCE;
         for index in 0..self.waiting.len() {
-            if is_out_of_patience && is_due(&self.waiting[index]) {
+            let is_known = |waiting: &Waiting<'_>| waiting.limit.is_known(&self.shift.world);
+            let is_lost = is_due(&self.waiting[index]) && self.waiting[index].as_ref().is_some_and(is_known);
+            if is_out_of_patience && is_lost {
                 self.lost(index);
             }
             self.shift.world.counts.futures_ended.add(usize::from(self.waiting[index].is_some()));

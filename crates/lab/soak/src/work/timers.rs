@@ -5,10 +5,12 @@
 use super::manual;
 use crate::clock;
 use crate::heart::Doing;
-use crate::limit::{PATIENCE, now};
+use crate::limit::PATIENCE;
 use crate::random::Random;
 use crate::shift::{Seat, Shift};
+use crate::watched;
 use crate::world::World;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use ufutex::platform::{Clock, Host, Platform};
@@ -41,6 +43,8 @@ struct Entry {
     id: Option<i32>,
     clock: Option<TimerClock>,
     state: State,
+    /// When it was first noticed that the timer is late, since it was set or has expired: by the clock of [`watched`].
+    late_since: Option<Duration>,
 }
 
 /// What is known of the timers of a shift. The driver's thread takes each notice when it comes.
@@ -129,6 +133,7 @@ impl Deliver for Book {
         let Notify::Signal { value, .. } = notice.notify() else { return };
         let index = value as usize;
         let mut entry = self.entry(index);
+        entry.late_since = None;
         let before = match entry.state {
             State::Every { base, .. } => self.time(base),
             _ => Duration::ZERO,
@@ -152,6 +157,10 @@ pub fn run(shift: &Shift, mut seat: Seat) {
         Ok(timers) => timers,
         Err(error) => return world.unexpected("new timers", error),
     };
+    for index in (0..shift.timers).take_while(|_| world.is_running()) {
+        seat.heart.during(Doing::Timers, 0, || act(&book, &timers, index, &mut seat.random));
+    }
+    world.flags.filled.fetch_add(1, Ordering::Relaxed);
     while world.is_running() {
         for _ in 0..ACTS {
             let index = seat.random.index(shift.timers);
@@ -162,13 +171,10 @@ pub fn run(shift: &Shift, mut seat: Seat) {
         }
         std::thread::sleep(IDLE);
     }
-    let begun = now();
     for index in 0..shift.timers {
-        while is_behind(&book, index) {
-            if now() > begun + PATIENCE {
-                look_after(&book, index, Duration::ZERO);
-                break;
-            }
+        // After a finding the run ends.
+        while is_behind(&book, index) && world.findings.count() == 0 {
+            look_after(&book, index);
             std::thread::sleep(IDLE);
             seat.heart.beat();
         }
@@ -181,9 +187,11 @@ pub fn run(shift: &Shift, mut seat: Seat) {
 }
 
 fn act(book: &Book, timers: &Timers, index: usize, random: &mut Random) {
-    look_after(book, index, PATIENCE);
+    look_after(book, index);
     // Now and then a timer is set again while it expires.
-    if is_behind(book, index) && !(random.one_in(8) && late(book, index) < RACE) {
+    let late = late(book, book.entry(index).state);
+    let may_be_set = late.is_zero() || random.one_in(8) && late < RACE;
+    if !may_be_set {
         return;
     }
     if random.one_in(8) {
@@ -231,6 +239,7 @@ fn set(book: &Book, timers: &Timers, entry: &mut Entry, id: i32, is_once: bool, 
         false => Duration::from_micros(random.of(&[1_000, 100_000, 100_000, 300_000, 1_000_000, 3_000_000])),
     };
     disarm(book, timers, entry, id);
+    entry.late_since = None;
     match timers.settime(id, first, interval) {
         Ok(_) => {}
         Err(error) => return book.world.unexpected("timer_settime", error),
@@ -271,8 +280,8 @@ fn delete(book: &Book, timers: &Timers, index: usize) {
 }
 
 /// By how much a timer is late: the time since the first deadline that it has not delivered.
-fn late(book: &Book, index: usize) -> Duration {
-    match book.entry(index).state {
+fn late(book: &Book, state: State) -> Duration {
+    match state {
         State::Disarmed => Duration::ZERO,
         // Its clock jumps. The last jump is far ahead.
         State::Once { base: Base::Realtime, deadline, .. } if !book.world.is_running() => {
@@ -289,15 +298,19 @@ fn late(book: &Book, index: usize) -> Duration {
 
 /// Whether a timer still has to deliver what is due. It is not set again before.
 fn is_behind(book: &Book, index: usize) -> bool {
-    !late(book, index).is_zero()
+    !late(book, book.entry(index).state).is_zero()
 }
 
-fn look_after(book: &Book, index: usize, patience: Duration) {
-    let late = late(book, index);
-    if late > patience {
-        let mut entry = book.entry(index);
-        let state = std::mem::take(&mut entry.state);
-        let law = "each timer that is due expires";
+/// Checks that a timer that is due expires.
+fn look_after(book: &Book, index: usize) {
+    let mut entry = book.entry(index);
+    let late = late(book, entry.state);
+    if late.is_zero() {
+        return;
+    }
+    let since = *entry.late_since.get_or_insert_with(watched::now);
+    if watched::now() - since > PATIENCE {
+        let (law, state) = ("each timer that is due expires", entry.state);
         book.broken(law, format!("within {} s", PATIENCE.as_secs()), format!("{late:?} late: {state:?}"));
     }
 }
