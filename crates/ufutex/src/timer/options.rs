@@ -26,7 +26,8 @@ impl TimerOptions {
         Self { max_timers: Self::DEFAULT_MAX_TIMERS, max_id: i32::MAX }
     }
 
-    /// Sets the number of timers that a process may have. One more is `EAGAIN`. `usize::MAX` means as many as there is
+    /// Sets the number of timers that a process may have. One more is `EAGAIN`. A timer counts from the beginning of the
+    /// call that makes it until the call that deletes it has returned. `usize::MAX` means as many as there is
     /// memory for. Processes whose timers are due are served 64 timers at a time in turn, so many timers of one process
     /// do not delay the timers of another.
     #[must_use]

@@ -51,6 +51,21 @@ fn no_two_timers_have_one_id_and_there_are_no_more_than_the_limit() {
     accepted(again(Ok(0)));
     refused(again(Ok(1)));
     refused(again(Err(libc::EAGAIN)));
+    // Until a deletion returns, the limit may count the timer. After that it does not.
+    let during = |end| {
+        [
+            (1, 10, end, Made::Delete(0, Ok(()))),
+            (0, 12, 13, Made::Get(0, Err(libc::EINVAL))),
+            (0, 14, 15, Made::Create(Err(libc::EAGAIN))),
+        ]
+    };
+    accepted(during(20));
+    refused(during(13));
+    // From its beginning on the limit may count a timer that is being made.
+    let room = [(1, 10, 11, Made::Delete(0, Ok(()))), (1, 20, 30, Made::Create(Ok(2)))];
+    let refusal = |at| [(0, at, at + 1, Made::Create(Err(libc::EAGAIN))), (0, 25, 26, Made::Get(2, Err(libc::EINVAL)))];
+    accepted(room.clone().into_iter().chain(refusal(22)));
+    refused(room.into_iter().chain(refusal(12)));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ufutex::timer::{Notify, TimerClock};
 use ufutex_linear::{Call, Progress, Spec};
 
+use crate::common::libc;
 use crate::model::{self, Due, Model, World};
 use crate::ops::{Made, Setting};
 
@@ -29,6 +30,10 @@ pub struct TimerTable {
     turn: Option<Vec<Owed>>,
     /// The timer that each thread has locked: it has read the old setting, and has not set the new one.
     locked: [Option<i32>; THREADS_MAX],
+    most: usize,
+    /// The threads in the middle of a creation or a deletion. The limit counts the timer, although its ID is not there yet,
+    /// or not any more.
+    changing: [bool; THREADS_MAX],
     /// Threads whose call is over.
     is_over: [bool; THREADS_MAX],
 }
@@ -50,11 +55,13 @@ impl TimerTable {
     pub fn new(now: u64, max_timers: usize) -> Self {
         Self {
             world: World { now: [now.into(); 4], cpu: Vec::new() },
-            model: Model::new(max_timers, i32::MAX),
+            model: Model::new(usize::MAX, i32::MAX),
             notices: Vec::new(),
             armed: BTreeMap::new(),
             turn: None,
             locked: [None; THREADS_MAX],
+            most: max_timers,
+            changing: [false; THREADS_MAX],
             is_over: [false; THREADS_MAX],
         }
     }
@@ -68,6 +75,16 @@ impl TimerTable {
     fn owes(&self) -> Vec<Owed> {
         let due = self.due();
         self.turn.iter().flatten().filter(|owed| due.contains(owed)).copied().collect()
+    }
+
+    /// Whether the limit allows no more timers.
+    fn is_full(&self) -> bool {
+        self.model.count() + self.changing.iter().filter(|changing| **changing).count() >= self.most
+    }
+
+    /// Puts the thread between the two steps of a creation or a deletion, or ends the call.
+    fn change(&mut self, thread: usize, begins: bool) {
+        (self.changing[thread], self.is_over[thread]) = (begins, !begins);
     }
 
     /// IDs need not be handed out in order: threads have blocks of their own. But no two timers have one.
@@ -118,12 +135,19 @@ impl TimerTable {
 
 impl Spec for TimerTable {
     type Op = Made;
-    type Key =
-        (Model, i128, Vec<u64>, BTreeMap<i32, u64>, Option<Vec<Owed>>, [Option<i32>; THREADS_MAX], [bool; THREADS_MAX]);
+    type Key = (
+        Model,
+        i128,
+        Vec<u64>,
+        BTreeMap<i32, u64>,
+        Option<Vec<Owed>>,
+        [Option<i32>; THREADS_MAX],
+        [[bool; THREADS_MAX]; 2],
+    );
 
     fn key(&self) -> Self::Key {
-        let Self { world, model, notices, armed, turn, locked, is_over } = self;
-        (model.clone(), world.now[0], notices.clone(), armed.clone(), turn.clone(), *locked, *is_over)
+        let Self { world, model, notices, armed, turn, locked, most: _, changing, is_over } = self;
+        (model.clone(), world.now[0], notices.clone(), armed.clone(), turn.clone(), *locked, [*changing, *is_over])
     }
 
     fn begin(&mut self, thread: usize, call: &Call<Made>) -> bool {
@@ -132,7 +156,12 @@ impl Spec for TimerTable {
             return false;
         }
         match call.op {
-            Made::Create(result) => self.create(result),
+            Made::Create(Err(libc::EAGAIN)) => self.is_full(),
+            Made::Create(result) => {
+                let has_room = !self.is_full();
+                self.change(thread, true);
+                has_room && result.is_ok()
+            }
             Made::Set(id, .., old) => {
                 if old.is_ok() {
                     (self.locked[thread], self.is_over[thread]) = (Some(id), false);
@@ -141,7 +170,10 @@ impl Spec for TimerTable {
             }
             Made::Get(id, found) => self.get(id) == found,
             Made::Overrun(id, found) => self.model.overrun(id) == found,
-            Made::Delete(id, found) => self.model.delete(id) == found,
+            Made::Delete(id, found) => {
+                self.change(thread, found.is_ok());
+                self.model.delete(id) == found
+            }
             Made::Take(notice, id, found) => self.take(call, notice, id) == found,
             Made::Advance(by) => {
                 self.world.now.iter_mut().for_each(|now| *now += i128::from(by));
@@ -162,6 +194,11 @@ impl Spec for TimerTable {
         if let Made::Set(id, is_absolute, new, _) = call.op {
             next.set(thread, call, id, is_absolute, new);
             return vec![next];
+        }
+        if let Made::Create(_) | Made::Delete(..) = call.op {
+            next.change(thread, false);
+            let is_there = if let Made::Create(result) = call.op { next.create(result) } else { true };
+            return if is_there { vec![next] } else { Vec::new() };
         }
         // The end of a turn: nothing is left of what it owed.
         if !self.owes().is_empty() {
