@@ -1,0 +1,77 @@
+//! Puts all mutants of a file into its text, each behind a switch.
+
+use crate::mutant::Mutant;
+
+/// `text` with the insertions of `mutants`. `first` is the number of the first; the next ones follow.
+pub fn insert(text: &str, mutants: &[Mutant], first: usize) -> String {
+    // What is found earlier is further outside: it begins before, and ends behind, what is found later.
+    let mut insertions = Vec::new();
+    for (index, mutant) in mutants.iter().enumerate() {
+        let number = first + index;
+        insertions.push((mutant.at.start, 1, index as isize, filled(&mutant.before, number)));
+        insertions.push((mutant.at.end, 0, -(index as isize), filled(&mutant.after, number)));
+    }
+    insertions.sort();
+    let (mut edited, mut done) = (String::new(), 0);
+    for (at, _, _, inserted) in insertions {
+        edited.push_str(&text[done..at]);
+        edited.push_str(&inserted);
+        done = at;
+    }
+    edited.push_str(&text[done..]);
+    edited
+}
+
+fn filled(text: &str, number: usize) -> String {
+    let active = format!("crate::mutation::active({number})");
+    text.replace("{active}", &active).replace("{number}", &number.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cfg::Builds;
+    use crate::engine;
+    use crate::find::find;
+
+    fn edited(text: &str) -> String {
+        insert(text, &find("it.rs", text, Builds::ALL).mutants, 7)
+    }
+
+    #[test]
+    fn each_mutant_is_behind_its_own_switch() {
+        let off = |number: usize| format!("crate::mutation::active({number})");
+        let expected = format!(
+            "fn f() {{ /* ä */ if (((a) != {}) && ((b < c) != {})) && !{} {{ return; }} }}",
+            off(8),
+            off(9),
+            off(7)
+        );
+        assert_eq!(edited("fn f() { /* ä */ if a && b < c { return; } }"), expected);
+        let expected = "fn f() { a.swap(crate::mutation::order(7, crate::mutation::order(8, Ordering::AcqRel, \
+                        Ordering::Release), Ordering::Acquire)) }";
+        assert_eq!(edited("fn f() { a.swap(Ordering::AcqRel) }"), expected);
+        let expected = format!("fn f() {{ (if !{} {{ fence(A) }}); ({} || heavy()); }}", off(7), off(8));
+        assert_eq!(edited("fn f() { fence(A); heavy(); }"), expected);
+    }
+
+    #[test]
+    fn nothing_of_the_engine_is_lost() {
+        let sources = engine::sources(&engine::root());
+        assert!(sources.len() > 100, "{} files", sources.len());
+        for source in &sources {
+            let changed = insert(&source.text, &source.mutants, 0);
+            syn::parse_file(&changed).unwrap_or_else(|error| panic!("{}: {error}", source.file));
+            let lengths = source
+                .mutants
+                .iter()
+                .enumerate()
+                .map(|(number, mutant)| filled(&mutant.before, number).len() + filled(&mutant.after, number).len());
+            assert_eq!(changed.len(), source.text.len() + lengths.sum::<usize>(), "{}", source.file);
+            let mut characters = changed.chars();
+            assert!(source.text.chars().all(|wanted| characters.any(|there| there == wanted)), "{}", source.file);
+            let ids: std::collections::BTreeSet<_> = source.mutants.iter().map(|mutant| &mutant.id).collect();
+            assert_eq!(ids.len(), source.mutants.len(), "{}", source.file);
+        }
+    }
+}
