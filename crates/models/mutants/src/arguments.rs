@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use crate::mutant::{Kind, Mutant};
+use crate::suites::PACKAGES;
 
 pub const USAGE: &str = "\
 .ci/mutants [OPTIONS]   breaks the engine in one place at a time, and runs the tests that reach the place
 
   --files PREFIX   only files below crates/ufutex/src that begin so; more than once in this order
   --kind KIND      only ordering, fence, recheck, or condition; more than once for several
+  --package NAME   only the tests of ufutex, ufutex-loom, or ufutex-shuttle; more than once for several
   --limit N        at most N mutants
   --jobs N         N tests at a time; 1 by default
   --seconds N      stop with a mutant after N seconds of tests; 120 by default
@@ -19,6 +21,7 @@ pub const USAGE: &str = "\
 pub struct Arguments {
     pub files: Vec<String>,
     pub kinds: Vec<Kind>,
+    pub packages: Vec<String>,
     pub limit: usize,
     pub jobs: usize,
     pub seconds: Duration,
@@ -32,6 +35,7 @@ impl Arguments {
         let mut arguments = Self {
             files: Vec::new(),
             kinds: Vec::new(),
+            packages: Vec::new(),
             limit: usize::MAX,
             jobs: 1,
             seconds: Duration::from_secs(120),
@@ -44,6 +48,7 @@ impl Arguments {
             match word.as_str() {
                 "--files" => arguments.files.push(value()?),
                 "--kind" => arguments.kinds.push(kind(&value()?)?),
+                "--package" => arguments.packages.push(package(value()?)?),
                 "--limit" => arguments.limit = number(&value()?)?,
                 "--jobs" => arguments.jobs = number(&value()?)?.max(1),
                 "--seconds" => arguments.seconds = Duration::from_secs(number(&value()?)? as u64),
@@ -51,6 +56,9 @@ impl Arguments {
                 "--list" => arguments.lists = true,
                 _ => return Err(format!("unknown argument '{word}'\n\n{USAGE}")),
             }
+        }
+        if arguments.packages.is_empty() {
+            arguments.packages = PACKAGES.map(str::to_string).into();
         }
         Ok(arguments)
     }
@@ -76,6 +84,14 @@ impl Arguments {
 fn kind(name: &str) -> Result<Kind, String> {
     let known = Kind::ALL.into_iter().find(|kind| kind.name() == name);
     known.ok_or(format!("no kind '{name}'; there are ordering, fence, recheck, condition"))
+}
+
+fn package(name: String) -> Result<String, String> {
+    if PACKAGES.contains(&name.as_str()) {
+        Ok(name)
+    } else {
+        Err(format!("no package '{name}'; there are {PACKAGES:?}"))
+    }
 }
 
 fn number(text: &str) -> Result<usize, String> {

@@ -36,6 +36,10 @@ const BAD: u8 = 1;
 const NOT_RUN: u8 = 2;
 
 fn main() -> ExitCode {
+    if std::env::args().any(|word| word == "--help") {
+        println!("{}", arguments::USAGE);
+        return ExitCode::SUCCESS;
+    }
     let arguments = match Arguments::read(std::env::args().skip(1)) {
         Ok(arguments) => arguments,
         Err(error) => return fail(&error),
@@ -50,7 +54,7 @@ fn main() -> ExitCode {
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let work = target.join("mutants");
-    let tests = match prepare(&root, &work, &sources) {
+    let tests = match prepare(&root, &work, &sources, &arguments.packages) {
         Ok(tests) => tests,
         Err(error) => return fail(&error),
     };
@@ -68,13 +72,14 @@ fn fail(error: &str) -> ExitCode {
 }
 
 /// Writes the copy, builds its suites, and runs the baseline, unless one for the same mutants is there.
-fn prepare(root: &Path, work: &Path, sources: &[Source]) -> Result<Vec<Test>, String> {
+fn prepare(root: &Path, work: &Path, sources: &[Source], packages: &[String]) -> Result<Vec<Test>, String> {
     let mut hasher = DefaultHasher::new();
     sources.iter().for_each(|source| source.text.hash(&mut hasher));
+    packages.hash(&mut hasher);
     let hash = hasher.finish();
     println!("building the suites with all mutants in {}", work.display());
     engine::write_copy(root, &work.join("tree"), sources);
-    let tests = suites::build(&work.join("tree"), &work.join("target"))?;
+    let tests = suites::build(&work.join("tree"), &work.join("target"), packages)?;
     let kept = work.join("baseline.json");
     if let Some(tests) = suites::stored(&kept, hash) {
         return Ok(tests);

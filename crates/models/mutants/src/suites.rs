@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::mutant::{Kind, Mutant};
 use crate::process::{End, run};
 
-/// The packages whose tests are run.
-const PACKAGES: [&str; 3] = ["ufutex", "ufutex-loom", "ufutex-shuttle"];
+/// The packages whose tests can be run.
+pub const PACKAGES: [&str; 3] = ["ufutex", "ufutex-loom", "ufutex-shuttle"];
 
 /// Suites that are not run: they have no harness, run for as long as they are told to, or need programs of other kinds.
 const APART: [&str; 4] = ["memory", "soak", "program32", "guest"];
@@ -38,6 +38,10 @@ impl Test {
             Kind::Fence => !self.suite.starts_with("ufutex-shuttle"),
             Kind::Recheck | Kind::Condition => true,
         }
+    }
+
+    fn is_of(&self, packages: &[String]) -> bool {
+        packages.iter().any(|package| self.suite.split(' ').next() == Some(package))
     }
 
     fn command(&self) -> Command {
@@ -89,11 +93,14 @@ impl Test {
     }
 }
 
-/// Builds the suites in the copy, and lists their tests. An error is the compiler's message.
-pub fn build(tree: &Path, target: &Path) -> Result<Vec<Test>, String> {
+/// Builds the suites of these packages in the copy, and lists their tests. An error is the compiler's message.
+pub fn build(tree: &Path, target: &Path, packages: &[String]) -> Result<Vec<Test>, String> {
     let mut command = Command::new("cargo");
-    command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics", "--tests"]);
+    command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
+    // Always all packages: what features a dependency has must not depend on which are asked for, or it is compiled again.
     command.args(PACKAGES.iter().flat_map(|package| ["-p", package]));
+    let has_only_models = !packages.iter().any(|package| package == "ufutex");
+    command.args(if has_only_models { &["--test", "models"][..] } else { &["--tests"] });
     command.current_dir(tree).env("CARGO_TARGET_DIR", target).env("CARGO_INCREMENTAL", "0");
     let output = command.output().map_err(|error| error.to_string())?;
     if !output.status.success() {
@@ -101,7 +108,7 @@ pub fn build(tree: &Path, target: &Path) -> Result<Vec<Test>, String> {
     }
     let messages = String::from_utf8_lossy(&output.stdout).into_owned();
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    Ok(messages.filter_map(|message| list(&message)).flatten().collect())
+    Ok(messages.filter_map(|message| list(&message)).flatten().filter(|test| test.is_of(packages)).collect())
 }
 
 /// The tests of a program that Cargo reports.
