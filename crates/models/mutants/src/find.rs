@@ -106,8 +106,7 @@ impl Finder<'_> {
     fn flip(&mut self, operand: &Expr) {
         let range = operand.span().byte_range();
         let source = self.source(range.clone());
-        let is_constant = ["MODEL", "sync::MODEL", "super::MODEL", "true", "false"].contains(&source);
-        if is_constant || source.starts_with("cfg!") || is_hook(source) {
+        if is_constant(source) || is_hook(source) {
             return;
         }
         let change = format!("flips `{}`", one_line(source));
@@ -253,7 +252,7 @@ impl Finder<'_> {
     fn if_expr(&mut self, item: &syn::ExprIf) {
         let range = item.cond.span().byte_range();
         let source = self.source(range.clone());
-        if is_hook(source) {
+        if is_hook(source) && !source.starts_with('!') {
             // The body is a fault that only the engine's own mutants have.
             if let Some((_, other)) = &item.else_branch {
                 self.visit_expr(other);
@@ -261,7 +260,7 @@ impl Finder<'_> {
             return;
         }
         let is_let_chain = has_let(&item.cond);
-        if item.else_branch.is_none() && leaves(&item.then_branch) && !["MODEL", "sync::MODEL"].contains(&source) {
+        if item.else_branch.is_none() && leaves(&item.then_branch) && !is_constant(source) && !is_hook(source) {
             let change = format!("never leaves for `{}`", one_line(source));
             let (before, after) = if is_let_chain { ("", " && !{active}") } else { ("(", ") && !{active}") };
             self.add(Kind::Recheck, range, &change, before, after);
@@ -272,6 +271,14 @@ impl Finder<'_> {
             self.visit_expr(other);
         }
     }
+}
+
+/// Whether a condition is decided when the engine is compiled.
+fn is_constant(source: &str) -> bool {
+    source == "MODEL"
+        || source.ends_with("::MODEL")
+        || source.starts_with("cfg!")
+        || ["true", "false"].contains(&source)
 }
 
 /// Whether a condition asks for a fault of the engine's own `Mutant`.
@@ -374,6 +381,8 @@ mod tests {
     #[test]
     fn faults_of_the_engine_and_constants_are_left_out() {
         assert_eq!(changes("if mutant(Mutant::One) { fence(Ordering::SeqCst); return; }"), [""; 0]);
+        let fence = "fence drops `light()`";
+        assert_eq!(changes("if !mutant(Mutant::One) { light(); return; }"), [fence]);
         let known = "if a && !mutant(Mutant::One) { b() }";
         assert_eq!(changes(known), ["condition flips `a`"]);
         assert_eq!(changes("if MODEL || cfg!(miri) { b() }"), [""; 0]);
