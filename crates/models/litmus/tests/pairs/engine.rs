@@ -410,6 +410,24 @@ pub(super) const PAIRS: &[Pair] = &[
             ("N raise", "acq", "The other half is for the entry that a waker has taken, above"),
         ],
     },
+    // `signal/sleeper.rs` `InUse`, `occupy`, `platform`.
+    Pair {
+        name: "[N]: the next user of a sleeper",
+        code: &[
+            ("ufutex/src/signal/sleeper.rs", "self.0.in_use.store(0, Ordering::Release); // [N]"),
+            ("ufutex/src/signal/sleeper.rs", "self.in_use.swap(1, Ordering::Acquire)"),
+            ("ufutex/src/signal/sleeper.rs", "self.on.load(Ordering::Relaxed)"),
+        ],
+        init: "platform = 0, in_use = 1",
+        program: "
+        first user                          | next user
+        platform = 1                        | in_use: 0 -> 1 acq     [N occupy]
+        in_use = 0 rel         [N end]      | platform = 2
+                                            | found = platform",
+        forbidden: "found == 1",
+        needed: &["N end", "N occupy"],
+        kept: &[],
+    },
     // `futex/pi/region.rs`.
     Pair {
         name: "[X]: a region's memory, and its home",

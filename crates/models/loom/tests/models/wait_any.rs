@@ -8,7 +8,7 @@ use loom::thread;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
 use ufutex_loom::{Error, Interrupt, WaitOptions};
 
-use crate::support::{World, catches, check, check_pair, some_time};
+use crate::support::{Word, World, catches, check, check_pair, some_time};
 
 const FOR_EVER: WaitOptions = WaitOptions::new();
 
@@ -58,6 +58,22 @@ fn against_waker_and_interrupt() {
     signal.join().unwrap();
     assert_eq!(result, if woken == 1 { Ok(()) } else { Err(Error::Interrupted) });
     assert!(interrupt.is_raised());
+}
+
+/// A thread that finds the interrupt raised sees what was stored before it was raised: [N].
+fn stored_before_the_interrupt() {
+    let shared = loom::sync::Arc::new((Interrupt::new(), Word::at(0x1000)));
+    let signal = {
+        let shared = shared.clone();
+        thread::spawn(move || {
+            shared.1.store(1);
+            shared.0.raise();
+        })
+    };
+    if shared.0.is_raised() {
+        assert_eq!(shared.1.value(), 1);
+    }
+    signal.join().unwrap();
 }
 
 /// One waker, one of two words: only the pair of [N], with more preemptions.
@@ -113,6 +129,11 @@ fn a_wait_on_two_words_reports_the_one_that_was_woken() {
 #[test]
 fn a_wait_is_interrupted_or_woken() {
     check(against_waker_and_interrupt);
+}
+
+#[test]
+fn an_interrupt_that_is_found_shows_what_was_stored_before() {
+    check_pair(stored_before_the_interrupt);
 }
 
 catches!(wait_any_catches_no_wait_barrier, NoWaitBarrier, against_one_waker);
