@@ -14,7 +14,7 @@ pub const USAGE: &str = "\
   --limit N        at most N mutants
   --jobs N         N tests at a time; 1 by default
   --seconds N      stop with a mutant after N seconds of tests; 120 by default
-  --resume         keep the results of the last run, and go on
+  --resume         keep the results of the last run, which had the same packages and seconds, and go on
   --list           only print the mutants";
 
 #[derive(PartialEq, Debug)]
