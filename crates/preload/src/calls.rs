@@ -154,14 +154,6 @@ fn route_of_futex2(number: i64, args: &[u64; 6]) -> Route {
     }
 }
 
-/// Counts a call.
-#[inline(always)]
-pub fn count(kind: usize) {
-    if let Some(process) = counted() {
-        process.calls[kind].fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// Counts a call that is left to the kernel.
 #[inline(always)]
 pub fn count_kernel(number: i64, args: &[u64; 6]) {
@@ -210,10 +202,9 @@ pub fn count_word(kind: usize, address: u64) {
 
 #[cold]
 fn count_in_report(kind: usize, address: u64) {
-    count(kind);
-    if let Some(process) = counted()
-        && !LISTS.contains(&kind)
-    {
+    let Some(process) = process() else { return };
+    process.calls[kind].fetch_add(1, Ordering::Relaxed);
+    if !LISTS.contains(&kind) {
         process.hot.count(address);
     }
 }

@@ -128,8 +128,7 @@ impl<S: Scheme> Domain<S> {
 
     /// Whether other domains lock `bucket`, too. `bucket` is the bucket of `place`.
     pub(super) fn is_global(&self, bucket: &Bucket, place: &Place) -> bool {
-        let is_in = |global: Table| core::ptr::eq(bucket, global.bucket(place.hash));
-        !place.is_private() || self.tables.global.known().is_some_and(is_in)
+        !place.is_private() || self.tables.global.contains(bucket, place.hash)
     }
 
     /// The bucket of a place that is not private. `None` if no domain of the system has needed such a bucket yet: then

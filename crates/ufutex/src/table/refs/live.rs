@@ -288,8 +288,7 @@ fn is_in_global(tables: &Tables, hash: u32) -> bool {
 /// it is not, a move has taken some of them, and its next piece needs the caller's lock.
 #[cfg(feature = "parking")]
 pub(crate) fn has_whole_queue(tables: &Tables, bucket: &crate::table::Bucket, hash: u32) -> bool {
-    let is_global = tables.global.known().is_some_and(|global| core::ptr::eq(bucket, global.bucket(hash)));
-    !is_global || is_in_global(tables, hash)
+    !tables.global.contains(bucket, hash) || is_in_global(tables, hash)
 }
 
 /// The emptiness check if the table in use is not a private one.

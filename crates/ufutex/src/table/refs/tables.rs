@@ -92,6 +92,11 @@ impl Global {
         (!raw.is_null()).then(|| unsafe { Table::from_raw(raw) })
     }
 
+    /// Whether `bucket`, in which a key of `hash` is or would be queued, is in this table.
+    pub fn contains(&self, bucket: &Bucket, hash: u32) -> bool {
+        self.known().is_some_and(|table| core::ptr::eq(bucket, table.bucket(hash)))
+    }
+
     #[cold]
     fn find(&self) -> Option<Table> {
         let globals = self.globals();
