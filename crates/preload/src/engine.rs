@@ -20,7 +20,7 @@ use ufutex::{
 
 use crate::gate::{self, Gate, Sleep};
 use crate::memory::Native;
-use crate::process::{Process, process};
+use crate::process::{self, Process, process};
 use crate::settings::Policy;
 use crate::timers::Host;
 use crate::{calls, nodes, raw, seat, settings, stack, timers};
@@ -463,14 +463,7 @@ pub fn told() -> Option<Told> {
 
 /// Notes that the program has made a thread.
 pub fn note_threads() {
-    let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: a string, and room for the result.
-    let told = unsafe { raw::own(libc::SYS_stat, [c"/proc/self/task".as_ptr() as u64, stat.as_mut_ptr() as u64]) };
-    if told != 0 {
-        return;
-    }
-    // SAFETY: the kernel has filled it in. Two links of a directory are not subdirectories.
-    let threads = unsafe { stat.assume_init() }.st_nlink.saturating_sub(2) as usize;
+    let Some(threads) = process::threads() else { return };
     let threads = threads.saturating_sub(timers::own_threads());
     calls::note_threads(threads);
     if settings::get().policy == Policy::Threads

@@ -14,23 +14,23 @@ use crate::raw::{self, COOKIE};
 use crate::real::{self, REAL, Real};
 use crate::signals::{self, Action};
 use crate::timers::{self, PR_TIMER_CREATE_RESTORE_IDS, credentials, wait};
-use crate::{exit, kernel, mixed, settings, trap};
+use crate::{direct, exit, kernel, mixed, settings, trap};
 
 /// The arguments and state of a call of `syscall()`, on the stack of the assembly below.
 #[repr(C)]
-struct Call {
+pub struct Call {
     number: i64,
     args: [u64; 6],
     /// The mask to be restored after the call. The signals that were put off are delivered when it is restored.
-    mask: u64,
-    puts_mask_back: u64,
-    result: i64,
+    pub mask: u64,
+    pub puts_mask_back: u64,
+    pub result: i64,
 }
 
 /// The result that means that the assembly makes the call again.
-const AGAIN: i64 = i64::MIN;
+pub const AGAIN: i64 = i64::MIN;
 /// The result that means that the call is libc's.
-const NOT_OURS: i64 = i64::MIN + 1;
+pub const NOT_OURS: i64 = i64::MIN + 1;
 
 /// `syscall(2)`. Calls that are not futex calls go to libc's own function with all registers unchanged.
 ///
@@ -184,7 +184,10 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
 const _: () = assert!((size_of::<Call>() + 8) % 16 == 8);
 
 /// Makes a call. Returns its result or `-errno`, or one of `AGAIN` and `NOT_OURS`.
-unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
+///
+/// # Safety
+/// The pointer is valid, and the call's arguments are as the program made them.
+pub unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
     // SAFETY: on the stack of the assembly, which waits for this function.
     let call = unsafe { &mut *call };
     // A thread that has slept finds the code of its call in no cache: futex(2) comes first.
@@ -215,6 +218,9 @@ fn futex(call: &mut Call) -> i64 {
 /// Makes a call that is not on futexes.
 #[inline(never)]
 fn no_futex(call: &mut Call) -> i64 {
+    if installs_filter(call) {
+        direct::note_filter();
+    }
     match call.number {
         libc::SYS_timer_create..=libc::SYS_timer_delete if timers::is_on() => {
             inside(call, |call, _| timers::call(call.number, call.args))
@@ -237,6 +243,11 @@ fn no_futex(call: &mut Call) -> i64 {
         }
         _ => NOT_OURS,
     }
+}
+
+/// Whether a call installs a seccomp filter.
+fn installs_filter(call: &Call) -> bool {
+    call.number == libc::SYS_seccomp || call.number == libc::SYS_prctl && call.args[0] as c_int == libc::PR_SET_SECCOMP
 }
 
 /// A futex(2) operation that belongs to the kernel. The kernel must not make it if it finds a waiter of the engine.
@@ -604,6 +615,7 @@ pub unsafe extern "C" fn pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     timers::running::note_thread();
+    direct::before_thread();
     // SAFETY: as the program calls it.
     let result = unsafe { real::pthread_create()(thread, attributes, start, argument) };
     if result == 0 && (settings::get().policy == settings::Policy::Threads || settings::get().stats.is_some()) {

@@ -111,6 +111,15 @@ fn shares_with_parent(pid: i32) -> bool {
     }
 }
 
+/// The number of threads of the process, our own included. `None` if the kernel does not say.
+pub fn threads() -> Option<usize> {
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: a string, and room for the result.
+    let told = unsafe { raw::own(libc::SYS_stat, [c"/proc/self/task".as_ptr() as u64, stat.as_mut_ptr() as u64]) };
+    // SAFETY: filled in if the call succeeded. Two links of a directory are not subdirectories.
+    (told == 0).then(|| unsafe { stat.assume_init() }.st_nlink.saturating_sub(2) as usize)
+}
+
 /// A lock that is held for a few instructions. A thread that holds it must not be interrupted by a handler that takes
 /// it too: so wherever it is used, signals are blocked or put off.
 #[repr(transparent)]

@@ -56,6 +56,8 @@ pub struct Settings<'a> {
     pub kernel: bool,
     /// Futex system call instructions anywhere in the program are trapped.
     pub trap: bool,
+    /// With `trap`: libc's instructions are not replaced by jumps, so that all calls stop with SIGSYS.
+    pub unpatched: bool,
     /// For a measurement of the load that the kernel's table would get. The table exists from the start, as in the
     /// kernel, so that calls which never wait contend for it, too. With `trap`, waits and wakes of words that processes
     /// may share also trap, only to be counted.
@@ -165,6 +167,7 @@ impl<'a> Settings<'a> {
         immutable: false,
         kernel: false,
         trap: false,
+        unpatched: false,
         watch: false,
         timers: false,
         stats: None,
@@ -199,6 +202,9 @@ impl<'a> Settings<'a> {
         }
         if self.trap {
             to.write_str(",trap")?;
+        }
+        if self.unpatched {
+            to.write_str(",unpatched")?;
         }
         if self.watch {
             to.write_str(",watch")?;
@@ -263,11 +269,12 @@ impl<'a> Settings<'a> {
             _ if item == b"kernel" => self.kernel = true,
             _ if item == b"children" => self.children = true,
             _ if item == b"trap" => self.trap = true,
+            _ if item == b"unpatched" => self.unpatched = true,
             _ if item == b"watch" => self.watch = true,
             _ if item == b"timers" => self.timers = true,
             _ => {
                 return Err(invalid(
-                    "scheme=, policy=, slots=, immutable, kernel, trap, watch, timers, stats=, process=, children, output=",
+                    "scheme=, policy=, slots=, immutable, kernel, trap, unpatched, watch, timers, stats=, process=, children, output=",
                 ));
             }
         }
@@ -340,10 +347,11 @@ mod tests {
         let byte = prop_oneof![3 => 1..=255u8, 1 => prop::sample::select(&b",=%/ \n"[..])];
         let output = prop::option::of(prop::collection::vec(byte, 1..40));
         let process = prop::option::of(0..=i32::MAX);
-        let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+        let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
         (scheme, policy, sized, flags, stats, process, output).prop_map(
-            |(scheme, policy, (slots, immutable, kernel), (trap, watch, timers, children), stats, process, output)| {
-                let what = Settings { scheme, policy, slots, immutable, kernel, trap, ..Settings::DEFAULT };
+            |(scheme, policy, (slots, immutable, kernel), flags, stats, process, output)| {
+                let (trap, unpatched, watch, timers, children) = flags;
+                let what = Settings { scheme, policy, slots, immutable, kernel, trap, unpatched, ..Settings::DEFAULT };
                 let settings = Settings { watch, timers, stats, process, children, ..what };
                 (settings, output)
             },

@@ -12,6 +12,9 @@ pub struct RunArgs {
     /// Also serve futex calls inside glibc: pthread locks, semaphores, Python, Java
     #[arg(long)]
     trap: bool,
+    /// With --trap: do not replace glibc's futex instructions by jumps, so that each call stops with a signal
+    #[arg(long)]
+    no_patch: bool,
     /// Also serve POSIX timers: timer_create(2) and its family
     #[arg(long)]
     timers: bool,
@@ -62,6 +65,9 @@ impl RunArgs {
         if self.kernel && self.slots.is_none() {
             return Err("--kernel is not accepted without --slots; accepted: --kernel --slots N".to_string());
         }
+        if self.no_patch && !self.trap {
+            return Err("--no-patch is not accepted without --trap; accepted: --trap --no-patch".to_string());
+        }
         let format = if self.json { Format::Json } else { Format::Text };
         let wants_report = self.stats || self.follow_forks || self.json || self.output.is_some();
         let settings = settings::Settings {
@@ -71,6 +77,7 @@ impl RunArgs {
             immutable: self.immutable,
             kernel: self.kernel,
             trap: self.trap,
+            unpatched: self.no_patch,
             watch: false,
             timers: self.timers,
             stats: wants_report.then_some(format),
@@ -113,10 +120,12 @@ Calls that the engine serves:
   without --trap   futex calls through libc's syscall(): those of Rust's std, parking_lot, libstdc++ (atomic::wait) and
                    perf bench; and prctl(PR_FUTEX_HASH). Nothing else in the program becomes slower.
   with --trap      also futex calls by instructions inside glibc or the program: pthread mutexes, condition variables,
-                   semaphores and barriers, and so Python and Java. A seccomp filter makes each of these calls a
-                   SIGSYS, and the library serves it in the signal's handler. That takes one to two microseconds:
-                   --trap is for trying things out, not for speed. Uncontended locks make no call and cost nothing. A
-                   debugger that runs under the trap itself does not notice it. A debugger outside needs 'handle
+                   semaphores and barriers, and so Python and Java. Before the program makes its first thread, most
+                   of glibc's futex instructions are replaced by jumps into the library (not with --no-patch). Each
+                   other futex call becomes a SIGSYS, by a seccomp filter, and the library serves it in the signal's
+                   handler, which takes one to two microseconds longer. Uncontended locks make no call and cost
+                   nothing.
+                   A debugger that runs under the trap itself does not notice it. A debugger outside needs 'handle
                    SIGSYS nostop noprint pass'. Otherwise a function that it calls in the program ('call', 'print
                    f()') is abandoned at another thread's SIGSYS, and the program crashes later. If gdb stops in the
                    library, use 'set language c'. A seccomp filter of the program must allow rt_sigprocmask, futex and

@@ -7,7 +7,7 @@ use std::process::Command;
 
 #[test]
 fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
-    let flags = "--trap --timers --stats -f/--follow-forks --json -o/--output --scheme --policy \
+    let flags = "--trap --no-patch --timers --stats -f/--follow-forks --json -o/--output --scheme --policy \
                  --slots --immutable --kernel -h/--help";
     let program = "no program given; accepted: ufutex run [OPTIONS] PROGRAM [ARGS]..., see --help";
     let (slots, policy) = (
@@ -47,6 +47,7 @@ fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
         (&["--kernel", "true"], "--kernel is not accepted without --slots; accepted: --kernel --slots N"),
         (&["-o", "", "true"], "--output has no value; accepted: --output VALUE, see --help"),
         (&["-o"], "--output has no value; accepted: --output VALUE, see --help"),
+        (&["--no-patch", "true"], "--no-patch is not accepted without --trap; accepted: --trap --no-patch"),
         (&["--trap", "--trap", "true"], "--trap is given more than once; accepted: once"),
         (&["--trap=yes", "true"], "--trap takes no value, not 'yes'; accepted: --trap alone"),
     ];

@@ -1,0 +1,246 @@
+// `--trap` replaces libc's futex instructions by jumps. They must do what the instruction does: change rax, rcx and r11
+// and no other register, leave the red zone alone, and look to handlers and unwinders as if the thread were in libc.
+//
+// Called here are functions of libc that consist of a futex call: `mov $202, %eax; syscall; ret`.
+#include "futex.h"
+#include <dlfcn.h>
+#include <link.h>
+#include <unwind.h>
+
+#if defined(__x86_64__)
+
+static const unsigned char load[] = {0xb8, 0xca, 0, 0, 0}, instruction_itself[] = {0x0f, 0x05};
+static const unsigned char *function;
+
+static int looks_for_function(struct dl_phdr_info *info, size_t size, void *address) {
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        const unsigned char *begin = (void *)(info->dlpi_addr + header->p_vaddr), *end = begin + header->p_memsz;
+        if (header->p_type != PT_LOAD || !(header->p_flags & PF_X)) continue;
+        if ((unsigned char *)address < begin || (unsigned char *)address >= end) continue;
+        for (const unsigned char *at = begin; at + 8 <= end; at++)
+            if (!memcmp(at, load, 5) && at[7] == 0xc3) {
+                function = at;
+                return 1;
+            }
+    }
+    return 0;
+}
+
+static void *nothing(void *unused) { return unused; }
+
+// Finds the function, and makes a thread, before which the instructions are replaced.
+static void begin(void) {
+    dl_iterate_phdr(looks_for_function, dlsym(RTLD_DEFAULT, "fork"));
+    if (!function) {
+        fprintf(stderr, "this libc has no function that is a futex call\n");
+        exit(SKIPPED);
+    }
+    join(start(nothing, NULL));
+    const char *settings = getenv("UFUTEX_RUN");
+    int expected = settings && strstr(settings, ",trap") && !strstr(settings, ",unpatched");
+    CHECK_EQ(memcmp(function + 5, instruction_itself, 2) != 0, expected);
+}
+
+enum { RDI, RSI, RDX, R10, R8, R9, RBX, RBP, R12, R13, R14, R15, REGISTERS };
+static const char *const names[] = {"rdi", "rsi", "rdx", "r10", "r8", "r9", "rbx", "rbp", "r12", "r13", "r14", "r15"};
+
+static struct {
+    uint64_t registers[REGISTERS];
+    unsigned char vectors[16][32];
+    uint64_t red_zone[14];
+    uint64_t stack;
+    uint32_t mxcsr;
+    uint16_t control;
+} before, after;
+
+// Calls the function with the state `before`, and stores the state `after`. Uses rcx and rax.
+#define VECTORS(move, from, to)                                                                                        \
+    move(from, to, 0) move(from, to, 1) move(from, to, 2) move(from, to, 3) move(from, to, 4) move(from, to, 5)        \
+        move(from, to, 6) move(from, to, 7) move(from, to, 8) move(from, to, 9) move(from, to, 10) move(from, to, 11) \
+            move(from, to, 12) move(from, to, 13) move(from, to, 14) move(from, to, 15)
+#define LOAD(unused, none, i) "vmovdqu 32*" #i "(%%rax), %%ymm" #i "\n\t"
+#define STORE(unused, none, i) "vmovdqu %%ymm" #i ", 32*" #i "(%%rcx)\n\t"
+
+__attribute__((target("avx"))) static long call(void) {
+    long result;
+    __asm__ volatile(
+        "push %%rbp\n\t"
+        "sub $160, %%rsp\n\t" // the compiler's own red zone, and room for the function's
+        "mov %[vectors], %%rax\n\t" VECTORS(LOAD, , )
+        "mov $13, %%ecx\n\t"
+        "2: mov 512(%%rax,%%rcx,8), %%rdx\n\t" // the function's return address takes the topmost word
+        "mov %%rdx, -120(%%rsp,%%rcx,8)\n\t"
+        "dec %%ecx\n\t"
+        "jns 2b\n\t"
+        "mov %%rsp, 624(%%rax)\n\t"
+        "lea -96(%%rax), %%rcx\n\t"
+        "mov 0(%%rcx), %%rdi\n\t mov 8(%%rcx), %%rsi\n\t mov 16(%%rcx), %%rdx\n\t mov 24(%%rcx), %%r10\n\t"
+        "mov 32(%%rcx), %%r8\n\t mov 40(%%rcx), %%r9\n\t mov 48(%%rcx), %%rbx\n\t mov 56(%%rcx), %%rbp\n\t"
+        "mov 64(%%rcx), %%r12\n\t mov 72(%%rcx), %%r13\n\t mov 80(%%rcx), %%r14\n\t mov 88(%%rcx), %%r15\n\t"
+        "call *%[function]\n\t"
+        "lea %[registers], %%rcx\n\t"
+        "mov %%rdi, 0(%%rcx)\n\t mov %%rsi, 8(%%rcx)\n\t mov %%rdx, 16(%%rcx)\n\t mov %%r10, 24(%%rcx)\n\t"
+        "mov %%r8, 32(%%rcx)\n\t mov %%r9, 40(%%rcx)\n\t mov %%rbx, 48(%%rcx)\n\t mov %%rbp, 56(%%rcx)\n\t"
+        "mov %%r12, 64(%%rcx)\n\t mov %%r13, 72(%%rcx)\n\t mov %%r14, 80(%%rcx)\n\t mov %%r15, 88(%%rcx)\n\t"
+        "add $96, %%rcx\n\t" VECTORS(STORE, , )
+        "mov %%rsp, 624(%%rcx)\n\t"
+        "mov $13, %%edi\n\t"
+        "3: mov -120(%%rsp,%%rdi,8), %%rdx\n\t"
+        "mov %%rdx, 512(%%rcx,%%rdi,8)\n\t"
+        "dec %%edi\n\t"
+        "jns 3b\n\t"
+        "add $160, %%rsp\n\t"
+        "pop %%rbp\n\t"
+        : "=a"(result)
+        : [vectors] "r"(&before.vectors), [function] "m"(function), [registers] "m"(after.registers)
+        : "rcx", "rdx", "rdi", "rsi", "r8", "r9", "r10", "r11", "rbx", "r12", "r13", "r14", "r15", "xmm0", "xmm1",
+          "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",
+          "xmm15", "memory", "cc");
+    return result;
+}
+
+static void one(const char *name, long a, long b, long c, long d, long e, long f) {
+    uint64_t registers[REGISTERS] = {a, b, c, d, e, f, 0x1111, 0x2222, 0x3333, 0x4444, 0x5555, 0x6666};
+    memcpy(before.registers, registers, sizeof registers);
+    for (size_t i = 0; i < sizeof before.vectors; i++) ((unsigned char *)before.vectors)[i] = (unsigned char)(i * 7 + 1);
+    for (int i = 0; i < 14; i++) before.red_zone[i] = 0x1234567800 + i;
+    memset(&after, 0, sizeof after);
+    __asm__ volatile("stmxcsr %0; fnstcw %1" : "=m"(before.mxcsr), "=m"(before.control));
+    long result = call();
+    __asm__ volatile("stmxcsr %0; fnstcw %1" : "=m"(after.mxcsr), "=m"(after.control));
+    if (result >= -4095 && result < 0)
+        printf("%s: %s\n", name, strerrorname_np((int)-result));
+    else
+        printf("%s: %ld\n", name, result);
+    for (int i = 0; i < REGISTERS; i++)
+        if (before.registers[i] != after.registers[i])
+            printf("  %s: %lx -> %lx\n", names[i], (long)before.registers[i], (long)after.registers[i]);
+    for (int i = 0; i < 16; i++)
+        if (memcmp(before.vectors[i], after.vectors[i], 32)) printf("  ymm%d changed\n", i);
+    for (int i = 0; i < 14; i++)
+        if (before.red_zone[i] != after.red_zone[i]) printf("  red zone: word %d changed\n", i);
+    if (before.stack != after.stack) printf("  rsp changed\n");
+    if (before.mxcsr != after.mxcsr || before.control != after.control) printf("  a control word changed\n");
+}
+
+static _Atomic uint32_t word;
+static struct timespec brief = {0, 1000000};
+
+// Arguments that a call does not use have this value.
+#define X 0x5a5a5a5a5a5a5a5a
+
+static void *sleeps(void *unused) {
+    CHECK_EQ(futex((uint32_t *)&word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0), 0);
+    return unused;
+}
+
+static void *wakes(void *unused) {
+    while (futex((uint32_t *)&word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0) == 0) sched_yield();
+    return unused;
+}
+
+static void registers_stay(void) {
+    begin();
+    if (!__builtin_cpu_supports("avx")) {
+        fprintf(stderr, "this machine has no AVX\n");
+        exit(SKIPPED);
+    }
+    for (int round = 0; round < 3; round++) {
+        one("wake", (long)&word, FUTEX_WAKE_PRIVATE, 1, X, X, X);
+        one("wait, differs", (long)&word, FUTEX_WAIT_PRIVATE, 1, 0, X, X);
+        one("wait, timeout", (long)&word, FUTEX_WAIT_PRIVATE, 0, (long)&brief, X, X);
+        one("wait, bad timeout", (long)&word, FUTEX_WAIT_PRIVATE, 0, 8, X, X);
+        one("wait, misaligned", (long)&word + 1, FUTEX_WAIT_PRIVATE, 0, 0, X, X);
+        one("requeue", (long)&word, FUTEX_CMP_REQUEUE_PRIVATE, 1, 1, (long)(&word + 1), 0);
+        one("no operation", (long)&word, 77, 1, X, X, X);
+        one("no private operation", (long)&word, 77 | FUTEX_PRIVATE_FLAG, 1, X, X, X);
+        one("wake, shared", (long)&word, FUTEX_WAKE, 1, X, X, X);
+        one("wait, shared", (long)&word, FUTEX_WAIT, 1, 0, X, X);
+        one("unlock, not ours", (long)&word, FUTEX_UNLOCK_PI_PRIVATE, X, X, X, X);
+        // A wake of a thread that sleeps, and a sleep that another thread ends.
+        pthread_t thread = start(sleeps, NULL);
+        long woken;
+        do {
+            sched_yield();
+            before.registers[RDI] = (long)&word, before.registers[RSI] = FUTEX_WAKE_PRIVATE, before.registers[RDX] = 1;
+            woken = call();
+        } while (!woken);
+        CHECK_EQ(woken, 1);
+        join(thread);
+        thread = start(wakes, NULL);
+        one("wait, woken", (long)&word, FUTEX_WAIT_PRIVATE, 0, 0, X, X);
+        join(thread);
+    }
+}
+
+static atomic_int handled, lost, is_over, waits;
+
+// A wake and a wait by libc's function.
+static long by_function(long operation, long value, struct timespec *time) {
+    long result;
+    register long r10 __asm__("r10") = (long)time;
+    __asm__ volatile("sub $128, %%rsp; call *%[function]; add $128, %%rsp"
+                     : "=a"(result)
+                     : [function] "m"(function), "D"(&word), "S"(operation), "d"(value), "r"(r10)
+                     : "rcx", "r11", "memory", "cc");
+    return result;
+}
+
+__attribute__((noinline)) static void makes_calls(void) {
+    struct timespec moment = {0, 1000};
+    while (!is_over) {
+        by_function(FUTEX_WAKE_PRIVATE, 1, NULL);
+        by_function(FUTEX_WAKE, 1, NULL);
+        by_function(FUTEX_WAIT_PRIVATE, 0, &moment);
+        waits++;
+    }
+}
+
+static _Unwind_Reason_Code looks(struct _Unwind_Context *frame, void *found) {
+    void *enclosing = _Unwind_FindEnclosingFunction((void *)_Unwind_GetIP(frame));
+    if (enclosing != (void *)makes_calls) return _URC_NO_REASON;
+    *(int *)found = 1;
+    return _URC_END_OF_STACK;
+}
+
+static void unwinds(int signal) {
+    (void)signal;
+    int found = 0;
+    _Unwind_Backtrace(looks, &found);
+    lost += !found;
+    handled++;
+}
+
+static void *calls(void *unused) {
+    makes_calls();
+    return unused;
+}
+
+// Signals interrupt a thread at any moment of such a call. From each handler an unwinder finds the calling function.
+static void unwinders_see_libc(void) {
+    begin();
+    struct sigaction action = {.sa_handler = unwinds, .sa_flags = SA_RESTART};
+    unwinds(0); // unwinders load what they need on first use
+    CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+    handled = lost = 0;
+    pthread_t thread = start(calls, NULL);
+    while (!waits) sched_yield();
+    struct timespec end = in_ms(CLOCK_MONOTONIC, 1000);
+    do {
+        CHECK_EQ(pthread_kill(thread, SIGUSR1), 0);
+        sched_yield();
+    } while (!passed(CLOCK_MONOTONIC, &end) || !handled);
+    is_over = 1;
+    join(thread);
+    CHECK_EQ(lost, 0);
+}
+
+MAIN(CASE(registers_stay), CASE(unwinders_see_libc))
+#else
+int main(void) {
+    fprintf(stderr, "written for x86-64\n");
+    return SKIPPED;
+}
+#endif

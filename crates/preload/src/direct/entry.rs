@@ -1,0 +1,198 @@
+//! Where the stubs lead to: a futex call, made like one by `syscall()`.
+//!
+//! Compilers expect of a `syscall` instruction that it changes rax, rcx and r11 and nothing else. So the vector
+//! registers are saved around the call, and the 128 bytes below the stack pointer, which a function may use without
+//! moving it (the red zone of the ABI), are left alone.
+
+use core::arch::naked_asm;
+use core::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::calls::OURS;
+use crate::entry::{AGAIN, Call, NOT_OURS, take};
+use crate::gate::Gate;
+use crate::raw::COOKIE;
+
+/// The register sets that the engine may change, as bits of XCR0: SSE, AVX, the three of AVX-512, and APX.
+const CHANGED: u64 = 1 << 1 | 1 << 2 | 0b111 << 5 | 1 << 19;
+/// The size of an area with these sets in XSAVEC's format: 512 bytes with SSE's registers, a header of 64, and the
+/// sizes of the others.
+const AREA: usize = 512 + HEADER_LEN + 256 + 64 + 512 + 1024 + 128;
+const HEADER: usize = 512;
+const HEADER_LEN: usize = 64;
+
+/// Those of `CHANGED` that this machine has.
+static SAVED: AtomicU32 = AtomicU32::new(0);
+
+/// Finds out which registers have to be saved. `false` if this machine has no instruction for it.
+pub fn begin() -> bool {
+    const OSXSAVE: u32 = 1 << 27;
+    const XSAVEC: u32 = 1 << 1;
+    // Asked here and not by the standard library, which asks ten times. On a virtual machine each takes ten
+    // microseconds. A machine whose system has enabled XSAVE has this leaf.
+    if __cpuid(1).ecx & OSXSAVE == 0 || __cpuid_count(0xd, 1).eax & XSAVEC == 0 {
+        return false;
+    }
+    // SAFETY: the system has enabled XSAVE, and with it XGETBV.
+    let enabled = unsafe { xcr0() };
+    SAVED.store((enabled & CHANGED) as u32, Ordering::Relaxed);
+    true
+}
+
+/// The register sets that the system has enabled.
+#[target_feature(enable = "xsave")]
+fn xcr0() -> u64 {
+    // SAFETY: register 0 exists on every machine with XSAVE.
+    unsafe { _xgetbv(0) }
+}
+
+/// The engine's operations on private words, as bits.
+static OPS: u32 = {
+    let (mut bits, mut i) = (0, 0);
+    while i < OURS.len() {
+        bits |= 1 << OURS[i];
+        i += 1;
+    }
+    bits
+};
+
+/// Makes a call that is the engine's. Returns as `take`.
+unsafe extern "C-unwind" fn take_unless_inside(call: *mut Call) -> i64 {
+    // A debugger may call a function in a thread that it has stopped inside the engine. The trapped call blocks signals
+    // instead of using the gate.
+    // SAFETY: a thread in libc has storage, and this is its own gate.
+    if unsafe { Gate::is_busy(Gate::of_this_thread()) } {
+        return NOT_OURS;
+    }
+    // SAFETY: as the caller's.
+    unsafe { take(call) }
+}
+
+const CALL: usize = size_of::<Call>().next_multiple_of(64);
+const FRAME: usize = CALL + AREA.next_multiple_of(64);
+const RED_ZONE: usize = 128;
+
+/// A futex call of libc. r11 is the address behind its instruction, rcx that of an instruction that makes the call, and
+/// everything else as at the instruction but for the flags, which compilers take for changed by `syscall`.
+///
+/// For an unwinder this is a signal's frame at that address: the address belongs to the instruction before it although
+/// no call instruction is there.
+#[unsafe(naked)]
+pub unsafe extern "C" fn futex() {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_signal_frame",
+        ".cfi_def_cfa rsp, 0",
+        ".cfi_register 16, 11",
+        // Only the private operations that the engine makes need the registers saved.
+        "mov eax, esi",
+        "and eax, {not_clock}",
+        "xor eax, {private}",
+        "cmp eax, 32",
+        "jae 8f",
+        "bt dword ptr [rip + {ops}], eax",
+        "jnc 8f",
+        "lea rsp, [rsp - {red_zone}]",
+        ".cfi_adjust_cfa_offset {red_zone}",
+        "push rcx",
+        ".cfi_adjust_cfa_offset 8",
+        "push r11",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset 16, 0",
+        "push rbp",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset rbp, 0",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "sub rsp, {frame}",
+        "and rsp, -64",
+        "mov qword ptr [rsp], {futex}",
+        "mov [rsp + 8], rdi",
+        "mov [rsp + 16], rsi",
+        "mov [rsp + 24], rdx",
+        "mov [rsp + 32], r10",
+        "mov [rsp + 40], r8",
+        "mov [rsp + 48], r9",
+        "mov qword ptr [rsp + {puts_mask_back}], 0",
+        // XRSTOR refuses an area with anything else in the rest of its header, which XSAVEC does not write.
+        "xor eax, eax",
+        "mov [rsp + {header} + 16], rax",
+        "mov [rsp + {header} + 24], rax",
+        "mov [rsp + {header} + 32], rax",
+        "mov [rsp + {header} + 40], rax",
+        "mov [rsp + {header} + 48], rax",
+        "mov [rsp + {header} + 56], rax",
+        "mov eax, [rip + {saved}]",
+        "xor edx, edx",
+        "xsavec64 [rsp + {area}]",
+        "3:",
+        "mov rdi, rsp",
+        "call {take}",
+        "mov [rsp + {result}], rax",
+        "cmp qword ptr [rsp + {puts_mask_back}], 0",
+        "je 4f",
+        "mov qword ptr [rsp + {puts_mask_back}], 0",
+        "mov eax, {sigprocmask}",
+        "mov edi, {setmask}",
+        "lea rsi, [rsp + {mask}]",
+        "xor edx, edx",
+        "mov r10d, 8",
+        "movabs r9, {cookie}",
+        "syscall",
+        "4:",
+        "movabs rcx, {again}",
+        "cmp [rsp + {result}], rcx",
+        "je 3b",
+        "mov eax, [rip + {saved}]",
+        "xor edx, edx",
+        "xrstor64 [rsp + {area}]",
+        "mov rdi, [rsp + 8]",
+        "mov rsi, [rsp + 16]",
+        "mov rdx, [rsp + 24]",
+        "mov r10, [rsp + 32]",
+        "mov r8, [rsp + 40]",
+        "mov r9, [rsp + 48]",
+        "mov rax, [rsp + {result}]",
+        "mov rsp, rbp",
+        ".cfi_def_cfa_register rsp",
+        "pop rbp",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_same_value rbp",
+        "inc rcx",
+        "cmp rax, rcx",
+        "pop r11",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_register 16, 11",
+        "pop rcx",
+        ".cfi_adjust_cfa_offset -8",
+        "lea rsp, [rsp + {red_zone}]",
+        ".cfi_adjust_cfa_offset -{red_zone}",
+        "je 8f",
+        "jmp r11",
+        // The stub makes the call.
+        "8:",
+        "mov eax, {futex}",
+        "jmp rcx",
+        ".cfi_endproc",
+        not_clock = const !libc::FUTEX_CLOCK_REALTIME,
+        private = const libc::FUTEX_PRIVATE_FLAG,
+        ops = sym OPS,
+        red_zone = const RED_ZONE,
+        frame = const FRAME,
+        futex = const libc::SYS_futex,
+        puts_mask_back = const offset_of!(Call, puts_mask_back),
+        area = const CALL,
+        header = const CALL + HEADER,
+        saved = sym SAVED,
+        take = sym take_unless_inside,
+        result = const offset_of!(Call, result),
+        sigprocmask = const libc::SYS_rt_sigprocmask,
+        setmask = const libc::SIG_SETMASK,
+        mask = const offset_of!(Call, mask),
+        cookie = const COOKIE,
+        again = const AGAIN,
+    )
+}
+
+const _: () = assert!(AGAIN + 1 == NOT_OURS);
