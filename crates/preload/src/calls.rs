@@ -33,6 +33,16 @@ pub const OURS: [i32; 7] = [
     libc::FUTEX_WAKE_BITSET,
 ];
 
+/// `OURS`, one bit for each.
+pub const OURS_BITS: u32 = {
+    let (mut bits, mut i) = (0, 0);
+    while i < OURS.len() {
+        bits |= 1 << OURS[i];
+        i += 1;
+    }
+    bits
+};
+
 /// The number of kinds that are counted separately: futex(2)'s sixteen operations, then the calls of futex2, then the
 /// calls left to the kernel.
 pub const KINDS: usize = 21;
@@ -83,16 +93,8 @@ pub fn route_of(number: i64, args: &[u64; 6]) -> Route {
     }
     let op = args[1] & 0xffff_ffff;
     let command = op & !(PRIVATE_FLAG | CLOCK_REALTIME);
-    // One bit for each operation; every other bit of `op` makes `command` larger.
-    const BITS: u32 = {
-        let (mut bits, mut i) = (0, 0);
-        while i < OURS.len() {
-            bits |= 1 << OURS[i];
-            i += 1;
-        }
-        bits
-    };
-    if op & PRIVATE_FLAG != 0 && command < 16 && BITS >> command & 1 != 0 {
+    // Every other bit of `op` makes `command` larger.
+    if op & PRIVATE_FLAG != 0 && command < 16 && OURS_BITS >> command & 1 != 0 {
         let may_sleep = command == 0 || command == libc::FUTEX_WAIT_BITSET as u64;
         Route::Ours(Number::Futex, command as usize, may_sleep)
     } else {

@@ -4,6 +4,7 @@
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_int, c_long, c_void};
 use core::mem::offset_of;
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::calls::{self, PR_FUTEX_HASH, Route};
@@ -14,7 +15,7 @@ use crate::raw::{self, COOKIE};
 use crate::real::{self, REAL, Real};
 use crate::signals::{self, Action};
 use crate::timers::{self, PR_TIMER_CREATE_RESTORE_IDS, credentials, wait};
-use crate::{direct, exit, kernel, mixed, settings, trap};
+use crate::{exit, kernel, mixed, patch, settings, trap};
 
 /// The arguments and state of a call of `syscall()`, on the stack of the assembly below.
 #[repr(C)]
@@ -219,7 +220,7 @@ fn futex(call: &mut Call) -> i64 {
 #[inline(never)]
 fn no_futex(call: &mut Call) -> i64 {
     if installs_filter(call) {
-        direct::note_filter();
+        patch::note_filter();
     }
     match call.number {
         libc::SYS_timer_create..=libc::SYS_timer_delete if timers::is_on() => {
@@ -245,9 +246,14 @@ fn no_futex(call: &mut Call) -> i64 {
     }
 }
 
-/// Whether a call installs a seccomp filter.
+/// Whether a call installs a seccomp filter, if it succeeds.
 fn installs_filter(call: &Call) -> bool {
-    call.number == libc::SYS_seccomp || call.number == libc::SYS_prctl && call.args[0] as c_int == libc::PR_SET_SECCOMP
+    const STRICT_AND_FILTER: Range<u64> = 0..2;
+    match call.number {
+        libc::SYS_seccomp => STRICT_AND_FILTER.contains(&(call.args[0] & 0xffff_ffff)),
+        libc::SYS_prctl => call.args[0] as c_int == libc::PR_SET_SECCOMP,
+        _ => false,
+    }
 }
 
 /// A futex(2) operation that belongs to the kernel. The kernel must not make it if it finds a waiter of the engine.
@@ -615,7 +621,7 @@ pub unsafe extern "C" fn pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     timers::running::note_thread();
-    direct::before_thread();
+    patch::patch_libc_once();
     // SAFETY: as the program calls it.
     let result = unsafe { real::pthread_create()(thread, attributes, start, argument) };
     if result == 0 && (settings::get().policy == settings::Policy::Threads || settings::get().stats.is_some()) {

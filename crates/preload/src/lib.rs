@@ -13,7 +13,7 @@
 //! | `trap.rs`, `filter.rs` | `--trap`: system calls that are not made through libc's functions |
 //! | `mark.rs` | `--trap`: how the library's own calls are told from the program's |
 //! | `back.rs` | `--trap`: the way back to the program |
-//! | `direct/` | `--trap`: libc's futex calls without a trap |
+//! | `patch/` | `--trap`: libc's futex calls without a trap |
 //! | `tracer.rs` | `--trap`: hiding the traps from debuggers |
 //! | `timers/` | `--timers`: timer_create(2) and its family |
 //! | `kernel.rs` | `--kernel`: futexes stay with the kernel, on a table of a given size |
@@ -35,7 +35,6 @@ extern crate std;
 
 mod back;
 mod calls;
-mod direct;
 mod engine;
 mod entry;
 mod exit;
@@ -48,6 +47,7 @@ mod mark;
 mod memory;
 mod mixed;
 mod nodes;
+mod patch;
 mod process;
 mod raw;
 mod real;

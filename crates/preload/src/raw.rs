@@ -2,6 +2,7 @@
 //! their errors in thread-local storage, which a thread may not have.
 
 use core::arch::asm;
+use core::ops::Range;
 
 /// Marks a call as ours where the filter of `--trap` would stop a program's: see `mark.rs`.
 pub const COOKIE: u64 = ufutex::syscall::OWN_CALL;
@@ -60,6 +61,24 @@ pub fn map(bytes: usize) -> Option<u64> {
     // SAFETY: new memory, at an address that the kernel chooses.
     let at = unsafe { syscall6(libc::SYS_mmap, [0, bytes as u64, access as u64, flags as u64, u64::MAX, 0]) };
     (!(-4095..0).contains(&at)).then_some(at as u64)
+}
+
+/// Unmaps memory.
+///
+/// # Safety
+/// It was mapped by the caller, and nothing refers to it any more.
+pub unsafe fn unmap(at: u64, len: u64) {
+    // SAFETY: the caller guarantees it.
+    unsafe { own(libc::SYS_munmap, [at, len]) };
+}
+
+/// Sets the protection of pages. Returns whether the kernel has done it.
+///
+/// # Safety
+/// No thread accesses the pages in a way that the protection forbids.
+pub unsafe fn protect(pages: &Range<u64>, protection: i32) -> bool {
+    // SAFETY: the caller guarantees it.
+    unsafe { own(libc::SYS_mprotect, [pages.start, pages.end - pages.start, protection as u64]) == 0 }
 }
 
 /// Writes all of `text`, or as much as can be written.

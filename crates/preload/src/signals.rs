@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::gate::{self, Gate};
 use crate::process::process;
-use crate::{back, direct, exit, memory, raw, settings, timers, trap};
+use crate::{back, exit, memory, patch, raw, settings, timers, trap};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -336,10 +336,13 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
     // SAFETY: a handler's second argument.
     let code = unsafe { (*info).si_code };
     back::complete(&context);
-    direct::complete(&context);
     let rip = context.register(libc::REG_RIP);
     let is_own_fault =
         code > 0 && matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP);
+    // A program that single-steps itself must get through a stub.
+    if !is_own_fault {
+        patch::move_to_site(&context);
+    }
     if is_own_fault && let Some(resume) = memory::fixup(rip) {
         context.set_register(libc::REG_RIP, resume);
         return 0;

@@ -57,7 +57,7 @@ pub struct Settings<'a> {
     /// Futex system call instructions anywhere in the program are trapped.
     pub trap: bool,
     /// With `trap`: libc's instructions are not replaced by jumps, so that all calls stop with SIGSYS.
-    pub unpatched: bool,
+    pub no_patch: bool,
     /// For a measurement of the load that the kernel's table would get. The table exists from the start, as in the
     /// kernel, so that calls which never wait contend for it, too. With `trap`, waits and wakes of words that processes
     /// may share also trap, only to be counted.
@@ -167,7 +167,7 @@ impl<'a> Settings<'a> {
         immutable: false,
         kernel: false,
         trap: false,
-        unpatched: false,
+        no_patch: false,
         watch: false,
         timers: false,
         stats: None,
@@ -203,8 +203,8 @@ impl<'a> Settings<'a> {
         if self.trap {
             to.write_str(",trap")?;
         }
-        if self.unpatched {
-            to.write_str(",unpatched")?;
+        if self.no_patch {
+            to.write_str(",no-patch")?;
         }
         if self.watch {
             to.write_str(",watch")?;
@@ -269,12 +269,12 @@ impl<'a> Settings<'a> {
             _ if item == b"kernel" => self.kernel = true,
             _ if item == b"children" => self.children = true,
             _ if item == b"trap" => self.trap = true,
-            _ if item == b"unpatched" => self.unpatched = true,
+            _ if item == b"no-patch" => self.no_patch = true,
             _ if item == b"watch" => self.watch = true,
             _ if item == b"timers" => self.timers = true,
             _ => {
                 return Err(invalid(
-                    "scheme=, policy=, slots=, immutable, kernel, trap, unpatched, watch, timers, stats=, process=, children, output=",
+                    "scheme=, policy=, slots=, immutable, kernel, trap, no-patch, watch, timers, stats=, process=, children, output=",
                 ));
             }
         }
@@ -350,8 +350,8 @@ mod tests {
         let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
         (scheme, policy, sized, flags, stats, process, output).prop_map(
             |(scheme, policy, (slots, immutable, kernel), flags, stats, process, output)| {
-                let (trap, unpatched, watch, timers, children) = flags;
-                let what = Settings { scheme, policy, slots, immutable, kernel, trap, unpatched, ..Settings::DEFAULT };
+                let (trap, no_patch, watch, timers, children) = flags;
+                let what = Settings { scheme, policy, slots, immutable, kernel, trap, no_patch, ..Settings::DEFAULT };
                 let settings = Settings { watch, timers, stats, process, children, ..what };
                 (settings, output)
             },

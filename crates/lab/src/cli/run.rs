@@ -77,7 +77,7 @@ impl RunArgs {
             immutable: self.immutable,
             kernel: self.kernel,
             trap: self.trap,
-            unpatched: self.no_patch,
+            no_patch: self.no_patch,
             watch: false,
             timers: self.timers,
             stats: wants_report.then_some(format),

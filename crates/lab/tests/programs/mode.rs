@@ -21,16 +21,17 @@ const PLAIN: Mode = Mode::Run(&[]);
 /// Also system call instructions.
 const TRAP: Mode = Mode::Run(TRAPPED);
 const TRAPPED: &[&str] = &["--trap"];
-/// The same, where libc's futex instructions stay as they are.
+/// As `TRAP`, but libc's futex instructions stay as they are.
 const UNPATCHED: Mode = Mode::Run(&["--trap", "--no-patch"]);
 
 /// For programs that make some of their calls by libc's `syscall()`.
 pub const BOTH: &[Mode] = &[PLAIN, TRAP, Mode::Reported(&[]), Mode::Reported(TRAPPED)];
 /// For programs whose calls only a trap intercepts.
 pub const TRAP_ONLY: &[Mode] = &[TRAP, Mode::Reported(TRAPPED)];
-/// For programs that call libc's futex instructions.
-pub const DIRECT: &[Mode] = &[TRAP, UNPATCHED, Mode::Reported(TRAPPED)];
-/// The same, and once without a trap, where the program's calls go to the kernel.
+/// For programs that execute libc's futex instructions.
+pub const LIBCS: &[Mode] = &[TRAP, UNPATCHED, Mode::Reported(TRAPPED)];
+/// For programs whose calls only a trap intercepts: also with libc's instructions as they are, and once without a
+/// trap, where the program's calls go to the kernel.
 pub const TRAP_SEES: &[Mode] = &[PLAIN, TRAP, UNPATCHED, Mode::Reported(TRAPPED)];
 /// For programs that make timers by libc's functions or its `syscall()`. Without `--timers` these are the kernel's.
 pub const TIMERS: &[Mode] =

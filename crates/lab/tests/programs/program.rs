@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::compile::{self, NotMade};
 use crate::mode::{
-    BOTH, DIRECT, Mode, SCHEMES, TIMERS, TRAP_ONLY, TRAP_SEES, TRAP_UNREPORTED, TRAPPED_TIMERS_ONLY, UNREPORTED,
+    BOTH, LIBCS, Mode, SCHEMES, TIMERS, TRAP_ONLY, TRAP_SEES, TRAP_UNREPORTED, TRAPPED_TIMERS_ONLY, UNREPORTED,
 };
 use crate::run::{Run, last_lines, run};
 use crate::standard_library;
@@ -251,7 +251,7 @@ pub fn ours() -> Vec<Program> {
         c("mutex").in_modes(TRAP_SEES),
         c("condvar").in_modes(SCHEMES),
         c("semaphore").in_modes(TRAP_SEES),
-        c("direct").in_modes(DIRECT),
+        c("patched").in_modes(LIBCS),
         c("meeting").in_modes(TRAP_SEES),
         c("futex_calls").in_modes(UNREPORTED),
         c_by_instruction("futex_calls").in_modes(TRAP_UNREPORTED),

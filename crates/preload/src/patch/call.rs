@@ -1,42 +1,44 @@
-//! Where the stubs lead to: a futex call, made like one by `syscall()`.
+//! The function that stubs jump to. It makes a futex call through the engine, as `crate::entry::syscall` does, and
+//! preserves what the instruction preserves.
 //!
-//! Compilers expect of a `syscall` instruction that it changes rax, rcx and r11 and nothing else. So the vector
-//! registers are saved around the call, and the 128 bytes below the stack pointer, which a function may use without
-//! moving it (the red zone of the ABI), are left alone.
+//! A `syscall` instruction changes rax, rcx and r11, and no other register. So the vector registers are saved around
+//! the call, and the 128 bytes below the stack pointer, which a function may use without moving it (the red zone of the
+//! ABI), are left alone. The flags are changed. Each instruction that is replaced stands in an `asm` statement of C, and
+//! on x86 compilers keep nothing in the flags across one.
 
 use core::arch::naked_asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::calls::OURS;
+use crate::calls::OURS_BITS;
 use crate::entry::{AGAIN, Call, NOT_OURS, take};
 use crate::gate::Gate;
 use crate::raw::COOKIE;
 
 /// The register sets that the engine may change, as bits of XCR0: SSE, AVX, the three of AVX-512, and APX.
-const CHANGED: u64 = 1 << 1 | 1 << 2 | 0b111 << 5 | 1 << 19;
+const ENGINE_STATE: u64 = 1 << 1 | 1 << 2 | 0b111 << 5 | 1 << 19;
 /// The size of an area with these sets in XSAVEC's format: 512 bytes with SSE's registers, a header of 64, and the
 /// sizes of the others.
 const AREA: usize = 512 + HEADER_LEN + 256 + 64 + 512 + 1024 + 128;
 const HEADER: usize = 512;
 const HEADER_LEN: usize = 64;
 
-/// Those of `CHANGED` that this machine has.
-static SAVED: AtomicU32 = AtomicU32::new(0);
+/// Those of `ENGINE_STATE` that this machine has.
+static SAVED_STATE: AtomicU32 = AtomicU32::new(0);
 
 /// Finds out which registers have to be saved. `false` if this machine has no instruction for it.
-pub fn begin() -> bool {
+pub fn find_registers() -> bool {
     const OSXSAVE: u32 = 1 << 27;
     const XSAVEC: u32 = 1 << 1;
-    // Asked here and not by the standard library, which asks ten times. On a virtual machine each takes ten
-    // microseconds. A machine whose system has enabled XSAVE has this leaf.
+    // CPUID is executed here. The standard library's macro executes it about ten times, and on a virtual machine each
+    // one goes to the hypervisor. A machine whose system has enabled XSAVE has leaf 0xd.
     if __cpuid(1).ecx & OSXSAVE == 0 || __cpuid_count(0xd, 1).eax & XSAVEC == 0 {
         return false;
     }
     // SAFETY: the system has enabled XSAVE, and with it XGETBV.
     let enabled = unsafe { xcr0() };
-    SAVED.store((enabled & CHANGED) as u32, Ordering::Relaxed);
+    SAVED_STATE.store((enabled & ENGINE_STATE) as u32, Ordering::Relaxed);
     true
 }
 
@@ -47,20 +49,13 @@ fn xcr0() -> u64 {
     unsafe { _xgetbv(0) }
 }
 
-/// The engine's operations on private words, as bits.
-static OPS: u32 = {
-    let (mut bits, mut i) = (0, 0);
-    while i < OURS.len() {
-        bits |= 1 << OURS[i];
-        i += 1;
-    }
-    bits
-};
+/// [`OURS_BITS`] for the assembly.
+static OPS: u32 = OURS_BITS;
 
-/// Makes a call that is the engine's. Returns as `take`.
+/// Makes a call that is the engine's. Returns what `take` returns, or `NOT_OURS` if the thread is inside the engine
+/// already, because a debugger calls a function in a thread that it has stopped there. Then the stub's own `syscall`
+/// makes the call. It traps, and the handler of SIGSYS, which finds the gate busy too, blocks signals instead.
 unsafe extern "C-unwind" fn take_unless_inside(call: *mut Call) -> i64 {
-    // A debugger may call a function in a thread that it has stopped inside the engine. The trapped call blocks signals
-    // instead of using the gate.
     // SAFETY: a thread in libc has storage, and this is its own gate.
     if unsafe { Gate::is_busy(Gate::of_this_thread()) } {
         return NOT_OURS;
@@ -73,19 +68,19 @@ const CALL: usize = size_of::<Call>().next_multiple_of(64);
 const FRAME: usize = CALL + AREA.next_multiple_of(64);
 const RED_ZONE: usize = 128;
 
-/// A futex call of libc. r11 is the address behind its instruction, rcx that of an instruction that makes the call, and
-/// everything else as at the instruction but for the flags, which compilers take for changed by `syscall`.
+/// Entered from a stub. r11 holds the address behind the site. rcx holds the address of the stub's own `syscall`, for
+/// calls that the engine does not make. All other registers are as at the site.
 ///
-/// For an unwinder this is a signal's frame at that address: the address belongs to the instruction before it although
-/// no call instruction is there.
+/// The unwind information describes a signal's frame at the address in r11. So an unwinder looks that address up as it
+/// is. In a call's frame it would look up the byte before. 16 is the number of the return address there, and 11 of r11.
 #[unsafe(naked)]
-pub unsafe extern "C" fn futex() {
+pub unsafe extern "C" fn from_stub() {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_signal_frame",
         ".cfi_def_cfa rsp, 0",
         ".cfi_register 16, 11",
-        // Only the private operations that the engine makes need the registers saved.
+        // An operation that is not the engine's goes back to the stub, before anything is saved.
         "mov eax, esi",
         "and eax, {not_clock}",
         "xor eax, {private}",
@@ -115,7 +110,7 @@ pub unsafe extern "C" fn futex() {
         "mov [rsp + 40], r8",
         "mov [rsp + 48], r9",
         "mov qword ptr [rsp + {puts_mask_back}], 0",
-        // XRSTOR refuses an area with anything else in the rest of its header, which XSAVEC does not write.
+        // XRSTOR faults unless bytes 16 to 63 of the header are zero. XSAVEC does not write them.
         "xor eax, eax",
         "mov [rsp + {header} + 16], rax",
         "mov [rsp + {header} + 24], rax",
@@ -126,6 +121,7 @@ pub unsafe extern "C" fn futex() {
         "mov eax, [rip + {saved}]",
         "xor edx, edx",
         "xsavec64 [rsp + {area}]",
+        // As in `crate::entry::syscall`: signals that were put off are delivered where the mask is restored.
         "3:",
         "mov rdi, rsp",
         "call {take}",
@@ -159,7 +155,7 @@ pub unsafe extern "C" fn futex() {
         "pop rbp",
         ".cfi_adjust_cfa_offset -8",
         ".cfi_same_value rbp",
-        "inc rcx",
+        "inc rcx", // AGAIN + 1 is NOT_OURS
         "cmp rax, rcx",
         "pop r11",
         ".cfi_adjust_cfa_offset -8",
@@ -184,7 +180,7 @@ pub unsafe extern "C" fn futex() {
         puts_mask_back = const offset_of!(Call, puts_mask_back),
         area = const CALL,
         header = const CALL + HEADER,
-        saved = sym SAVED,
+        saved = sym SAVED_STATE,
         take = sym take_unless_inside,
         result = const offset_of!(Call, result),
         sigprocmask = const libc::SYS_rt_sigprocmask,

@@ -1,10 +1,12 @@
 // `--trap` replaces libc's futex instructions by jumps. They must do what the instruction does: change rax, rcx and r11
 // and no other register, leave the red zone alone, and look to handlers and unwinders as if the thread were in libc.
 //
-// Called here are functions of libc that consist of a futex call: `mov $202, %eax; syscall; ret`.
+// The test calls a function of libc that is nothing but a futex call: `mov $202, %eax; syscall; ret`.
 #include "futex.h"
 #include <dlfcn.h>
 #include <link.h>
+#include <stddef.h>
+#include <ucontext.h>
 #include <unwind.h>
 
 #if defined(__x86_64__)
@@ -32,6 +34,7 @@ static void *nothing(void *unused) { return unused; }
 
 // Finds the function, and makes a thread, before which the instructions are replaced.
 static void begin(void) {
+    // Any function of libc that the library has not replaced.
     dl_iterate_phdr(looks_for_function, dlsym(RTLD_DEFAULT, "fork"));
     if (!function) {
         fprintf(stderr, "this libc has no function that is a futex call\n");
@@ -39,42 +42,49 @@ static void begin(void) {
     }
     join(start(nothing, NULL));
     const char *settings = getenv("UFUTEX_RUN");
-    int expected = settings && strstr(settings, ",trap") && !strstr(settings, ",unpatched");
+    int expected = settings && strstr(settings, ",trap") && !strstr(settings, ",no-patch");
     CHECK_EQ(memcmp(function + 5, instruction_itself, 2) != 0, expected);
 }
 
 enum { RDI, RSI, RDX, R10, R8, R9, RBX, RBP, R12, R13, R14, R15, REGISTERS };
 static const char *const names[] = {"rdi", "rsi", "rdx", "r10", "r8", "r9", "rbx", "rbp", "r12", "r13", "r14", "r15"};
 
-static struct {
+enum { RED_ZONE = 16 };
+
+static struct state {
     uint64_t registers[REGISTERS];
     unsigned char vectors[16][32];
-    uint64_t red_zone[14];
+    uint64_t red_zone[RED_ZONE];
     uint64_t stack;
     uint32_t mxcsr;
     uint16_t control;
 } before, after;
 
-// Calls the function with the state `before`, and stores the state `after`. Uses rcx and rax.
-#define VECTORS(move, from, to)                                                                                        \
-    move(from, to, 0) move(from, to, 1) move(from, to, 2) move(from, to, 3) move(from, to, 4) move(from, to, 5)        \
-        move(from, to, 6) move(from, to, 7) move(from, to, 8) move(from, to, 9) move(from, to, 10) move(from, to, 11) \
-            move(from, to, 12) move(from, to, 13) move(from, to, 14) move(from, to, 15)
-#define LOAD(unused, none, i) "vmovdqu 32*" #i "(%%rax), %%ymm" #i "\n\t"
-#define STORE(unused, none, i) "vmovdqu %%ymm" #i ", 32*" #i "(%%rcx)\n\t"
+// For the assembly below.
+_Static_assert(offsetof(struct state, vectors) == 96 && offsetof(struct state, red_zone) == 96 + 512, "");
+_Static_assert(offsetof(struct state, stack) == 96 + 512 + 128, "");
 
-__attribute__((target("avx"))) static long call(void) {
+#define VECTORS(move)                                                                                                  \
+    move(0) move(1) move(2) move(3) move(4) move(5) move(6) move(7) move(8) move(9) move(10) move(11) move(12)         \
+        move(13) move(14) move(15)
+#define LOAD(i) "vmovdqu 32*" #i "(%%rax), %%ymm" #i "\n\t"
+#define STORE(i) "vmovdqu %%ymm" #i ", 32*" #i "(%%rcx)\n\t"
+
+// Calls the function with the state `before`, and stores the state `after`. Uses rcx and rax.
+//
+// The stack, downwards: 128 bytes that the compiler may use, rbp, the function's return address, its red zone.
+__attribute__((target("avx"))) static long call_with_state(void) {
     long result;
     __asm__ volatile(
-        "push %%rbp\n\t"
-        "sub $160, %%rsp\n\t" // the compiler's own red zone, and room for the function's
-        "mov %[vectors], %%rax\n\t" VECTORS(LOAD, , )
-        "mov $13, %%ecx\n\t"
-        "2: mov 512(%%rax,%%rcx,8), %%rdx\n\t" // the function's return address takes the topmost word
-        "mov %%rdx, -120(%%rsp,%%rcx,8)\n\t"
+        "lea -144(%%rsp), %%rsp\n\t"
+        "mov %%rbp, (%%rsp)\n\t"
+        "mov %[vectors], %%rax\n\t" VECTORS(LOAD)
+        "mov $15, %%ecx\n\t"
+        "2: mov 512(%%rax,%%rcx,8), %%rdx\n\t"
+        "mov %%rdx, -136(%%rsp,%%rcx,8)\n\t"
         "dec %%ecx\n\t"
         "jns 2b\n\t"
-        "mov %%rsp, 624(%%rax)\n\t"
+        "mov %%rsp, 640(%%rax)\n\t"
         "lea -96(%%rax), %%rcx\n\t"
         "mov 0(%%rcx), %%rdi\n\t mov 8(%%rcx), %%rsi\n\t mov 16(%%rcx), %%rdx\n\t mov 24(%%rcx), %%r10\n\t"
         "mov 32(%%rcx), %%r8\n\t mov 40(%%rcx), %%r9\n\t mov 48(%%rcx), %%rbx\n\t mov 56(%%rcx), %%rbp\n\t"
@@ -84,15 +94,15 @@ __attribute__((target("avx"))) static long call(void) {
         "mov %%rdi, 0(%%rcx)\n\t mov %%rsi, 8(%%rcx)\n\t mov %%rdx, 16(%%rcx)\n\t mov %%r10, 24(%%rcx)\n\t"
         "mov %%r8, 32(%%rcx)\n\t mov %%r9, 40(%%rcx)\n\t mov %%rbx, 48(%%rcx)\n\t mov %%rbp, 56(%%rcx)\n\t"
         "mov %%r12, 64(%%rcx)\n\t mov %%r13, 72(%%rcx)\n\t mov %%r14, 80(%%rcx)\n\t mov %%r15, 88(%%rcx)\n\t"
-        "add $96, %%rcx\n\t" VECTORS(STORE, , )
-        "mov %%rsp, 624(%%rcx)\n\t"
-        "mov $13, %%edi\n\t"
-        "3: mov -120(%%rsp,%%rdi,8), %%rdx\n\t"
+        "add $96, %%rcx\n\t" VECTORS(STORE)
+        "mov %%rsp, 640(%%rcx)\n\t"
+        "mov $15, %%edi\n\t"
+        "3: mov -136(%%rsp,%%rdi,8), %%rdx\n\t"
         "mov %%rdx, 512(%%rcx,%%rdi,8)\n\t"
         "dec %%edi\n\t"
         "jns 3b\n\t"
-        "add $160, %%rsp\n\t"
-        "pop %%rbp\n\t"
+        "mov (%%rsp), %%rbp\n\t"
+        "lea 144(%%rsp), %%rsp\n\t"
         : "=a"(result)
         : [vectors] "r"(&before.vectors), [function] "m"(function), [registers] "m"(after.registers)
         : "rcx", "rdx", "rdi", "rsi", "r8", "r9", "r10", "r11", "rbx", "r12", "r13", "r14", "r15", "xmm0", "xmm1",
@@ -101,14 +111,15 @@ __attribute__((target("avx"))) static long call(void) {
     return result;
 }
 
-static void one(const char *name, long a, long b, long c, long d, long e, long f) {
+// Makes a call, and prints its result and what else it has changed: nothing, on the kernel.
+static void check_call(const char *name, long a, long b, long c, long d, long e, long f) {
     uint64_t registers[REGISTERS] = {a, b, c, d, e, f, 0x1111, 0x2222, 0x3333, 0x4444, 0x5555, 0x6666};
     memcpy(before.registers, registers, sizeof registers);
     for (size_t i = 0; i < sizeof before.vectors; i++) ((unsigned char *)before.vectors)[i] = (unsigned char)(i * 7 + 1);
-    for (int i = 0; i < 14; i++) before.red_zone[i] = 0x1234567800 + i;
+    for (int i = 0; i < RED_ZONE; i++) before.red_zone[i] = 0x1234567800 + i;
     memset(&after, 0, sizeof after);
     __asm__ volatile("stmxcsr %0; fnstcw %1" : "=m"(before.mxcsr), "=m"(before.control));
-    long result = call();
+    long result = call_with_state();
     __asm__ volatile("stmxcsr %0; fnstcw %1" : "=m"(after.mxcsr), "=m"(after.control));
     if (result >= -4095 && result < 0)
         printf("%s: %s\n", name, strerrorname_np((int)-result));
@@ -119,7 +130,7 @@ static void one(const char *name, long a, long b, long c, long d, long e, long f
             printf("  %s: %lx -> %lx\n", names[i], (long)before.registers[i], (long)after.registers[i]);
     for (int i = 0; i < 16; i++)
         if (memcmp(before.vectors[i], after.vectors[i], 32)) printf("  ymm%d changed\n", i);
-    for (int i = 0; i < 14; i++)
+    for (int i = 0; i < RED_ZONE; i++)
         if (before.red_zone[i] != after.red_zone[i]) printf("  red zone: word %d changed\n", i);
     if (before.stack != after.stack) printf("  rsp changed\n");
     if (before.mxcsr != after.mxcsr || before.control != after.control) printf("  a control word changed\n");
@@ -129,7 +140,7 @@ static _Atomic uint32_t word;
 static struct timespec brief = {0, 1000000};
 
 // Arguments that a call does not use have this value.
-#define X 0x5a5a5a5a5a5a5a5a
+#define UNUSED 0x5a5a5a5a5a5a5a5a
 
 static void *sleeps(void *unused) {
     CHECK_EQ(futex((uint32_t *)&word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0), 0);
@@ -148,29 +159,29 @@ static void registers_stay(void) {
         exit(SKIPPED);
     }
     for (int round = 0; round < 3; round++) {
-        one("wake", (long)&word, FUTEX_WAKE_PRIVATE, 1, X, X, X);
-        one("wait, differs", (long)&word, FUTEX_WAIT_PRIVATE, 1, 0, X, X);
-        one("wait, timeout", (long)&word, FUTEX_WAIT_PRIVATE, 0, (long)&brief, X, X);
-        one("wait, bad timeout", (long)&word, FUTEX_WAIT_PRIVATE, 0, 8, X, X);
-        one("wait, misaligned", (long)&word + 1, FUTEX_WAIT_PRIVATE, 0, 0, X, X);
-        one("requeue", (long)&word, FUTEX_CMP_REQUEUE_PRIVATE, 1, 1, (long)(&word + 1), 0);
-        one("no operation", (long)&word, 77, 1, X, X, X);
-        one("no private operation", (long)&word, 77 | FUTEX_PRIVATE_FLAG, 1, X, X, X);
-        one("wake, shared", (long)&word, FUTEX_WAKE, 1, X, X, X);
-        one("wait, shared", (long)&word, FUTEX_WAIT, 1, 0, X, X);
-        one("unlock, not ours", (long)&word, FUTEX_UNLOCK_PI_PRIVATE, X, X, X, X);
+        check_call("wake", (long)&word, FUTEX_WAKE_PRIVATE, 1, UNUSED, UNUSED, UNUSED);
+        check_call("wait, differs", (long)&word, FUTEX_WAIT_PRIVATE, 1, 0, UNUSED, UNUSED);
+        check_call("wait, timeout", (long)&word, FUTEX_WAIT_PRIVATE, 0, (long)&brief, UNUSED, UNUSED);
+        check_call("wait, bad timeout", (long)&word, FUTEX_WAIT_PRIVATE, 0, 8, UNUSED, UNUSED);
+        check_call("wait, misaligned", (long)&word + 1, FUTEX_WAIT_PRIVATE, 0, 0, UNUSED, UNUSED);
+        check_call("requeue", (long)&word, FUTEX_CMP_REQUEUE_PRIVATE, 1, 1, (long)(&word + 1), 0);
+        check_call("no operation", (long)&word, 77, 1, UNUSED, UNUSED, UNUSED);
+        check_call("no private operation", (long)&word, 77 | FUTEX_PRIVATE_FLAG, 1, UNUSED, UNUSED, UNUSED);
+        check_call("wake, shared", (long)&word, FUTEX_WAKE, 1, UNUSED, UNUSED, UNUSED);
+        check_call("wait, shared", (long)&word, FUTEX_WAIT, 1, 0, UNUSED, UNUSED);
+        check_call("unlock, not ours", (long)&word, FUTEX_UNLOCK_PI_PRIVATE, UNUSED, UNUSED, UNUSED, UNUSED);
         // A wake of a thread that sleeps, and a sleep that another thread ends.
         pthread_t thread = start(sleeps, NULL);
         long woken;
         do {
             sched_yield();
             before.registers[RDI] = (long)&word, before.registers[RSI] = FUTEX_WAKE_PRIVATE, before.registers[RDX] = 1;
-            woken = call();
+            woken = call_with_state();
         } while (!woken);
         CHECK_EQ(woken, 1);
         join(thread);
         thread = start(wakes, NULL);
-        one("wait, woken", (long)&word, FUTEX_WAIT_PRIVATE, 0, 0, X, X);
+        check_call("wait, woken", (long)&word, FUTEX_WAIT_PRIVATE, 0, 0, UNUSED, UNUSED);
         join(thread);
     }
 }
@@ -198,17 +209,34 @@ __attribute__((noinline)) static void makes_calls(void) {
     }
 }
 
-static _Unwind_Reason_Code looks(struct _Unwind_Context *frame, void *found) {
+// Makes a wake with the trap flag set, so that a SIGTRAP follows each instruction.
+__attribute__((noinline)) static void steps_through_a_wake(void) {
+    long result;
+    __asm__ volatile("sub $128, %%rsp\n\t"
+                     "pushfq\n\t orq $0x100, (%%rsp)\n\t popfq\n\t"
+                     "call *%[function]\n\t"
+                     "pushfq\n\t andq $~0x100, (%%rsp)\n\t popfq\n\t"
+                     "add $128, %%rsp"
+                     : "=a"(result)
+                     : [function] "m"(function), "D"(&word), "S"(FUTEX_WAKE_PRIVATE), "d"(1)
+                     : "rcx", "r11", "memory", "cc");
+    CHECK_EQ(result, 0);
+}
+
+static _Unwind_Reason_Code finds_caller(struct _Unwind_Context *frame, void *found) {
     void *enclosing = _Unwind_FindEnclosingFunction((void *)_Unwind_GetIP(frame));
-    if (enclosing != (void *)makes_calls) return _URC_NO_REASON;
+    if (enclosing != (void *)makes_calls && enclosing != (void *)steps_through_a_wake) return _URC_NO_REASON;
     *(int *)found = 1;
     return _URC_END_OF_STACK;
 }
 
-static void unwinds(int signal) {
-    (void)signal;
+static void unwinds(int signal, siginfo_t *info, void *context) {
+    (void)info;
+    // A thread that steps through a stub is seen there. A stub belongs to no library.
+    Dl_info library;
+    if (signal == SIGTRAP && !dladdr((void *)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP], &library)) return;
     int found = 0;
-    _Unwind_Backtrace(looks, &found);
+    _Unwind_Backtrace(finds_caller, &found);
     lost += !found;
     handled++;
 }
@@ -221,9 +249,9 @@ static void *calls(void *unused) {
 // Signals interrupt a thread at any moment of such a call. From each handler an unwinder finds the calling function.
 static void unwinders_see_libc(void) {
     begin();
-    struct sigaction action = {.sa_handler = unwinds, .sa_flags = SA_RESTART};
-    unwinds(0); // unwinders load what they need on first use
+    struct sigaction action = {.sa_sigaction = unwinds, .sa_flags = SA_RESTART | SA_SIGINFO};
     CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+    raise(SIGUSR1); // unwinders load what they need on first use
     handled = lost = 0;
     pthread_t thread = start(calls, NULL);
     while (!waits) sched_yield();
@@ -237,7 +265,20 @@ static void unwinders_see_libc(void) {
     CHECK_EQ(lost, 0);
 }
 
-MAIN(CASE(registers_stay), CASE(unwinders_see_libc))
+// The same after each instruction of a wake.
+static void unwinders_see_libc_at_each_step(void) {
+    begin();
+    struct sigaction action = {.sa_sigaction = unwinds, .sa_flags = SA_SIGINFO};
+    CHECK_EQ(sigaction(SIGTRAP, &action, NULL), 0);
+    CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+    raise(SIGUSR1);
+    handled = lost = 0;
+    steps_through_a_wake();
+    CHECK(handled > 2);
+    CHECK_EQ(lost, 0);
+}
+
+MAIN(CASE(registers_stay), CASE(unwinders_see_libc), CASE(unwinders_see_libc_at_each_step))
 #else
 int main(void) {
     fprintf(stderr, "written for x86-64\n");

@@ -1,0 +1,86 @@
+//! `--trap` without the signal: futex instructions of libc that jump to the engine.
+//!
+//! A trapped call costs a signal, which takes longer than the call. So before the first `pthread_create`, the `syscall`
+//! instructions of libc that make futex calls are replaced by jumps. All other instructions go on being trapped, and so
+//! do these if the jumps cannot be made.
+//!
+//! A jump is longer than the instruction. Its last bytes are those of the instructions behind, which stay as they are
+//! ([instruction-punning] in docs/REFERENCES.md; `site.rs`). So two things still find these instructions: a branch to
+//! them, and the return from a signal handler that interrupted the call. The bytes that stay say where the jump goes
+//! to. There a stub is mapped (`stub.rs`). If something else is mapped there, the instruction is not replaced.
+
+mod call;
+mod site;
+mod stub;
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::vec::Vec;
+
+use crate::gate::{self, RAW_THREADS};
+use crate::process::{self, process};
+use crate::{raw, settings, timers, trap};
+use site::Site;
+use stub::Patch;
+pub use stub::move_to_site;
+
+/// Whether the program may have installed a seccomp filter by a function of libc. Such a filter may end the process
+/// for a call that makes memory executable.
+static IS_FILTERED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that the program installs a seccomp filter.
+pub fn note_filter() {
+    IS_FILTERED.store(true, Ordering::Relaxed);
+}
+
+/// Replaces libc's futex instructions, if `--trap` is on. Only the first call does anything. The calling thread is
+/// about to make another one.
+pub fn patch_libc_once() {
+    static TRIED: AtomicBool = AtomicBool::new(false);
+    if !trap::is_on() || settings::get().no_patch || TRIED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    // Memory is allocated under a lock that handlers take too.
+    let mask = gate::block_all();
+    if may_patch() && call::find_registers() {
+        patch(&site::of_libc());
+    }
+    gate::set_mask(mask);
+}
+
+/// Whether the instructions may be replaced: the program has one thread, is no vfork child, has made no thread by a raw
+/// clone, and has installed no filter that we saw.
+///
+/// The timers' thread may run too. It executes code of this library only, which makes its futex calls by instructions
+/// of its own.
+fn may_patch() -> bool {
+    let is_alone = process::threads().is_some_and(|threads| threads == 1 + timers::own_threads());
+    let is_borrowed = process().is_none_or(process::Process::is_borrowed);
+    is_alone && !is_borrowed && !RAW_THREADS.load(Ordering::Relaxed) && !IS_FILTERED.load(Ordering::Relaxed)
+}
+
+const PAGE: u64 = 4096;
+
+/// Replaces the instructions at the sites, which are in ascending order, as far as there is room for their stubs.
+fn patch(sites: &[Site]) {
+    let (Some(first), Some(last)) = (sites.first(), sites.last()) else { return };
+    let pages = first.at & !(PAGE - 1)..(last.at + 2).next_multiple_of(PAGE);
+    // Some systems allow no process to change its code.
+    // SAFETY: nothing is forbidden that was allowed.
+    if !unsafe { raw::protect(&pages, libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) } {
+        return;
+    }
+    let mut made: Vec<Patch> = Vec::new();
+    for form in 0..site::FORMS {
+        let left = sites.iter().filter(|site| made.iter().all(|patch| patch.site != site.at));
+        stub::make(left.map(|site| Patch::new(site, form)).collect(), &mut made);
+    }
+    // Published before the first jump is written, because a handler looks interrupted threads up there.
+    stub::publish(&mut made);
+    for patch in &made {
+        // SAFETY: code of libc that was made writable above, and that no thread executes: see `may_patch`.
+        unsafe { core::ptr::with_exposed_provenance_mut::<[u8; 2]>(patch.site as usize).write(patch.bytes) };
+    }
+    // If this fails, the code stays writable.
+    // SAFETY: code, which nobody else writes to.
+    unsafe { raw::protect(&pages, libc::PROT_READ | libc::PROT_EXEC) };
+}
