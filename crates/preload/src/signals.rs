@@ -1,7 +1,7 @@
 //! Every handler that the program installs is reached through a handler of ours, [`deliver`], which puts a signal off
 //! while its thread is inside the engine (see `gate.rs`). If the program asks for its handlers, it gets its own.
 
-use core::arch::naked_asm;
+use core::arch::{global_asm, naked_asm};
 use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -216,6 +216,8 @@ pub extern "C" fn deliver() {
     naked_asm!(
         ".globl ufutex_deliver_blocked",
         ".hidden ufutex_deliver_blocked",
+        // Another signal may interrupt this, and unwind from there.
+        ".cfi_startproc",
         "mov r12, rdx",
         "mov rax, [r12 + {rip}]",
         "lea rcx, [rip + ufutex_sleep_begins]",
@@ -239,12 +241,18 @@ pub extern "C" fn deliver() {
         "mov rdx, r12",
         "ufutex_deliver_blocked:",
         "push rdi",
+        ".cfi_adjust_cfa_offset 8",
         "push rsi",
+        ".cfi_adjust_cfa_offset 8",
         "push rdx",
+        ".cfi_adjust_cfa_offset 8",
         "call {decide}",
         "pop rdx",
+        ".cfi_adjust_cfa_offset -8",
         "pop rsi",
+        ".cfi_adjust_cfa_offset -8",
         "pop rdi",
+        ".cfi_adjust_cfa_offset -8",
         "test rax, rax",
         "jz 2f",
         // If a call of ours was interrupted, these registers may hold our mark. The handler's calls must not have it.
@@ -253,6 +261,7 @@ pub extern "C" fn deliver() {
         "xor r10d, r10d",
         "jmp rax",
         "2: ret",
+        ".cfi_endproc",
         decide = sym decide,
         rip = const offset_of!(libc::ucontext_t, uc_mcontext) + libc::REG_RIP as usize * 8,
         sigprocmask = const libc::SYS_rt_sigprocmask,
@@ -272,21 +281,49 @@ static EVERYTHING: u64 = u64::MAX;
 /// Whether the signal came while the thread slept, or at the beginning of another signal's handler that interrupted the
 /// sleep.
 fn interrupted_sleep(context: &Context) -> bool {
+    match earlier(context) {
+        None => gate::sleeps_at(context.register(libc::REG_RIP)).is_some(),
+        Some(earlier) => interrupted_sleep(&earlier),
+    }
+}
+
+/// If the signal came at the beginning of another signal's handler, that signal's context.
+fn earlier(context: &Context) -> Option<Context> {
     let window = deliver as *const () as u64..ufutex_deliver_blocked as *const () as u64;
     let rip = context.register(libc::REG_RIP);
-    if !window.contains(&rip) {
-        return gate::sleeps_at(rip).is_some();
-    }
     let register = if rip == window.start { libc::REG_RDX } else { libc::REG_R12 };
     let earlier = core::ptr::with_exposed_provenance_mut(context.register(register) as usize);
     // SAFETY: at these instructions the register holds the third argument of `deliver`.
-    interrupted_sleep(&unsafe { Context::new(earlier) })
+    window.contains(&rip).then(|| unsafe { Context::new(earlier) })
 }
 
-/// Returns from a handler. Unwinders and debuggers recognise a signal's frame by exactly these bytes.
-#[unsafe(naked)]
-pub extern "C" fn restore() {
-    naked_asm!(".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00", "syscall")
+/// Moves a thread out of a stub: see `patch/stub.rs`. The thread may have been there when an earlier signal came, whose
+/// handler has not moved it yet.
+fn move_to_site(context: &Context) {
+    patch::move_to_site(context);
+    if let Some(earlier) = earlier(context) {
+        move_to_site(&earlier);
+    }
+}
+
+// Returns from a handler. Unwinders and debuggers recognise a signal's frame by exactly these bytes, if no function has
+// unwind information for them. Unwinders look up the byte before the return address: the `nop`.
+global_asm!(
+    ".pushsection .text.ufutex_restore, \"ax\", @progbits",
+    "nop",
+    ".globl ufutex_restore",
+    ".hidden ufutex_restore",
+    ".type ufutex_restore, @function",
+    "ufutex_restore:",
+    ".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00",
+    "syscall",
+    ".size ufutex_restore, . - ufutex_restore",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    #[link_name = "ufutex_restore"]
+    pub safe fn restore();
 }
 
 /// The part of `ucontext_t` that the kernel writes and reads. libc's type has a larger mask.
@@ -341,7 +378,7 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
         code > 0 && matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP);
     // A program that single-steps itself must get through a stub.
     if !is_own_fault {
-        patch::move_to_site(&context);
+        move_to_site(&context);
     }
     if is_own_fault && let Some(resume) = memory::fixup(rip) {
         context.set_register(libc::REG_RIP, resume);

@@ -24,7 +24,7 @@ use crate::process::process;
 use crate::raw;
 use crate::signals::{self, Action, Context, bit};
 use crate::timers::{self, credentials, wait};
-use crate::{back, exit, filter, mark, memory, mixed, patch, settings, tracer};
+use crate::{back, exit, filter, mark, memory, mixed, settings, tracer};
 
 static ON: AtomicBool = AtomicBool::new(false);
 
@@ -178,7 +178,6 @@ extern "C-unwind" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: a handler's third argument.
     let context = unsafe { Context::new(context) };
     back::complete(&context);
-    patch::move_to_site(&context);
     // SAFETY: a handler's second argument. The call's number stands behind its address.
     let (code, tag, number) = unsafe { ((*info).si_code, (*info).si_errno, *info.cast::<i32>().add(6)) };
     let args = ARGUMENTS.map(|register| context.register(register));

@@ -251,6 +251,7 @@ pub fn ours() -> Vec<Program> {
         c("mutex").in_modes(TRAP_SEES),
         c("condvar").in_modes(SCHEMES),
         c("semaphore").in_modes(TRAP_SEES),
+        c_with("cancel_beside_signals", &["-fexceptions"], &[]).in_modes(TRAP_SEES),
         c("patched").in_modes(LIBCS),
         c("meeting").in_modes(TRAP_SEES),
         c("futex_calls").in_modes(UNREPORTED),

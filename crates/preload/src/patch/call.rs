@@ -9,36 +9,42 @@
 use core::arch::naked_asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::calls::OURS_BITS;
 use crate::entry::{AGAIN, Call, NOT_OURS, take};
-use crate::gate::Gate;
+use crate::gate::{self, Gate};
 use crate::raw::COOKIE;
 
 /// The register sets that the engine may change, as bits of XCR0: SSE, AVX, the three of AVX-512, and APX.
 const ENGINE_STATE: u64 = 1 << 1 | 1 << 2 | 0b111 << 5 | 1 << 19;
-/// The size of an area with these sets in XSAVEC's format: 512 bytes with SSE's registers, a header of 64, and the
-/// sizes of the others.
-const AREA: usize = 512 + HEADER_LEN + 256 + 64 + 512 + 1024 + 128;
+/// The sizes of the sets behind the first, by bit, in XSAVEC's format. All are multiples of 64, the largest alignment.
+const SIZES: [(u32, u64); 5] = [(2, 256), (5, 64), (6, 512), (7, 1024), (19, 128)];
+/// The offset of the header, behind the registers of SSE, and its size.
 const HEADER: usize = 512;
 const HEADER_LEN: usize = 64;
 
 /// Those of `ENGINE_STATE` that this machine has.
 static SAVED_STATE: AtomicU32 = AtomicU32::new(0);
+/// The size of the frame of [`from_stub`]: a [`Call`], and an area for these sets.
+static FRAME: AtomicU64 = AtomicU64::new(0);
 
-/// Finds out which registers have to be saved. `false` if this machine has no instruction for it.
+/// Finds out which registers have to be saved. `false` if this machine has no instruction for that, or none for finding
+/// a thread's storage.
 pub fn find_registers() -> bool {
     const OSXSAVE: u32 = 1 << 27;
     const XSAVEC: u32 = 1 << 1;
     // CPUID is executed here. The standard library's macro executes it about ten times, and on a virtual machine each
     // one goes to the hypervisor. A machine whose system has enabled XSAVE has leaf 0xd.
-    if __cpuid(1).ecx & OSXSAVE == 0 || __cpuid_count(0xd, 1).eax & XSAVEC == 0 {
+    let has_xsavec = || __cpuid(1).ecx & OSXSAVE != 0 && __cpuid_count(0xd, 1).eax & XSAVEC != 0;
+    if !gate::is_found_without_a_call() || !has_xsavec() {
         return false;
     }
     // SAFETY: the system has enabled XSAVE, and with it XGETBV.
-    let enabled = unsafe { xcr0() };
-    SAVED_STATE.store((enabled & ENGINE_STATE) as u32, Ordering::Relaxed);
+    let saved = unsafe { xcr0() } & ENGINE_STATE;
+    let sizes = SIZES.iter().filter(|(bit, _)| saved >> bit & 1 != 0).map(|(_, size)| size).sum::<u64>();
+    SAVED_STATE.store(saved as u32, Ordering::Relaxed);
+    FRAME.store((CALL + HEADER + HEADER_LEN) as u64 + sizes, Ordering::Relaxed);
     true
 }
 
@@ -52,24 +58,21 @@ fn xcr0() -> u64 {
 /// [`OURS_BITS`] for the assembly.
 static OPS: u32 = OURS_BITS;
 
-/// Makes a call that is the engine's. Returns what `take` returns, or `NOT_OURS` if the thread is inside the engine
-/// already, because a debugger calls a function in a thread that it has stopped there. Then the stub's own `syscall`
-/// makes the call. It traps, and the handler of SIGSYS, which finds the gate busy too, blocks signals instead.
-unsafe extern "C-unwind" fn take_unless_inside(call: *mut Call) -> i64 {
-    // SAFETY: a thread in libc has storage, and this is its own gate.
-    if unsafe { Gate::is_busy(Gate::of_this_thread()) } {
-        return NOT_OURS;
+/// Makes a call that is the engine's. Returns what `take` returns, or `NOT_OURS` if the thread cannot go inside by flag:
+/// it has no storage of glibc's, or it is inside already, because a debugger calls a function in a thread that it has
+/// stopped there. Then the instruction is executed. It traps, and the handler of SIGSYS blocks signals instead.
+unsafe extern "C-unwind" fn take_by_flag(call: *mut Call) -> i64 {
+    match Gate::find() {
+        // SAFETY: the thread's own gate. The rest as the caller's.
+        Some(gate) if unsafe { !Gate::is_busy(gate) } => unsafe { take(call) },
+        _ => NOT_OURS,
     }
-    // SAFETY: as the caller's.
-    unsafe { take(call) }
 }
 
 const CALL: usize = size_of::<Call>().next_multiple_of(64);
-const FRAME: usize = CALL + AREA.next_multiple_of(64);
 const RED_ZONE: usize = 128;
 
-/// Entered from a stub. r11 holds the address behind the site. rcx holds the address of the stub's own `syscall`, for
-/// calls that the engine does not make. All other registers are as at the site.
+/// Entered from a stub. r11 holds the address behind the site. All other registers but rcx are as at the site.
 ///
 /// The unwind information describes a signal's frame at the address in r11. So an unwinder looks that address up as it
 /// is. In a call's frame it would look up the byte before. 16 is the number of the return address there, and 11 of r11.
@@ -80,7 +83,8 @@ pub unsafe extern "C" fn from_stub() {
         ".cfi_signal_frame",
         ".cfi_def_cfa rsp, 0",
         ".cfi_register 16, 11",
-        // An operation that is not the engine's goes back to the stub, before anything is saved.
+        // A thread may sleep long in an operation that is not the engine's, and is looked at by debuggers and profilers.
+        // So the instruction is executed here, and not in the stub, which has no unwind information.
         "mov eax, esi",
         "and eax, {not_clock}",
         "xor eax, {private}",
@@ -90,8 +94,6 @@ pub unsafe extern "C" fn from_stub() {
         "jnc 8f",
         "lea rsp, [rsp - {red_zone}]",
         ".cfi_adjust_cfa_offset {red_zone}",
-        "push rcx",
-        ".cfi_adjust_cfa_offset 8",
         "push r11",
         ".cfi_adjust_cfa_offset 8",
         ".cfi_rel_offset 16, 0",
@@ -100,7 +102,7 @@ pub unsafe extern "C" fn from_stub() {
         ".cfi_rel_offset rbp, 0",
         "mov rbp, rsp",
         ".cfi_def_cfa_register rbp",
-        "sub rsp, {frame}",
+        "sub rsp, [rip + {frame}]",
         "and rsp, -64",
         "mov qword ptr [rsp], {futex}",
         "mov [rsp + 8], rdi",
@@ -157,31 +159,38 @@ pub unsafe extern "C" fn from_stub() {
         ".cfi_same_value rbp",
         "inc rcx", // AGAIN + 1 is NOT_OURS
         "cmp rax, rcx",
+        "jne 9f",
+        "mov eax, {futex}",
+        "syscall",
+        "9:",
         "pop r11",
         ".cfi_adjust_cfa_offset -8",
         ".cfi_register 16, 11",
-        "pop rcx",
-        ".cfi_adjust_cfa_offset -8",
         "lea rsp, [rsp + {red_zone}]",
         ".cfi_adjust_cfa_offset -{red_zone}",
-        "je 8f",
         "jmp r11",
-        // The stub makes the call.
+        // An operation that is not the engine's.
         "8:",
         "mov eax, {futex}",
-        "jmp rcx",
+        "lea rsp, [rsp - {red_zone}]",
+        ".cfi_adjust_cfa_offset {red_zone}",
+        "push r11",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset 16, 0",
+        "syscall",
+        "jmp 9b",
         ".cfi_endproc",
         not_clock = const !libc::FUTEX_CLOCK_REALTIME,
         private = const libc::FUTEX_PRIVATE_FLAG,
         ops = sym OPS,
         red_zone = const RED_ZONE,
-        frame = const FRAME,
+        frame = sym FRAME,
         futex = const libc::SYS_futex,
         puts_mask_back = const offset_of!(Call, puts_mask_back),
         area = const CALL,
         header = const CALL + HEADER,
         saved = sym SAVED_STATE,
-        take = sym take_unless_inside,
+        take = sym take_by_flag,
         result = const offset_of!(Call, result),
         sigprocmask = const libc::SYS_rt_sigprocmask,
         setmask = const libc::SIG_SETMASK,

@@ -36,9 +36,12 @@ pub fn note_filter() {
 /// about to make another one.
 pub fn patch_libc_once() {
     static TRIED: AtomicBool = AtomicBool::new(false);
-    if !trap::is_on() || settings::get().no_patch || TRIED.swap(true, Ordering::Relaxed) {
+    // Under a filter of the program no system call is made that the program would not make itself.
+    let is_wanted = trap::is_on() && !settings::get().no_patch && !IS_FILTERED.load(Ordering::Relaxed);
+    if !is_wanted || TRIED.load(Ordering::Relaxed) || process().is_none_or(process::Process::is_borrowed) {
         return;
     }
+    TRIED.store(true, Ordering::Relaxed);
     // Memory is allocated under a lock that handlers take too.
     let mask = gate::block_all();
     if may_patch() && call::find_registers() {
@@ -47,15 +50,13 @@ pub fn patch_libc_once() {
     gate::set_mask(mask);
 }
 
-/// Whether the instructions may be replaced: the program has one thread, is no vfork child, has made no thread by a raw
-/// clone, and has installed no filter that we saw.
+/// Whether the instructions may be replaced: the program has one thread, and has made none by a raw clone.
 ///
 /// The timers' thread may run too. It executes code of this library only, which makes its futex calls by instructions
 /// of its own.
 fn may_patch() -> bool {
     let is_alone = process::threads().is_some_and(|threads| threads == 1 + timers::own_threads());
-    let is_borrowed = process().is_none_or(process::Process::is_borrowed);
-    is_alone && !is_borrowed && !RAW_THREADS.load(Ordering::Relaxed) && !IS_FILTERED.load(Ordering::Relaxed)
+    is_alone && !RAW_THREADS.load(Ordering::Relaxed)
 }
 
 const PAGE: u64 = 4096;
@@ -64,9 +65,11 @@ const PAGE: u64 = 4096;
 fn patch(sites: &[Site]) {
     let (Some(first), Some(last)) = (sites.first(), sites.last()) else { return };
     let pages = first.at & !(PAGE - 1)..(last.at + 2).next_multiple_of(PAGE);
-    // Some systems allow no process to change its code.
+    const CODE: i32 = libc::PROT_READ | libc::PROT_EXEC;
+    // Some systems allow no process to change its code. The first call changes nothing, and shows whether the change
+    // can be taken back.
     // SAFETY: nothing is forbidden that was allowed.
-    if !unsafe { raw::protect(&pages, libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) } {
+    if !unsafe { raw::protect(&pages, CODE) && raw::protect(&pages, CODE | libc::PROT_WRITE) } {
         return;
     }
     let mut made: Vec<Patch> = Vec::new();
@@ -80,7 +83,6 @@ fn patch(sites: &[Site]) {
         // SAFETY: code of libc that was made writable above, and that no thread executes: see `may_patch`.
         unsafe { core::ptr::with_exposed_provenance_mut::<[u8; 2]>(patch.site as usize).write(patch.bytes) };
     }
-    // If this fails, the code stays writable.
     // SAFETY: code, which nobody else writes to.
-    unsafe { raw::protect(&pages, libc::PROT_READ | libc::PROT_EXEC) };
+    unsafe { raw::protect(&pages, CODE) };
 }

@@ -53,6 +53,9 @@ const LOAD: [u8; 5] = [0xb8, libc::SYS_futex as u8, 0, 0, 0];
 /// `cmp rax, -4096`: how C libraries look for an error.
 const COMPARISON: [u8; 6] = [0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff];
 
+/// A debugger writes it over the first byte of an instruction, and takes it away later.
+const BREAKPOINT: u8 = 0xcc;
+
 /// How far before a `syscall` with a comparison the call's number may be loaded. Compilers load it before a loop that
 /// makes the call. If that load belongs to another `syscall`, this one is replaced by mistake. That is harmless: the
 /// stub compares eax, and makes every other call itself.
@@ -67,7 +70,8 @@ fn find(text: &[u8]) -> impl Iterator<Item = (usize, [u8; TAIL_LEN])> {
     memmem::find_iter(text, &SYSCALL).filter_map(|at| {
         let (before, behind) = (&text[at.saturating_sub(REACH)..at], &text[at + 2..]);
         let is_site = before.ends_with(&LOAD) || behind.starts_with(&COMPARISON) && loads_number(before);
-        behind.first_chunk().filter(|_| is_site).map(|tail| (at, *tail))
+        let tail = behind.first_chunk().filter(|tail| is_site && tail[0] != BREAKPOINT)?;
+        Some((at, *tail))
     })
 }
 
@@ -151,6 +155,7 @@ mod tests {
         assert_eq!(find(&[&LOAD, &SYSCALL, &COMPARISON]), [5]);
         assert_eq!(find(&[&LOAD, &SYSCALL, &[0x90; 4]]), [5]);
         assert_eq!(find(&[&LOAD, &SYSCALL, &[0x90; 3]]), NONE, "no room for a jump");
+        assert_eq!(find(&[&LOAD, &SYSCALL, &[BREAKPOINT; 4]]), NONE, "a debugger's breakpoint");
         assert_eq!(find(&[&[0x41, 0xbd], &LOAD[1..], &[0x90; 200], &SYSCALL, &COMPARISON]), [206]);
         assert_eq!(find(&[&LOAD, &[0x90; 300], &SYSCALL, &COMPARISON]), NONE, "too far");
         assert_eq!(find(&[&[0xe8], &LOAD[1..], &SYSCALL, &COMPARISON]), NONE, "a call, not a load");

@@ -60,13 +60,21 @@ fn make_group(group: Vec<Patch>) -> Option<Vec<Patch>> {
     Some(group)
 }
 
-/// How much of the address space below the stack is left alone, because the stack may grow.
-const STACK: u64 = 1 << 30;
+/// Whether the first thread's stack may grow to this address.
+fn is_for_the_stack(at: u64) -> bool {
+    // SAFETY: reads the kernel's auxiliary vector, whose random bytes lie above the stack.
+    let top = unsafe { libc::getauxval(libc::AT_RANDOM) };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: stores into `limit`.
+    unsafe { raw::own(libc::SYS_getrlimit, [libc::RLIMIT_STACK.into(), (&raw mut limit) as u64]) };
+    // At least 1 GiB, because the limit may be raised. A stack without a limit has all addresses to itself.
+    let most = limit.rlim_cur.clamp(1 << 30, 1 << 40);
+    (top.saturating_sub(most)..top).contains(&at)
+}
 
 /// Maps memory at this address. `None` if something is mapped there, or if the stack may grow to there.
 fn map_at(at: u64, len: u64) -> Option<&'static mut [u8]> {
-    let stack = (&raw const at).expose_provenance() as u64;
-    if (stack.saturating_sub(STACK)..stack).contains(&at) {
+    if is_for_the_stack(at) {
         return None;
     }
     let access = (libc::PROT_READ | libc::PROT_WRITE) as u64;
@@ -86,16 +94,15 @@ fn map_at(at: u64, len: u64) -> Option<&'static mut [u8]> {
     Some(unsafe { core::slice::from_raw_parts_mut(ptr::with_exposed_provenance_mut(at as usize), len as usize) })
 }
 
-const LEN: usize = 42;
+const LEN: usize = 35;
 /// The offset in a stub of its own `syscall`.
-const OWN_CALL: usize = 35;
+const OWN_CALL: usize = 28;
 /// The offset behind it.
 const AFTER_CALL: usize = OWN_CALL + 2;
 
 /// The code of the stub at `stub` for the `syscall` at `site`. A futex call goes on at `futex`, with the address behind
-/// the site in r11 and that of the stub's own `syscall` in rcx, which are the two registers that `syscall` overwrites.
-/// All other calls are made here, without touching the stack: a vfork(2) shares it, and a clone(2) changes it. `None`
-/// if the stub is too far from the site.
+/// the site in r11, which `syscall` overwrites too. All other calls are made here, without touching the stack: a
+/// vfork(2) shares it, and a clone(2) changes it. `None` if the stub is too far from the site.
 fn code(stub: u64, site: u64, futex: u64) -> Option<[u8; LEN]> {
     let after = site + 2;
     let distance = |from: usize| {
@@ -105,14 +112,13 @@ fn code(stub: u64, site: u64, futex: u64) -> Option<[u8; LEN]> {
     let mut code = [0; LEN];
     code[..5].copy_from_slice(&[0x3d, libc::SYS_futex as u8, 0, 0, 0]); // cmp eax, 202
     code[5..7].copy_from_slice(&[0x75, OWN_CALL as u8 - 7]); // jne to the syscall below
-    code[7..14].copy_from_slice(&[0x48, 0x8d, 0x0d, OWN_CALL as u8 - 14, 0, 0, 0]); // lea rcx, [rip + …]
-    code[14..17].copy_from_slice(&[0x4c, 0x8d, 0x1d]); // lea r11, [rip + …]
-    code[17..21].copy_from_slice(&distance(21)?);
-    code[21..27].copy_from_slice(&[0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]
-    code[27..OWN_CALL].copy_from_slice(&futex.to_le_bytes());
+    code[7..10].copy_from_slice(&[0x4c, 0x8d, 0x1d]); // lea r11, [rip + …]
+    code[10..14].copy_from_slice(&distance(14)?);
+    code[14..20].copy_from_slice(&[0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]
+    code[20..OWN_CALL].copy_from_slice(&futex.to_le_bytes());
     code[OWN_CALL..AFTER_CALL].copy_from_slice(&[0x0f, 0x05]); // syscall
-    code[37] = 0xe9; // jmp
-    code[38..LEN].copy_from_slice(&distance(LEN)?);
+    code[AFTER_CALL] = 0xe9; // jmp
+    code[AFTER_CALL + 1..LEN].copy_from_slice(&distance(LEN)?);
     Some(code)
 }
 
@@ -180,14 +186,13 @@ mod tests {
             let stub = code(at, site, futex).unwrap();
             let word = |at: usize| i32::from_le_bytes(stub[at..at + 4].try_into().unwrap());
             let target = |end: usize| (at + end as u64).wrapping_add_signed(word(end - 4).into());
-            assert_eq!(target(14), at + OWN_CALL as u64);
-            assert_eq!(target(21), site + 2);
-            assert_eq!(stub[27..35], futex.to_le_bytes());
+            assert_eq!(target(14), site + 2);
+            assert_eq!(stub[20..OWN_CALL], futex.to_le_bytes());
             assert_eq!(target(LEN), site + 2);
             assert_eq!(7 + usize::from(stub[6]), OWN_CALL);
             assert_eq!(stub[OWN_CALL..][..2], [0x0f, 0x05]);
         }
-        assert_eq!(code(at, at + (1 << 31) + 19, futex), None);
+        assert_eq!(code(at, at + (1 << 31) + 12, futex), None);
         assert_eq!(code(at, at - (1 << 31), futex), None);
     }
 
