@@ -204,13 +204,14 @@ fn as_program(kernel: &Action, installed: u64) -> Action {
     Action { handler, flags: others | kept_flags(installed), restorer, mask: kernel.mask | masked }
 }
 
-/// The handler of all signals. It leaves its own frame before it jumps to the program's handler. So that handler begins
-/// as if the kernel had called it, and an unwinder that starts there never sees this library.
+/// The kernel's handler for each signal that the program handles, and for those of [`is_kept`]. It pops its frame before
+/// it jumps to the program's handler. So that handler begins as if the kernel had called it, and an unwinder that starts
+/// there finds no frame of this function.
 ///
-/// While a thread sleeps, the kernel may deliver two signals at once: the handler of the second begins when this one
-/// has run at most a few instructions. The second handler must nevertheless see that the thread is inside. So up to
-/// `ufutex_deliver_blocked` the interrupted context is in rdx at the first instruction, and in r12 from the second: see
-/// [`interrupted_sleep`]. All registers are free here, because those of the interrupted code are in the context.
+/// If the signal interrupted `sleep`, all signals are blocked first. The kernel may deliver another one before that, at
+/// the latest at `ufutex_deliver_blocked`. Its handler must find the context of this one, to see that the thread is
+/// inside: the context is in rdx at the first instruction, and in r12 from the second on ([`earlier`]). All registers
+/// are free here, because those of the interrupted code are in the context.
 #[unsafe(naked)]
 pub extern "C" fn deliver() {
     naked_asm!(
@@ -287,7 +288,8 @@ fn interrupted_sleep(context: &Context) -> bool {
     }
 }
 
-/// If the signal came at the beginning of another signal's handler, that signal's context.
+/// The context of the signal whose handler this signal has interrupted before `ufutex_deliver_blocked`. `None` if it has
+/// interrupted something else.
 fn earlier(context: &Context) -> Option<Context> {
     let window = deliver as *const () as u64..ufutex_deliver_blocked as *const () as u64;
     let rip = context.register(libc::REG_RIP);
@@ -297,8 +299,10 @@ fn earlier(context: &Context) -> Option<Context> {
     window.contains(&rip).then(|| unsafe { Context::new(earlier) })
 }
 
-/// Moves a thread out of a stub: see `patch/stub.rs`. The thread may have been there when an earlier signal came, whose
-/// handler has not moved it yet.
+/// Moves a thread out of a stub: see `patch/stub.rs`. Also moves the context of an earlier signal whose handler is at its
+/// beginning, as it is if the kernel delivers two signals at once. A signal that comes in the few instructions between
+/// there and the handler's own call of this function finds the earlier context as it is, without unwind information if it is in
+/// a stub.
 fn move_to_site(context: &Context) {
     patch::move_to_site(context);
     if let Some(earlier) = earlier(context) {
@@ -306,8 +310,9 @@ fn move_to_site(context: &Context) {
     }
 }
 
-// Returns from a handler. Unwinders and debuggers recognise a signal's frame by exactly these bytes, if no function has
-// unwind information for them. Unwinders look up the byte before the return address: the `nop`.
+// Returns from a handler. Unwinders and debuggers recognise a signal's frame by exactly these bytes at the return
+// address, if no unwind information covers the byte before it (libgcc, `x86_64_fallback_frame_state`). The `nop` is that
+// byte, so that the information of the function before is not found.
 global_asm!(
     ".pushsection .text.ufutex_restore, \"ax\", @progbits",
     "nop",

@@ -71,7 +71,9 @@ impl Limit {
         if self.deadline().is_none_or(|deadline| now() <= deadline) {
             return false;
         }
-        watched::now() - *self.late_since.get_or_insert_with(watched::now) > PATIENCE
+        // The clock may go on between two readings: the earlier one is read first.
+        let since = *self.late_since.get_or_insert_with(watched::now);
+        watched::now().saturating_sub(since) > PATIENCE
     }
 
     /// Whether it is known when the deadline passes. The host's own CLOCK_REALTIME may be set by others.

@@ -118,12 +118,12 @@ stdout.";
 pub const MORE: &str = "\
 Calls that the engine serves:
   without --trap   futex calls through libc's syscall(): those of Rust's std, parking_lot, libstdc++ (atomic::wait) and
-                   perf bench; and prctl(PR_FUTEX_HASH). Nothing else in the program becomes slower.
+                   perf bench; and prctl(PR_FUTEX_HASH). Other system calls are not slower.
   with --trap      also futex calls by instructions inside glibc or the program: pthread mutexes, condition variables,
                    semaphores and barriers, and so Python and Java. Before the first pthread_create, most of glibc's
-                   futex instructions are replaced by jumps into the library (not with --no-patch). Each other futex
-                   call becomes a SIGSYS, by a seccomp filter, and the library serves it in the signal's
-                   handler, which takes one to two microseconds longer. Uncontended locks make no call and cost
+                   futex instructions are replaced by jumps into the library (not with --no-patch). Other futex
+                   instructions raise SIGSYS, by a seccomp filter, and the library makes the call in the signal's
+                   handler, which adds one to two microseconds to the call. Uncontended locks make no call and cost
                    nothing.
                    A debugger that runs under the trap itself does not notice it. A debugger outside needs 'handle
                    SIGSYS nostop noprint pass'. Otherwise a function that it calls in the program ('call', 'print

@@ -1,10 +1,10 @@
 //! The function that stubs jump to. It makes a futex call through the engine, as `crate::entry::syscall` does, and
-//! preserves what the instruction preserves.
+//! preserves what the instruction preserves, except for the flags.
 //!
 //! A `syscall` instruction changes rax, rcx and r11, and no other register. So the vector registers are saved around
 //! the call, and the 128 bytes below the stack pointer, which a function may use without moving it (the red zone of the
-//! ABI), are left alone. The flags are changed. Each instruction that is replaced stands in an `asm` statement of C, and
-//! on x86 compilers keep nothing in the flags across one.
+//! ABI), are left alone. Each instruction that is replaced stands in an `asm` statement of C, and on x86 compilers keep
+//! nothing in the flags across one (GCC's manual, "Extended Asm", of the clobber `cc`).
 
 use core::arch::naked_asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
@@ -58,9 +58,9 @@ fn xcr0() -> u64 {
 /// [`OURS_BITS`] for the assembly.
 static OPS: u32 = OURS_BITS;
 
-/// Makes a call that is the engine's. Returns what `take` returns, or `NOT_OURS` if the thread cannot go inside by flag:
-/// it has no storage of glibc's, or it is inside already, because a debugger calls a function in a thread that it has
-/// stopped there. Then the instruction is executed. It traps, and the handler of SIGSYS blocks signals instead.
+/// Makes a call that is the engine's. Returns what `take` returns, or `NOT_OURS` if the thread has no thread-local storage
+/// of glibc's, or is inside already. (A debugger may call a function in a thread that it has stopped inside.)
+/// `from_stub` then executes a `syscall`, which traps. The handler of SIGSYS goes inside by mask.
 unsafe extern "C-unwind" fn take_by_flag(call: *mut Call) -> i64 {
     match Gate::find() {
         // SAFETY: the thread's own gate. The rest as the caller's.
@@ -72,10 +72,10 @@ unsafe extern "C-unwind" fn take_by_flag(call: *mut Call) -> i64 {
 const CALL: usize = size_of::<Call>().next_multiple_of(64);
 const RED_ZONE: usize = 128;
 
-/// Entered from a stub. r11 holds the address behind the site. All other registers but rcx are as at the site.
+/// Entered from a stub. r11 holds the address after the site. All other registers but rcx are as at the site.
 ///
-/// The unwind information describes a signal's frame at the address in r11. So an unwinder looks that address up as it
-/// is. In a call's frame it would look up the byte before. 16 is the number of the return address there, and 11 of r11.
+/// `.cfi_signal_frame` makes an unwinder look up the return address itself, and not the byte before it, because no call
+/// stands there. The return address is DWARF's column 16, and r11 its column 11.
 #[unsafe(naked)]
 pub unsafe extern "C" fn from_stub() {
     naked_asm!(

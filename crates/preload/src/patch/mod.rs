@@ -4,10 +4,11 @@
 //! instructions of libc that make futex calls are replaced by jumps. All other instructions go on being trapped, and so
 //! do these if the jumps cannot be made.
 //!
-//! A jump is longer than the instruction. Its last bytes are those of the instructions behind, which stay as they are
-//! ([instruction-punning] in docs/REFERENCES.md; `site.rs`). So two things still find these instructions: a branch to
-//! them, and the return from a signal handler that interrupted the call. The bytes that stay say where the jump goes
-//! to. There a stub is mapped (`stub.rs`). If something else is mapped there, the instruction is not replaced.
+//! A jump is longer than a `syscall`. Only the two bytes of the `syscall` are written. The bytes after it stay, and are
+//! both the jump's displacement and valid instructions ([instruction-punning] in docs/REFERENCES.md; `site.rs`).
+//! Execution still reaches them: from the stub, by a branch, and when a signal handler returns. Because the
+//! displacement is given, so is the address of the stub (`stub.rs`). If it is occupied for both forms of the jump, the
+//! instruction is not replaced.
 
 mod call;
 mod site;
@@ -23,8 +24,7 @@ use site::Site;
 use stub::Patch;
 pub use stub::move_to_site;
 
-/// Whether the program may have installed a seccomp filter by a function of libc. Such a filter may end the process
-/// for a call that makes memory executable.
+/// Whether the program may have installed a seccomp filter by a function of libc.
 static IS_FILTERED: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the program installs a seccomp filter.
@@ -32,17 +32,17 @@ pub fn note_filter() {
     IS_FILTERED.store(true, Ordering::Relaxed);
 }
 
-/// Replaces libc's futex instructions, if `--trap` is on. Only the first call does anything. The calling thread is
-/// about to make another one.
+/// Called before the program makes a thread. Replaces libc's futex instructions, if `--trap` is on. Tries once; calls in
+/// a process that borrows its parent's memory do not count.
 pub fn patch_libc_once() {
     static TRIED: AtomicBool = AtomicBool::new(false);
-    // Under a filter of the program no system call is made that the program would not make itself.
+    // A filter of the program may end the process for any of the calls below, so this is asked first.
     let is_wanted = trap::is_on() && !settings::get().no_patch && !IS_FILTERED.load(Ordering::Relaxed);
     if !is_wanted || TRIED.load(Ordering::Relaxed) || process().is_none_or(process::Process::is_borrowed) {
         return;
     }
     TRIED.store(true, Ordering::Relaxed);
-    // Memory is allocated under a lock that handlers take too.
+    // Handlers take the allocator's lock too, so none may run while this thread holds it.
     let mask = gate::block_all();
     if may_patch() && call::find_registers() {
         patch(&site::of_libc());
@@ -77,7 +77,7 @@ fn patch(sites: &[Site]) {
         let left = sites.iter().filter(|site| made.iter().all(|patch| patch.site != site.at));
         stub::make(left.map(|site| Patch::new(site, form)).collect(), &mut made);
     }
-    // Published before the first jump is written, because a handler looks interrupted threads up there.
+    // Published before the first jump is written, because handlers look interrupted threads up in this list.
     stub::publish(&mut made);
     for patch in &made {
         // SAFETY: code of libc that was made writable above, and that no thread executes: see `may_patch`.

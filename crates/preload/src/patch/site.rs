@@ -1,11 +1,11 @@
 //! Sites: the `syscall` instructions that are replaced, and the jumps that may replace them.
 //!
-//! A `syscall` is two bytes long. A jump is five or, with a prefix that has no meaning here, six. For `0f 05 aa bb cc
-//! dd` there are two forms of a jump, of which the second has one byte that may be anything:
+//! A `syscall` is two bytes long. A jump is five, or six with a REX prefix, which has no effect here. A `syscall` and the
+//! bytes after it, `0f 05 aa bb cc dd`, can become one of two forms of a jump. In the second, one byte may be anything.
 //!
 //! ```text
-//! 48 e9 aa bb cc dd      jmp to 0xddccbbaa behind the jump's end
-//! e9 .. aa bb cc         jmp to 0xccbbaa.. behind the jump's end
+//! 48 e9 aa bb cc dd      jmp end + (i32) 0xddccbbaa
+//! e9 .. aa bb cc         jmp end + (i32) 0xccbbaa..
 //! ```
 
 use core::ffi::{c_int, c_void};
@@ -18,11 +18,11 @@ use std::vec::Vec;
 pub struct Site {
     /// Its address.
     pub at: u64,
-    /// The bytes behind it.
+    /// The bytes after it.
     pub tail: [u8; TAIL_LEN],
 }
 
-/// How many bytes behind the instruction a jump may take.
+/// How many bytes after the instruction a jump may take.
 pub const TAIL_LEN: usize = 4;
 
 /// A jump that takes the place of a `syscall` instruction.
@@ -39,7 +39,7 @@ pub const FORMS: usize = 2;
 
 /// The jumps that may replace a `syscall` with this tail, by form.
 pub fn jumps([a, b, c, d]: [u8; TAIL_LEN]) -> [Jump; FORMS] {
-    /// In the middle of its range, so that the target is not at the end of a page.
+    /// Any value works.
     const ANY: u8 = 0x80;
     [
         Jump { bytes: [0x48, 0xe9], distance: 6 + i64::from(i32::from_le_bytes([a, b, c, d])) },
@@ -53,7 +53,8 @@ const LOAD: [u8; 5] = [0xb8, libc::SYS_futex as u8, 0, 0, 0];
 /// `cmp rax, -4096`: how C libraries look for an error.
 const COMPARISON: [u8; 6] = [0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff];
 
-/// A debugger writes it over the first byte of an instruction, and takes it away later.
+/// `int3`, which a debugger writes over the first byte of an instruction. In a displacement it would be wrong as soon as
+/// the debugger takes it away.
 const BREAKPOINT: u8 = 0xcc;
 
 /// How far before a `syscall` with a comparison the call's number may be loaded. Compilers load it before a loop that
@@ -65,12 +66,12 @@ const REACH: usize = 256;
 /// tail.
 ///
 /// The two bytes alone might be part of another instruction. So `LOAD` must stand right before them, or `COMPARISON`
-/// right behind them and a load within `REACH` before them.
+/// right after them and a load within `REACH` before them.
 fn find(text: &[u8]) -> impl Iterator<Item = (usize, [u8; TAIL_LEN])> {
     memmem::find_iter(text, &SYSCALL).filter_map(|at| {
-        let (before, behind) = (&text[at.saturating_sub(REACH)..at], &text[at + 2..]);
-        let is_site = before.ends_with(&LOAD) || behind.starts_with(&COMPARISON) && loads_number(before);
-        let tail = behind.first_chunk().filter(|tail| is_site && tail[0] != BREAKPOINT)?;
+        let (before, after) = (&text[at.saturating_sub(REACH)..at], &text[at + 2..]);
+        let is_site = before.ends_with(&LOAD) || after.starts_with(&COMPARISON) && loads_number(before);
+        let tail = after.first_chunk().filter(|tail| is_site && !tail.contains(&BREAKPOINT))?;
         Some((at, *tail))
     })
 }
@@ -84,7 +85,7 @@ fn loads_number(code: &[u8]) -> bool {
 
 /// The sites of libc, in ascending order.
 pub fn of_libc() -> Vec<Site> {
-    // A function for threads that no sanitizer replaces by its own.
+    // A function of pthreads that no sanitizer replaces by its own.
     // SAFETY: a string, and the handle that means the libraries after this one.
     let function = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_getconcurrency".as_ptr()) };
     let text = text_around(function.addr());
@@ -92,8 +93,8 @@ pub fn of_libc() -> Vec<Site> {
     find(text).map(|(offset, tail)| Site { at: begins + offset as u64, tail }).collect()
 }
 
-/// How far from a function for threads futex calls are looked for. libc's functions for threads lie together, and a
-/// search of all of libc takes three times as long.
+/// How far from a pthread function futex calls are looked for. libc's pthread functions lie together, and a search of
+/// all of libc takes three times as long.
 const AROUND: usize = 256 << 10;
 
 /// The code around an address, from the library that contains it. Empty if there is none.
@@ -115,8 +116,8 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, found: *mut c
         let is_code = header.p_flags & (libc::PF_X | libc::PF_R) == libc::PF_X | libc::PF_R;
         if header.p_type == libc::PT_LOAD && is_code && (begins..ends).contains(&found.0) {
             let (first, end) = (begins.max(found.0.saturating_sub(AROUND)), ends.min(found.0 + AROUND));
-            // SAFETY: a part of a segment that is mapped, and readable. It does not change before `patch`, which does
-            // not use it.
+            // SAFETY: the loader keeps the segment mapped and readable. `patch` changes it when this slice is no longer
+            // used.
             found.1 = unsafe { core::slice::from_raw_parts(ptr::with_exposed_provenance(first), end - first) };
             return 1;
         }
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_has_a_load_before_it_or_a_comparison_behind_it() {
+    fn a_site_has_a_load_before_it_or_a_comparison_after_it() {
         let find = |parts: &[&[u8]]| find(&parts.concat()).map(|(at, _)| at).collect::<Vec<_>>();
         assert_eq!(find(&[&LOAD, &SYSCALL, &COMPARISON]), [5]);
         assert_eq!(find(&[&LOAD, &SYSCALL, &[0x90; 4]]), [5]);

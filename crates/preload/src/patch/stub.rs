@@ -67,7 +67,7 @@ fn is_for_the_stack(at: u64) -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: stores into `limit`.
     unsafe { raw::own(libc::SYS_getrlimit, [libc::RLIMIT_STACK.into(), (&raw mut limit) as u64]) };
-    // At least 1 GiB, because the limit may be raised. A stack without a limit has all addresses to itself.
+    // At least 1 GiB, because the program may raise the limit. No limit counts as 1 TiB: libraries are further away then.
     let most = limit.rlim_cur.clamp(1 << 30, 1 << 40);
     (top.saturating_sub(most)..top).contains(&at)
 }
@@ -97,10 +97,10 @@ fn map_at(at: u64, len: u64) -> Option<&'static mut [u8]> {
 const LEN: usize = 35;
 /// The offset in a stub of its own `syscall`.
 const OWN_CALL: usize = 28;
-/// The offset behind it.
+/// The offset after it.
 const AFTER_CALL: usize = OWN_CALL + 2;
 
-/// The code of the stub at `stub` for the `syscall` at `site`. A futex call goes on at `futex`, with the address behind
+/// The code of the stub at `stub` for the `syscall` at `site`. A futex call goes on at `futex`, with the address after
 /// the site in r11, which `syscall` overwrites too. All other calls are made here, without touching the stack: a
 /// vfork(2) shares it, and a clone(2) changes it. `None` if the stub is too far from the site.
 fn code(stub: u64, site: u64, futex: u64) -> Option<[u8; LEN]> {
@@ -122,8 +122,8 @@ fn code(stub: u64, site: u64, futex: u64) -> Option<[u8; LEN]> {
     Some(code)
 }
 
-/// The offset from the site that stands for this offset in its stub: before or behind the instruction. `None` if the
-/// offset is not in the stub.
+/// The offset from the site at which a thread continues that was interrupted at this offset in the stub: 0 if the stub
+/// has not made its call, 2 if it has. `None` if the offset is outside the stub.
 fn offset_from_site(offset: usize) -> Option<u64> {
     match offset {
         0..AFTER_CALL => Some(0), // the jump is executed once more
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_stub_is_before_or_behind_its_instruction() {
+    fn an_interrupted_stub_has_made_its_call_or_not() {
         let places = [0, OWN_CALL, AFTER_CALL, LEN - 1, LEN];
         assert_eq!(places.map(offset_from_site), [Some(0), Some(0), Some(2), Some(2), None]);
     }

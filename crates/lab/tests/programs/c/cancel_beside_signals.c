@@ -1,6 +1,6 @@
 // Threads are cancelled in waits while other signals arrive for them. An unwinder that starts in a handler which has
-// interrupted another handler must get through both, or the clean-ups of the frames in between do not run. Compiled
-// with -fexceptions, as C++ is.
+// interrupted another handler must unwind both handlers' frames. Otherwise the clean-ups of the function that they have
+// interrupted do not run. Compiled with -fexceptions, as C++ is.
 #include "check.h"
 #include <semaphore.h>
 

@@ -1,5 +1,5 @@
-// `--trap` replaces libc's futex instructions by jumps. They must do what the instruction does: change rax, rcx and r11
-// and no other register, leave the red zone alone, and look to handlers and unwinders as if the thread were in libc.
+// `--trap` replaces libc's futex instructions by jumps. They must change rax, rcx, r11 and the flags only, and leave the
+// red zone alone. An unwinder that starts in a handler must find the function that called libc.
 //
 // The test calls a function of libc that is nothing but a futex call: `mov $202, %eax; syscall; ret`.
 #include "futex.h"
@@ -188,7 +188,7 @@ static void registers_stay(void) {
 
 static atomic_int handled, lost, is_over, waits;
 
-// A wake and a wait by libc's function.
+// Makes a futex call by the function of libc.
 static long by_function(long operation, long value, struct timespec *time) {
     long result;
     register long r10 __asm__("r10") = (long)time;
@@ -232,7 +232,7 @@ static _Unwind_Reason_Code finds_caller(struct _Unwind_Context *frame, void *fou
 
 static void unwinds(int signal, siginfo_t *info, void *context) {
     (void)info;
-    // A thread that steps through a stub is seen there. A stub belongs to no library.
+    // If rip is in a stub, which belongs to no library, unwinding is not expected to work.
     Dl_info library;
     if (signal == SIGTRAP && !dladdr((void *)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP], &library)) return;
     int found = 0;
@@ -265,7 +265,7 @@ static void unwinders_see_libc(void) {
     CHECK_EQ(lost, 0);
 }
 
-// The same after each instruction of a wake.
+// A SIGTRAP after each instruction of a wake: each handler's unwinder finds the calling function.
 static void unwinders_see_libc_at_each_step(void) {
     begin();
     struct sigaction action = {.sa_sigaction = unwinds, .sa_flags = SA_SIGINFO};
