@@ -28,7 +28,8 @@ pub static RAW_THREADS: AtomicBool = AtomicBool::new(false);
 /// in our own access to it.
 pub static ALL: u64 = !FAULTS;
 /// The signals that a thread causes by its own instructions.
-pub const FAULTS: u64 = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1) | 1 << (libc::SIGSYS - 1);
+pub const FAULTS: u64 =
+    1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1) | 1 << (libc::SIGSYS - 1) | 1 << (libc::SIGTRAP - 1);
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ufx gate");
 

@@ -264,7 +264,7 @@ pub extern "C" fn deliver() {
         "2: ret",
         ".cfi_endproc",
         decide = sym decide,
-        rip = const offset_of!(libc::ucontext_t, uc_mcontext) + libc::REG_RIP as usize * 8,
+        rip = const in_context(libc::REG_RIP),
         sigprocmask = const libc::SYS_rt_sigprocmask,
         setmask = const libc::SIG_SETMASK,
         everything = sym EVERYTHING,
@@ -310,21 +310,67 @@ fn move_to_site(context: &Context) {
     }
 }
 
-// Returns from a handler. Unwinders and debuggers recognise a signal's frame by exactly these bytes at the return
-// address, if no unwind information covers the byte before it (libgcc, `x86_64_fallback_frame_state`). The `nop` is that
-// byte, so that the information of the function before is not found.
+// Returns from a handler, as libc's `__restore_rt` does, with unwind information like its: each register is in the
+// context, at which rsp points, and `DW_CFA_expression` (0x10) says where; `DW_CFA_def_cfa_expression` (0x0f) says that the
+// interrupted rsp is there too. An unwinder looks up the byte before the return address: the `nop`.
 global_asm!(
     ".pushsection .text.ufutex_restore, \"ax\", @progbits",
+    ".macro ufutex_in_context register, offset",
+    ".cfi_escape 0x10, \\register, 3, 0x77, (\\offset & 0x7f) | 0x80, \\offset >> 7",
+    ".endm",
+    ".cfi_startproc",
+    ".cfi_signal_frame",
+    ".cfi_escape 0x0f, 4, 0x77, ({rsp} & 0x7f) | 0x80, {rsp} >> 7, 0x06",
+    "ufutex_in_context 0, {rax}",
+    "ufutex_in_context 1, {rdx}",
+    "ufutex_in_context 2, {rcx}",
+    "ufutex_in_context 3, {rbx}",
+    "ufutex_in_context 4, {rsi}",
+    "ufutex_in_context 5, {rdi}",
+    "ufutex_in_context 6, {rbp}",
+    "ufutex_in_context 8, {r8}",
+    "ufutex_in_context 9, {r9}",
+    "ufutex_in_context 10, {r10}",
+    "ufutex_in_context 11, {r11}",
+    "ufutex_in_context 12, {r12}",
+    "ufutex_in_context 13, {r13}",
+    "ufutex_in_context 14, {r14}",
+    "ufutex_in_context 15, {r15}",
+    "ufutex_in_context 16, {rip}",
     "nop",
     ".globl ufutex_restore",
     ".hidden ufutex_restore",
     ".type ufutex_restore, @function",
     "ufutex_restore:",
-    ".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00",
+    ".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00", // the bytes by which debuggers recognise it
     "syscall",
     ".size ufutex_restore, . - ufutex_restore",
+    ".cfi_endproc",
+    ".purgem ufutex_in_context",
     ".popsection",
+    rax = const in_context(libc::REG_RAX),
+    rdx = const in_context(libc::REG_RDX),
+    rcx = const in_context(libc::REG_RCX),
+    rbx = const in_context(libc::REG_RBX),
+    rsi = const in_context(libc::REG_RSI),
+    rdi = const in_context(libc::REG_RDI),
+    rbp = const in_context(libc::REG_RBP),
+    rsp = const in_context(libc::REG_RSP),
+    r8 = const in_context(libc::REG_R8),
+    r9 = const in_context(libc::REG_R9),
+    r10 = const in_context(libc::REG_R10),
+    r11 = const in_context(libc::REG_R11),
+    r12 = const in_context(libc::REG_R12),
+    r13 = const in_context(libc::REG_R13),
+    r14 = const in_context(libc::REG_R14),
+    r15 = const in_context(libc::REG_R15),
+    rip = const in_context(libc::REG_RIP),
 );
+
+/// The offset of a register in a context.
+const fn in_context(register: i32) -> usize {
+    offset_of!(libc::ucontext_t, uc_mcontext) + offset_of!(libc::mcontext_t, gregs) + register as usize * 8
+}
 
 unsafe extern "C" {
     #[link_name = "ufutex_restore"]

@@ -53,4 +53,46 @@ static void from_any_call(void) {
     CHECK_EQ(lost, 0);
 }
 
-MAIN(CASE(from_any_call))
+// Steps through the rest of this handler and its return: a SIGTRAP after each instruction, up to rt_sigreturn(2), which
+// restores the flags.
+static void returns_by_steps(int signal) {
+    (void)signal;
+    __asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" ::: "memory", "cc");
+}
+
+__attribute__((noinline)) static void raises(void) {
+    raise(SIGUSR1);
+    __asm__ volatile("" ::: "memory");
+}
+
+static _Unwind_Reason_Code looks_for_raises(struct _Unwind_Context *frame, void *found) {
+    void *function = _Unwind_FindEnclosingFunction((void *)_Unwind_GetIP(frame));
+    if (function != (void *)raises) return _URC_NO_REASON;
+    *(int *)found = 1;
+    return _URC_END_OF_STACK;
+}
+
+static void unwinds_to_raises(int signal) {
+    (void)signal;
+    int found = 0;
+    _Unwind_Backtrace(looks_for_raises, &found);
+    lost += !found;
+    handled++;
+}
+
+// A signal interrupts a handler while it returns.
+static void from_the_return_of_a_handler(void) {
+#if defined(__x86_64__)
+    struct sigaction action = {.sa_handler = unwinds_to_raises};
+    CHECK_EQ(sigaction(SIGTRAP, &action, NULL), 0);
+    action.sa_handler = returns_by_steps;
+    unwinds(0);
+    CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+    handled = lost = 0;
+    raises();
+    CHECK(handled >= 2); // after ret, and after the first instruction of the restorer
+    CHECK_EQ(lost, 0);
+#endif
+}
+
+MAIN(CASE(from_any_call), CASE(from_the_return_of_a_handler))
