@@ -5,6 +5,7 @@
 #include "futex.h"
 #include <dlfcn.h>
 #include <link.h>
+#include <sched.h>
 #include <stddef.h>
 #include <ucontext.h>
 #include <unwind.h>
@@ -278,7 +279,45 @@ static void unwinders_see_libc_at_each_step(void) {
     CHECK_EQ(lost, 0);
 }
 
-MAIN(CASE(registers_stay), CASE(unwinders_see_libc), CASE(unwinders_see_libc_at_each_step))
+static atomic_int calls_made;
+
+static void makes_a_call(void) { calls_made += by_function(FUTEX_WAKE_PRIVATE, 1, NULL) == 0; }
+
+// A thread with storage that is not libc's, made by the instruction, so that libc and the library do not know of it. Its
+// call must not touch that storage.
+static void foreign_storage_stays(void) {
+    begin();
+    static _Alignas(64) unsigned char stack[1 << 16], storage[8192], copy[8192];
+    memset(storage, 0x11, sizeof storage);
+    uint64_t self = (uint64_t)(storage + 4096);
+    memcpy(storage + 4096, &self, sizeof self);
+    memcpy(copy, storage, sizeof copy);
+    atomic_int tid = 1; // set to 0 by the kernel when the thread has ended
+    long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
+                 CLONE_CHILD_CLEARTID;
+    long made;
+    register long r10 __asm__("r10") = (long)&tid;
+    register long r8 __asm__("r8") = (long)self;
+    __asm__ volatile("syscall\n\t"
+                     "test %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xor %%ebp, %%ebp\n\t"
+                     "call *%[body]\n\t"
+                     "mov $60, %%eax\n\t" // exit
+                     "xor %%edi, %%edi\n\t"
+                     "syscall\n\t"
+                     "1:\n\t"
+                     : "=a"(made)
+                     : "0"((long)SYS_clone), "D"(flags), "S"(stack + sizeof stack), "d"(0L), "r"(r10), "r"(r8),
+                       [body] "b"(makes_a_call)
+                     : "rcx", "r11", "memory", "cc");
+    CHECK(made > 0);
+    while (tid) sched_yield();
+    CHECK_EQ(calls_made, 1);
+    CHECK(!memcmp(copy, storage, sizeof copy));
+}
+
+MAIN(CASE(foreign_storage_stays), CASE(registers_stay), CASE(unwinders_see_libc), CASE(unwinders_see_libc_at_each_step))
 #else
 int main(void) {
     fprintf(stderr, "written for x86-64\n");
