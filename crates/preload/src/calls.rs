@@ -2,6 +2,7 @@
 //! (`FUTEX_PRIVATE_FLAG`). Operations on words that processes may share, locks with priority inheritance and robust
 //! unlocks stay with the kernel, because only the kernel knows the other processes, their priorities and their deaths.
 
+use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
 use ufutex::syscall::Number;
@@ -34,14 +35,17 @@ pub const OURS: [i32; 7] = [
 ];
 
 /// `OURS`, one bit for each.
-pub const OURS_BITS: u32 = {
+pub const OURS_BITS: u32 = bits(&OURS) as u32;
+
+/// A word with a bit for each number of the list.
+pub const fn bits(numbers: &[c_int]) -> u64 {
     let (mut bits, mut i) = (0, 0);
-    while i < OURS.len() {
-        bits |= 1 << OURS[i];
+    while i < numbers.len() {
+        bits |= 1 << numbers[i];
         i += 1;
     }
     bits
-};
+}
 
 /// The number of kinds that are counted separately: futex(2)'s sixteen operations, then the calls of futex2, then the
 /// calls left to the kernel.

@@ -300,9 +300,10 @@ fn earlier(context: &Context) -> Option<Context> {
 }
 
 /// Moves a thread out of a stub: see `patch/stub.rs`. Also moves the context of an earlier signal whose handler is at its
-/// beginning, as it is if the kernel delivers two signals at once. A signal that comes in the few instructions between
-/// there and the handler's own call of this function finds the earlier context as it is, without unwind information if it is in
-/// a stub.
+/// beginning, as it is if the kernel delivers two signals at once.
+///
+/// A handler is not at its beginning any more in the few instructions before its own call of this function. If another
+/// signal comes there, the earlier context may still be in a stub, where an unwinder ends.
 fn move_to_site(context: &Context) {
     patch::move_to_site(context);
     if let Some(earlier) = earlier(context) {

@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering;
 use crate::process::{Process, process};
 use crate::real::REAL;
 use crate::signals::bit;
-use crate::{gate, raw, timers};
+use crate::{calls, gate, raw, timers};
 
 /// The system calls, except for those of prctl(2).
 pub const CALLS: [i64; 15] = [
@@ -48,14 +48,7 @@ pub const PRCTLS: [c_int; 6] = [
 ];
 
 /// `PRCTLS` as bits of a word, for the assembly of `entry.rs`.
-pub const PRCTL_BITS: u64 = {
-    let (mut bits, mut i) = (0, 0);
-    while i < PRCTLS.len() {
-        bits |= 1 << PRCTLS[i];
-        i += 1;
-    }
-    bits
-};
+pub const PRCTL_BITS: u64 = calls::bits(&PRCTLS);
 
 /// Flags of unshare(2) that make namespaces for children only, or that change no privilege.
 const OF_CHILDREN: u64 = (libc::CLONE_NEWPID | libc::CLONE_FILES | libc::CLONE_SYSVSEM) as u64 | CLONE_NEWTIME;

@@ -3,12 +3,12 @@
 //
 // The test calls a function of libc that is nothing but a futex call: `mov $202, %eax; syscall; ret`.
 #include "futex.h"
+#include "unwind_to.h"
 #include <dlfcn.h>
 #include <link.h>
 #include <sched.h>
 #include <stddef.h>
 #include <ucontext.h>
-#include <unwind.h>
 
 #if defined(__x86_64__)
 
@@ -224,21 +224,15 @@ __attribute__((noinline)) static void steps_through_a_wake(void) {
     CHECK_EQ(result, 0);
 }
 
-static _Unwind_Reason_Code finds_caller(struct _Unwind_Context *frame, void *found) {
-    void *enclosing = _Unwind_FindEnclosingFunction((void *)_Unwind_GetIP(frame));
-    if (enclosing != (void *)makes_calls && enclosing != (void *)steps_through_a_wake) return _URC_NO_REASON;
-    *(int *)found = 1;
-    return _URC_END_OF_STACK;
-}
+// The function that calls libc's.
+static void *caller;
 
 static void unwinds(int signal, siginfo_t *info, void *context) {
     (void)info;
     // If rip is in a stub, which belongs to no library, unwinding is not expected to work.
     Dl_info library;
     if (signal == SIGTRAP && !dladdr((void *)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP], &library)) return;
-    int found = 0;
-    _Unwind_Backtrace(finds_caller, &found);
-    lost += !found;
+    lost += !unwinds_to(caller);
     handled++;
 }
 
@@ -254,6 +248,7 @@ static void unwinders_see_libc(void) {
     CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
     raise(SIGUSR1); // unwinders load what they need on first use
     handled = lost = 0;
+    caller = (void *)makes_calls;
     pthread_t thread = start(calls, NULL);
     while (!waits) sched_yield();
     struct timespec end = in_ms(CLOCK_MONOTONIC, 1000);
@@ -274,6 +269,7 @@ static void unwinders_see_libc_at_each_step(void) {
     CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
     raise(SIGUSR1);
     handled = lost = 0;
+    caller = (void *)steps_through_a_wake;
     steps_through_a_wake();
     CHECK(handled > 2);
     CHECK_EQ(lost, 0);

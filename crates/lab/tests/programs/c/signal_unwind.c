@@ -1,7 +1,7 @@
 // Signals interrupt a thread at any moment of its futex calls. From each handler an unwinder must find the function
 // that makes the calls, as cancellation and profilers need.
 #include "futex.h"
-#include <unwind.h>
+#include "unwind_to.h"
 
 static uint32_t word;
 static atomic_int handled, lost, is_over;
@@ -12,18 +12,9 @@ static void makes_calls(void) {
     while (!is_over) futex(&word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-static _Unwind_Reason_Code looks(struct _Unwind_Context *frame, void *found) {
-    void *function = _Unwind_FindEnclosingFunction((void *)_Unwind_GetIP(frame));
-    if (function != (void *)makes_calls) return _URC_NO_REASON;
-    *(int *)found = 1;
-    return _URC_END_OF_STACK;
-}
-
 static void unwinds(int signal) {
     (void)signal;
-    int found = 0;
-    _Unwind_Backtrace(looks, &found);
-    lost += !found;
+    lost += !unwinds_to((void *)makes_calls);
     handled++;
 }
 
@@ -65,18 +56,9 @@ __attribute__((noinline)) static void raises(void) {
     __asm__ volatile("" ::: "memory");
 }
 
-static _Unwind_Reason_Code looks_for_raises(struct _Unwind_Context *frame, void *found) {
-    void *function = _Unwind_FindEnclosingFunction((void *)_Unwind_GetIP(frame));
-    if (function != (void *)raises) return _URC_NO_REASON;
-    *(int *)found = 1;
-    return _URC_END_OF_STACK;
-}
-
 static void unwinds_to_raises(int signal) {
     (void)signal;
-    int found = 0;
-    _Unwind_Backtrace(looks_for_raises, &found);
-    lost += !found;
+    lost += !unwinds_to((void *)raises);
     handled++;
 }
 
