@@ -72,14 +72,18 @@ impl Noise {
         threads.filter_map(|thread| of(thread.path())).collect()
     }
 
-    /// Waits until each loop has used the CPU since the first call.
+    /// Waits until each loop is pinned, then until each has used its CPU. Before the first sample a loop may have been
+    /// seen with its name and without its CPU: the lab says how many rounds it will take before it starts the loops.
     fn runs_on(&self, cpus: usize, loops: usize) {
-        wait_until("all busy loops", || self.loops().len() == cpus * loops);
+        let pinned = |all: &[(String, u64)]| all.iter().all(|(cpu, _)| cpu.parse::<usize>().is_ok());
+        wait_until("a CPU of its own for each busy loop", || {
+            let all = self.loops();
+            all.len() == cpus * loops && pinned(&all)
+        });
         let before = self.loops();
         let on: BTreeSet<_> = before.iter().map(|(cpus, _)| cpus.clone()).collect();
         assert_eq!(on.len(), cpus, "{before:?}");
         for cpu in &on {
-            assert!(cpu.parse::<usize>().is_ok(), "a loop has one CPU: {before:?}");
             assert_eq!(before.iter().filter(|(own, _)| own == cpu).count(), loops, "{before:?}");
         }
         let has_used = || self.loops().iter().zip(&before).all(|((_, now), (_, before))| now > before);
