@@ -480,4 +480,62 @@ pub(super) const PAIRS: &[Pair] = &[
         needed: &["E unlock", "E lock", "R remove", "R load"],
         kept: &[("R put", "rlx", "The stronger one is for a look-up that stands on the timer which is taken out")],
     },
+    // `timer/ids.rs` `move_block`: a timer that is made after the larger table was announced, and moved there with its
+    // block. The look-up looks into the larger table before its group is live. The lock of the group in the smaller
+    // table: 0 to 1 held, 2 free, 3 held.
+    Pair {
+        name: "[R]: a block that is moved to a larger table",
+        code: &[("ufutex/src/timer/ids.rs", "let order = relaxed_in(Mutant::HeadRelaxed, Ordering::Release); // [R]")],
+        init: "timer = 9, lock = 0, old_slot = 0, new_slot = 0",
+        program: "
+        maker of the timer         | mover                          | look-up
+        timer = 0 na               | lock: 2 -> 3 acq      [E lock] | found = new_slot acq [R load]
+        old_slot = 1 rel [R put]   | head = old_slot                | if found == 1: state = timer na
+        lock = 2 rel    [E unlock] | new_slot = head rel   [R move] |",
+        forbidden: "found == 1 && state == 9",
+        needed: &["E unlock", "E lock", "R move", "R load"],
+        kept: &[("R put", "rlx", "The stronger one is for a look-up in the smaller table")],
+    },
+    // `timer/ids.rs` `note_timers`: one thread makes the larger table and announces it, and another, which holds the lock
+    // `growth` later, publishes it. The lock: 0 to 1 held, 2 free, 3 held.
+    Pair {
+        name: "[S]: a larger table of IDs, announced by one thread and published by another",
+        code: &[
+            (
+                "ufutex/src/timer/ids.rs",
+                "self.next.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]",
+            ),
+            (
+                "ufutex/src/timer/ids.rs",
+                "self.current.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]",
+            ),
+        ],
+        init: "table = 9, lock = 0, next = 0, current = 0",
+        program: "
+        makes the table           | moves the last group           | look-up
+        table = 0 na              | lock: 2 -> 3 acq      [E lock] | first = current acq        [S first look]
+        next = 1 rel [S announce] | seen = next                    | if first == 1: there = table na
+        lock = 2 rel   [E unlock] | current = seen rel [S publish] | second = next acq          [S second look]
+                                  |                                | if second == 1: here = table na",
+        forbidden: "first == 1 && there == 9 || second == 1 && here == 9",
+        needed: &["S announce", "E unlock", "E lock", "S publish", "S first look", "S second look"],
+        kept: &[],
+    },
+    // `table/refs/tables.rs` `settle_on`: a domain without a table of its own takes the global table of the node that
+    // its first waiter runs on. Of two waiters on two nodes the second one's exchange fails, which makes it a load.
+    Pair {
+        name: "[F]: two nodes' global tables, of which a domain takes one",
+        code: &[(
+            "ufutex/src/table/refs/tables.rs",
+            "let settled = self.table.compare_exchange(null_mut(), table.into_raw(), Ordering::Release, Ordering::Acquire); // [F]",
+        )],
+        init: "bucket = 9, table = 0",
+        program: "
+        first waiter                            | waiter on another node
+        bucket = 0 na                           | found = table acq      [F settle fails]
+        first = try table: 0 -> 1 rel [F settle] | if found == 1: state = bucket na",
+        forbidden: "found == 1 && state == 9",
+        needed: &["F settle", "F settle fails"],
+        kept: &[],
+    },
 ];
