@@ -17,7 +17,7 @@ mod manual;
 
 use lab_bench as bench;
 use lab_measure::interrupt;
-use lab_report::{Printer, compare, page};
+use lab_report::{Printer, page};
 use lab_run::{advise, run};
 use lab_sim as sim;
 use lab_soak as soak;
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         cli::Command::Run(run) => return run::run(&run),
         cli::Command::Compare(args) => {
-            return compare::run(&args).unwrap_or_else(|line| {
+            return lab_compare::run(&args).unwrap_or_else(|line| {
                 stderr::say(line);
                 ExitCode::from(EXIT_USAGE)
             });

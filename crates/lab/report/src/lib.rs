@@ -1,10 +1,9 @@
-//! The output: for each workload a table with a sentence below it, or rows of JSON; pages; comparisons. Reads results
+//! The output: for each workload a table with a sentence below it, or rows of JSON; pages. Reads results
 //! and measures nothing.
 
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod bench;
-pub mod compare;
 mod figures;
 mod neighbour;
 pub mod page;

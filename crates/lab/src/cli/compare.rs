@@ -1,7 +1,7 @@
 //! The options of `ufutex compare`.
 
 use clap::Args;
-use lab_report::compare::Compare;
+use lab_compare::Compare;
 use std::path::PathBuf;
 
 /// Arguments of `ufutex compare`.

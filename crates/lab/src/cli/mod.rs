@@ -21,7 +21,7 @@ use compare::CompareArgs;
 use lab_bench::neighbour::Neighbour;
 use lab_bench::schbench::Schbench;
 use lab_bench::{Bench, growth_child, noise, sweep, timers};
-use lab_report::compare::Compare;
+use lab_compare::Compare;
 use lab_report::page::Report;
 use lab_run::{Advise, Run};
 use lab_soak::Soak;

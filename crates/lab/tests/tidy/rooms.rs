@@ -5,11 +5,11 @@ use super::source::manifests;
 /// The layers, lowest first. Packages of one layer do not depend on each other.
 const FLOORS: [&[&str]; 6] = [
     &["lab-terminal"],
-    &["lab-measure"],
+    &["lab-compare", "lab-measure"],
     &["lab-targets"],
     &["lab-bench", "lab-sim", "lab-soak"],
     &["lab-report", "lab-run"],
-    &["lab"],
+    &["lab", "ufutex-fuzz-targets"],
 ];
 
 fn floor(package: &str) -> Option<usize> {

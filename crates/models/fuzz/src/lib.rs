@@ -11,6 +11,7 @@ pub mod elf;
 mod errno;
 pub mod futex;
 mod memory;
+pub mod rows;
 pub mod timer;
 pub mod topology;
 
@@ -18,11 +19,12 @@ pub mod topology;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// The targets by their names, which are also those of their corpora.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("futex", futex::calls),
     ("faults", futex::calls_with_faults),
     ("timer", timer::calls),
     ("capi", capi::calls),
     ("elf", elf::file),
     ("topology", topology::text),
+    ("rows", rows::files),
 ];

@@ -1,7 +1,7 @@
 //! The output of `compare`: a sentence, a table of the changes, and the rows without a partner.
 
 use super::verdict::{Change, Findings, Verdict};
-use crate::compare::Compare;
+use crate::Compare;
 use lab_terminal::table;
 use serde_json::json;
 

@@ -21,14 +21,20 @@ pub struct Matched<'a> {
     pub added: Vec<Identity>,
 }
 
-/// Reads the rows of a file: one object on each line, or one array of objects.
-pub fn read(path: &Path) -> Result<Vec<Row>, String> {
-    let refused =
-        |what: String| format!("{} {what}; accepted: JSON objects, one per line or in an array", path.display());
-    let text = std::fs::read_to_string(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
-    let rows = if text.trim_start().starts_with('[') { array(&text) } else { lines(&text) };
-    let rows = rows.map_err(refused)?;
-    if rows.is_empty() { Err(refused("has no rows".to_string())) } else { Ok(rows) }
+/// The rows of a file: one object on each line, or one array of objects.
+pub fn parse(path: &Path, text: &str) -> Result<Vec<Row>, String> {
+    let rows = if text.trim_start().starts_with('[') { array(text) } else { lines(text) };
+    let rows = rows.map_err(|what| refused(path, &what))?;
+    if rows.is_empty() { Err(refused(path, "has no rows")) } else { Ok(rows) }
+}
+
+/// What a user is told of a file that cannot be read.
+pub fn unreadable(path: &Path, error: &std::io::Error) -> String {
+    refused(path, &format!("cannot be read: {error}"))
+}
+
+fn refused(path: &Path, what: &str) -> String {
+    format!("{} {what}; accepted: JSON objects, one per line or in an array", path.display())
 }
 
 /// Whether a row has a result that can be compared.
