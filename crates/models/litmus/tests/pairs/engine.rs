@@ -480,6 +480,21 @@ pub(super) const PAIRS: &[Pair] = &[
         needed: &["E unlock", "E lock", "R remove", "R load"],
         kept: &[("R put", "rlx", "The stronger one is for a look-up that stands on the timer which is taken out")],
     },
+    // `timer/ids.rs` `put_first`: A is taken out and made again while a look-up stands on it. Its successor is now B, in
+    // memory that the look-up has not seen. The group's lock: 0 to 1 held, 2 free, 3 held.
+    Pair {
+        name: "[R]: a timer that is put before another, and a look-up that stands on it",
+        code: &[("ufutex/src/timer/ids.rs", "let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);")],
+        init: "b = 9, lock = 0, slot = 0, next_of_a = 0",
+        program: "
+        maker of B               | makes A again                        | look-up on A
+        b = 0 na                 | lock: 2 -> 3 acq            [E lock] | found = next_of_a acq [R load]
+        slot = 2 rel    [R put]  | first = slot                         | if found == 2: state = b na
+        lock = 2 rel  [E unlock] | next_of_a = first rel [R successor]  |",
+        forbidden: "found == 2 && state == 9",
+        needed: &["E unlock", "E lock", "R successor", "R load"],
+        kept: &[("R put", "rlx", "The stronger one is for a look-up that loads the slot")],
+    },
     // `timer/ids.rs` `move_block`: a timer that is made after the larger table was announced, and moved there with its
     // block. The look-up looks into the larger table before its group is live. The lock of the group in the smaller
     // table: 0 to 1 held, 2 free, 3 held.
