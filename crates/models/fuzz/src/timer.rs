@@ -84,7 +84,10 @@ fn call(bytes: &mut Bytes, timers: &Timers, memory: &Memory, live: &mut BTreeSet
     check(result, OF_TIMERS, (number, args));
     if is_create {
         if result == 0 {
-            let byte = |i| memory.load_plainly(args[2] + i, Width::U8).expect("it has been written") as u32;
+            // A 32-bit program's argument has no more than 32 bits.
+            let is_compat = matches!(number, TimerCall::Compat(_));
+            let at = if is_compat { args[2] & u64::from(u32::MAX) } else { args[2] };
+            let byte = |i| memory.load_plainly(at + i, Width::U8).expect("it has been written") as u32;
             let id = (0..4).fold(0, |id, i| id | byte(i) << (8 * i)) as i32;
             assert!(id >= 0 && live.insert(id), "{id} has been made twice: {live:?}");
         } else {
