@@ -24,6 +24,7 @@ mod lock_priority;
 mod lock_regions;
 mod lock_shared;
 mod lock_stress;
+mod outside;
 mod requeue;
 mod requeue_pi;
 mod requeue_pi_pieces;
