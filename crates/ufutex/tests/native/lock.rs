@@ -1,18 +1,18 @@
 //! PI locks: ownership and errors.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::task::Poll;
 use std::time::Duration;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
     Access, Domain, Error, Options, Requeue, System, Target, Task, Timeout,
-    pi::{Priority, WAITERS},
+    pi::{OWNER_DIED, Priority, WAITERS},
 };
 
 use crate::common::domains::{domain, on_every_scheme, system};
-use crate::common::guest_memory::GuestMemory;
+use crate::common::guest_memory::{Event, GuestMemory};
 use crate::common::sleeping::Sleeping;
 use crate::futures::{at_once, pending, poll};
 use crate::places::{Word, lasting_domain, lasting_task, words};
@@ -215,6 +215,45 @@ fn lock_in_unwritable_memory_is_a_fault_and_leaves_no_waiter<S: Scheme>() {
     assert_eq!(poll(&mut lock), Poll::Ready(Ok(())));
 }
 
+/// A guest may write to a lock's word while one of its threads unlocks it: `before`, and `meanwhile` when the unlock
+/// has read that. Returns what the unlock does, and the word after it.
+fn unlock_while_a_guest_writes<S: Scheme>(before: u32, meanwhile: u32) -> (Result<(), Error>, u32) {
+    let (domain, memory, writes) = (domain::<S>(), GuestMemory::new(), AtomicBool::new(true));
+    let [owner, waiter] = tasks(&domain, [0; 2]);
+    let word = memory.target(0);
+    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
+    let mut lock = pending(domain.lock_pi_async(word, &waiter));
+    let changing = GuestMemory::of_words(&memory, |event, _| {
+        if event == Event::CompareExchange && writes.swap(false, Relaxed) {
+            memory.word(0).store(meanwhile, Relaxed);
+        }
+        Ok(())
+    });
+    memory.word(0).store(before, Relaxed);
+    let result = domain.unlock_pi(changing.target(0), &owner);
+    let after = memory.word(0).load(Relaxed);
+    if result.is_err() {
+        assert_eq!(poll(&mut lock), Poll::Pending);
+        memory.word(0).store(WAITERS | 1, Relaxed);
+        assert_eq!(domain.unlock_pi(word, &owner), Ok(()));
+    }
+    assert_eq!((poll(&mut lock), memory.word(0).load(Relaxed)), (Poll::Ready(Ok(())), WAITERS | 2));
+    (result, after)
+}
+
+fn word_that_changes_during_an_unlock_is_invalid_and_its_waiter_stays<S: Scheme>() {
+    for meanwhile in [0, 1, WAITERS, WAITERS | 2, WAITERS | 99, WAITERS | OWNER_DIED | 1] {
+        assert_eq!(unlock_while_a_guest_writes::<S>(WAITERS | 1, meanwhile), (Err(Error::Invalid), meanwhile));
+    }
+    assert_eq!(unlock_while_a_guest_writes::<S>(1, 2), (Err(Error::Invalid), 2));
+}
+
+fn word_that_gets_a_bit_during_an_unlock_is_handed_over<S: Scheme>() {
+    for meanwhile in [WAITERS | 1, OWNER_DIED | 1] {
+        assert_eq!(unlock_while_a_guest_writes::<S>(1, meanwhile), (Ok(()), WAITERS | 2));
+    }
+}
+
 on_every_scheme![
     free_lock_is_taken_without_a_wait_and_given_back,
     owner_hands_the_lock_to_waiters_of_every_kind_in_their_order,
@@ -226,4 +265,6 @@ on_every_scheme![
     tid_is_of_one_living_task_and_fits_the_word,
     faults_of_the_lock_are_resolved,
     lock_in_unwritable_memory_is_a_fault_and_leaves_no_waiter,
+    word_that_changes_during_an_unlock_is_invalid_and_its_waiter_stays,
+    word_that_gets_a_bit_during_an_unlock_is_handed_over,
 ];

@@ -141,8 +141,11 @@ fn pass<T: Target>(
     let Some((heir, entry)) = heir else {
         return Err(Error::Invalid.into());
     };
-    if word.compare_exchange32(value, WAITERS | graph.tid(heir))?.is_err() {
-        return Err(Error::Invalid.into());
+    match word.compare_exchange32(value, WAITERS | graph.tid(heir))? {
+        Ok(_) => {}
+        // As in the kernel: the word had the TID alone, and the guest has set a bit.
+        Err(now) if now & TID_MASK == value => return Err(Refused::Retry),
+        Err(_) => return Err(Error::Invalid.into()),
     }
     if !mutant(Mutant::HandOverKeepsOwner) {
         graph.hand_over(lock);
