@@ -97,6 +97,27 @@ fn waiter_is_requeued_between_pieces() {
     assert!(there.into_iter().all(|mut there| !there.cancel()));
 }
 
+/// When the first of two waiters has been requeued, a third comes, ahead of the second. This requeue must not move it.
+fn third_comes_between_pieces_of_a_requeue() {
+    let world = World::<Live>::with_slots(0);
+    let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
+    let there = waiters.each_mut().map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
+    let requeue = {
+        let world = world.clone();
+        thread::spawn(move || world.domain.requeue(&world.word, &world.other, Requeue { wake: 0, requeue: 9 }))
+    };
+    let mut late = pin!(Waiter::new());
+    let woken = world.domain.wake(&world.other, 1);
+    let third = (woken == 1).then(|| {
+        let noop = Waker::noop().clone();
+        world.domain.prepare_with(late.as_mut(), &world.word, 0, &FIRST, noop).expect("the word holds 0")
+    });
+    assert_eq!(requeue.join().unwrap().map(|done| done.requeued), Ok(2), "those who were there");
+    assert_eq!(world.domain.wake(&world.word, 9), usize::from(third.is_some()), "one that came later has been moved");
+    assert_eq!(world.domain.wake(&world.other, 9), 2 - woken);
+    assert!(there.into_iter().chain(third).all(|mut waiter| !waiter.cancel()));
+}
+
 /// Queues waiters of the first word in the global table, with these bitsets.
 fn queue_bits<'w, 'd, const N: usize>(
     world: &'d World<Live>,
@@ -249,6 +270,11 @@ catches!(
 );
 
 #[test]
+fn a_requeue_of_all_moves_those_that_were_there() {
+    check_pair(third_comes_between_pieces_of_a_requeue);
+}
+
+#[test]
 fn a_waiter_comes_before_a_wake_of_all_or_after() {
     check_pair(waiter_comes_as_wake_begins);
 }
@@ -305,6 +331,7 @@ fn a_word_is_requeued_to_itself_in_pieces() {
 
 catches!(pieces_catches_begins_unlocked, BeginsUnlocked, waiter_comes_as_wake_begins);
 catches!(pieces_catches_late_comers_are_taken, LateComersAreTaken, third_comes);
+catches!(pieces_of_a_requeue_catch_late_comers_are_taken, LateComersAreTaken, third_comes_between_pieces_of_a_requeue);
 catches!(pieces_catches_requeue_keeps_moment, RequeueKeepsMoment, waiter_is_requeued_between_pieces);
 catches!(pieces_catches_marker_is_not_moved, MarkerIsNotMoved, table_is_resized_between_pieces);
 catches!(pieces_catches_marker_ends_wake, MarkerEndsWake, all_are_woken_one_by_one);
