@@ -363,3 +363,30 @@ fn part_is_finished_when_its_domain_is_gone_and_nothing_of_it_is_left() {
     assert!(graph.take_finished().is_none());
     assert_eq!(graph.parts(), PARTS - 1);
 }
+
+#[test]
+fn task_that_goes_is_not_reported_wherever_it_is_among_those_that_changed() {
+    for gone in 0..3 {
+        let mut graph: Tested = Graph::new(8, Changes::Remembered);
+        graph.make_room().unwrap();
+        graph.put(Part::new(number(0), 0));
+        let ids: Vec<_> = (1..=3).map(|tid| graph.register(number(0), tid, TaskKind::Guest).unwrap()).collect();
+        ids.iter().for_each(|&id| graph.note_change(id));
+        graph.unregister(ids[gone]);
+        let mut reported: Vec<u32> =
+            std::iter::from_fn(|| graph.next_changed()).take(9).map(|(_, tid, _)| tid).collect();
+        reported.sort_unstable();
+        assert_eq!(reported, [1, 2, 3].into_iter().filter(|&tid| tid != gone as u32 + 1).collect::<Vec<_>>());
+        // The part counts as settled again, and may be taken out.
+        ids.iter().enumerate().filter(|&(i, _)| i != gone).for_each(|(_, &id)| graph.unregister(id));
+        graph.leave(number(0));
+        assert!(graph.take_finished().is_some());
+    }
+    // The only one that has changed.
+    let (mut graph, ids) = graph(8);
+    graph.note_change(ids[4]);
+    graph.unregister(ids[4]);
+    assert_eq!((graph.next_changed(), graph.unsettled), (None, 0));
+    graph.note_change(ids[5]);
+    assert_eq!(graph.next_changed().map(|(home, tid, _)| (home, tid)), Some((2, 6)));
+}
