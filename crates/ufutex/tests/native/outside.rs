@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ufutex::scheme::Scheme;
 use ufutex::syscall::{Number, Pointers};
-use ufutex::{Access, Domain, Fault, Task, UserMemory, Width, pi::OWNER_DIED};
+use ufutex::timer::{Caller, CompatTimerCall, TimerCall, TimerOptions, Timers};
+use ufutex::{Access, Domain, Fault, System, Task, UserMemory, Width, pi::OWNER_DIED};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::guest_memory::GuestMemory;
@@ -160,6 +161,40 @@ fn the_walk_of_a_robust_list_ends_where_the_guest_may_not_read<S: Scheme>() {
             assert_eq!(words, [first, TID], "{pointers:?}, head at {head}, {distance} to the words");
         }
     }
+}
+
+#[test]
+fn arguments_of_timers_outside_are_neither_read_nor_written() {
+    let (memory, system) = (Fenced::new(), System::new());
+    let (timers, _) = Timers::channel(system.driver(), TimerOptions::new()).expect("there is memory");
+    let call = |call: TimerCall, args: [u64; 4]| {
+        let [a, b, c, d] = args;
+        timers.syscall(Caller { process: 1, thread: 1 }, &memory, call, [a, b, c, d, 0, 0])
+    };
+    let both = [TimerCall::Create, TimerCall::Compat(CompatTimerCall::Create)];
+    const MONOTONIC: u64 = 1;
+    const SIGEV_NONE: u64 = 1;
+    /// `struct sigevent`, of which a 32-bit program's first 16 bytes are read.
+    const EVENT: u64 = 64;
+    let [inside, outside] = [INSIDE, OUTSIDE].map(|offset| memory.0.at(offset));
+    for create in both {
+        for (event, result) in [(END - EVENT, 0), (END - EVENT + 4, EFAULT), (END - 16, EFAULT), (OUTSIDE, EFAULT)] {
+            let how = if create == TimerCall::Create { 12 } else { 8 };
+            memory.0.store(event + how, 4, SIGEV_NONE);
+            let before = timers.count();
+            assert_eq!(call(create, [MONOTONIC, memory.0.at(event), inside, 0]), result, "{create:?}, {event}");
+            assert_eq!(timers.count() - before, usize::from(result == 0));
+        }
+        let before = timers.count();
+        memory.set(OUTSIDE, 77);
+        assert_eq!(call(create, [MONOTONIC, 0, outside, 0]), EFAULT);
+        assert_eq!((timers.count(), memory.word(OUTSIDE)), (before, 77));
+    }
+    let timer = memory.word(INSIDE).into();
+    assert_eq!(call(TimerCall::Settime, [timer, 0, outside, 0]), EFAULT);
+    assert_eq!(call(TimerCall::Settime, [timer, 0, inside + 64, outside]), EFAULT);
+    assert_eq!(call(TimerCall::Gettime, [timer, outside, 0, 0]), EFAULT);
+    assert_eq!(memory.word(OUTSIDE), 77);
 }
 
 on_every_scheme![
