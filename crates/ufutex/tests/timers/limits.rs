@@ -221,6 +221,22 @@ fn memory_freed_by_other_threads_is_reused() {
     assert!(timers.bytes() <= most * 3 / 2, "{} bytes after {most}", timers.bytes());
 }
 
+#[test]
+fn the_table_of_ids_has_a_slot_for_each_timer_and_no_more_than_six() {
+    /// Sixteen pointers share a line of 64 bytes.
+    const BYTES_A_SLOT: usize = size_of::<usize>() + 64 / 16;
+    let timers = timers(TimerOptions::new());
+    let mut count = 0;
+    for timers_now in [40, 200, 1000, 10_000, 50_000] {
+        while count < timers_now {
+            create(&timers).expect("there is room");
+            count += 1;
+        }
+        let slots = timers.table_bytes() / BYTES_A_SLOT;
+        assert!((count..=6 * count).contains(&slots), "{slots} slots for {count} timers");
+    }
+}
+
 /// `clear` does what execve(2) does with timers.
 #[test]
 fn clear_keeps_the_id_counter() {
