@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use ufutex::syscall::Number;
 use ufutex::{Access, Domain, Error, Fault, Guest, NodeFlags, OnNode, System, Width};
 
 use crate::common::arena::{Arena, PAGE, Rights};
@@ -66,6 +67,25 @@ fn policy_comes_before_the_current_node() {
     assert_eq!(resolved(&system, &with_policy(Some(2)), BOTH, NONE), (Ok(Some(2)), 2));
     assert_eq!(resolved(&system, &with_policy(Some(2)), NUMA, NONE), (Ok(Some(1)), 1), "the call did not request it");
     assert_eq!(resolved(&system, &with_policy(Some(NODES)), BOTH, NONE), (Ok(Some(1)), 1), "no such node");
+}
+
+#[test]
+fn system_call_asks_for_the_policy_if_its_flags_do() {
+    const SIZE_U32: u64 = 2;
+    const NUMA: u64 = 4;
+    const MPOL: u64 = 8;
+    const PRIVATE: u64 = 128;
+    let (machine, system) = machine();
+    machine.go_to(1);
+    let domain: Domain = Domain::new(&system);
+    let task = domain.task(1).expect("it is free");
+    let memory = with_policy(Some(2));
+    for (flags, node) in [(NUMA, 1), (NUMA | MPOL, 2), (MPOL, NONE), (0, NONE)] {
+        memory.word(4).store(NONE, Ordering::Relaxed);
+        let args = [memory.at(0), u64::from(u32::MAX), 1, SIZE_U32 | PRIVATE | flags, 0, 0];
+        assert_eq!(domain.syscall(&task, &memory, Number::FutexWake, args), 0);
+        assert_eq!(memory.word(4).load(Ordering::Relaxed), node, "{flags}");
+    }
 }
 
 #[test]
