@@ -267,7 +267,12 @@ impl Pending<'_> {
         }
     }
 
-    /// The result if the call has returned. A second call returns `None`.
+    /// Whether the call has returned.
+    pub fn is_over(&self) -> bool {
+        self.thread.is_idle()
+    }
+
+    /// Takes the result if the call has returned. Afterwards neither this nor [`finish`](Self::finish) has one.
     #[track_caller]
     pub fn result(&self) -> Option<isize> {
         match self.result.try_recv() {
@@ -307,7 +312,7 @@ impl Pending<'_> {
     /// Waits until the thread sleeps in the call or the call has returned.
     #[track_caller]
     pub fn until_asleep_or_over(&self) {
-        until("the call blocks or returns", || self.thread.is_idle() || self.is_asleep());
+        until("the call blocks or returns", || self.is_over() || self.is_asleep());
     }
 
     /// Waits until the thread sleeps in restart_syscall(2).
