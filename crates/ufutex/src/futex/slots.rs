@@ -299,7 +299,7 @@ mod tests {
                 domain.scheme.help(tables);
             }
             assert_eq!((live(from), live(to)), (1, all_but_one), "one step is left");
-            // A call that went on with the move would take 32 steps, less than a pass.
+            // A call that went on with the move would take eight steps, less than a pass.
             for _ in 0..2 {
                 assert_eq!(next_step(tables), Some(0), "no pass over the steps while the bucket is locked");
                 domain.scheme.help(tables);

@@ -14,8 +14,10 @@ const ROUNDS_MAX: usize = 101;
 const ROUNDS_MIN: usize = 5;
 /// … for competitors whose sample is no longer than this. Slower ones may have fewer.
 const FAST: Duration = Duration::from_millis(150);
-/// The first sample of a competitor is a warm-up and is dropped. With one round it counts if it took longer than this.
-const COUNTS: Duration = Duration::from_secs(1);
+/// The first sample of a competitor is a warm-up and is dropped: its memory is new, and each page of it costs a fault.
+/// If it took longer than this, it may be the only one. It does not depend on the budget, which noise uses up sooner:
+/// otherwise a competitor's warm-up would be compared with another one's later samples.
+const COUNTS: Duration = Duration::from_secs(3);
 
 /// Takes samples round by round. A competitor with few samples has them in the first rounds, so the n-th samples of two
 /// competitors are from the same round.
@@ -84,7 +86,7 @@ fn rounds(costs: &[Duration], budget: Duration, repeat: Option<usize>) -> Vec<us
     }
     let share = budget.as_secs_f64() / costs.len() as f64;
     let fitting = |cost: &Duration| (share / cost.as_secs_f64().max(1e-6)) as usize;
-    let least = |cost: &Duration| if *cost <= FAST { ROUNDS_MIN } else { 0 };
+    let least = |cost: &Duration| if *cost <= FAST { ROUNDS_MIN } else { usize::from(*cost <= COUNTS) };
     costs.iter().map(|cost| fitting(cost).clamp(least(cost), ROUNDS_MAX)).collect()
 }
 
@@ -94,9 +96,9 @@ mod tests {
 
     #[test]
     fn slow_competitors_get_fewer_rounds_and_repeat_decides_for_all() {
-        let costs = [1, 50, 900].map(Duration::from_millis);
-        assert_eq!(rounds(&costs, Duration::from_secs(1), None), [ROUNDS_MAX, 6, 0]);
-        assert_eq!(rounds(&costs, Duration::ZERO, None), [ROUNDS_MIN, ROUNDS_MIN, 0]);
-        assert_eq!(rounds(&costs, Duration::ZERO, Some(3)), [3, 3, 3]);
+        let costs = [1, 50, 900, 9000].map(Duration::from_millis);
+        assert_eq!(rounds(&costs, Duration::from_secs(1), None), [ROUNDS_MAX, 5, 1, 0]);
+        assert_eq!(rounds(&costs, Duration::ZERO, None), [ROUNDS_MIN, ROUNDS_MIN, 1, 0]);
+        assert_eq!(rounds(&costs, Duration::ZERO, Some(3)), [3, 3, 3, 3]);
     }
 }

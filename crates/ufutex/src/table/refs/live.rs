@@ -27,8 +27,9 @@ const PATIENCE: u32 = 10;
 /// The number of attempts to find the live bucket if its lock is only tried.
 const LOOKS: u32 = 100;
 
-/// The number of steps that an operation takes of a move that it did not request: some microseconds' worth.
-const STEPS_AT_ONCE: u32 = 32;
+/// The number of steps that an operation takes of a move that it did not request: some microseconds' worth, if each
+/// bucket has a waiter.
+const STEPS_AT_ONCE: u32 = 8;
 
 impl Sealed for Live {}
 
