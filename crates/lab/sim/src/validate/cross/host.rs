@@ -9,7 +9,7 @@ use super::{Settings, progress};
 use crate::engine::Case;
 use crate::hammer;
 use crate::settings::{self, Scheme, Workload};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use lab_measure::machine;
 use lab_measure::{interrupt, stats};
 use lab_targets::{Layout, Policy};
@@ -129,7 +129,11 @@ fn bench(workload: &str) -> Result<Vec<Value>> {
     let targets = TARGETS.map(|(name, _)| name).join(",");
     let line = format!("bench {workload} -t 1,{THREADS} -b {BUCKETS} -r {SECONDS} --json --silent --targets {targets}");
     let mut command = Command::new(std::env::current_exe()?);
-    let output = command.args(line.split(' ')).stderr(Stdio::null()).stdin(Stdio::null()).output()?;
+    let output = command.args(line.split(' ')).stdin(Stdio::null()).output()?;
+    if !output.status.success() && !interrupt::requested() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("`ufutex {line}` ended with {}: {}", output.status, said.trim());
+    }
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     lines.lines().map(|line| serde_json::from_str(line).context("a row of bench")).collect()
 }
