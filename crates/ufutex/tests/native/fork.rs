@@ -1,17 +1,20 @@
 //! A child of fork(2) abandons its copies, and goes on with fresh ones, whatever other threads were doing.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use ufutex::pi::{Priority, Scheduler};
+use ufutex::pi::{Priority, Scheduler, WAITERS};
 use ufutex::timer::{Base, Clocks, Deliver, Driver, Expiry, Notice, TimerClock, Timers};
-use ufutex::{Config, Domain, Error, Options, PidNamespace, StaticDomain, System, WaitOptions, Waiter};
+use ufutex::{Clock, Config, Domain, Error, Options, PidNamespace, StaticDomain, System, Timeout, WaitOptions, Waiter};
 
+use crate::common::asleep::until;
 use crate::common::emulated;
+use crate::common::guest_memory::{Event, GuestMemory};
 
 const SOON: Duration = Duration::from_micros(50);
 
@@ -204,4 +207,107 @@ fn child_frees_nothing_that_another_thread_may_have_been_changing() {
     assert_eq!(status >> 8, 0, "drops in the child");
     drop(all);
     assert_eq!(DROPPED.load(Ordering::Relaxed), 4, "the parent drops them");
+}
+
+thread_local! {
+    /// How many accesses of this thread pass the gate before one stops at it; negative: all.
+    static PASSES: Cell<i32> = const { Cell::new(-1) };
+}
+
+/// Threads that have stopped at the gate.
+static STOPPED: AtomicU32 = AtomicU32::new(0);
+static IS_OPEN: AtomicBool = AtomicBool::new(false);
+
+/// Stops the calling thread until the gate is open, if it was told to stop.
+fn gate() {
+    let passes = PASSES.get();
+    PASSES.set((passes - 1).max(-1));
+    if passes == 0 {
+        STOPPED.fetch_add(1, Ordering::SeqCst);
+        while !IS_OPEN.load(Ordering::SeqCst) {
+            std::thread::sleep(SOON);
+        }
+    }
+}
+
+/// Runs `call` on this thread, which stops at the gate after `passes` accesses.
+fn stops<R>(passes: i32, call: impl FnOnce() -> R) -> R {
+    PASSES.set(passes);
+    let result = call();
+    assert_eq!(PASSES.replace(-1), -1, "it has stopped");
+    result
+}
+
+/// A clock that the test sets, with the gate before it.
+struct Gated(AtomicU64);
+
+impl Clocks for Gated {
+    fn now(&self, base: Base) -> Duration {
+        if base == Base::Realtime {
+            gate();
+        }
+        Duration::from_secs(self.0.load(Ordering::SeqCst))
+    }
+    fn changed(&self) {}
+}
+
+/// At the fork one thread is in the middle of a lock's operation, and has locked its bucket and the tasks' region. Another
+/// one is in the middle of the driver's turn, and has locked the queue of the timeouts. The child has neither thread. It
+/// drops everything, which must not wait for these locks.
+#[test]
+fn child_waits_for_no_lock_that_another_thread_held() {
+    let clocks = Arc::new(Gated(AtomicU64::new(1)));
+    let system = System::with_config(Config::new().clocks(clocks.clone())).expect("a valid configuration");
+    let domain = Domain::with_options(&system, Options::new());
+    let memory = GuestMemory::with_hook(|event, _| {
+        if event == Event::Load {
+            gate();
+        }
+        Ok(())
+    });
+    let [owner, stopped, locker, requeued] = [1, 2, 3, 4].map(|tid| domain.task(tid).expect("it is free"));
+    let [lock, from, other] = [0, 64, 128].map(|offset| memory.target(offset));
+    domain.lock_pi(lock, &owner, None).expect("it is free");
+    let all = (domain, system, owner, locker, requeued);
+    std::thread::scope(|scope| {
+        let (domain, system, _, locker, requeued) = &all;
+        let mut context = Context::from_waker(Waker::noop());
+        let mut locks = Box::pin(domain.lock_pi_async(lock, locker));
+        assert!(locks.as_mut().poll(&mut context).is_pending());
+        let mut is_requeued = Box::pin(domain.wait_requeue_pi_async(from, 0, lock, requeued));
+        assert!(is_requeued.as_mut().poll(&mut context).is_pending());
+        let before = |seconds| WaitOptions::new().timeout(Timeout::At(Clock::Realtime, Duration::from_secs(seconds)));
+        let mut due = Box::pin(domain.wait_async(other, 0, before(1000)));
+        assert!(due.as_mut().poll(&mut context).is_pending());
+        // In the bucket that is locked.
+        let mut far = Box::pin(domain.wait_async(lock, u64::from(1 | WAITERS), before(1_000_000)));
+        assert!(far.as_mut().poll(&mut context).is_pending());
+        clocks.0.store(2000, Ordering::SeqCst);
+        let turns = scope.spawn(|| stops(1, || system.driver().turn()));
+        let tries = scope.spawn(|| stops(0, || domain.try_lock_pi(lock, &stopped)));
+        until("both threads have stopped", || STOPPED.load(Ordering::SeqCst) == 2);
+        // SAFETY: the child starts no thread, and ends by `_exit`.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+        if pid == 0 {
+            // SAFETY: a hanging child must not outlive the test.
+            unsafe { libc::alarm(crate::common::PATIENCE.as_secs() as u32) };
+            // SAFETY: the first thing in the child, and this thread is in no operation.
+            unsafe { all.1.abandon_after_fork() };
+            drop((far, due, is_requeued, locks));
+            // SAFETY: the child's copy; the parent's is its own.
+            let (domain, system, owner, locker, requeued) = unsafe { std::ptr::read(&raw const all) };
+            drop((owner, locker, requeued));
+            drop((domain, system));
+            // SAFETY: has no conditions.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: the status is written.
+        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+        IS_OPEN.store(true, Ordering::SeqCst);
+        assert_eq!(turns.join().expect("it does not panic"), 1, "one deadline has passed");
+        assert_eq!(tries.join().expect("it does not panic"), Err(Error::Again));
+        assert_eq!(status, 0, "the child hung (a signal) or failed");
+    });
 }
