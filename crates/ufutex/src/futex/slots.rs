@@ -267,9 +267,15 @@ impl<S: Scheme> Domain<S> {
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 mod tests {
     use super::*;
+    use crate::futex::config::Options;
     use crate::futex::system::System;
+    use crate::futex::wait::WaitOptions;
+    use crate::sync::AtomicU32;
     use crate::table::Table;
     use crate::table::refs::tables::{Current, Tables};
+    use crate::table::size::BOUNCES_REPORTED;
+    use crate::table::size::Policy;
+    use core::time::Duration;
 
     /// The number of buckets of `table` that are live.
     fn live(table: Table) -> usize {
@@ -311,5 +317,24 @@ mod tests {
             }
             assert_eq!((live(from), live(to), domain.slots()), (0, to.slots(), to.slots()));
         }
+    }
+
+    /// The buckets of the table after some 100,000 bounces in no time, of which `is_told` chooses those that are noted.
+    fn slots_after_bounces(policy: Policy, is_told: impl Fn(u32) -> bool) -> usize {
+        let domain: Domain = Domain::with_options(&System::new(), Options::new().policy(policy));
+        // The first wait makes the table.
+        let at_once = WaitOptions::new().timeout(Duration::from_nanos(1));
+        assert_eq!(domain.wait_with(&AtomicU32::new(0), 0, &at_once), Err(Error::TimedOut));
+        assert_eq!(domain.slots(), 16);
+        (1..100_000).filter(|&bounces| is_told(bounces)).for_each(|bounces| domain.note_bounce(bounces));
+        domain.slots()
+    }
+
+    #[test]
+    fn bounces_count_in_whole_reports_and_grow_only_a_table_that_sizes_itself() {
+        let is_report = |bounces: u32| bounces.is_multiple_of(BOUNCES_REPORTED);
+        assert!(slots_after_bounces(Policy::Load, is_report) > 16);
+        assert_eq!(slots_after_bounces(Policy::Load, |bounces| !is_report(bounces)), 16);
+        assert_eq!(slots_after_bounces(Policy::Fixed(16), is_report), 16);
     }
 }

@@ -4,12 +4,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
 use ufutex::scheme::Scheme;
+use ufutex::syscall::Number;
 use ufutex::{
     Error,
     pi::{OWNER_DIED, Priority, WAITERS},
 };
 
 use crate::common::domains::{domain, on_every_scheme};
+use crate::common::guest_memory::GuestMemory;
 use crate::common::sleeping::Sleeping;
 use crate::common::waker::Notified;
 use crate::futures::{at_once, pending, pending_with, poll};
@@ -124,6 +126,22 @@ fn exit_leaves_uncontended_locks_unchanged<S: Scheme>() {
     assert_eq!(word.load(Relaxed), 0);
 }
 
+fn tid_that_is_used_again_survives_the_drop_of_its_former_task<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+    let [first, other] = [7, 8].map(|tid| domain.task(tid).expect("it is free"));
+    assert_eq!(domain.exit(&first, &memory), Ok(()));
+    let again = domain.task(7).expect("it is free again");
+    drop(first);
+    assert_eq!(domain.task(7).err(), Some(Error::Busy));
+    let [head, length] = [0, 8].map(|offset| memory.at(offset));
+    let get = Number::i386(312).expect("get_robust_list(2)");
+    assert_eq!(domain.syscall(&other, &memory, get, [7, head, length, 0, 0, 0]), 0);
+    let [word] = words();
+    assert_eq!(domain.lock_pi(word, &again, None), Ok(()));
+    drop(pending(domain.lock_pi_async(word, &other)));
+    assert_eq!(domain.unlock_pi(word, &again), Ok(()));
+}
+
 on_every_scheme![
     first_waiter_gets_the_lock_with_owner_died_set,
     exit_passes_on_more_locks_than_fit_into_one_batch,
@@ -131,4 +149,5 @@ on_every_scheme![
     calls_between_owner_death_and_the_poll_of_the_new_owner,
     new_owners_may_be_dropped_one_after_the_other,
     exit_leaves_uncontended_locks_unchanged,
+    tid_that_is_used_again_survives_the_drop_of_its_former_task,
 ];

@@ -266,6 +266,13 @@ fn faults_of_both_words<S: Scheme>() {
     assert_eq!(domain.cmp_requeue_pi(elsewhere, 0, lock, 1), Err(Error::Fault));
 }
 
+fn value_that_the_word_cannot_hold<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+    let [from, lock] = [0, 64].map(|offset| memory.target(offset));
+    assert_eq!(domain.cmp_requeue_pi(from, 1 << 32, lock, 1), Err(Error::Invalid));
+    assert_eq!(domain.cmp_requeue_pi(from, 1, lock, 1), Err(Error::Again));
+}
+
 fn task_waits_once_at_a_time<S: Scheme>() {
     let domain = domain::<S>();
     let [owner, task] = tasks(&domain, [0; 2]);
@@ -301,4 +308,5 @@ on_every_scheme![
     dropped_wait_leaves_the_queue_or_passes_the_lock_on,
     faults_of_both_words,
     task_waits_once_at_a_time,
+    value_that_the_word_cannot_hold,
 ];

@@ -155,3 +155,14 @@ impl Platform for AnyStd {
         yield_now();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn word_that_has_changed_before_the_sleep_ends_it() {
+        let soon = Deadline { clock: Clock::Monotonic, at: time(Clock::Monotonic) + Duration::from_millis(10) };
+        assert_eq!(park(&AtomicU32::new(1), 0, Some(&soon)), Parked::Awake);
+    }
+}

@@ -390,3 +390,13 @@ fn task_that_goes_is_not_reported_wherever_it_is_among_those_that_changed() {
     graph.note_change(ids[5]);
     assert_eq!(graph.next_changed().map(|(home, tid, _)| (home, tid)), Some((2, 6)));
 }
+
+#[test]
+fn a_part_is_taken_out_only_if_there_is_another_and_all_changes_are_reported() {
+    let (mut graph, tasks) = graph(8);
+    graph.set_own(tasks[0], 95);
+    assert!(graph.take_loose().is_none(), "somebody is about to tell of the change");
+    assert!(graph.next_changed().is_some());
+    let taken: Vec<_> = core::iter::from_fn(|| graph.take_loose()).collect();
+    assert_eq!((taken.len(), graph.parts()), (PARTS - 1, 1), "the last one stays");
+}
