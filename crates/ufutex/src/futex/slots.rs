@@ -267,7 +267,7 @@ impl<S: Scheme> Domain<S> {
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 mod tests {
     use super::*;
-    use crate::futex::config::Options;
+    use crate::futex::config::{Config, Options};
     use crate::futex::system::System;
     use crate::futex::wait::WaitOptions;
     use crate::sync::AtomicU32;
@@ -319,22 +319,43 @@ mod tests {
         }
     }
 
-    /// The buckets of the table after some 100,000 bounces in no time, of which `is_told` chooses those that are noted.
-    fn slots_after_bounces(policy: Policy, is_told: impl Fn(u32) -> bool) -> usize {
-        let domain: Domain = Domain::with_options(&System::new(), Options::new().policy(policy));
+    /// A domain with a table of 16 buckets, which cannot get one of more than 1 MiB.
+    fn domain_with_table(policy: Policy) -> Domain {
+        let system = System::with_config(Config::new().max_table_bytes(1 << 20)).expect("a valid configuration");
+        let domain: Domain = Domain::with_options(&system, Options::new().policy(policy));
         // The first wait makes the table.
         let at_once = WaitOptions::new().timeout(Duration::from_nanos(1));
         assert_eq!(domain.wait_with(&AtomicU32::new(0), 0, &at_once), Err(Error::TimedOut));
         assert_eq!(domain.slots(), 16);
+        domain
+    }
+
+    /// The buckets of the table after some 100,000 bounces in no time, of which `is_told` chooses those that are noted.
+    fn slots_after_bounces(domain: &Domain, is_told: impl Fn(u32) -> bool) -> usize {
         (1..100_000).filter(|&bounces| is_told(bounces)).for_each(|bounces| domain.note_bounce(bounces));
         domain.slots()
     }
 
+    fn is_report(bounces: u32) -> bool {
+        bounces.is_multiple_of(BOUNCES_REPORTED)
+    }
+
     #[test]
     fn bounces_count_in_whole_reports_and_grow_only_a_table_that_sizes_itself() {
-        let is_report = |bounces: u32| bounces.is_multiple_of(BOUNCES_REPORTED);
-        assert!(slots_after_bounces(Policy::Load, is_report) > 16);
-        assert_eq!(slots_after_bounces(Policy::Load, |bounces| !is_report(bounces)), 16);
-        assert_eq!(slots_after_bounces(Policy::Fixed(16), is_report), 16);
+        let [load, fixed] = [Policy::Load, Policy::Fixed(16)].map(domain_with_table);
+        assert_eq!(slots_after_bounces(&load, |bounces| !is_report(bounces)), 16);
+        assert!(slots_after_bounces(&load, is_report) > 16);
+        assert_eq!(slots_after_bounces(&fixed, is_report), 16);
+    }
+
+    #[test]
+    fn request_that_is_refused_leaves_the_policy_as_it_was() {
+        const TOO_MANY: usize = 1 << 16;
+        let domain = domain_with_table(Policy::Load);
+        assert_eq!(domain.set_slots(TOO_MANY), Err(Error::NoMemory));
+        assert!(slots_after_bounces(&domain, is_report) > 16, "it still sizes itself");
+        assert_eq!(domain.set_slots(64), Ok(()));
+        assert_eq!(domain.set_slots(TOO_MANY), Err(Error::NoMemory));
+        assert_eq!(slots_after_bounces(&domain, is_report), 64, "the size was requested");
     }
 }

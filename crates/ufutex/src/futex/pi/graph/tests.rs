@@ -399,4 +399,12 @@ fn a_part_is_taken_out_only_if_there_is_another_and_all_changes_are_reported() {
     assert!(graph.next_changed().is_some());
     let taken: Vec<_> = core::iter::from_fn(|| graph.take_loose()).collect();
     assert_eq!((taken.len(), graph.parts()), (PARTS - 1, 1), "the last one stays");
+    // A part finds its place by its number.
+    for part in taken.into_iter().rev() {
+        graph.make_room().unwrap();
+        graph.put(part);
+    }
+    for (i, &task) in tasks.iter().enumerate() {
+        assert_eq!(graph.find(number(part_of(i)), i as u32 + 1), Some(task));
+    }
 }
