@@ -11,7 +11,7 @@ use crate::mutant::{Kind, Mutant};
 use crate::process::{End, run};
 
 /// The packages whose tests can be run.
-pub const PACKAGES: [&str; 3] = ["ufutex", "ufutex-loom", "ufutex-shuttle"];
+pub const PACKAGES: [&str; 4] = ["ufutex", "ufutex-counted", "ufutex-loom", "ufutex-shuttle"];
 
 /// Suites that are not run: they have no harness, run for as long as they are told to, or need programs of other kinds.
 const APART: [&str; 4] = ["memory", "soak", "program32", "guest"];
@@ -30,10 +30,14 @@ pub struct Test {
 }
 
 impl Test {
-    /// Whether it could notice a fault of this kind. On x86-64 every load acquires and every store releases, and shuttle
-    /// runs one thread at a time. So only loom sees a weaker ordering, and shuttle sees no fence.
-    pub fn may_notice(&self, kind: Kind) -> bool {
-        match kind {
+    /// Whether it could notice this mutant. On x86-64 every load acquires and every store releases, and shuttle runs one
+    /// thread at a time. So only loom sees a weaker ordering, and shuttle sees no fence. The suites of `ufutex-counted` are
+    /// those of `ufutex` on the schemes that it adds, and see what is in their files.
+    pub fn may_notice(&self, mutant: &Mutant) -> bool {
+        if self.suite.starts_with("ufutex-counted") && !mutant.file.starts_with("counted_schemes") {
+            return false;
+        }
+        match mutant.kind {
             Kind::Ordering => self.suite.starts_with("ufutex-loom"),
             Kind::Fence => !self.suite.starts_with("ufutex-shuttle"),
             Kind::Recheck | Kind::Condition => true,
@@ -99,7 +103,7 @@ pub fn build(tree: &Path, target: &Path, packages: &[String]) -> Result<Vec<Test
     command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
     // Always all packages: what features a dependency has must not depend on which are asked for, or it is compiled again.
     command.args(PACKAGES.iter().flat_map(|package| ["-p", package]));
-    let has_only_models = !packages.iter().any(|package| package == "ufutex");
+    let has_only_models = !packages.iter().any(|package| ["ufutex", "ufutex-counted"].contains(&package.as_str()));
     command.args(if has_only_models { &["--test", "models"][..] } else { &["--tests"] });
     command.current_dir(tree).env("CARGO_TARGET_DIR", target).env("CARGO_INCREMENTAL", "0");
     let output = command.output().map_err(|error| error.to_string())?;
@@ -172,7 +176,7 @@ pub fn stored(path: &Path, hash: u64) -> Option<Vec<Test>> {
 
 /// The tests that reach a mutant and may notice it, the fastest first.
 pub fn that_may_notice<'a>(tests: &'a [Test], number: usize, mutant: &Mutant) -> Vec<&'a Test> {
-    let reaches = |test: &&Test| test.may_notice(mutant.kind) && test.reached.binary_search(&number).is_ok();
+    let reaches = |test: &&Test| test.may_notice(mutant) && test.reached.binary_search(&number).is_ok();
     let mut all: Vec<&Test> = tests.iter().filter(reaches).collect();
     all.sort_by_key(|test| test.time);
     all
