@@ -164,12 +164,13 @@ impl<E: Copy, H: Copy> Graph<E, H> {
         self.parts.of_mut(task.part()).tasks.remove(task.index());
     }
 
-    /// Removes the task from look-ups by TID. Its slot stays, since locks or waiters may still refer to it. Returns
-    /// whether the task could be looked up before.
-    pub fn hide(&mut self, task: TaskId<E>) -> bool {
+    /// Removes the task from look-ups by TID. Its slot stays, since locks or waiters may still refer to it.
+    pub fn hide(&mut self, task: TaskId<E>) {
         let tid = self[task].tid;
         let part = self.parts.of_mut(task.part());
-        part.by_tid.get(&tid) == Some(&task) && part.by_tid.remove(&tid).is_some()
+        if part.by_tid.get(&tid) == Some(&task) {
+            part.by_tid.remove(&tid);
+        }
     }
 
     /// The task with this TID in the part, if the part is in this graph.
