@@ -499,3 +499,48 @@ impl BothQueues<'_> {
         new_chain
     }
 }
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::thread;
+    use std::time::Duration;
+
+    const KEY: usize = 64;
+
+    fn park(lot: &ParkingLot) -> Parked {
+        lot.park(KEY, 0, || true, |_| (), |_, _| (), None)
+    }
+
+    #[test]
+    fn thread_that_panics_before_its_sleep_leaves_the_queue() {
+        let lot = ParkingLot::new(&System::new());
+        let refuses = |_: PlaceRef| -> () { panic!("intended") };
+        let parks = || lot.park(KEY, 0, || true, refuses, |_, _| (), None);
+        assert!(catch_unwind(AssertUnwindSafe(parks)).is_err());
+        assert!(lot.lock(KEY).is_empty());
+    }
+
+    #[test]
+    fn requeue_to_the_same_key_keeps_the_order() {
+        let lot = ParkingLot::new(&System::new());
+        thread::scope(|scope| {
+            let threads: [_; 3] = core::array::from_fn(|token| {
+                let parks = || park(&lot);
+                let thread = scope.spawn(parks);
+                while lot.lock_both(KEY, KEY).count(9) <= token {
+                    thread::sleep(Duration::from_micros(50));
+                }
+                thread
+            });
+            // Moves the first one behind the others, if it moves one.
+            lot.lock_both(KEY, KEY).unpark_and_requeue(false, 1, 0);
+            for (token, thread) in threads.into_iter().enumerate() {
+                lot.lock(KEY).unpark_first(token);
+                assert_eq!(thread.join().expect("it does not panic"), Parked::Unparked(token));
+            }
+        });
+        assert!(lot.lock(KEY).is_empty());
+    }
+}
