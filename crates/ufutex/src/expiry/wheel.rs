@@ -621,6 +621,31 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_that_begins_before_the_last_one_has_ended_holds_its_own_nodes_back() {
+        let mut wheel = Wheel::new();
+        let mut nodes: [_; 4] = core::array::from_fn(|_| Box::new(Node::new()));
+        let mut insert = |wheel: &mut Wheel, tag: u32, deadline| {
+            let node = &mut nodes[tag as usize];
+            node.tag = tag;
+            // SAFETY: `nodes` outlive the wheel.
+            unsafe { wheel.insert(&raw mut **node, deadline, 100) };
+        };
+        wheel.hold_back(100);
+        insert(&mut wheel, 0, 100);
+        wheel.hold_back(200);
+        insert(&mut wheel, 1, 150);
+        assert_eq!(due(&mut wheel, 1000).0, [(100, 0)]);
+        // The clock is set back, and before all nodes have been placed anew, the turn ends.
+        wheel.set_back(50);
+        insert(&mut wheel, 2, 300);
+        assert!(!wheel.release(), "the node has to be placed");
+        insert(&mut wheel, 3, 160);
+        assert_eq!(due(&mut wheel, 1000).0, [(300, 2)]);
+        assert!(wheel.release());
+        assert_eq!(due(&mut wheel, 1000).0, [(150, 1), (160, 3)]);
+    }
+
+    #[test]
     fn nodes_come_and_go_while_they_are_placed_anew() {
         let mut state = 0x9876_5432_1fed_cba1;
         let mut nodes: Vec<_> = (0..1000).map(|_| Box::new(Node::new())).collect();
