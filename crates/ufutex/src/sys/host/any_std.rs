@@ -165,4 +165,27 @@ mod tests {
         let soon = Deadline { clock: Clock::Monotonic, at: time(Clock::Monotonic) + Duration::from_millis(10) };
         assert_eq!(park(&AtomicU32::new(1), 0, Some(&soon)), Parked::Awake);
     }
+
+    #[test]
+    fn sleep_ends_at_its_deadline_or_with_a_wake() {
+        let word = AtomicU32::new(0);
+        let soon = Deadline { clock: Clock::Monotonic, at: time(Clock::Monotonic) + Duration::from_millis(5) };
+        assert!(!has_passed(&Deadline { at: Duration::MAX, ..soon }));
+        while park(&word, 0, Some(&soon)) == Parked::Awake {}
+        assert!(has_passed(&soon));
+        let far = Deadline { at: soon.at + Duration::from_secs(3600), ..soon };
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                let mut parked = Parked::Awake;
+                while word.load(Ordering::Relaxed) == 0 && parked == Parked::Awake {
+                    parked = park(&word, 0, Some(&far));
+                }
+                parked
+            });
+            std::thread::sleep(Duration::from_millis(5));
+            word.store(1, Ordering::Relaxed);
+            unpark(&raw const word, 1);
+            assert_eq!(sleeper.join().expect("it does not panic"), Parked::Awake);
+        });
+    }
 }
