@@ -4,13 +4,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::Duration;
 
 use ufutex::timer::{Deliver, Expiry, Notice, Setting, TimerClock, TimerOptions, Timers};
 use ufutex::{
     Config, Domain, Error, System, Task, Timeout, Wait, WaitOptions,
-    pi::{Priority, Scheduler},
+    pi::{OWNER_DIED, Priority, Scheduler, WAITERS},
 };
 
 use crate::common::patient::within_patience;
@@ -104,6 +104,39 @@ fn waker_whose_drop_uses_the_engine() {
             drop(other);
             assert_eq!(domain.waiting(), 0);
         }
+    });
+}
+
+/// A waker whose clone ends the task that it holds.
+fn waker_whose_clone_ends(task: Task) -> Waker {
+    type Held = Mutex<Option<Task>>;
+    unsafe fn clone(held: *const ()) -> RawWaker {
+        // SAFETY: a leaked `Held`.
+        let task = unsafe { &*held.cast::<Held>() }.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(task);
+        RawWaker::new(held, &TABLE)
+    }
+    unsafe fn nothing(_: *const ()) {}
+    static TABLE: RawWakerVTable = RawWakerVTable::new(clone, nothing, nothing, nothing);
+    let held: &Held = forever(Mutex::new(Some(task)));
+    // SAFETY: `clone` may run on any thread at any time, and the others do nothing.
+    unsafe { Waker::from_raw(RawWaker::new(std::ptr::from_ref(held).cast(), &TABLE)) }
+}
+
+/// A poll brings a new waker. While the poll clones it, the lock's owner ends, and the waiter inherits the lock. The old
+/// waker was woken for that, so the new one would never be.
+#[test]
+fn owner_that_ends_while_the_waker_is_cloned_leaves_its_lock_to_that_poll() {
+    within_patience("a waker whose clone ends a task", || {
+        let domain: &Domain = forever(Domain::new(&System::new()));
+        let word = forever(AtomicU32::new(0));
+        let [owner, heir] = [1, 2].map(|tid| domain.task(tid).expect("it is free"));
+        assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
+        let mut lock = Box::pin(domain.lock_pi_async(word, &heir));
+        let (notified, waker) = Notified::new();
+        assert_eq!(poll(&mut lock, &waker), Poll::Pending);
+        assert_eq!(poll(&mut lock, &waker_whose_clone_ends(owner)), Poll::Ready(Ok(())));
+        assert_eq!((notified.times(), word.load(SeqCst)), (1, OWNER_DIED | WAITERS | 2));
     });
 }
 
