@@ -233,6 +233,25 @@ fn requeue_that_boosts(bomb: &mut Bomb) {
     it.assert_free();
 }
 
+/// As `requeue_that_boosts`, in a global table, with more waiters than are moved there in one piece.
+fn requeue_of_many_that_boosts(bomb: &mut Bomb) {
+    const OTHERS: u32 = 300;
+    let it = Embedder::new();
+    assert_eq!(it.domain.set_slots(0), Ok(()));
+    let [heir, lender] = [(1, 30), (2, 20)].map(|(tid, priority)| task(&it, tid, priority));
+    let others: Vec<Task> = (3..3 + OTHERS).map(|tid| task(&it, tid, 1)).collect();
+    let [from, to] = [0, 16].map(|number| it.target(number));
+    let waits: Vec<_> = [&heir, &lender].into_iter().chain(&others).map(|task| to_be_requeued(&it, task)).collect();
+    lender.set_priority(Priority::realtime(40));
+    let requeued = bomb.during(|| it.domain.cmp_requeue_pi(from, 0, to, usize::MAX));
+    assert!(requeued.is_none_or(|requeued| requeued == Ok(waits.len())));
+    let counters = it.domain.counters();
+    assert_eq!((counters.requeues, counters.woken, counters.requeued), (1, 1, u64::from(OTHERS) + 1));
+    assert_reported(&it, &[&heir, &lender]);
+    drop(waits);
+    it.assert_free();
+}
+
 /// The owner of two locks dies.
 fn death(bomb: &mut Bomb) {
     let it = Embedder::new();
@@ -344,6 +363,7 @@ mod tests {
         dropped_in_a_panic: WakerWake 1, Load 1, Exchange 1;
         requeue_to_a_lock: Load 3, FaultIn 1, Exchange 1, WakerWake 1;
         requeue_that_boosts: SetPriority 1;
+        requeue_of_many_that_boosts: SetPriority 1;
         death: SetPriority 1, WakerWake 2, Load 1, Exchange 1, FaultIn 1;
         robust_list: Load 5, Exchange 2, FaultIn 1, WakerWake 2;
         try_lock: Load 1, Exchange 1, FaultIn 1;
