@@ -107,6 +107,36 @@ fn waker_whose_drop_uses_the_engine() {
     });
 }
 
+/// A scheduler that changes a priority again before it takes note of a change. The last one that it notes is right.
+#[test]
+fn scheduler_that_changes_what_it_is_told_is_told_again() {
+    #[derive(Default)]
+    struct Late {
+        task: OnceLock<Task>,
+        calls: AtomicUsize,
+        noted: Mutex<Option<Priority>>,
+    }
+    impl Scheduler for Late {
+        fn set_priority(&self, _: u32, priority: Priority) {
+            let task = self.task.get().expect("it is there");
+            if self.calls.fetch_add(1, SeqCst) == 0 {
+                task.set_priority(Priority::realtime(9));
+            }
+            *self.noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(priority);
+        }
+    }
+    within_patience("a scheduler that changes what it is told", || {
+        let scheduler = Arc::new(Late::default());
+        let system = System::with_scheduler(Config::new(), scheduler.clone()).expect("there is memory");
+        let domain: Domain = Domain::new(&system);
+        let task = scheduler.task.get_or_init(|| domain.task(1).expect("it is free"));
+        task.set_priority(Priority::realtime(5));
+        assert_eq!(task.priority(), Priority::realtime(9));
+        assert_eq!(*scheduler.noted.lock().unwrap_or_else(PoisonError::into_inner), Some(task.priority()));
+        std::mem::forget(domain); // the scheduler keeps the task, and so the system
+    });
+}
+
 /// A waker whose clone ends the task that it holds.
 fn waker_whose_clone_ends(task: Task) -> Waker {
     type Held = Mutex<Option<Task>>;
