@@ -358,4 +358,25 @@ mod tests {
         assert_eq!(domain.set_slots(TOO_MANY), Err(Error::NoMemory));
         assert_eq!(slots_after_bounces(&domain, is_report), 64, "the size was requested");
     }
+
+    #[test]
+    fn bounce_is_a_use_by_another_thread_for_another_line() {
+        let domain = domain_with_table(Policy::Load);
+        let table = domain.tables.current_private().expect("a table of its own");
+        let word = AtomicU32::new(0);
+        let bucket = table.bucket(domain.place(&&word).hash);
+        let uses = |line| bucket.lock_to_move().expect("it is live").note_use(line);
+        let first = uses(1);
+        assert_eq!([uses(1), uses(2)], [0, 0], "the same thread");
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                assert_eq!([uses(2), uses(3)], [0, 0], "the same line, and then the same thread");
+                let at_once = WaitOptions::new().timeout(Duration::from_nanos(1));
+                assert_eq!(domain.wait_with(&word, 0, &at_once), Err(Error::TimedOut));
+            });
+            other.join().expect("it does not panic");
+        });
+        // The wait was for the word's line.
+        assert_eq!(uses(3), first + 1);
+    }
 }
