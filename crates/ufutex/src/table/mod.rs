@@ -41,12 +41,6 @@ impl Clone for Table {
 }
 impl Copy for Table {}
 
-impl PartialEq for Table {
-    fn eq(&self, other: &Self) -> bool {
-        self.tagged == other.tagged
-    }
-}
-
 /// Buckets are aligned to 64 bytes, so six bits are free.
 const TAG: usize = 63;
 
