@@ -77,7 +77,7 @@ impl Verdict {
     }
 }
 
-/// Runs the tests that may notice mutant `number`, the fastest first, until one does or `limit` has passed.
+/// Runs the tests that may notice mutant `number`, until one does or `limit` has passed.
 pub fn judge(tests: &[Test], number: usize, mutant: &Mutant, limit: Duration) -> Verdict {
     let noticing = suites::that_may_notice(tests, number, mutant);
     let mut verdict = Verdict {

@@ -174,10 +174,13 @@ pub fn stored(path: &Path, hash: u64) -> Option<Vec<Test>> {
     value["tests"].as_array()?.iter().map(Test::from_json).collect()
 }
 
-/// The tests that reach a mutant and may notice it, the fastest first.
+/// The tests that reach a mutant and may notice it: first the engine's own, beside the file or in its directory, then
+/// the others, the fastest first of each.
 pub fn that_may_notice<'a>(tests: &'a [Test], number: usize, mutant: &Mutant) -> Vec<&'a Test> {
     let reaches = |test: &&Test| test.may_notice(mutant) && test.reached.binary_search(&number).is_ok();
     let mut all: Vec<&Test> = tests.iter().filter(reaches).collect();
-    all.sort_by_key(|test| test.time);
+    let directory = mutant.file.rsplit_once('/').map_or("", |(directory, _)| directory).replace('/', "::");
+    let is_beside = |test: &Test| test.suite.ends_with(" lib") && test.name.starts_with(&directory);
+    all.sort_by_key(|test| (!is_beside(test), test.time));
     all
 }
