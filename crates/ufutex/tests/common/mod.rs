@@ -18,6 +18,8 @@ pub mod pages;
 pub mod patient;
 pub mod platforms;
 pub mod random;
+#[cfg(target_os = "linux")]
+pub mod refuse;
 pub mod sleeping;
 pub mod waiters;
 pub mod waker;

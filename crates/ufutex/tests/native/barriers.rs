@@ -13,6 +13,7 @@ use crate::common::domains::system;
 use crate::common::emulated::lacks_the_kernel;
 use crate::common::guest_memory::GuestMemory;
 use crate::common::patient::within_patience;
+use crate::common::refuse::refuse;
 
 /// What `linux/membarrier.h` calls these commands.
 const PRIVATE_EXPEDITED: libc::c_long = 1 << 3;
@@ -25,26 +26,9 @@ fn has_membarrier() -> bool {
     call(REGISTER_PRIVATE_EXPEDITED) == 0 && call(PRIVATE_EXPEDITED) == 0
 }
 
-/// Makes membarrier(2) fail with `ENOSYS` in the calling thread. Returns the reason if that is not possible.
+/// Makes membarrier(2) fail in the calling thread. Returns the reason if that is not possible.
 fn refuse_membarrier() -> Result<(), String> {
-    // From `linux/bpf_common.h`: load the word at `k`; jump by `jt` or `jf` after a comparison with `k`; return `k`.
-    const LOAD: u16 = 0x20;
-    const JUMP_IF_EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let mut steps = [
-        step(LOAD, 0, 0, 0), // the number of the call
-        step(JUMP_IF_EQUAL, 0, 1, libc::SYS_membarrier as u32),
-        step(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
-        step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let filter = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
-    // SAFETY: the filter is valid for the read, and changes the result of one call in this thread alone.
-    let result = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter)
-    };
-    if result == 0 { Ok(()) } else { Err(format!("seccomp(2): {}", std::io::Error::last_os_error())) }
+    refuse(libc::SYS_membarrier, libc::ENOSYS)
 }
 
 /// Whether the thread sleeps as a contender for a bucket, and if it does, whether for a bounded time.
