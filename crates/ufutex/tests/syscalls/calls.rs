@@ -172,9 +172,10 @@ impl Machine {
         assert_eq!(self.thread().call(self.wake(word, ALL)), count, "threads that wait on the word");
     }
 
-    /// Repeats `attempt` with longer and longer timeouts until it returns true, which means that it finished its steps
-    /// before the timeout. On a busy host they may come too late, which is not a failure of the tested machine. The
-    /// first timeout is so short that they do, so that each run of a test shows that it copes with that.
+    /// Repeats `attempt` with longer and longer timeouts until it returns true: its steps came before the timeout. On a
+    /// busy host they may come too late, which is no failure of the tested machine, so what `attempt` asserts has to hold in
+    /// both cases. It is called with a timeout of a nanosecond first, whose result is ignored, so that each run of a test
+    /// has the late case.
     #[track_caller]
     pub fn in_time(&self, attempt: impl Fn(Duration) -> bool) {
         let mut times = (0..10).map(|i| Duration::from_millis(15 << i));

@@ -15,12 +15,12 @@ const ROUNDS_MIN: usize = 5;
 /// … for competitors whose sample is no longer than this. Slower ones may have fewer.
 const FAST: Duration = Duration::from_millis(150);
 /// The first sample of a competitor is a warm-up and is dropped: its memory is new, and each page of it costs a fault.
-/// If it took longer than this, it may be the only one. It does not depend on the budget, which noise uses up sooner:
-/// otherwise a competitor's warm-up would be compared with another one's later samples.
+/// Only a competitor whose first sample takes longer than this may keep it, and then has no other. If this depended on
+/// the budget, which noise uses up sooner, a fast competitor's warm-up might be compared with a rival's later samples.
 const COUNTS: Duration = Duration::from_secs(3);
 
 /// Takes samples round by round. A competitor with few samples has them in the first rounds, so the n-th samples of two
-/// competitors are from the same round.
+/// competitors are from the same round, except for a warm-up that was kept.
 pub fn run(
     lab: &Lab<'_>,
     competitors: &[Competitor],
@@ -79,7 +79,8 @@ pub fn run(
     Ok(samples)
 }
 
-/// Rounds for each competitor, by the cost of one sample. 0 means that the first sample is the only one.
+/// Rounds for each competitor, by the cost of one sample. With 0, and with 1 if the sample took longer than [`COUNTS`], the
+/// first sample is the only one.
 fn rounds(costs: &[Duration], budget: Duration, repeat: Option<usize>) -> Vec<usize> {
     if let Some(repeat) = repeat {
         return vec![repeat; costs.len()];

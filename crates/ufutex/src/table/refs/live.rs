@@ -20,8 +20,8 @@ use crate::table::mover::{self, Place};
 /// The scheme without a reference count: resizes under load, bucket by bucket.
 pub struct Live;
 
-/// After this many naps a resize waits for the locks of its steps one after the other. Otherwise it might find some
-/// bucket locked each time.
+/// After this many naps a resize no longer passes over locked buckets, and waits for the lock of each in turn. Otherwise it
+/// might find some bucket locked in every pass.
 const PATIENCE: u32 = 10;
 
 /// The number of attempts to find the live bucket if its lock is only tried.
