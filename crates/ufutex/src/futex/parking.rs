@@ -523,6 +523,16 @@ mod tests {
     }
 
     #[test]
+    fn one_thread_alone_does_not_grow_the_table() {
+        let lot = ParkingLot::new(&System::new());
+        let refused = || lot.park(KEY, 0, || false, |_| (), |_, _| (), None);
+        assert_eq!(refused(), Parked::Invalid);
+        let slots = lot.slots();
+        assert!((0..100_000).all(|_| refused() == Parked::Invalid));
+        assert_eq!(lot.slots(), slots);
+    }
+
+    #[test]
     fn requeue_to_the_same_key_keeps_the_order() {
         let lot = ParkingLot::new(&System::new());
         thread::scope(|scope| {
