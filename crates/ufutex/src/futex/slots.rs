@@ -364,6 +364,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(not(ufutex_random_hints))] // which make each use another thread's
     fn bounce_is_a_use_by_another_thread_for_another_line() {
         let domain = domain_with_table(Policy::Load);
         let table = domain.tables.current_private().expect("a table of its own");
