@@ -364,30 +364,19 @@ mod tests {
     }
 
     #[test]
-    #[cfg(not(ufutex_random_hints))] // which make each use another thread's
-    fn bounce_is_a_use_by_another_thread_for_another_line() {
+    fn wait_is_a_use_for_the_line_of_its_word() {
         let domain = domain_with_table(Policy::Load);
-        let table = domain.tables.current_private().expect("a table of its own");
         let word = AtomicU32::new(0);
-        let bucket = table.bucket(domain.place(&&word).hash);
-        let uses = |line| bucket.lock_to_move().expect("it is live").note_use(line);
-        // The table's first wait may have been in this bucket.
-        uses(1);
-        assert_eq!([uses(1), uses(2)], [0, 0], "the same thread");
-        let on_another_thread = |f: &(dyn Fn() -> u32 + Sync)| {
-            std::thread::scope(|scope| scope.spawn(f).join().expect("it does not panic"))
+        let (place, line) = domain.place_and_line(&&word);
+        let note = |line| {
+            let table = domain.tables.current_private().expect("a table of its own");
+            table.bucket(place.hash).lock_to_move().expect("it is live").note_use(line)
         };
-        assert_eq!(on_another_thread(&|| uses(2)), 0, "the same line");
-        uses(1);
-        let bounces = on_another_thread(&|| {
-            let bounces = uses(4);
-            assert_eq!(uses(3), 0, "the same thread");
-            let at_once = WaitOptions::new().timeout(Duration::from_nanos(1));
-            assert_eq!(domain.wait_with(&word, 0, &at_once), Err(Error::TimedOut));
-            bounces
-        });
-        assert_ne!(bounces, 0);
-        // The wait was for the word's line.
-        assert_eq!(uses(3), bounces + 1);
+        note(!line);
+        let at_once = WaitOptions::new().timeout(Duration::from_nanos(1));
+        assert_eq!(domain.wait_with(&word, 0, &at_once), Err(Error::TimedOut));
+        // Had the wait not been noted, or for another line, this use would be by another thread for another line.
+        let bounces = std::thread::scope(|scope| scope.spawn(|| note(line)).join());
+        assert_eq!(bounces.expect("it does not panic"), 0);
     }
 }

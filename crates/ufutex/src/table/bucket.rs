@@ -434,12 +434,8 @@ impl<'t> Guard<'t> {
     /// line, counts this as a bounce and returns the number of bounces so far. Otherwise returns 0.
     #[inline(always)]
     pub fn note_use(&mut self, line: u32) -> u32 {
-        let now = u64::from(thread_hint()) << 32 | u64::from(line);
-        self.bucket.traffic.with_mut(|t| {
-            // SAFETY: this guard holds the lock that guards `traffic`.
-            let t = unsafe { &mut *t };
-            if t.last == now { 0 } else { t.change(now) }
-        })
+        // SAFETY: this guard holds the lock that guards `traffic`.
+        self.bucket.traffic.with_mut(|t| unsafe { &mut *t }.note(thread_hint(), line))
     }
 }
 
@@ -451,6 +447,12 @@ fn with_more(state: u32, count: u32) -> u32 {
 }
 
 impl Traffic {
+    #[inline(always)]
+    fn note(&mut self, thread: u32, line: u32) -> u32 {
+        let now = u64::from(thread) << 32 | u64::from(line);
+        if self.last == now { 0 } else { self.change(now) }
+    }
+
     fn change(&mut self, now: u64) -> u32 {
         let changed = core::mem::replace(&mut self.last, now) ^ now;
         if changed >> 32 == 0 || changed as u32 == 0 {
@@ -502,5 +504,14 @@ mod tests {
         let full = with_more(LIVE, u32::MAX / ONE_WAITER);
         assert_eq!(full / ONE_WAITER, (1 << 30) - 1);
         with_more(full, 1);
+    }
+
+    #[test]
+    fn bounce_is_a_use_by_another_thread_for_another_line() {
+        let mut traffic = Traffic::default();
+        let uses = [(1, 1), (1, 1), (1, 2), (2, 2), (1, 1), (2, 4), (2, 3), (1, 3), (3, 1)];
+        let bounces = uses.map(|(thread, line)| traffic.note(thread, line));
+        // The first one is for another line than zero, by another thread than zero.
+        assert_eq!(bounces, [1, 0, 0, 0, 2, 3, 0, 0, 4]);
     }
 }
