@@ -90,6 +90,8 @@ pub struct Lab<'a> {
     pub series: Series,
     /// Share of its usual time that each workload gets.
     share: f64,
+    /// Which of how many workloads is running, from 1 on.
+    place: (usize, usize),
 }
 
 impl<'a> Lab<'a> {
@@ -97,7 +99,7 @@ impl<'a> Lab<'a> {
     pub fn new(settings: &'a Settings) -> Lab<'a> {
         let cpus = machine::allowed_cpus();
         let distance = (cpus.len() > 1).then(|| Distance::between(cpus[0], cpus[1]));
-        Lab { settings, cpus, distance, series: Series::default(), share: 1.0 }
+        Lab { settings, cpus, distance, series: Series::default(), share: 1.0, place: (1, 1) }
     }
 
     /// Time for one workload: `-r`, or its default times `share`.
@@ -186,7 +188,11 @@ impl<'a> Lab<'a> {
 
     /// Starts a progress line for a stage of `rounds` rounds.
     pub fn progress(&self, stage: &str, rounds: usize) -> Progress {
-        Progress::start(stage, rounds, self.settings.silent)
+        let stage = match self.place {
+            (_, 1) => stage.to_string(),
+            (place, all) => format!("[{place}/{all}] {stage}"),
+        };
+        Progress::start(&stage, rounds, self.settings.silent)
     }
 }
 
@@ -213,6 +219,7 @@ pub fn run(bench: &Bench, sink: &mut dyn Sink) -> Result<()> {
     for job in bench.jobs.iter().take_while(|_| !interrupt::requested()) {
         measured += 1;
         lab.settings = &job.settings;
+        lab.place = (measured, bench.jobs.len());
         let outcome = job.asked.run(&mut lab)?;
         sink.workload(&lab, &outcome)?;
     }

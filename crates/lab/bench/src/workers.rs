@@ -147,12 +147,14 @@ pub fn had_no_cpu(on_cpu: Duration, elapsed: Duration) -> bool {
     on_cpu.as_secs_f64() < UNDISTURBED_MIN * elapsed.as_secs_f64()
 }
 
+/// How a note ends if the figures should not be relied on.
+pub const ROUGH: &str = "the figures are rough";
+
 /// The note on disturbed samples, if they were more than `DISTURBED_SHARE_MAX`.
 pub fn remark(disturbed: usize, samples: usize) -> Option<String> {
     let share = disturbed as f64 / samples.max(1) as f64;
-    (share > DISTURBED_SHARE_MAX).then(|| {
-        format!("in {:.0} % of the samples other work ran on the threads' CPUs: the figures are rough", 100.0 * share)
-    })
+    (share > DISTURBED_SHARE_MAX)
+        .then(|| format!("in {:.0} % of the samples other work ran on the threads' CPUs: {ROUGH}", 100.0 * share))
 }
 
 /// An array of words for each worker.

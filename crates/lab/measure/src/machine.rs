@@ -114,12 +114,13 @@ impl Distance {
         if self.apart_ns < NEAR_NS_MAX { "near" } else { "far" }
     }
 
-    /// Passes a cache line back and forth between two pinned threads. The result is the median of several batches.
+    /// Passes a cache line back and forth between two pinned threads. The result is the shortest of many batches: other
+    /// work on the two CPUs makes a batch longer, and nothing makes it shorter.
     pub fn between(first: usize, second: usize) -> Distance {
-        const BATCHES: u64 = 15;
-        const PASSES: u64 = 4000;
+        const BATCHES: u64 = 200;
+        const PASSES: u64 = 300;
         let ball = OwnLine(AtomicU64::new(0));
-        let mut one_way_ns = Vec::new();
+        let mut apart_ns = f64::NAN;
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 pin(second);
@@ -132,25 +133,25 @@ impl Distance {
                 pin(first);
                 serve(&ball.0, BATCHES, PASSES)
             });
-            one_way_ns = server.join().unwrap_or_default();
+            apart_ns = server.join().unwrap_or(f64::NAN);
         });
-        Distance { apart_ns: crate::stats::median(&one_way_ns) }
+        Distance { apart_ns }
     }
 }
 
-fn serve(ball: &AtomicU64, batches: u64, passes: u64) -> Vec<f64> {
+/// The nanoseconds of one pass in the shortest batch.
+fn serve(ball: &AtomicU64, batches: u64, passes: u64) -> f64 {
     let mut even = 0;
-    let mut one_way_ns = Vec::new();
-    for _ in 0..batches {
+    let batch = |_| {
         let start = Instant::now();
         for _ in 0..passes {
             ball.store(even + 1, Ordering::Release); // [Lc]
             even += 2;
             wait_for(ball, even);
         }
-        one_way_ns.push(start.elapsed().as_nanos() as f64 / (2 * passes) as f64);
-    }
-    one_way_ns
+        start.elapsed().as_nanos() as f64 / (2 * passes) as f64
+    };
+    (0..batches).map(batch).fold(f64::NAN, f64::min)
 }
 
 fn wait_for(ball: &AtomicU64, value: u64) {

@@ -20,6 +20,7 @@ use bench::{
 use lab_bench::neighbour::{Neighbour, Pair};
 use lab_bench::perf::Line as PerfLine;
 use lab_bench::schbench::{Findings as Interval, Schbench};
+use lab_bench::workers::ROUGH;
 use lab_bench::{Lab, Memory, Outcome, Rows, SchbenchOutcome, Sink, noise};
 use lab_terminal::stderr;
 use lab_terminal::stdout::print;
@@ -30,6 +31,8 @@ use summary::Line;
 #[derive(Default)]
 pub struct Printer {
     lines: Vec<(&'static str, Line)>,
+    /// The notes of workloads whose figures are rough.
+    rough: Vec<String>,
 }
 
 impl Printer {
@@ -42,7 +45,11 @@ impl Printer {
         text: impl FnOnce(&Lab<'_>, &[R]) -> String,
         line: impl FnOnce(&[R]) -> Option<Line>,
     ) -> Result<()> {
-        self.lines.extend(line(rows).map(|line| (title, line)));
+        if let Some(line) = line(rows) {
+            self.lines.push((title, line));
+            let rough = notes.iter().filter(|note| note.ends_with(ROUGH));
+            self.rough.extend(rough.map(|note| format!("({title}: {note})")));
+        }
         publish(lab, title, rows, notes, || text(lab, rows))
     }
 }
@@ -95,7 +102,8 @@ impl Sink for Printer {
         if lab.settings.json || self.lines.len() < 2 {
             return Ok(());
         }
-        print(&format!("\n## summary\n{}", summary::text(&self.lines)))
+        let rough = self.rough.iter().map(|note| format!("{note}\n")).collect::<String>();
+        print(format!("\n## summary\n{}\n{rough}", summary::text(&self.lines)).trim_end_matches('\n'))
     }
 
     fn figures(&mut self, lab: &Lab<'_>, memory: &Memory) -> Result<()> {

@@ -52,7 +52,7 @@ Examples:
   ufutex run --stats -- ./server               run a program on the engine
   ufutex advise -- ./server                    recommend settings for a program
   ufutex soak                                  use the engine for ten minutes, and account for all wakes and expiries
-  ufutex completions bash > ~/.local/share/bash-completion/completions/ufutex
+  ufutex completions bash                      completions of a shell; `ufutex completions --help`: where they belong
   ufutex man | man -l -                        this text as a page; also ufutex man bench, and so on";
 
 /// Below the options of `ufutex completions --help`.
@@ -62,6 +62,7 @@ Exit status:
   2    no such shell
 
 Examples:
+  mkdir -p ~/.local/share/bash-completion/completions
   ufutex completions bash > ~/.local/share/bash-completion/completions/ufutex
   ufutex completions zsh > ~/.zfunc/_ufutex          with ~/.zfunc in fpath
   ufutex completions fish > ~/.config/fish/completions/ufutex.fish";

@@ -30,10 +30,10 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         }
         ErrorKind::UnknownArgument => unknown(&argument, shape, verb),
         ErrorKind::InvalidSubcommand => {
-            let name = shown(&context(error, ContextKind::InvalidSubcommand));
+            let name = context(error, ContextKind::InvalidSubcommand);
             match find(shape, verb).filter(|verb| verb.has_subcommands()) {
-                Some(verb) => format!("'{name}' is not a workload; accepted: {}", verbs(verb)),
-                None => format!("'{name}' is not a command; accepted: {}", verbs(shape)),
+                Some(verb) => no_such_verb(&name, "workload", verb),
+                None => no_such_verb(&name, "command", shape),
             }
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -89,15 +89,34 @@ fn unknown(argument: &str, shape: &clap::Command, verb: &str) -> String {
         "bench" => "workloads and ",
         _ => "",
     };
-    let (argument, flags) = (shown(argument), flags(shape, verb));
-    let parent = verb.rsplit_once(' ').and_then(|(parent, _)| find(shape, parent));
-    if parent.is_some_and(|parent| parent.find_subcommand(&argument).is_some()) {
-        return format!("'{argument}' follows flags; accepted: workloads first, then flags");
+    if let Some(parent) = verb.rsplit_once(' ').and_then(|(parent, _)| find(shape, parent)) {
+        if parent.find_subcommand(argument).is_some() {
+            return format!("'{argument}' follows flags; accepted: workloads first, then flags");
+        }
+        if !argument.starts_with('-') {
+            return no_such_verb(argument, "workload", parent);
+        }
     }
-    match flags.is_empty() {
-        true => format!("'{argument}' is not accepted here; accepted: first {}", verbs(shape)),
-        false => format!("'{argument}' is not accepted by 'ufutex {verb}'; accepted: {before}{flags}"),
+    let (name, flags) = (shown(argument), flags(shape, verb));
+    if flags.is_empty() {
+        return format!("'{name}' is not accepted here; accepted: --help, --version, or a command: {}", verbs(shape));
     }
+    let meant = meant(argument, flags.split([' ', '/']));
+    format!("'{name}' is not accepted by 'ufutex {verb}'{meant}; accepted: {before}{flags}")
+}
+
+/// `kind` is what `of` has: commands or workloads.
+fn no_such_verb(name: &str, kind: &str, of: &clap::Command) -> String {
+    let verbs = verbs(of);
+    format!("'{}' is not a {kind}{}; accepted: {verbs}", shown(name), meant(name, verbs.split(", ")))
+}
+
+/// A question about the name that is most like `word`, or nothing if none is.
+fn meant<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let likeness = |name: &str| strsim::jaro_winkler(word, name);
+    let alike = names.filter(|name| name.len() > 2 && likeness(name) > 0.8);
+    let most = alike.max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    most.map_or_else(String::new, |name| format!(" (did you mean {name}?)"))
 }
 
 /// Whether the conflict is one argument that was given twice.

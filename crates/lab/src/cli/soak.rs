@@ -5,15 +5,15 @@ use clap::Args;
 use lab_soak::{Soak, THREADS_MIN};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Longest run.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Longest run, in seconds.
+const LONGEST_S: f64 = 7.0 * 24.0 * 3600.0;
 
 /// Arguments of `ufutex soak`.
 #[derive(Args)]
 pub struct SoakArgs {
     /// How long: a number with s, m or h behind it; without a letter, of seconds
     #[arg(short, long, value_name = "TIME", default_value = "10m", value_parser = duration, allow_negative_numbers = true)]
-    duration: Duration,
+    duration: f64,
     /// Threads that wait, wake, lock, poll futures and set timers
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = threads, allow_negative_numbers = true)]
     threads: usize,
@@ -39,24 +39,14 @@ impl From<SoakArgs> for Soak {
         let SoakArgs { duration, threads, futures, timers, seed, silent, json } = args;
         let seed = seed
             .unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos().into());
+        let duration = Duration::from_secs_f64(duration);
         Self { duration, threads, futures, timers, seed, silent, json }
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
-        Some(number) => (number, text.as_bytes()[text.len() - 1]),
-        None => (text, b's'),
-    };
-    let seconds = match unit {
-        b'h' => 3600.0,
-        b'm' => 60.0,
-        _ => 1.0,
-    };
-    let length = number.parse::<f64>().ok().and_then(|number| Duration::try_from_secs_f64(number * seconds).ok());
-    length
-        .filter(|length| !length.is_zero() && *length <= LONGEST)
-        .ok_or_else(|| "is not accepted; accepted: a time such as 90s, 10m or 1h, up to 168h".to_string())
+fn duration(text: &str) -> Result<f64, String> {
+    values::time(text, LONGEST_S)
+        .ok_or_else(|| "is not accepted; accepted: seconds, or a time such as 90s, 10m or 1h, up to 168h".to_string())
 }
 
 fn threads(text: &str) -> Result<usize, String> {
@@ -91,7 +81,7 @@ The laws, checked at the end for each world:
   balls that were thrown = balls that were caught
   wakes of a future that was dropped = wakes that the next future has received
   changes of what locks guard = critical sections
-  locks whose owner died = locks that were taken over with OWNER_DIED
+  locks whose owner died = locks that were taken over with OWNER_DIED + locks that nobody took after that
   settings of timers = expiries + cancellations + notices that became void
   no waiter, no held lock, no timer is left
 And during the run:

@@ -213,12 +213,20 @@ pub fn policy(text: &str) -> Result<Policy, String> {
     }
 }
 
-/// `-r`, in seconds.
+/// A time in seconds: a number, alone or with s, m or h behind it. It is above 0 and at most `longest_s`.
+pub fn time(text: &str, longest_s: f64) -> Option<f64> {
+    let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
+    let with_unit = units.iter().find_map(|(letter, seconds)| Some((text.strip_suffix(*letter)?, *seconds)));
+    let (number, unit_s) = with_unit.unwrap_or((text, 1.0));
+    let seconds = unit_s * number.parse::<f64>().ok()?;
+    (seconds >= 1e-9 && seconds <= longest_s).then_some(seconds)
+}
+
+/// `-r`, `-d` of `advise`: seconds.
 pub fn runtime(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|seconds| *seconds > 0.0 && *seconds <= RUNTIME_MAX_S)
-        .ok_or_else(|| format!("is not accepted; accepted: seconds above 0, up to {RUNTIME_MAX_S}"))
+    time(text, RUNTIME_MAX_S).ok_or_else(|| {
+        format!("is not accepted; accepted: seconds above 0, up to {RUNTIME_MAX_S}, or a time such as 90s or 10m")
+    })
 }
 
 /// `--repeat`.
@@ -333,8 +341,11 @@ mod tests {
             assert!(buckets(bad).is_err(), "{bad}");
         }
         assert_eq!(buckets("0,4,auto"), Ok(List(vec![Buckets::Exactly(0), Buckets::Exactly(4), Buckets::Auto])));
-        for bad in ["0", "-1", "nan", "inf", "", "3601"] {
+        for bad in ["0", "-1", "nan", "inf", "", "s", "2 s", "2d", "3601", "61m"] {
             assert!(runtime(bad).is_err(), "{bad}");
+        }
+        for (text, seconds) in [("2", 2.0), ("0.5s", 0.5), ("1.5m", 90.0), ("1h", 3600.0)] {
+            assert_eq!(runtime(text), Ok(seconds));
         }
         for bad in ["0", "2", "6", "-4", "131072"] {
             assert!(stride(bad).is_err(), "{bad}");

@@ -8,6 +8,20 @@ fn a_command_that_there_is_not() {
 }
 
 #[test]
+fn a_name_that_is_nearly_one() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["bnech"], "'bnech' is not a command (did you mean bench?); accepted: bench, "),
+        (&["bench", "wkae"], "'wkae' is not a workload (did you mean wake?); accepted: hash, "),
+        (&["bench", "hash", "wkae"], "'wkae' is not a workload (did you mean wake?); accepted: hash, "),
+        (&["bench", "--thread", "2"], "(did you mean --threads?); accepted: workloads and "),
+        (&["soak", "--sead", "2"], "(did you mean --seed?); accepted: "),
+        (&["bench", "zzz"], "'zzz' is not a workload; accepted: hash, "),
+        (&["-v"], "'-v' is not accepted here; accepted: --help, --version, or a command: bench, "),
+    ];
+    assert_mistakes(&[], cases);
+}
+
+#[test]
 fn flags_that_workloads_share() {
     let cases: &[(&[&str], &str)] = &[
         (&["hush"], "hush"),

@@ -95,7 +95,7 @@ fn missing_programs_and_unusable_programs_end_with_different_statuses() {
     let below = format!("{plain}/below");
     assert_refused(&mut run([&below]), 127, &format!("{below} cannot be run: a part of its path is no directory"));
     let directory = place.path("");
-    assert_refused(&mut run([&directory]), 126, &format!("{directory} cannot be run: permission denied"));
+    assert_refused(&mut run([&directory]), 126, &format!("{directory} cannot be run: it is a directory"));
     assert_refused(&mut run([&plain]), 126, &format!("{plain} cannot be run: permission denied"));
     let link = place.path("loop");
     symlink("loop", &link).expect("a link");

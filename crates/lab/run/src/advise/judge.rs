@@ -100,12 +100,30 @@ fn with_private_calls(figures: &Figures, trap: bool, program: &[OsString]) -> Ad
     let mut sentences = vec![rate(figures, is_light, trap)];
     sentences.extend(private_share(figures));
     sentences.push(slots(figures));
+    if is_light && !is_crowded(figures) {
+        return as_it_is(figures, sentences);
+    }
     sentences.extend(busy_buckets(figures));
     let scheme = scheme(figures, is_light, &mut sentences);
-    let grown = figures.wanted_slots > KERNEL_MIN && (!is_light || is_crowded(figures));
+    let grown = figures.wanted_slots > KERNEL_MIN;
     let policy = policy(figures, scheme, grown, &mut sentences);
     let kernel = kernel(figures, is_light, program, &mut sentences);
     Advice { scheme, policy, slots: grown.then_some(figures.wanted_slots), kernel, sentences }
+}
+
+/// The advice to a program that makes few calls and has few waiters.
+fn as_it_is(figures: &Figures, mut sentences: Vec<Sentence>) -> Advice {
+    let own = figures.kernel_slots;
+    let text = format!(
+        "Leave everything as it is, because at this rate no number of slots matters: scheme `live`, policy `load`, and in \
+         the kernel the {} that it makes by itself for {} (threads) on {} (kernel_slots).",
+        plural(own, "slot"),
+        plural(figures.threads, "thread"),
+        plural(figures.cpus, "CPU")
+    );
+    sentences.push(say(text, &["threads", "kernel_slots"]));
+    let kernel = Kernel { setting: "default", slots: Some(own), immutable: false, command: None };
+    Advice { scheme: "live", policy: "load".to_string(), slots: None, kernel, sentences }
 }
 
 /// Whether many waiters would share the kernel's slots.
@@ -146,11 +164,11 @@ fn slots(figures: &Figures) -> Sentence {
         slots => format!("settled at {} slots", counted(slots)),
     };
     let text = format!(
-        "At most {} threads waited at a time (waiters), calls named {least}{} words (words), and the policy `load` {load} \
-         (slots): {} slots are enough (wanted_slots).",
-        counted(figures.waiters),
-        counted(figures.words),
-        counted(figures.wanted_slots)
+        "At most {} waited at a time (waiters), calls named {least}{} (words), and the policy `load` {load} (slots): {} are \
+         enough (wanted_slots).",
+        plural(figures.waiters, "thread"),
+        plural(figures.words, "word"),
+        plural(figures.wanted_slots, "slot")
     );
     say(text, &["waiters", "words", "slots", "wanted_slots"])
 }
@@ -213,7 +231,7 @@ fn policy(figures: &Figures, scheme: &str, grown: bool, sentences: &mut Vec<Sent
         ("load".to_string(), text)
     } else {
         let text = format!(
-            "Policy `load`, without a number of slots: the {KERNEL_MIN} that it begins with are enough (wanted_slots {wanted})."
+            "Policy `load`, without a number of slots: the {KERNEL_MIN} that it begins with are enough (wanted_slots)."
         );
         ("load".to_string(), text)
     };
@@ -224,16 +242,16 @@ fn policy(figures: &Figures, scheme: &str, grown: bool, sentences: &mut Vec<Sent
 fn kernel(figures: &Figures, is_light: bool, program: &[OsString], sentences: &mut Vec<Sentence>) -> Kernel {
     let (own, wanted) = (figures.kernel_slots, figures.wanted_slots);
     let rule = format!(
-        "for {} threads (threads) on {} CPUs (cpus) the plain kernel makes {} slots by itself (kernel_slots)",
-        counted(figures.threads),
-        counted(figures.cpus),
-        counted(own)
+        "for {} (threads) on {} (cpus) the plain kernel makes {} by itself (kernel_slots)",
+        plural(figures.threads, "thread"),
+        plural(figures.cpus, "CPU"),
+        plural(own, "slot")
     );
     let names = &["threads", "cpus", "kernel_slots", "wanted_slots"];
-    if wanted <= own || (is_light && !is_crowded(figures)) {
-        let compared = if wanted <= own { "enough" } else { "too few, but at this rate that does not matter," };
-        let reason = format!("{compared} for the {} wanted (wanted_slots)", counted(wanted));
-        sentences.push(say(format!("PR_FUTEX_HASH: the default is fine: {rule}, {reason}."), names));
+    if wanted <= own {
+        let text =
+            format!("PR_FUTEX_HASH: the default is fine: {rule}, and {} are wanted (wanted_slots).", counted(wanted));
+        sentences.push(say(text, names));
         return Kernel { setting: "default", slots: Some(own), immutable: false, command: None };
     }
     let text = format!(
@@ -275,6 +293,11 @@ fn percent(share: f64) -> String {
         return "less than 0.01 %".to_string();
     }
     if percent >= 10.0 { format!("{percent:.0} %") } else { format!("{percent:.2} %") }
+}
+
+/// Prints `1 slot`, `2 slots`.
+fn plural(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", counted(number), if number == 1 { "" } else { "s" })
 }
 
 /// Prints 1234567 as 1,234,567.

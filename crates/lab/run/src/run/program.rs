@@ -23,6 +23,9 @@ pub struct Program {
 /// Finds the program as a shell would, and checks that it can be run with the library.
 pub fn find(name: &OsStr) -> Result<Program, Failure> {
     let path = if name.as_bytes().contains(&b'/') { in_c(name)? } else { look_up(name)? };
+    if is_directory(&path) {
+        return Err(Failure::cannot_run(format!("{} cannot be run: it is a directory", shown(name))));
+    }
     check(&path).map(|needs_shell| Program { path, needs_shell })
 }
 
@@ -44,9 +47,13 @@ fn look_up(name: &OsStr) -> Result<CString, Failure> {
     }
 }
 
+fn is_directory(path: &CStr) -> bool {
+    Path::new(OsStr::from_bytes(path.to_bytes())).is_dir()
+}
+
 /// Whether the file is one that execve(2) may execute, whatever its contents.
 fn may_execute(path: &CStr) -> io::Result<()> {
-    if Path::new(OsStr::from_bytes(path.to_bytes())).metadata()?.is_dir() {
+    if is_directory(path) {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     // SAFETY: the path is a string.

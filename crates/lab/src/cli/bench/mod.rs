@@ -105,10 +105,12 @@ pub fn more() -> String {
 Without a workload, all but locks, schbench and neighbour run, each for less than its usual time, with a summary at
 the end. Several workloads may be named before the flags, if each of them has these flags. `ufutex bench WORKLOAD
 --help` has a workload's flags and the fields of its rows.
+A target is what is measured. Five are schemes of the engine, that is, ways in which an operation finds its bucket while
+the table may change: live (the engine's own), fixed (which cannot change), atomic, percpu and global (as in Linux).
 -r without --repeat sets the number of rounds; with --repeat it sets the length of a sample.";
     common::more(
         text,
-        "  ufutex bench                                  these workloads in about 90 s, with a summary
+        "  ufutex bench                                  these workloads in about two minutes, with a summary
   ufutex bench hash wake                        two workloads
   ufutex bench hash -t 1,2 -b auto --json       rows for other programs
   ufutex bench hash -t 4 --format perf          print as perf bench futex hash does

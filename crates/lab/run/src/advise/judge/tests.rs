@@ -32,6 +32,8 @@ fn few_threads_and_few_words_may_leave_everything_as_it_is() {
     assert_eq!((advice.scheme, advice.policy.as_str(), advice.slots), ("live", "load", None));
     assert_eq!(advice.kernel, Kernel { setting: "default", slots: Some(16), immutable: false, command: None });
     assert!(sentence_of(&advice, "share_of_a_cpu").contains("500 private futex calls a second"));
+    assert_eq!(advice.sentences.len(), 3, "{advice:?}");
+    assert!(sentence_of(&advice, "kernel_slots").starts_with("Leave everything as it is"));
     assert_every_sentence_names_its_figures(&advice, &figures);
 }
 
@@ -71,6 +73,19 @@ fn a_crowd_that_rarely_calls_needs_slots_only_if_it_is_very_crowded() {
     assert_eq!(crowd(63), Kernel { setting: "default", slots: Some(16), immutable: false, command: None });
     let enough = crowd(64);
     assert_eq!((enough.setting, enough.slots, enough.immutable), ("set-slots", Some(64), false));
+}
+
+/// No sentence says that another number of slots is enough than the one that is wanted.
+#[test]
+fn a_table_that_grew_for_few_calls_is_left_as_it_is() {
+    let grown = json!({"slots": 64, "counters": {"contended_locks": 0, "longest_chain": 1, "resizes": 1}});
+    let (advice, figures) = advice(grown, 8);
+    assert_eq!((figures.wanted_slots, advice.slots), (64, None));
+    let enough: Vec<_> = advice.sentences.iter().filter(|sentence| sentence.text.contains("enough (")).collect();
+    assert_eq!(enough.len(), 1, "{enough:?}");
+    assert!(enough[0].text.contains("64 slots are enough (wanted_slots)"), "{enough:?}");
+    assert!(sentence_of(&advice, "kernel_slots").contains("no number of slots matters"), "{advice:?}");
+    assert_every_sentence_names_its_figures(&advice, &figures);
 }
 
 #[test]
