@@ -506,6 +506,19 @@ mod tests {
         with_more(full, 1);
     }
 
+    #[cfg(feature = "std")]
+    #[test]
+    fn buckets_of_a_table_are_on_its_platform() {
+        use crate::sys::topology::AnyMemory;
+        use crate::table::store::{free, make};
+        for on in [PlatformRef::HOST, PlatformRef::of::<crate::platform::AnyStd>()] {
+            let table = make(4, on, &AnyMemory, 0).expect("the memory is there");
+            assert!((0..table.slots()).all(|slot| table.slot(slot).on.is_host() == on.is_host()));
+            // SAFETY: made above, with the same memory, and used no more.
+            unsafe { free(table, &AnyMemory) };
+        }
+    }
+
     #[test]
     fn bounce_is_a_use_by_another_thread_for_another_line() {
         let mut traffic = Traffic::default();

@@ -609,3 +609,18 @@ impl Drop for Growth {
         }
     }
 }
+
+#[cfg(all(test, feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_a_table_are_on_its_platform() {
+        for on in [PlatformRef::HOST, PlatformRef::of::<crate::platform::AnyStd>()] {
+            let ids = Ids::new(on, 0);
+            ids.make_first();
+            let table = Table::from_word(ids.current.load(Ordering::Relaxed)).expect("the memory is there");
+            assert!((0..table.groups()).all(|group| table.group(group).on.is_host() == on.is_host()));
+        }
+    }
+}

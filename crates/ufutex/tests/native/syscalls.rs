@@ -384,6 +384,15 @@ fn robust_unlock_is_one_call<S: Scheme>() {
     for op in [WAIT, LOCK_PI, CMP_REQUEUE, WAKE_OP] {
         assert_eq!(call(&owner, op | ROBUST_UNLOCK, 0), ENOSYS);
     }
+
+    // A pointer that is not aligned.
+    (60..84).step_by(4).for_each(|offset| memory.word(offset).store(u32::MAX, Relaxed));
+    let unaligned = memory.at(68);
+    let unlock = [word, WAKE | ROBUST_UNLOCK, 1, 0, unaligned, 0];
+    assert_eq!(at_once(domain.syscall_async(&owner, &memory, Number::Futex, unlock)), 0);
+    let left: Vec<u32> = (60..84).step_by(4).map(|offset| memory.word(offset).load(Relaxed)).collect();
+    assert_eq!(left, [u32::MAX, u32::MAX, 0, 0, u32::MAX, u32::MAX]);
+
     memory.protect(0, Rights::Read);
     assert_eq!(call(&owner, WAKE | ROBUST_UNLOCK, 1), EFAULT);
 }

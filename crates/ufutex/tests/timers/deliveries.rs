@@ -88,7 +88,7 @@ mod of_linux {
     use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
     use std::sync::Arc;
 
-    use ufutex::timer::{EventFd, Signals};
+    use ufutex::timer::{EventFd, Expired, Signals};
 
     use super::*;
 
@@ -138,6 +138,9 @@ mod of_linux {
             assert_eq!(info.si_code, libc::SI_TIMER);
             // SAFETY: a timer's signal has a value.
             assert_eq!(unsafe { info.si_value() }.sival_ptr.addr(), 3);
+
+            let sent = |notify| Signals::send(&Expired { id, notify, overrun: 0 });
+            assert!(sent(this) && !sent(missing) && sent(Notify::None));
         });
     }
 }
