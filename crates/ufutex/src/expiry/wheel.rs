@@ -599,6 +599,28 @@ mod tests {
         assert!(due.into_iter().eq(0..NODES as u32), "in order of their deadlines");
     }
 
+    /// The nodes that go down first are the latest. Until the others have followed, nobody may sleep until those.
+    #[test]
+    fn slot_that_is_being_emptied_is_work_to_be_done_at_once() {
+        const NODES: u64 = 3 * BATCH as u64;
+        let (first, last) = (1 << 20, (1 << 20) + NODES - 1);
+        let mut wheel = Wheel::new();
+        let mut nodes: Vec<_> = (0..NODES).map(|_| Box::new(Node::new())).collect();
+        for (node, deadline) in nodes.iter_mut().zip((first..=last).rev()) {
+            // SAFETY: `nodes` outlive the wheel.
+            unsafe { wheel.insert(&raw mut **node, deadline, 0) };
+        }
+        assert!(wheel.peek().is_some_and(|at| at <= first));
+        let mut batches = 0;
+        while wheel.next(first) == Next::Working {
+            batches += 1;
+            assert!(wheel.peek().is_some_and(|at| at <= first), "batch {batches}: {:?}", wheel.peek());
+        }
+        assert!(batches >= 2, "{batches} batches");
+        let (due, next) = due(&mut wheel, last);
+        assert!(due.into_iter().map(|(deadline, _)| deadline).eq(first + 1..=last) && next.is_none());
+    }
+
     #[test]
     fn what_a_turn_has_held_back_is_for_the_next_and_is_placed_a_batch_at_a_time() {
         const NODES: usize = 100 * BATCH;
