@@ -53,7 +53,7 @@ use std::time::Duration;
 /// Smallest table that `bench` makes if `-b` is not given.
 pub const BUCKETS_MIN: usize = 16;
 
-/// Each workload's share of its usual time in a run of all workloads: such a run ends within 90 s.
+/// Each workload's share of its usual time in a run of all workloads: such a run takes about two minutes on two CPUs.
 const SHARE_OF_ALL: f64 = 0.6;
 
 /// Settings of one `bench` command.
@@ -90,7 +90,7 @@ pub struct Lab<'a> {
     pub series: Series,
     /// Share of its usual time that each workload gets.
     share: f64,
-    /// Which of how many workloads is running, from 1 on.
+    /// The number of the running job, from 1 on, and the number of all jobs. `hash` may be two jobs.
     place: (usize, usize),
 }
 
@@ -186,7 +186,7 @@ impl<'a> Lab<'a> {
         self.settings.shared
     }
 
-    /// Starts a progress line for a stage of `rounds` rounds.
+    /// Starts a progress line for a stage of `rounds` rounds. If there are several jobs, it begins with `[number/all]`.
     pub fn progress(&self, stage: &str, rounds: usize) -> Progress {
         let stage = match self.place {
             (_, 1) => stage.to_string(),

@@ -147,7 +147,7 @@ pub fn had_no_cpu(on_cpu: Duration, elapsed: Duration) -> bool {
     on_cpu.as_secs_f64() < UNDISTURBED_MIN * elapsed.as_secs_f64()
 }
 
-/// How a note ends if the figures should not be relied on.
+/// How a note ends if the figures should not be relied on. The summary repeats such notes.
 pub const ROUGH: &str = "the figures are rough";
 
 /// The note on disturbed samples, if they were more than `DISTURBED_SHARE_MAX`.

@@ -114,24 +114,24 @@ impl Distance {
         if self.apart_ns < NEAR_NS_MAX { "near" } else { "far" }
     }
 
-    /// Passes a cache line back and forth between two pinned threads. The result is the shortest of many batches: other
-    /// work on the two CPUs makes a batch longer, and nothing makes it shorter.
+    /// Passes a cache line back and forth between two pinned threads. The result is the time of one way in the shortest
+    /// of many batches, because other work on the two CPUs only makes a batch longer.
     pub fn between(first: usize, second: usize) -> Distance {
         const BATCHES: u64 = 200;
-        const PASSES: u64 = 300;
+        const ROUND_TRIPS: u64 = 300;
         let ball = OwnLine(AtomicU64::new(0));
         let mut apart_ns = f64::NAN;
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 pin(second);
-                for odd in (1..2 * BATCHES * PASSES).step_by(2) {
+                for odd in (1..2 * BATCHES * ROUND_TRIPS).step_by(2) {
                     wait_for(&ball.0, odd);
                     ball.0.store(odd + 1, Ordering::Release); // [Lc]
                 }
             });
             let server = scope.spawn(|| {
                 pin(first);
-                serve(&ball.0, BATCHES, PASSES)
+                serve(&ball.0, BATCHES, ROUND_TRIPS)
             });
             apart_ns = server.join().unwrap_or(f64::NAN);
         });
@@ -139,17 +139,17 @@ impl Distance {
     }
 }
 
-/// The nanoseconds of one pass in the shortest batch.
-fn serve(ball: &AtomicU64, batches: u64, passes: u64) -> f64 {
+/// The nanoseconds of one way in the shortest batch.
+fn serve(ball: &AtomicU64, batches: u64, round_trips: u64) -> f64 {
     let mut even = 0;
     let batch = |_| {
         let start = Instant::now();
-        for _ in 0..passes {
+        for _ in 0..round_trips {
             ball.store(even + 1, Ordering::Release); // [Lc]
             even += 2;
             wait_for(ball, even);
         }
-        start.elapsed().as_nanos() as f64 / (2 * passes) as f64
+        start.elapsed().as_nanos() as f64 / (2 * round_trips) as f64
     };
     (0..batches).map(batch).fold(f64::NAN, f64::min)
 }

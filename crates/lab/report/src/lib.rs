@@ -31,7 +31,7 @@ use summary::Line;
 #[derive(Default)]
 pub struct Printer {
     lines: Vec<(&'static str, Line)>,
-    /// The notes of workloads whose figures are rough.
+    /// The notes that end with [`ROUGH`], of workloads in the summary.
     rough: Vec<String>,
 }
 

@@ -57,7 +57,7 @@ pub fn of(world: &World, shifts: &[Arc<Shift>]) -> Vec<Law> {
             sum(|shift| crate::land::Land::locks().map(|lock| sections(shift, lock)).sum()),
         ),
         Law::new(
-            "locks of dead owners that were recovered, or that nobody took again",
+            "locks of dead owners that were recovered, or still have OWNER_DIED",
             c.locks_orphaned.get(),
             c.locks_recovered.get() + sum(|shift| work::locks::orphans(&shift.land)),
         ),
@@ -165,7 +165,7 @@ mod tests {
         let found = findings(|shift| counts(shift, |c| &c.timers_armed));
         assert_eq!(found, ["host: settings of timers that expired, were cancelled or became void: 1 0"]);
         let found = findings(|shift| counts(shift, |c| &c.locks_orphaned));
-        assert_eq!(found, ["host: locks of dead owners that were recovered, or that nobody took again: 1 0"]);
+        assert_eq!(found, ["host: locks of dead owners that were recovered, or still have OWNER_DIED: 1 0"]);
         let found = findings(|shift| {
             counts(shift, |c| &c.drops_woken);
             counts(shift, |c| &c.drops_woken);

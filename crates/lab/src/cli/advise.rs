@@ -12,8 +12,8 @@ const SECONDS: f64 = 5.0;
 /// Options like those of perf stat and timeout(1).
 #[derive(Args)]
 pub struct AdviseArgs {
-    /// Watch for at most this time, then end the program [default: 5]
-    #[arg(short, long, value_name = "SECONDS", value_parser = values::runtime, allow_negative_numbers = true)]
+    /// Watch for at most this time, then end the program: seconds, or a time such as 10m [default: 5]
+    #[arg(short, long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
     duration: Option<f64>,
     /// Do not watch futex calls inside glibc: the program runs at full speed
     #[arg(long)]

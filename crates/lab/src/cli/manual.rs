@@ -52,7 +52,7 @@ Examples:
   ufutex run --stats -- ./server               run a program on the engine
   ufutex advise -- ./server                    recommend settings for a program
   ufutex soak                                  use the engine for ten minutes, and account for all wakes and expiries
-  ufutex completions bash                      completions of a shell; `ufutex completions --help`: where they belong
+  ufutex completions bash                      print completions; `ufutex completions --help` says where to put them
   ufutex man | man -l -                        this text as a page; also ufutex man bench, and so on";
 
 /// Below the options of `ufutex completions --help`.

@@ -93,7 +93,7 @@ fn unknown(argument: &str, shape: &clap::Command, verb: &str) -> String {
         if parent.find_subcommand(argument).is_some() {
             return format!("'{argument}' follows flags; accepted: workloads first, then flags");
         }
-        if !argument.starts_with('-') {
+        if parent.get_name() == "bench" && !argument.starts_with('-') {
             return no_such_verb(argument, "workload", parent);
         }
     }
@@ -105,13 +105,13 @@ fn unknown(argument: &str, shape: &clap::Command, verb: &str) -> String {
     format!("'{name}' is not accepted by 'ufutex {verb}'{meant}; accepted: {before}{flags}")
 }
 
-/// `kind` is what `of` has: commands or workloads.
+/// The message for a command or a workload, as `kind` says, that `of` does not have.
 fn no_such_verb(name: &str, kind: &str, of: &clap::Command) -> String {
     let verbs = verbs(of);
     format!("'{}' is not a {kind}{}; accepted: {verbs}", shown(name), meant(name, verbs.split(", ")))
 }
 
-/// A question about the name that is most like `word`, or nothing if none is.
+/// ` (did you mean NAME?)` with the name that is most like `word`, or an empty string if none is like it.
 fn meant<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
     let likeness = |name: &str| strsim::jaro_winkler(word, name);
     let alike = names.filter(|name| name.len() > 2 && likeness(name) > 0.8);

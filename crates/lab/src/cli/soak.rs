@@ -11,7 +11,7 @@ const LONGEST_S: f64 = 7.0 * 24.0 * 3600.0;
 /// Arguments of `ufutex soak`.
 #[derive(Args)]
 pub struct SoakArgs {
-    /// How long: a number with s, m or h behind it; without a letter, of seconds
+    /// How long: seconds, or a number with s, m or h behind it
     #[arg(short, long, value_name = "TIME", default_value = "10m", value_parser = duration, allow_negative_numbers = true)]
     duration: f64,
     /// Threads that wait, wake, lock, poll futures and set timers
@@ -81,7 +81,7 @@ The laws, checked at the end for each world:
   balls that were thrown = balls that were caught
   wakes of a future that was dropped = wakes that the next future has received
   changes of what locks guard = critical sections
-  locks whose owner died = locks that were taken over with OWNER_DIED + locks that nobody took after that
+  locks whose owner died = locks that were taken over with OWNER_DIED + locks that still have it at the end
   settings of timers = expiries + cancellations + notices that became void
   no waiter, no held lock, no timer is left
 And during the run:

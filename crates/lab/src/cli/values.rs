@@ -213,7 +213,8 @@ pub fn policy(text: &str) -> Result<Policy, String> {
     }
 }
 
-/// A time in seconds: a number, alone or with s, m or h behind it. It is above 0 and at most `longest_s`.
+/// A time in seconds: a number, alone or with s, m or h behind it. `None` if it is none, below a nanosecond, or above
+/// `longest_s`.
 pub fn time(text: &str, longest_s: f64) -> Option<f64> {
     let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
     let with_unit = units.iter().find_map(|(letter, seconds)| Some((text.strip_suffix(*letter)?, *seconds)));
@@ -222,7 +223,7 @@ pub fn time(text: &str, longest_s: f64) -> Option<f64> {
     (seconds >= 1e-9 && seconds <= longest_s).then_some(seconds)
 }
 
-/// `-r`, `-d` of `advise`: seconds.
+/// `-r` of `bench`, and `-d` of `advise`: a time in seconds.
 pub fn runtime(text: &str) -> Result<f64, String> {
     time(text, RUNTIME_MAX_S).ok_or_else(|| {
         format!("is not accepted; accepted: seconds above 0, up to {RUNTIME_MAX_S}, or a time such as 90s or 10m")

@@ -27,6 +27,8 @@ fn a_program_is_looked_for_in_path_as_by_a_shell() {
         // A file without any x bit cannot be executed, not even by root.
         assert_refused(command.env("PATH", list(&["missing", "a", "d"])), 126, &line);
     }
+    let line = format!("{} cannot be run: it is a directory", place.path("d/tool"));
+    assert_refused(command.env("PATH", list(&["missing", "d"])), 126, &line);
     assert_refused(command.env("PATH", list(&["missing"])), 127, "'tool' is not found in PATH");
     assert_refused(run([""]).env("PATH", list(&["b"])), 127, "'' is not found in PATH");
     assert_eq!(printed(run(["true"]).env_remove("PATH")), "");

@@ -375,7 +375,7 @@ mod tests {
         note(!line);
         let at_once = WaitOptions::new().timeout(Duration::from_nanos(1));
         assert_eq!(domain.wait_with(&word, 0, &at_once), Err(Error::TimedOut));
-        // Had the wait not been noted, or for another line, this use would be by another thread for another line.
+        // If the wait had noted no use, or one for another line, this use would be a bounce.
         let bounces = std::thread::scope(|scope| scope.spawn(|| note(line)).join());
         assert_eq!(bounces.expect("it does not panic"), 0);
     }

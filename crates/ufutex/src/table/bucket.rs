@@ -524,7 +524,7 @@ mod tests {
         let mut traffic = Traffic::default();
         let uses = [(1, 1), (1, 1), (1, 2), (2, 2), (1, 1), (2, 4), (2, 3), (1, 3), (3, 1)];
         let bounces = uses.map(|(thread, line)| traffic.note(thread, line));
-        // The first one is for another line than zero, by another thread than zero.
+        // The first one counts, because `Traffic::default()` is a use by thread 0 for line 0.
         assert_eq!(bounces, [1, 0, 0, 0, 2, 3, 0, 0, 4]);
     }
 }

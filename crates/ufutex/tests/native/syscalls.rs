@@ -385,7 +385,7 @@ fn robust_unlock_is_one_call<S: Scheme>() {
         assert_eq!(call(&owner, op | ROBUST_UNLOCK, 0), ENOSYS);
     }
 
-    // A pointer that is not aligned.
+    // Of a pointer that is a multiple of 4 only, exactly the eight bytes are cleared.
     (60..84).step_by(4).for_each(|offset| memory.word(offset).store(u32::MAX, Relaxed));
     let unaligned = memory.at(68);
     let unlock = [word, WAKE | ROBUST_UNLOCK, 1, 0, unaligned, 0];

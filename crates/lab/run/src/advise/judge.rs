@@ -4,12 +4,12 @@ use super::figures::{Figures, KERNEL_MIN};
 use serde::Serialize;
 use std::ffi::OsString;
 
-/// If futex calls take less than this share of one CPU, no setting is worth while.
+/// If futex calls take less than this share of one CPU, no setting is worth while, unless the waiters are [`CROWDED`].
 const LIGHT: f64 = 0.01;
 /// From this many waiters per slot on, a wake walks past other waiters whatever the call rate. The engine's
 /// `LONG_CHAIN` is the same.
 const CROWDED: u64 = 4;
-/// From this share of operations on, contended buckets are mentioned.
+/// From this share of operations on, contention is explained. A smaller share is only stated.
 const CONTENDED: f64 = 0.01;
 /// If private calls are a smaller share of all calls, they do not matter.
 const HARDLY_PRIVATE: f64 = 0.01;
@@ -115,13 +115,13 @@ fn with_private_calls(figures: &Figures, trap: bool, program: &[OsString]) -> Ad
 fn as_it_is(figures: &Figures, mut sentences: Vec<Sentence>) -> Advice {
     let own = figures.kernel_slots;
     let text = format!(
-        "Leave everything as it is, because at this rate no number of slots matters: scheme `live`, policy `load`, and in \
-         the kernel the {} that it makes by itself for {} (threads) on {} (kernel_slots).",
+        "Leave everything as it is: scheme `live`, policy `load`, and in the kernel the {} (kernel_slots) that it makes for \
+         {} (threads) on {} (cpus). With so few calls and waiters the number of slots does not matter.",
         plural(own, "slot"),
         plural(figures.threads, "thread"),
         plural(figures.cpus, "CPU")
     );
-    sentences.push(say(text, &["threads", "kernel_slots"]));
+    sentences.push(say(text, &["kernel_slots", "threads", "cpus"]));
     let kernel = Kernel { setting: "default", slots: Some(own), immutable: false, command: None };
     Advice { scheme: "live", policy: "load".to_string(), slots: None, kernel, sentences }
 }

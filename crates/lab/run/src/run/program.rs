@@ -31,18 +31,21 @@ pub fn find(name: &OsStr) -> Result<Program, Failure> {
 
 fn look_up(name: &OsStr) -> Result<CString, Failure> {
     let list = std::env::var_os("PATH").unwrap_or(DEFAULT_PATH.into());
-    let mut forbidden = None;
+    let mut unusable = None;
     // With an empty name, each directory itself would match. An empty directory in PATH is the working directory.
     for directory in list.as_bytes().split(|byte| *byte == b':').filter(|_| !name.is_empty()) {
         let path = in_c(Path::new(OsStr::from_bytes(directory)).join(name).as_os_str())?;
         match may_execute(&path) {
             Ok(()) => return Ok(path),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => forbidden = forbidden.or(Some(path)),
-            Err(_) => {}
+            Err(error) => match error.kind() {
+                io::ErrorKind::PermissionDenied => unusable = unusable.or(Some((path, "permission denied"))),
+                io::ErrorKind::IsADirectory => unusable = unusable.or(Some((path, "it is a directory"))),
+                _ => {}
+            },
         }
     }
-    match forbidden {
-        Some(path) => Err(Failure::cannot_run(format!("{} cannot be run: permission denied", path.to_string_lossy()))),
+    match unusable {
+        Some((path, why)) => Err(Failure::cannot_run(format!("{} cannot be run: {why}", path.to_string_lossy()))),
         None => Err(Failure::not_found(format!("'{}' is not found in PATH", shown(name)))),
     }
 }
@@ -54,7 +57,7 @@ fn is_directory(path: &CStr) -> bool {
 /// Whether the file is one that execve(2) may execute, whatever its contents.
 fn may_execute(path: &CStr) -> io::Result<()> {
     if is_directory(path) {
-        return Err(io::ErrorKind::PermissionDenied.into());
+        return Err(io::ErrorKind::IsADirectory.into());
     }
     // SAFETY: the path is a string.
     match unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) } {

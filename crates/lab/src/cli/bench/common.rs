@@ -16,8 +16,8 @@ const WORDS_BYTES_MAX: usize = 1 << 30;
 /// Flags of every workload.
 #[derive(Args)]
 pub struct Common {
-    /// Seconds in all
-    #[arg(short, long, value_name = "SECONDS", value_parser = values::runtime, allow_negative_numbers = true)]
+    /// How long in all: seconds, or a time such as 2m
+    #[arg(short, long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
     pub runtime: Option<f64>,
     /// Rounds (each has one sample of every target); growth runs at least 9
     #[arg(long, value_name = "N", value_parser = values::repeat, allow_negative_numbers = true)]

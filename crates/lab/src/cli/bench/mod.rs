@@ -105,8 +105,8 @@ pub fn more() -> String {
 Without a workload, all but locks, schbench and neighbour run, each for less than its usual time, with a summary at
 the end. Several workloads may be named before the flags, if each of them has these flags. `ufutex bench WORKLOAD
 --help` has a workload's flags and the fields of its rows.
-A target is what is measured. Five are schemes of the engine, that is, ways in which an operation finds its bucket while
-the table may change: live (the engine's own), fixed (which cannot change), atomic, percpu and global (as in Linux).
+live, fixed, atomic and percpu are schemes of the engine: how an operation reaches its bucket while tables change. atomic
+and percpu count users, as Linux has done or does. global is the engine's table for shared words, used for private ones.
 -r without --repeat sets the number of rounds; with --repeat it sets the length of a sample.";
     common::more(
         text,

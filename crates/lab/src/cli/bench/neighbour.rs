@@ -25,8 +25,8 @@ pub struct NeighbourArgs {
     /// Threads that attack, each from its own domain [default: one on each CPU but the neighbour's]
     #[arg(short, long, value_name = "N", value_parser = values::lockers, allow_negative_numbers = true)]
     pub threads: Option<usize>,
-    /// Seconds of measuring in all [default: 40]
-    #[arg(short, long, value_name = "SECONDS", value_parser = values::runtime, allow_negative_numbers = true)]
+    /// How long in all: seconds, or a time such as 2m [default: 40]
+    #[arg(short, long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
     pub runtime: Option<f64>,
     /// Rounds, each with a sample of every operation alone and attacked
     #[arg(long, value_name = "N", default_value = "5", value_parser = values::repeat, allow_negative_numbers = true)]

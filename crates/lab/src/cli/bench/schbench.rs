@@ -39,8 +39,8 @@ pub struct SchbenchArgs {
     /// Pin message threads and their workers by last-level cache
     #[arg(short = 'P', long, value_enum, conflicts_with_all = ["message_cpus", "worker_cpus"])]
     pub pin: Option<Pin>,
-    /// Seconds for each target [default: 5; schbench's own default is 30]
-    #[arg(short, long, value_name = "SECONDS", value_parser = values::runtime, allow_negative_numbers = true)]
+    /// How long each target runs: seconds, or a time such as 2m [default: 5; schbench's own default is 30]
+    #[arg(short, long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
     pub runtime: Option<f64>,
     /// Kilobytes of a worker's matrices
     #[arg(short = 'F', long = "cache_footprint", alias = "cache-footprint", value_name = "KB", default_value = "256",

@@ -75,7 +75,7 @@ fn a_crowd_that_rarely_calls_needs_slots_only_if_it_is_very_crowded() {
     assert_eq!((enough.setting, enough.slots, enough.immutable), ("set-slots", Some(64), false));
 }
 
-/// No sentence says that another number of slots is enough than the one that is wanted.
+/// Only one number of slots is called enough: `wanted_slots`.
 #[test]
 fn a_table_that_grew_for_few_calls_is_left_as_it_is() {
     let grown = json!({"slots": 64, "counters": {"contended_locks": 0, "longest_chain": 1, "resizes": 1}});
@@ -84,7 +84,7 @@ fn a_table_that_grew_for_few_calls_is_left_as_it_is() {
     let enough: Vec<_> = advice.sentences.iter().filter(|sentence| sentence.text.contains("enough (")).collect();
     assert_eq!(enough.len(), 1, "{enough:?}");
     assert!(enough[0].text.contains("64 slots are enough (wanted_slots)"), "{enough:?}");
-    assert!(sentence_of(&advice, "kernel_slots").contains("no number of slots matters"), "{advice:?}");
+    assert!(sentence_of(&advice, "kernel_slots").contains("the number of slots does not matter"), "{advice:?}");
     assert_every_sentence_names_its_figures(&advice, &figures);
 }
 
