@@ -45,8 +45,10 @@ impl CountsContention for Tally {
 #[derive(Default)]
 #[repr(C)]
 struct Traffic {
-    /// The thread's hint in the upper half, the hash of the line in the lower half.
-    last: u64,
+    /// The hint of the thread that used the bucket last.
+    thread: u32,
+    /// The hash of the line for which it did.
+    line: u32,
     bounces: u32,
 }
 
@@ -447,15 +449,20 @@ fn with_more(state: u32, count: u32) -> u32 {
 }
 
 impl Traffic {
+    /// The line is not compared as long as the thread is the same: with words in random order nothing could predict that
+    /// branch. The bucket's cache line is written in any case.
     #[inline(always)]
     fn note(&mut self, thread: u32, line: u32) -> u32 {
-        let now = u64::from(thread) << 32 | u64::from(line);
-        if self.last == now { 0 } else { self.change(now) }
+        if self.thread == thread {
+            self.line = line;
+            return 0;
+        }
+        self.note_other(thread, line)
     }
 
-    fn change(&mut self, now: u64) -> u32 {
-        let changed = core::mem::replace(&mut self.last, now) ^ now;
-        if changed >> 32 == 0 || changed as u32 == 0 {
+    fn note_other(&mut self, thread: u32, line: u32) -> u32 {
+        self.thread = thread;
+        if core::mem::replace(&mut self.line, line) == line {
             return 0;
         }
         self.bounces = self.bounces.wrapping_add(1);

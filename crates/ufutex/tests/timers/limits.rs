@@ -222,6 +222,7 @@ fn memory_freed_by_other_threads_is_reused() {
 }
 
 #[test]
+#[cfg(not(ufutex_random_hints))] // With which one thread takes timers of all shards' chunks: 40 have memory for 500.
 fn the_table_of_ids_has_a_slot_for_each_timer_and_no_more_than_six() {
     /// Sixteen pointers share a line of 64 bytes.
     const BYTES_A_SLOT: usize = size_of::<usize>() + 64 / 16;
