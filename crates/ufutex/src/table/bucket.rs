@@ -513,7 +513,7 @@ mod tests {
         with_more(full, 1);
     }
 
-    #[cfg(feature = "std")]
+    #[cfg(feature = "_host")]
     #[test]
     fn buckets_of_a_table_are_on_its_platform() {
         use crate::sys::topology::AnyMemory;

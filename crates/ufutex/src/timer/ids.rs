@@ -610,7 +610,7 @@ impl Drop for Growth {
     }
 }
 
-#[cfg(all(test, feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(all(test, feature = "_host"))]
 mod tests {
     use super::*;
 
