@@ -370,12 +370,9 @@ impl Inside {
 
     fn sleep(&self, seat: &seat::Seat, deadline: Option<&(bool, libc::timespec)>) -> Slept {
         let (is_realtime, at) = deadline.map_or((false, 0), |(realtime, at)| (*realtime, ptr::from_ref(at) as u64));
-        let sleep = Sleep {
-            gate: self.gate,
-            mask: self.mask,
-            number: libc::SYS_futex as u64,
-            args: seat.sleep_call(at, is_realtime),
-        };
+        let args = seat.sleep_call(at, is_realtime);
+        // SAFETY: the mask is null or valid as long as `self`.
+        let sleep = unsafe { Sleep::new(self.gate, self.mask, libc::SYS_futex, args) };
         loop {
             if seat.was_notified() {
                 return Slept::Told;

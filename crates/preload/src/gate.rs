@@ -24,12 +24,16 @@ use crate::raw::{self, COOKIE};
 /// Whether some threads share another thread's thread-local storage. If so, no thread is inside by flag any more.
 pub static RAW_THREADS: AtomicBool = AtomicBool::new(false);
 
-/// All signals except those of faults. If a fault's signal is blocked, a bad address from the program ends the process
-/// in our own access to it.
-pub static ALL: u64 = !FAULTS;
+/// The signals that are never blocked inside. If they were, a bad address from the program would end the process in our
+/// own access to it, and a trapped call in the trap.
+const NEEDED: u64 = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1) | 1 << (libc::SIGSYS - 1);
+/// Blocked inside only if the program blocks it. A program that single-steps itself steps through the engine too, and one
+/// that waits for the signal by sigwait(3) must not get it by its default action.
+const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
 /// The signals that a thread causes by its own instructions.
-pub const FAULTS: u64 =
-    1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1) | 1 << (libc::SIGSYS - 1) | 1 << (libc::SIGTRAP - 1);
+pub const FAULTS: u64 = NEEDED | TRAP;
+/// The signals that are always blocked inside.
+const ALL: u64 = !FAULTS;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ufx gate");
 
@@ -230,18 +234,32 @@ pub fn blocks_all(mask: u64) -> bool {
     mask | NEVER | FAULTS == u64::MAX
 }
 
-/// Blocks all signals except those of faults. Returns the previous mask, to be restored with [`set_mask`].
+/// The mask inside of a thread whose mask outside is `mask`.
+pub fn inside(mask: u64) -> u64 {
+    ALL | mask & TRAP
+}
+
+/// Sets the mask inside. Returns the previous mask, to be restored with [`set_mask`].
 pub fn block_all() -> u64 {
-    block(ALL)
+    // The program's mask is not known before, and SIGTRAP must not be unblocked for a moment.
+    let before = change(libc::SIG_BLOCK, ALL);
+    if before & NEEDED != 0 {
+        set_mask(inside(before));
+    }
+    before
 }
 
 /// Makes `mask` the calling thread's mask. Returns the previous one.
 pub fn block(mask: u64) -> u64 {
+    change(libc::SIG_SETMASK, mask)
+}
+
+fn change(how: i32, mask: u64) -> u64 {
     let mut before = 0u64;
     // SAFETY: changes the calling thread's mask, stores into `before`.
     unsafe {
         let (mask, before) = ((&raw const mask) as u64, (&raw mut before) as u64);
-        raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as u64, mask, before, 8]);
+        raw::own(libc::SYS_rt_sigprocmask, [how as u64, mask, before, 8]);
     }
     before
 }
@@ -255,11 +273,25 @@ pub fn set_mask(mask: u64) {
 /// A system call that sleeps, made by a thread that is inside.
 #[repr(C)]
 pub struct Sleep {
-    pub gate: *mut Gate,
+    gate: *mut Gate,
     /// The mask outside, if the thread is inside by mask. Null if it is inside by flag.
-    pub mask: *const u64,
-    pub number: u64,
-    pub args: [u64; 6],
+    mask: *const u64,
+    /// The mask inside, if the thread is inside by mask.
+    inside: u64,
+    number: u64,
+    args: [u64; 6],
+}
+
+impl Sleep {
+    /// The call `number` with `args`, of a thread that is inside with this gate and `mask`.
+    ///
+    /// # Safety
+    /// `mask` is null or valid.
+    pub unsafe fn new(gate: *mut Gate, mask: *const u64, number: i64, args: [u64; 6]) -> Self {
+        // SAFETY: the caller guarantees it.
+        let inside = unsafe { mask.as_ref() }.map_or(0, |mask| inside(*mask));
+        Self { gate, mask, inside, number: number as u64, args }
+    }
 }
 
 /// Makes the call. If a signal has been put off, or is put off before or during the call, the result is `-EINTR`. If a
@@ -307,10 +339,10 @@ pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
         "ufutex_sleep_made:",
         "cmp qword ptr [r12 + {mask}], 0",
         "je ufutex_sleep_ends",
+        "lea rsi, [r12 + {inside}]",
         "mov r12, rax",
         "mov eax, {sigprocmask}",
         "mov edi, {setmask}",
-        "lea rsi, [rip + {all}]",
         "xor edx, edx",
         "mov r10d, 8",
         "movabs r9, {cookie}",
@@ -333,13 +365,13 @@ pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
         ".cfi_endproc",
         gate = const offset_of!(Sleep, gate),
         mask = const offset_of!(Sleep, mask),
+        inside = const offset_of!(Sleep, inside),
         number = const offset_of!(Sleep, number),
         args = const offset_of!(Sleep, args),
         deferred = const offset_of!(Gate, deferred),
         sigprocmask = const libc::SYS_rt_sigprocmask,
         setmask = const libc::SIG_SETMASK,
         cookie = const COOKIE,
-        all = sym ALL,
         eintr = const -libc::EINTR,
     )
 }

@@ -39,7 +39,8 @@ pub fn kernel_futex(args: [u64; 6], inside: &Inside) -> isize {
 }
 
 fn kernel_call(number: i64, args: [u64; 6], inside: &Inside) -> isize {
-    let sleep = Sleep { gate: inside.gate, mask: inside.mask, number: number as u64, args };
+    // SAFETY: the mask is null or valid as long as `inside`.
+    let sleep = unsafe { Sleep::new(inside.gate, inside.mask, number, args) };
     // SAFETY: the program's own call, or one on lists of ours; our own gate and mask.
     match unsafe { (gate::sleep(&sleep), Gate::has_deferred(inside.gate)) } {
         (result, true) if result == -(libc::EINTR as isize) => -ufutex::syscall::ERESTARTSYS,

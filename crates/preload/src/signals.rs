@@ -493,7 +493,7 @@ fn is_put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, instal
         // The interrupted handler goes on, with all signals blocked, and will put off its own signal.
         gate::block(u64::MAX);
         send_again(signal, info);
-        *mask = gate::ALL | bit(signal);
+        *mask = gate::inside(*mask) | bit(signal);
         return true;
     }
     let Some(gate) = Gate::find() else { return false };
@@ -528,7 +528,7 @@ fn put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, gate: *mu
     // SAFETY: the caller guarantees that the gate is this thread's. The kernel reads the mask at `before`.
     unsafe {
         Gate::defer(gate, *before, restarts);
-        *before = gate::ALL | bit(signal);
+        *before = gate::inside(*before) | bit(signal);
     }
 }
 

@@ -112,7 +112,8 @@ fn around<R>(change: impl FnOnce() -> R) -> R {
         return change();
     }
     // No handler of the program may interrupt this and never return.
-    let mask = gate::block(gate::ALL & !bit(SIGSETXID));
+    let mask = gate::block_all();
+    gate::set_mask(gate::inside(mask) & !bit(SIGSETXID));
     hold(process);
     let result = change();
     release(process);

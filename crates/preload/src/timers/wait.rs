@@ -14,12 +14,9 @@ pub fn sigtimedwait([set, info, timeout, size, ..]: [u64; 6], inside: &Inside) -
     let mut left = Left::of(timeout);
     loop {
         let timeout = left.argument(timeout);
-        let sleep = Sleep {
-            gate: inside.gate,
-            mask: inside.mask,
-            number: libc::SYS_rt_sigtimedwait as u64,
-            args: [set, told_at, timeout, size, 0, COOKIE],
-        };
+        let args = [set, told_at, timeout, size, 0, COOKIE];
+        // SAFETY: the mask is null or valid as long as `inside`.
+        let sleep = unsafe { Sleep::new(inside.gate, inside.mask, libc::SYS_rt_sigtimedwait, args) };
         // SAFETY: the program's own call, with our own room for the information; our own gate and mask.
         let result = unsafe { gate::sleep(&sleep) };
         if result <= 0 {
@@ -38,9 +35,8 @@ pub fn sigtimedwait([set, info, timeout, size, ..]: [u64; 6], inside: &Inside) -
 /// The kernel's own sigtimedwait(2), for a thread that is inside.
 pub fn kernel(mut args: [u64; 6], inside: &Inside) -> isize {
     (args[4], args[5]) = (0, COOKIE);
-    let sleep = Sleep { gate: inside.gate, mask: inside.mask, number: libc::SYS_rt_sigtimedwait as u64, args };
     // SAFETY: the program's own call; our own gate and mask.
-    unsafe { gate::sleep(&sleep) }
+    unsafe { gate::sleep(&Sleep::new(inside.gate, inside.mask, libc::SYS_rt_sigtimedwait, args)) }
 }
 
 /// The rest of a timeout when the wait begins anew.

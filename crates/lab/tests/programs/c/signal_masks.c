@@ -175,5 +175,39 @@ static void taken_without_a_handler(void) {
     CHECK_EQ(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
 }
 
+static pthread_t main_thread;
+
+static void *interrupts(void *unused) {
+    nap_us(30000);
+    CHECK_EQ(pthread_kill(main_thread, SIGUSR1), 0);
+    return unused;
+}
+
+// By default the signal ends the process: it must not be unblocked for a moment.
+static void pending_trap_stays_pending(void) {
+    sigset_t trap, old;
+    sigemptyset(&trap), sigaddset(&trap, SIGTRAP);
+    CHECK_EQ(pthread_sigmask(SIG_BLOCK, &trap, &old), 0);
+    CHECK_EQ(kill(getpid(), SIGTRAP), 0);
+    struct sigaction action = {.sa_handler = handler};
+    CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+    CHECK_EQ(sem_init(&given, 0, 0), 0);
+    main_thread = pthread_self();
+    // A signal is put off, and its handler runs.
+    uint32_t word = 0;
+    struct timespec second = {1, 0};
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread = start(interrupts, NULL);
+        errno = 0;
+        long result = i ? sem_clockwait(&semaphore, CLOCK_REALTIME, &(struct timespec){INT_MAX, 0})
+                        : futex(&word, FUTEX_WAIT_PRIVATE, 0, &second, NULL, 0);
+        show(result, i ? "sem_clockwait" : "futex");
+        join(thread);
+    }
+    siginfo_t info;
+    show(sigtimedwait(&trap, &info, &second), "sigtimedwait");
+    CHECK_EQ(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+}
+
 MAIN(CASE(round_trips), CASE(locks_with_all_blocked), CASE(locks_with_all_blocked_by_syscall), CASE(waits_with_masks),
-     CASE(taken_without_a_handler))
+     CASE(taken_without_a_handler), CASE(pending_trap_stays_pending))
