@@ -272,9 +272,20 @@ fn unless_mixed(call: &mut Call) -> i64 {
 /// Runs `f` inside the engine: see `gate.rs`.
 #[inline(always)]
 fn inside(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) -> i64 {
-    if RAW_THREADS.load(Ordering::Relaxed) {
-        return inside_by_mask(call, f);
+    // Steps are not made inside. The call is one step then, as the kernel's own is.
+    let is_stepped = signals::is_stepped();
+    if is_stepped {
+        gate::invert_trap_flag();
     }
+    let result = if RAW_THREADS.load(Ordering::Relaxed) { inside_by_mask(call, f) } else { inside_by_flag(call, f) };
+    if is_stepped {
+        gate::invert_trap_flag();
+    }
+    result
+}
+
+#[inline(always)]
+fn inside_by_flag(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) -> i64 {
     // SAFETY: a thread that calls a function of libc has storage.
     let gate = unsafe { Gate::of_this_thread() };
     // SAFETY: this thread's own gate, here and below.
@@ -292,7 +303,7 @@ fn inside(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) -> i64 {
     }
 }
 
-/// Like [`inside`], for a thread that may not have a gate of its own.
+/// Like [`inside_by_flag`], for a thread that may not have a gate of its own.
 #[cold]
 fn inside_by_mask(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) -> i64 {
     let mut gate = Gate::new();

@@ -270,6 +270,43 @@ pub fn set_mask(mask: u64) {
     unsafe { raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as u64, (&raw const mask) as u64, 0, 8]) };
 }
 
+const TRAP_FLAG: u64 = 1 << 8;
+
+/// Whether the processor raises SIGTRAP after each instruction of the calling thread.
+pub fn has_trap_flag() -> bool {
+    flags() & TRAP_FLAG != 0
+}
+
+/// The thread's flags. With unwind information at each step.
+#[unsafe(naked)]
+extern "C" fn flags() -> u64 {
+    naked_asm!(
+        ".cfi_startproc",
+        "pushfq",
+        ".cfi_adjust_cfa_offset 8",
+        "pop rax",
+        ".cfi_adjust_cfa_offset -8",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+/// Inverts that flag.
+#[unsafe(naked)]
+pub extern "C" fn invert_trap_flag() {
+    naked_asm!(
+        ".cfi_startproc",
+        "pushfq",
+        ".cfi_adjust_cfa_offset 8",
+        "xor qword ptr [rsp], {trap_flag}",
+        "popfq",
+        ".cfi_adjust_cfa_offset -8",
+        "ret",
+        ".cfi_endproc",
+        trap_flag = const TRAP_FLAG,
+    )
+}
+
 /// A system call that sleeps, made by a thread that is inside.
 #[repr(C)]
 pub struct Sleep {

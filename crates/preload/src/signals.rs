@@ -179,6 +179,13 @@ fn is_fault(signal: i32) -> bool {
     matches!(signal, libc::SIGSEGV | libc::SIGBUS)
 }
 
+/// Whether the program single-steps the calling thread itself: its handler for SIGTRAP runs after each instruction. Such a
+/// handler may make futex calls, so none may run while the thread is inside.
+#[inline(always)]
+pub fn is_stepped() -> bool {
+    INSTALLED[libc::SIGTRAP as usize].load(Ordering::Relaxed) & HANDLER > IGN && gate::has_trap_flag()
+}
+
 /// The kernel's action for a handler of the program.
 fn as_kernel(new: &Action) -> Action {
     let has_restorer = new.flags & SA_RESTORER != 0;
@@ -432,7 +439,11 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
     if !is_own_fault {
         move_to_site(&context);
     }
-    if is_own_fault && let Some(resume) = memory::fixup(rip) {
+    // A trap after a step says the address of the next instruction, which may be such an access too.
+    if is_own_fault
+        && is_fault(signal)
+        && let Some(resume) = memory::fixup(rip)
+    {
         context.set_register(libc::REG_RIP, resume);
         return 0;
     }

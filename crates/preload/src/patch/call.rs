@@ -15,6 +15,7 @@ use crate::calls::OURS_BITS;
 use crate::entry::{AGAIN, Call, NOT_OURS, take};
 use crate::gate::{self, Gate};
 use crate::raw::COOKIE;
+use crate::signals;
 
 /// The register sets that the engine may change, as bits of XCR0: SSE, AVX, the three of AVX-512, and APX.
 const ENGINE_STATE: u64 = 1 << 1 | 1 << 2 | 0b111 << 5 | 1 << 19;
@@ -59,12 +60,13 @@ fn xcr0() -> u64 {
 static OPS: u32 = OURS_BITS;
 
 /// Makes a call that is the engine's. Returns what `take` returns, or `NOT_OURS` if the thread has no thread-local storage
-/// of glibc's, or is inside already. (A debugger may call a function in a thread that it has stopped inside.)
+/// of glibc's, is inside already (a debugger may call a function in a thread that it has stopped inside), or single-steps
+/// itself.
 /// `from_stub` then executes a `syscall`, which traps. The handler of SIGSYS goes inside by mask.
 unsafe extern "C-unwind" fn take_by_flag(call: *mut Call) -> i64 {
     match Gate::find() {
         // SAFETY: the thread's own gate. The rest as the caller's.
-        Some(gate) if unsafe { !Gate::is_busy(gate) } => unsafe { take(call) },
+        Some(gate) if unsafe { !Gate::is_busy(gate) } && !signals::is_stepped() => unsafe { take(call) },
         _ => NOT_OURS,
     }
 }

@@ -264,7 +264,6 @@ fn threads_announced_during_the_first_wait_count<S: Scheme>() {
     let [first, second] = &mut waiters[..] else { unreachable!() };
     memory.set(|_| std::thread::spawn(|| domain.note_threads(16)).join().expect("it does not panic"));
     let first = queue(domain, first, &word);
-    // A resize by the policy is done in steps by later operations.
     let second = queue(domain, second, &word);
     assert_eq!(domain.slots(), 64, "the table is as small as without them");
     assert_eq!(domain.wake(&word, 2), 2);

@@ -77,4 +77,36 @@ static void from_the_return_of_a_handler(void) {
 #endif
 }
 
-MAIN(CASE(from_any_call), CASE(from_the_return_of_a_handler))
+#if defined(__x86_64__)
+static uint32_t stepped_word;
+
+static void wakes(int signal) {
+    (void)signal;
+    futex(&stepped_word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    handled++;
+}
+
+__attribute__((noinline)) static void invert_trap_flag(void) {
+    __asm__ volatile("pushfq\n\txorq $0x100, (%%rsp)\n\tpopfq" ::: "memory", "cc");
+}
+#endif
+
+// A program steps through its own futex call. After each instruction its handler makes a call on the same word.
+static void by_steps_through_a_call(void) {
+#if defined(__x86_64__)
+    struct sigaction action = {.sa_handler = wakes};
+    CHECK_EQ(sigaction(SIGTRAP, &action, NULL), 0);
+    struct timespec soon = {0, 1000000};
+    handled = 0;
+    for (uint32_t value = 7; value <= 8; value++) {
+        stepped_word = 7;
+        invert_trap_flag();
+        long result = futex(&stepped_word, FUTEX_WAIT_PRIVATE, value, &soon, NULL, 0);
+        invert_trap_flag();
+        show(result, "a wait by steps");
+    }
+    CHECK(handled > 2);
+#endif
+}
+
+MAIN(CASE(from_any_call), CASE(from_the_return_of_a_handler), CASE(by_steps_through_a_call))
