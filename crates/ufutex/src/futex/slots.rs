@@ -193,8 +193,8 @@ impl<S: Scheme> Domain<S> {
             return;
         }
         let has_looked = self.scheme.grow(&self.tables, wanted, &|| self.control.is_automatic());
-        // The scheme takes a few steps of the move, because operations that wait call it. This caller starts a thread, and
-        // can take the rest.
+        // The scheme takes a few steps of the move, as for any operation. The caller starts a thread or makes the first
+        // table, both of which take long in any case, and so takes the rest too.
         let has_begun = has_looked && self.tables.moving();
         // Or a growth to a smaller size may be going on.
         if has_begun || !has_looked && grows(self.begun().map_or_else(|| self.slots(), Table::slots)) {
