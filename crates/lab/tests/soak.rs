@@ -48,7 +48,7 @@ fn mistakes_are_one_line_that_names_what_is_accepted() {
     assert_mistakes(
         &["soak"],
         &[
-            (&["-d", "10d"], "--duration '10d' is not accepted; accepted: a time such as 90s, 10m or 1h"),
+            (&["-d", "10d"], "--duration '10d' is not accepted; accepted: seconds, or a time such as 90s, 10m or 1h"),
             (&["-d", "0"], "--duration '0'"),
             (&["-d", "nan"], "--duration 'nan'"),
             (&["-d", "-1"], "--duration '-1'"),
