@@ -272,7 +272,7 @@ fn unless_mixed(call: &mut Call) -> i64 {
 /// Runs `f` inside the engine: see `gate.rs`.
 #[inline(always)]
 fn inside(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) -> i64 {
-    // Steps are not made inside. The call is one step then, as the kernel's own is.
+    // A program that single-steps itself does not step through the engine, as it does not through the kernel.
     let is_stepped = signals::is_stepped();
     if is_stepped {
         gate::invert_trap_flag();

@@ -27,8 +27,8 @@ pub static RAW_THREADS: AtomicBool = AtomicBool::new(false);
 /// The signals that are never blocked inside. If they were, a bad address from the program would end the process in our
 /// own access to it, and a trapped call in the trap.
 const NEEDED: u64 = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1) | 1 << (libc::SIGSYS - 1);
-/// Blocked inside only if the program blocks it. A program that single-steps itself steps through the engine too, and one
-/// that waits for the signal by sigwait(3) must not get it by its default action.
+/// Blocked inside only if the program blocks it. A program that single-steps itself steps through code with this mask, and
+/// is ended if the signal is blocked there. A program that blocks it, to take it by sigwait(3), is ended if it is not.
 const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
 /// The signals that a thread causes by its own instructions.
 pub const FAULTS: u64 = NEEDED | TRAP;
@@ -234,14 +234,14 @@ pub fn blocks_all(mask: u64) -> bool {
     mask | NEVER | FAULTS == u64::MAX
 }
 
-/// The mask inside of a thread whose mask outside is `mask`.
+/// The mask that a thread has inside by mask, if `mask` is the program's.
 pub fn inside(mask: u64) -> u64 {
     ALL | mask & TRAP
 }
 
-/// Sets the mask inside. Returns the previous mask, to be restored with [`set_mask`].
+/// Makes [`inside`] the calling thread's mask. Returns the previous one, to be restored with [`set_mask`].
 pub fn block_all() -> u64 {
-    // The program's mask is not known before, and SIGTRAP must not be unblocked for a moment.
+    // What the program blocks is known only after the call, and until then SIGTRAP must stay blocked if it was.
     let before = change(libc::SIG_BLOCK, ALL);
     if before & NEEDED != 0 {
         set_mask(inside(before));
@@ -291,7 +291,7 @@ extern "C" fn flags() -> u64 {
     )
 }
 
-/// Inverts that flag.
+/// Sets the flag of [`has_trap_flag`] if it is not set, and clears it if it is.
 #[unsafe(naked)]
 pub extern "C" fn invert_trap_flag() {
     naked_asm!(

@@ -522,7 +522,7 @@ mod tests {
         assert!(lot.lock(KEY).is_empty());
     }
 
-    /// Its keys share buckets, four each.
+    /// It parks at 64 keys, in 16 buckets.
     #[test]
     #[cfg(not(ufutex_random_hints))] // which make each use another thread's
     fn one_thread_alone_does_not_grow_the_table() {

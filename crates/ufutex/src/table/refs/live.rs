@@ -28,7 +28,7 @@ const PATIENCE: u32 = 10;
 const LOOKS: u32 = 100;
 
 /// The number of steps that an operation takes of a move that it did not request: some microseconds' worth, if each
-/// bucket has a waiter.
+/// bucket has a waiter and the table grows fourfold. A step takes longer if it makes more buckets live.
 const STEPS_AT_ONCE: u32 = 8;
 
 impl Sealed for Live {}
