@@ -180,6 +180,11 @@ pub enum Mutant {
     GroupStaysLive,
     /// A deleted timer that its group keeps for reuse can be handed out twice.
     KeptStays,
+    /// Free timers are taken from their list before the lock is taken that those hold who look for free timers or count
+    /// them.
+    StockTakesEarly,
+    /// New timers count as made before the list is locked into which they go.
+    TimersCountEarly,
     /// [Q]: a timer is published without Release.
     TimerRelaxed,
     /// [R]: a timer becomes the first of a chain without Release.

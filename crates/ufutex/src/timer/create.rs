@@ -5,8 +5,9 @@ use core::ptr::NonNull;
 use super::entry::Timer;
 use super::ids::Inserted;
 use super::lookup::valid_id;
-use super::numbers::{BlockCounter, Next};
-use super::{Notify, TimerClock, Timers};
+use super::numbers::{BLOCK, BlockCounter, Next};
+use super::store::NotMade;
+use super::{Inner, Notify, TimerClock, Timers};
 use crate::error::Error;
 use crate::sys::unwind::Otherwise;
 
@@ -75,8 +76,33 @@ impl Timers {
             inserted = inner.ids.insert(next.id, spot, Some(timer), claim);
         }
         match inserted {
-            Inserted::Done(timer) => Ok(Reserved { timer, id: next.id }),
+            Inserted::Done(timer) => {
+                self.stock_behind(next.id);
+                Ok(Reserved { timer, id: next.id })
+            }
             failed => self.reserve_another(timer, next, failed),
+        }
+    }
+
+    /// Gives the group of `id`, for which a free list has just been locked, the free timers for the rest of the IDs of
+    /// its block. So threads that make timers lock a free list twice or so for each block. If the group of the block
+    /// before has a timer left, the group of a block's first ID gets none: a caller that soon deletes each timer it
+    /// makes finds the deleted one in the group.
+    #[inline(always)]
+    fn stock_behind(&self, id: u32) {
+        let rest = BLOCK - 1 - id % BLOCK;
+        if rest != 0 {
+            self.stock(id, rest);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stock(&self, id: u32, timers: u32) {
+        let Inner { ids, store, .. } = &*self.inner;
+        let is_wanted = |id: u32| ids.spot(id).is_some_and(|spot| !spot.keeps_one());
+        if !id.is_multiple_of(BLOCK) || id.checked_sub(1).is_some_and(is_wanted) {
+            ids.stock(id, || store.take_batch(timers as usize));
         }
     }
 
@@ -217,27 +243,33 @@ impl Timers {
         }
     }
 
-    /// Takes a free timer from any list, makes new ones, or takes one that the table has kept.
+    /// Takes a free timer from a list or makes new ones. If the limit is reached, takes the last free one, wherever it is.
     #[cold]
     #[inline(never)]
     fn take_timer(&self) -> Result<NonNull<Timer>, Error> {
         let inner = &*self.inner;
+        // SAFETY: a timer of the store, which is valid as long as `self`.
+        let last = || inner.store.take_last().map(|timer| unsafe { timer.as_ref() });
         let timer = inner.store.take_free().or_else(|| self.make_timer());
-        let timer = timer.or_else(|| inner.store.take_last());
-        timer.or_else(|| inner.ids.take_kept().map(NonNull::from)).ok_or(Error::Again)
+        timer.or_else(|| inner.ids.take_free(last).map(NonNull::from)).ok_or(Error::Again)
     }
 
     /// Makes timers in new memory, and returns one of them. The embedder makes room for their notices first, with
     /// nothing locked.
     fn make_timer(&self) -> Option<NonNull<Timer>> {
         let inner = &*self.inner;
-        let timers = inner.store.grant()?;
-        let made = inner.store.made();
-        let revoke = Otherwise::new(|| inner.store.revoke(timers));
-        let timer = inner.deliver.reserve(made).ok().and_then(|()| inner.store.make(timers))?;
-        revoke.disarm();
-        inner.ids.note_timers(made);
-        Some(timer)
+        loop {
+            let room = inner.store.next()?;
+            inner.deliver.reserve(room).ok()?;
+            match inner.store.make(room) {
+                Ok(timer) => {
+                    inner.ids.note_timers(room);
+                    return Some(timer);
+                }
+                Err(NotMade::NoRoom) => {}
+                Err(NotMade::NoMemory) => return None,
+            }
+        }
     }
 
     #[inline(always)]

@@ -13,10 +13,12 @@
 //! count timers. It is moved a few groups at a time, by threads that make more timers.
 
 use core::alloc::Layout;
+use core::convert::Infallible;
 use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
 use super::spread::Spread;
+use super::store::Batch;
 use crate::lock::{LIVE, Lock, StateLock};
 use crate::sync::{AtomicPtr, AtomicU32, MODEL, Made, Mutant, Ordering, mutant, relaxed_in};
 use crate::sys::platform::PlatformRef;
@@ -37,6 +39,8 @@ const GROWTH_LOG2: u32 = if MODEL { 1 } else { 2 };
 /// as `SEVERAL` groups.
 const STEP: usize = if MODEL { 1 } else { 16 };
 const SEVERAL: usize = if MODEL { 1 } else { 8 };
+/// The number of searches for a free timer, if other threads delete timers meanwhile.
+const SEARCHES: usize = 64;
 
 /// The lock of a group of slots and the fields that it guards, on a cache line of its own.
 #[repr(align(64))]
@@ -44,9 +48,11 @@ struct Group {
     lock: StateLock,
     /// The platform of contenders. Set before another thread can reach the group.
     on: PlatformRef,
-    /// A timer that was deleted here and is kept for the next one that is made here, or null. So neither operation has
-    /// to lock a free list.
+    /// Free timers that are kept for the next ones that are made here, linked by their nodes; null if there are none.
+    /// So a thread that makes or deletes a timer seldom has to lock a free list. Guarded by the lock.
     kept: Slot,
+    /// The number of timers that are kept. Guarded by the lock.
+    keeps: AtomicU32,
     /// The number, plus one, of the block that all timers of this group have been from; or [`NO_BLOCK`], or
     /// [`SEVERAL_BLOCKS`]. Guarded by the lock.
     block: AtomicU32,
@@ -186,8 +192,8 @@ impl Ids {
         let Some(locked) = spot.map_or_else(|| self.lock_or_make(id), |spot| self.lock_at(spot, id)) else {
             return Inserted::NoMemory;
         };
-        let kept = &locked.0.group.kept;
-        let Some(timer) = given.or_else(|| as_timer(kept.load(Ordering::Relaxed))) else { return Inserted::NoneKept };
+        let group = locked.0.group;
+        let Some(timer) = given.or_else(|| group.first_kept()) else { return Inserted::NoneKept };
         if !claim() {
             return Inserted::Refused;
         }
@@ -195,7 +201,7 @@ impl Ids {
             return Inserted::InUse;
         }
         if given.is_none() && !mutant(Mutant::KeptStays) {
-            kept.store(ptr::null_mut(), Ordering::Relaxed);
+            group.let_go(timer);
         }
         timer.invalidate_as(id);
         locked.0.put(timer, id);
@@ -228,29 +234,62 @@ impl Ids {
             }
             link = &found.next;
         }
-        let kept = &locked.0.group.kept;
-        let keeps = kept.load(Ordering::Relaxed).is_null();
+        let group = locked.0.group;
+        let keeps = group.first_kept().is_none();
         if keeps {
-            kept.store(ptr::from_ref(timer).cast_mut(), Ordering::Relaxed);
+            group.keep(Batch::of(timer));
         }
         keeps
     }
 
-    /// Takes a timer that any group keeps, for when there are no free ones.
-    pub fn take_kept(&self) -> Option<&Timer> {
+    /// Gives the group of `id`, if it keeps none, the timers that `take` takes from a free list. `growth` is locked
+    /// while they are on their way: whoever counts the free timers, or has found none in the lists and now looks into
+    /// the groups, locks it too. Nothing happens if that lock is in use.
+    pub fn stock(&self, id: u32, take: impl Fn() -> Option<Batch>) {
+        let early = mutant(Mutant::StockTakesEarly).then(&take);
+        let Some(mut growth) = self.growth.try_lock() else { return };
+        growth.with(|_| {
+            let Some(locked) = self.spot(id).and_then(|spot| self.lock_at(spot, id)) else { return };
+            let group = locked.0.group;
+            if group.first_kept().is_none()
+                && let Some(timers) = early.unwrap_or_else(take)
+            {
+                group.keep(timers);
+            }
+        });
+    }
+
+    /// Takes a free timer, from the lists by `in_lists` or from a group that keeps one, when no more can be made. `None`
+    /// if at some moment all timers were in use, or if timers have been taken out during each of many searches.
+    ///
+    /// While `growth` is locked, only a timer that is taken out becomes free in a group. If none was taken out between
+    /// two searches of the groups that found nothing, no group kept a timer when `in_lists` found none in between.
+    pub fn take_free<'i>(&'i self, in_lists: impl Fn() -> Option<&'i Timer>) -> Option<&'i Timer> {
         self.growth.lock().with(|_| {
-            self.tables().find_map(|table| {
-                (0..table.groups()).find_map(|number| {
-                    let group = table.group(number);
-                    // A group that is not live keeps no timer.
-                    group.lock.lock(&group.on)?;
-                    let timer = as_timer(group.kept.load(Ordering::Relaxed));
-                    group.kept.store(ptr::null_mut(), Ordering::Relaxed);
-                    group.lock.unlock_and_stay(&group.on, LIVE);
-                    timer
-                })
-            })
+            let mut before = None;
+            for _ in 0..SEARCHES {
+                if let Some(timer) = in_lists() {
+                    return Some(timer);
+                }
+                match self.take_kept() {
+                    Ok(timer) => return Some(timer),
+                    Err(removed) if before == Some(removed) => return None,
+                    Err(removed) => before = Some(removed),
+                }
+            }
+            None
         })
+    }
+
+    /// Takes a timer that any group keeps. If none does, returns the number of timers that have been taken out in all.
+    /// The caller holds the lock that keeps the tables from growing.
+    fn take_kept(&self) -> Result<&Timer, u32> {
+        let mut removed = 0u32;
+        let kept = self.find_in_groups(|group| {
+            removed = removed.wrapping_add(group.removed.load(Ordering::Relaxed));
+            group.first_kept().inspect(|timer| group.let_go(timer))
+        });
+        kept.ok_or(removed)
     }
 
     /// The number of timers that have been taken out in all. If two readings are equal, all IDs that were seen in use
@@ -258,25 +297,35 @@ impl Ids {
     pub fn removed(&self) -> u32 {
         self.growth.lock().with(|_| {
             let mut removed = 0u32;
-            for table in self.tables() {
-                for number in 0..table.groups() {
-                    let group = table.group(number);
-                    // A group that is not live has nothing to add: its count has moved with its timers.
-                    if group.lock.lock(&group.on).is_some() {
-                        removed = removed.wrapping_add(group.removed.load(Ordering::Relaxed));
-                        group.lock.unlock_and_stay(&group.on, LIVE);
-                    }
-                }
-            }
+            let None: Option<Infallible> = self.find_in_groups(|group| {
+                removed = removed.wrapping_add(group.removed.load(Ordering::Relaxed));
+                None
+            });
             removed
         })
     }
 
-    /// The number of timers that groups keep.
-    pub fn kept(&self) -> usize {
+    /// Calls `find` with each live group, locked, until it finds something. The caller holds the lock that keeps the
+    /// tables from growing.
+    fn find_in_groups<R>(&self, mut find: impl FnMut(&Group) -> Option<R>) -> Option<R> {
+        self.tables().find_map(|table| {
+            (0..table.groups()).find_map(|number| {
+                let group = table.group(number);
+                // A group that is not live has nothing: its timers and its counts have moved.
+                group.lock.lock(&group.on)?;
+                let found = find(group);
+                group.lock.unlock_and_stay(&group.on, LIVE);
+                found
+            })
+        })
+    }
+
+    /// The number of timers that groups keep, and the result of `and`. No timers move from a free list to a group
+    /// between the two.
+    pub fn kept_and<R>(&self, and: impl FnOnce() -> R) -> (usize, R) {
         self.growth.lock().with(|_| {
             let groups = self.tables().flat_map(|table| (0..table.groups()).map(move |n| table.group(n)));
-            groups.filter(|group| !group.kept.load(Ordering::Relaxed).is_null()).count()
+            (groups.map(|group| group.keeps.load(Ordering::Relaxed) as usize).sum(), and())
         })
     }
 
@@ -393,9 +442,10 @@ impl Ids {
                 1
             }
         };
-        let kept = source.kept.load(Ordering::Relaxed);
+        to.group(group).kept.store(source.kept.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.group(group).keeps.store(source.keeps.load(Ordering::Relaxed), Ordering::Relaxed);
         source.kept.store(ptr::null_mut(), Ordering::Relaxed);
-        to.group(group).kept.store(kept, Ordering::Relaxed);
+        source.keeps.store(0, Ordering::Relaxed);
         to.group(group).removed.store(source.removed.load(Ordering::Relaxed), Ordering::Relaxed);
         if !mutant(Mutant::GroupLiveEarly) {
             targets().for_each(|target| target.lock.make_live());
@@ -514,10 +564,32 @@ impl Group {
             lock: StateLock::new(0),
             on: PlatformRef::HOST,
             kept: AtomicPtr::new(ptr::null_mut()),
+            keeps: AtomicU32::new(0),
             block: AtomicU32::new(NO_BLOCK),
             removed: AtomicU32::new(0),
             made: Made::new(),
         }
+    }
+
+    /// The first of the timers that are kept here. The group is locked.
+    #[inline(always)]
+    fn first_kept<'t>(&self) -> Option<&'t Timer> {
+        as_timer(self.kept.load(Ordering::Relaxed))
+    }
+
+    /// Takes the first of the timers that are kept here. The group is locked.
+    #[inline(always)]
+    fn let_go(&self, first: &Timer) {
+        // SAFETY: the node of a timer that is kept belongs to the group's lock, which the caller holds.
+        self.kept.store(unsafe { (*first.node()).kept() }, Ordering::Relaxed);
+        self.keeps.store(self.keeps.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+    }
+
+    /// Keeps these timers. The group is locked, and keeps none.
+    #[inline(always)]
+    fn keep(&self, timers: Batch) {
+        self.kept.store(timers.first.as_ptr(), Ordering::Relaxed);
+        self.keeps.store(timers.count as u32, Ordering::Relaxed);
     }
 }
 

@@ -197,7 +197,8 @@ impl Timers {
     /// The number of timers.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.inner.store.in_use().saturating_sub(self.inner.ids.kept())
+        let (kept, in_use) = self.inner.ids.kept_and(|| self.inner.store.in_use());
+        in_use.saturating_sub(kept)
     }
 
     /// The memory that finding timers by their IDs takes, in bytes, without the timers themselves.

@@ -8,7 +8,7 @@ use core::ptr::{self, NonNull};
 use super::chunk::{self, Chunk, TIMERS};
 use super::entry::Timer;
 use crate::lock::{Lock, LockGuard};
-use crate::sync::{AtomicUsize, MODEL, MODEL_SHARDS, Ordering, thread_shard};
+use crate::sync::{AtomicUsize, MODEL, MODEL_SHARDS, Mutant, Ordering, mutant, thread_shard};
 use crate::sys::platform::PlatformRef;
 
 /// Number of lists among which threads that make timers at the same time are spread.
@@ -18,7 +18,7 @@ const SHARDS: usize = if MODEL { MODEL_SHARDS } else { 8 };
 pub struct Store {
     shards: [Shard; SHARDS],
     limit: usize,
-    /// The number of timers that memory has been granted for, in use or not.
+    /// The number of timers that have been made, in use or not.
     made: AtomicUsize,
 }
 
@@ -32,11 +32,18 @@ struct Free {
     chunks: *mut Chunk,
 }
 
-/// A linked list of free timers on their way from one list to another.
-struct Batch {
-    first: NonNull<Timer>,
+/// Why no timer was made.
+pub enum NotMade {
+    NoMemory,
+    /// Other threads have made timers, so that there is not enough room any more, or the limit is reached.
+    NoRoom,
+}
+
+/// Free timers on their way from one list to another: linked by their nodes, and the last links to none.
+pub struct Batch {
+    pub first: NonNull<Timer>,
     last: NonNull<Timer>,
-    count: usize,
+    pub count: usize,
 }
 
 // SAFETY: the pointers are to memory that belongs to the store alone.
@@ -58,41 +65,60 @@ impl Store {
     /// Takes a free timer from the calling thread's list, or from a list that has plenty. Without the latter, a thread
     /// that makes timers for other threads to delete would need more and more memory.
     pub fn take_free(&self) -> Option<NonNull<Timer>> {
-        let own = thread_shard(SHARDS);
-        if let Some(timer) = self.list_of(own).with(Free::pop) {
-            return Some(timer);
-        }
-        let batch = self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop_batch))?;
-        self.list_of(own).with(|free| {
-            free.push_batch(batch);
-            free.pop()
+        self.list_of(thread_shard(SHARDS)).with(|own| {
+            if own.first.is_null() {
+                // With both lists locked: see `all_lists`.
+                let half = |free: &mut Free| if free.count < TIMERS { None } else { free.pop_batch(TIMERS / 2) };
+                let batch = self.shards.iter().find_map(|shard| shard.0.try_lock()?.with(half))?;
+                own.push_batch(batch);
+            }
+            own.pop()
         })
+    }
+
+    /// Takes up to `most` free timers from the calling thread's list.
+    pub fn take_batch(&self, most: usize) -> Option<Batch> {
+        self.list_of(thread_shard(SHARDS)).with(|free| free.pop_batch(most))
     }
 
     /// Takes a free timer from any list that has one.
     pub fn take_last(&self) -> Option<NonNull<Timer>> {
-        self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop))
+        self.all_lists().iter_mut().find_map(|list| list.with(Free::pop))
     }
 
-    /// The number of timers that may be made next: as many as fit into a chunk, or up to the limit. `None` if the limit
-    /// is reached. They count as made from here on.
+    /// Locks all lists at once: no timer is made, or moves from one list to another, meanwhile.
+    fn all_lists(&self) -> [LockGuard<'_, Free>; SHARDS] {
+        self.shards.each_ref().map(|shard| shard.0.lock())
+    }
+
+    /// The number of timers that there will be if as many are made as fit into a chunk, or up to the limit. `None` if
+    /// the limit is reached.
+    pub fn next(&self) -> Option<usize> {
+        self.after(self.made())
+    }
+
+    fn after(&self, made: usize) -> Option<usize> {
+        (made < self.limit).then(|| self.limit.min(made.saturating_add(TIMERS)))
+    }
+
+    /// Makes as many timers as [`next`](Self::next) says, and returns one of them. There is room for `room` timers in
+    /// all.
+    ///
+    /// They count as made while their list is locked. So a thread that finds the limit reached, and looks for the last
+    /// free timer in all lists, waits for those that are being made.
     #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
-    pub fn grant(&self) -> Option<usize> {
-        let more = |made: usize| TIMERS.min(self.limit.saturating_sub(made));
-        let grant = |made: usize| (more(made) > 0).then(|| made + more(made));
-        self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).ok().map(more)
-    }
-
-    /// Takes back a grant, because the timers were not made.
-    pub fn revoke(&self, timers: usize) {
-        self.made.fetch_sub(timers, Ordering::Relaxed);
-    }
-
-    /// Makes as many timers as were granted, and returns one of them. `None` if there is no memory.
-    pub fn make(&self, timers: usize) -> Option<NonNull<Timer>> {
+    pub fn make(&self, room: usize) -> Result<NonNull<Timer>, NotMade> {
+        let more = |made| self.after(made).filter(|&after| after <= room);
+        let count = || self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let early = mutant(Mutant::TimersCountEarly).then(count);
         self.list_of(thread_shard(SHARDS)).with(|free| {
-            free.add_chunk(timers)?;
-            free.pop()
+            let made = early.unwrap_or_else(count).map_err(|_| NotMade::NoRoom)?;
+            let timers = TIMERS.min(self.limit - made);
+            if free.add_chunk(timers).is_none() {
+                self.made.fetch_sub(timers, Ordering::Relaxed);
+                return Err(NotMade::NoMemory);
+            }
+            free.pop().ok_or(NotMade::NoMemory)
         })
     }
 
@@ -122,14 +148,15 @@ impl Store {
         self.shards[own].0.lock()
     }
 
-    /// The number of timers that memory has been granted for, in use or not.
+    /// The number of timers that have been made, in use or not.
     pub fn made(&self) -> usize {
         self.made.load(Ordering::Relaxed)
     }
 
     /// The number of timers in use, or about to be.
     pub fn in_use(&self) -> usize {
-        let free: usize = self.shards.iter().map(|shard| shard.0.lock().with(|free| free.count)).sum();
+        let mut lists = self.all_lists();
+        let free = lists.iter_mut().map(|list| list.with(|free| free.count)).sum();
         self.made().saturating_sub(free)
     }
 
@@ -160,6 +187,16 @@ impl Store {
     }
 }
 
+impl Batch {
+    /// One timer, which no thread uses any more.
+    #[inline(always)]
+    pub fn of(timer: &Timer) -> Self {
+        // SAFETY: a free timer and its node belong to the caller.
+        unsafe { (*timer.node()).keep::<Timer>(ptr::null_mut()) };
+        Self { first: timer.into(), last: timer.into(), count: 1 }
+    }
+}
+
 impl Free {
     const fn new() -> Self {
         Self { first: ptr::null_mut(), count: 0, chunks: ptr::null_mut() }
@@ -182,23 +219,21 @@ impl Free {
         self.count += 1;
     }
 
-    /// Takes some timers off the list, if it has plenty.
-    fn pop_batch(&mut self) -> Option<Batch> {
-        if self.count < TIMERS {
-            return None;
-        }
+    /// Takes up to `most` timers off the list.
+    fn pop_batch(&mut self, most: usize) -> Option<Batch> {
         let first = NonNull::new(self.first)?;
         let mut last = first;
         let mut count = 1;
         // SAFETY: free timers and their nodes belong to this list alone.
         unsafe {
-            while let Some(next) = NonNull::new((*last.as_ref().node()).kept::<Timer>())
-                && count < TIMERS / 2
+            while count < most
+                && let Some(next) = NonNull::new((*last.as_ref().node()).kept::<Timer>())
             {
                 last = next;
                 count += 1;
             }
             self.first = (*last.as_ref().node()).kept();
+            (*last.as_ref().node()).keep::<Timer>(ptr::null_mut());
         }
         self.count -= count;
         Some(Batch { first, last, count })

@@ -51,6 +51,23 @@ fn default_limit_is_65536_timers() {
     assert_eq!(create(&more), Err(Error::Again));
 }
 
+/// Free timers wait with the IDs that come next. Whoever asks for another ID gets them all the same.
+#[test]
+fn timers_that_wait_for_the_next_ids_are_free() {
+    let timers = timers(TimerOptions::new().max_timers(126));
+    for id in 0..65 {
+        assert_eq!(create(&timers), Ok(id));
+    }
+    assert_eq!(timers.count(), 65);
+    for id in 0..61 {
+        assert_eq!(timers.create_as(1000 + 1000 * id, MONOTONIC, SILENT), Ok(1000 + 1000 * id));
+    }
+    assert_eq!(
+        (timers.create_as(999, MONOTONIC, SILENT), create(&timers), timers.count()),
+        (Err(Error::Again), Err(Error::Again), 126)
+    );
+}
+
 #[test]
 fn limit_of_0_is_eagain() {
     let timers = timers(TimerOptions::new().max_timers(0));

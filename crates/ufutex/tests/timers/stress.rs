@@ -185,6 +185,31 @@ fn create_succeeds_while_an_id_is_free() {
     });
 }
 
+/// All threads together have at least one timer fewer than the limit when one of them makes another. A create must not
+/// fail.
+#[test]
+fn create_succeeds_below_the_limit() {
+    within_patience("making timers", || {
+        for each in [1, 3, 40] {
+            let options = TimerOptions::new().max_timers(each * THREADS as usize);
+            let timers = Timers::with_options(&driver(), Arc::new(Ignore), options).expect("the memory is there");
+            on_threads(|thread, goes_on| {
+                let mut rng = Random::of_program(8, thread);
+                let mut own: Vec<i32> = Vec::new();
+                while goes_on() {
+                    while own.len() < each {
+                        own.push(timers.create(MONOTONIC, Some(Notify::None)).expect("there is room"));
+                    }
+                    let left = rng.below(each);
+                    own.drain(left..).for_each(|id| assert_eq!(timers.delete(id), Ok(())));
+                }
+                own.into_iter().for_each(|id| assert_eq!(timers.delete(id), Ok(())));
+            });
+            assert_eq!(timers.count(), 0);
+        }
+    });
+}
+
 /// Several threads restore the same IDs. One of them succeeds at a time.
 #[test]
 fn restored_id_is_busy_for_all_but_one() {

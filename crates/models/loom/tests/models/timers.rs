@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ufutex_loom::Error;
-use ufutex_loom::timer::{Base, Clocks, Deliver, Driver, Expiry, Notice, Setting, TimerClock, Timers};
+use ufutex_loom::timer::{Base, Clocks, Deliver, Driver, Expiry, Notice, Setting, TimerClock, TimerOptions, Timers};
 
 /// A clock that a model sets. Without loom's atomics: the models do not explore the order of clock readings.
 #[derive(Default)]
@@ -62,9 +62,13 @@ pub struct Process {
 impl Process {
     /// Makes a process with timers of these IDs, at time 0.
     pub fn with(ids: &[i32]) -> Arc<Self> {
+        Self::with_options(ids, TimerOptions::new())
+    }
+
+    pub fn with_options(ids: &[i32], options: TimerOptions) -> Arc<Self> {
         let (clock, notices) = (Arc::new(ModelClock::default()), Arc::new(Notices::default()));
         let driver = Driver::with_clocks(clock.clone()).expect("a driver can be made");
-        let timers = Timers::new(&driver, notices.clone()).expect("timers can be made");
+        let timers = Timers::with_options(&driver, notices.clone(), options).expect("timers can be made");
         let process = Arc::new(Self { clock, notices, driver, timers });
         ids.iter().for_each(|&id| process.create(id).expect("the ID is free"));
         process

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 use ufutex_loom::Error;
-use ufutex_loom::timer::{Setting, TimerClock};
+use ufutex_loom::timer::{Setting, TimerClock, TimerOptions};
 
 use crate::support::{catches, check, check_crowd, check_pair};
 use crate::timers::{Process, setting, spawn};
@@ -115,6 +115,34 @@ fn kept_for_one() {
     let other = spawn(&process, |process| process.create(2));
     assert_eq!((process.create(3), other.join().unwrap()), (Ok(()), Ok(())));
     assert!([1, 2, 3].into_iter().all(|id| process.timers.getoverrun(id) == Ok(0)));
+    assert_eq!(process.timers.count(), 3);
+}
+
+/// A process with the timers 0 and 1, whose chunk they fill. The next thread that makes a timer makes a chunk, and moves
+/// its second timer to the group of ID 2, because that of ID 1 has none left.
+fn about_to_stock(limit: usize) -> Arc<Process> {
+    let process = Process::with_options(&[], TimerOptions::new().max_timers(limit));
+    assert_eq!([next_id(&process), next_id(&process)], [0, 1]);
+    process
+}
+
+/// A thread that wants a timer finds the last free one, also while it is on its way to a group.
+fn found_on_its_way() {
+    let process = about_to_stock(4);
+    let other = spawn(&process, |process| process.create(7));
+    next_id(&process);
+    assert_eq!((other.join().unwrap(), process.timers.count()), (Ok(()), 4));
+    assert_eq!(process.create(8), Err(Error::Again));
+}
+
+/// Timers on their way to a group are free, and counted as free.
+fn counted_on_its_way() {
+    let process = about_to_stock(8);
+    let other = spawn(&process, |process| process.timers.count());
+    next_id(&process);
+    // The one that is being made may count.
+    let count = other.join().unwrap();
+    assert!(count == 2 || count == 3, "{count}");
     assert_eq!(process.timers.count(), 3);
 }
 
@@ -253,6 +281,12 @@ fn a_timer_that_is_kept_becomes_one_other() {
 }
 
 #[test]
+fn a_free_timer_that_moves_to_a_group_is_found_and_counted() {
+    check_pair(found_on_its_way);
+    check_pair(counted_on_its_way);
+}
+
+#[test]
 fn growing_hides_no_timer() {
     check(found_while_it_grows);
     check(found_half_way);
@@ -276,6 +310,9 @@ catches!(timers_table_catches_delete_leaves_valid, DeleteLeavesValid, deleted_on
 catches!(timers_table_catches_insert_skips_check, InsertSkipsCheck, created_once);
 catches!(timers_table_catches_claim_trusts_peek, ClaimTrustsPeek, ids_follow_one_another);
 catches!(timers_table_catches_kept_stays, KeptStays, kept_for_one);
+catches!(timers_table_catches_stock_takes_early, StockTakesEarly, found_on_its_way);
+catches!(timers_table_catches_stock_takes_early_by_count, StockTakesEarly, counted_on_its_way);
+catches!(timers_table_catches_timers_count_early, TimersCountEarly, found_on_its_way);
 catches!(timers_table_catches_group_live_early, GroupLiveEarly, found_while_it_grows);
 catches!(timers_table_catches_group_stays_live, GroupStaysLive, found_while_it_grows);
 catches!(timers_table_catches_timer_relaxed, TimerRelaxed, found_when_made);
