@@ -183,6 +183,8 @@ pub enum Mutant {
     /// Free timers are taken from their list before the lock is taken that those hold who look for free timers or count
     /// them.
     StockTakesEarly,
+    /// A free timer is searched for in the groups only once, so one that is freed behind the search is missed.
+    OneSearch,
     /// New timers count as made before the list is locked into which they go.
     TimersCountEarly,
     /// [Q]: a timer is published without Release.

@@ -84,10 +84,11 @@ impl Timers {
         }
     }
 
-    /// Gives the group of `id`, for which a free list has just been locked, the free timers for the rest of the IDs of
-    /// its block. So threads that make timers lock a free list twice or so for each block. If the group of the block
-    /// before has a timer left, the group of a block's first ID gets none: a caller that soon deletes each timer it
-    /// makes finds the deleted one in the group.
+    /// A call has taken a timer for `id` from a free list. So it also moves the timers for the rest of the block from the
+    /// list to their group. The creates that follow find them there, with one lock in place of two.
+    ///
+    /// Not at the first ID of a block if the group of the block before still keeps a timer. Then this caller deletes as
+    /// fast as it creates. Its group has to keep none, so that a deleted timer stays there for the next create.
     #[inline(always)]
     fn stock_behind(&self, id: u32) {
         let rest = BLOCK - 1 - id % BLOCK;
@@ -98,11 +99,11 @@ impl Timers {
 
     #[cold]
     #[inline(never)]
-    fn stock(&self, id: u32, timers: u32) {
+    fn stock(&self, id: u32, rest: u32) {
         let Inner { ids, store, .. } = &*self.inner;
         let is_wanted = |id: u32| ids.spot(id).is_some_and(|spot| !spot.keeps_one());
         if !id.is_multiple_of(BLOCK) || id.checked_sub(1).is_some_and(is_wanted) {
-            ids.stock(id, || store.take_batch(timers as usize));
+            ids.stock(id, rest as usize, store);
         }
     }
 
@@ -223,6 +224,8 @@ impl Timers {
         let timer = match kept {
             Inserted::Done(timer) => timer,
             Inserted::InUse => return Err(Error::Busy),
+            // Checked before the last free timer is taken, which another thread may need meanwhile.
+            _ if inner.ids.is_in_use(id) => return Err(Error::Busy),
             _ => {
                 // SAFETY: a timer of the store, which is valid as long as `self`.
                 let timer = unsafe { self.take_timer()?.as_ref() };
@@ -238,6 +241,8 @@ impl Timers {
         loop {
             let shared = inner.numbers.shared();
             if inner.ids.with_group(shared, || inner.numbers.jump_behind(id, shared)) != Some(false) {
+                // Its IDs are no longer the next ones.
+                inner.ids.unstock(shared, &inner.store);
                 return Ok(Reserved { timer, id });
             }
         }

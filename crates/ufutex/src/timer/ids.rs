@@ -18,7 +18,7 @@ use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
 use super::spread::Spread;
-use super::store::Batch;
+use super::store::{Batch, Store};
 use crate::lock::{LIVE, Lock, StateLock};
 use crate::sync::{AtomicPtr, AtomicU32, MODEL, Made, Mutant, Ordering, mutant, relaxed_in};
 use crate::sys::platform::PlatformRef;
@@ -39,8 +39,8 @@ const GROWTH_LOG2: u32 = if MODEL { 1 } else { 2 };
 /// as `SEVERAL` groups.
 const STEP: usize = if MODEL { 1 } else { 16 };
 const SEVERAL: usize = if MODEL { 1 } else { 8 };
-/// The number of searches for a free timer, if other threads delete timers meanwhile.
-const SEARCHES: usize = 64;
+/// The number of pairs of searches for a free timer, if other threads delete timers meanwhile.
+const SEARCHES: usize = 8;
 
 /// The lock of a group of slots and the fields that it guards, on a cache line of its own.
 #[repr(align(64))]
@@ -48,10 +48,11 @@ struct Group {
     lock: StateLock,
     /// The platform of contenders. Set before another thread can reach the group.
     on: PlatformRef,
-    /// Free timers that are kept for the next ones that are made here, linked by their nodes; null if there are none.
-    /// So a thread that makes or deletes a timer seldom has to lock a free list. Guarded by the lock.
+    /// The first of the free timers that are kept for the next ones that are made here; null if there are none. Their
+    /// nodes link them. So a thread that makes or deletes a timer seldom has to lock a free list. Written with the lock
+    /// held; `keeps_one` reads it without, as a hint.
     kept: Slot,
-    /// The number of timers that are kept. Guarded by the lock.
+    /// The number of timers that are kept. Written with the lock held; `kept_and` reads it without.
     keeps: AtomicU32,
     /// The number, plus one, of the block that all timers of this group have been from; or [`NO_BLOCK`], or
     /// [`SEVERAL_BLOCKS`]. Guarded by the lock.
@@ -179,7 +180,7 @@ impl Ids {
         locked.chain().find_map(|timer| timer.overrun_of(id).map(|overrun| (timer, overrun)))
     }
 
-    /// Inserts a timer as `id`, at `spot` if the caller knows that: `given`, or the timer that is kept in the group.
+    /// Inserts a timer as `id`, at `spot` if the caller knows that: `given`, or the first that the group keeps.
     /// `claim` decides, with the group locked, whether the ID may be used.
     #[inline(always)]
     pub fn insert<'i>(
@@ -242,47 +243,71 @@ impl Ids {
         keeps
     }
 
-    /// Gives the group of `id`, if it keeps none, the timers that `take` takes from a free list. `growth` is locked
-    /// while they are on their way: whoever counts the free timers, or has found none in the lists and now looks into
-    /// the groups, locks it too. Nothing happens if that lock is in use.
-    pub fn stock(&self, id: u32, take: impl Fn() -> Option<Batch>) {
-        let early = mutant(Mutant::StockTakesEarly).then(&take);
-        let Some(mut growth) = self.growth.try_lock() else { return };
+    /// Gives the group of `id` up to `most` timers from a free list, if it keeps none. Nothing happens if `growth` is in
+    /// use.
+    ///
+    /// `growth` is locked while they are on their way, so that neither `take_free` nor `kept_and`, which lock it too,
+    /// misses them.
+    pub fn stock(&self, id: u32, most: usize, store: &Store) {
+        let early = mutant(Mutant::StockTakesEarly).then(|| store.take_batch(most));
+        let Some(mut growth) = self.growth.try_lock() else {
+            return early.flatten().into_iter().for_each(|timers| store.give_batch(timers));
+        };
         growth.with(|_| {
-            let Some(locked) = self.spot(id).and_then(|spot| self.lock_at(spot, id)) else { return };
-            let group = locked.0.group;
-            if group.first_kept().is_none()
-                && let Some(timers) = early.unwrap_or_else(take)
-            {
-                group.keep(timers);
+            let Some(timers) = early.unwrap_or_else(|| store.take_batch(most)) else { return };
+            match self.spot(id).and_then(|spot| self.lock_at(spot, id)) {
+                Some(locked) if locked.0.group.first_kept().is_none() => locked.0.group.keep(timers),
+                locked => {
+                    drop(locked);
+                    store.give_batch(timers);
+                }
             }
         });
     }
 
-    /// Takes a free timer, from the lists by `in_lists` or from a group that keeps one, when no more can be made. `None`
-    /// if at some moment all timers were in use, or if timers have been taken out during each of many searches.
-    ///
-    /// While `growth` is locked, only a timer that is taken out becomes free in a group. If none was taken out between
-    /// two searches of the groups that found nothing, no group kept a timer when `in_lists` found none in between.
-    pub fn take_free<'i>(&'i self, in_lists: impl Fn() -> Option<&'i Timer>) -> Option<&'i Timer> {
+    /// Takes the timers that `stock` gave the group of `id` back to a free list. A single one may stay.
+    pub fn unstock(&self, id: u32, store: &Store) {
+        if self.spot(id).is_none_or(|spot| spot.group.keeps.load(Ordering::Relaxed) <= 1) {
+            return;
+        }
         self.growth.lock().with(|_| {
-            let mut before = None;
-            for _ in 0..SEARCHES {
-                if let Some(timer) = in_lists() {
-                    return Some(timer);
-                }
-                match self.take_kept() {
-                    Ok(timer) => return Some(timer),
-                    Err(removed) if before == Some(removed) => return None,
-                    Err(removed) => before = Some(removed),
-                }
+            let locked = self.spot(id).and_then(|spot| self.lock_at(spot, id));
+            let kept = locked.as_ref().and_then(|locked| locked.0.group.let_all_go());
+            drop(locked);
+            if let Some(timers) = kept {
+                store.give_batch(timers);
             }
-            None
-        })
+        });
     }
 
-    /// Takes a timer that any group keeps. If none does, returns the number of timers that have been taken out in all.
-    /// The caller holds the lock that keeps the tables from growing.
+    /// Whether there is a timer with this ID, valid or not.
+    pub fn is_in_use(&self, id: u32) -> bool {
+        self.spot(id).and_then(|spot| self.lock_at(spot, id)).is_some_and(|locked| locked.has(id))
+    }
+
+    /// Takes a free timer, from the lists by `in_lists` or from a group that keeps one, when no more can be made. `None`
+    /// if at some moment all timers were in use, or if timers were deleted during each of many searches.
+    ///
+    /// While `growth` is locked, groups get free timers only by deletions, which they count. If two searches of the
+    /// groups find nothing and the same count, no group kept a timer when `in_lists` found none in between.
+    pub fn take_free<'i>(&'i self, in_lists: impl Fn() -> Option<&'i Timer>) -> Option<&'i Timer> {
+        let once = || in_lists().map_or_else(|| self.take_kept(), Ok);
+        let twice = || once().or_else(|before| once().map_err(|after| after == before));
+        if mutant(Mutant::OneSearch) {
+            return self.growth.lock().with(|_| once()).ok();
+        }
+        for _ in 0..SEARCHES {
+            match self.growth.lock().with(|_| twice()) {
+                Ok(timer) => return Some(timer),
+                Err(true) => break,
+                Err(false) => {}
+            }
+        }
+        None
+    }
+
+    /// Takes a timer that any group keeps. If none does, returns the number of timers that were ever removed from the
+    /// table. The caller holds the lock that keeps the tables from growing.
     fn take_kept(&self) -> Result<&Timer, u32> {
         let mut removed = 0u32;
         let kept = self.find_in_groups(|group| {
@@ -321,7 +346,7 @@ impl Ids {
     }
 
     /// The number of timers that groups keep, and the result of `and`. No timers move from a free list to a group
-    /// between the two.
+    /// between the two. Deletions and creates are not kept out.
     pub fn kept_and<R>(&self, and: impl FnOnce() -> R) -> (usize, R) {
         self.growth.lock().with(|_| {
             let groups = self.tables().flat_map(|table| (0..table.groups()).map(move |n| table.group(n)));
@@ -583,6 +608,14 @@ impl Group {
         // SAFETY: the node of a timer that is kept belongs to the group's lock, which the caller holds.
         self.kept.store(unsafe { (*first.node()).kept() }, Ordering::Relaxed);
         self.keeps.store(self.keeps.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+    }
+
+    /// Takes all timers that are kept here. The group is locked.
+    fn let_all_go(&self) -> Option<Batch> {
+        let first = self.first_kept()?;
+        self.kept.store(ptr::null_mut(), Ordering::Relaxed);
+        self.keeps.store(0, Ordering::Relaxed);
+        Some(Batch::from_first(first))
     }
 
     /// Keeps these timers. The group is locked, and keeps none.

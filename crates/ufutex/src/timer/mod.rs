@@ -194,7 +194,7 @@ impl Timers {
         &self.inner.driver
     }
 
-    /// The number of timers.
+    /// The number of timers. Only roughly, while other threads make and delete timers.
     #[must_use]
     pub fn count(&self) -> usize {
         let (kept, in_use) = self.inner.ids.kept_and(|| self.inner.store.in_use());

@@ -13,7 +13,7 @@ use crate::sync::{AtomicU32, AtomicU64, MODEL, MODEL_SHARDS, Mutant, Ordering, m
 
 /// Number of counters of blocks. A thread picks one by a hint, so threads may share one.
 const COUNTERS: usize = if MODEL { MODEL_SHARDS } else { 8 };
-/// IDs in a block: as many as a group of the table has slots.
+/// IDs in a block: as many as a group of the table has slots, but for models, whose groups have one slot.
 pub const BLOCK: u32 = if MODEL { 2 } else { 64 };
 /// After this many collisions on the shared counter a thread gets a block of its own. The count starts again when the
 /// thread takes the last ID of a block's length from the shared counter.

@@ -35,11 +35,12 @@ struct Free {
 /// Why no timer was made.
 pub enum NotMade {
     NoMemory,
-    /// Other threads have made timers, so that there is not enough room any more, or the limit is reached.
+    /// There would be more timers than the embedder has made room for, because other threads have made some. Or the
+    /// limit is reached.
     NoRoom,
 }
 
-/// Free timers on their way from one list to another: linked by their nodes, and the last links to none.
+/// Free timers on their way to a list or a group: linked by their nodes. The last links to none.
 pub struct Batch {
     pub first: NonNull<Timer>,
     last: NonNull<Timer>,
@@ -65,20 +66,46 @@ impl Store {
     /// Takes a free timer from the calling thread's list, or from a list that has plenty. Without the latter, a thread
     /// that makes timers for other threads to delete would need more and more memory.
     pub fn take_free(&self) -> Option<NonNull<Timer>> {
-        self.list_of(thread_shard(SHARDS)).with(|own| {
-            if own.first.is_null() {
-                // With both lists locked: see `all_lists`.
-                let half = |free: &mut Free| if free.count < TIMERS { None } else { free.pop_batch(TIMERS / 2) };
-                let batch = self.shards.iter().find_map(|shard| shard.0.try_lock()?.with(half))?;
-                own.push_batch(batch);
-            }
-            own.pop()
+        let own = thread_shard(SHARDS);
+        let first = self.list_of(own).with(Free::pop);
+        first.or_else(|| (0..SHARDS).find_map(|number| self.take_from(number, own)))
+    }
+
+    /// Moves half of the timers that make a chunk from list `number` to list `own`, if it has as many as a chunk, and
+    /// takes one of them.
+    fn take_from(&self, number: usize, own: usize) -> Option<NonNull<Timer>> {
+        let has_plenty = |free: &mut Free| free.count >= TIMERS;
+        if !self.shards[number].0.lock().with(has_plenty) {
+            return None;
+        }
+        // The call that found its own list in use has looked into another.
+        if number == own {
+            return self.shards[own].0.lock().with(Free::pop);
+        }
+        // Both lists stay locked during the move, so that a thread which locks all lists misses no timer. The lower
+        // number first, as in `all_lists`.
+        let mut lower = self.shards[own.min(number)].0.lock();
+        let mut upper = self.shards[own.max(number)].0.lock();
+        let (to, from) = if own < number { (&mut lower, &mut upper) } else { (&mut upper, &mut lower) };
+        let batch = from.with(|from| if has_plenty(from) { from.pop_batch(TIMERS / 2) } else { None })?;
+        to.with(|to| {
+            to.push_batch(batch);
+            to.pop()
         })
     }
 
-    /// Takes up to `most` free timers from the calling thread's list.
+    /// Takes up to `most` free timers from the calling thread's list. If no more can be made, other threads need them
+    /// too: then half of the list at most.
     pub fn take_batch(&self, most: usize) -> Option<Batch> {
-        self.list_of(thread_shard(SHARDS)).with(|free| free.pop_batch(most))
+        self.list_of(thread_shard(SHARDS)).with(|free| {
+            let most = if self.next().is_some() { most } else { most.min(free.count / 2) };
+            free.pop_batch(most)
+        })
+    }
+
+    /// Puts back what `take_batch` has taken.
+    pub fn give_batch(&self, batch: Batch) {
+        self.list_of(thread_shard(SHARDS)).with(|free| free.push_batch(batch));
     }
 
     /// Takes a free timer from any list that has one.
@@ -101,11 +128,11 @@ impl Store {
         (made < self.limit).then(|| self.limit.min(made.saturating_add(TIMERS)))
     }
 
-    /// Makes as many timers as [`next`](Self::next) says, and returns one of them. There is room for `room` timers in
-    /// all.
+    /// Makes as many timers as fit into a chunk, or up to the limit, and returns one of them. Refuses if there would be
+    /// more than `room` in all.
     ///
-    /// They count as made while their list is locked. So a thread that finds the limit reached, and looks for the last
-    /// free timer in all lists, waits for those that are being made.
+    /// The list that gets them is locked when they are counted as made. So a thread that finds the limit reached, and
+    /// locks all lists to find a free timer, waits for those that are being made.
     #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
     pub fn make(&self, room: usize) -> Result<NonNull<Timer>, NotMade> {
         let more = |made| self.after(made).filter(|&after| after <= room);
@@ -153,7 +180,7 @@ impl Store {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// The number of timers in use, or about to be.
+    /// The number of timers that are in no list: in use, or kept by groups.
     pub fn in_use(&self) -> usize {
         let mut lists = self.all_lists();
         let free = lists.iter_mut().map(|list| list.with(|free| free.count)).sum();
@@ -188,6 +215,17 @@ impl Store {
 }
 
 impl Batch {
+    /// The free timers that `first` links to, and itself. They belong to the caller.
+    pub fn from_first(first: &Timer) -> Self {
+        let mut batch = Self { first: first.into(), last: first.into(), count: 1 };
+        // SAFETY: free timers and their nodes belong to the caller.
+        while let Some(next) = NonNull::new(unsafe { (*batch.last.as_ref().node()).kept::<Timer>() }) {
+            batch.last = next;
+            batch.count += 1;
+        }
+        batch
+    }
+
     /// One timer, which no thread uses any more.
     #[inline(always)]
     pub fn of(timer: &Timer) -> Self {
@@ -219,9 +257,9 @@ impl Free {
         self.count += 1;
     }
 
-    /// Takes up to `most` timers off the list.
+    /// Takes up to `most` timers off the list; `None` if that would be none.
     fn pop_batch(&mut self, most: usize) -> Option<Batch> {
-        let first = NonNull::new(self.first)?;
+        let first = NonNull::new(self.first).filter(|_| most > 0)?;
         let mut last = first;
         let mut count = 1;
         // SAFETY: free timers and their nodes belong to this list alone.

@@ -214,7 +214,7 @@ fn memory_is_reused() {
         bytes.push(timers.bytes());
     }
     // There are eight free lists, and a call may use any of them. Each may hold up to 63 free timers of a chunk while
-    // the other lists are empty. Also, each group of 64 slots may keep one timer for the next create in the group.
+    // the other lists are empty. Also, each group of 64 slots may keep up to 63 timers for the next creates in the group.
     let chunk = 8 << 10;
     assert!(bytes[19] <= bytes[0] + 10 * chunk, "{bytes:?}");
 }
@@ -236,6 +236,38 @@ fn memory_freed_by_other_threads_is_reused() {
         }
     }
     assert!(timers.bytes() <= most * 3 / 2, "{} bytes after {most}", timers.bytes());
+}
+
+/// The same at the same time. The free timers are found although the lists that have them are in use again and again.
+#[test]
+fn memory_freed_at_the_same_time_is_reused() {
+    const PAIRS: usize = 4;
+    const EACH: usize = 500_000;
+    let timers = timers(TimerOptions::new());
+    std::thread::scope(|scope| {
+        for _ in 0..PAIRS {
+            let (made, gone) = std::sync::mpsc::sync_channel(100);
+            let timers = &timers;
+            scope.spawn(move || (0..EACH).for_each(|_| made.send(create(timers).expect("there is room")).unwrap()));
+            scope.spawn(move || gone.iter().for_each(|id| timers.delete(id).expect("it was made")));
+        }
+    });
+    // Each pair has up to 102 timers in use. Each list may hold up to 62 free timers of a chunk, each group of IDs one or so.
+    assert_eq!(timers.count(), 0);
+    assert!(timers.bytes() < 600_000, "{} bytes", timers.bytes());
+}
+
+/// Free timers wait with the IDs that come next. If IDs jump, others are next.
+#[test]
+fn jumps_leave_no_memory_behind() {
+    const JUMPS: i32 = 5000;
+    let timers = timers(TimerOptions::new());
+    for id in (0..64 * JUMPS).step_by(64) {
+        timers.create_as(id, MONOTONIC, SILENT).expect("the ID is free");
+        assert_eq!(create(&timers), Ok(id + 1));
+    }
+    let each = timers.bytes() / (2 * JUMPS as usize);
+    assert!(each < 500, "{each} bytes for each timer");
 }
 
 #[test]

@@ -128,11 +128,11 @@ fn about_to_stock(limit: usize) -> Arc<Process> {
 
 /// A thread that wants a timer finds the last free one, also while it is on its way to a group.
 fn found_on_its_way() {
-    let process = about_to_stock(4);
-    let other = spawn(&process, |process| process.create(7));
+    let process = about_to_stock(6);
+    let other = spawn(&process, |process| [7, 5, 3].map(|id| process.create(id)));
     next_id(&process);
-    assert_eq!((other.join().unwrap(), process.timers.count()), (Ok(()), 4));
-    assert_eq!(process.create(8), Err(Error::Again));
+    assert_eq!((other.join().unwrap(), process.timers.count()), ([Ok(()); 3], 6));
+    assert_eq!(process.create(11), Err(Error::Again));
 }
 
 /// Timers on their way to a group are free, and counted as free.
@@ -144,6 +144,19 @@ fn counted_on_its_way() {
     let count = other.join().unwrap();
     assert!(count == 2 || count == 3, "{count}");
     assert_eq!(process.timers.count(), 3);
+}
+
+/// One of the four timers that the limit allows is free at each moment: first in a group, in the end in a list. A thread
+/// that searches for it from place to place must not miss it.
+fn found_behind_the_search() {
+    // All in the group of ID 0. ID 1 is in another.
+    let process = Process::with_options(&[0, 4, 8, 12], TimerOptions::new().max_timers(4));
+    process.timers.delete(0).expect("the timer was there");
+    let other = spawn(&process, |process| process.create(1));
+    // The group keeps a timer, so this one goes to a list. Then the group's is made again.
+    process.timers.delete(4).expect("the timer was there");
+    let again = process.create(0);
+    assert_eq!((other.join().unwrap(), again), (Ok(()), Ok(())));
 }
 
 fn next_id(process: &Process) -> i32 {
@@ -287,6 +300,11 @@ fn a_free_timer_that_moves_to_a_group_is_found_and_counted() {
 }
 
 #[test]
+fn a_timer_that_is_freed_behind_the_search_is_found() {
+    check_pair(found_behind_the_search);
+}
+
+#[test]
 fn growing_hides_no_timer() {
     check(found_while_it_grows);
     check(found_half_way);
@@ -312,6 +330,7 @@ catches!(timers_table_catches_claim_trusts_peek, ClaimTrustsPeek, ids_follow_one
 catches!(timers_table_catches_kept_stays, KeptStays, kept_for_one);
 catches!(timers_table_catches_stock_takes_early, StockTakesEarly, found_on_its_way);
 catches!(timers_table_catches_stock_takes_early_by_count, StockTakesEarly, counted_on_its_way);
+catches!(timers_table_catches_one_search, OneSearch, found_behind_the_search);
 catches!(timers_table_catches_timers_count_early, TimersCountEarly, found_on_its_way);
 catches!(timers_table_catches_group_live_early, GroupLiveEarly, found_while_it_grows);
 catches!(timers_table_catches_group_stays_live, GroupStaysLive, found_while_it_grows);
