@@ -84,8 +84,8 @@ impl Timers {
         }
     }
 
-    /// A call has taken a timer for `id` from a free list. So it also moves the timers for the rest of the block from the
-    /// list to their group. The creates that follow find them there, with one lock in place of two.
+    /// A call has taken a timer for `id` from a free list. So it also moves timers for the rest of the block from the list
+    /// to their group. The creates that follow find them there, with one lock in place of two.
     ///
     /// Not at the first ID of a block if the group of the block before still keeps a timer. Then this caller deletes as
     /// fast as it creates. Its group has to keep none, so that a deleted timer stays there for the next create.
@@ -224,8 +224,7 @@ impl Timers {
         let timer = match kept {
             Inserted::Done(timer) => timer,
             Inserted::InUse => return Err(Error::Busy),
-            // Checked before the last free timer is taken, which another thread may need meanwhile.
-            _ if inner.ids.is_in_use(id) => return Err(Error::Busy),
+            // As in the kernel, the limit comes first: at the limit this is no `Busy`.
             _ => {
                 // SAFETY: a timer of the store, which is valid as long as `self`.
                 let timer = unsafe { self.take_timer()?.as_ref() };
@@ -241,8 +240,12 @@ impl Timers {
         loop {
             let shared = inner.numbers.shared();
             if inner.ids.with_group(shared, || inner.numbers.jump_behind(id, shared)) != Some(false) {
-                // Its IDs are no longer the next ones.
-                inner.ids.unstock(shared, &inner.store);
+                // If the IDs of the block that was in use are skipped, so are the timers that wait for them in their group.
+                // The group is that of the ID before, in a model too, where a group has one ID.
+                let before = shared.saturating_sub(1);
+                if before / BLOCK != id / BLOCK {
+                    inner.ids.unstock(before, &inner.store);
+                }
                 return Ok(Reserved { timer, id });
             }
         }
@@ -255,7 +258,7 @@ impl Timers {
         let inner = &*self.inner;
         // SAFETY: a timer of the store, which is valid as long as `self`.
         let last = || inner.store.take_last().map(|timer| unsafe { timer.as_ref() });
-        let timer = inner.store.take_free().or_else(|| self.make_timer());
+        let timer = inner.store.take_free().or_else(|| self.make_timer()).or_else(|| inner.store.take_any());
         timer.or_else(|| inner.ids.take_free(last).map(NonNull::from)).ok_or(Error::Again)
     }
 
@@ -271,7 +274,12 @@ impl Timers {
                     inner.ids.note_timers(room);
                     return Some(timer);
                 }
-                Err(NotMade::NoRoom) => {}
+                // Other threads have made some.
+                Err(NotMade::NoRoom) => {
+                    if let Some(timer) = inner.store.take_free() {
+                        return Some(timer);
+                    }
+                }
                 Err(NotMade::NoMemory) => return None,
             }
         }

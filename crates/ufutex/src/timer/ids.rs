@@ -176,7 +176,7 @@ impl Ids {
         if mutant(Mutant::LookUpTrustsMiss) {
             return None;
         }
-        let locked = self.lock_at(self.spot(id)?, id)?;
+        let locked = self.lock_live(id)?;
         locked.chain().find_map(|timer| timer.overrun_of(id).map(|overrun| (timer, overrun)))
     }
 
@@ -211,7 +211,7 @@ impl Ids {
 
     /// Runs `f` with the group of `id` locked. `None` if there is no table.
     pub fn with_group<R>(&self, id: u32, f: impl FnOnce() -> R) -> Option<R> {
-        let locked = self.lock_at(self.spot(id)?, id)?;
+        let locked = self.lock_live(id)?;
         let done = f();
         drop(locked);
         Some(done)
@@ -254,9 +254,14 @@ impl Ids {
             return early.flatten().into_iter().for_each(|timers| store.give_batch(timers));
         };
         growth.with(|_| {
+            // While the table grows, `keeps_one` may have been asked of a group that is not live. So asked again here.
+            let wants = |locked: &Locked<'_>| locked.0.group.first_kept().is_none();
+            if early.is_none() && !self.lock_live(id).is_some_and(|locked| wants(&locked)) {
+                return;
+            }
             let Some(timers) = early.unwrap_or_else(|| store.take_batch(most)) else { return };
-            match self.spot(id).and_then(|spot| self.lock_at(spot, id)) {
-                Some(locked) if locked.0.group.first_kept().is_none() => locked.0.group.keep(timers),
+            match self.lock_live(id) {
+                Some(locked) if wants(&locked) => locked.0.group.keep(timers),
                 locked => {
                     drop(locked);
                     store.give_batch(timers);
@@ -265,24 +270,23 @@ impl Ids {
         });
     }
 
-    /// Takes the timers that `stock` gave the group of `id` back to a free list. A single one may stay.
+    /// Takes what the group of `id` keeps back to a free list, if it is more than a delete leaves there.
     pub fn unstock(&self, id: u32, store: &Store) {
-        if self.spot(id).is_none_or(|spot| spot.group.keeps.load(Ordering::Relaxed) <= 1) {
+        // In a model `stock` gives a group one.
+        const MANY: u32 = if MODEL { 1 } else { 2 };
+        let has_few = |spot: Spot<'_>| spot.group.keeps.load(Ordering::Relaxed) < MANY;
+        // While the table grows, that may be of a group that is not live.
+        if self.next.load(Ordering::Relaxed).is_null() && self.spot(id).is_none_or(has_few) {
             return;
         }
         self.growth.lock().with(|_| {
-            let locked = self.spot(id).and_then(|spot| self.lock_at(spot, id));
+            let locked = self.lock_live(id);
             let kept = locked.as_ref().and_then(|locked| locked.0.group.let_all_go());
             drop(locked);
             if let Some(timers) = kept {
                 store.give_batch(timers);
             }
         });
-    }
-
-    /// Whether there is a timer with this ID, valid or not.
-    pub fn is_in_use(&self, id: u32) -> bool {
-        self.spot(id).and_then(|spot| self.lock_at(spot, id)).is_some_and(|locked| locked.has(id))
     }
 
     /// Takes a free timer, from the lists by `in_lists` or from a group that keeps one, when no more can be made. `None`
@@ -375,6 +379,11 @@ impl Ids {
     fn lock_at<'i>(&'i self, spot: Spot<'i>, id: u32) -> Option<Locked<'i>> {
         // If this group is live, the ID belongs here, even if the table has been outgrown.
         if spot.group.lock.lock_if_idle(&spot.group.on) { Some(Locked(spot)) } else { self.lock_slowly(id) }
+    }
+
+    /// Locks the live group of `id`; `None` if there is no table.
+    fn lock_live(&self, id: u32) -> Option<Locked<'_>> {
+        self.lock_at(self.spot(id)?, id)
     }
 
     #[cold]

@@ -71,16 +71,16 @@ impl Store {
         first.or_else(|| (0..SHARDS).find_map(|number| self.take_from(number, own)))
     }
 
-    /// Moves half of the timers that make a chunk from list `number` to list `own`, if it has as many as a chunk, and
-    /// takes one of them.
+    /// Takes a timer from list `number`, if that is `own`. Otherwise, if it has as many as a chunk, moves half as many to
+    /// list `own`, and takes one of them.
     fn take_from(&self, number: usize, own: usize) -> Option<NonNull<Timer>> {
+        // The own list may have been in use before, so that the call has looked into another.
+        if number == own {
+            return self.shards[own].0.lock().with(Free::pop);
+        }
         let has_plenty = |free: &mut Free| free.count >= TIMERS;
         if !self.shards[number].0.lock().with(has_plenty) {
             return None;
-        }
-        // The call that found its own list in use has looked into another.
-        if number == own {
-            return self.shards[own].0.lock().with(Free::pop);
         }
         // Both lists stay locked during the move, so that a thread which locks all lists misses no timer. The lower
         // number first, as in `all_lists`.
@@ -94,18 +94,21 @@ impl Store {
         })
     }
 
-    /// Takes up to `most` free timers from the calling thread's list. If no more can be made, other threads need them
-    /// too: then half of the list at most.
+    /// Takes up to `most` free timers from the calling thread's list. None if no more can be made: other threads may need
+    /// them.
     pub fn take_batch(&self, most: usize) -> Option<Batch> {
-        self.list_of(thread_shard(SHARDS)).with(|free| {
-            let most = if self.next().is_some() { most } else { most.min(free.count / 2) };
-            free.pop_batch(most)
-        })
+        self.next()?;
+        self.list_of(thread_shard(SHARDS)).with(|free| free.pop_batch(most))
     }
 
     /// Puts back what `take_batch` has taken.
     pub fn give_batch(&self, batch: Batch) {
         self.list_of(thread_shard(SHARDS)).with(|free| free.push_batch(batch));
+    }
+
+    /// Takes a free timer from any list that has one. May miss one that moves.
+    pub fn take_any(&self) -> Option<NonNull<Timer>> {
+        self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop))
     }
 
     /// Takes a free timer from any list that has one.
@@ -257,9 +260,9 @@ impl Free {
         self.count += 1;
     }
 
-    /// Takes up to `most` timers off the list; `None` if that would be none.
+    /// Takes up to `most` timers off the list, and at least one.
     fn pop_batch(&mut self, most: usize) -> Option<Batch> {
-        let first = NonNull::new(self.first).filter(|_| most > 0)?;
+        let first = NonNull::new(self.first)?;
         let mut last = first;
         let mut count = 1;
         // SAFETY: free timers and their nodes belong to this list alone.
