@@ -52,7 +52,7 @@ struct Group {
     /// nodes link them. So a thread that makes or deletes a timer seldom has to lock a free list. Written with the lock
     /// held; `keeps_one` reads it without, as a hint.
     kept: Slot,
-    /// The number of timers that are kept. Written with the lock held; `kept_and` reads it without.
+    /// The number of timers that are kept. Written with the lock held; `kept_and` and `unstock` read it without.
     keeps: AtomicU32,
     /// The number, plus one, of the block that all timers of this group have been from; or [`NO_BLOCK`], or
     /// [`SEVERAL_BLOCKS`]. Guarded by the lock.
@@ -290,10 +290,10 @@ impl Ids {
     }
 
     /// Takes a free timer, from the lists by `in_lists` or from a group that keeps one, when no more can be made. `None`
-    /// if at some moment all timers were in use, or if timers were deleted during each of many searches.
+    /// if at some moment all timers were in use, or if timers left the table during each of many searches.
     ///
-    /// While `growth` is locked, groups get free timers only by deletions, which they count. If two searches of the
-    /// groups find nothing and the same count, no group kept a timer when `in_lists` found none in between.
+    /// While `growth` is locked, a group gets a free timer only when one leaves the table, which it counts. If two searches
+    /// of the groups find nothing and the same count, no group kept a timer when `in_lists` found none in between.
     pub fn take_free<'i>(&'i self, in_lists: impl Fn() -> Option<&'i Timer>) -> Option<&'i Timer> {
         let once = || in_lists().map_or_else(|| self.take_kept(), Ok);
         let twice = || once().or_else(|before| once().map_err(|after| after == before));

@@ -74,7 +74,7 @@ impl Store {
     /// Takes a timer from list `number`, if that is `own`. Otherwise, if it has as many as a chunk, moves half as many to
     /// list `own`, and takes one of them.
     fn take_from(&self, number: usize, own: usize) -> Option<NonNull<Timer>> {
-        // The own list may have been in use before, so that the call has looked into another.
+        // If the own list was in use before, another was looked into.
         if number == own {
             return self.shards[own].0.lock().with(Free::pop);
         }
