@@ -87,8 +87,8 @@ impl Timers {
     /// A call has taken a timer for `id` from a free list. So it also moves timers for the rest of the block from the list
     /// to their group. The creates that follow find them there, with one lock in place of two.
     ///
-    /// Not at the first ID of a block if the group of the block before still keeps a timer. Then this caller deletes as
-    /// fast as it creates. Its group has to keep none, so that a deleted timer stays there for the next create.
+    /// At a block's first ID it moves none if the group of the block before keeps a timer, nor at ID 0. Then this caller
+    /// probably deletes what it creates, and a deleted timer stays in the group for the next create only if that keeps none.
     #[inline(always)]
     fn stock_behind(&self, id: u32) {
         let rest = BLOCK - 1 - id % BLOCK;

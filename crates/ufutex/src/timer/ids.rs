@@ -270,7 +270,7 @@ impl Ids {
         });
     }
 
-    /// Takes what the group of `id` keeps back to a free list, if it is more than a delete leaves there.
+    /// Moves what the group of `id` keeps to a free list, if it keeps more than the one that a delete leaves.
     pub fn unstock(&self, id: u32, store: &Store) {
         // In a model `stock` gives a group one.
         const MANY: u32 = if MODEL { 1 } else { 2 };
@@ -290,7 +290,7 @@ impl Ids {
     }
 
     /// Takes a free timer, from the lists by `in_lists` or from a group that keeps one, when no more can be made. `None`
-    /// if at some moment all timers were in use, or if timers left the table during each of many searches.
+    /// if at some moment all timers were in use, or if timers left the table during each of `SEARCHES` pairs of searches.
     ///
     /// While `growth` is locked, a group gets a free timer only when one leaves the table, which it counts. If two searches
     /// of the groups find nothing and the same count, no group kept a timer when `in_lists` found none in between.

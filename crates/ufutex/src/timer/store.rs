@@ -94,14 +94,14 @@ impl Store {
         })
     }
 
-    /// Takes up to `most` free timers from the calling thread's list. None if no more can be made: other threads may need
-    /// them.
+    /// Takes up to `most` free timers from the calling thread's list. `None` if it is empty, or at the limit, where others
+    /// may need them.
     pub fn take_batch(&self, most: usize) -> Option<Batch> {
         self.next()?;
         self.list_of(thread_shard(SHARDS)).with(|free| free.pop_batch(most))
     }
 
-    /// Puts back what `take_batch` has taken.
+    /// Gives free timers to the calling thread's list.
     pub fn give_batch(&self, batch: Batch) {
         self.list_of(thread_shard(SHARDS)).with(|free| free.push_batch(batch));
     }
@@ -111,7 +111,7 @@ impl Store {
         self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop))
     }
 
-    /// Takes a free timer from any list that has one.
+    /// As `take_any`, with all lists locked: misses none.
     pub fn take_last(&self) -> Option<NonNull<Timer>> {
         self.all_lists().iter_mut().find_map(|list| list.with(Free::pop))
     }
