@@ -51,7 +51,7 @@ fn default_limit_is_65536_timers() {
     assert_eq!(create(&more), Err(Error::Again));
 }
 
-/// Free timers wait with the IDs that come next. Whoever asks for another ID gets them all the same.
+/// The group of the next IDs keeps free timers for them. A create of another ID gets them if there are no others.
 #[test]
 fn timers_that_wait_for_the_next_ids_are_free() {
     let timers = timers(TimerOptions::new().max_timers(126));
@@ -258,7 +258,7 @@ fn memory_freed_at_the_same_time_is_reused() {
     assert!(timers.bytes() < 600_000, "{} bytes", timers.bytes());
 }
 
-/// Free timers wait with the IDs that come next. If IDs jump, others are next.
+/// A jump of IDs skips IDs whose group keeps free timers. They go back to a list.
 #[test]
 fn jumps_leave_no_memory_behind() {
     const JUMPS: i32 = 5000;
