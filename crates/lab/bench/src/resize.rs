@@ -66,6 +66,9 @@ pub struct Row {
     pub completed_share: f64,
     /// Operations a second until the request returned, divided by those before it: the median over the rounds.
     pub rate_meanwhile: f64,
+    /// What the threads did not get done until the request returned, as the time in which they do as much at the rate
+    /// before it: the median over the rounds. Rates alone do not compare a short request with a long one.
+    pub missed_us: f64,
     /// Times of the operations until the request returned.
     pub op_pause_us: Tail,
     /// This row's time divided by the kernel's, round by round.
@@ -223,6 +226,7 @@ fn row(lab: &Lab<'_>, asked: &Resize, (name, threads): (Name, usize), repeats: &
         completed: completed == repeats.len(),
         completed_share: completed as f64 / repeats.len() as f64,
         rate_meanwhile: stats::median(&all(&|repeat| repeat.rate_meanwhile)),
+        missed_us: stats::median(&all(&|repeat| (1.0 - repeat.rate_meanwhile) * us(repeat.returned))),
         op_pause_us: Tail { p50: at(0.5), p99: at(0.99), max: us(pauses.max()) },
         ratio_kernel: Ratios::of(&lab.series, "resize", name.text(), threads).kernel,
     }

@@ -37,7 +37,7 @@ pub struct Measure {
 
 /// Fields that are not compared, and are not part of the identity: how it was measured, what follows from other rows,
 /// and what is too noisy to compare, as it depends on when the scheduler runs one thread.
-const IGNORED: [&str; 15] = [
+const IGNORED: [&str; 16] = [
     "repeat",
     "requests",
     "runs",
@@ -53,6 +53,7 @@ const IGNORED: [&str; 15] = [
     "resize_p90_us",
     "returned_us",
     "rate_meanwhile",
+    "missed_us",
 ];
 
 /// Whether the field is part of the row's identity.

@@ -138,9 +138,14 @@ pub struct Hammered {
 
 /// Like [`hammer`] with waits, each of them timed, until a resize to `slots` has ended.
 ///
-/// There is one time stamp for each operation: it ends one and begins the next. All targets pay for both.
+/// There is one time stamp for each operation: it ends one and begins the next. All targets pay for both. And all operations
+/// are recorded and followed by a look at the size, so that the harness takes as long before the resize as meanwhile.
 pub fn hammer_timed<F: Futex>(futex: &F, words: &Words, gate: &Gate, window: &Window, slots: usize) -> Hammered {
     let mut done = Hammered { pauses: empty_histogram(), before: 0, meanwhile: 0, saw_new_size: None };
+    let mut apart = empty_histogram();
+    for histogram in [&mut done.pauses, &mut apart] {
+        histogram.reset(); // takes the page faults of its memory
+    }
     gate.pass_together();
     let (mut number, mut state_before, mut end_before) = (0, window.state(), clock::ticks());
     while !gate.stopped() {
@@ -153,13 +158,13 @@ pub fn hammer_timed<F: Futex>(futex: &F, words: &Words, gate: &Gate, window: &Wi
             OPEN => done.meanwhile += 1,
             _ => {}
         }
-        if state == OPEN && done.saw_new_size.is_none() && futex.is_in_use(slots) {
+        if futex.is_in_use(slots) && state == OPEN && done.saw_new_size.is_none() {
             // Read after the look: a thread that loses its CPU in between saw the new size late, not early.
             done.saw_new_size = Some(clock::ticks());
         }
-        if matches!(state, OPEN | AFTER) && state_before != AFTER {
-            done.pauses.saturating_record(end.wrapping_sub(end_before));
-        }
+        let overlaps = matches!(state, OPEN | AFTER) && state_before != AFTER;
+        let histogram = if overlaps { &mut done.pauses } else { &mut apart };
+        histogram.saturating_record(end.wrapping_sub(end_before));
         (state_before, end_before) = (state, end);
         number = if number + 1 == words.count() { 0 } else { number + 1 };
     }

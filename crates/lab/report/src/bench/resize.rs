@@ -20,6 +20,7 @@ pub fn text(_: &Lab<'_>, rows: &[Row]) -> String {
         "returns",
         "completed",
         "rate meanwhile",
+        "missed, us",
         "op p99, us",
         "max",
         "/ kernel",
@@ -29,7 +30,7 @@ pub fn text(_: &Lab<'_>, rows: &[Row]) -> String {
         let time = |us: f64| if given_up { format!("> {:.0}", GIVE_UP.as_micros()) } else { format!("{us:.0}") };
         let mut cells = vec![rows::target(row), rows::threads(&row.head)];
         cells.extend([row.time(), row.resize_p90_us, row.returned_us].map(time));
-        cells.extend([completed(row), format!("{:.2}", row.rate_meanwhile)]);
+        cells.extend([completed(row), format!("{:.2}", row.rate_meanwhile), format!("{:.0}", row.missed_us)]);
         cells.extend(rows::tail(&row.op_pause_us).into_iter().skip(1));
         cells.push(table::ratio(row.ratio_kernel.filter(|_| !given_up)));
         table.add_row(table::align(cells, 1));
