@@ -66,9 +66,9 @@ impl Admission {
             own.add(BATCH - 1);
             return true;
         }
-        // With one shard for all threads, `free` never gets a place back. So if the last look finds nothing, all places
-        // were taken at that moment.
-        self.free.take(1) || !self.is_sharded() && own.take(1)
+        // With one shard for all threads, `free` never gets a place back, and whoever takes one from it has seen the shard
+        // empty. At the last such look, this one included, each place was taken, or about to be by a thread that had looked.
+        self.free.take(1)
     }
 
     /// Gives a place back.

@@ -381,6 +381,40 @@ mod tests {
     }
 
     #[test]
+    fn one_collision_costs_one_id() {
+        let timers = timers(i32::MAX);
+        create(&timers).expect("there is room"); // this makes a table
+        let numbers = &timers.inner.numbers;
+        let next = numbers.peek_shared(numbers.pick());
+        assert!(numbers.claim(next)); // as another thread that is faster
+        // SAFETY: a timer of the store, which is valid as long as `timers`.
+        let timer = unsafe { timers.take_timer().expect("there is room").as_ref() };
+        let reserved = timers.reserve_another(timer, next, Inserted::Refused).expect("IDs are left");
+        assert_eq!((next.id, reserved.id), (1, 2));
+    }
+
+    #[test]
+    fn searches_begin_again_if_a_timer_was_removed_meanwhile() {
+        let driver = Driver::with_clocks(Arc::new(NoTime)).expect("there is memory");
+        let options = TimerOptions::new().max_timers(3);
+        let timers = Timers::channel(&driver, options).expect("there is memory").0;
+        let ids = [(); 2].map(|()| create(&timers).expect("one is left"));
+        let Inner { ids: table, store, .. } = &*timers.inner;
+        // SAFETY: a timer of the store, which is valid as long as `timers`.
+        let free = unsafe { store.take().expect("one is left").as_ref() };
+        let calls = core::cell::Cell::new(0);
+        let found = table.take_free(|| {
+            calls.set(calls.get() + 1);
+            if calls.get() == 2 {
+                timers.delete(ids[0]).expect("it is there");
+                create(&timers).expect("its group keeps one"); // the second search of the groups finds none
+            }
+            (calls.get() == 3).then_some(free)
+        });
+        assert!(found.is_some_and(|found| core::ptr::eq(found, free)));
+    }
+
+    #[test]
     fn last_free_id_is_found_from_every_counter() {
         let timers = timers(255);
         let ids: Vec<i32> = (0..256).map(|_| create(&timers).expect("one is left")).collect();

@@ -359,6 +359,56 @@ fn move_that_waits_for_a_bucket_holds_no_other<S: Scheme>() {
     drop(queued);
 }
 
+/// A move that waits for a locked bucket keeps no operation on the words of other buckets waiting.
+#[test]
+fn words_are_used_while_a_move_waits_for_a_bucket() {
+    for (from, to) in [(16, 64), (64, 16), (16, 0), (0, 16)] {
+        let system = system();
+        let domain = |slots| {
+            Domain::<Live>::with_options_in(&system, Options::new().policy(Policy::Fixed(slots)).early_return(false))
+        };
+        let (used, few) = (domain(from), domain(16));
+        let slow = Slow { is_loaded: AtomicBool::new(false), is_free: AtomicBool::new(true) };
+        let words = [const { AtomicU32::new(0) }; 100];
+        let shares_bucket = |word: &AtomicU32| {
+            let mut waiters = idle(2);
+            let [first, second] = &mut waiters[..] else { unreachable!("there are two") };
+            let queued = (queue(&few, first, &slow), queue(&few, second, word));
+            let keys = few.counters().longest_chain;
+            drop(queued);
+            keys == 2
+        };
+        let words: Vec<_> = words.iter().filter(|word| !shares_bucket(word)).collect();
+        (slow.is_loaded.store(false, Relaxed), slow.is_free.store(false, Relaxed));
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(queue(&used, &mut idle(1)[0], &slow).cancel()));
+            while !slow.is_loaded.load(Acquire) {
+                std::thread::yield_now();
+            }
+            let moved = scope.spawn(|| used.set_slots(to));
+            let uses = scope.spawn(|| {
+                let begin = Instant::now();
+                while begin.elapsed() < Duration::from_millis(100) {
+                    for &word in &words {
+                        let mut waiters = idle(1);
+                        let queued = queue(&used, &mut waiters[0], word);
+                        assert_eq!(used.wake(word, 1), 1);
+                        assert!(queued.try_finish().is_ok());
+                    }
+                }
+            });
+            let begin = Instant::now();
+            while !uses.is_finished() && begin.elapsed() < Duration::from_secs(30) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let (were_used, has_moved) = (uses.is_finished(), moved.is_finished());
+            slow.is_free.store(true, Release);
+            assert_eq!((were_used, has_moved), (true, false), "{from} to {to} slots");
+            assert_eq!(moved.join().expect("it moves"), Ok(()));
+        });
+    }
+}
+
 on_every_scheme![
     wake_of_many_takes_the_first,
     wake_of_many_goes_by_bitset_and_priority,

@@ -41,6 +41,7 @@ fn main() {
         timers::tables,
         timers::lives,
         timers::many,
+        timers::limit,
         timers::given_ids,
         timers::expiry_and_channel,
     ]);

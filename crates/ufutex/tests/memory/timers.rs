@@ -72,6 +72,19 @@ pub fn many() -> usize {
     })
 }
 
+/// What could not be made does not count against the limit.
+pub fn limit() -> usize {
+    for_every_failure(|memory| {
+        let (system, _) = system_with_clocks();
+        let options = TimerOptions::new().max_timers(3);
+        let (timers, _expiries) = Timers::channel(system.driver(), options).expect("there is memory");
+        for _ in 0..3 {
+            at_last(memory, || timers.create(TimerClock::Monotonic, None));
+        }
+        assert_eq!(timers.create(TimerClock::Monotonic, None), Err(Error::Again));
+    })
+}
+
 pub fn given_ids() -> usize {
     for_every_failure(|memory| {
         let (system, _) = system_with_clocks();
