@@ -66,8 +66,9 @@ pub struct Row {
     pub completed_share: f64,
     /// Operations a second until the request returned, divided by those before it: the median over the rounds.
     pub rate_meanwhile: f64,
-    /// What the threads did not get done until the request returned, as the time in which they do as much at the rate
-    /// before it: the median over the rounds. Rates alone do not compare a short request with a long one.
+    /// The work that the threads did not get done until the request returned, as the time that it would take them at
+    /// their rate before it was made: the median over the rounds. Negative if they got more done. Unlike rates, it
+    /// compares a short request with a long one.
     pub missed_us: f64,
     /// Times of the operations until the request returned.
     pub op_pause_us: Tail,

@@ -138,13 +138,13 @@ pub struct Hammered {
 
 /// Like [`hammer`] with waits, each of them timed, until a resize to `slots` has ended.
 ///
-/// There is one time stamp for each operation: it ends one and begins the next. All targets pay for both. And all operations
-/// are recorded and followed by a look at the size, so that the harness takes as long before the resize as meanwhile.
+/// There is one time stamp for each operation: it ends one and begins the next. All targets pay for both. All operations
+/// are recorded and followed by a check of the size, so that the harness adds the same time before the resize as meanwhile.
 pub fn hammer_timed<F: Futex>(futex: &F, words: &Words, gate: &Gate, window: &Window, slots: usize) -> Hammered {
     let mut done = Hammered { pauses: empty_histogram(), before: 0, meanwhile: 0, saw_new_size: None };
-    let mut apart = empty_histogram();
-    for histogram in [&mut done.pauses, &mut apart] {
-        histogram.reset(); // takes the page faults of its memory
+    let mut outside = empty_histogram();
+    for histogram in [&mut done.pauses, &mut outside] {
+        histogram.reset(); // writes to all of it, so that its page faults come now
     }
     gate.pass_together();
     let (mut number, mut state_before, mut end_before) = (0, window.state(), clock::ticks());
@@ -159,11 +159,11 @@ pub fn hammer_timed<F: Futex>(futex: &F, words: &Words, gate: &Gate, window: &Wi
             _ => {}
         }
         if futex.is_in_use(slots) && state == OPEN && done.saw_new_size.is_none() {
-            // Read after the look: a thread that loses its CPU in between saw the new size late, not early.
+            // Read after the check: a thread that loses its CPU in between saw the new size late, not early.
             done.saw_new_size = Some(clock::ticks());
         }
         let overlaps = matches!(state, OPEN | AFTER) && state_before != AFTER;
-        let histogram = if overlaps { &mut done.pauses } else { &mut apart };
+        let histogram = if overlaps { &mut done.pauses } else { &mut outside };
         histogram.saturating_record(end.wrapping_sub(end_before));
         (state_before, end_before) = (state, end);
         number = if number + 1 == words.count() { 0 } else { number + 1 };

@@ -386,7 +386,7 @@ mod tests {
         create(&timers).expect("there is room"); // this makes a table
         let numbers = &timers.inner.numbers;
         let next = numbers.peek_shared(numbers.pick());
-        assert!(numbers.claim(next)); // as another thread that is faster
+        assert!(numbers.claim(next)); // as if another thread were faster
         // SAFETY: a timer of the store, which is valid as long as `timers`.
         let timer = unsafe { timers.take_timer().expect("there is room").as_ref() };
         let reserved = timers.reserve_another(timer, next, Inserted::Refused).expect("IDs are left");
@@ -407,7 +407,7 @@ mod tests {
             calls.set(calls.get() + 1);
             if calls.get() == 2 {
                 timers.delete(ids[0]).expect("it is there");
-                create(&timers).expect("its group keeps one"); // the second search of the groups finds none
+                create(&timers).expect("its group keeps one"); // takes that one, so that the second search finds none
             }
             (calls.get() == 3).then_some(free)
         });

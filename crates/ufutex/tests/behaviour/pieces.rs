@@ -359,7 +359,7 @@ fn move_that_waits_for_a_bucket_holds_no_other<S: Scheme>() {
     drop(queued);
 }
 
-/// A move that waits for a locked bucket keeps no operation on the words of other buckets waiting.
+/// While a move waits for a locked bucket, operations on the words of other buckets do not wait.
 #[test]
 fn words_are_used_while_a_move_waits_for_a_bucket() {
     for (from, to) in [(16, 64), (64, 16), (16, 0), (0, 16)] {

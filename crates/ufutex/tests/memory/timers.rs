@@ -72,7 +72,7 @@ pub fn many() -> usize {
     })
 }
 
-/// What could not be made does not count against the limit.
+/// A timer whose memory was refused does not count against the limit.
 pub fn limit() -> usize {
     for_every_failure(|memory| {
         let (system, _) = system_with_clocks();

@@ -112,6 +112,7 @@ fn compat(call: CompatTimerCall, args: [u64; 6]) -> isize {
 }
 
 impl System for Kernel {
+    #[cfg(target_arch = "x86_64")]
     fn is_kernel(&self) -> bool {
         true
     }

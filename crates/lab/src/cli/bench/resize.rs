@@ -43,7 +43,8 @@ pub fn more() -> String {
                  resize is given up after 200 ms, and counts with the time until then; resize_p90_us: 90th percentile
   returned_us    until the request returned; its thread may have to wait for a CPU after others have done the work
   rate_meanwhile operations a second until the request returned, divided by those of the 50 ms before it
-  missed_us      what the threads did not get done until then, as the time it takes them at the rate before the request
+  missed_us      the work that the threads did not get done until the request returned, as the time that it would take
+                 them at their rate before it
   completed      whether it completed in every round; completed_share: share of the rounds in which it completed
   op_pause_us    {{p50, p99, max}} of the hammering threads' operations during the resize, over all rounds
   ratio_kernel   this row's time divided by the kernel's: the median over the rounds",
