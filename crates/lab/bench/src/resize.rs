@@ -161,8 +161,9 @@ fn once(
         let begin = clock::ticks();
         window.count();
         std::thread::sleep(LEAD_IN);
+        let asked = clock::ticks();
         window.open();
-        resized = resize(&*subject, to, begin);
+        resized = resize(&*subject, to, begin, asked);
         window.close();
         gate.stop();
     })?;
@@ -179,8 +180,8 @@ struct Request {
     completed: bool,
 }
 
-fn resize(subject: &dyn Subject, to: usize, begin: u64) -> Result<Request, String> {
-    let (start, asked) = (Instant::now(), clock::ticks());
+fn resize(subject: &dyn Subject, to: usize, begin: u64, asked: u64) -> Result<Request, String> {
+    let start = Instant::now();
     let completed = subject.set_slots(to, &mut || start.elapsed() < GIVE_UP)?;
     Ok(Request { begin, asked, returned: clock::ticks(), completed })
 }
@@ -188,9 +189,8 @@ fn resize(subject: &dyn Subject, to: usize, begin: u64) -> Result<Request, Strin
 fn repeat(request: &Request, workers: &[Hammered], buckets: Option<usize>) -> Repeat {
     let Request { begin, asked, returned, completed } = *request;
     let mut pauses = empty_histogram();
-    for worker in workers {
-        // `add` fails only if the bounds differ, and these do not.
-        let _ = pauses.add(&worker.pauses);
+    for recorded in workers.iter().flat_map(|worker| worker.pauses.iter_recorded()) {
+        pauses.saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
     }
     let in_use = workers.iter().filter_map(|worker| worker.saw_new_size).min().unwrap_or(returned).min(returned);
     let sum = |count: fn(&Hammered) -> u64| workers.iter().map(count).sum::<u64>().max(1) as f64;

@@ -126,7 +126,7 @@ impl Window {
 
 /// What a worker did before and while the window was open.
 pub struct Hammered {
-    /// Ticks of the waits that overlap the window.
+    /// Ticks of the waits that overlap the window, and with a count of 0 of all others. So its `max` is not theirs.
     pub pauses: Histogram<u64>,
     /// Waits that ended before the window was open, from [`Window::count`] on.
     pub before: u64,
@@ -138,14 +138,12 @@ pub struct Hammered {
 
 /// Like [`hammer`] with waits, each of them timed, until a resize to `slots` has ended.
 ///
-/// There is one time stamp for each operation: it ends one and begins the next. All targets pay for both. All operations
-/// are recorded and followed by a check of the size, so that the harness adds the same time before the resize as meanwhile.
+/// There is one time stamp for each operation: it ends one and begins the next. All targets pay for both. The harness does the same
+/// before the resize as meanwhile: it records each operation, with a count of 0 if that does not overlap the window, and checks
+/// the size.
 pub fn hammer_timed<F: Futex>(futex: &F, words: &Words, gate: &Gate, window: &Window, slots: usize) -> Hammered {
     let mut done = Hammered { pauses: empty_histogram(), before: 0, meanwhile: 0, saw_new_size: None };
-    let mut outside = empty_histogram();
-    for histogram in [&mut done.pauses, &mut outside] {
-        histogram.reset(); // writes to all of it, so that its page faults come now
-    }
+    done.pauses.reset(); // writes to all of it, so that its page faults come now
     gate.pass_together();
     let (mut number, mut state_before, mut end_before) = (0, window.state(), clock::ticks());
     while !gate.stopped() {
@@ -163,8 +161,7 @@ pub fn hammer_timed<F: Futex>(futex: &F, words: &Words, gate: &Gate, window: &Wi
             done.saw_new_size = Some(clock::ticks());
         }
         let overlaps = matches!(state, OPEN | AFTER) && state_before != AFTER;
-        let histogram = if overlaps { &mut done.pauses } else { &mut outside };
-        histogram.saturating_record(end.wrapping_sub(end_before));
+        done.pauses.saturating_record_n(end.wrapping_sub(end_before), u64::from(overlaps));
         (state_before, end_before) = (state, end);
         number = if number + 1 == words.count() { 0 } else { number + 1 };
     }

@@ -401,7 +401,7 @@ mod tests {
         let ids = [(); 2].map(|()| create(&timers).expect("one is left"));
         let Inner { ids: table, store, .. } = &*timers.inner;
         // SAFETY: a timer of the store, which is valid as long as `timers`.
-        let free = unsafe { store.take().expect("one is left").as_ref() };
+        let free = unsafe { store.take_any().expect("one is left").as_ref() };
         let calls = core::cell::Cell::new(0);
         let found = table.take_free(|| {
             calls.set(calls.get() + 1);

@@ -17,6 +17,7 @@ use ufutex::{
 };
 
 use crate::common::domains::{on_every_resizable_scheme, on_every_scheme, system};
+use crate::common::patient::within_patience;
 use crate::common::waiters::{Boxed, bits, idle, nonzero, queue, queue_with};
 
 /// Enough waiters for four pieces of 256 of a wake or requeue, and for more of 64 of a move.
@@ -359,54 +360,89 @@ fn move_that_waits_for_a_bucket_holds_no_other<S: Scheme>() {
     drop(queued);
 }
 
+/// A word on a cache line of its own, and so with a bucket of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Line(AtomicU32);
+
+/// Whether the two words share one of 16 buckets in the first domain of a system. Each system of the tests hashes alike.
+fn share_bucket(slow: &Slow, word: &AtomicU32) -> bool {
+    let domain = Domain::<Live>::with_options_in(&system(), Options::new().policy(Policy::Fixed(16)));
+    let mut waiters = idle(2);
+    let (first, second) = waiters.split_at_mut(1);
+    let queued = (queue(&domain, &mut first[0], slow), queue(&domain, &mut second[0], word));
+    let keys = domain.counters().longest_chain;
+    drop(queued);
+    keys == 2
+}
+
 /// While a move waits for a locked bucket, operations on the words of other buckets do not wait.
-#[test]
-fn words_are_used_while_a_move_waits_for_a_bucket() {
-    for (from, to) in [(16, 64), (64, 16), (16, 0), (0, 16)] {
-        let system = system();
-        let domain = |slots| {
-            Domain::<Live>::with_options_in(&system, Options::new().policy(Policy::Fixed(slots)).early_return(false))
-        };
-        let (used, few) = (domain(from), domain(16));
-        let slow = Slow { is_loaded: AtomicBool::new(false), is_free: AtomicBool::new(true) };
-        let words = [const { AtomicU32::new(0) }; 100];
-        let shares_bucket = |word: &AtomicU32| {
-            let mut waiters = idle(2);
-            let [first, second] = &mut waiters[..] else { unreachable!("there are two") };
-            let queued = (queue(&few, first, &slow), queue(&few, second, word));
-            let keys = few.counters().longest_chain;
-            drop(queued);
-            keys == 2
-        };
-        let words: Vec<_> = words.iter().filter(|word| !shares_bucket(word)).collect();
-        (slow.is_loaded.store(false, Relaxed), slow.is_free.store(false, Relaxed));
-        std::thread::scope(|scope| {
-            scope.spawn(|| assert!(queue(&used, &mut idle(1)[0], &slow).cancel()));
-            while !slow.is_loaded.load(Acquire) {
+fn words_are_used_while_a_move_waits_for_a_bucket(from: usize, to: usize) {
+    let options = Options::new().policy(Policy::Fixed(from)).early_return(false);
+    let domain = Domain::<Live>::with_options_in(&system(), options);
+    let slow = Slow { is_loaded: AtomicBool::new(false), is_free: AtomicBool::new(true) };
+    let begins = AtomicBool::new(false);
+    let lines: Vec<Line> = (0..100).map(|_| Line::default()).collect();
+    let words: Vec<_> = lines.iter().map(|line| &line.0).filter(|word| !share_bucket(&slow, word)).collect();
+    assert!(words.len() > 50, "{} of 100 words share a bucket of 16 with another", 100 - words.len());
+    slow.is_free.store(false, Relaxed);
+    slow.is_loaded.store(false, Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(queue(&domain, &mut idle(1)[0], &slow).cancel()));
+        while !slow.is_loaded.load(Acquire) {
+            std::thread::yield_now();
+        }
+        let moved = scope.spawn(|| {
+            begins.store(true, Release);
+            domain.set_slots(to)
+        });
+        let uses = scope.spawn(|| {
+            while !begins.load(Acquire) {
                 std::thread::yield_now();
             }
-            let moved = scope.spawn(|| used.set_slots(to));
-            let uses = scope.spawn(|| {
-                let begin = Instant::now();
-                while begin.elapsed() < Duration::from_millis(100) {
-                    for &word in &words {
-                        let mut waiters = idle(1);
-                        let queued = queue(&used, &mut waiters[0], word);
-                        assert_eq!(used.wake(word, 1), 1);
-                        assert!(queued.try_finish().is_ok());
-                    }
-                }
-            });
             let begin = Instant::now();
-            while !uses.is_finished() && begin.elapsed() < Duration::from_secs(30) {
-                std::thread::sleep(Duration::from_millis(1));
+            while begin.elapsed() < Duration::from_millis(100) {
+                for &word in &words {
+                    let mut waiters = idle(1);
+                    let queued = queue(&domain, &mut waiters[0], word);
+                    assert_eq!(domain.wake(word, 1), 1);
+                    assert!(queued.try_finish().is_ok());
+                }
             }
-            let (were_used, has_moved) = (uses.is_finished(), moved.is_finished());
-            slow.is_free.store(true, Release);
-            assert_eq!((were_used, has_moved), (true, false), "{from} to {to} slots");
-            assert_eq!(moved.join().expect("it moves"), Ok(()));
         });
-    }
+        let begin = Instant::now();
+        while !uses.is_finished() && begin.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (were_used, has_moved) = (uses.is_finished(), moved.is_finished());
+        slow.is_free.store(true, Release);
+        assert_eq!((were_used, has_moved), (true, false), "used, moved");
+        assert_eq!(moved.join().expect("it moves"), Ok(()));
+    });
+}
+
+#[test]
+fn words_are_used_while_a_move_to_more_slots_waits() {
+    within_patience("words_are_used_to_more_slots_waits", || words_are_used_while_a_move_waits_for_a_bucket(16, 64));
+}
+
+#[test]
+fn words_are_used_while_a_move_to_fewer_slots_waits() {
+    within_patience("words_are_used_to_fewer_slots_waits", || words_are_used_while_a_move_waits_for_a_bucket(64, 16));
+}
+
+#[test]
+fn words_are_used_while_a_move_to_the_global_table_waits() {
+    within_patience("words_are_used_to_the_global_table_waits", || {
+        words_are_used_while_a_move_waits_for_a_bucket(16, 0)
+    });
+}
+
+#[test]
+fn words_are_used_while_a_move_from_the_global_table_waits() {
+    within_patience("words_are_used_from_the_global_table_waits", || {
+        words_are_used_while_a_move_waits_for_a_bucket(0, 16)
+    });
 }
 
 on_every_scheme![

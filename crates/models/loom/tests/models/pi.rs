@@ -16,7 +16,7 @@ use loom::thread;
 use ufutex_loom::scheme::Live;
 use ufutex_loom::{
     Cause, Domain, Error, Task, Timeout,
-    pi::{OWNER_DIED, TID_MASK, WAITERS},
+    pi::{OWNER_DIED, Priority, TID_MASK, WAITERS},
 };
 
 use crate::support::{NEVER, Word, World, catches, check_pair, hangs};
@@ -294,6 +294,33 @@ fn requeue_against_timeout(unlocks_late: bool) {
         locks.unlock(&one);
     }
     locks.assert_free(1 + locked);
+}
+
+/// A waiter leaves, and finds its region busy. When it has that, and tries the bucket, the queue moves out of the global table.
+fn drop_against_region_then_move() {
+    let world = World::<Live>::with_slots(0);
+    let [one, two] = [1, 2].map(|tid| world.domain.task(tid).expect("the number is free"));
+    assert_eq!(world.domain.lock_pi(&world.word, &one, None), Ok(()));
+    let mut wait = Box::pin(world.domain.lock_pi_async(&world.word, &two));
+    assert_eq!(poll(wait.as_mut()), Poll::Pending);
+    let mover = {
+        let world = world.clone();
+        thread::spawn(move || {
+            one.set_priority(Priority::realtime(3));
+            world.domain.set_slots(2).expect("a table can be made");
+            one
+        })
+    };
+    drop(wait);
+    let one = mover.join().unwrap();
+    unlock(&world.domain, &world.word, &one);
+    assert_eq!(world.word.value(), 0);
+    assert_eq!(world.domain.try_wake_bitset(&world.word, 9, std::num::NonZeroU32::MAX), Ok(0), "nobody waits");
+}
+
+#[test]
+fn a_waiter_leaves_while_its_queue_moves() {
+    check_pair(drop_against_region_then_move);
 }
 
 #[test]

@@ -7,10 +7,10 @@
 use std::pin::pin;
 
 use loom::thread;
-use ufutex_loom::Waiter;
 use ufutex_loom::scheme::{Atomic, PerCpu, Scheme};
+use ufutex_loom::{Compare, Modify, ObjectId, Shared, Waiter, WakeOp};
 
-use crate::support::{World, assert_not_lost, catches, check, resize};
+use crate::support::{World, assert_not_lost, catches, check, check_pair, resize};
 
 fn pivot<S: Scheme>(sizes: &'static [usize]) {
     let world = World::<S>::with_slots(2);
@@ -34,6 +34,26 @@ fn pivot_with_a_waiter<S: Scheme>() {
     let woken = world.store_and_wake();
     mover.join().unwrap();
     assert_not_lost(queued, woken);
+}
+
+/// An operation on a word in a global bucket and one in the table counts itself for the second bucket only. If it does not,
+/// or counts itself wrongly, it may use a table whose waiters have left, or the next pivot finds no moment without operations.
+fn pivot_beside_a_pair<S: Scheme>() {
+    let world = World::<S>::with_slots(2);
+    let mut waiter = pin!(Waiter::new());
+    let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");
+    let mover = resize(&world, &[4]);
+    let shared = Shared::object(&world.other, ObjectId::new(1).expect("small enough"), 0);
+    let op = WakeOp { modify: Modify::Set(1), compare: Compare::Eq(0) };
+    assert_eq!(world.domain.wake_op(shared, 1, &world.word, op, 1), Ok(1));
+    mover.join().unwrap();
+    assert!(!queued.cancel(), "the wake took it from the queue");
+    let mut tries = 0;
+    let again = world.domain.set_slots_while(8, || {
+        tries += 1;
+        tries < 9
+    });
+    assert_eq!(again, Ok(()));
 }
 
 fn grow<S: Scheme>() {
@@ -68,6 +88,12 @@ fn percpu_loses_no_wake_to_the_global_table() {
 fn counted_pivots_find_the_waiter() {
     check(pivot_with_a_waiter::<Atomic>);
     check(pivot_with_a_waiter::<PerCpu>);
+}
+
+#[test]
+fn counted_pivots_hold_beside_a_pair() {
+    check_pair(pivot_beside_a_pair::<Atomic>);
+    check_pair(pivot_beside_a_pair::<PerCpu>);
 }
 
 catches!(pivot_counted_catches_pivot_skips_count, PivotSkipsCount, pivot_with_a_waiter::<Atomic>);
