@@ -1,9 +1,10 @@
 //! Measures in several child processes of this program. A child prints `ready` when its threads run, reads the start
 //! time from stdin, and prints its report as one line of JSON.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use lab_measure::clock;
 use lab_measure::interrupt;
+use lab_terminal::stdout;
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -64,8 +65,9 @@ impl Running {
 
 /// In the child: prints `ready` and reads the start time, on the monotonic clock.
 pub fn ready() -> Result<Duration> {
-    println!("{READY}");
+    stdout::print(READY)?;
     let mut line = String::new();
-    std::io::stdin().read_line(&mut line)?;
+    let length = std::io::stdin().read_line(&mut line)?;
+    ensure!(length != 0, "the process that started this one has ended");
     Ok(Duration::from_nanos(line.trim().parse().context("cannot parse the start time")?))
 }

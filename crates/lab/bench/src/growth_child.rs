@@ -5,6 +5,7 @@ use lab_measure::machine::{self, OwnLine};
 use lab_measure::stats::Tail;
 use lab_targets::{Layout, Name, Policy};
 use lab_targets::{Shape, Subject, Waited};
+use lab_terminal::stdout;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -65,8 +66,7 @@ pub fn run(args: &Child) -> Result<()> {
     let times: Vec<_> = seats.iter().map(|seat| seat.0.first_wait_ns.load(Ordering::Acquire) as f64 / 1000.0).collect();
     let report = Report { first_wait_us: Tail::of(&times), buckets: subject.buckets() };
     wake_all(&*subject, &seats, threads)?;
-    println!("{}", serde_json::to_string(&report)?);
-    Ok(())
+    stdout::print(&serde_json::to_string(&report)?)
 }
 
 fn spawn(subject: &Arc<dyn Subject>, seats: &Arc<Vec<OwnLine<Seat>>>, number: usize) -> Result<Sitter> {

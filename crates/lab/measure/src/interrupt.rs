@@ -57,8 +57,13 @@ pub fn sleep(length: Duration) {
 
 /// Puts a child that takes one sample into a process group of its own. The terminal sends Ctrl-C to a whole group, and
 /// a sample that has begun should be finished.
+///
+/// posix_spawn(3), which the standard library uses otherwise, gives the child the default handlers while it is still in this
+/// process's group: a Ctrl-C in between would kill it. A child of fork(2) keeps this process's handlers until exec(2), and
+/// the first Ctrl-C only sets the flag in its copy of the memory. A function to run before exec(2) makes it fork(2).
 pub fn in_own_group(sample: &mut Command) -> &mut Command {
-    sample.process_group(0)
+    // SAFETY: the function does nothing, so nothing that is unsafe after fork(2).
+    unsafe { sample.process_group(0).pre_exec(|| Ok(())) }
 }
 
 /// In a child: has the kernel kill it when the thread that started it ends, however that happens.

@@ -95,6 +95,21 @@ fn timers_keep_what_their_children_have_measured_and_leave_none_behind() {
     assert!(!has_process(&["timers-child", "--timers 1009"]));
 }
 
+/// A child may be starting when Ctrl-C is pressed. It is in its parent's process group at first, and must not end by the signal.
+#[test]
+fn children_that_are_starting_are_not_interrupted() {
+    let rounds = ROUNDS.to_string();
+    let flags =
+        ["timers", "--tests", "create-delete", "-n", "1019", "-p", "2", "--targets", "kernel", "--repeat", &rounds];
+    for delay_ms in (0..210).step_by(7) {
+        let running = begin(&flags, "rounds at most");
+        sleep(Duration::from_millis(delay_ms));
+        let ended = running.end_by_ctrl_c();
+        assert!(ended.stderr.contains("interrupted: "), "after {delay_ms} ms: {}", ended.stderr);
+    }
+    assert!(!has_process(&["timers-child", "--timers 1019"]));
+}
+
 #[test]
 fn a_sweep_of_the_kernel_keeps_what_its_children_have_measured_and_leaves_none_behind() {
     let flags = ["hash", "--sweep", "-t", "1", "-f", "1013", "-b", "0", "-p", "2", "--targets", "kernel"];

@@ -3,6 +3,7 @@
 use super::READY;
 use anyhow::{Context, Result};
 use lab_measure::{interrupt, machine};
+use lab_terminal::stdout;
 use std::hint::black_box;
 use std::process::Command;
 use std::sync::{Arc, Barrier};
@@ -47,7 +48,7 @@ pub fn run(args: &Child) -> Result<()> {
         thread.with_context(|| format!("cannot start busy loop {number} of {threads}"))?;
     }
     all_pinned.wait();
-    println!("{READY}");
+    stdout::print(READY)?;
     loop {
         std::thread::park();
     }

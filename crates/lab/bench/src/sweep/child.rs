@@ -7,6 +7,7 @@ use lab_measure::clock;
 use lab_measure::pool::{Gate, Pool};
 use lab_targets::Policy;
 use lab_targets::{Layout, Name, Operation, Shape, Words};
+use lab_terminal::stdout;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,8 +82,7 @@ pub fn run(args: &Child) -> Result<()> {
         longest_ns: times.iter().copied().max().unwrap_or(0),
     };
     let report = if failed == 0 { Ok(report) } else { Err(format!("{failed} waits had a wrong result")) };
-    println!("{}", serde_json::to_string(&report)?);
-    Ok(())
+    stdout::print(&serde_json::to_string(&report)?)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use lab_measure::machine;
 use lab_measure::pool::Pool;
 use lab_targets::timers::Test;
 use lab_targets::timers::{self, Name, Rendezvous, Times};
+use lab_terminal::stdout;
 
 /// Parameters of one child process.
 #[derive(Clone)]
@@ -46,6 +47,5 @@ pub fn run(args: &Child) -> Result<()> {
     let case = Case::of(args.test, args.timers, args.threads);
     let job = move |thread: usize| -> Sample { world.work(0, &case.load(thread), &rendezvous) };
     let times: Result<Vec<Times>, String> = pool.run(args.threads, job, || ())?.into_iter().collect();
-    println!("{}", serde_json::to_string(&times)?);
-    Ok(())
+    stdout::print(&serde_json::to_string(&times)?)
 }
