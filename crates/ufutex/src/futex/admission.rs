@@ -66,10 +66,10 @@ impl Admission {
             own.add(BATCH - 1);
             return true;
         }
-        // One look at `free` is enough. With one shard for all threads, `free` never gets a place back, and a thread takes
-        // from it only after it has seen the shard empty. If `free` is empty here, consider the last moment at which this
-        // thread, or one that has taken from `free`, saw the shard empty. At that moment each place was taken, or about to be
-        // taken by such a thread. So of as many threads as there are places, with one place each, none is refused.
+        // One look at `free` is enough. With one shard for all threads, `free` gets no place back once the shard is there, and
+        // a thread takes from it only after it has seen the shard empty. If `free` is empty here, consider the last moment at
+        // which this thread, or one that has taken from `free`, saw the shard empty. At that moment each place was taken, or
+        // about to be taken by such a thread. So of as many threads as there are places, with one place each, none is refused.
         self.free.take(1)
     }
 
