@@ -10,12 +10,10 @@ use crate::watched::{self, Watch};
 use crate::world::{Flags, World};
 use anyhow::{Context, Result};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// A thread that makes no progress for this time is stuck. Waits are shorter by orders of magnitude.
-pub const STALL: Duration = Duration::from_secs(30);
 /// How many words of waiters the report names if a thread is stuck.
 const NAMED: usize = 40;
 /// How long the list of waiters may take: a bucket may be locked for ever.
@@ -41,6 +39,26 @@ impl Drop for Ending {
     }
 }
 
+/// Where threads wait until all have been started. Those that work at once would keep the CPUs from the thread that starts
+/// the others: 16,384 threads took minutes.
+#[derive(Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.opened.wait_while(is_open, |is_open| !*is_open));
+    }
+
+    fn open(&self) {
+        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.opened.notify_all();
+    }
+}
+
 /// All threads.
 pub struct Crew {
     pub worlds: [Arc<World>; 2],
@@ -48,14 +66,25 @@ pub struct Crew {
     flags: Arc<Flags>,
     members: Vec<Member>,
     watch: Watch,
+    gate: Arc<Gate>,
+    /// A thread that makes no progress for this time is stuck. Waits are shorter by orders of magnitude.
+    stall: Duration,
 }
 
 impl Crew {
     /// Starts all threads.
     pub fn start(settings: &Soak, findings: &Arc<Findings>) -> Result<Self> {
-        let flags = Arc::new(Flags::default());
+        let flags = Arc::new(Flags { patience: settings.patience(), ..Flags::default() });
         let worlds = World::both(findings, &flags)?;
-        let mut crew = Self { worlds, shifts: Vec::new(), flags, members: Vec::new(), watch: Watch::new() };
+        let mut crew = Self {
+            worlds,
+            shifts: Vec::new(),
+            flags,
+            members: Vec::new(),
+            watch: Watch::new(),
+            gate: Arc::default(),
+            stall: 2 * settings.patience(),
+        };
         let count = settings.threads / SHIFT;
         let part = |all: usize, number: usize| (all / count + usize::from(number < all % count)).max(1);
         for number in 0..count {
@@ -71,6 +100,8 @@ impl Crew {
         for index in 0..crew.worlds.len() {
             crew.start_services(index, settings.seed)?;
         }
+        crew.gate.open();
+        crew.members.iter_mut().for_each(|member| member.since = watched::now());
         Ok(crew)
     }
 
@@ -106,8 +137,10 @@ impl Crew {
     ) -> Result<()> {
         let heart = Arc::new(Heart::new(name));
         let beating = heart.clone();
+        let gate = self.gate.clone();
         let thread = move || {
             let _ending = Ending(beating.clone());
+            gate.pass();
             work(beating);
         };
         let name = heart.name.clone();
@@ -136,8 +169,9 @@ impl Crew {
             let beats = member.heart.beats();
             if beats != member.beats {
                 (member.beats, member.since) = (beats, watched::now());
-            } else if watched::now() - member.since > STALL {
-                let found = format!("{} for {} s{}", member.heart, STALL.as_secs(), waiters(member.shift.as_ref()));
+            } else if watched::now() - member.since > self.stall {
+                let found =
+                    format!("{} for {} s{}", member.heart, self.stall.as_secs(), waiters(member.shift.as_ref()));
                 findings.add("each thread makes progress", "a wake, an expiry or a lock", found);
                 return false;
             }

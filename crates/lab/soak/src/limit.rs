@@ -9,9 +9,6 @@ use std::time::Duration;
 use ufutex::platform::{Clock, Host, Platform};
 use ufutex::{Timeout, WaitOptions};
 
-/// After this time, something that is due and has not come is lost. Threads may get no CPU for long.
-pub const PATIENCE: Duration = Duration::from_secs(15);
-
 /// CLOCK_MONOTONIC, which is the host's in both worlds.
 pub fn now() -> Duration {
     Host::now(Clock::Monotonic)
@@ -67,13 +64,13 @@ impl Limit {
     }
 
     /// Whether the wait should have ended long ago.
-    pub fn is_overdue(&mut self) -> bool {
+    pub fn is_overdue(&mut self, world: &World) -> bool {
         if self.deadline().is_none_or(|deadline| now() <= deadline) {
             return false;
         }
         // The clock may go on between two readings: the earlier one is read first.
         let since = *self.late_since.get_or_insert_with(watched::now);
-        watched::now().saturating_sub(since) > PATIENCE
+        watched::now().saturating_sub(since) > world.flags.patience
     }
 
     /// Whether it is known when the deadline passes. The host's own CLOCK_REALTIME may be set by others.

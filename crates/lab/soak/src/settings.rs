@@ -7,6 +7,12 @@ pub const SHIFT: usize = 8;
 /// Smallest number of threads: a shift in each of the two worlds.
 pub const THREADS_MIN: usize = 2 * SHIFT;
 
+/// After this time, and `PATIENCE_PER_THREAD` for each thread, something that is due and has not come is lost. Threads may get no
+/// CPU for long.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Threads take turns on the CPUs: each waits for those before it, for some milliseconds each.
+const PATIENCE_PER_THREAD: Duration = Duration::from_millis(10);
+
 /// Settings of `ufutex soak`.
 pub struct Soak {
     /// How long the threads work.
@@ -23,4 +29,11 @@ pub struct Soak {
     pub silent: bool,
     /// Print one JSON object.
     pub json: bool,
+}
+
+impl Soak {
+    /// See [`PATIENCE`].
+    pub fn patience(&self) -> Duration {
+        PATIENCE + PATIENCE_PER_THREAD * u32::try_from(self.threads).unwrap_or(u32::MAX)
+    }
 }

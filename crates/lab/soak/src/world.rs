@@ -20,9 +20,11 @@ pub const MAX_SLOTS: usize = 4096;
 /// Nodes of the second world.
 const NODES: usize = 4;
 
-/// What ends the threads.
+/// What ends the threads, and what they have in common.
 #[derive(Default)]
 pub struct Flags {
+    /// After this time, something that is due and has not come is lost.
+    pub patience: Duration,
     /// The threads finish what they do, and end.
     pub stop: AtomicBool,
     /// All of them have ended. So do the services now.

@@ -85,6 +85,8 @@ mod tests {
         /// Acquisitions by other threads since a contender has been starving.
         now: u32,
         most: u32,
+        /// How often a holder saw that a contender was starving.
+        starved: u32,
     }
 
     /// Locks, counts a pass if a contender is starving, and holds the lock for longer than a contender takes to look
@@ -101,25 +103,37 @@ mod tests {
             guard.with(|passes| {
                 passes.now = if starved { passes.now + 1 } else { 0 };
                 passes.most = passes.most.max(passes.now);
+                passes.starved += u32::from(starved);
             });
         }
     }
 
     /// Each unlock after `STARVING` was raised grants the lock, unless another thread takes it in the few instructions
-    /// between. That will not happen many times in a row.
+    /// between. That will not happen many times in a row. One of three threads that want a lock all the time, and hold it
+    /// for long, starves soon.
     #[test]
     fn a_starving_contender_is_passed_a_few_times_at_most() {
         const PASSES: u32 = 16;
+        const PATIENCE: Duration = Duration::from_secs(60);
+        let begun = Instant::now();
         let lock = Lock::new(HOST, Passes::default());
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| hammer(&lock, &done));
             }
-            for _ in 0..50 {
-                lock.lock().with(|passes| passes.now = 0);
+            let mut starved = 0;
+            for turn in 0.. {
+                starved = lock.lock().with(|passes| {
+                    passes.now = 0;
+                    passes.starved
+                });
+                if turn >= 50 && starved > 0 || begun.elapsed() > PATIENCE {
+                    break;
+                }
             }
             done.store(true, Ordering::Relaxed);
+            assert!(starved > 0, "no contender has starved in {PATIENCE:?}");
         });
         let most = lock.lock().with(|passes| passes.most);
         assert!(most <= PASSES, "a starving contender was passed {most} times");

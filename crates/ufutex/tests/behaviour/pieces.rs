@@ -3,20 +3,23 @@
 //!
 //! Promise: short holds
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
+use ufutex::observe::WaitedWord;
+use ufutex::platform::{Clock, Deadline, Host, Platform};
 use ufutex::scheme::{Live, Scheme};
 use ufutex::{
     Access, Compare, Domain, Error, Fault, Key, Modify, ObjectId, Options, Policy, Queued, Requeue, Requeued, Scope,
     Shared, System, Target, WaitOptions, WakeOp,
 };
 
-use crate::common::domains::{on_every_resizable_scheme, on_every_scheme, system};
+use crate::common::domains::{config, on_every_resizable_scheme, on_every_scheme, system};
 use crate::common::patient::within_patience;
 use crate::common::waiters::{Boxed, bits, idle, nonzero, queue, queue_with};
 
@@ -26,6 +29,11 @@ const CROWD: usize = 1000;
 /// A domain whose private words are in the global table.
 fn domain_in_global_table<S: Scheme>() -> Domain<S> {
     Domain::with_options_in(&system(), Options::new().policy(Policy::Fixed(0)))
+}
+
+/// One domain whose private words are in the global table, and one whose words are in a table of its own.
+fn domains_in_both_tables<S: Scheme>() -> [Domain<S>; 2] {
+    [domain_in_global_table(), Domain::with_options_in(&system(), Options::new().policy(Policy::Fixed(16)))]
 }
 
 fn queue_all<'w, 'd, S: Scheme, T: Target<Value: From<u8>> + Copy>(
@@ -42,9 +50,13 @@ fn woken<S: Scheme>(queued: &[Queued<'_, '_, S>]) -> Vec<usize> {
 }
 
 fn wake_of_many_takes_the_first<S: Scheme>() {
-    let (domain, word) = (domain_in_global_table::<S>(), AtomicU32::new(0));
+    domains_in_both_tables::<S>().iter().for_each(wake_of_many_takes_the_first_of);
+}
+
+fn wake_of_many_takes_the_first_of<S: Scheme>(domain: &Domain<S>) {
+    let word = AtomicU32::new(0);
     let mut waiters = idle(CROWD);
-    let queued = queue_all(&domain, &mut waiters, &word);
+    let queued = queue_all(domain, &mut waiters, &word);
     for (count, sum) in [(300, 300), (256, 556), (257, 813), (usize::MAX, CROWD)] {
         let before = woken(&queued).len();
         assert_eq!(domain.wake(&word, count), sum - before);
@@ -54,12 +66,16 @@ fn wake_of_many_takes_the_first<S: Scheme>() {
 }
 
 fn wake_of_many_goes_by_bitset_and_priority<S: Scheme>() {
-    let (domain, word) = (domain_in_global_table::<S>(), AtomicU32::new(0));
+    domains_in_both_tables::<S>().iter().for_each(wake_of_many_goes_by_bitset_and_priority_of);
+}
+
+fn wake_of_many_goes_by_bitset_and_priority_of<S: Scheme>(domain: &Domain<S>) {
+    let word = AtomicU32::new(0);
     let target = Shared::address_space(&word);
     let mut waiters = idle(CROWD);
     let options = |i: usize| if i < 500 { bits(1 << (i % 2)) } else { WaitOptions::new().realtime_priority(7) };
     let queued: Vec<_> =
-        waiters.iter_mut().enumerate().map(|(i, waiter)| queue_with(&domain, waiter, target, options(i))).collect();
+        waiters.iter_mut().enumerate().map(|(i, waiter)| queue_with(domain, waiter, target, options(i))).collect();
     assert_eq!(domain.wake(target, 400), 400);
     assert_eq!(woken(&queued), Vec::from_iter(500..900), "real-time priorities first");
     assert_eq!(domain.wake_bitset(target, 1000, nonzero(2)), 350);
@@ -68,10 +84,14 @@ fn wake_of_many_goes_by_bitset_and_priority<S: Scheme>() {
 }
 
 fn requeue_of_many_wakes_the_first_and_moves_those_behind<S: Scheme>() {
-    let (domain, words) = (domain_in_global_table::<S>(), [AtomicU32::new(0), AtomicU32::new(0)]);
+    domains_in_both_tables::<S>().iter().for_each(requeue_of_many_wakes_the_first_and_moves_those_behind_of);
+}
+
+fn requeue_of_many_wakes_the_first_and_moves_those_behind_of<S: Scheme>(domain: &Domain<S>) {
+    let words = [AtomicU32::new(0), AtomicU32::new(0)];
     let (mut waiters, mut others) = (idle(CROWD), idle(1));
-    let other = queue(&domain, &mut others[0], &words[1]);
-    let queued = queue_all(&domain, &mut waiters, &words[0]);
+    let other = queue(domain, &mut others[0], &words[1]);
+    let queued = queue_all(domain, &mut waiters, &words[0]);
     assert_eq!(domain.cmp_requeue(&words[0], 1, &words[1], Requeue { wake: 3, requeue: 600 }), Err(Error::Again));
     assert_eq!(
         domain.cmp_requeue(&words[0], 0, &words[1], Requeue { wake: 3, requeue: 600 }),
@@ -90,9 +110,13 @@ fn requeue_of_many_wakes_the_first_and_moves_those_behind<S: Scheme>() {
 }
 
 fn requeue_to_the_same_word_leaves_a_crowd_in_place<S: Scheme>() {
-    let (domain, word) = (domain_in_global_table::<S>(), AtomicU32::new(0));
+    domains_in_both_tables::<S>().iter().for_each(requeue_to_the_same_word_leaves_a_crowd_in_place_of);
+}
+
+fn requeue_to_the_same_word_leaves_a_crowd_in_place_of<S: Scheme>(domain: &Domain<S>) {
+    let word = AtomicU32::new(0);
     let mut waiters = idle(CROWD);
-    let queued = queue_all(&domain, &mut waiters, &word);
+    let queued = queue_all(domain, &mut waiters, &word);
     assert_eq!(
         domain.requeue(&word, &word, Requeue { wake: 2, requeue: usize::MAX }),
         Ok(Requeued { woken: 2, requeued: CROWD - 2 })
@@ -102,10 +126,14 @@ fn requeue_to_the_same_word_leaves_a_crowd_in_place<S: Scheme>() {
 }
 
 fn wake_op_wakes_many_of_both_words<S: Scheme>() {
-    let (domain, words) = (domain_in_global_table::<S>(), [AtomicU32::new(0), AtomicU32::new(0)]);
+    domains_in_both_tables::<S>().iter().for_each(wake_op_wakes_many_of_both_words_of);
+}
+
+fn wake_op_wakes_many_of_both_words_of<S: Scheme>(domain: &Domain<S>) {
+    let words = [AtomicU32::new(0), AtomicU32::new(0)];
     let (mut waiters, mut others) = (idle(CROWD), idle(CROWD));
-    let queued = queue_all(&domain, &mut waiters, &words[0]);
-    let others = queue_all(&domain, &mut others, &words[1]);
+    let queued = queue_all(domain, &mut waiters, &words[0]);
+    let others = queue_all(domain, &mut others, &words[1]);
     let op = |compare| WakeOp { modify: Modify::Add(1), compare };
     assert_eq!(domain.wake_op(&words[0], 300, &words[1], op(Compare::Ne(0)), 300), Ok(300));
     assert_eq!((woken(&queued).len(), woken(&others).len(), words[1].load(Relaxed)), (300, 0, 1));
@@ -453,12 +481,129 @@ on_every_scheme![
     requeue_to_the_same_word_ends_where_the_word_differs,
     wakes_by_bitset_take_a_few_of_a_crowd,
     wake_op_wakes_many_of_both_words,
+    a_step_of_a_wake_takes_all_or_256,
+    a_step_of_a_wake_by_bitset_passes_over_all_or_256,
+    a_step_of_a_requeue_takes_all_or_256,
+    a_step_of_a_wake_op_takes_all_or_256,
     requeue_of_many_ends_where_the_word_differs,
     requeue_of_many_ends_where_the_word_cannot_be_read,
 ];
 mod resizable {
     use super::*;
     on_every_resizable_scheme![crowd_moves_with_its_order, move_that_waits_for_a_bucket_holds_no_other];
+}
+
+/// The host's platform. It tells the test when a thread sleeps, and when a wake wakes its first thread.
+struct Told;
+
+/// What the test is told by.
+struct Ears {
+    sleeps: Arc<AtomicBool>,
+    wakes: Option<Box<dyn FnOnce()>>,
+}
+
+thread_local! {
+    static EARS: RefCell<Ears> = RefCell::new(Ears { sleeps: Arc::default(), wakes: None });
+}
+
+impl Platform for Told {
+    fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) {
+        EARS.with_borrow(|ears| ears.sleeps.store(true, Release));
+        Host::park(word, expected, deadline);
+    }
+    fn unpark(word: *const AtomicU32, count: usize) -> usize {
+        if let Some(wakes) = EARS.with_borrow_mut(|ears| ears.wakes.take()) {
+            wakes();
+        }
+        Host::unpark(word, count)
+    }
+    fn now(clock: Clock) -> Duration {
+        Host::now(clock)
+    }
+}
+
+/// The number of waiters that are left when an operation wakes its first thread, and the operation's result. The thread
+/// is the first of `CROWD` waiters of the first word. As many wait on the second one. `bitsets` are those of the first.
+fn left_at_the_first_notification<S: Scheme, R>(
+    policy: Policy,
+    bitsets: impl Fn(usize) -> u32,
+    operation: impl FnOnce(&Domain<S>, &[AtomicU32; 2]) -> R,
+) -> (usize, R) {
+    let system = System::with_config(config().platform::<Told>()).expect("there is memory");
+    let domain = Arc::new(Domain::<S>::with_options_in(&system, Options::new().policy(policy)));
+    let words = [AtomicU32::new(0), AtomicU32::new(0)];
+    let sleeps = Arc::new(AtomicBool::new(false));
+    let left = Rc::new(Cell::new(None));
+    let first = bits(bitsets(0));
+    let result = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            EARS.with_borrow_mut(|ears| ears.sleeps = sleeps.clone());
+            domain.wait_with(&words[0], 0, &first)
+        });
+        while !sleeps.load(Acquire) {
+            std::thread::yield_now();
+        }
+        let (mut waiters, mut others) = (idle(CROWD - 1), idle(CROWD));
+        let queued: Vec<_> = waiters
+            .iter_mut()
+            .enumerate()
+            .map(|(i, waiter)| queue_with(&domain, waiter, &words[0], bits(bitsets(i + 1))))
+            .collect();
+        let others = queue_all(&domain, &mut others, &words[1]);
+        let (looks, notes) = (domain.clone(), left.clone());
+        let wakes = move || notes.set(Some(looks.who_waits(4).iter().map(WaitedWord::waiters).sum()));
+        EARS.with_borrow_mut(|ears| ears.wakes = Some(Box::new(wakes)));
+        let result = operation(&domain, &words);
+        drop((queued, others));
+        assert_eq!(thread.join().expect("it waits"), Ok(()));
+        result
+    });
+    (left.get().expect("the thread was woken"), result)
+}
+
+/// In a table of its own a domain takes all waiters of an operation in one step: none is left when the first one is
+/// notified, and so can call the engine. In the global table at most 256 are taken, or passed over, before.
+fn a_step_takes_all_or_256<S: Scheme>(
+    bitsets: impl Fn(usize) -> u32 + Copy,
+    taken: usize,
+    operation: impl Fn(&Domain<S>, &[AtomicU32; 2]) -> usize,
+) {
+    let (left, woken) = left_at_the_first_notification(Policy::Fixed(16), bitsets, &operation);
+    assert_eq!((left, woken), (2 * CROWD - taken, taken), "{}: a table of its own", S::NAME);
+    let (left, woken) = left_at_the_first_notification(Policy::Fixed(0), bitsets, &operation);
+    assert_eq!(woken, taken);
+    assert!((2 * CROWD - taken.min(256)..2 * CROWD).contains(&left), "{}: {left} are left", S::NAME);
+}
+
+fn a_step_of_a_wake_takes_all_or_256<S: Scheme>() {
+    a_step_takes_all_or_256::<S>(|_| 1, CROWD, |domain, words| domain.wake(&words[0], usize::MAX));
+}
+
+/// A bitset matches the first and the last waiters alone.
+fn a_step_of_a_wake_by_bitset_passes_over_all_or_256<S: Scheme>() {
+    for (ends, most) in [(1, 2), (100, 200)] {
+        let (bitsets, few) = (move |i| if (ends..CROWD - ends).contains(&i) { 1 } else { 2 }, nonzero(2));
+        a_step_takes_all_or_256::<S>(bitsets, most, |domain, words| domain.wake_bitset(&words[0], most, few));
+        let global = left_at_the_first_notification::<S, _>(Policy::Fixed(0), bitsets, |domain, words| {
+            domain.wake_bitset(&words[0], most, few)
+        });
+        assert!(global.0 >= 2 * CROWD - ends, "{}: it has passed over a crowd in one step: {global:?}", S::NAME);
+    }
+}
+
+fn a_step_of_a_requeue_takes_all_or_256<S: Scheme>() {
+    let all = Requeue { wake: usize::MAX, requeue: 0 };
+    let requeue = |domain: &Domain<S>, words: &[AtomicU32; 2]| domain.requeue(&words[0], &words[1], all);
+    a_step_takes_all_or_256::<S>(|_| 1, CROWD, |domain, words| requeue(domain, words).expect("it can").woken);
+}
+
+fn a_step_of_a_wake_op_takes_all_or_256<S: Scheme>() {
+    let op = WakeOp { modify: Modify::Set(1), compare: Compare::Eq(0) };
+    a_step_takes_all_or_256::<S>(
+        |_| 1,
+        2 * CROWD,
+        |domain, words| domain.wake_op(&words[0], usize::MAX, &words[1], op, usize::MAX).expect("it can"),
+    );
 }
 
 /// A waker that records the number of waiters of its word at the time of its call.
@@ -470,7 +615,7 @@ struct Notes {
 
 impl Wake for Notes {
     fn wake(self: Arc<Self>) {
-        let waiting: usize = self.domain.who_waits(1).iter().map(ufutex::observe::WaitedWord::waiters).sum();
+        let waiting: usize = self.domain.who_waits(1).iter().map(WaitedWord::waiters).sum();
         self.saw_waiters.fetch_max(waiting as u32, Relaxed);
     }
 }

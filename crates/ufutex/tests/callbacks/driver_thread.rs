@@ -116,6 +116,53 @@ fn when_armed_by(becomes: impl FnOnce() + Send, driver: &Driver, is_right: impl 
     }
 }
 
+/// How long a thread has run, in nanoseconds, and how often it got a CPU. `None` if it has ended.
+fn runs(thread: i32) -> Option<[u64; 2]> {
+    let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok());
+    Some([numbers.next()?, numbers.nth(1)?])
+}
+
+/// A thread that spins in poll(2) is never asleep: it runs, or waits for a CPU.
+fn is_asleep(thread: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
+}
+
+/// The notice that a clock was set wakes the driver's thread once. It sleeps again then.
+#[test]
+fn thread_that_was_woken_because_a_clock_was_set_sleeps_again() {
+    if cfg!(miri) || std::env::var_os("UFUTEX_EMULATED").is_some() {
+        println!("skipped: /proc shows the emulator's threads");
+        return;
+    }
+    let _one = one();
+    let driver = Driver::host().expect("there is memory");
+    let timers = Timers::new(&driver, std::sync::Arc::new(ufutex::timer::Callback(|_: &Timers, _| {})))
+        .expect("there is memory");
+    let id = timers.create(TimerClock::Realtime, None).expect("there is room");
+    timers.settime(id, Expiry::After(Duration::from_secs(3600)), Duration::ZERO).expect("it is there");
+    let begun = Instant::now();
+    let sleeps_after = |least: u64| loop {
+        let mut seen = [None; 5];
+        let thread = drivers_threads().first().copied();
+        for one in &mut seen {
+            *one = thread.filter(|&thread| is_asleep(thread)).and_then(runs);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if let Some([_, slices]) = seen[0]
+            && slices >= least
+            && seen.iter().all(|one| *one == seen[0])
+        {
+            return slices;
+        }
+        assert!(begun.elapsed() < PATIENCE, "the driver's thread is not asleep: {thread:?}, {seen:?}");
+    };
+    let before = sleeps_after(1);
+    driver.clock_was_set();
+    sleeps_after(before + 1);
+}
+
 /// The default scheduling of the driver's thread. Without privileges it keeps the nice value of the process, as after
 /// `nice cargo test`.
 fn process() -> Scheduled {

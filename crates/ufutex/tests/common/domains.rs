@@ -16,7 +16,7 @@ pub fn system_on<P: Platform>() -> System {
     System::with_config(config().platform::<P>()).expect("the memory is there")
 }
 
-fn config() -> Config {
+pub fn config() -> Config {
     Config::new().cpus(2).global_slots(64).hash_seed(1)
 }
 

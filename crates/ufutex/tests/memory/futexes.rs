@@ -55,6 +55,20 @@ pub fn namespace_and_domain() -> usize {
     })
 }
 
+/// A domain takes no memory before its first wait.
+pub fn domain_before_its_first_wait() -> usize {
+    let allocations = for_every_failure(|memory| {
+        let (system, word) = (given_system(), AtomicU32::new(0));
+        let domain = memory.during(|| Domain::new(&system));
+        assert_eq!(memory.during(|| domain.wake(&word, usize::MAX)), 0);
+        assert_eq!(memory.during(|| domain.wake(Shared::address_space(&word), usize::MAX)), 0);
+        assert_eq!(memory.during(|| domain.wait(&word, 1)), Err(Error::Again));
+        works(&domain);
+    });
+    assert_eq!(allocations, 0);
+    allocations
+}
+
 pub fn static_domain() -> usize {
     for_every_failure(|memory| {
         let futexes = StaticDomain::with(config(), Options::new());

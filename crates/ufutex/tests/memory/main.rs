@@ -18,6 +18,7 @@ fn main() {
         futexes::system,
         futexes::system_with_callbacks,
         futexes::namespace_and_domain,
+        futexes::domain_before_its_first_wait,
         futexes::static_domain,
         futexes::wait_of_a_thread,
         futexes::wait_on_a_shared_word,

@@ -6,7 +6,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ufutex::timer::{Base, Callback, Deliver, Driver, Expired, Expiry, Notice, TimerClock, TimerOptions, Timers};
+use ufutex::Error;
+use ufutex::timer::{
+    Base, Callback, Clocks, CpuClock, Deliver, Driver, Expired, Expiry, Notice, TimerClock, TimerOptions, Timers,
+};
 
 use crate::clock::ManualClocks;
 use crate::common::PATIENCE;
@@ -229,4 +232,47 @@ mod of_linux {
         unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
         assert_eq!(count, 1);
     }
+}
+
+/// Clocks of a thread that ends when its CPU time has been read `reads` more times.
+struct Ending {
+    others: Arc<ManualClocks>,
+    reads: AtomicUsize,
+}
+
+impl Clocks for Ending {
+    fn now(&self, base: Base) -> Duration {
+        self.others.now(base)
+    }
+    fn cpu_time(&self, _: CpuClock) -> Option<Duration> {
+        self.reads.fetch_update(SeqCst, SeqCst, |reads| reads.checked_sub(1)).is_ok().then_some(MS)
+    }
+    fn cpus(&self) -> usize {
+        2
+    }
+    fn changed(&self) {}
+}
+
+/// A thread ends while a timer of its CPU time is set. The timer is out of the driver's queues then, and can be deleted.
+#[test]
+fn timer_of_a_thread_that_ends_while_it_is_set_waits_for_nothing() {
+    let mut failures = 0;
+    for reads in 0..6 {
+        let clocks = Arc::new(Ending { others: ManualClocks::at(MS), reads: AtomicUsize::new(usize::MAX) });
+        let driver = Driver::with_clocks(clocks.clone()).expect("there is memory");
+        let (timers, count) = counting(&driver);
+        let id = timers.create(TimerClock::Cpu(CpuClock::Thread(7)), None).expect("there is room");
+        timers.settime(id, Expiry::After(MS), Duration::ZERO).expect("the thread is there");
+        assert!(driver.next(Base::Monotonic).is_some());
+        clocks.reads.store(reads, SeqCst);
+        let set = timers.settime(id, Expiry::After(2 * MS), Duration::ZERO);
+        failures += usize::from(set == Err(Error::NoTask));
+        timers.delete(id).expect("it was made");
+        assert_eq!(driver.next(Base::Monotonic), None, "after {reads} readings: {set:?}");
+        let ids: Vec<_> = (0..40).map(|_| armed(&timers, false, MS)).collect();
+        clocks.others.advance(MS);
+        driver.turn();
+        assert_eq!(count.load(SeqCst), ids.len());
+    }
+    assert!(failures > 1, "it failed at {failures} of the readings");
 }

@@ -3,7 +3,7 @@
 
 use super::crowd::COUNTS;
 use crate::heart::Doing;
-use crate::limit::{Limit, PATIENCE};
+use crate::limit::Limit;
 use crate::shift::{Seat, Shift, bitset};
 use crate::watched;
 use crate::word::{Cell, Word, cells};
@@ -216,7 +216,8 @@ impl<'a> Executor<'a> {
     }
 
     fn look_after(&mut self, index: usize) {
-        if self.waiting[index].as_mut().is_some_and(|waiting| waiting.limit.is_overdue()) {
+        let world = &self.shift.world;
+        if self.waiting[index].as_mut().is_some_and(|waiting| waiting.limit.is_overdue(world)) {
             self.lost(index);
         }
     }
@@ -227,21 +228,21 @@ impl<'a> Executor<'a> {
         let world = &self.shift.world;
         world.findings.add(
             format_args!("{}: a future's timeout ends its wait", world.name),
-            format_args!("within {} s", PATIENCE.as_secs()),
+            format_args!("within {} s", world.flags.patience.as_secs()),
             format_args!("the timeout {:?} has not", waiting.limit.timeout()),
         );
     }
 
     /// Waits until all timeouts that are due have ended their waits, and ends the other waits.
     fn finish(&mut self, ready: &mut Vec<usize>) {
-        let begun = watched::now();
+        let end = watched::now() + self.shift.world.flags.patience;
         let is_due = |waiting: &Option<Waiting<'_>>| waiting.as_ref().is_some_and(|waiting| waiting.limit.is_due());
-        while self.waiting.iter().any(is_due) && watched::now() < begun + PATIENCE {
+        while self.waiting.iter().any(is_due) && watched::now() < end {
             self.line.take(ready);
             self.seat.heart.beat();
             ready.drain(..).for_each(|index| self.poll(index));
         }
-        let is_out_of_patience = watched::now() >= begun + PATIENCE;
+        let is_out_of_patience = watched::now() >= end;
         for index in 0..self.waiting.len() {
             let is_known = |waiting: &Waiting<'_>| waiting.limit.is_known(&self.shift.world);
             let is_lost = is_due(&self.waiting[index]) && self.waiting[index].as_ref().is_some_and(is_known);

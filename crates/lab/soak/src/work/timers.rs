@@ -5,7 +5,6 @@
 use super::manual;
 use crate::clock;
 use crate::heart::Doing;
-use crate::limit::PATIENCE;
 use crate::random::Random;
 use crate::shift::{Seat, Shift};
 use crate::watched;
@@ -309,8 +308,12 @@ fn look_after(book: &Book, index: usize) {
         return;
     }
     let since = *entry.late_since.get_or_insert_with(watched::now);
-    if watched::now() - since > PATIENCE {
+    if watched::now() - since > book.world.flags.patience {
         let (law, state) = ("each timer that is due expires", entry.state);
-        book.broken(law, format!("within {} s", PATIENCE.as_secs()), format!("{late:?} late: {state:?}"));
+        book.broken(
+            law,
+            format!("within {} s", book.world.flags.patience.as_secs()),
+            format!("{late:?} late: {state:?}"),
+        );
     }
 }
