@@ -101,11 +101,13 @@ impl<S: Scheme> Domain<S> {
     ///
     /// # Errors
     /// [`Error::Invalid`] if the task belongs to another domain or has ended; [`Error::Busy`] if it is waiting:
-    /// interrupt it first.
+    /// interrupt it first. Then nothing has been done.
     pub fn exit<M: UserMemory + ?Sized>(&self, task: &Task, memory: &M) -> Result<(), Error> {
         if !task.belongs_to(self) {
             return Err(Error::Invalid);
         }
+        // Before the walk: a task that goes on keeps its robust locks.
+        task.can_end()?;
         for pointers in [Pointers::Wide, Pointers::Narrow] {
             let head = task.robust_list(pointers);
             if head != 0 {

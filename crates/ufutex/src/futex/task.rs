@@ -178,14 +178,20 @@ impl Task {
         &self.named.lists
     }
 
-    /// Ends the task: removes it from look-ups, and hands its locks to their first waiters. `Busy` if the task itself
-    /// waits for a lock. The future that waits may still be polled or dropped. If it was forgotten, its entry refers to
-    /// the task and to the task's locks for ever.
-    pub(super) fn end(&self) -> Result<(), Error> {
+    /// `Busy` if the task waits for a lock.
+    pub(super) fn can_end(&self) -> Result<(), Error> {
         #[cfg(feature = "pi")]
         if self.registration.waits() {
             return Err(Error::Busy);
         }
+        Ok(())
+    }
+
+    /// Ends the task: removes it from look-ups, and hands its locks to their first waiters. `Busy` if the task itself
+    /// waits for a lock. The future that waits may still be polled or dropped. If it was forgotten, its entry refers to
+    /// the task and to the task's locks for ever.
+    pub(super) fn end(&self) -> Result<(), Error> {
+        self.can_end()?;
         self.hide();
         #[cfg(feature = "pi")]
         self.registration.pass_on_locks(&self.system);

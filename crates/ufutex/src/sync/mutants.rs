@@ -240,10 +240,38 @@ pub fn relaxed_in(fault: Mutant, order: Ordering) -> Ordering {
     if mutant(fault) { Ordering::Relaxed } else { order }
 }
 
-#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+#[cfg(not(any(feature = "loom", feature = "shuttle", ufutex_mutants)))]
 #[inline(always)]
 pub const fn mutant(_: Mutant) -> bool {
     false
+}
+
+#[cfg(all(ufutex_mutants, not(any(feature = "loom", feature = "shuttle"))))]
+pub use named::mutant;
+
+/// With `--cfg ufutex_mutants`, as by `.ci/switched-mutants`, real threads run the mutant that the environment names.
+#[cfg(all(ufutex_mutants, not(any(feature = "loom", feature = "shuttle"))))]
+mod named {
+    use super::Mutant;
+    use core::sync::atomic::{AtomicU8, Ordering};
+    extern crate std;
+
+    const UNKNOWN: u8 = 0;
+    const OFF: u8 = 1;
+    const ON: u8 = 2;
+
+    /// By the number of the mutant.
+    static STATES: [AtomicU8; 256] = [const { AtomicU8::new(UNKNOWN) }; 256];
+
+    /// Whether `UFUTEX_MUTANT` is the name of `mutant`.
+    pub fn mutant(mutant: Mutant) -> bool {
+        let state = &STATES[mutant as usize];
+        if state.load(Ordering::Relaxed) == UNKNOWN {
+            let is_named = std::env::var("UFUTEX_MUTANT").is_ok_and(|name| name == std::format!("{mutant:?}"));
+            state.store(if is_named { ON } else { OFF }, Ordering::Relaxed);
+        }
+        state.load(Ordering::Relaxed) == ON
+    }
 }
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]

@@ -221,6 +221,24 @@ fn task_that_has_ended_does_nothing_more<S: Scheme>() {
     assert_eq!(domain.lock_pi(condition, &heir, None), Err(Error::NoTask), "the task is gone");
 }
 
+/// The end of a task that waits is refused before a robust lock has been released.
+fn task_whose_end_is_refused_keeps_its_robust_locks<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+    let [owner, waiter] = [6, TID].map(|tid| domain.task(tid).expect("it is free"));
+    let (lock, list) = (memory.target(0), List::new(&memory, Pointers::Wide));
+    list.link(&waiter, &[0x100], 0);
+    list.set(0x100, TID);
+    assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
+    let mut waits = pending(domain.lock_pi_async(lock, &waiter));
+    assert_eq!(domain.exit(&waiter, &memory), Err(Error::Busy));
+    assert_eq!(list.word(0x100), TID);
+    assert_eq!(domain.unlock_pi(lock, &owner), Ok(()));
+    assert_eq!(poll(&mut waits), Poll::Ready(Ok(())));
+    drop(waits);
+    assert_eq!(domain.exit(&waiter, &memory), Ok(()));
+    assert_eq!(list.word(0x100), OWNER_DIED);
+}
+
 fn tid_of_a_task_that_has_ended_is_free<S: Scheme>() {
     let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let task = domain.task(TID).expect("it is free");
@@ -240,6 +258,7 @@ fn task_of_another_domain_is_not_ended<S: Scheme>() {
 
 on_every_scheme![
     task_that_has_ended_does_nothing_more,
+    task_whose_end_is_refused_keeps_its_robust_locks,
     task_of_another_domain_is_not_ended,
     tid_of_a_task_that_has_ended_is_free,
     lengths_of_heads_are_checked_and_heads_are_kept,
