@@ -9,6 +9,7 @@ use super::numbers::{BLOCK, BlockCounter, Next};
 use super::store::NotMade;
 use super::{Inner, Notify, TimerClock, Timers};
 use crate::error::Error;
+use crate::sync::Ordering;
 use crate::sys::unwind::Otherwise;
 
 /// The signal of a timer for which the caller names none: `SIGALRM`.
@@ -313,6 +314,9 @@ impl Timers {
         tell(id as i32)?;
         self.check_clock(clock)?;
         abandon.disarm();
+        if matches!(clock, TimerClock::Cpu(_)) {
+            self.inner.cpu_timers.fetch_add(1, Ordering::Relaxed);
+        }
         // SAFETY: the timer is this call's alone until it is published.
         unsafe { timer.fill(clock, notify) };
         timer.publish(id, 0);

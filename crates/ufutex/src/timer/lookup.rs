@@ -7,7 +7,7 @@ use super::entry::{Locked, State, Status, Timer};
 use super::ids::Spot;
 use crate::error::Error;
 use crate::expiry::{Base, IfLast, MustNotify};
-use crate::sync::{Mutant, mutant};
+use crate::sync::{Mutant, Ordering, mutant};
 
 impl Timers {
     /// The number of intervals that had passed unnoticed when the last signal was delivered: timer_getoverrun(2). At
@@ -33,6 +33,9 @@ impl Timers {
         let mut locked = self.lock_at(spot, id)?;
         let timer = locked.timer();
         let must_notify = self.disarm(&mut locked);
+        if locked.with(|state| state.cpu_clock().is_some()) {
+            self.inner.cpu_timers.fetch_sub(1, Ordering::Relaxed);
+        }
         // A thread that has found the timer and waits for the lock then sees that it is no longer this timer.
         if !mutant(Mutant::DeleteLeavesValid) {
             timer.invalidate_as(id);

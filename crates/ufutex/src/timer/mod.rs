@@ -55,7 +55,7 @@ pub use options::TimerOptions;
 
 use crate::error::Error;
 use crate::expiry::{Owner, Queue};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::callbacks::Callbacks;
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
@@ -140,6 +140,8 @@ struct Inner {
     store: Store,
     /// Whether callers name the IDs: 0 means that they do not.
     restores: AtomicU32,
+    /// The number of timers of CPU time.
+    cpu_timers: AtomicUsize,
     queues: [Queue; 4],
     deliver: Callbacks<dyn Deliver>,
     driver: Driver,
@@ -176,6 +178,7 @@ impl Timers {
             numbers: Numbers::new(mask),
             store: Store::new(on, options.limit()),
             restores: AtomicU32::new(0),
+            cpu_timers: AtomicUsize::new(0),
             queues: Base::ALL.map(|base| Queue::new(on, base)),
             deliver,
             driver: driver.clone(),

@@ -6,12 +6,16 @@ use super::{Expiry, Setting, TimerClock, Timers};
 use crate::error::Error;
 use crate::expiry::clocks::{LAST, nanoseconds};
 use crate::expiry::{Base, CpuClock, MustNotify, Queue};
+use crate::sync::Ordering;
 use core::time::Duration;
 
 /// How often a timer of CPU time is checked at most, in nanoseconds: as often as a kernel's tick.
 pub(super) const TICK: u64 = 1_000_000;
 /// How often it is checked while its process or thread does not run.
 const IDLE: u64 = 8 * TICK;
+/// A process's timers of CPU time are all together checked once in this time at most. Otherwise a process with many of
+/// them, which may sleep itself, would use a CPU of the driver for as long as it likes.
+const SHARE: u64 = 8_000;
 
 /// Clock readings from before a timer was changed. They are taken first, because an embedder's clock may panic.
 #[derive(Clone, Copy)]
@@ -199,7 +203,8 @@ impl Timers {
             CpuClock::Process(_) => self.inner.driver.cpus(),
             CpuClock::Thread(_) => 1,
         };
-        let least = if seen == state.cpu_seen { IDLE } else { TICK };
+        let all = SHARE.saturating_mul(self.inner.cpu_timers.load(Ordering::Relaxed) as u64);
+        let least = if seen == state.cpu_seen { IDLE } else { TICK }.max(all);
         state.cpu_seen = seen;
         let left = state.deadline.saturating_sub(seen);
         let wait = if left == 0 { 0 } else { (left / at_once).max(least) };

@@ -276,3 +276,68 @@ fn timer_of_a_thread_that_ends_while_it_is_set_waits_for_nothing() {
     }
     assert!(failures > 1, "it failed at {failures} of the readings");
 }
+
+/// Clocks that count how often the CPU time of a process is read.
+struct Read {
+    others: Arc<ManualClocks>,
+    cpu_ns: AtomicUsize,
+    count: AtomicUsize,
+}
+
+impl Clocks for Read {
+    fn now(&self, base: Base) -> Duration {
+        self.others.now(base)
+    }
+    fn cpu_time(&self, _: CpuClock) -> Option<Duration> {
+        self.count.fetch_add(1, SeqCst);
+        Some(Duration::from_nanos(self.cpu_ns.load(SeqCst) as u64))
+    }
+    fn cpus(&self) -> usize {
+        2
+    }
+    fn changed(&self) {}
+}
+
+/// A process with many timers of its CPU time sleeps. The driver looks at the clock for all of them together 125,000 times
+/// a second. When the process runs, each timer expires.
+#[test]
+fn many_timers_of_cpu_time_are_looked_at_in_turns() {
+    const TIMERS: usize = 10_000;
+    const LATE: u32 = 80;
+    let (cpu_ns, count) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let clocks = Arc::new(Read { others: ManualClocks::at(MS), cpu_ns, count });
+    let driver = Driver::with_clocks(clocks.clone()).expect("there is memory");
+    let (timers, expired) = counting(&driver);
+    for round in 1..=2 {
+        let ids: Vec<_> = (0..TIMERS)
+            .map(|_| {
+                let id = timers.create(TimerClock::Cpu(CpuClock::Process(1)), None).expect("there is room");
+                timers.settime(id, Expiry::After(MS / 2), Duration::ZERO).expect("the process is there");
+                id
+            })
+            .collect();
+        clocks.count.store(0, SeqCst);
+        for _ in 0..1000 {
+            clocks.others.advance(MS);
+            driver.turn();
+        }
+        let reads = clocks.count.load(SeqCst);
+        assert!((TIMERS..=125_000 + TIMERS).contains(&reads), "{reads} readings in a second");
+        clocks.cpu_ns.fetch_add(MS.as_nanos() as usize, SeqCst);
+        for _ in 0..=LATE {
+            clocks.others.advance(MS);
+            driver.turn();
+        }
+        assert_eq!(expired.load(SeqCst), round * TIMERS);
+        ids.into_iter().for_each(|id| timers.delete(id).expect("it was made"));
+    }
+    // Those that were deleted do not count.
+    let id = timers.create(TimerClock::Cpu(CpuClock::Process(1)), None).expect("there is room");
+    timers.settime(id, Expiry::After(MS / 2), Duration::ZERO).expect("the process is there");
+    clocks.count.store(0, SeqCst);
+    for _ in 0..1000 {
+        clocks.others.advance(MS);
+        driver.turn();
+    }
+    assert!((100..200).contains(&clocks.count.load(SeqCst)));
+}

@@ -10,6 +10,9 @@ use super::{NAME, STACK, Shared};
 use crate::error::Error;
 use crate::sys::counted::Counted;
 
+/// How long the thread sleeps at most while a timer of `CLOCK_TAI` is armed, in nanoseconds: see [`Alarm::set`].
+const TAI_LOOK: u64 = 1_000_000_000;
+
 /// The files that the thread waits for: one timerfd for each clock, and an eventfd as a bell.
 pub struct Alarm {
     timers: [OwnedFd; 4],
@@ -48,10 +51,13 @@ impl Alarm {
         if !self.is_own() {
             return;
         }
-        // There are no timerfds of CLOCK_TAI. It is set together with CLOCK_REALTIME, so the difference of the two is
-        // constant.
+        // There are no timerfds of CLOCK_TAI. Its difference to CLOCK_REALTIME changes when adjtimex(2) sets it, as at
+        // boot, and by a leap second. Nothing tells of that, so the thread looks at the clock now and then.
         let at = match base {
-            Base::Tai if at != NEVER => at.saturating_sub(now(Base::Tai).saturating_sub(now(Base::Realtime))),
+            Base::Tai if at != NEVER => {
+                let left = at.saturating_sub(now(Base::Tai)).min(TAI_LOOK);
+                now(Base::Realtime).saturating_add(left)
+            }
             _ => at,
         };
         self.set_timer(base, if at == NEVER { 0 } else { at.clamp(1, LAST) });
@@ -246,4 +252,36 @@ fn set_bit(mask: &mut [u8; MAX_CPUS / 8], cpu: usize) {
     let byte =
         if cfg!(target_endian = "little") { cpu / 8 } else { cpu / 8 / LONG * LONG + (LONG - 1 - cpu / 8 % LONG) };
     mask[byte] |= 1 << (cpu % 8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const HOUR: u64 = 3_600_000 * MS;
+
+    /// When the alarm of `base` rings, in nanoseconds from now.
+    fn rings_after(alarm: &Alarm, base: Base) -> u64 {
+        let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut setting = libc::itimerspec { it_interval: none, it_value: none };
+        // SAFETY: `setting` is valid for the write.
+        assert_eq!(0, unsafe { libc::timerfd_gettime(alarm.timers[base as usize].as_raw_fd(), &raw mut setting) });
+        setting.it_value.tv_sec as u64 * 1_000_000_000 + setting.it_value.tv_nsec as u64
+    }
+
+    #[test]
+    fn an_alarm_of_tai_rings_now_and_then() {
+        let alarm = Alarm::new().expect("the host has files");
+        for base in Base::ALL {
+            alarm.set(base, now(base) + HOUR);
+            let most = if base == Base::Tai { TAI_LOOK } else { HOUR };
+            let after = rings_after(&alarm, base);
+            assert!((most / 2..=most).contains(&after), "{base:?} rings after {after} ns");
+            alarm.set(base, now(base) + 500 * MS);
+            assert!(rings_after(&alarm, base) <= 500 * MS);
+            alarm.set(base, NEVER);
+            assert_eq!(rings_after(&alarm, base), 0, "it does not ring");
+        }
+    }
 }
