@@ -136,6 +136,7 @@ impl<E: Copy, H: Copy> Graph<E, H> {
 
     /// Takes out a part whose domain is gone and which has no tasks or locks left.
     pub fn take_finished(&mut self) -> Option<Part<E, H>> {
+        // As in `has_loose`: the thread that ended the last task may not have reported yet what that changed.
         if self.unsettled != 0 {
             return None;
         }

@@ -359,6 +359,10 @@ fn part_is_finished_when_its_domain_is_gone_and_nothing_of_it_is_left() {
     }
     assert!(graph.take_finished().is_none(), "the lock is its last holder's");
     graph.adopt(lock);
+    while graph.next_changed().is_some() {}
+    graph.note_change(ids[4]);
+    assert!(graph.take_finished().is_none(), "a thread of the domain may be about to tell of the change");
+    assert!(graph.next_changed().is_some());
     assert_eq!(graph.take_finished().map(|part| part.home()), Some(0));
     assert!(graph.take_finished().is_none());
     assert_eq!(graph.parts(), PARTS - 1);
