@@ -30,6 +30,7 @@ fn every_law_holds_in_a_run_in_which_everything_happens() {
         }
     }
     let memory = &row["memory"];
+    assert_eq!(memory["unchecked"].as_array().map(Vec::len), Some(0), "{memory}");
     for key in ["resident_after_a_tenth", "resident_at_the_end", "resident_more_allowed", "heap_more_allowed"] {
         assert!(number(memory, key) > 0.0, "{key} in {memory}");
     }
@@ -40,7 +41,10 @@ fn table_has_the_laws_and_the_verdict_below_it() {
     let text = printed(&["soak", "-s", "-d", "0.2", "-t", "16", "--futures", "1", "--timers", "1"]);
     assert!(text.contains("## soak") && text.contains("| balls thrown") && text.contains("--seed "), "{text}");
     assert!(text.contains("| wakes of the crowd that were received") && text.contains("| holds |"), "{text}");
-    assert!(text.trim_end().ends_with("every wake and every expiry is accounted for, and memory is flat."), "{text}");
+    // In so short a run the threads may not have made all timers at its end.
+    let last = text.trim_end();
+    let (flat, unchecked) = (", and memory is flat.", ".\nNot checked: the resident set, because the threads");
+    assert!(last.ends_with(flat) || last.contains(unchecked), "{text}");
 }
 
 #[test]

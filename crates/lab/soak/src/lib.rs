@@ -60,8 +60,11 @@ struct Account {
 /// Memory of the process, in bytes.
 #[derive(Default)]
 struct Memory {
-    /// At the end of the first tenth. `None` if the run has ended before.
+    /// The resident set after the first tenth of the run, or later, when all futures and timers have been made.
     early: Option<u64>,
+    /// Why `early` is `None`.
+    no_early: &'static str,
+    /// The resident set at the end.
     late: u64,
     heap_before: Option<u64>,
     heap_after: Option<u64>,

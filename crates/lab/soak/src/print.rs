@@ -9,6 +9,9 @@ use anyhow::Result;
 use lab_terminal::{stdout, table};
 use serde_json::{Map, Value, json};
 
+/// Why the heap was not checked.
+const NO_HEAP: &str = "the C library does not say how large it is, or the threads have not ended";
+
 /// Prints it.
 pub fn print(settings: &Soak, outcome: &Outcome) -> Result<()> {
     stdout::print(&if settings.json { object(settings, outcome).to_string() } else { text(settings, outcome) })
@@ -64,7 +67,7 @@ fn laws(accounts: &[Account]) -> String {
 }
 
 fn memory(memory: &Memory) -> String {
-    let Memory { early, late, heap_before, heap_after } = memory;
+    let Memory { early, late, heap_before, heap_after, .. } = memory;
     let resident = early.map(|early| {
         format!(
             "Resident: {} KiB after a tenth of the run, {} KiB at the end; at most {} KiB more are allowed.",
@@ -88,18 +91,35 @@ fn finding(finding: &Finding) -> String {
 }
 
 fn sentence(outcome: &Outcome) -> String {
+    let unchecked = unchecked(&outcome.memory);
+    let memory = match unchecked.is_empty() {
+        true => ", and memory is flat.".to_string(),
+        false => format!(".\nNot checked: {}.", unchecked.join("; ")),
+    };
     match outcome.verdict {
-        Verdict::Clean => "Clean: every wake and every expiry is accounted for, and memory is flat.".to_string(),
+        Verdict::Clean => format!("Clean: every wake and every expiry is accounted for{memory}"),
         Verdict::Interrupted => {
-            "Interrupted: every wake and every expiry until then is accounted for, and memory is flat.".to_string()
+            format!("Interrupted: every wake and every expiry until then is accounted for{memory}")
         }
         Verdict::Broken if outcome.broken == 1 => "Broken: 1 finding.".to_string(),
         Verdict::Broken => format!("Broken: {} findings.", outcome.broken),
     }
 }
 
+/// What of memory was not checked, and why.
+fn unchecked(memory: &Memory) -> Vec<String> {
+    let mut all = Vec::new();
+    if memory.early.is_none() {
+        all.push(format!("the resident set, because {}", memory.no_early));
+    }
+    if memory.heap_before.is_none() || memory.heap_after.is_none() {
+        all.push(format!("the heap, because {NO_HEAP}"));
+    }
+    all
+}
+
 fn object(settings: &Soak, outcome: &Outcome) -> Value {
-    let Memory { early, late, heap_before, heap_after } = &outcome.memory;
+    let Memory { early, late, heap_before, heap_after, .. } = &outcome.memory;
     let worlds = outcome.accounts.iter().map(|account| {
         let counts: Map<String, Value> =
             Counts::NAMES.iter().zip(&account.counts).map(|(name, count)| (name.to_string(), json!(count))).collect();
@@ -127,8 +147,39 @@ fn object(settings: &Soak, outcome: &Outcome) -> Value {
             "heap_before": heap_before,
             "heap_after": heap_after,
             "heap_more_allowed": HEAP_LEFT,
+            "unchecked": unchecked(&outcome.memory),
         },
         "findings": findings.collect::<Vec<_>>(),
         "broken": outcome.broken,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn last(verdict: Verdict, memory: Memory) -> String {
+        let (accounts, findings) = (Vec::new(), Vec::new());
+        sentence(&Outcome { verdict, elapsed: std::time::Duration::ZERO, accounts, memory, findings, broken: 0 })
+    }
+
+    #[test]
+    fn memory_is_called_flat_only_if_all_of_it_was_checked() {
+        let checked = || Memory {
+            early: Some(1),
+            no_early: "it is too soon",
+            late: 1,
+            heap_before: Some(1),
+            heap_after: Some(1),
+        };
+        for verdict in [Verdict::Clean, Verdict::Interrupted] {
+            assert!(last(verdict, checked()).ends_with("accounted for, and memory is flat."));
+            let text = last(verdict, Memory { early: None, ..checked() });
+            assert!(text.ends_with("accounted for.\nNot checked: the resident set, because it is too soon."), "{text}");
+            for memory in [Memory { heap_before: None, ..checked() }, Memory { heap_after: None, ..checked() }] {
+                let text = last(verdict, memory);
+                assert!(text.contains("Not checked: the heap, because the C library") && !text.contains("flat"), "{text}");
+            }
+        }
+    }
 }

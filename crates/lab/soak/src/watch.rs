@@ -13,6 +13,8 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// The share of the time after which the resident set is read first. All futures and timers exist then.
+const EARLY: f64 = 0.1;
 
 /// Watches until the time is up, Ctrl-C, or a finding. Returns `false` if a thread is stuck or has panicked.
 pub fn until_the_end(settings: &Soak, crew: &mut Crew, findings: &Findings, memory: &mut Memory) -> Result<bool> {
@@ -25,7 +27,7 @@ pub fn until_the_end(settings: &Soak, crew: &mut Crew, findings: &Findings, memo
     loop {
         let elapsed = begun.elapsed();
         let share = elapsed.as_secs_f64() / settings.duration.as_secs_f64();
-        if memory.early.is_none() && share >= 0.1 && crew.is_filled() {
+        if memory.early.is_none() && share >= EARLY && crew.is_filled() {
             memory.early = Some(memory::resident()?);
         }
         while steps < seconds && elapsed.as_secs() as usize > steps {
@@ -36,15 +38,21 @@ pub fn until_the_end(settings: &Soak, crew: &mut Crew, findings: &Findings, memo
             said = (share * lines as f64) as usize;
             progress.remark(&line(crew)?);
         }
-        if !crew.look(findings) {
+        let works = crew.look(findings);
+        if !works || share >= 1.0 || interrupt::requested() || findings.count() > 0 {
             memory.late = memory::resident()?;
-            return Ok(false);
-        }
-        if share >= 1.0 || interrupt::requested() || findings.count() > 0 {
-            memory.late = memory::resident()?;
-            return Ok(true);
+            memory.no_early = no_early(share);
+            return Ok(works);
         }
         std::thread::sleep(CHECK_EVERY.min(settings.duration.saturating_sub(elapsed)));
+    }
+}
+
+/// Why the resident set was not read before the end, which came when this share of the time had passed.
+fn no_early(share: f64) -> &'static str {
+    match share < EARLY {
+        true => "the run ended before a tenth of its time had passed",
+        false => "the threads had not yet made all futures and timers",
     }
 }
 

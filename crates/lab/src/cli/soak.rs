@@ -93,8 +93,11 @@ And during the run:
 
 --json, one object: verdict (clean, interrupted, broken), seconds, threads, futures, timers, seed; worlds [{world,
   counts {name: number}, laws [{law, expected, found, holds}]}]; memory {resident_after_a_tenth, resident_at_the_end,
-  resident_more_allowed, heap_before, heap_after, heap_more_allowed} in bytes; findings [{law, expected, found}], at
-  most 32; broken: the number of all findings. A seed repeats the random choices, not the interleavings.
+  resident_more_allowed, heap_before, heap_after, heap_more_allowed, all in bytes; unchecked [text]}; findings [{law,
+  expected, found}], at most 32; broken: the number of all findings. resident_after_a_tenth is null if the run ended
+  before a tenth of its time had passed, or before all futures and timers were made. heap_before and heap_after are null
+  if the C library does not say how large its heap is; heap_after also if a thread has not ended. unchecked says which
+  of the two was not checked, and why. A seed repeats the random choices, not the interleavings.
 
 Exit status:
   0    every law holds
