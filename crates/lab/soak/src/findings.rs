@@ -2,9 +2,16 @@
 
 use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// How many findings are kept. The others are counted.
 const KEPT: usize = 32;
+
+/// A time on a clock or a length of time, as findings have it: to the nanosecond, because that may be all by which a wait has
+/// ended too early.
+pub fn seconds(time: Duration) -> String {
+    format!("{}.{:09} s", time.as_secs(), time.subsec_nanos())
+}
 
 /// One broken law.
 #[derive(Clone)]

@@ -1,5 +1,6 @@
 //! The memory of a guest with its locks: robust lists lie in it, and the engine walks them when a task dies.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use ufutex::{Access, Fault, Guest, Key, Shared, Target, UserMemory, Width};
 
@@ -14,7 +15,7 @@ const ENTRY: u64 = 64;
 const OFFSET: u64 = 8;
 
 /// Which kind of lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A lock of `lock_pi`.
     Pi,
@@ -23,10 +24,20 @@ pub enum Kind {
 }
 
 /// A lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Lock {
     pub kind: Kind,
     pub index: usize,
+}
+
+impl fmt::Display for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Pi => "lock with priority inheritance",
+            Kind::Robust => "robust lock",
+        };
+        write!(f, "{kind} {}", self.index)
+    }
 }
 
 /// What a lock guards: the TID of the task inside (0: none), and the number of critical sections. `sections` is changed by

@@ -1,7 +1,7 @@
 //! The timeout of a wait, and whether it has ended too early or is overdue.
 
 use crate::clock;
-use crate::findings::Findings;
+use crate::findings::{Findings, seconds};
 use crate::random::Random;
 use crate::watched;
 use crate::world::World;
@@ -58,6 +58,22 @@ impl Limit {
         }
     }
 
+    /// The clock of the timeout, its deadline there, and what the clock shows. `None` if there is no timeout.
+    fn clock(&self, world: &World) -> Option<(&'static str, Duration, Duration)> {
+        Some(match self.timeout? {
+            Timeout::At(Clock::Realtime, at) => ("CLOCK_REALTIME", at, world.realtime()),
+            Timeout::At(Clock::Monotonic, at) => ("CLOCK_MONOTONIC", at, now()),
+            Timeout::After(length) => ("CLOCK_MONOTONIC", self.begun + length, now()),
+        })
+    }
+
+    /// By how much the wait is late, for a finding.
+    pub fn lateness(&self, world: &World) -> String {
+        let Some((clock, at, now)) = self.clock(world) else { return "a wait without a timeout".to_string() };
+        let late = now.saturating_sub(at);
+        format!("{clock} shows {}, {} after the deadline, and the wait has not ended", seconds(now), seconds(late))
+    }
+
     /// Whether the deadline has passed, or may pass at any time because its clock jumps.
     pub fn is_due(&self) -> bool {
         self.timeout.is_some() && self.deadline().is_none_or(|deadline| now() >= deadline)
@@ -80,23 +96,42 @@ impl Limit {
 
     /// Checks that a wait that has just timed out was due.
     pub fn check_passed(&self, world: &World, findings: &Findings) {
-        let (at, now) = match self.timeout {
-            Some(Timeout::At(Clock::Realtime, at)) => {
-                let now = world.realtime();
-                let is_steady = world.clocks.is_some() && self.setting.is_some() && self.setting == clock::setting();
-                if !is_steady {
-                    return;
-                }
-                (at, now)
-            }
-            _ => (self.deadline().unwrap_or(Duration::MAX), now()),
+        let law = format_args!("{}: no wait times out before its deadline", world.name);
+        let Some((clock, at, now)) = self.clock(world) else {
+            return findings.add(law, "no timeout, for the wait has none", "a timeout");
         };
-        if now < at {
-            findings.add(
-                format_args!("{}: no wait times out before its deadline", world.name),
-                format_args!("{at:?} or later"),
-                format_args!("{now:?}"),
-            );
+        if matches!(self.timeout, Some(Timeout::At(Clock::Realtime, _))) {
+            // The clock has been read, and was not set before.
+            let is_steady = world.clocks.is_some() && self.setting.is_some() && self.setting == clock::setting();
+            if !is_steady {
+                return;
+            }
         }
+        if now < at {
+            let expected = format!("when {clock} shows {} or more", seconds(at));
+            findings.add(law, expected, format_args!("it shows {}, {} less", seconds(now), seconds(at - now)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::Flags;
+    use std::sync::Arc;
+
+    #[test]
+    fn findings_name_the_clock_what_it_shows_and_the_difference() {
+        let findings = Arc::new(Findings::default());
+        let [host, jumping] = World::both(&findings, &Arc::new(Flags::default())).expect("there is memory");
+        let limit = |timeout| Limit { timeout: Some(timeout), ..Limit::none() };
+        let late = limit(Timeout::At(Clock::Realtime, Duration::from_secs(1))).lateness(&jumping);
+        assert!(late.starts_with("CLOCK_REALTIME shows ") && late.contains(" s after the deadline, and"), "{late}");
+        let late = limit(Timeout::After(Duration::ZERO)).lateness(&host);
+        assert!(late.starts_with("CLOCK_MONOTONIC shows ") && late.contains(", 0.0"), "{late}");
+        limit(Timeout::At(Clock::Monotonic, now() + Duration::from_secs(60))).check_passed(&host, &findings);
+        let early = &findings.kept()[0];
+        assert!(early.expected.starts_with("when CLOCK_MONOTONIC shows "), "{}", early.expected);
+        assert!(early.found.starts_with("it shows ") && early.found.contains(", 59.9"), "{}", early.found);
     }
 }

@@ -87,7 +87,7 @@ impl World {
         self.findings.add(
             format_args!("{}: {operation} fails only with an error that it may have", self.name),
             "success, or such an error",
-            format_args!("{error:?}"),
+            error,
         );
     }
 }

@@ -229,7 +229,7 @@ impl<'a> Executor<'a> {
         world.findings.add(
             format_args!("{}: a future's timeout ends its wait", world.name),
             format_args!("within {} s", world.flags.patience.as_secs()),
-            format_args!("the timeout {:?} has not", waiting.limit.timeout()),
+            waiting.limit.lateness(world),
         );
     }
 

@@ -209,7 +209,7 @@ impl Locker<'_> {
             shift.world.findings.add(
                 format_args!("{}: the holder of a lock is alone", shift.world.name),
                 format_args!("task {tid} inside"),
-                format_args!("task {other} before it, task {still} after it, {lock:?}"),
+                format_args!("task {other} before it, task {still} after it, {lock}"),
             );
         }
         match lock.kind {

@@ -101,7 +101,7 @@ fn attempt(world: &World, random: &mut Random) -> Result<(), Error> {
             if found != model.delivered {
                 world.findings.add(
                     "a timer on a clock of our own has delivered exactly what the clock says",
-                    format_args!("{} expirations on {:?}", model.delivered, model.base),
+                    format_args!("{} expirations on {}", model.delivered, super::timers::clock_name(model.base)),
                     found,
                 );
                 model.delivered = found;

@@ -118,7 +118,7 @@ fn send(shift: &Shift, throw: &Throw<'_>, ball: u32) -> usize {
                     // The catcher waits at one of the two words, or will not wait.
                     let aside = domain.wake(throw.aside(), 1);
                     if (moved.woken, moved.requeued) != (0, aside) {
-                        let found = format_args!("{moved:?}, {aside} woken there");
+                        let found = format!("{} woken, {} moved, {aside} woken there", moved.woken, moved.requeued);
                         shift.world.findings.add("a requeue says how many waiters it has moved", "as many", found);
                     }
                     aside + domain.wake(word, 1)

@@ -4,11 +4,13 @@
 
 use super::manual;
 use crate::clock;
+use crate::findings::seconds;
 use crate::heart::Doing;
 use crate::random::Random;
 use crate::shift::{Seat, Shift};
 use crate::watched;
 use crate::world::World;
+use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,7 +27,7 @@ const LATE: Duration = Duration::from_secs(1);
 const RACE: Duration = Duration::from_millis(2);
 
 /// What a timer is set to.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default)]
 enum State {
     #[default]
     Disarmed,
@@ -33,6 +35,48 @@ enum State {
     Once { base: Base, deadline: Duration, setting: Option<u64> },
     /// It has delivered `delivered` expirations, with overruns.
     Every { base: Base, first: Duration, interval: Duration, delivered: u64 },
+}
+
+impl State {
+    /// The clock and the first deadline that the timer has not delivered. `None` if it is disarmed.
+    fn deadline(&self) -> Option<(Base, Duration)> {
+        match *self {
+            Self::Disarmed => None,
+            Self::Once { base, deadline, .. } => Some((base, deadline)),
+            Self::Every { base, first, interval, delivered } => {
+                let next = first.as_nanos() + interval.as_nanos() * u128::from(delivered);
+                Some((base, Duration::from_nanos(next as u64)))
+            }
+        }
+    }
+}
+
+/// As findings have it.
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Disarmed => f.write_str("a disarmed timer"),
+            Self::Once { base, deadline, .. } => {
+                write!(f, "a timer that expires once, when {} shows {}", clock_name(base), seconds(deadline))
+            }
+            Self::Every { base, first, interval, delivered } => write!(
+                f,
+                "a timer that expires each {} from {} of {} on, and has expired {delivered} times",
+                seconds(interval),
+                seconds(first),
+                clock_name(base)
+            ),
+        }
+    }
+}
+
+pub fn clock_name(base: Base) -> &'static str {
+    match base {
+        Base::Monotonic => "CLOCK_MONOTONIC",
+        Base::Boottime => "CLOCK_BOOTTIME",
+        Base::Realtime => "CLOCK_REALTIME",
+        Base::Tai => "CLOCK_TAI",
+    }
 }
 
 /// One timer.
@@ -86,11 +130,8 @@ impl Book {
     /// A timer that expires once has expired.
     fn expired_once(&self, entry: &mut Entry, overrun: i32) {
         let State::Once { base, deadline, setting } = entry.state else {
-            return self.broken(
-                "a timer expires once for each setting",
-                "an armed timer".to_string(),
-                format!("{:?}", entry.state),
-            );
+            let found = entry.state.to_string();
+            return self.broken("a timer expires once for each setting", "an armed timer".to_string(), found);
         };
         entry.state = State::Disarmed;
         self.world.counts.timers_expired.add(1);
@@ -99,7 +140,9 @@ impl Book {
         // The host's own CLOCK_REALTIME may be set by others.
         let is_known = base != Base::Realtime || self.world.clocks.is_some();
         if now < deadline && is_steady && is_known {
-            self.broken("no timer expires early", format!("{deadline:?} or later"), format!("{now:?}"));
+            let expected = format!("when {} shows {} or more", clock_name(base), seconds(deadline));
+            let found = format!("it shows {}, {} less", seconds(now), seconds(deadline - now));
+            self.broken("no timer expires early", expected, found);
         }
         if overrun != 0 {
             self.broken("a timer without an interval has no overrun", 0.to_string(), overrun.to_string());
@@ -109,18 +152,16 @@ impl Book {
     /// A timer with an interval has expired. The engine has read the clock between `before` and `after`.
     fn expired_again(&self, entry: &mut Entry, overrun: i32, before: Duration) {
         let State::Every { base, first, interval, delivered } = &mut entry.state else {
-            return self.broken(
-                "no disarmed timer expires",
-                "an armed timer".to_string(),
-                format!("{:?}", entry.state),
-            );
+            let found = entry.state.to_string();
+            return self.broken("no disarmed timer expires", "an armed timer".to_string(), found);
         };
         let more = 1 + u64::try_from(overrun).unwrap_or(0);
         *delivered += more;
         self.world.counts.expirations.add(more as usize);
         let bounds = due(*first, *interval, before)..=due(*first, *interval, self.time(*base));
         if !bounds.contains(delivered) {
-            let law = format!("a timer of {interval:?} has delivered what its interval and the clock say");
+            let law =
+                format!("a timer of {} has delivered what its interval and the clock say", seconds(*interval));
             let delivered = *delivered;
             self.broken(&law, format!("{} to {}", bounds.start(), bounds.end()), delivered.to_string());
         }
@@ -262,7 +303,8 @@ fn disarm(book: &Book, timers: &Timers, entry: &mut Entry, id: i32) {
         (Ok(_), State::Once { .. } | State::Every { .. }) => {}
         (Ok(old), State::Disarmed) => {
             if old != Setting::default() {
-                book.broken("a timer that has expired is disarmed", "no time left".to_string(), format!("{old:?}"));
+                let found = format!("{} left, interval {}", seconds(old.value), seconds(old.interval));
+                book.broken("a timer that has expired is disarmed", "no time left".to_string(), found);
             }
         }
         (Err(error), _) => book.world.unexpected("timer_settime", error),
@@ -278,6 +320,11 @@ fn delete(book: &Book, timers: &Timers, index: usize) {
     }
 }
 
+/// The time since the first deadline that a timer has not delivered.
+fn since_deadline(book: &Book, state: State) -> Duration {
+    state.deadline().map_or(Duration::ZERO, |(base, deadline)| book.time(base).saturating_sub(deadline))
+}
+
 /// By how much a timer is late: the time since the first deadline that it has not delivered.
 fn late(book: &Book, state: State) -> Duration {
     match state {
@@ -287,11 +334,8 @@ fn late(book: &Book, state: State) -> Duration {
             if book.time(Base::Realtime) >= deadline { Duration::from_nanos(1) } else { Duration::ZERO }
         }
         State::Once { base: Base::Realtime, .. } => Duration::ZERO,
-        State::Once { base, deadline, .. } => book.time(base).saturating_sub(deadline),
-        State::Every { base, first, interval, delivered } => {
-            let next = first.as_nanos() + interval.as_nanos() * u128::from(delivered);
-            book.time(base).saturating_sub(Duration::from_nanos(next as u64)).saturating_sub(LATE)
-        }
+        State::Once { .. } => since_deadline(book, state),
+        State::Every { .. } => since_deadline(book, state).saturating_sub(LATE),
     }
 }
 
@@ -309,11 +353,30 @@ fn look_after(book: &Book, index: usize) {
     }
     let since = *entry.late_since.get_or_insert_with(watched::now);
     if watched::now() - since > book.world.flags.patience {
-        let (law, state) = ("each timer that is due expires", entry.state);
-        book.broken(
-            law,
-            format!("within {} s", book.world.flags.patience.as_secs()),
-            format!("{late:?} late: {state:?}"),
+        let (state, expected) = (entry.state, format!("within {} s", book.world.flags.patience.as_secs()));
+        let found = format!("{} after its deadline it has not: {state}", seconds(since_deadline(book, state)));
+        book.broken("each timer that is due expires", expected, found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_say_in_words_what_a_timer_is_set_to() {
+        let (first, interval) = (Duration::new(1_795_844_182, 726_607_632), Duration::from_millis(300));
+        let once = State::Once { base: Base::Realtime, deadline: first, setting: Some(2) };
+        assert_eq!(
+            once.to_string(),
+            "a timer that expires once, when CLOCK_REALTIME shows 1795844182.726607632 s"
         );
+        let every = State::Every { base: Base::Boottime, first, interval, delivered: 7 };
+        assert_eq!(
+            every.to_string(),
+            "a timer that expires each 0.300000000 s from 1795844182.726607632 s of CLOCK_BOOTTIME on, and has expired 7 times"
+        );
+        let next = every.deadline().map(|(_, at)| at);
+        assert_eq!(next, Some(first + 7 * interval));
     }
 }
