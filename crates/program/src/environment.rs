@@ -12,6 +12,8 @@ pub const PRELOAD: &str = "LD_PRELOAD";
 pub const LIBRARY: &str = "UFUTEX_PRELOAD";
 /// The library's file name.
 pub const LIBRARY_NAME: &str = "libufutex_preload.so";
+/// The symbol by which the command knows a file as the library.
+pub const LIBRARY_SYMBOL: &str = "UFUTEX_PRELOAD_LIBRARY";
 
 /// The value, if the environment entry `NAME=value` is one of the variable `name`.
 #[must_use]

@@ -178,7 +178,10 @@ mod tests {
             assert!(text.ends_with("accounted for.\nNot checked: the resident set, because it is too soon."), "{text}");
             for memory in [Memory { heap_before: None, ..checked() }, Memory { heap_after: None, ..checked() }] {
                 let text = last(verdict, memory);
-                assert!(text.contains("Not checked: the heap, because the C library") && !text.contains("flat"), "{text}");
+                assert!(
+                    text.contains("Not checked: the heap, because the C library") && !text.contains("flat"),
+                    "{text}"
+                );
             }
         }
     }

@@ -193,14 +193,15 @@ executed with the library makes its own table of N slots, and so does the child 
 or fork by system call has the kernel's choice, and so has a statically linked program. There is no report.
 
 Exit status: the program's; or
-  125  ufutex itself failed: the library is not found, FILE cannot be written, the kernel refuses the slots of --kernel
+  125  ufutex itself failed: the library is not found or is another file, FILE cannot be written, the kernel refuses the
+       slots of --kernel
   126  the program was found but cannot be run
   127  the program was not found
   2    a mistake in the options
 
 Environment:
   UFUTEX_PRELOAD   the library. By default libufutex_preload.so next to the command, in deps/ there, or in
-                   ../lib/ufutex/
+                   ../lib/ufutex/. Another file than this library is refused
   LD_PRELOAD       kept; the library is put first
   UFUTEX_RUN       set for the library
 

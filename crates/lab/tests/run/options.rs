@@ -109,6 +109,16 @@ fn a_missing_library_is_reported_with_the_places_searched() {
     assert_refused(&mut bare(), 125, &line);
     let line = "UFUTEX_PRELOAD='/nowhere' is not a file; accepted: the path of libufutex_preload.so, or nothing";
     assert_refused(bare().env("UFUTEX_PRELOAD", "/nowhere"), 125, line);
+    // The loader would only warn of these, and run the program on the kernel.
+    let cannot = |value: &str, why: &str| {
+        format!(
+            "UFUTEX_PRELOAD='{value}' cannot be preloaded: {why}; accepted: the path of libufutex_preload.so, or nothing"
+        )
+    };
+    assert_refused(bare().env("UFUTEX_PRELOAD", "/etc/passwd"), 125, &cannot("/etc/passwd", "it is not an ELF file"));
+    let libc = printed(Command::new("sh").args(["-c", "ldd /bin/sh | grep -o '/[^ ]*libc.so.6'"]));
+    let line = cannot(libc.trim(), "it is another library than ufutex's");
+    assert_refused(bare().env("UFUTEX_PRELOAD", libc.trim()), 125, &line);
     // The library is found in these places, also by a relative name.
     let found = printed(&mut run(["sh", "-c", "echo $LD_PRELOAD"]));
     let library = place.path("lib/ufutex/libufutex_preload.so");

@@ -1,16 +1,25 @@
 //! Finds the library that is preloaded.
 
 use super::Failure;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{self, Path, PathBuf};
 use std::time::SystemTime;
-use ufutex_program::environment::{LIBRARY, LIBRARY_NAME};
+use ufutex_program::environment::{LIBRARY, LIBRARY_NAME, LIBRARY_SYMBOL};
 
 /// The library's absolute path.
 pub fn find() -> Result<PathBuf, Failure> {
     if let Some(given) = std::env::var_os(LIBRARY).filter(|value| !value.is_empty()) {
         let path = Path::new(&given);
         return match path::absolute(path) {
-            Ok(path) if path.is_file() => Ok(path),
+            Ok(path) if path.is_file() => match mistake(&path) {
+                None => Ok(path),
+                Some(why) => Err(Failure::ours(format!(
+                    "{LIBRARY}='{}' cannot be preloaded: {why}; accepted: the path of {LIBRARY_NAME}, or nothing",
+                    given.to_string_lossy()
+                ))),
+            },
             _ => Err(Failure::ours(format!(
                 "{LIBRARY}='{}' is not a file; accepted: the path of {LIBRARY_NAME}, or nothing",
                 path.display()
@@ -33,6 +42,58 @@ pub fn find() -> Result<PathBuf, Failure> {
     })
 }
 
+/// Why the loader would not load the file, or load something else than the library. `None` if it is the library. The loader
+/// itself only warns, and the program would run on the kernel.
+fn mistake(path: &Path) -> Option<String> {
+    match File::open(path).and_then(|file| is_library(&file)) {
+        Ok(Ok(())) => None,
+        Ok(Err(why)) => Some(why.to_string()),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Some("the file is cut off".to_string()),
+        Err(error) => Some(format!("it cannot be read ({error})")),
+    }
+}
+
+/// Reads the ELF header, the headers of the sections and the names of the dynamic symbols.
+fn is_library(file: &File) -> io::Result<Result<(), &'static str>> {
+    const HEADER: usize = 64;
+    const SECTION: usize = 64;
+    const DYNAMIC_SYMBOLS: u64 = 11;
+    const MOST_NAMES: u64 = 1 << 24;
+    const NOT_OURS: io::Result<Result<(), &str>> = Ok(Err("it is another library than ufutex's"));
+    let mut magic = [0; 4];
+    // A file that is shorter than that is none either.
+    if file.read_exact_at(&mut magic, 0).is_err() || magic != *b"\x7fELF" {
+        return Ok(Err("it is not an ELF file"));
+    }
+    let mut header = [0; HEADER];
+    file.read_exact_at(&mut header, 0)?;
+    // 64 bits, the lower byte first, and the machine.
+    if header[4..6] != [2, 1] || number(&header[18..20]) != 62 {
+        return Ok(Err("it is not for 64-bit x86-64"));
+    }
+    if number(&header[16..18]) != 3 {
+        return Ok(Err("it is no shared library"));
+    }
+    let (table, count) = (number(&header[40..48]), number(&header[60..62]) as usize);
+    let mut sections = vec![0; count * SECTION];
+    file.read_exact_at(&mut sections, table)?;
+    let sections: Vec<_> = sections.chunks_exact(SECTION).collect();
+    let symbols = sections.iter().find(|section| number(&section[4..8]) == DYNAMIC_SYMBOLS);
+    let names = symbols.and_then(|symbols| sections.get(number(&symbols[40..44]) as usize));
+    let Some(names) = names.filter(|names| number(&names[32..40]) <= MOST_NAMES) else { return NOT_OURS };
+    let mut text = vec![0; number(&names[32..40]) as usize];
+    file.read_exact_at(&mut text, number(&names[24..32]))?;
+    match text.split(|byte| *byte == 0).any(|name| name == LIBRARY_SYMBOL.as_bytes()) {
+        true => Ok(Ok(())),
+        false => NOT_OURS,
+    }
+}
+
+/// A number whose lowest byte is the first.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
 /// The places where the library may be: beside the command, if it was copied or built there; in `deps/`, if Cargo built
 /// it as a dependency of the command; in the library directory of an installation.
 fn places(directory: &Path) -> [PathBuf; 3] {
@@ -53,8 +114,52 @@ fn newest(places: &[PathBuf]) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, File};
+    use std::fs;
     use std::time::Duration;
+
+    /// The mistake in a file with this text.
+    fn of(bytes: &[u8]) -> Option<String> {
+        let path = std::env::temp_dir().join(format!("ufutex-library-mistake-{}", std::process::id()));
+        fs::write(&path, bytes).expect("a temporary file");
+        let mistake = mistake(&path);
+        fs::remove_file(&path).expect("our own file");
+        mistake
+    }
+
+    #[test]
+    fn a_file_that_is_not_the_library_is_refused_with_the_reason() {
+        let why = |bytes: &[u8]| of(bytes).expect("no library");
+        assert_eq!(why(b""), "it is not an ELF file");
+        assert_eq!(
+            why(b"root:x:0:0:root:/root:/bin/bash and more lines than an ELF header has"),
+            "it is not an ELF file"
+        );
+        let mut file = [0; 64 + 64];
+        file[..4].copy_from_slice(b"\x7fELF");
+        assert_eq!(why(&file[..63]), "the file is cut off");
+        file[4..6].copy_from_slice(&[1, 1]);
+        assert_eq!(why(&file), "it is not for 64-bit x86-64");
+        file[4] = 2;
+        file[18] = 183;
+        assert_eq!(why(&file), "it is not for 64-bit x86-64");
+        file[18] = 62;
+        file[16] = 2;
+        assert_eq!(why(&file), "it is no shared library");
+        file[16] = 3;
+        assert_eq!(why(&file), "it is another library than ufutex's");
+        // One section, behind the header, whose names are the file's first bytes.
+        (file[40], file[60]) = (64, 1);
+        file[64 + 4] = 11;
+        file[64 + 32] = 32;
+        assert_eq!(why(&file), "it is another library than ufutex's");
+        // The names cannot be read.
+        file[64 + 33] = 1;
+        assert_eq!(why(&file), "the file is cut off");
+        file[60] = 2;
+        assert_eq!(why(&file), "the file is cut off");
+        let missing = mistake(Path::new("/nowhere")).expect("no file");
+        assert!(missing.starts_with("it cannot be read (No such file"), "{missing}");
+    }
 
     #[test]
     fn the_library_written_last_is_taken_and_the_nearest_of_equals() {

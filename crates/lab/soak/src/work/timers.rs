@@ -160,8 +160,7 @@ impl Book {
         self.world.counts.expirations.add(more as usize);
         let bounds = due(*first, *interval, before)..=due(*first, *interval, self.time(*base));
         if !bounds.contains(delivered) {
-            let law =
-                format!("a timer of {} has delivered what its interval and the clock say", seconds(*interval));
+            let law = format!("a timer of {} has delivered what its interval and the clock say", seconds(*interval));
             let delivered = *delivered;
             self.broken(&law, format!("{} to {}", bounds.start(), bounds.end()), delivered.to_string());
         }
@@ -367,10 +366,7 @@ mod tests {
     fn findings_say_in_words_what_a_timer_is_set_to() {
         let (first, interval) = (Duration::new(1_795_844_182, 726_607_632), Duration::from_millis(300));
         let once = State::Once { base: Base::Realtime, deadline: first, setting: Some(2) };
-        assert_eq!(
-            once.to_string(),
-            "a timer that expires once, when CLOCK_REALTIME shows 1795844182.726607632 s"
-        );
+        assert_eq!(once.to_string(), "a timer that expires once, when CLOCK_REALTIME shows 1795844182.726607632 s");
         let every = State::Every { base: Base::Boottime, first, interval, delivered: 7 };
         assert_eq!(
             every.to_string(),
