@@ -52,7 +52,7 @@ program on the plain kernel, with the command (ufutex run --kernel) that sets it
 
 /// Text below the options.
 pub const MORE: &str = "\
-The program is watched until it ends or SECONDS have passed. Then it is ended as timeout(1) does: by SIGTERM, and two
+The program is watched until it ends or TIME has passed. Then it is ended as timeout(1) does: by SIGTERM, and two
 seconds later by SIGKILL. Its stdin, stdout and stderr are untouched; the advice goes to stderr after the program's
 end. Only the process itself is watched, not its children. Each call takes one to two microseconds longer, so a
 program that does little else makes fewer calls. --no-trap avoids this, but sees only calls by libc's syscall().
@@ -70,7 +70,8 @@ The figures (--json: figures {name: value}). Each sentence names those that it i
   wanted_slots                           the larger of `slots` and one slot for each waiter with its own word
 The advice: scheme, policy, slots (null: leave it to the policy), kernel {setting: none, default or set-slots, slots,
 immutable (only for Linux 6.16, which alone has it), command (the `ufutex run --kernel` that sets the slots; null if
-there is nothing to set)}, sentences [{text, figures [name]}]; further command, ended (text).
+there is nothing to set)}, sentences [{text, figures [name]}]; further command and ended, a text: ended by itself with
+  status N, by signal N, when its time was over, or because ufutex was interrupted.
 
 Exit status:
   0    advice was printed, whatever the program's exit status

@@ -15,6 +15,7 @@ fn advise_ends_what_it_watches_and_the_advice_is_from_what_was_seen() {
     running.until_it_says("there");
     sleep(Duration::from_millis(200));
     let said = running.end_by_ctrl_c().stderr;
+    assert!(said.contains(" s; ended because ufutex was interrupted):"), "{said}");
     assert!(said.contains("Advice for 'sleep 3600'") && said.contains("interrupted: the advice is based on"), "{said}");
 }
 

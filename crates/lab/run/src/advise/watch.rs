@@ -29,8 +29,17 @@ pub struct Watched {
     pub report: Option<Report>,
     /// The program's exit status, or that of `ufutex run` if the program does not start.
     pub status: ExitStatus,
-    /// Whether the program was ended when its time was over.
-    pub was_ended: bool,
+    /// Why the program was ended. `None` if it has ended by itself.
+    pub ended: Option<End>,
+}
+
+/// Why a program is ended.
+#[derive(Clone, Copy)]
+pub enum End {
+    /// Its time is over.
+    Time,
+    /// Ctrl-C was pressed.
+    Interrupt,
 }
 
 /// A file for the report, in memory. It disappears with this process.
@@ -61,22 +70,30 @@ pub fn watch(advise: &Advise) -> Result<Watched> {
     let scratch = memory.path();
     let mut program = start(advise, &scratch)?;
     let (started, mut begun) = (Instant::now(), None);
-    loop {
+    let why = loop {
         if let Some(status) = program.try_wait()? {
-            return Ok(Watched { report: report(&scratch, &program), status, was_ended: false });
+            return Ok(Watched { report: report(&scratch, &program), status, ended: interrupted() });
         }
         if begun.is_none() && (catches_sigusr1(&program) || started.elapsed() >= STARTUP && has_executed(&program)) {
             begun = Some(Instant::now());
         }
-        if interrupt::requested() || begun.is_some_and(|begun| begun.elapsed() >= advise.duration) {
-            break;
+        if interrupt::requested() {
+            break End::Interrupt;
+        }
+        if begun.is_some_and(|begun| begun.elapsed() >= advise.duration) {
+            break End::Time;
         }
         std::thread::sleep(POLL);
-    }
+    };
     // The report is requested first: what the program does between SIGTERM and its end does not count.
     let report_now = catches_sigusr1(&program).then(|| request_report(&program, &scratch)).flatten();
     let status = end(&mut program)?;
-    Ok(Watched { report: report_now.or_else(|| report(&scratch, &program)), status, was_ended: true })
+    Ok(Watched { report: report_now.or_else(|| report(&scratch, &program)), status, ended: Some(why) })
+}
+
+/// The terminal sends Ctrl-C to the program too, which may end by it first.
+fn interrupted() -> Option<End> {
+    interrupt::requested().then_some(End::Interrupt)
 }
 
 fn start(advise: &Advise, scratch: &Path) -> Result<Child> {
@@ -153,8 +170,9 @@ fn report(scratch: &Path, program: &Child) -> Option<Report> {
 
 /// Describes how the program ended.
 pub fn ended(watched: &Watched) -> String {
-    match (watched.was_ended, watched.status.code(), watched.status.signal()) {
-        (true, ..) => "ended when its time was over".to_string(),
+    match (watched.ended, watched.status.code(), watched.status.signal()) {
+        (Some(End::Time), ..) => "ended when its time was over".to_string(),
+        (Some(End::Interrupt), ..) => "ended because ufutex was interrupted".to_string(),
         (_, Some(code), _) => format!("ended by itself with status {code}"),
         (_, _, signal) => format!("ended by signal {}", signal.unwrap_or(0)),
     }
