@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{assert_mistakes, number, printed, rows_of};
+use common::{assert_mistakes, number, printed, rows_of, text, ufutex};
 use serde_json::Value;
 
 /// What need not happen in a short run.
@@ -45,6 +45,17 @@ fn table_has_the_laws_and_the_verdict_below_it() {
     let last = text.trim_end();
     let (flat, unchecked) = (", and memory is flat.", ".\nNot checked: the resident set, because the threads");
     assert!(last.ends_with(flat) || last.contains(unchecked), "{text}");
+}
+
+#[test]
+fn the_first_line_has_the_seed_and_progress_begins_with_the_time() {
+    let arguments = ["soak", "-d", "0.5", "-t", "16", "--futures", "1", "--timers", "1", "--seed", "9"];
+    let said = text(&ufutex(&arguments).stderr);
+    let mut lines = said.lines();
+    assert_eq!(lines.next(), Some("ufutex: soak: 16 threads, 1 futures, 1 timers, 0.5 s, --seed 9"), "{said}");
+    let lines: Vec<_> = lines.collect();
+    assert!(lines.last().is_some_and(|line| line.starts_with("ufutex: 0.5 s of 0.5 s: ")), "{said}");
+    assert!(lines.iter().all(|line| line.contains(" of 0.5 s: ") && line.ends_with(" MiB resident")), "{said}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Ctrl-C. The first one requests the end: loops check [`requested`] between samples, end with the samples that they have,
+//! Ctrl-C, and SIGTERM, which counts as Ctrl-C. The first one requests the end: loops check [`requested`] between samples, end with the samples that they have,
 //! and the command exits with [`EXIT`]. The second one ends the process at once.
 //!
 //! The signal handler sets a flag, and loops poll it. A thread that waits for signals would disturb the others.
@@ -11,22 +11,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// Exit status of an interrupted command: 128 + SIGINT, as in a shell.
+/// Exit status of an interrupted command, by either signal: 128 + SIGINT, as in a shell.
 pub const EXIT: u8 = 130;
 /// How often a thread that sleeps or waits for a child checks the flag.
 const POLL: Duration = Duration::from_millis(20);
 
 static REQUESTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Installs the handlers for Ctrl-C. If SIGINT is ignored, as in a script's background job, it stays ignored.
+/// Installs the handlers for Ctrl-C and SIGTERM. If one of them is ignored, as SIGINT is in a script's background job, it stays
+/// ignored.
 pub fn watch() -> Result<()> {
-    if is_ignored() {
-        return Ok(());
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        if is_ignored(signal) {
+            continue;
+        }
+        // The order matters: the first handler ends the process if the flag is set, and the second one sets the flag.
+        signal_hook::flag::register_conditional_shutdown(signal, EXIT.into(), REQUESTED.clone())
+            .and_then(|_| signal_hook::flag::register(signal, REQUESTED.clone()))
+            .context("cannot watch for Ctrl-C")?;
     }
-    // The order matters: the first handler ends the process if the flag is set, and the second one sets the flag.
-    signal_hook::flag::register_conditional_shutdown(libc::SIGINT, EXIT.into(), REQUESTED.clone())
-        .and_then(|_| signal_hook::flag::register(libc::SIGINT, REQUESTED.clone()))
-        .context("cannot watch for Ctrl-C")?;
     Ok(())
 }
 
@@ -100,11 +103,11 @@ pub fn output(command: &mut Command) -> Result<Output> {
     Ok(Output { status, stdout: Vec::new(), stderr: stderr.into_bytes() })
 }
 
-fn is_ignored() -> bool {
+fn is_ignored(signal: libc::c_int) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: `action` has room for the result, and is read only if the call succeeded. The call changes nothing.
     unsafe {
-        libc::sigaction(libc::SIGINT, std::ptr::null(), action.as_mut_ptr()) == 0
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
             && action.assume_init().sa_sigaction == libc::SIG_IGN
     }
 }

@@ -36,6 +36,25 @@ macro_rules! counts {
     };
 }
 
+impl Counts {
+    /// Waits that a wake has ended, at all kinds of words.
+    pub fn wakes(&self) -> u64 {
+        self.received.get() + self.balls_received.get() + self.drops_received.get() + self.passes_received.get()
+    }
+
+    /// Expirations of all timers.
+    pub fn expiries(&self) -> u64 {
+        self.timers_expired.get() + self.expirations.get() + self.manual_expirations.get()
+    }
+}
+
+/// What all worlds have done so far, in a line. Progress and report have the same figures.
+pub fn summary(all: &[&Counts]) -> String {
+    let sum = |of: fn(&Counts) -> u64| all.iter().map(|counts| of(counts)).sum::<u64>();
+    let (wakes, expiries, resizes) = (sum(Counts::wakes), sum(Counts::expiries), sum(|counts| counts.resizes.get()));
+    format!("{wakes} wakes, {expiries} expiries, {resizes} resizes")
+}
+
 counts! {
     /// Waiters of the crowd that wakes, requeues and wake_op say they have woken.
     woken,

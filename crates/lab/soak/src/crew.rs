@@ -1,5 +1,6 @@
 //! The threads of a run: how they are started, watched and ended.
 
+use crate::counts;
 use crate::findings::Findings;
 use crate::heart::Heart;
 use crate::random::Random;
@@ -147,6 +148,11 @@ impl Crew {
         let handle = Builder::new().spawn(thread).with_context(|| format!("cannot start the thread '{name}'"))?;
         self.members.push(Member { heart, handle, shift, beats: 0, since: watched::now() });
         Ok(())
+    }
+
+    /// What has been done so far: see [`counts::summary`].
+    pub fn summary(&self) -> String {
+        counts::summary(&self.worlds.each_ref().map(|world| &world.counts))
     }
 
     /// Whether all futures and timers have been made.

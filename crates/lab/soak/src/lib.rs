@@ -74,6 +74,8 @@ struct Memory {
 struct Outcome {
     verdict: Verdict,
     elapsed: Duration,
+    /// See [`counts::summary`].
+    summary: String,
     accounts: Vec<Account>,
     memory: Memory,
     findings: Vec<Finding>,
@@ -84,14 +86,15 @@ struct Outcome {
 /// Runs all threads for the requested time, and prints the account.
 pub fn run(settings: &Soak) -> Result<Verdict> {
     let findings = Arc::new(Findings::default());
+    let show = watch::Show::begin(settings);
     memory::bound_arenas();
     let mut memory = Memory { heap_before: memory::heap(), ..Memory::default() };
     let begun = Instant::now();
     let mut crew = Crew::start(settings, &findings)?;
-    let works = watch::until_the_end(settings, &mut crew, &findings, &mut memory)?;
+    let works = watch::until_the_end(settings, show, &mut crew, &findings, &mut memory)?;
     let elapsed = begun.elapsed();
     let has_ended = works && crew.end(&findings);
-    let mut accounts = Vec::new();
+    let (mut accounts, summary) = (Vec::new(), crew.summary());
     for world in &crew.worlds {
         let shifts: Vec<_> = crew.shifts.iter().filter(|shift| Arc::ptr_eq(&shift.world, world)).cloned().collect();
         let laws = if has_ended { laws::settle(world, &shifts, &findings) } else { Vec::new() };
@@ -111,7 +114,7 @@ pub fn run(settings: &Soak) -> Result<Verdict> {
         0 => Verdict::Clean,
         _ => Verdict::Broken,
     };
-    let outcome = Outcome { verdict, elapsed, accounts, memory, findings: findings.kept(), broken };
+    let outcome = Outcome { verdict, elapsed, summary, accounts, memory, findings: findings.kept(), broken };
     print::print(settings, &outcome)?;
     Ok(verdict)
 }

@@ -3,7 +3,7 @@
 use crate::counts::Counts;
 use crate::findings::Finding;
 use crate::memory::{HEAP_LEFT, RESIDENT_MORE};
-use crate::settings::Soak;
+use crate::settings::{Soak, seconds};
 use crate::{Account, Memory, Outcome, Verdict};
 use anyhow::Result;
 use lab_terminal::{stdout, table};
@@ -27,9 +27,9 @@ fn name(verdict: Verdict) -> &'static str {
 
 fn text(settings: &Soak, outcome: &Outcome) -> String {
     let Soak { threads, futures, timers, seed, .. } = settings;
-    let seconds = outcome.elapsed.as_secs_f64();
+    let (time, summary) = (seconds(outcome.elapsed), &outcome.summary);
     let mut parts = vec![
-        format!("## soak\n\n{seconds:.0} s, {threads} threads, {futures} futures, {timers} timers, --seed {seed}"),
+        format!("## soak\n\n{time}, {threads} threads, {futures} futures, {timers} timers, --seed {seed}\n{summary}"),
         counts(&outcome.accounts),
         laws(&outcome.accounts),
         memory(&outcome.memory),
@@ -160,7 +160,8 @@ mod tests {
 
     fn last(verdict: Verdict, memory: Memory) -> String {
         let (accounts, findings) = (Vec::new(), Vec::new());
-        sentence(&Outcome { verdict, elapsed: std::time::Duration::ZERO, accounts, memory, findings, broken: 0 })
+        let (elapsed, summary) = (std::time::Duration::ZERO, String::new());
+        sentence(&Outcome { verdict, elapsed, summary, accounts, memory, findings, broken: 0 })
     }
 
     #[test]

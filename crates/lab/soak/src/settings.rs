@@ -13,6 +13,12 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Threads take turns on the CPUs: each waits for those before it, for some milliseconds each.
 const PATIENCE_PER_THREAD: Duration = Duration::from_millis(10);
 
+/// A length of time for people: with a decimal below 10 s.
+pub fn seconds(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    if seconds < 10.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
+}
+
 /// Settings of `ufutex soak`.
 pub struct Soak {
     /// How long the threads work.
@@ -32,8 +38,26 @@ pub struct Soak {
 }
 
 impl Soak {
+    /// The settings in a line, with all that repeats the random choices.
+    pub fn line(&self) -> String {
+        let Self { threads, futures, timers, seed, .. } = self;
+        let time = seconds(self.duration);
+        format!("soak: {threads} threads, {futures} futures, {timers} timers, {time}, --seed {seed}")
+    }
+
     /// See [`PATIENCE`].
     pub fn patience(&self) -> Duration {
         PATIENCE + PATIENCE_PER_THREAD * u32::try_from(self.threads).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_times_have_decimals() {
+        let shown = [0.25, 0.5, 9.0, 10.0, 10.6, 3600.0].map(|time| seconds(Duration::from_secs_f64(time)));
+        assert_eq!(shown, ["0.2 s", "0.5 s", "9.0 s", "10 s", "11 s", "3600 s"]);
     }
 }

@@ -37,7 +37,7 @@ Exit status, unless a command's own help says more:
   1    it failed, compare or validate found something worse, or soak found something that is not accounted for
   2    a mistake in the options or their values: one line on stderr, and nothing was run
   125, 126, 127   run, advise: ufutex itself failed; the program cannot be run; it is not found
-  130  interrupted by Ctrl-C: the results until then were printed; a second Ctrl-C ends it at once
+  130  interrupted by Ctrl-C or SIGTERM: the results until then were printed; a second one ends it at once
 
 Environment:
   NO_COLOR         if set and not empty: no colour and no bold letters

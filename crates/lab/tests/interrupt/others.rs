@@ -24,11 +24,25 @@ fn a_soak_gives_its_verdict_on_what_was_done() {
     let mut running = Running::begin(&["soak", "-d", "1h", "-t", "16", "--futures", "100", "--timers", "100"]);
     running.until_it_says("soak: 16 threads");
     sleep(Duration::from_millis(500));
-    let printed = running.end_by_ctrl_c().stdout;
+    let ended = running.end_by_ctrl_c();
+    let line = "ufutex: interrupted: ending; Ctrl-C again ends at once, without a report\n";
+    assert!(ended.stderr.ends_with(line), "{}", ended.stderr);
+    let printed = ended.stdout;
     assert!(printed.contains("Interrupted: every wake and every expiry until then is accounted for"), "{printed}");
     assert!(!printed.contains("BROKEN") && !printed.contains("memory is flat"), "{printed}");
     let unchecked = "Not checked: the resident set, because the run ended before a tenth of its time had passed.";
     assert!(printed.trim_end().ends_with(unchecked), "{printed}");
+}
+
+#[test]
+fn sigterm_counts_as_ctrl_c() {
+    let mut running = Running::begin(&["soak", "-d", "1h", "-t", "16", "--futures", "100", "--timers", "100"]);
+    running.until_it_says("soak: 16 threads");
+    // SAFETY: sends a signal to our own child.
+    assert_eq!(unsafe { libc::kill(running.child.id() as i32, libc::SIGTERM) }, 0);
+    let ended = running.end();
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
+    assert!(ended.stdout.contains("Interrupted: every wake"), "{}", ended.stdout);
 }
 
 #[test]
