@@ -2,6 +2,7 @@
 
 use crate::counts::Counts;
 use crate::findings::Finding;
+use crate::laws::Law;
 use crate::memory::{HEAP_LEFT, RESIDENT_MORE};
 use crate::settings::{Soak, seconds};
 use crate::{Account, Memory, Outcome, Verdict};
@@ -59,7 +60,7 @@ fn laws(accounts: &[Account]) -> String {
     for account in accounts {
         for law in &account.laws {
             let verdict = if law.holds() { "holds" } else { "BROKEN" };
-            let cells = [law.name, account.world, &law.expected.to_string(), &law.found.to_string(), verdict];
+            let cells = [law.name, account.world, &law.expected(), &law.found.to_string(), verdict];
             table.add_row(table::align(cells.map(str::to_string).to_vec(), 2));
         }
     }
@@ -123,10 +124,10 @@ fn object(settings: &Soak, outcome: &Outcome) -> Value {
     let worlds = outcome.accounts.iter().map(|account| {
         let counts: Map<String, Value> =
             Counts::NAMES.iter().zip(&account.counts).map(|(name, count)| (name.to_string(), json!(count))).collect();
-        let laws = account
-            .laws
-            .iter()
-            .map(|law| json!({ "law": law.name, "expected": law.expected, "found": law.found, "holds": law.holds() }));
+        let laws = account.laws.iter().map(|law| {
+            let Law { name, least, most, found, .. } = law;
+            json!({ "law": name, "least": least, "most": most, "found": found, "holds": law.holds() })
+        });
         json!({ "world": account.world, "counts": counts, "laws": laws.collect::<Vec<_>>() })
     });
     let findings =

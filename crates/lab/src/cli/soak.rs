@@ -93,8 +93,11 @@ And during the run:
   each thread makes progress within twice that time; if not, the report says what it waits for
   the resident set grows by at most 16 MiB after the first tenth; after the end the heap is as before, up to 256 KiB
 
+docs/COMMAND.md says what each count is. The line of the wakes adds up received, balls_received, drops_received and
+passes_received; the expiries are timers_expired, expirations and manual_expirations.
+
 --json, one object: verdict (clean, interrupted, broken), seconds, threads, futures, timers, seed; worlds [{world,
-  counts {name: number}, laws [{law, expected, found, holds}]}]; memory {resident_after_a_tenth, resident_at_the_end,
+  counts {name: number}, laws [{law, least, most, found, holds}]}]; memory {resident_after_a_tenth, resident_at_the_end,
   resident_more_allowed, heap_before, heap_after, heap_more_allowed, all in bytes; unchecked [text]}; findings [{law,
   expected, found}], at most 32; broken: the number of all findings. resident_after_a_tenth is null if the run ended
   before a tenth of its time had passed, or before all futures and timers were made. heap_before and heap_after are null
