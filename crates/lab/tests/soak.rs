@@ -69,11 +69,21 @@ fn the_first_line_has_the_seed_and_progress_begins_with_the_time() {
 }
 
 #[test]
+fn help_has_the_bounds_of_each_option_and_short_times_have_a_decimal() {
+    let help = printed(&["soak", "--help"]);
+    for bounds in ["seconds above 0", "up to 168h", "16 to 16384", "1 to 1000000"] {
+        assert!(help.contains(bounds), "{bounds} in {help}");
+    }
+    let text = printed(&["soak", "-s", "-d", "0.5", "-t", "16", "--futures", "1", "--timers", "1"]);
+    assert!(text.starts_with("## soak\n\n0."), "{text}");
+}
+
+#[test]
 fn mistakes_are_one_line_that_names_what_is_accepted() {
     assert_mistakes(
         &["soak"],
         &[
-            (&["-d", "10d"], "--duration '10d' is not accepted; accepted: seconds, or a time such as 90s, 10m or 1h"),
+            (&["-d", "10d"], "--duration '10d' is not accepted; accepted: seconds above 0, or a time such as 90s, 10m or 1h"),
             (&["-d", "0"], "--duration '0'"),
             (&["-d", "nan"], "--duration 'nan'"),
             (&["-d", "-1"], "--duration '-1'"),

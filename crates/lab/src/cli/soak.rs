@@ -11,16 +11,16 @@ const LONGEST_S: f64 = 7.0 * 24.0 * 3600.0;
 /// Arguments of `ufutex soak`.
 #[derive(Args)]
 pub struct SoakArgs {
-    /// How long: seconds, or a number with s, m or h behind it
+    /// How long: seconds above 0, or a number with s, m or h behind it, up to 168h
     #[arg(short, long, value_name = "TIME", default_value = "10m", value_parser = duration, allow_negative_numbers = true)]
     duration: f64,
-    /// Threads that wait, wake, lock, poll futures and set timers
+    /// Threads that wait, wake, lock, poll futures and set timers: 16 to 16384
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = threads, allow_negative_numbers = true)]
     threads: usize,
-    /// Futures that wait at a time
+    /// Futures that wait at a time: 1 to 1000000
     #[arg(short, long, value_name = "N", default_value = "10000", value_parser = number, allow_negative_numbers = true)]
     futures: usize,
-    /// Timers at a time
+    /// Timers at a time: 1 to 1000000
     #[arg(long, value_name = "N", default_value = "10000", value_parser = number, allow_negative_numbers = true)]
     timers: usize,
     /// Seed of the random choices [default: from the clock; it is printed]
@@ -46,7 +46,7 @@ impl From<SoakArgs> for Soak {
 
 fn duration(text: &str) -> Result<f64, String> {
     values::time(text, LONGEST_S)
-        .ok_or_else(|| "is not accepted; accepted: seconds, or a time such as 90s, 10m or 1h, up to 168h".to_string())
+        .ok_or_else(|| "is not accepted; accepted: seconds above 0, or a time such as 90s, 10m or 1h, up to 168h".to_string())
 }
 
 fn threads(text: &str) -> Result<usize, String> {
