@@ -51,9 +51,10 @@ pub fn page(name: &str) -> Result<()> {
     Ok(io::stdout().write_all(&page)?)
 }
 
-/// Writes all pages.
+/// Writes all pages. Makes the directory if it does not exist.
 pub fn pages(directory: &Path) -> Result<()> {
     let all = all();
+    std::fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
     for (name, command) in &all {
         let mut page = Vec::new();
         render(name, command, &all, &mut page)?;

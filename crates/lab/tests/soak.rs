@@ -79,11 +79,25 @@ fn help_has_the_bounds_of_each_option_and_short_times_have_a_decimal() {
 }
 
 #[test]
+fn a_thread_that_cannot_be_started_is_reported_with_what_limits_their_number() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ufutex"));
+    command.args(["soak", "-s", "-d", "1", "-t", "16", "--futures", "1", "--timers", "1"]);
+    // A stack for which there are no addresses.
+    let output = command.env("RUST_MIN_STACK", (1_u64 << 50).to_string()).output().expect("the program starts");
+    let line = text(&output.stderr);
+    assert_eq!((output.status.code(), line.lines().count()), (Some(1), 1), "{line}");
+    assert!(line.contains(": 0 of 16 were started; see ulimit -u, ") && line.contains("a smaller --threads"), "{line}");
+}
+
+#[test]
 fn mistakes_are_one_line_that_names_what_is_accepted() {
     assert_mistakes(
         &["soak"],
         &[
-            (&["-d", "10d"], "--duration '10d' is not accepted; accepted: seconds above 0, or a time such as 90s, 10m or 1h"),
+            (
+                &["-d", "10d"],
+                "--duration '10d' is not accepted; accepted: seconds above 0, or a time such as 90s, 10m or 1h",
+            ),
             (&["-d", "0"], "--duration '0'"),
             (&["-d", "nan"], "--duration 'nan'"),
             (&["-d", "-1"], "--duration '-1'"),

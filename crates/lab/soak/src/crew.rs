@@ -9,7 +9,7 @@ use crate::settings::{SHIFT, Soak};
 use crate::shift::{Seat, Shift, role};
 use crate::watched::{self, Watch};
 use crate::world::{Flags, World};
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::{Builder, JoinHandle};
@@ -68,6 +68,8 @@ pub struct Crew {
     members: Vec<Member>,
     watch: Watch,
     gate: Arc<Gate>,
+    /// The number of threads that `--threads` asks for.
+    asked: usize,
     /// A thread that makes no progress for this time is stuck. Waits are shorter by orders of magnitude.
     stall: Duration,
 }
@@ -84,6 +86,7 @@ impl Crew {
             members: Vec::new(),
             watch: Watch::new(),
             gate: Arc::default(),
+            asked: settings.threads,
             stall: 2 * settings.patience(),
         };
         let count = settings.threads / SHIFT;
@@ -145,7 +148,14 @@ impl Crew {
             work(beating);
         };
         let name = heart.name.clone();
-        let handle = Builder::new().spawn(thread).with_context(|| format!("cannot start the thread '{name}'"))?;
+        let handle = Builder::new().spawn(thread).map_err(|error| {
+            anyhow!(
+                "cannot start the thread '{name}' ({error}): {} of {} were started; see ulimit -u, kernel.threads-max, \
+                 vm.max_map_count and the cgroup's pids.max, or use a smaller --threads",
+                self.members.len(),
+                self.asked
+            )
+        })?;
         self.members.push(Member { heart, handle, shift, beats: 0, since: watched::now() });
         Ok(())
     }

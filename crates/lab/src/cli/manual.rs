@@ -18,7 +18,7 @@ pub struct ManArgs {
     /// The command whose page is printed [default: ufutex itself]
     #[arg(value_name = "COMMAND")]
     pub verb: Vec<String>,
-    /// Write all pages as files into this directory, which must exist
+    /// Write all pages as files into this directory, which is made if it does not exist
     #[arg(short, long, value_name = "DIR", conflicts_with = "verb", value_hint = clap::ValueHint::DirPath)]
     pub output: Option<PathBuf>,
 }
@@ -71,7 +71,7 @@ Examples:
 pub const MAN: &str = "\
 Exit status:
   0    printed, or written
-  1    DIR cannot be written
+  1    DIR cannot be made or written
   2    no such command
 
 Examples:

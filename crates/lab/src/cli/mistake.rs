@@ -44,7 +44,10 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         }
         ErrorKind::MissingRequiredArgument if !matches!(verb, "run" | "advise") => {
             let missing = if argument.starts_with('-') { argument } else { argument.to_uppercase() };
-            format!("{missing} is missing; accepted: ufutex {verb} {missing}, see --help")
+            match choices(shape, verb, &missing) {
+                Some(choices) => format!("{missing} is missing; accepted: ufutex {verb} {choices}"),
+                None => format!("{missing} is missing; accepted: ufutex {verb} {missing}, see --help"),
+            }
         }
         ErrorKind::MissingRequiredArgument => {
             format!("no program given; accepted: ufutex {verb} [OPTIONS] PROGRAM [ARGS]..., see --help")
@@ -142,6 +145,14 @@ fn flag_name(argument: &str) -> String {
 /// Escapes control characters of what the user typed, so that the error stays one line.
 fn shown(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+/// What a word of a command may be, if it is one of a few: `one|two`.
+fn choices(shape: &clap::Command, verb: &str, name: &str) -> Option<String> {
+    let is_named = |argument: &&clap::Arg| argument.get_id().as_str().eq_ignore_ascii_case(name);
+    let values = find(shape, verb)?.get_positionals().find(is_named)?.get_possible_values();
+    let names: Vec<_> = values.iter().map(clap::builder::PossibleValue::get_name).collect();
+    (!names.is_empty()).then(|| names.join("|"))
 }
 
 /// The workloads with their own flags, which must be named before all flags.

@@ -45,8 +45,9 @@ impl From<SoakArgs> for Soak {
 }
 
 fn duration(text: &str) -> Result<f64, String> {
-    values::time(text, LONGEST_S)
-        .ok_or_else(|| "is not accepted; accepted: seconds above 0, or a time such as 90s, 10m or 1h, up to 168h".to_string())
+    values::time(text, LONGEST_S).ok_or_else(|| {
+        "is not accepted; accepted: seconds above 0, or a time such as 90s, 10m or 1h, up to 168h".to_string()
+    })
 }
 
 fn threads(text: &str) -> Result<usize, String> {

@@ -177,8 +177,13 @@ fn busy_buckets(figures: &Figures) -> Option<Sentence> {
     let share = percent(figures.contended_share);
     if figures.contended_share < CONTENDED {
         return (figures.contended > 0).then(|| {
-            let text = format!("Only {share} of the operations found their bucket contended (contended_share).");
-            say(text, &["contended_share"])
+            // "less than" says it already.
+            let some =
+                if share.starts_with("less") { share.replacen("less", "Less", 1) } else { format!("Only {share}") };
+            say(
+                format!("{some} of the operations found their bucket contended (contended_share)."),
+                &["contended_share"],
+            )
         });
     }
     if figures.hottest_share >= HOT {

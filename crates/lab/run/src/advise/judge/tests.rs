@@ -60,7 +60,7 @@ fn many_waiters_on_words_of_their_own_want_a_slot_each() {
     assert!(sentence_of(&busy, "kernel_slots").contains("`ufutex run --kernel --slots 512`"), "{busy:?}");
     assert!(sentence_of(&busy, "kernel_slots").contains("SET_SLOTS, 512, 0)"), "{busy:?}");
     assert!(sentence_of(&busy, "kernel_slots").contains("301 threads (threads) on 8 CPUs (cpus)"));
-    assert!(sentence_of(&busy, "contended_share").starts_with("Only less than 0.01 %"));
+    assert!(sentence_of(&busy, "contended_share").starts_with("Less than 0.01 % of the operations"));
     assert_every_sentence_names_its_figures(&busy, &figures);
     // If the kernel's own rule chooses as many slots, there is nothing to set.
     assert_eq!(advice(crowd, 128).0.kernel.setting, "default");
