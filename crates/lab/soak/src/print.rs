@@ -3,7 +3,7 @@
 use crate::counts::Counts;
 use crate::findings::Finding;
 use crate::laws::Law;
-use crate::memory::{HEAP_LEFT, RESIDENT_MORE};
+use crate::memory::{HEAP_LEFT, resident_more};
 use crate::settings::{Soak, seconds};
 use crate::{Account, Memory, Outcome, Verdict};
 use anyhow::Result;
@@ -33,7 +33,7 @@ fn text(settings: &Soak, outcome: &Outcome) -> String {
         format!("## soak\n\n{time}, {threads} threads, {futures} futures, {timers} timers, --seed {seed}\n{summary}"),
         counts(&outcome.accounts),
         laws(&outcome.accounts),
-        memory(&outcome.memory),
+        memory(&outcome.memory, *threads),
     ];
     parts.extend(outcome.findings.iter().map(finding));
     parts.push(sentence(outcome));
@@ -67,14 +67,14 @@ fn laws(accounts: &[Account]) -> String {
     table::finish(table)
 }
 
-fn memory(memory: &Memory) -> String {
+fn memory(memory: &Memory, threads: usize) -> String {
     let Memory { early, late, heap_before, heap_after, .. } = memory;
     let resident = early.map(|early| {
         format!(
             "Resident: {} KiB after a tenth of the run, {} KiB at the end; at most {} KiB more are allowed.",
             early >> 10,
             late >> 10,
-            RESIDENT_MORE >> 10
+            resident_more(threads) >> 10
         )
     });
     let heap = heap_before.zip(*heap_after).map(|(before, after)| {
@@ -103,6 +103,9 @@ fn sentence(outcome: &Outcome) -> String {
             format!("Interrupted: every wake and every expiry until then is accounted for{memory}")
         }
         Verdict::Broken if outcome.broken == 1 => "Broken: 1 finding.".to_string(),
+        Verdict::Broken if outcome.broken > outcome.findings.len() as u64 => {
+            format!("Broken: {} findings, of which the first {} are above.", outcome.broken, outcome.findings.len())
+        }
         Verdict::Broken => format!("Broken: {} findings.", outcome.broken),
     }
 }
@@ -144,7 +147,7 @@ fn object(settings: &Soak, outcome: &Outcome) -> Value {
         "memory": {
             "resident_after_a_tenth": early,
             "resident_at_the_end": late,
-            "resident_more_allowed": RESIDENT_MORE,
+            "resident_more_allowed": resident_more(settings.threads),
             "heap_before": heap_before,
             "heap_after": heap_after,
             "heap_more_allowed": HEAP_LEFT,

@@ -92,7 +92,8 @@ And during the run:
     (CLOCK_REALTIME of 'host', which others may set, is not checked for earliness, nor for lateness of timeouts; the
     other deadlines on CLOCK_REALTIME are checked for lateness at the end, after a jump that goes beyond all of them)
   each thread makes progress within twice that time; if not, the report says what it waits for
-  the resident set grows by at most 16 MiB after the first tenth; after the end the heap is as before, up to 256 KiB
+  the resident set grows by at most 16 MiB and 128 KiB for each thread after the first tenth
+  after the end the heap is as before, up to 256 KiB
 
 docs/COMMAND.md says what each count is. The line of the wakes adds up received, balls_received, drops_received and
 passes_received; the expiries are timers_expired, expirations and manual_expirations.
