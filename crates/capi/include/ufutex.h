@@ -940,7 +940,8 @@ int ufutex_task_set_priority(struct ufutex_task *task,
 int ufutex_task_priority(struct ufutex_task *task);
 
 // Interrupts a task, as a signal does: its wait ends with -EINTR, or its next one if it does not wait, and each later
-// one until ufutex_task_clear_interrupt(). For a waiter of ufutex_prepare_wait() and its like the callback is called.
+// one until ufutex_task_clear_interrupt(). For a waiter of ufutex_prepare_wait() and its like the callback is called. If
+// another call of this function is just calling it, that one calls it once more, and this one does not wait for that.
 //
 // Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task; -EBUSY: called in a signal handler that has interrupted
 // ufutex_task_free() of this task.

@@ -39,8 +39,7 @@ impl Calls {
         self.run_with(|| Some(()), |()| f());
     }
 
-    /// Runs `f` with the result of `look` as a call in progress. If `look` finds nothing, no thread-local storage is
-    /// accessed, because signal handlers call this.
+    /// Runs `f` with the result of `look` as a call in progress. If `look` finds nothing, `f` is not run.
     pub fn run_with<T>(&self, look: impl FnOnce() -> Option<T>, f: impl FnOnce(T)) {
         // [Cb]: counted before `look` checks whether the calls have been stopped.
         self.0.fetch_add(1, SeqCst);
@@ -65,6 +64,58 @@ impl Calls {
         // [Cb]: comes after the caller's store that prevents new calls. [Cc]: the effects of a call happen before
         // whatever follows here.
         while self.0.load(SeqCst) > own {
+            patience.wait();
+        }
+    }
+}
+
+/// Makes calls one at a time, also in signal handlers. If a thread finds a call in progress, it does not wait for it:
+/// the thread that is calling calls once more.
+///
+/// It does not use thread-local storage, as [`Calls`] does. If the library was opened by dlopen(3), a thread's first
+/// access to thread-local storage allocates memory, and a signal handler may have interrupted malloc.
+///
+/// The value is 0 if no call is in progress. Otherwise it is the thread that is calling, and perhaps [`AGAIN`].
+#[derive(Default)]
+pub(crate) struct OneByOne(AtomicUsize);
+
+/// Set if another call was to be made while one was in progress.
+const AGAIN: usize = 1;
+
+/// A number that no other thread of the process has. It is not 0, and `AGAIN` is not set in it.
+fn calling_thread() -> usize {
+    // SAFETY: it only reads a register of the thread. POSIX lists it as async-signal-safe.
+    let thread = unsafe { libc::pthread_self() } as usize;
+    // It is the address of the thread's structure in libc, whose size is at least that of a pointer.
+    thread & !AGAIN
+}
+
+impl OneByOne {
+    /// Calls `f`. If a call is in progress, its thread calls its own `f` once more, and this function returns at once.
+    pub fn call(&self, f: impl Fn()) {
+        let own = calling_thread();
+        // [Cb]: set before `f` looks for what to call. [Ce]: what precedes `AGAIN` is seen by the thread that calls.
+        let enter = |state| Some(if state == 0 { own } else { state | AGAIN });
+        if self.0.fetch_update(SeqCst, SeqCst, enter) != Ok(0) {
+            return;
+        }
+        loop {
+            f();
+            // [Cc]
+            if self.0.compare_exchange(own, 0, Release, Relaxed).is_ok() {
+                return;
+            }
+            self.0.fetch_and(!AGAIN, Acquire); // [Ce]
+        }
+    }
+
+    /// Waits until no other thread is in a call. The caller must make sure that calls from now on find nothing to do.
+    pub fn wait_for_others(&self) {
+        let own = calling_thread();
+        let mut patience = Patience::default();
+        // [Cb]: comes after the caller's store by which calls find nothing to do. [Cc]: the effects of a call happen
+        // before whatever follows here.
+        while !matches!(self.0.load(SeqCst) & !AGAIN, calling if calling == 0 || calling == own) {
             patience.wait();
         }
     }
@@ -109,6 +160,15 @@ impl Bell {
                 self.sound();
             }
         });
+    }
+
+    /// Rings as [`ring`](Self::ring) does, and uses no thread-local storage. The bell must not be disarmed by another
+    /// thread meanwhile.
+    pub fn ring_in_handler(&self) {
+        // [Ca]: as in `ring`.
+        if self.rung.swap(1, AcqRel) == 0 {
+            self.sound();
+        }
     }
 
     fn sound(&self) {
@@ -273,5 +333,45 @@ mod tests {
         let calls = Calls::default();
         calls.run(|| calls.run(|| calls.wait_for_others()));
         calls.wait_for_others();
+    }
+
+    #[test]
+    fn call_that_comes_within_a_call_is_made_after_it() {
+        let (calls, count, depth) = (OneByOne::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        calls.call(|| {
+            assert_eq!(depth.fetch_add(1, SeqCst), 0, "two calls at a time");
+            if count.fetch_add(1, SeqCst) < 2 {
+                // As if a signal handler had interrupted this call.
+                calls.call(|| unreachable!("the call in progress is made once more"));
+            }
+            calls.wait_for_others(); // not for itself
+            depth.fetch_sub(1, SeqCst);
+        });
+        assert_eq!(count.load(SeqCst), 3);
+        calls.wait_for_others();
+    }
+
+    #[test]
+    fn call_of_another_thread_is_waited_for_and_left_to_it() {
+        let (calls, count) = (OneByOne::default(), AtomicUsize::new(0));
+        let (may_end, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
+        let first = || {
+            count.fetch_add(1, SeqCst);
+            while !may_end.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            has_ended.store(count.load(SeqCst) == 2, SeqCst);
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| calls.call(first));
+            while count.load(SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            calls.call(|| unreachable!("another thread is calling"));
+            assert_eq!(count.load(SeqCst), 1);
+            scope.spawn(|| may_end.store(true, SeqCst));
+            calls.wait_for_others();
+            assert!(has_ended.load(SeqCst), "the second call was still running, or was not made");
+        });
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicPtr, Ordering::SeqCst, fence};
 
 use engine::{Domain, System, Task};
 
-use crate::bell::{Bell, Calls, Handle};
+use crate::bell::{Bell, Handle, OneByOne};
 use crate::errno::Errno;
 use crate::platform::{Memory, Parker, Time};
 use crate::registry::Object;
@@ -42,8 +42,8 @@ pub(crate) struct TaskObject {
     pub task: Task,
     /// The bell that an interrupt rings, besides waking the engine's own sleepers. Null if there is none.
     bell: AtomicPtr<Bell>,
-    /// The interrupts that may be ringing the bell.
-    ringing: Calls,
+    /// The interrupt that may be ringing the bell.
+    ringing: OneByOne,
 }
 
 // SAFETY: no other type has this kind.
@@ -54,10 +54,11 @@ unsafe impl Object for TaskObject {
 
 impl TaskObject {
     pub fn new(task: Task) -> Self {
-        Self { task, bell: AtomicPtr::default(), ringing: Calls::default() }
+        Self { task, bell: AtomicPtr::default(), ringing: OneByOne::default() }
     }
 
-    /// Raises the task's interrupt. Takes no lock and allocates nothing.
+    /// Raises the task's interrupt. Takes no lock, allocates nothing, and uses no thread-local storage: signal handlers
+    /// call this.
     pub fn interrupt(&self) {
         self.task.interrupt().raise();
         // [Ce] pairs with the fence in `Interruptible::new`: either the wait sees the interrupt, or this function sees
@@ -66,7 +67,11 @@ impl TaskObject {
         // [Cb]: either this load finds no bell, or the end of the wait sees this call. [Ce]: the bell as it was made.
         // SAFETY: before the bell is freed, `Interruptible` removes it from the task and waits for this call.
         let bell = || unsafe { self.bell.load(SeqCst).as_ref() };
-        self.ringing.run_with(bell, Bell::ring);
+        self.ringing.call(|| {
+            if let Some(bell) = bell() {
+                bell.ring_in_handler();
+            }
+        });
     }
 
     pub fn is_interrupted(&self) -> bool {

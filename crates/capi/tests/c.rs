@@ -164,3 +164,15 @@ macro_rules! programs {
 }
 
 programs!(waits, misuse, pi, namespaces, nodes, platform, scheduler, syscalls, timers, fork);
+
+/// The library is opened at run time, so this test has one build.
+#[test]
+fn handlers_allocate_nothing() {
+    let Some(cc) = compiler("CC", "cc") else { return };
+    let program = SHARED.program("handler");
+    let mut command = Command::new(cc);
+    command.args(STRICT).args(["-std=c11", "-D_GNU_SOURCE"]);
+    command.arg("-I").arg(package().join("include")).arg("-I").arg(package().join("tests/c"));
+    succeed(command.arg(package().join("tests/c/handler.c")).arg("-o").arg(&program).args(["-lpthread", "-ldl"]));
+    succeed(Command::new("timeout").arg("120").arg(&program).arg(libraries().join("libufutex_capi.so")));
+}

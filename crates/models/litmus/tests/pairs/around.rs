@@ -24,7 +24,7 @@ pub(super) const PAIRS: &[Pair] = &[
             ("J load", "rlx", "The stronger one is for the entry's memory, [J]"),
         ],
     },
-    // `capi/src/bell.rs` `run_with`, `ring`, `disarm`, `wait_for_others`.
+    // `capi/src/bell.rs` `Calls`, `ring`, `disarm`.
     Pair {
         name: "[Cb] and [Cc]: no callback after the end",
         code: &[
@@ -44,6 +44,55 @@ pub(super) const PAIRS: &[Pair] = &[
         forbidden: "c == 2",
         needed: &["Cb count", "Cb look", "Cc", "Cb disarm", "Cb wait"],
         kept: &[],
+    },
+    // `capi/src/bell.rs` `OneByOne`; `objects.rs` `interrupt`, `drop`. `ringing`: 0 nobody, 2 the thread.
+    Pair {
+        name: "[Cb] and [Cc]: an interrupt that rings, and the end of the wait",
+        code: &[
+            ("capi/src/bell.rs", "self.0.fetch_update(SeqCst, SeqCst, enter) != Ok(0)"),
+            ("capi/src/objects.rs", "self.bell.load(SeqCst)"),
+            ("capi/src/bell.rs", "self.0.compare_exchange(own, 0, Release, Relaxed).is_ok()"),
+            ("capi/src/objects.rs", "self.0.bell.store(core::ptr::null_mut(), SeqCst); // [Cb]"),
+            ("capi/src/bell.rs", "matches!(self.0.load(SeqCst) & !AGAIN,"),
+        ],
+        init: "ringing = 0, bell = 1, memory = 1",
+        program: "
+        interrupt                           | the thread that ends the wait
+        ringing: 0 -> 2 sc     [Cb enter]   | bell = 0 sc            [Cb remove]
+        found = bell sc        [Cb look]    | await ringing == 0 sc  [Cb wait]
+        if found == 1: used = memory na     | memory = 2 na
+        ringing: 2 -> 0 rel    [Cc]         |",
+        forbidden: "used == 2",
+        needed: &["Cb enter", "Cb look", "Cc", "Cb remove", "Cb wait"],
+        kept: &[],
+    },
+    // The same. `ringing`: 2 the thread that rings, 3 and `AGAIN`.
+    Pair {
+        name: "[Ce]: an interrupt that is left to a thread that rings",
+        code: &[
+            ("capi/src/objects.rs", "        fence(SeqCst);\n        // [Cb]"),
+            ("capi/src/bell.rs", "self.0.fetch_update(SeqCst, SeqCst, enter) != Ok(0)"),
+            ("capi/src/bell.rs", "self.0.fetch_and(!AGAIN, Acquire); // [Ce]"),
+            ("capi/src/objects.rs", "compare_exchange(core::ptr::null_mut(), bell, SeqCst, SeqCst)"),
+            ("capi/src/objects.rs", "fence(SeqCst); // [Ce]: between"),
+            ("capi/src/objects.rs", "self.bell.load(SeqCst)"),
+        ],
+        init: "raised = 0, ringing = 2, bell = 0, memory = 9",
+        program: "
+        interrupt                       | thread that rings             | wait
+        raised <- 1 acqrel [N raise]    | ringing: 3 -> 2 acq [Ce again] | memory = 0 na
+        fence sc           [Ce fence]   | found = bell sc    [Ce look]  | bell: 0 -> 1 sc [Ce bell]
+        ringing: 2 -> 3 sc [Ce leave]   | if found == 1: made = memory na | fence sc      [Ce fence of wait]
+                                        |                               | seen = raised acq [N look]",
+        forbidden: "found == 0 && seen == 0 || found == 1 && made == 9",
+        needed: &["Ce fence", "Ce again", "Ce fence of wait"],
+        kept: &[
+            ("N raise", "rlx", "The stronger one is for [N]"),
+            ("Ce leave", "rlx", "The fence before it publishes. The stronger one is for [Cb]"),
+            ("Ce look", "acq", "The stronger one is for [Cb], of which this load is one side"),
+            ("Ce bell", "rel", "Acquire is not needed, and SeqCst only by the store of \"no bell\", [Cb]"),
+            ("N look", "rlx", "The stronger one is for [N]"),
+        ],
     },
     // `capi/src/objects.rs` `interrupt`, `Interruptible::new`.
     Pair {
