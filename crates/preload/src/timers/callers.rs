@@ -33,6 +33,19 @@ pub struct Event {
 
 const _: () = assert!(size_of::<Event>() == size_of::<libc::sigevent>());
 
+impl Event {
+    /// Whether this is the event of a timer with SIGEV_THREAD, as [`create`] passes it to the engine.
+    pub const fn names_caller(&self) -> bool {
+        // The thread's number takes the place of the lower half of the function's address.
+        self.notify == libc::SIGEV_THREAD_ID && self.function as i32 == CALLER
+    }
+
+    /// Names the thread 0, which no process has.
+    pub const fn name_no_thread(&mut self) {
+        self.function = 0;
+    }
+}
+
 /// The call that a timer makes.
 struct Called {
     function: u64,
@@ -142,7 +155,8 @@ pub fn create(clock: u64, event: &Event) -> isize {
         [event.value, 32 | (libc::SIGEV_THREAD_ID as u64) << 32, u64::from(CALLER.cast_unsigned()), 0, 0, 0, 0, 0];
     let mut id = -1i32;
     let mask = gate::block_all();
-    let result = super::call(libc::SYS_timer_create, [clock, (&raw const ours) as u64, (&raw mut id) as u64, 0, 0, 0]);
+    let result =
+        super::call_with(libc::SYS_timer_create, [clock, (&raw const ours) as u64, (&raw mut id) as u64, 0, 0, 0]);
     if result == 0 {
         let called = Called { function: event.function, value: event.value, attributes };
         timing.callers.with(|inner| inner.called.insert(id, called));

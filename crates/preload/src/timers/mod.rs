@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use ufutex::timer::{Caller, Driver, TimerCall, TimerOptions, Timers};
 
-use crate::memory::Native;
+use crate::memory::{self, Native};
 use crate::process::{Process, process};
 use crate::{raw, settings, stack};
 
@@ -150,8 +150,22 @@ pub fn own_threads() -> usize {
     timing().map_or(0, |timing| timing.alarm.has_thread().into())
 }
 
-/// Makes one of the calls, and returns its result. Call with signals blocked, or put off.
-pub fn call(number: i64, args: [u64; 6]) -> isize {
+/// Makes one of the program's calls, and returns its result. Call with signals blocked, or put off.
+pub fn call(number: i64, mut args: [u64; 6]) -> isize {
+    if number == libc::SYS_timer_create
+        && let Ok(mut event) = memory::read::<Event>(args[1])
+        && event.names_caller()
+    {
+        // A thread that does not exist, as in the kernel. The engine reads the copy, which no other thread changes.
+        event.name_no_thread();
+        args[1] = (&raw const event) as u64;
+        return call_with(number, args);
+    }
+    call_with(number, args)
+}
+
+/// Makes one of the calls, by the program or by `callers.rs`.
+fn call_with(number: i64, args: [u64; 6]) -> isize {
     let (Some(call), Some(process)) = (TimerCall::x86_64(number.cast_unsigned()), process()) else {
         return -(libc::ENOSYS as isize);
     };

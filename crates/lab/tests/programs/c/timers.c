@@ -532,6 +532,11 @@ static void errors(void) {
     event = (struct sigevent){.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR1};
     event._sigev_un._tid = 1;
     show(make(CLOCK_MONOTONIC, &event, &timer), "another process's thread");
+    const int threads[] = {0, -1, INT_MAX, INT_MIN, INT_MIN + 1};
+    for (unsigned i = 0; i < sizeof threads / sizeof *threads; i++) {
+        event._sigev_un._tid = threads[i];
+        show(make(CLOCK_MONOTONIC, &event, &timer), "thread %d", threads[i]);
+    }
     struct itimerspec setting = in_us(1, 0);
     show(set((timer_t)12345, 0, &setting, NULL), "no such timer");
     show(get((timer_t)12345, &setting), "no such timer");
