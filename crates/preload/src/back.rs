@@ -15,15 +15,8 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 use core::ptr;
 
-use crate::signals::Context;
+use crate::signals::{Context, FEATURES};
 
-/// Offset of `struct _fpx_sw_bytes` in a frame's floating-point area. In it the kernel describes what the area
-/// contains.
-const SOFTWARE: usize = 464;
-/// The struct's first word, if the area was filled by XSAVE.
-const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
-/// Offset of the bits that say which register sets the area contains.
-const FEATURES: usize = SOFTWARE + 8;
 /// A flag of an alternate stack. The kernel disables such a stack when it delivers a signal, even if the handler does
 /// not run on it, and enables it again in rt_sigreturn(2).
 const SS_AUTODISARM: u32 = 1 << 31;
@@ -43,12 +36,7 @@ fn is_possible(context: &Context) -> bool {
     // SAFETY: `rdsspq rax`, which does nothing if there is no shadow stack. If there is one, it has an entry for the
     // handler, which only the kernel can remove.
     unsafe { asm!("xor eax, eax", ".byte 0xf3, 0x48, 0x0f, 0x1e, 0xc8", out("rax") shadow_stack, options(nostack)) };
-    let frame = context.as_ptr().cast::<u8>();
-    // SAFETY: within the frame, whose floating-point area, if there is one, has the size that it states.
-    let is_saved = unsafe {
-        let place = *frame.add(FP_STATE).cast::<*const u8>();
-        !place.is_null() && place.add(SOFTWARE).cast::<u32>().read_unaligned() == FP_XSTATE_MAGIC1
-    };
+    let is_saved = context.xsave_area().is_some();
     let steps = context.register(libc::REG_EFL) & TRAP_FLAG != 0;
     let is_disarmed = context.alternate_stack_flags() & SS_AUTODISARM != 0;
     is_saved && shadow_stack == 0 && !steps && !is_disarmed

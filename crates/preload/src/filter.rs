@@ -136,7 +136,9 @@ fn of_threads_and_programs(rules: &mut Rules) -> Result<()> {
     let shares = (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_SETTLS) as u64;
     let clone = SeccompCondition::new(0, Dword, MaskedEq(shares), libc::CLONE_VM as u64)?;
     rules.insert(libc::SYS_clone, one(vec![clone, unmarked(libc::SYS_clone)?])?);
-    [libc::SYS_clone3, libc::SYS_execve, libc::SYS_execveat].into_iter().try_for_each(|number| all(rules, number))
+    [libc::SYS_clone3, libc::SYS_execve, libc::SYS_execveat].into_iter().try_for_each(|number| all(rules, number))?;
+    // See `pkeys.rs`.
+    all(rules, libc::SYS_pkey_alloc)
 }
 
 fn of_timers(rules: &mut Rules) -> Result<()> {

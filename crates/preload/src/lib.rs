@@ -13,6 +13,7 @@
 //! | `trap.rs`, `filter.rs` | `--trap`: system calls that are not made through libc's functions |
 //! | `mark.rs` | `--trap`: how the library's own calls are told from the program's |
 //! | `back.rs` | `--trap`: the way back to the program |
+//! | `pkeys.rs` | `--trap`: memory with protection keys |
 //! | `patch/` | `--trap`: libc's futex calls without a trap |
 //! | `tracer.rs` | `--trap`: hiding the traps from debuggers |
 //! | `timers/` | `--timers`: timer_create(2) and its family |
@@ -54,6 +55,7 @@ mod memory;
 mod mixed;
 mod nodes;
 mod patch;
+mod pkeys;
 mod process;
 mod raw;
 mod real;

@@ -385,6 +385,12 @@ unsafe extern "C" {
     pub safe fn restore();
 }
 
+/// Offset of `struct _fpx_sw_bytes` in a frame's floating-point area. In it the kernel describes what the area
+/// contains.
+const SOFTWARE: usize = 464;
+/// Offset of the bits that say which register sets the area contains.
+pub const FEATURES: usize = SOFTWARE + 8;
+
 /// The part of `ucontext_t` that the kernel writes and reads. libc's type has a larger mask.
 pub struct Context(*mut libc::ucontext_t);
 
@@ -407,6 +413,23 @@ impl Context {
     pub fn set_register(&self, register: i32, value: u64) {
         // SAFETY: valid, as `new` requires.
         unsafe { (*self.0).uc_mcontext.gregs[register as usize] = value as i64 };
+    }
+
+    /// The area that the kernel has filled by XSAVE, and the register sets that it contains. `None` if there is none.
+    pub fn xsave_area(&self) -> Option<(*const u8, u64)> {
+        /// The struct's first word, if the area was filled by XSAVE.
+        const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
+        // SAFETY: valid, as `new` requires.
+        let area = unsafe { (*self.0).uc_mcontext.fpregs }.cast_const().cast::<u8>();
+        if area.is_null() {
+            return None;
+        }
+        // SAFETY: the area has at least 512 bytes, which include the struct.
+        unsafe {
+            let magic = area.add(SOFTWARE).cast::<u32>().read_unaligned();
+            let features = area.add(FEATURES).cast::<u64>().read_unaligned();
+            (magic == FP_XSTATE_MAGIC1).then_some((area, features))
+        }
     }
 
     /// The flags of the thread's alternate stack, as they were before the signal.

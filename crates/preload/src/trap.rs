@@ -9,6 +9,7 @@
 //! engine by flag. Otherwise, and whenever it takes a lock of ours, it blocks all signals except those of faults. A
 //! signal that arrives before that counts as one that arrived before the call.
 
+use core::arch::naked_asm;
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
@@ -24,7 +25,7 @@ use crate::process::process;
 use crate::raw;
 use crate::signals::{self, Action, Context, bit};
 use crate::timers::{self, credentials, wait};
-use crate::{back, exit, filter, mark, memory, mixed, settings, tracer};
+use crate::{back, exit, filter, mark, memory, mixed, pkeys, settings, tracer};
 
 static ON: AtomicBool = AtomicBool::new(false);
 
@@ -174,9 +175,34 @@ pub const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 const ARGUMENTS: [libc::c_int; 6] =
     [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
 
-extern "C-unwind" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+/// The handler of SIGSYS. It may not use its stack before it has the rights for that: see `pkeys.rs`. It calls
+/// [`handle`], with the rights that the kernel has given it as the fourth argument, or 0 if rights do not matter.
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn on_sigsys(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+    naked_asm!(
+        ".cfi_startproc",
+        "xor ecx, ecx",
+        "cmp dword ptr [rip + {offset}], 0",
+        "je 2f",
+        "mov r8, rdx",
+        ".byte 0x0f, 0x01, 0xee", // rdpkru: into eax, and 0 into edx
+        "mov r9d, eax",
+        "xor eax, eax",
+        ".byte 0x0f, 0x01, 0xef", // wrpkru
+        "mov rdx, r8",
+        "mov ecx, r9d",
+        "2:",
+        "jmp {handle}",
+        ".cfi_endproc",
+        offset = sym pkeys::OFFSET,
+        handle = sym handle,
+    )
+}
+
+extern "C-unwind" fn handle(_: i32, info: *mut libc::siginfo_t, context: *mut c_void, rights: u32) {
     // SAFETY: a handler's third argument.
     let context = unsafe { Context::new(context) };
+    pkeys::enter(&context);
     back::complete(&context);
     // SAFETY: a handler's second argument. The call's number stands behind its address.
     let (code, tag, number) = unsafe { ((*info).si_code, (*info).si_errno, *info.cast::<i32>().add(6)) };
@@ -199,7 +225,7 @@ extern "C-unwind" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut
             context.set_register(libc::REG_RIP, context.register(libc::REG_RIP) - 2);
             context.set_register(libc::REG_RAX, number as u64);
         }
-        Outcome::NotOurs => not_ours(&context, info),
+        Outcome::NotOurs => not_ours(&context, info, rights),
     }
 }
 
@@ -274,6 +300,11 @@ impl Trapped<'_> {
             libc::SYS_pselect6 => Outcome::Result(self.pselect6()),
             libc::SYS_clone => {
                 RAW_THREADS.store(true, Ordering::Relaxed);
+                self.again_marked()
+            }
+            // Executed again, because it changes the thread's rights.
+            libc::SYS_pkey_alloc => {
+                pkeys::begin(self.context);
                 self.again_marked()
             }
             libc::SYS_clone3 => {
@@ -578,7 +609,8 @@ fn complete(environment: u64) -> Result<Option<Vec<u64>>, ufutex::Fault> {
 }
 
 /// A SIGSYS that our filter has not caused: does what the program's action says. The default action ends the process.
-fn not_ours(context: &Context, info: *mut libc::siginfo_t) {
+/// `rights` are those of the program's handler: see `pkeys.rs`.
+fn not_ours(context: &Context, info: *mut libc::siginfo_t, rights: u32) {
     gate::block_all();
     let wanted = process().map_or_else(Action::default, |process| {
         let _locked = process.actions.lock();
@@ -590,6 +622,9 @@ fn not_ours(context: &Context, info: *mut libc::siginfo_t) {
             // return.
             // SAFETY: where the kernel keeps the mask.
             gate::set_mask((unsafe { *context.mask() } | wanted.mask) & !bit(libc::SIGSYS));
+            if rights != 0 {
+                pkeys::set(rights);
+            }
             // SAFETY: the program's own handler, with the arguments that the kernel gave us.
             unsafe {
                 let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) = core::mem::transmute(handler);

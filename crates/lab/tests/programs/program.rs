@@ -289,6 +289,8 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("raw_clone"),
         c("cancel"),
         c_by_instruction("cancel"),
+        c("pkeys"),
+        c_by_instruction("pkeys"),
         c("timers").in_modes(TIMERS),
         Program { name: "timers_by_syscall".to_owned(), ..c_with("timers", &["-DBY_SYSCALL"], &[]).in_modes(TIMERS) },
         c_by_instruction("timers").in_modes(TRAPPED_TIMERS_ONLY),
