@@ -8,6 +8,9 @@ use crate::ops::{DROPPED, How, Made, Op};
 use crate::program::{OWNER_DIED, WAITERS, WORKERS};
 use crate::spec::Futexes;
 
+mod futures;
+mod words;
+
 const EAGAIN: i64 = -(libc::EAGAIN as i64);
 const ETIMEDOUT: i64 = -(libc::ETIMEDOUT as i64);
 const EDEADLK: i64 = -(libc::EDEADLK as i64);
@@ -24,14 +27,29 @@ const W: usize = 3;
 /// Thread, begin, end, operation, result. Times are in microseconds.
 type Row = (usize, u64, u64, Op, i64);
 
-fn is_accepted(priorities: [u8; WORKERS], rows: &[Row]) -> bool {
+/// What is known of a call besides its row, in microseconds.
+#[derive(Clone, Copy, Default, Debug)]
+struct Known {
+    /// A time after the wait was queued.
+    queued: Option<u64>,
+    /// A time before the future of the wait was dropped or ended.
+    gives_up: Option<u64>,
+}
+
+fn is_accepted_knowing(priorities: [u8; WORKERS], rows: &[(Row, Known)]) -> bool {
     let mut threads = vec![Vec::new(); WORKERS];
-    for &(thread, begin, end, op, result) in rows {
+    for &((thread, begin, end, op, result), Known { queued, gives_up }) in rows {
         let [begin, end] = [begin, end].map(|us| us * 1000);
-        let goes_on = begin + op.timeout().unwrap_or(0);
-        threads[thread].push(Call { goes_on, ..Call::between(begin, end, Made { op, result }) });
+        let begun = queued.map_or(end, |us| us * 1000);
+        let goes_on = gives_up.map_or(begin + op.timeout().unwrap_or(0), |us| us * 1000);
+        threads[thread].push(Call { begin, begun, goes_on, end, op: Made { op, result } });
     }
     check(&History { threads }, Futexes::new(Layout { base: 0x10000 }, TIDS, priorities)).is_ok()
+}
+
+fn is_accepted(priorities: [u8; WORKERS], rows: &[Row]) -> bool {
+    let rows: Vec<_> = rows.iter().map(|row| (*row, Known::default())).collect();
+    is_accepted_knowing(priorities, &rows)
 }
 
 #[track_caller]
@@ -136,7 +154,8 @@ fn timeout_does_not_end_a_wait_too_early() {
     };
     accepted(&history(1));
     refused(&history(0));
-    refused(&[(A, 1, 20, lock_at_most(0, 10), ETIMEDOUT)]);
+    accepted(&[(A, 1, 20, lock_at_most(0, 10), 0)]);
+    refused(&[(A, 1, 20, lock_at_most(0, 10), ETIMEDOUT)]); // no thread has the lock
 }
 
 /// A queues before the word is changed, B afterwards. The first wake ends the wait of `first`.
@@ -213,6 +232,24 @@ fn requeue_wakes_and_moves_what_it_says() {
 }
 
 #[test]
+fn requeue_keeps_the_order_of_waiters() {
+    let history = |first| {
+        let end = |thread| if thread == first { 14 } else { 30 };
+        [
+            (A, 1, end(A), wait(0), 0),
+            (W, 3, 4, Op::Swap(0, 1), 0),
+            (B, 5, end(B), wait_for(0, 1, u32::MAX), 0),
+            (W, 7, 8, Op::Swap(0, 2), 1),
+            (W, 9, 10, requeue(None, 0, 2), 2),
+            (W, 12, 13, wake(1, 1), 1),
+            (W, 20, 21, wake(1, 1), 1),
+        ]
+    };
+    accepted(&history(A));
+    refused(&history(B));
+}
+
+#[test]
 fn wake_op_changes_a_word_and_wakes_waiters_of_both() {
     let history = |old, woken, left| {
         let both = Op::WakeOp { words: [0, 1], counts: [1, 1], value: 1, old };
@@ -229,6 +266,15 @@ fn wake_op_changes_a_word_and_wakes_waiters_of_both() {
     accepted(&history(1, 1, 1));
     refused(&history(0, 1, 1));
     refused(&history(1, 2, 0));
+    // Each word has a count of its own.
+    let counts = |counts, woken, left| {
+        let both = Op::WakeOp { words: [1, 0], counts, value: 1, old: 0 };
+        [(A, 1, 30, wait(0), 0), (B, 1, 30, wait(0), 0), (W, 7, 8, both, woken), (W, 9, 10, wake(0, ALL), left)]
+    };
+    accepted(&counts([2, 1], 1, 1));
+    accepted(&counts([1, 2], 2, 0));
+    refused(&counts([2, 1], 2, 0));
+    refused(&counts([1, 2], 1, 1));
     let mut unchanged = history(0, 2, 0);
     unchanged[4].4 = 0;
     refused(&unchanged);
@@ -265,7 +311,9 @@ fn dropped_wait_passes_its_wake_on_unless_it_was_for_all() {
 fn lock_has_one_owner_and_is_handed_to_the_first_waiter() {
     accepted(&[(A, 1, 2, lock(0), 0), (A, 3, 4, Op::Unlock(0), 0), (B, 5, 6, lock(0), 0)]);
     refused(&[(A, 1, 2, lock(0), 0), (B, 5, 6, lock(0), 0)]);
+    accepted(&[(A, 1, 2, lock(0), 0), (B, 5, 6, Op::TryLock(0), EAGAIN)]);
     refused(&[(A, 1, 2, lock(0), 0), (B, 5, 6, Op::TryLock(0), 0)]);
+    accepted(&[(A, 1, 2, lock(0), 0), (A, 3, 4, Op::Unlock(0), 0), (B, 5, 6, Op::TryLock(0), 0)]);
     refused(&[(A, 1, 2, lock(0), 0), (A, 3, 4, Op::Unlock(0), 0), (B, 5, 6, Op::TryLock(0), EAGAIN)]);
     refused(&[(A, 1, 2, lock(0), 0), (B, 5, 6, Op::Unlock(0), 0)]);
     accepted(&[(A, 1, 2, lock(0), 0), (B, 5, 6, Op::Unlock(0), EPERM)]);
@@ -307,6 +355,7 @@ fn deadlock_is_reported_where_there_is_one() {
     };
     accepted(&circle(EDEADLK));
     refused(&circle(0));
+    accepted(&[(A, 1, 2, lock(0), 0), (A, 3, 4, lock(0), EDEADLK)]);
     refused(&[(A, 1, 2, lock(0), 0), (B, 3, 4, lock(0), EDEADLK)]);
 }
 
@@ -315,5 +364,6 @@ fn words_are_part_of_the_history() {
     accepted(&[(A, 1, 2, Op::Swap(0, 1), 0), (B, 3, 4, Op::Load(0), 1)]);
     refused(&[(A, 1, 2, Op::Swap(0, 1), 0), (B, 3, 4, Op::Load(0), 0)]);
     accepted(&[(A, 1, 4, Op::Swap(0, 1), 0), (B, 3, 4, Op::Load(0), 0)]); // they overlap
+    accepted(&[(A, 1, 4, Op::Swap(0, 1), 0), (B, 1, 4, Op::Swap(0, 2), 1)]);
     refused(&[(A, 1, 4, Op::Swap(0, 1), 0), (B, 1, 4, Op::Swap(0, 2), 0)]);
 }

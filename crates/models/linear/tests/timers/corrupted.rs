@@ -102,6 +102,15 @@ fn setting_is_that_of_the_last_set_at_the_time_of_the_clock() {
     accepted(beside(50, 90));
     accepted(beside(30, 90));
     refused(beside(30, 70));
+    // Between these times the timer is locked: no call sees that the clock was advanced and the set is not over.
+    let between = |seen| {
+        let mut rows = beside(50, 70).to_vec();
+        rows.push((2, 12, 20, Made::Get(0, Ok((seen, 0)))));
+        rows
+    };
+    accepted(between(50));
+    accepted(between(70));
+    refused(between(30));
 }
 
 /// Timer 0 is set to expire after 50, and the clock advanced by `time`. Then there is a turn.
@@ -142,6 +151,42 @@ fn timer_that_was_set_again_or_deleted_does_not_expire() {
         rows.push((1, 20, 30, Made::Set(0, false, (10, 0), Ok((old, 0)))));
         accepted(rows);
     }
+}
+
+/// A timer that is set to a time that has passed, or whose notice is taken when the next time has passed, is due for a turn
+/// that begins afterwards. A turn that overlaps with the call may leave it to the next turn.
+#[test]
+fn turn_owes_what_was_armed_before_it_began() {
+    let history = |end, expires: bool| {
+        let mut rows = vec![
+            (1, 1, end, Made::Set(0, true, (50, 0), Ok((0, 0)))),
+            (0, 20, 30, Made::Turn),
+            (0, 40, 41, Made::Get(1, Ok((0, 0)))),
+        ];
+        rows.extend(expires.then_some((2, 21, 29, Made::Expire(0, 0))));
+        rows
+    };
+    accepted(history(19, true));
+    refused(history(19, false));
+    accepted(history(25, true));
+    accepted(history(25, false));
+    let taken = |end, expires: bool| {
+        let mut rows = vec![
+            (1, 10, 11, set(0, 50, 20)),
+            (1, 12, 13, Made::Advance(50)),
+            (0, 20, 30, Made::Turn),
+            (2, 21, 22, Made::Expire(0, 0)),
+            (1, 31, end, Made::Take(0, 0, Some(0))),
+            (2, 31, 32, Made::Advance(20)),
+            (0, 40, 50, Made::Turn),
+        ];
+        rows.extend(expires.then_some((2, 41, 49, Made::Expire(1, 0))));
+        rows
+    };
+    accepted(taken(39, true));
+    refused(taken(39, false));
+    accepted(taken(45, true));
+    accepted(taken(45, false));
 }
 
 #[test]
