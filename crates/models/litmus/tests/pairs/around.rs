@@ -7,8 +7,17 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[Ca]: a wake, and the poll after it",
         code: &[
-            ("capi/src/bell.rs", "self.rung.swap(1, AcqRel) == 1"),
-            ("capi/src/bell.rs", "self.rung.swap(0, Acquire) != 0 // [Ca]"),
+            (
+                "capi/src/bell.rs",
+                "ring",
+                &[
+                    "self.rung.swap(1, AcqRel) == 1",
+                    "self.calls.run(",
+                    "self.disarmed.load(SeqCst) == 0",
+                    "self.sound()",
+                ],
+            ),
+            ("capi/src/bell.rs", "take_ring", &["self.rung.swap(0, Acquire) != 0 // [Ca]"]),
         ],
         init: "woken = 0, rung = 0",
         program: "
@@ -28,11 +37,27 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[Cb] and [Cc]: no callback after the end",
         code: &[
-            ("capi/src/bell.rs", "self.0.fetch_add(1, SeqCst);"),
-            ("capi/src/bell.rs", "self.disarmed.load(SeqCst) == 0"),
-            ("capi/src/bell.rs", "self.0.fetch_sub(1, Release); // [Cc]"),
-            ("capi/src/bell.rs", "self.disarmed.store(1, SeqCst); // [Cb]"),
-            ("capi/src/bell.rs", "while self.0.load(SeqCst) > own"),
+            (
+                "capi/src/bell.rs",
+                "run_with",
+                &["self.0.fetch_add(1, SeqCst);", "look() {", "f(found);", "self.0.fetch_sub(1, Release); // [Cc]"],
+            ),
+            (
+                "capi/src/bell.rs",
+                "ring",
+                &[
+                    "self.rung.swap(1, AcqRel) == 1",
+                    "self.calls.run(",
+                    "self.disarmed.load(SeqCst) == 0",
+                    "self.sound()",
+                ],
+            ),
+            (
+                "capi/src/bell.rs",
+                "disarm",
+                &["self.disarmed.store(1, SeqCst); // [Cb]", "self.calls.wait_for_others();"],
+            ),
+            ("capi/src/bell.rs", "wait_for_others", &["while self.0.load(SeqCst) > own"]),
         ],
         init: "calls = 0, disarmed = 0, context = 1",
         program: "
@@ -98,10 +123,21 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[Ce]: an interrupt, and the task's bell",
         code: &[
-            ("capi/src/objects.rs", "        fence(SeqCst);\n        // [Cb]"),
-            ("capi/src/objects.rs", "compare_exchange(core::ptr::null_mut(), bell, SeqCst, SeqCst)"),
-            ("capi/src/objects.rs", "fence(SeqCst); // [Ce]: between"),
-            ("capi/src/objects.rs", "self.bell.load(SeqCst)"),
+            (
+                "capi/src/objects.rs",
+                "interrupt",
+                &[
+                    "interrupt().raise();",
+                    "        fence(SeqCst);\n        // [Cb]",
+                    "self.bell.load(SeqCst)",
+                    "self.ringing.run_with(",
+                ],
+            ),
+            (
+                "capi/src/objects.rs",
+                "new",
+                &["compare_exchange(core::ptr::null_mut(), bell, SeqCst, SeqCst)", "fence(SeqCst); // [Ce]: between"],
+            ),
         ],
         init: "raised = 0, bell = 0, memory = 9",
         program: "
@@ -123,11 +159,24 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[Ch]: a user's count, and the mark",
         code: &[
-            ("capi/src/registry.rs", "slot.users.fetch_add(1, SeqCst);"),
-            ("capi/src/registry.rs", "if slot.state.load(SeqCst) == handle {"),
-            ("capi/src/registry.rs", "compare_exchange(handle, handle | CLOSING, SeqCst, SeqCst)"),
-            ("capi/src/registry.rs", "if is_held || slot.users.load(SeqCst) != 0"),
-            ("capi/src/registry.rs", "self.0.users.fetch_sub(1, SeqCst);"),
+            ("capi/src/registry.rs", "new", &["slot.users.fetch_add(1, SeqCst);"]),
+            (
+                "capi/src/registry.rs",
+                "of_slot",
+                &["Count::new(slot)", "if slot.state.load(SeqCst) == handle {", "object(slot)"],
+            ),
+            ("capi/src/registry.rs", "close", &["compare_exchange(handle, handle | CLOSING, SeqCst, SeqCst)"]),
+            (
+                "capi/src/registry.rs",
+                "remove",
+                &[
+                    "slot.close(handle)",
+                    "holds::is_held(handle)",
+                    "if is_held || slot.users.load(SeqCst) != 0",
+                    "retire(",
+                ],
+            ),
+            ("capi/src/registry.rs", "drop", &["self.0.users.fetch_sub(1, SeqCst);"]),
         ],
         init: "users = 0, state = 1, object = 1",
         program: "
@@ -144,11 +193,18 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[Ci] and [Cj]: a holder's record, and the mark, with membarrier(2)",
         code: &[
-            ("capi/src/holds.rs", "free.store(handle, Release);\n    light_barrier();"),
-            ("capi/src/registry.rs", "if slot.state.load(Acquire) == handle {\n                // [Cg], and [Ci]"),
-            ("capi/src/holds.rs", "self.handles[place].store(0, Release);"),
-            ("capi/src/holds.rs", "fence(SeqCst); // [Ci]"),
-            ("capi/src/holds.rs", "held.load(Acquire) == handle)"),
+            ("capi/src/holds.rs", "enter", &["free.store(handle, Release);\n    light_barrier();"]),
+            (
+                "capi/src/registry.rs",
+                "new",
+                &["if slot.state.load(Acquire) == handle {\n                // [Cg], and [Ci]"],
+            ),
+            ("capi/src/holds.rs", "leave", &["self.handles[place].store(0, Release);"]),
+            (
+                "capi/src/holds.rs",
+                "is_held",
+                &["fence(SeqCst); // [Ci]", "MEMBARRIER_CMD_PRIVATE_EXPEDITED", "held.load(Acquire) == handle)"],
+            ),
         ],
         init: "record = 0, state = 1, object = 1",
         program: "
@@ -172,7 +228,11 @@ pub(super) const PAIRS: &[Pair] = &[
     },
     Pair {
         name: "[Ci] and [Cj]: a holder's record, and the mark, with fences",
-        code: &[("capi/src/holds.rs", "compiler_fence(SeqCst);\n    } else {\n        fence(SeqCst);")],
+        code: &[(
+            "capi/src/holds.rs",
+            "light_barrier",
+            &["compiler_fence(SeqCst);\n    } else {\n        fence(SeqCst);"],
+        )],
         init: "record = 0, state = 1, object = 1",
         program: "
         user                                | thread that frees
@@ -191,9 +251,13 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[Cj]: a record that another object is entered in",
         code: &[
-            ("capi/src/holds.rs", "free.store(handle, Release);"),
-            ("capi/src/holds.rs", "self.handles[place].store(0, Release);"),
-            ("capi/src/holds.rs", "held.load(Acquire) == handle)"),
+            ("capi/src/holds.rs", "enter", &["free.store(handle, Release);"]),
+            ("capi/src/holds.rs", "leave", &["self.handles[place].store(0, Release);"]),
+            (
+                "capi/src/holds.rs",
+                "is_held",
+                &["fence(SeqCst); // [Ci]", "MEMBARRIER_CMD_PRIVATE_EXPEDITED", "held.load(Acquire) == handle)"],
+            ),
         ],
         init: "record = 1, object = 1",
         program: "
@@ -209,11 +273,24 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[Cj]: a holder that begins to count",
         code: &[
-            ("capi/src/registry.rs", "slot.users.fetch_add(1, SeqCst);"),
-            ("capi/src/holds.rs", "self.handles[place].store(0, Release);"),
-            ("capi/src/holds.rs", "held.load(Acquire) == handle)"),
-            ("capi/src/registry.rs", "if is_held || slot.users.load(SeqCst) != 0"),
-            ("capi/src/registry.rs", "self.0.users.fetch_sub(1, SeqCst);"),
+            ("capi/src/registry.rs", "new", &["slot.users.fetch_add(1, SeqCst);"]),
+            ("capi/src/holds.rs", "leave", &["self.handles[place].store(0, Release);"]),
+            (
+                "capi/src/holds.rs",
+                "is_held",
+                &["fence(SeqCst); // [Ci]", "MEMBARRIER_CMD_PRIVATE_EXPEDITED", "held.load(Acquire) == handle)"],
+            ),
+            (
+                "capi/src/registry.rs",
+                "remove",
+                &[
+                    "slot.close(handle)",
+                    "holds::is_held(handle)",
+                    "if is_held || slot.users.load(SeqCst) != 0",
+                    "retire(",
+                ],
+            ),
+            ("capi/src/registry.rs", "drop", &["self.0.users.fetch_sub(1, SeqCst);"]),
         ],
         init: "record = 1, users = 0, object = 1",
         program: "
@@ -234,13 +311,22 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[Lj]: the end of the run, and a desk's thread that may sleep",
         code: &[
-            ("lab/targets/src/schbench/shared.rs", "self.stopping.0.store(true, Ordering::SeqCst); // [Lj]"),
             (
                 "lab/targets/src/schbench/shared.rs",
-                "compare_exchange(BLOCKED, RUNNING, Ordering::SeqCst, Ordering::SeqCst)",
+                "stop",
+                &["self.stopping.0.store(true, Ordering::SeqCst); // [Lj]", "message_thread.post(subject)"],
             ),
-            ("lab/targets/src/schbench/message.rs", "futex().store(BLOCKED, Ordering::SeqCst);"),
-            ("lab/targets/src/schbench/shared.rs", "self.stopping.0.load(Ordering::SeqCst) // [Lj]"),
+            (
+                "lab/targets/src/schbench/shared.rs",
+                "post",
+                &["compare_exchange(BLOCKED, RUNNING, Ordering::SeqCst, Ordering::SeqCst)", "subject.wake(futex)"],
+            ),
+            (
+                "lab/targets/src/schbench/message.rs",
+                "answer",
+                &["futex().store(BLOCKED, Ordering::SeqCst);", "shared.stopped()", "subject.wait("],
+            ),
+            ("lab/targets/src/schbench/shared.rs", "stopped", &["self.stopping.0.load(Ordering::SeqCst) // [Lj]"]),
         ],
         init: "stopping = 0, futex = 1",
         program: "

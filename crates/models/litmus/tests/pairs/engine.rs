@@ -11,16 +11,33 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[A] and [B]: a waiter and a waker",
         code: &[
-            ("ufutex/src/lock/state.rs", "compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed)"),
-            ("ufutex/src/futex/waiter.rs", "wait_barrier(); // [A]"),
-            ("ufutex/src/sync/barriers.rs", "    fence(Ordering::SeqCst);\n}"),
-            ("ufutex/src/futex/key.rs", "Ok((**self).load(Ordering::Acquire)) // [M]"),
             (
                 "ufutex/src/lock/state.rs",
-                "self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]",
+                "lock_if_idle",
+                &["compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed)"],
             ),
-            ("ufutex/src/futex/wake.rs", "wake_barrier(); // [B]"),
-            ("ufutex/src/table/bucket.rs", "let mut state = self.lock.peek(Ordering::Acquire); // [E]"),
+            (
+                "ufutex/src/futex/waiter.rs",
+                "lock_and_compare",
+                &["self.lock_or_make(&place)", "wait_barrier(); // [A]", "target.load()", "drop(locked);"],
+            ),
+            ("ufutex/src/sync/barriers.rs", "wake_barrier", &["    fence(Ordering::SeqCst);\n}"]),
+            ("ufutex/src/futex/key.rs", "load", &["Ok((**self).load(Ordering::Acquire)) // [M]"]),
+            (
+                "ufutex/src/lock/state.rs",
+                "unlock_and_stay",
+                &["self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]"],
+            ),
+            (
+                "ufutex/src/futex/wake.rs",
+                "nobody_waits",
+                &["wake_barrier(); // [B]", "proves_empty(&self.tables", "Bucket::proves_empty"],
+            ),
+            (
+                "ufutex/src/table/bucket.rs",
+                "proves_empty",
+                &["let mut state = self.lock.peek(Ordering::Acquire); // [E]"],
+            ),
         ],
         init: "word = 0, state = 0",
         program: "
@@ -42,8 +59,19 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[A], [B] and [F]: the first table",
         code: &[
-            ("ufutex/src/table/refs/tables.rs", "relaxed_in(Mutant::PublishRelaxed, Ordering::Release)); // [F]"),
-            ("ufutex/src/table/refs/tables.rs", "Current::from_raw(self.current.load(Ordering::Acquire))"),
+            (
+                "ufutex/src/table/refs/tables.rs",
+                "publish",
+                &[
+                    "relaxed_in(Mutant::PublishRelaxed, Ordering::Release)); // [F]",
+                    "self.next.store(null_mut(), Ordering::Release); // [F]",
+                ],
+            ),
+            (
+                "ufutex/src/table/refs/tables.rs",
+                "current",
+                &["Current::from_raw(self.current.load(Ordering::Acquire))"],
+            ),
         ],
         init: "word = 0, current = 0, state = 9",
         program: "
@@ -60,7 +88,14 @@ pub(super) const PAIRS: &[Pair] = &[
     // `table/mover.rs`, a step of `live`. A bucket: 0 not live, 2 live, 3 live and locked, 6 live with a waiter.
     Pair {
         name: "[A], [B] and [E]: the empty check with a stale table",
-        code: &[("ufutex/src/lock/state.rs", "self.state.store(state | LIVE, Ordering::Release);")],
+        code: &[
+            ("ufutex/src/lock/state.rs", "make_live", &["self.state.store(state | LIVE, Ordering::Release);"]),
+            (
+                "ufutex/src/table/mover.rs",
+                "private_to_private",
+                &["lock_all(from, sources", "adopt(ring)", "make_live()", "retire_all(from, sources)"],
+            ),
+        ],
         init: "word = 0, old = 2, new = 0",
         program: "
         mover                     | waiter                        | waker
@@ -87,13 +122,29 @@ pub(super) const PAIRS: &[Pair] = &[
         code: &[
             (
                 "ufutex/src/lock/state.rs",
-                "self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]",
+                "unlock_and_stay",
+                &[
+                    "self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]",
+                    "barrier::light(); // [D]",
+                    "let slept = self.contended.load(Ordering::Relaxed) != 0",
+                ],
             ),
-            ("ufutex/src/lock/state.rs", "barrier::light(); // [D]"),
-            ("ufutex/src/lock/state.rs", "let slept = self.contended.load(Ordering::Relaxed) != 0"),
-            ("ufutex/src/sys/park.rs", "self.word.fetch_or(bits, Ordering::Relaxed) | bits"),
-            ("ufutex/src/lock/state.rs", "let seen = barrier::heavy(); // [C]"),
-            ("ufutex/src/sys/barrier.rs", "    sync::fence(sync::Ordering::SeqCst); // [C]\n    process_wide()"),
+            ("ufutex/src/sys/park.rs", "raise_to", &["self.word.fetch_or(bits, Ordering::Relaxed) | bits"]),
+            (
+                "ufutex/src/lock/state.rs",
+                "lock_after",
+                &[
+                    "self.contended.raise_to(mark)",
+                    "let seen = barrier::heavy(); // [C]",
+                    "self.attempt(on, mark)",
+                    "self.contended.park(",
+                ],
+            ),
+            (
+                "ufutex/src/sys/barrier.rs",
+                "heavy",
+                &["    sync::fence(sync::Ordering::SeqCst); // [C]\n    process_wide()"],
+            ),
         ],
         init: "state = 1, contended = 0",
         program: "
@@ -114,9 +165,14 @@ pub(super) const PAIRS: &[Pair] = &[
         code: &[
             (
                 "ufutex/src/sys/barrier.rs",
-                "sync::fence(sync::Ordering::SeqCst); // [C]\n        }\n        return true;",
+                "heavy",
+                &["sync::fence(sync::Ordering::SeqCst); // [C]\n        }\n        return true;"],
             ),
-            ("ufutex/src/sys/barrier.rs", "            sync::fence(sync::Ordering::SeqCst);\n        }\n    } else {"),
+            (
+                "ufutex/src/sys/barrier.rs",
+                "light",
+                &["            sync::fence(sync::Ordering::SeqCst);\n        }\n    } else {"],
+            ),
         ],
         init: "state = 1, contended = 0",
         program: "
@@ -132,14 +188,23 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[H]: the work under a reference, and the pivot after it",
         code: &[
-            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_add(1, Ordering::Acquire) & FROZEN"),
-            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_sub(1, Ordering::Release) == 1"),
-            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_sub(BIAS, Ordering::Release) == BIAS"),
+            ("ufutex/src/counted_schemes/count.rs", "get", &["self.count.fetch_add(1, Ordering::Acquire) & FROZEN"]),
             (
                 "ufutex/src/counted_schemes/count.rs",
-                "compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed)",
+                "put",
+                &["self.count.fetch_sub(1, Ordering::Release) == 1", "self.freeze()"],
             ),
-            ("ufutex/src/counted_schemes/count.rs", "self.count.load(Ordering::Acquire) & FROZEN != 0"),
+            (
+                "ufutex/src/counted_schemes/count.rs",
+                "remove_bias",
+                &["self.count.fetch_sub(BIAS, Ordering::Release) == BIAS", "self.freeze()"],
+            ),
+            (
+                "ufutex/src/counted_schemes/count.rs",
+                "freeze",
+                &["compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed)"],
+            ),
+            ("ufutex/src/counted_schemes/count.rs", "is_frozen", &["self.count.load(Ordering::Acquire) & FROZEN != 0"]),
         ],
         init: "count = 4, queue = 0",
         program: "
@@ -160,12 +225,17 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[H]: two users, of which the second freezes the count",
         code: &[
-            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_sub(1, Ordering::Release) == 1"),
             (
                 "ufutex/src/counted_schemes/count.rs",
-                "compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed)",
+                "put",
+                &["self.count.fetch_sub(1, Ordering::Release) == 1", "self.freeze()"],
             ),
-            ("ufutex/src/counted_schemes/count.rs", "self.count.load(Ordering::Acquire) & FROZEN != 0"),
+            (
+                "ufutex/src/counted_schemes/count.rs",
+                "freeze",
+                &["compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed)"],
+            ),
+            ("ufutex/src/counted_schemes/count.rs", "is_frozen", &["self.count.load(Ordering::Acquire) & FROZEN != 0"]),
         ],
         init: "count = 2, queue = 0",
         program: "
@@ -183,9 +253,16 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[H]: the pivot, and references after it",
         code: &[
-            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_add(1, Ordering::Acquire) & FROZEN"),
-            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_sub(FROZEN - BIAS, Ordering::Release)"),
-            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_sub(1, Ordering::Relaxed);"),
+            (
+                "ufutex/src/counted_schemes/count.rs",
+                "get",
+                &["self.count.fetch_add(1, Ordering::Acquire) & FROZEN", "self.count.fetch_sub(1, Ordering::Relaxed);"],
+            ),
+            (
+                "ufutex/src/counted_schemes/count.rs",
+                "thaw",
+                &["self.count.fetch_sub(FROZEN - BIAS, Ordering::Release)"],
+            ),
         ],
         init: "count = 17, current = 1",
         program: "
@@ -203,10 +280,17 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[H]: a reference that a CPU's counter counted, given back to the count",
         code: &[
-            ("ufutex/src/counted_schemes/count.rs", "self.count.fetch_add(references, Ordering::AcqRel)"),
+            ("ufutex/src/counted_schemes/count.rs", "add", &["self.count.fetch_add(references, Ordering::AcqRel)"]),
             (
                 "ufutex/src/counted_schemes/percpu.rs",
-                "self.count.add(self.cpus.close() as u64);\n        self.count.remove_bias();",
+                "resize",
+                &[
+                    "self.count.add(self.cpus.close() as u64);\n        self.count.remove_bias();",
+                    "wait_until_frozen(",
+                    "move_all(",
+                    "tables.end(&plan)",
+                    "self.count.thaw()",
+                ],
             ),
         ],
         init: "count = 4, queue = 0",
@@ -230,10 +314,21 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[I]: \"closed\", and the sum over the CPUs' counters",
         code: &[
-            ("ufutex/src/counted_schemes/cpu_counter.rs", "counters.state.store(CLOSED, Ordering::SeqCst); // [I]"),
-            ("ufutex/src/counted_schemes/cpu_counter.rs", "slot.taken.swap(0, Ordering::AcqRel)"),
-            ("ufutex/src/counted_schemes/cpu_counter.rs", "slot.returned.swap(0, Ordering::AcqRel)"),
-            ("ufutex/src/counted_schemes/rseq.rs", "ldar {v:w}"),
+            (
+                "ufutex/src/counted_schemes/cpu_counter.rs",
+                "close",
+                &[
+                    "counters.state.store(CLOSED, Ordering::SeqCst); // [I]",
+                    "rseq::restart_sequences()",
+                    "slot.taken.swap(0, Ordering::AcqRel)",
+                    "slot.returned.swap(0, Ordering::AcqRel)",
+                ],
+            ),
+            (
+                "ufutex/src/counted_schemes/rseq.rs",
+                "$name",
+                &["str {v}, [{rs}, #8]", "ldar {v:w}, [{this}]", "[{this}, #16]", "str {v}, [{slot}, #"],
+            ),
         ],
         init: "closed = 0, taken = 0, returned = 0, queue = 0",
         program: "
@@ -255,7 +350,11 @@ pub(super) const PAIRS: &[Pair] = &[
     },
     Pair {
         name: "[I]: \"open\", and the table that was published before it",
-        code: &[("ufutex/src/counted_schemes/cpu_counter.rs", "counters.state.store(OPEN, Ordering::Release);")],
+        code: &[(
+            "ufutex/src/counted_schemes/cpu_counter.rs",
+            "open",
+            &["counters.state.store(OPEN, Ordering::Release);"],
+        )],
         init: "closed = 1, current = 1",
         program: "
         mover                               | user
@@ -269,9 +368,17 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[J]: the wake, and whose memory it is",
         code: &[
-            ("ufutex/src/signal/mod.rs", "Parker::store(&*state, WOKEN, Ordering::Release) }; // [J]\n        pending"),
-            ("ufutex/src/sys/park.rs", "(*word).store(value, Ordering::Release) }; // [J]"),
-            ("ufutex/src/signal/mod.rs", "self.state.load(Ordering::Acquire) == WOKEN; // [J]"),
+            (
+                "ufutex/src/signal/mod.rs",
+                "wake",
+                &["Parker::store(&*state, WOKEN, Ordering::Release) }; // [J]\n        pending"],
+            ),
+            (
+                "ufutex/src/sys/park.rs",
+                "store_and_wake",
+                &["(*word).store(value, Ordering::Release) }; // [J]", "wake(on,"],
+            ),
+            ("ufutex/src/signal/mod.rs", "is_woken", &["self.state.load(Ordering::Acquire) == WOKEN; // [J]"]),
         ],
         init: "entry = 1, data = 0, woken = 0",
         program: "
@@ -287,12 +394,18 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[J]: a waker that was lent",
         code: &[
-            ("ufutex/src/signal/mod.rs", "Parker::store(&*state, notified, Ordering::Release); // [J]"),
+            ("ufutex/src/signal/mod.rs", "wake", &["Parker::store(&*state, notified, Ordering::Release); // [J]"]),
             (
                 "ufutex/src/signal/mod.rs",
-                "if mutant(Mutant::ReturnRelaxed) { Ordering::Relaxed } else { Ordering::Release };",
+                "call_lent",
+                &[
+                    "Receiver::TAKEN",
+                    "if mutant(Mutant::ReturnRelaxed) { Ordering::Relaxed } else { Ordering::Release };",
+                    "Otherwise::new(",
+                    "waker.wake();",
+                ],
             ),
-            ("ufutex/src/signal/mod.rs", "self.state.load(Ordering::Acquire) != WAITING // [J]"),
+            ("ufutex/src/signal/mod.rs", "is_notified", &["self.state.load(Ordering::Acquire) != WAITING // [J]"]),
         ],
         init: "rest = 1, frame = 1, woken = 0",
         program: "
@@ -309,8 +422,8 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[K]: which bucket am I in",
         code: &[
-            ("ufutex/src/table/node.rs", "self.bucket.load(Ordering::Acquire)"),
-            ("ufutex/src/table/node.rs", "self.bucket.store(bucket, Ordering::Release); // [K]"),
+            ("ufutex/src/table/node.rs", "bucket", &["self.bucket.load(Ordering::Acquire)"]),
+            ("ufutex/src/table/node.rs", "set_bucket", &["self.bucket.store(bucket, Ordering::Release); // [K]"]),
         ],
         init: "memory = 9, bucket = 1",
         program: "
@@ -324,10 +437,16 @@ pub(super) const PAIRS: &[Pair] = &[
     // `sys/counted.rs` `drop`.
     Pair {
         name: "[L]: every use before the memory goes",
-        code: &[
-            ("ufutex/src/sys/counted.rs", "handles.fetch_sub(1, Ordering::Release) != 1"),
-            ("ufutex/src/sys/counted.rs", "handles.load(Ordering::Acquire); // [L]"),
-        ],
+        code: &[(
+            "ufutex/src/sys/counted.rs",
+            "drop",
+            &[
+                "handles.fetch_sub(1, Ordering::Release) != 1",
+                "handles.load(Ordering::Acquire); // [L]",
+                "drop_in_place()",
+                "dealloc(",
+            ],
+        )],
         init: "handles = 2, value = 1",
         program: "
         one owner                           | the other
@@ -342,7 +461,7 @@ pub(super) const PAIRS: &[Pair] = &[
     // `futex/key.rs` `load`, `compare_exchange`.
     Pair {
         name: "[M]: the caller's data behind a word that has changed",
-        code: &[("ufutex/src/futex/key.rs", "Ok((**self).load(Ordering::Acquire)) // [M]")],
+        code: &[("ufutex/src/futex/key.rs", "load", &["Ok((**self).load(Ordering::Acquire)) // [M]"])],
         init: "data = 0, word = 0",
         program: "
         caller of a wake                    | caller of a wait
@@ -356,7 +475,8 @@ pub(super) const PAIRS: &[Pair] = &[
         name: "[P]: the work of a lock's last owner",
         code: &[(
             "ufutex/src/futex/key.rs",
-            "compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)) // [M], [P]",
+            "compare_exchange",
+            &["compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)) // [M], [P]"],
         )],
         init: "data = 0, word = 5",
         program: "
@@ -371,8 +491,8 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[N]: a sleeper that clears NOTIFIED finds its entry taken",
         code: &[
-            ("ufutex/src/sys/park.rs", "self.word.fetch_or(bits, Ordering::AcqRel); // [N]"),
-            ("ufutex/src/sys/park.rs", "self.word.fetch_and(!bits, Ordering::AcqRel) // [N]"),
+            ("ufutex/src/sys/park.rs", "raise", &["self.word.fetch_or(bits, Ordering::AcqRel); // [N]"]),
+            ("ufutex/src/sys/park.rs", "take_down", &["self.word.fetch_and(!bits, Ordering::AcqRel) // [N]"]),
         ],
         init: "bucket = 1, other = 1, word = 0",
         program: "
@@ -392,10 +512,18 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[N]: an interrupt reads the sleeper's platform",
         code: &[
-            ("ufutex/src/signal/sleeper.rs", "self.on.store(on.into_raw(), Ordering::Relaxed);"),
             (
                 "ufutex/src/signal/sleeper.rs",
-                "// After the bits: see `take_down`.\n        Some(word.on(self.platform()))",
+                "occupy",
+                &["self.in_use.swap(1, Ordering::Acquire)", "self.on.store(on.into_raw(), Ordering::Relaxed);"],
+            ),
+            (
+                "ufutex/src/signal/sleeper.rs",
+                "raise",
+                &[
+                    "self.word.raise(bits, SPINNING)?",
+                    "// After the bits: see `take_down`.\n        Some(word.on(self.platform()))",
+                ],
             ),
         ],
         init: "platform = 0, word = 1",
@@ -414,9 +542,13 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[N]: the next user of a sleeper",
         code: &[
-            ("ufutex/src/signal/sleeper.rs", "self.0.in_use.store(0, Ordering::Release); // [N]"),
-            ("ufutex/src/signal/sleeper.rs", "self.in_use.swap(1, Ordering::Acquire)"),
-            ("ufutex/src/signal/sleeper.rs", "self.on.load(Ordering::Relaxed)"),
+            ("ufutex/src/signal/sleeper.rs", "drop", &["self.0.in_use.store(0, Ordering::Release); // [N]"]),
+            (
+                "ufutex/src/signal/sleeper.rs",
+                "occupy",
+                &["self.in_use.swap(1, Ordering::Acquire)", "self.on.store(on.into_raw(), Ordering::Relaxed);"],
+            ),
+            ("ufutex/src/signal/sleeper.rs", "platform", &["self.on.load(Ordering::Relaxed)"]),
         ],
         init: "platform = 0, in_use = 1",
         program: "
@@ -432,8 +564,8 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[X]: a region's memory, and its home",
         code: &[
-            ("ufutex/src/futex/pi/region.rs", "NonNull::new(self.region.load(Ordering::Acquire)) // [X]"),
-            ("ufutex/src/futex/pi/region.rs", "self.region.store(region, Ordering::Release); // [X]"),
+            ("ufutex/src/futex/pi/region.rs", "region", &["NonNull::new(self.region.load(Ordering::Acquire)) // [X]"]),
+            ("ufutex/src/futex/pi/region.rs", "set_region", &["self.region.store(region, Ordering::Release); // [X]"]),
         ],
         init: "memory = 9, home = 1",
         program: "
@@ -447,7 +579,14 @@ pub(super) const PAIRS: &[Pair] = &[
     // Region 1's lock: 0 free, 1 held by the waiter, 2 free again, 3 held by the operation.
     Pair {
         name: "[X]: the second look at the home, with the region locked",
-        code: &[("ufutex/src/futex/pi/region.rs", "self.region.store(region, Ordering::Release); // [X]")],
+        code: &[
+            (
+                "ufutex/src/futex/pi/region.rs",
+                "lock",
+                &["home.get().region()?", "found.graph.lock()", "home.get().region() == Some(region)"],
+            ),
+            ("ufutex/src/futex/pi/region.rs", "set_region", &["self.region.store(region, Ordering::Release); // [X]"]),
+        ],
         init: "lock = 0, home = 1",
         program: "
         waiter of another domain            | operation
@@ -468,7 +607,12 @@ pub(super) const PAIRS: &[Pair] = &[
         name: "[R]: a link over a timer that is taken out",
         code: &[(
             "ufutex/src/timer/ids.rs",
-            "link.store(timer.next.load(Ordering::Relaxed), Ordering::Release); // [R]",
+            "remove",
+            &[
+                "self.lock_at(spot, id)",
+                "link.store(timer.next.load(Ordering::Relaxed), Ordering::Release); // [R]",
+                "timer.next.store(ptr::null_mut()",
+            ],
         )],
         init: "timer = 9, lock = 0, next_of_removed = 0, next = 1",
         program: "
@@ -484,7 +628,15 @@ pub(super) const PAIRS: &[Pair] = &[
     // memory that the look-up has not seen. The group's lock: 0 to 1 held, 2 free, 3 held.
     Pair {
         name: "[R]: a timer that is put before another, and a look-up that stands on it",
-        code: &[("ufutex/src/timer/ids.rs", "let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);")],
+        code: &[(
+            "ufutex/src/timer/ids.rs",
+            "put_first",
+            &[
+                "let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);",
+                "timer.next.store(first, order)",
+                "slot.store(",
+            ],
+        )],
         init: "b = 9, lock = 0, slot = 0, next_of_a = 0",
         program: "
         maker of B               | makes A again                        | look-up on A
@@ -500,7 +652,15 @@ pub(super) const PAIRS: &[Pair] = &[
     // table: 0 to 1 held, 2 free, 3 held.
     Pair {
         name: "[R]: a block that is moved to a larger table",
-        code: &[("ufutex/src/timer/ids.rs", "let order = relaxed_in(Mutant::HeadRelaxed, Ordering::Release); // [R]")],
+        code: &[(
+            "ufutex/src/timer/ids.rs",
+            "move_block",
+            &[
+                "let order = relaxed_in(Mutant::HeadRelaxed, Ordering::Release); // [R]",
+                "store(head.load(Ordering::Relaxed), order)",
+                "head.store(ptr::null_mut()",
+            ],
+        )],
         init: "timer = 9, lock = 0, old_slot = 0, new_slot = 0",
         program: "
         maker of the timer         | mover                          | look-up
@@ -515,16 +675,17 @@ pub(super) const PAIRS: &[Pair] = &[
     // `growth` later, publishes it. The lock: 0 to 1 held, 2 free, 3 held.
     Pair {
         name: "[S]: a larger table of IDs, announced by one thread and published by another",
-        code: &[
-            (
-                "ufutex/src/timer/ids.rs",
+        code: &[(
+            "ufutex/src/timer/ids.rs",
+            "note_timers",
+            &[
+                "self.growth.try_lock()",
+                "growth.make(",
                 "self.next.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]",
-            ),
-            (
-                "ufutex/src/timer/ids.rs",
+                "self.move_group(",
                 "self.current.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]",
-            ),
-        ],
+            ],
+        )],
         init: "table = 9, lock = 0, next = 0, current = 0",
         program: "
         makes the table           | moves the last group           | look-up
@@ -542,7 +703,10 @@ pub(super) const PAIRS: &[Pair] = &[
         name: "[F]: two nodes' global tables, of which a domain takes one",
         code: &[(
             "ufutex/src/table/refs/tables.rs",
-            "let settled = self.table.compare_exchange(null_mut(), table.into_raw(), Ordering::Release, Ordering::Acquire); // [F]",
+            "settle_on",
+            &[
+                "let settled = self.table.compare_exchange(null_mut(), table.into_raw(), Ordering::Release, Ordering::Acquire); // [F]",
+            ],
         )],
         init: "bucket = 9, table = 0",
         program: "

@@ -13,11 +13,14 @@ use ufutex_litmus::MODELS;
 use ufutex_litmus::program::Test;
 use ufutex_litmus::weaken::{Weakened, verdicts, weakenings};
 
+/// A file below `crates`, a function, and parts of it in their order.
+type Code = (&'static str, &'static str, &'static [&'static str]);
+
 /// A pair of ORDERING.md.
 struct Pair {
     name: &'static str,
-    /// What the test is written out from: a file below `crates`, and a part of it.
-    code: &'static [(&'static str, &'static str)],
+    /// What the test is written out from.
+    code: &'static [Code],
     /// The locations with their first values.
     init: &'static str,
     /// The threads, a column each: see `ufutex_litmus::program`.
@@ -111,18 +114,103 @@ fn each_pair_forbids_its_outcome_and_needs_what_it_calls_needed() {
     assert!(stands == text, "VERDICTS.md is stale: UFUTEX_WRITE_VERDICTS=1 cargo test -p ufutex-litmus");
 }
 
-/// A test shows nothing about the code once the code has another ordering.
+/// The functions of this name, with their bodies. Assumes rustfmt's layout: a function ends with a brace in its column.
+fn bodies<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
+    let is_head = |line: &str| {
+        let code = line.trim_start();
+        let named = code
+            .split_once("fn ")
+            .is_some_and(|(_, rest)| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with(['(', '<'])));
+        named && !code.starts_with("//")
+    };
+    let (mut bodies, mut at) = (Vec::new(), 0);
+    for line in text.split_inclusive('\n') {
+        if is_head(line) {
+            let indent = &line[..line.len() - line.trim_start().len()];
+            let rest = &text[at..];
+            let end = format!("\n{indent}}}\n");
+            bodies.push(rest.find(&end).map_or(rest, |length| &rest[..length + end.len()]));
+        }
+        at += line.len();
+    }
+    bodies
+}
+
+/// The first of the parts that is not behind the part before it. `None` if all are in order.
+fn misplaced<'p>(body: &str, parts: &[&'p str]) -> Option<&'p str> {
+    let mut rest = body;
+    parts.iter().copied().find(|part| match rest.split_once(part) {
+        Some((_, behind)) => {
+            rest = behind;
+            false
+        }
+        None => true,
+    })
+}
+
+/// What of the code is not as the pair says.
+fn changed(text: &str, name: &str, parts: &[&str]) -> Option<String> {
+    let missing: Vec<_> = bodies(text, name).into_iter().map(|body| misplaced(body, parts)).collect();
+    if missing.iter().any(Option::is_none) {
+        return None;
+    }
+    let first = missing.into_iter().flatten().next();
+    Some(first.map_or_else(|| format!("no function {name}"), |part| format!("{name}: '{part}' is not in its place")))
+}
+
+/// A test shows nothing about the code once the code has another ordering, or another order.
 #[test]
 fn pairs_are_written_out_from_the_code() {
     let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+    let mut findings = Vec::new();
     for pair in engine::PAIRS.iter().chain(around::PAIRS) {
         assert!(!pair.code.is_empty(), "{}: from no code", pair.name);
-        for (path, part) in pair.code {
+        for (path, function, parts) in pair.code {
             let text =
                 std::fs::read_to_string(format!("{crates}{path}")).unwrap_or_else(|error| panic!("{path}: {error}"));
-            assert!(text.contains(part), "{}: {path} does not have '{part}' any more", pair.name);
+            let found = changed(&text, function, parts);
+            findings.extend(found.map(|found| format!("{}: {path}, {found}", pair.name)));
         }
     }
+    assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
+}
+
+#[test]
+fn statement_that_is_moved_or_gone_is_found() {
+    let of = |body: &str| {
+        let text =
+            format!("impl A {{\n    fn before() {{\n        look();\n    }}\n\n    fn f<T>() {{\n{body}    }}\n}}\n");
+        changed(&text, "f", &["lock(", "barrier();", "look()"])
+    };
+    assert_eq!(of("        lock(1);\n        barrier();\n        if look() {\n        }\n"), None);
+    let moved = of("        lock(1);\n        if look() {\n        }\n        barrier();\n");
+    assert_eq!(moved.as_deref(), Some("f: 'look()' is not in its place"));
+    let gone = of("        lock(1);\n        look();\n");
+    assert_eq!(gone.as_deref(), Some("f: 'barrier();' is not in its place"));
+    assert_eq!(changed("fn g() {\n}\n", "f", &[]).as_deref(), Some("no function f"));
+    // Of several functions of the name one has to have all parts.
+    let two = "fn f() {\n    a();\n}\n\nfn f() {\n    b();\n}\n";
+    assert_eq!(changed(two, "f", &["b()"]), None);
+    assert!(changed(two, "f", &["a()", "b()"]).is_some());
+}
+
+/// The lines of the engine on which [A] and [L] rest, moved behind what they have to precede.
+#[test]
+fn barrier_that_is_moved_behind_the_load_is_found_in_the_engine() {
+    let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+    let moved = |path: &str, function: &str, line: &str, behind: &str| {
+        let text = std::fs::read_to_string(format!("{crates}{path}")).expect("it is there");
+        let without = text.replacen(line, "", 1);
+        assert_ne!(text, without, "{path} has no '{line}'");
+        let text = without.replacen(behind, &format!("{behind}{line}"), 1);
+        let codes = engine::PAIRS.iter().flat_map(|pair| pair.code);
+        let of_function = |code: &&Code| code.0 == path && code.1 == function;
+        codes.filter(of_function).filter_map(|(_, name, parts)| changed(&text, name, parts)).count()
+    };
+    let a = "            wait_barrier(); // [A] pairs with [B]\n";
+    assert_ne!(moved("ufutex/src/futex/waiter.rs", "lock_and_compare", a, "match target.load() {\n"), 0);
+    let l = "        self.inner().handles.load(Ordering::Acquire); // [L]\n";
+    assert_ne!(moved("ufutex/src/sys/counted.rs", "drop", l, "dealloc(self.inner.as_ptr().cast(), layout);\n"), 0);
 }
 
 /// A pair is only as good as its outcome: it must be one that the program has without its orderings.
