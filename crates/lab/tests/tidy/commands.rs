@@ -1,6 +1,7 @@
 //! Commands in documents: what they name must be there, and which tests `cargo test` runs with them.
 
 use super::File;
+use super::source::code;
 
 /// A package of the workspace.
 pub struct Package {
@@ -80,36 +81,119 @@ impl<'a> Command<'a> {
         };
         missing
             .extend(self.values("--test").iter().filter(|test| !has_test(test)).map(|test| format!("no test {test}")));
+        missing.extend(self.missing_filters(files, packages));
+        missing.extend(self.missing_verb(files));
         missing
     }
 
-    /// Whether it runs the tests of a file, or those of `functions`, which are in the file.
-    pub fn runs(&self, path: &str, functions: &[String], packages: &[Package]) -> bool {
-        let named = self.values("-p");
-        let below = |package: &Package| path.strip_prefix(&package.directory)?.strip_prefix('/').map(str::to_string);
-        let Some(below) = packages.iter().filter(|package| named.contains(&package.name.as_str())).find_map(below)
-        else {
-            return false;
+    /// The filters of `cargo test` that are in the name of no test that it would run without them.
+    fn missing_filters(&self, files: &[File], packages: &[Package]) -> Vec<String> {
+        let filters = self.filters();
+        if !self.0.starts_with(&["cargo", "test"]) || filters.is_empty() {
+            return Vec::new();
+        }
+        let tests = |file: &File| match self.module(&file.path, packages) {
+            Some(module) => test_names(module, &file.text),
+            None => Vec::new(),
         };
+        let names: Vec<String> = files.iter().flat_map(tests).collect();
+        let is_missing = |filter: &&str| !names.iter().any(|name| name.contains(filter));
+        filters.into_iter().filter(is_missing).map(|filter| format!("no test with {filter} in its name")).collect()
+    }
+
+    /// The subcommand of `cargo run -- …`, or the one of `bench` or `sim`, if there is no such one.
+    fn missing_verb(&self, files: &[File]) -> Option<String> {
+        if !self.0.starts_with(&["cargo", "run"]) {
+            return None;
+        }
+        let mut words = self.0.iter().copied().skip_while(|word| *word != "--").skip(1);
+        let verb = words.next().filter(|word| !word.starts_with('-'))?;
+        if !subcommands(files, "crates/lab/src/cli/mod.rs", "Verb").any(|name| name == verb) {
+            return Some(format!("no subcommand {verb}"));
+        }
+        let workloads: &[_] = match verb {
+            "bench" => &[("crates/lab/src/cli/bench/mod.rs", "Workload")],
+            "sim" => &[("crates/lab/src/cli/mod.rs", "OwnSim"), ("crates/lab/sim/src/settings.rs", "Workload")],
+            _ => return None,
+        };
+        let workload = words.next().filter(|word| !word.starts_with('-'))?;
+        let is_there = workloads.iter().any(|(path, kind)| subcommands(files, path, kind).any(|name| name == workload));
+        (!is_there).then(|| format!("no subcommand {verb} {workload}"))
+    }
+
+    /// The module of a file whose tests the command runs unless its filters leave them out. `None` if the file is in
+    /// another package or target.
+    fn module<'p>(&self, path: &'p str, packages: &[Package]) -> Option<&'p str> {
+        let named = self.values("-p");
+        let below = |package: &Package| path.strip_prefix(&package.directory)?.strip_prefix('/');
+        let below = packages.iter().filter(|package| named.contains(&package.name.as_str())).find_map(below)?;
         let tests = self.values("--test");
         let has_targets = !tests.is_empty() || self.0.contains(&"--lib");
         let (is_target, module) = match below.strip_prefix("tests/") {
-            None => (self.0.contains(&"--lib"), below.strip_prefix("src/").unwrap_or(&below)),
+            None => (self.0.contains(&"--lib"), below.strip_prefix("src/").unwrap_or(below)),
             Some(test) => {
                 let (name, module) = test.split_once('/').unwrap_or((test.trim_end_matches(".rs"), ""));
                 (tests.contains(&name), module)
             }
         };
+        (is_target || !has_targets).then_some(module)
+    }
+
+    /// Whether it runs the tests of a file, or those of `functions`, which are in the file.
+    pub fn runs(&self, path: &str, functions: &[String], packages: &[Package]) -> bool {
+        let Some(module) = self.module(path, packages) else { return false };
         let filters = self.filters();
         let is_wanted = |filter: &&str| {
             module.contains(&filter.replace("::", "/")) || functions.iter().any(|function| function.contains(filter))
         };
         let runs_none = ["--no-run", "--doc", "--ignored"].iter().any(|flag| self.0.contains(flag));
-        self.0.starts_with(&["cargo", "test"])
-            && !runs_none
-            && (is_target || !has_targets)
-            && (filters.is_empty() || filters.iter().any(is_wanted))
+        self.0.starts_with(&["cargo", "test"]) && !runs_none && (filters.is_empty() || filters.iter().any(is_wanted))
     }
+}
+
+/// The names of a file's tests with the file's module: functions behind `#[test]`, what a macro at the begin of a line makes
+/// of its first argument, and what a macro `on_…![…]` makes of each of its arguments.
+fn test_names(module: &str, text: &str) -> Vec<String> {
+    let module = module.trim_end_matches(".rs");
+    let module = ["mod", "main", "lib"].iter().find_map(|file| module.strip_suffix(file)).unwrap_or(module);
+    let module = module.trim_end_matches('/').replace('/', "::");
+    let (mut names, mut inner, mut is_test, mut makes) = (Vec::new(), "", false, false);
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    for line in text.lines() {
+        let code = code(line);
+        let made = code.split_once("!(").filter(|(makes, _)| makes.chars().all(is_word)).map(|(_, rest)| rest);
+        let function = code.split_once("fn ").filter(|_| is_test).map(|(_, rest)| rest);
+        let list = code.trim_start().strip_prefix("on_").and_then(|rest| rest.split_once(['[', '{']));
+        let list = list.map(|(_, rest)| rest).or(makes.then_some(code));
+        makes = list.is_some_and(|list| !list.contains([']', '}']));
+        let first = made.or(function).into_iter();
+        for name in first.chain(list.into_iter().flat_map(|list| list.split(','))) {
+            let name = name.trim_start().split(|c| !is_word(c)).next().unwrap_or_default();
+            if !name.is_empty() {
+                names.push(format!("{module}::{inner}{name}").trim_start_matches("::").to_string());
+            }
+        }
+        if code.starts_with("mod tests {") {
+            inner = "tests::";
+        }
+        is_test =
+            code.trim() == "#[test]" || is_test && (code.trim_start().starts_with("#[") || code.trim().is_empty());
+    }
+    names
+}
+
+/// The names that clap makes of an enumeration's variants.
+fn subcommands<'f>(files: &'f [File], path: &str, kind: &str) -> impl Iterator<Item = String> + use<'f> {
+    let text = files.iter().find(|file| file.path == path).map_or("", |file| file.text.as_str());
+    let body = text.split_once(&format!("enum {kind} {{\n")).and_then(|(_, rest)| rest.split("\n}").next());
+    let is_variant = |line: &&str| line.strip_prefix("    ").is_some_and(|rest| rest.starts_with(char::is_uppercase));
+    let kebab = |line: &str| {
+        let name = line.trim().split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        let parts =
+            name.char_indices().map(|(at, c)| if at > 0 && c.is_uppercase() { format!("-{c}") } else { c.into() });
+        parts.collect::<String>().to_lowercase()
+    };
+    body.unwrap_or_default().lines().filter(is_variant).map(kebab)
 }
 
 #[cfg(test)]
@@ -117,8 +201,18 @@ mod tests {
     use super::*;
 
     fn workspace() -> (Vec<File>, Vec<Package>) {
-        let files = ["crates/it/tests/one.rs", "crates/it/tests/two/main.rs", "crates/it/src/deep/seat.rs"];
-        let files = files.map(|path| File { path: path.to_string(), text: String::new() });
+        let verbs = "enum Verb {\n    /// A\n    Bench(A),\n    Sim(B),\n}\n\nenum OwnSim {\n    Timers(C),\n}\n";
+        let files = [
+            (
+                "crates/it/tests/one.rs",
+                "#[test]\nfn it_is_one() {}\n\nfn helper() {}\n\nmakes!(made_by_it, 1);\non_two![\n    a_scheme,\n    another,\n];\nfn end() {}\n",
+            ),
+            ("crates/it/tests/two/main.rs", ""),
+            ("crates/it/src/deep/seat.rs", "mod tests {\n    #[test]\n    #[cfg(unix)]\n    fn sleeps() {}\n}\n"),
+            ("crates/lab/src/cli/mod.rs", verbs),
+            ("crates/lab/src/cli/bench/mod.rs", "enum Workload {\n    #[command]\n    PingPong(A),\n}\n"),
+        ];
+        let files = files.map(|(path, text)| File { path: path.to_string(), text: text.to_string() });
         let manifest = "[package]\nname = \"it\"\n\n[[test]]\nname = \"far\"\npath = \"../far.rs\"\n";
         (files.into(), packages(&[("crates/it/Cargo.toml".to_string(), manifest.to_string())]))
     }
@@ -137,6 +231,37 @@ mod tests {
         assert_eq!(missing("`UFUTEX_N=2 cargo test -p its`"), ["no package its"]);
         assert_eq!(missing("`cargo test -p it --test three`"), ["no test three"]);
         assert_eq!(missing("```sh\n.ci/there\n.ci/gone\n```"), ["no script .ci/gone"]);
+    }
+
+    #[test]
+    fn filters_that_no_test_matches_are_found() {
+        for filter in [
+            "is_one",
+            "made_by",
+            "a_scheme",
+            "another",
+            "deep::seat",
+            "deep::seat::tests::sle",
+            "is_one -- sleeps --nocapture",
+        ] {
+            assert_eq!(missing(&format!("`cargo test -p it {filter}`")), [""; 0], "{filter}");
+        }
+        let none = |filter: &str| [format!("no test with {filter} in its name")];
+        assert_eq!(missing("`cargo test -p it is_two`"), none("is_two"));
+        assert_eq!(missing("`cargo test -p it end`"), none("end"));
+        assert_eq!(missing("`cargo test -p it -- is_one helper --test-threads 1`"), none("helper"));
+        assert_eq!(missing("`cargo test -p it --lib is_one`"), none("is_one"), "of another target");
+        assert_eq!(missing("`cargo test -p it --test one seat`"), none("seat"));
+    }
+
+    #[test]
+    fn subcommands_that_are_not_there_are_found() {
+        let there =
+            "`cargo run -- bench ping-pong -n 2`, `cargo run --release -- sim timers`, `cargo run -- bench --all`";
+        assert_eq!(missing(there), [""; 0]);
+        assert_eq!(missing("`cargo run --release -- bunch`"), ["no subcommand bunch"]);
+        assert_eq!(missing("`cargo run --release -- bench pingpong`"), ["no subcommand bench pingpong"]);
+        assert_eq!(missing("`cargo run -- sim ping-pong`"), ["no subcommand sim ping-pong"]);
     }
 
     #[test]
