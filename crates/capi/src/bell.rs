@@ -261,8 +261,9 @@ unsafe fn wake_by_ref(bell: *const ()) {
 }
 
 unsafe fn release(bell: *const ()) {
-    // SAFETY: the caller is an owner, and does not use the bell afterwards. [Cd]: the last owner sees all uses.
+    // SAFETY: the caller is an owner, and does not use the bell afterwards.
     unsafe {
+        // [Cd]: the last owner sees all uses.
         if (*bell.cast::<Bell>()).owners.fetch_sub(1, AcqRel) == 1 {
             drop(Box::from_raw(bell.cast::<Bell>().cast_mut()));
         }

@@ -67,8 +67,8 @@ pub(crate) fn prepare() {
         // SAFETY: membarrier(2) reads and writes no memory of ours.
         let registered =
             unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 };
-        // [Ci]: handles reach other threads through some synchronisation, and this store with them.
         let found = if registered { MEMBARRIER } else { FENCES };
+        // [Ci]: handles reach other threads through some synchronisation, and this store with them.
         // The first answer stays: a filter may forbid membarrier(2) to some threads only, and both sides must agree.
         let _first = BARRIER.compare_exchange(0, found, SeqCst, Relaxed);
     }
@@ -143,9 +143,9 @@ pub(crate) fn is_held(handle: u64) -> bool {
 }
 
 fn records() -> impl Iterator<Item = &'static Record> {
-    // [Ck]: a record in the list is initialised.
     // SAFETY: records are never freed, and are initialised before they are in the list.
     let deref = |record: *mut Record| unsafe { record.as_ref() };
+    // [Ck]: a record in the list is initialised.
     core::iter::successors(deref(RECORDS.load(Acquire)), move |record| deref(record.next.load(Relaxed)))
 }
 

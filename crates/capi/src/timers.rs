@@ -142,6 +142,7 @@ impl Deliver for Called {
         let ticket = [timer as u64, number.into()];
         let notice = ufutex_notice { id: notice.id(), reserved: 0, notify: said(notice.notify()), ticket };
         // SAFETY: a function of the program, with the context that was given with it. The notice outlives the call.
+        // [Cg]: the handle that `set_handle` has noted.
         self.calls.run_with(look, |()| unsafe { (self.expired)(self.context, self.handle.load(Acquire), &notice) });
     }
 

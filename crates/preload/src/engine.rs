@@ -186,6 +186,7 @@ impl<S: Scheme> Parts<S> {
                 new.set_priority(priority);
             }
             let new = Box::into_raw(Box::new(new));
+            // [Pa]
             task = match place.compare_exchange(ptr::null_mut(), new, Ordering::Release, Ordering::Acquire) {
                 Ok(_) => new,
                 Err(other) => {

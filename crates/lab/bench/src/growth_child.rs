@@ -109,6 +109,7 @@ fn touch_stack() {
 fn release(seat: &Seat, thread: &Sitter) -> Result<()> {
     seat.released.store(1, Ordering::Release); // [Lc]
     thread.thread().unpark();
+    // [Lc]
     while seat.first_wait_ns.load(Ordering::Acquire) == 0 {
         std::thread::park();
         ensure!(!thread.is_finished(), "a thread ended without waiting");

@@ -109,6 +109,7 @@ impl Gate {
         // [La]: what a worker did before the gate happens before what any worker does behind it.
         self.arrived.0.fetch_add(1, Ordering::AcqRel);
         let mut spins = 0u32;
+        // [La]
         while self.arrived.0.load(Ordering::Acquire) < self.parties {
             std::hint::spin_loop();
             spins += 1;

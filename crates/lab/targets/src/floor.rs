@@ -34,7 +34,7 @@ impl Floor {
         while lock.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             std::hint::spin_loop();
         }
-        lock.store(0, Ordering::Release);
+        lock.store(0, Ordering::Release); // [Le]
     }
 }
 

@@ -1,4 +1,5 @@
-//! Each memory ordering stronger than Relaxed has a label near it, and ORDERING.md has an argument for each label.
+//! Each memory ordering stronger than Relaxed has a label, and ORDERING.md has an argument for each label. The label is in
+//! a comment in the ordering's statement or directly above it, or in the documentation of its function.
 //!
 //! A label of the engine is `[A]` to `[Z]`. Outside of the engine each area has a capital letter, which a small
 //! letter follows: `[Ca]`. Labels are read in comments only, so an array literal is none.
@@ -52,9 +53,6 @@ impl Area {
 }
 
 const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
-/// The most lines between a label and an ordering after it. rustfmt may also move a comment to the lines behind.
-const BEFORE: usize = 8;
-const BEHIND: usize = 2;
 
 /// Orderings without a label of the area, and labels of any area that `argued` does not contain.
 pub fn findings(area: &Area, file: &File, argued: &str) -> Vec<String> {
@@ -128,9 +126,24 @@ fn labels(comment: &str) -> impl Iterator<Item = &str> {
 
 fn has_label(area: &Area, lines: &[&str], number: usize) -> bool {
     let has = |line: &&str| comment(line).is_some_and(|comment| labels(comment).any(|label| area.has(label)));
-    let near = lines[..=number].iter().rev().take(BEFORE + 1).take_while(|line| !line.trim().is_empty());
-    let behind = lines[number + 1..].iter().take(BEHIND);
-    near.chain(behind).any(has) || documentation(lines, number).iter().any(has)
+    statement(lines, number).iter().any(has) || documentation(lines, number).iter().any(has)
+}
+
+/// The lines of the statement that contains a line, with the comment directly above it. If a block begins with the
+/// statement, the comment at the begin of the block too: rustfmt moves a comment there.
+fn statement<'a>(lines: &'a [&'a str], number: usize) -> &'a [&'a str] {
+    let is_comment = |line: &&&str| line.trim_start().starts_with("//");
+    let ends = |line: &&&str| {
+        let code = code(line).trim();
+        code.is_empty() || code.ends_with([';', '{', '}', ','])
+    };
+    let first = number - lines[..number].iter().rev().take_while(|line| !ends(line)).count();
+    let first = first - lines[..first].iter().rev().take_while(is_comment).count();
+    let last = number + lines[number..].iter().take_while(|line| !ends(line)).count();
+    let end = (last + 1).min(lines.len());
+    let opens = lines.get(last).is_some_and(|line| code(line).trim_end().ends_with('{'));
+    let inner = if opens { lines[end..].iter().take_while(is_comment).count() } else { 0 };
+    &lines[first..end + inner]
 }
 
 /// The documentation of the function that contains a line.
@@ -165,6 +178,12 @@ mod tests {
         assert_eq!(count("fn f() {\n    // [E]: why\n    word.store(1, Ordering::Release);\n}\n"), 0);
         assert_eq!(count("fn f() {\n    if word.load(Acquire) {\n        // [V]\n    }\n}\n"), 0);
         assert_eq!(count("/// [E] is for this.\nfn f() {\n\n    fence(SeqCst);\n}\n"), 0);
+        assert_eq!(count("fn f() {\n    // [E]\n    word\n        .load(\n            Acquire,\n        );\n}\n"), 0);
+        let twice = |first: &str, second: &str| count(&format!("fn f() {{\n    {first}\n    {second}\n}}\n"));
+        let (labelled, bare) = ("a.load(Acquire); // [E]", "b.load(Acquire);");
+        assert_eq!([twice(labelled, bare), twice(bare, labelled)], [1; 2], "the label of the line beside it");
+        assert_eq!(twice("// [E]\n    a.load(Relaxed);", bare), 1, "the comment above another statement");
+        assert_eq!(twice(bare, "// [E]\n    a.load(Relaxed);"), 1, "and below");
         assert_eq!(
             count("/// [E] is for this.\nfn f() {}\n\nfn g() {\n    fence(SeqCst);\n}\n"),
             1,

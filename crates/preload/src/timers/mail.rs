@@ -282,7 +282,7 @@ impl Lines {
         // The kernel's lock of the process's signals orders them before the loads of handlers.
         timing.mail.rung.fetch_max(1, Ordering::Relaxed);
         if line.signal < FIRST_QUEUED {
-            timing.mail.standard.fetch_or(bit(line.signal), Ordering::SeqCst);
+            timing.mail.standard.fetch_or(bit(line.signal), Ordering::SeqCst); // [Pe]
         }
         while let Some(notice) = line.waiting.pop_front() {
             if !timing.timers.is_current(&notice) {

@@ -70,6 +70,7 @@ mod native {
             self.slots.iter().fold(0, |sum: i64, slot| {
                 // [I]
                 let taken = slot.taken.swap(0, Ordering::AcqRel) as i64;
+                // [I]
                 sum.wrapping_add(taken).wrapping_sub(slot.returned.swap(0, Ordering::AcqRel) as i64)
             })
         }
@@ -170,7 +171,7 @@ mod model {
 
         pub fn close(&self) -> i64 {
             self.closed.store(1, Ordering::SeqCst); // [I]
-            fence(Ordering::SeqCst);
+            fence(Ordering::SeqCst); // [I]
             self.slots.iter().map(|slot| core::mem::take(&mut *slot.lock().expect("never poisoned"))).sum()
         }
 

@@ -77,7 +77,8 @@ impl CpuCounter {
         self.state.store(CLOSED, Ordering::SeqCst); // [I]
         current::membarrier();
         self.slots[..current::cpus()].iter().fold(0, |sum: i64, slot| {
-            let taken = slot.taken.swap(0, Ordering::AcqRel) as i64;
+            let taken = slot.taken.swap(0, Ordering::AcqRel) as i64; // [I]
+            // [I]
             sum.wrapping_add(taken).wrapping_sub(slot.returned.swap(0, Ordering::AcqRel) as i64)
         })
     }

@@ -198,9 +198,9 @@ impl StateLock {
             on.enter();
             return Some(self.held_state());
         }
+        on.enter();
         // Other contenders may sleep: our own unlock wakes them. [V]: Acquire, to see what the last holder did to the
         // queue.
-        on.enter();
         if self.contended.compare_exchange(GRANTED, ASLEEP, Ordering::Acquire).is_ok() {
             return Some(self.held_state());
         }
@@ -365,7 +365,7 @@ impl StateLock {
             return None;
         }
         if mutant(Mutant::GrantUnlocks) {
-            self.state.store(state, Ordering::Release);
+            self.state.store(state, Ordering::Release); // [E]
         }
         if !mutant(Mutant::GrantIsSilent) {
             self.contended.wake_all(*on);

@@ -210,7 +210,7 @@ impl Signal {
             let this = this.as_ptr();
             ((*this).receiver.with_mut(|r| core::mem::replace(&mut *r, Receiver::TAKEN)), &raw const (*this).state)
         };
-        let release = if mutant(Mutant::ReturnRelaxed) { Ordering::Relaxed } else { Ordering::Release };
+        let release = if mutant(Mutant::ReturnRelaxed) { Ordering::Relaxed } else { Ordering::Release }; // [J]
         // SAFETY: as above.
         let _returned = Otherwise::new(|| unsafe { Parker::store(&*state, WOKEN, release) }); // [J]
         if let Receiver::Waker(waker) = receiver {

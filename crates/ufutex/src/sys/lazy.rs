@@ -89,7 +89,7 @@ impl<T> Lazy<T> {
         };
         kept.made.finish();
         let ours = ptr::from_ref::<Kept<T>>(&kept).cast_mut();
-        let order = relaxed_in(Mutant::LazyRelaxed, Ordering::Release);
+        let order = relaxed_in(Mutant::LazyRelaxed, Ordering::Release); // [W]
         let there = match self.kept.compare_exchange(ptr::null_mut(), ours, order, Ordering::Acquire) {
             // [W]
             Ok(_) => {

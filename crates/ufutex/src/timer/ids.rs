@@ -441,7 +441,7 @@ fn put_first(slot: &Slot, timer: &Timer) {
     if timer.next.load(Ordering::Relaxed) != first {
         timer.next.store(first, order);
     }
-    slot.store(ptr::from_ref(timer).cast_mut(), relaxed_in(Mutant::HeadRelaxed, Ordering::Release));
+    slot.store(ptr::from_ref(timer).cast_mut(), relaxed_in(Mutant::HeadRelaxed, Ordering::Release)); // [R]
 }
 
 /// The timer that a slot or a link refers to. No lock guards these pointers.
