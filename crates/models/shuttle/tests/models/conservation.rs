@@ -79,6 +79,7 @@ fn from_the_global_table() {
 #[test]
 fn wakes_sent_are_wakes_received_by_live() {
     check(600, live);
+    check(600, from_the_global_table);
 }
 
 #[test]
@@ -87,6 +88,6 @@ fn wakes_sent_are_wakes_received_by_the_other_schemes() {
     check(300, || conservation::<PerCpu>(&[4, 2, 0]));
 }
 
-catches!(conservation_catches_timeout_loses_wake, TimeoutLosesWake, 4000, live);
-catches!(conservation_catches_cancel_skips_recheck, CancelSkipsRecheck, 4000, from_the_global_table);
-catches!(conservation_catches_drop_skips_handover, DropSkipsHandover, 4000, live);
+catches!(conservation_catches_timeout_loses_wake, TimeoutLosesWake, 600, live);
+catches!(conservation_catches_cancel_skips_recheck, CancelSkipsRecheck, 600, from_the_global_table);
+catches!(conservation_catches_drop_skips_handover, DropSkipsHandover, 600, live);

@@ -36,4 +36,4 @@ fn growing_under_a_crowd_leaves_nobody_behind() {
     check(400, crowd);
 }
 
-catches!(growth_catches_skipped_step_is_forgotten, SkippedStepIsForgotten, 4000, crowd);
+catches!(growth_catches_skipped_step_is_forgotten, SkippedStepIsForgotten, 400, crowd);

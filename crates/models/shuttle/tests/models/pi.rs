@@ -152,8 +152,8 @@ fn a_lock_outlives_its_owner_in_a_crowd() {
     check(300, owner_dies);
 }
 
-catches!(pi_catches_hand_over_keeps_owner, HandOverKeepsOwner, 2000, owner_unlocks);
-catches!(pi_catches_death_notifies_nobody, DeathNotifiesNobody, 2000, owner_dies);
-catches!(pi_catches_heir_is_notified_first, HeirIsNotifiedFirst, 2000, owner_dies);
-catches!(pi_catches_timeout_loses_wake, TimeoutLosesWake, 2000, owner_unlocks);
-catches!(pi_catches_sleeper_forgets, SleeperForgets, 2000, owner_unlocks);
+catches!(pi_catches_hand_over_keeps_owner, HandOverKeepsOwner, 300, owner_unlocks);
+catches!(pi_catches_death_notifies_nobody, DeathNotifiesNobody, 300, owner_dies);
+catches!(pi_catches_heir_is_notified_first, HeirIsNotifiedFirst, 300, owner_dies);
+catches!(pi_catches_timeout_loses_wake, TimeoutLosesWake, 300, owner_unlocks);
+catches!(pi_catches_sleeper_forgets, SleeperForgets, 300, owner_unlocks);

@@ -81,5 +81,5 @@ fn regions_meet_and_part() {
     check(300, chains_across_domains);
 }
 
-catches!(regions_catches_held_region_is_trusted, HeldRegionIsTrusted, 2000, chains_across_domains);
-catches!(regions_catches_region_skips_second_look, RegionSkipsSecondLook, 2000, chains_across_domains);
+catches!(regions_catches_held_region_is_trusted, HeldRegionIsTrusted, 300, chains_across_domains);
+catches!(regions_catches_region_skips_second_look, RegionSkipsSecondLook, 300, chains_across_domains);

@@ -125,7 +125,7 @@ fn nobody_is_left_behind_by_requeues() {
     check(60, || crowd::<PerCpu>(&[0, 1, 3, 4], &[4, 0]));
 }
 
-catches!(requeue_catches_timeout_loses_wake, TimeoutLosesWake, 2000, exact);
-catches!(requeue_catches_cancel_skips_recheck, CancelSkipsRecheck, 2000, exact);
-catches!(requeue_catches_requeue_lets_go, RequeueLetsGo, 2000, exact);
-catches!(requeue_catches_sleeper_forgets, SleeperForgets, 2000, all_ways);
+catches!(requeue_catches_timeout_loses_wake, TimeoutLosesWake, 300, exact);
+catches!(requeue_catches_cancel_skips_recheck, CancelSkipsRecheck, 300, exact);
+catches!(requeue_catches_requeue_lets_go, RequeueLetsGo, 300, exact);
+catches!(requeue_catches_sleeper_forgets, SleeperForgets, 250, all_ways);

@@ -56,7 +56,8 @@ fn config() -> ShuttleConfig {
     config
 }
 
-/// Makes a test that `$model` fails with `$mutant` in the engine, within `$schedules` schedules.
+/// Makes a test that `$model` fails with `$mutant` in the engine, within `$schedules` schedules: as many as the model is run on
+/// without the mutant.
 macro_rules! catches {
     ($test:ident, $mutant:ident, $schedules:expr, $model:expr) => {
         #[test]

@@ -151,8 +151,8 @@ fn every_timer_is_found_and_expires_when_it_should() {
     check(400, turnover);
 }
 
-catches!(timers_catches_expiry_skips_recheck, ExpirySkipsRecheck, 2000, turnover);
-catches!(timers_catches_look_up_trusts_miss, LookUpTrustsMiss, 2000, turnover);
-catches!(timers_catches_group_stays_live, GroupStaysLive, 2000, turnover);
-catches!(timers_catches_turn_forgets_rest, TurnForgetsRest, 2000, turnover);
-catches!(timers_catches_kept_stays, KeptStays, 2000, turnover);
+catches!(timers_catches_expiry_skips_recheck, ExpirySkipsRecheck, 400, turnover);
+catches!(timers_catches_look_up_trusts_miss, LookUpTrustsMiss, 400, turnover);
+catches!(timers_catches_group_stays_live, GroupStaysLive, 400, turnover);
+catches!(timers_catches_turn_forgets_rest, TurnForgetsRest, 400, turnover);
+catches!(timers_catches_kept_stays, KeptStays, 400, turnover);
