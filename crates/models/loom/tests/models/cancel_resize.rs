@@ -11,7 +11,7 @@ use std::task::{Context, Waker};
 use ufutex_loom::scheme::{Atomic, Live, PerCpu, Scheme};
 use ufutex_loom::{WaitOptions, Waiter};
 
-use crate::support::{World, catches, check_pair, resize};
+use crate::support::{PAIR, World, catches, check_pair, resize};
 
 fn cancel_during<S: Scheme>(start: usize, sizes: &'static [usize]) {
     let world = World::<S>::with_slots(start);
@@ -63,4 +63,4 @@ fn a_dropped_future_finds_its_bucket() {
     check_pair(|| drop_during(0, &[2]));
 }
 
-catches!(cancel_resize_catches_cancel_skips_recheck, CancelSkipsRecheck, cancel_from_global);
+catches!(cancel_resize_catches_cancel_skips_recheck, CancelSkipsRecheck, PAIR, cancel_from_global);

@@ -13,7 +13,7 @@ use loom::thread;
 use ufutex_loom::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex_loom::{ObjectId, Shared, WaitOptions, Waiter};
 
-use crate::support::{Word, World, assert_not_lost, catches, check_pair};
+use crate::support::{PAIR, Word, World, assert_not_lost, catches, check_pair};
 
 fn first_table<S: Scheme>() {
     let world = Arc::new(World::<S>::new());
@@ -82,9 +82,9 @@ fn two_first_waiters_share_one_table() {
     check_pair(two_first_waiters);
 }
 
-catches!(first_table_catches_publish_relaxed, PublishRelaxed, first_table::<Live>);
-catches!(first_table_catches_no_wait_barrier, NoWaitBarrier, first_table::<Live>);
-catches!(first_table_catches_no_wake_barrier, NoWakeBarrier, first_table::<Live>);
-catches!(first_global_catches_lazy_relaxed, LazyRelaxed, first_global);
-catches!(first_global_catches_no_wait_barrier, NoWaitBarrier, first_global);
-catches!(first_global_catches_no_wake_barrier, NoWakeBarrier, first_global);
+catches!(first_table_catches_publish_relaxed, PublishRelaxed, PAIR, first_table::<Live>);
+catches!(first_table_catches_no_wait_barrier, NoWaitBarrier, PAIR, first_table::<Live>);
+catches!(first_table_catches_no_wake_barrier, NoWakeBarrier, PAIR, first_table::<Live>);
+catches!(first_global_catches_lazy_relaxed, LazyRelaxed, PAIR, first_global);
+catches!(first_global_catches_no_wait_barrier, NoWaitBarrier, PAIR, first_global);
+catches!(first_global_catches_no_wake_barrier, NoWakeBarrier, PAIR, first_global);

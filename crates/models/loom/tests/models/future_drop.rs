@@ -12,7 +12,7 @@ use loom::thread;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
 use ufutex_loom::{WaitOptions, Waiter};
 
-use crate::support::{World, catches, check_pair};
+use crate::support::{PAIR, World, catches, check_pair};
 
 /// Queues ahead of the second waiter, whichever comes first.
 const FIRST: WaitOptions = WaitOptions::new().realtime_priority(1);
@@ -82,6 +82,6 @@ fn a_wake_is_passed_on_to_one_that_was_there() {
     check_pair(third_comes_ahead);
 }
 
-catches!(future_drop_catches_overtakes_unnoticed, OvertakesUnnoticed, third_comes_ahead);
-catches!(future_drop_catches_drop_loses_wake, DropLosesWake, dropped_at_once);
-catches!(future_drop_catches_drop_skips_handover, DropSkipsHandover, dropped_at_once);
+catches!(future_drop_catches_overtakes_unnoticed, OvertakesUnnoticed, PAIR, third_comes_ahead);
+catches!(future_drop_catches_drop_loses_wake, DropLosesWake, PAIR, dropped_at_once);
+catches!(future_drop_catches_drop_skips_handover, DropSkipsHandover, PAIR, dropped_at_once);

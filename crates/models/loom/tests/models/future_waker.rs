@@ -14,7 +14,7 @@ use loom::thread;
 use ufutex_loom::WaitOptions;
 use ufutex_loom::scheme::{Live, PerCpu, Scheme};
 
-use crate::support::{World, catches, check_pair};
+use crate::support::{PAIR, World, catches, check_pair};
 
 /// Counts its calls.
 #[derive(Default)]
@@ -52,5 +52,5 @@ fn the_last_waker_is_told() {
     check_pair(new_waker_against_wake::<PerCpu>);
 }
 
-catches!(future_waker_catches_poll_keeps_waker, PollKeepsWaker, new_waker_against_wake::<Live>);
-catches!(future_waker_catches_late_poll_is_silent, LatePollIsSilent, new_waker_against_wake::<Live>);
+catches!(future_waker_catches_poll_keeps_waker, PollKeepsWaker, PAIR, new_waker_against_wake::<Live>);
+catches!(future_waker_catches_late_poll_is_silent, LatePollIsSilent, PAIR, new_waker_against_wake::<Live>);

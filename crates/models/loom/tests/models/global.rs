@@ -15,7 +15,7 @@ use loom::thread;
 use ufutex_loom::Waiter;
 use ufutex_loom::scheme::Live;
 
-use crate::support::{World, assert_not_lost, catches, check, resize};
+use crate::support::{TRIO, World, assert_not_lost, catches, check, resize};
 
 fn spawn_waker(world: &Arc<World<Live>>) -> thread::JoinHandle<usize> {
     let world = world.clone();
@@ -178,13 +178,13 @@ fn waiters_come_and_leave_while_others_are_moved() {
     check(|| third_comes_as_first_leaves(2, &[0]));
 }
 
-catches!(global_catches_drains_before_flip, DrainsBeforeFlip, from_global);
-catches!(global_from_catches_mover_lets_go, MoverLetsGo, two_from_global);
-catches!(global_to_catches_mover_lets_go, MoverLetsGo, two_to_global);
-catches!(global_catches_moves_relaxed, MovesRelaxed, from_global);
-catches!(global_catches_no_wait_barrier, NoWaitBarrier, from_global);
-catches!(global_catches_no_wake_barrier, NoWakeBarrier, to_global);
-catches!(global_catches_global_skips_recheck, GlobalSkipsRecheck, late_waker_after_global_and_growth);
-catches!(global_catches_global_ignores_moves, GlobalIgnoresMoves, late_waker_after_global_and_growth);
-catches!(global_catches_empty_trusts_same_table, EmptyTrustsSameTable, early_waiter_away_and_back);
-catches!(global_catches_empty_skips_global_recheck, EmptySkipsGlobalRecheck, early_waiter_from_global);
+catches!(global_catches_drains_before_flip, DrainsBeforeFlip, TRIO, from_global);
+catches!(global_from_catches_mover_lets_go, MoverLetsGo, TRIO, two_from_global);
+catches!(global_to_catches_mover_lets_go, MoverLetsGo, TRIO, two_to_global);
+catches!(global_catches_moves_relaxed, MovesRelaxed, TRIO, from_global);
+catches!(global_catches_no_wait_barrier, NoWaitBarrier, TRIO, from_global);
+catches!(global_catches_no_wake_barrier, NoWakeBarrier, TRIO, to_global);
+catches!(global_catches_global_skips_recheck, GlobalSkipsRecheck, TRIO, late_waker_after_global_and_growth);
+catches!(global_catches_global_ignores_moves, GlobalIgnoresMoves, TRIO, late_waker_after_global_and_growth);
+catches!(global_catches_empty_trusts_same_table, EmptyTrustsSameTable, TRIO, early_waiter_away_and_back);
+catches!(global_catches_empty_skips_global_recheck, EmptySkipsGlobalRecheck, TRIO, early_waiter_from_global);

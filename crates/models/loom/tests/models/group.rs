@@ -10,7 +10,7 @@ use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::model::Grouped;
 
-use crate::support::{catches, check, check_pair};
+use crate::support::{PAIR, catches, check, check_pair};
 
 /// Data that a wake's caller writes before it, and that the woken thread reads.
 struct Data(UnsafeCell<u32>);
@@ -88,6 +88,6 @@ fn wake_of_another_member_loses_no_wake() {
     check(another_is_woken);
 }
 
-catches!(group_catches_loaded_late, GroupLoadedLate, one_sleeps);
-catches!(group_catches_woken_early, GroupWokenEarly, one_sleeps);
-catches!(group_catches_count_relaxed, GroupCountRelaxed, one_sleeps);
+catches!(group_catches_loaded_late, GroupLoadedLate, PAIR, one_sleeps);
+catches!(group_catches_woken_early, GroupWokenEarly, PAIR, one_sleeps);
+catches!(group_catches_count_relaxed, GroupCountRelaxed, PAIR, one_sleeps);

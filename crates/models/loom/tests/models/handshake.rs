@@ -10,7 +10,7 @@ use loom::thread;
 use ufutex_loom::Waiter;
 use ufutex_loom::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 
-use crate::support::{World, assert_not_lost, catches, check_pair};
+use crate::support::{PAIR, World, assert_not_lost, catches, check_pair};
 
 fn handshake<S: Scheme>() {
     let world = World::<S>::with_slots(2);
@@ -43,7 +43,7 @@ fn handshake_holds_for_percpu() {
     check_pair(handshake::<PerCpu>);
 }
 
-catches!(handshake_catches_unlock_relaxed, UnlockRelaxed, handshake::<Live>);
-catches!(handshake_catches_no_wait_barrier, NoWaitBarrier, handshake::<Live>);
-catches!(handshake_catches_no_wake_barrier, NoWakeBarrier, handshake::<Live>);
-catches!(handshake_catches_empty_ignores_lock, EmptyIgnoresLock, handshake::<Live>);
+catches!(handshake_catches_unlock_relaxed, UnlockRelaxed, PAIR, handshake::<Live>);
+catches!(handshake_catches_no_wait_barrier, NoWaitBarrier, PAIR, handshake::<Live>);
+catches!(handshake_catches_no_wake_barrier, NoWakeBarrier, PAIR, handshake::<Live>);
+catches!(handshake_catches_empty_ignores_lock, EmptyIgnoresLock, PAIR, handshake::<Live>);

@@ -13,7 +13,7 @@ use loom::thread;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
 use ufutex_loom::{Queued, WaitOptions, Waiter};
 
-use crate::support::{Word, World, assert_not_lost, check, hangs, resize};
+use crate::support::{TRIO, Word, World, assert_not_lost, check, hangs, resize};
 
 /// Two threads resize to different sizes, with a waiter in the queue.
 fn two_movers<S: Scheme>() {
@@ -92,5 +92,5 @@ fn growth_by_policy_leaves_nobody_behind() {
 }
 
 // A step whose source stays live is never finished, so the resize does not end.
-hangs!(helped_resize_catches_source_stays_live, SourceStaysLive, two_movers::<Live>);
-hangs!(helped_resize_catches_skipped_step_is_forgotten, SkippedStepIsForgotten, growth_by_policy);
+hangs!(helped_resize_catches_source_stays_live, SourceStaysLive, TRIO, two_movers::<Live>);
+hangs!(helped_resize_catches_skipped_step_is_forgotten, SkippedStepIsForgotten, TRIO, growth_by_policy);

@@ -18,7 +18,7 @@ use ufutex_loom::model::{LIVE, Lock, PlatformRef, StateLock};
 use ufutex_loom::scheme::Live;
 use ufutex_loom::{Access, Error, Fault, Key, Target, Waiter};
 
-use crate::support::{Word, World, catches, check, check_pair};
+use crate::support::{PAIR, TRIO, Word, World, catches, check, check_pair};
 
 fn contenders(threads: usize, rounds: usize) {
     let counter = Arc::new(Lock::new(PlatformRef::HOST, 0));
@@ -184,14 +184,14 @@ fn a_grant_of_a_bucket_that_has_come_back_is_not_lost() {
     check_pair(starving_on_returning);
 }
 
-catches!(lock_catches_no_contended_barrier, NoContendedBarrier, two_contenders);
-catches!(lock_catches_no_unlock_barrier, NoUnlockBarrier, two_contenders);
-catches!(lock_catches_unlock_skips_sleepers, UnlockSkipsSleepers, two_contenders);
-catches!(lock_catches_leaver_forgets_sleepers, LeaverForgetsSleepers, sleepers_on_a_retired_bucket);
-catches!(lock_catches_starving_leaves_mark, StarvingLeavesMark, one_starves);
-catches!(lock_catches_claim_trusts_look, ClaimTrustsLook, two_starve);
-catches!(lock_catches_grant_relaxed, GrantRelaxed, one_starves);
-catches!(lock_catches_grant_unlocks, GrantUnlocks, one_starves);
-catches!(lock_catches_grant_is_silent, GrantIsSilent, one_starves);
-catches!(lock_catches_grant_of_retired, GrantOfRetired, starving_on_retired);
-catches!(lock_catches_leaver_forgets_grant, LeaverForgetsGrant, starving_on_returning);
+catches!(lock_catches_no_contended_barrier, NoContendedBarrier, PAIR, two_contenders);
+catches!(lock_catches_no_unlock_barrier, NoUnlockBarrier, PAIR, two_contenders);
+catches!(lock_catches_unlock_skips_sleepers, UnlockSkipsSleepers, PAIR, two_contenders);
+catches!(lock_catches_leaver_forgets_sleepers, LeaverForgetsSleepers, TRIO, sleepers_on_a_retired_bucket);
+catches!(lock_catches_starving_leaves_mark, StarvingLeavesMark, PAIR, one_starves);
+catches!(lock_catches_claim_trusts_look, ClaimTrustsLook, TRIO, two_starve);
+catches!(lock_catches_grant_relaxed, GrantRelaxed, PAIR, one_starves);
+catches!(lock_catches_grant_unlocks, GrantUnlocks, PAIR, one_starves);
+catches!(lock_catches_grant_is_silent, GrantIsSilent, PAIR, one_starves);
+catches!(lock_catches_grant_of_retired, GrantOfRetired, PAIR, starving_on_retired);
+catches!(lock_catches_leaver_forgets_grant, LeaverForgetsGrant, PAIR, starving_on_returning);

@@ -19,7 +19,7 @@ use ufutex_loom::{
     pi::{OWNER_DIED, Priority, TID_MASK, WAITERS},
 };
 
-use crate::support::{NEVER, Word, World, catches, check_pair, hangs};
+use crate::support::{NEVER, PAIR, Word, World, catches, check_pair, hangs};
 
 struct Locks {
     world: Arc<World<Live>>,
@@ -354,18 +354,18 @@ fn a_lock_that_nobody_was_told_of_is_given_back() {
     check_pair(requeue_against_drop_and_timeout);
 }
 
-catches!(pi_catches_hand_over_keeps_owner, HandOverKeepsOwner, lock_against_lock);
-catches!(pi_catches_lock_hides_waiter, LockHidesWaiter, lock_against_lock);
-catches!(pi_catches_unlock_trusts_emptiness_check, UnlockTrustsEmptinessCheck, lock_against_lock);
-catches!(pi_catches_sleeper_forgets, SleeperForgets, lock_against_lock);
-catches!(pi_catches_notify_relaxed, NotifyRelaxed, lock_against_lock);
-catches!(pi_catches_notify_looks_first, NotifyLooksFirst, lock_against_lock);
-catches!(pi_catches_spinner_stays_marked, SpinnerStaysMarked, lock_against_lock);
-catches!(pi_catches_timeout_loses_wake, TimeoutLosesWake, timeout_against_unlock);
-catches!(pi_catches_heir_leaves_by_drop, HeirLeaves, death_against_drop);
-catches!(pi_catches_heir_leaves_by_timeout, HeirLeaves, death_against_timeout);
-catches!(pi_catches_death_notifies_nobody, DeathNotifiesNobody, death_against_lock);
-catches!(pi_catches_heir_is_notified_first, HeirIsNotifiedFirst, death_against_lock);
-catches!(pi_catches_drop_keeps_lock, DropKeepsLock, requeue_against_drop_and_timeout);
-catches!(pi_catches_cancel_skips_recheck, CancelSkipsRecheck, requeue_against_timeout_then_unlock);
-hangs!(pi_requeue_hangs_with_requeue_shows_taken, RequeueShowsTaken, requeue_against_timeout_then_unlock);
+catches!(pi_catches_hand_over_keeps_owner, HandOverKeepsOwner, PAIR, lock_against_lock);
+catches!(pi_catches_lock_hides_waiter, LockHidesWaiter, PAIR, lock_against_lock);
+catches!(pi_catches_unlock_trusts_emptiness_check, UnlockTrustsEmptinessCheck, PAIR, lock_against_lock);
+catches!(pi_catches_sleeper_forgets, SleeperForgets, PAIR, lock_against_lock);
+catches!(pi_catches_notify_relaxed, NotifyRelaxed, PAIR, lock_against_lock);
+catches!(pi_catches_notify_looks_first, NotifyLooksFirst, PAIR, lock_against_lock);
+catches!(pi_catches_spinner_stays_marked, SpinnerStaysMarked, PAIR, lock_against_lock);
+catches!(pi_catches_timeout_loses_wake, TimeoutLosesWake, PAIR, timeout_against_unlock);
+catches!(pi_catches_heir_leaves_by_drop, HeirLeaves, PAIR, death_against_drop);
+catches!(pi_catches_heir_leaves_by_timeout, HeirLeaves, PAIR, death_against_timeout);
+catches!(pi_catches_death_notifies_nobody, DeathNotifiesNobody, PAIR, death_against_lock);
+catches!(pi_catches_heir_is_notified_first, HeirIsNotifiedFirst, PAIR, death_against_lock);
+catches!(pi_catches_drop_keeps_lock, DropKeepsLock, PAIR, requeue_against_drop_and_timeout);
+catches!(pi_catches_cancel_skips_recheck, CancelSkipsRecheck, PAIR, requeue_against_timeout_then_unlock);
+hangs!(pi_requeue_hangs_with_requeue_shows_taken, RequeueShowsTaken, PAIR, requeue_against_timeout_then_unlock);

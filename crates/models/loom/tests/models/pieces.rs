@@ -19,7 +19,7 @@ use loom::thread;
 use ufutex_loom::scheme::Live;
 use ufutex_loom::{Cause, Error, Queued, Requeue, WaitOptions, Waiter, pi::Priority};
 
-use crate::support::{World, assert_not_lost, catches, check, check_pair, hangs, resize};
+use crate::support::{PAIR, World, assert_not_lost, catches, check, check_pair, hangs, resize};
 
 /// Queues ahead of all waiters.
 const FIRST: WaitOptions = WaitOptions::new().realtime_priority(1);
@@ -266,6 +266,7 @@ fn a_requeue_to_a_lock_moves_those_that_were_there() {
 catches!(
     pieces_of_a_requeue_to_a_lock_catch_late_comers_are_taken,
     LateComersAreTaken,
+    PAIR,
     third_comes_between_pieces_of_a_requeue_to_a_lock
 );
 
@@ -329,11 +330,16 @@ fn a_word_is_requeued_to_itself_in_pieces() {
     check_pair(word_is_requeued_to_itself);
 }
 
-catches!(pieces_catches_begins_unlocked, BeginsUnlocked, waiter_comes_as_wake_begins);
-catches!(pieces_catches_late_comers_are_taken, LateComersAreTaken, third_comes);
-catches!(pieces_of_a_requeue_catch_late_comers_are_taken, LateComersAreTaken, third_comes_between_pieces_of_a_requeue);
-catches!(pieces_catches_requeue_keeps_moment, RequeueKeepsMoment, waiter_is_requeued_between_pieces);
-catches!(pieces_catches_marker_is_not_moved, MarkerIsNotMoved, table_is_resized_between_pieces);
-catches!(pieces_catches_marker_ends_wake, MarkerEndsWake, all_are_woken_one_by_one);
-catches!(pieces_catches_marker_is_waiter, MarkerIsWaiter, waiters_are_requeued_between_pieces);
-hangs!(pieces_hangs_with_piece_forgets_place, PieceForgetsPlace, neighbours_leave_between_pieces);
+catches!(pieces_catches_begins_unlocked, BeginsUnlocked, PAIR, waiter_comes_as_wake_begins);
+catches!(pieces_catches_late_comers_are_taken, LateComersAreTaken, PAIR, third_comes);
+catches!(
+    pieces_of_a_requeue_catch_late_comers_are_taken,
+    LateComersAreTaken,
+    PAIR,
+    third_comes_between_pieces_of_a_requeue
+);
+catches!(pieces_catches_requeue_keeps_moment, RequeueKeepsMoment, PAIR, waiter_is_requeued_between_pieces);
+catches!(pieces_catches_marker_is_not_moved, MarkerIsNotMoved, PAIR, table_is_resized_between_pieces);
+catches!(pieces_catches_marker_ends_wake, MarkerEndsWake, PAIR, all_are_woken_one_by_one);
+catches!(pieces_catches_marker_is_waiter, MarkerIsWaiter, PAIR, waiters_are_requeued_between_pieces);
+hangs!(pieces_hangs_with_piece_forgets_place, PieceForgetsPlace, PAIR, neighbours_leave_between_pieces);

@@ -10,7 +10,7 @@ use loom::thread;
 use ufutex_loom::scheme::{Atomic, PerCpu, Scheme};
 use ufutex_loom::{Compare, Modify, ObjectId, Shared, Waiter, WakeOp};
 
-use crate::support::{World, assert_not_lost, catches, check, check_pair, resize};
+use crate::support::{TRIO, World, assert_not_lost, catches, check, check_pair, resize};
 
 fn pivot<S: Scheme>(sizes: &'static [usize]) {
     let world = World::<S>::with_slots(2);
@@ -96,5 +96,5 @@ fn counted_pivots_hold_beside_a_pair() {
     check_pair(pivot_beside_a_pair::<PerCpu>);
 }
 
-catches!(pivot_counted_catches_pivot_skips_count, PivotSkipsCount, pivot_with_a_waiter::<Atomic>);
-catches!(pivot_counted_catches_pivot_skips_sections, PivotSkipsSections, pivot_with_a_waiter::<PerCpu>);
+catches!(pivot_counted_catches_pivot_skips_count, PivotSkipsCount, TRIO, pivot_with_a_waiter::<Atomic>);
+catches!(pivot_counted_catches_pivot_skips_sections, PivotSkipsSections, TRIO, pivot_with_a_waiter::<PerCpu>);

@@ -12,7 +12,7 @@ use loom::thread;
 use ufutex_loom::Waiter;
 use ufutex_loom::scheme::Live;
 
-use crate::support::{World, assert_not_lost, catches, check, resize};
+use crate::support::{TRIO, World, assert_not_lost, catches, check, resize};
 
 /// A waiter, a waker and a mover all at once.
 fn pivot(start: usize, sizes: &'static [usize]) {
@@ -78,9 +78,9 @@ fn shrinking_and_regrowing_finds_the_waiter() {
     check(shrink_and_regrow_with_a_waiter);
 }
 
-catches!(pivot_live_catches_no_wait_barrier, NoWaitBarrier, grow);
-catches!(pivot_live_catches_no_wake_barrier, NoWakeBarrier, grow);
-catches!(pivot_live_catches_empty_ignores_live, EmptyIgnoresLive, grow);
-catches!(pivot_live_catches_empty_ignores_lock, EmptyIgnoresLock, grow);
-catches!(pivot_live_catches_source_stays_live, SourceStaysLive, grow);
-catches!(pivot_live_catches_target_live_early, TargetLiveEarly, shrink_and_regrow_with_a_waiter);
+catches!(pivot_live_catches_no_wait_barrier, NoWaitBarrier, TRIO, grow);
+catches!(pivot_live_catches_no_wake_barrier, NoWakeBarrier, TRIO, grow);
+catches!(pivot_live_catches_empty_ignores_live, EmptyIgnoresLive, TRIO, grow);
+catches!(pivot_live_catches_empty_ignores_lock, EmptyIgnoresLock, TRIO, grow);
+catches!(pivot_live_catches_source_stays_live, SourceStaysLive, TRIO, grow);
+catches!(pivot_live_catches_target_live_early, TargetLiveEarly, TRIO, shrink_and_regrow_with_a_waiter);

@@ -18,7 +18,7 @@ use ufutex_loom::{
     pi::{Priority, TID_MASK},
 };
 
-use crate::support::{NEVER, Word, catches, check_pair};
+use crate::support::{NEVER, PAIR, Word, catches, check_pair};
 
 /// A model does not wait for this: see [`some_time`](crate::support::some_time).
 const SOON: Option<Timeout> = Some(NEVER);
@@ -195,12 +195,12 @@ fn regions_that_want_each_other_become_one() {
     check_pair(each_wants_the_others);
 }
 
-catches!(regions_catches_bucket_waits_for_region, BucketWaitsForRegion, newcomer_waits_for_the_owners_region);
-catches!(regions_catches_held_region_is_trusted, HeldRegionIsTrusted, newcomer_waits_for_the_owners_region);
+catches!(regions_catches_bucket_waits_for_region, BucketWaitsForRegion, PAIR, newcomer_waits_for_the_owners_region);
+catches!(regions_catches_held_region_is_trusted, HeldRegionIsTrusted, PAIR, newcomer_waits_for_the_owners_region);
 #[test]
 fn a_region_is_of_one_namespace() {
     check_pair(home_goes_to_a_stranger);
 }
 
-catches!(regions_catches_region_skips_second_look, RegionSkipsSecondLook, priority_against_newcomer);
-catches!(regions_catches_region_takes_strangers, RegionTakesStrangers, home_goes_to_a_stranger);
+catches!(regions_catches_region_skips_second_look, RegionSkipsSecondLook, PAIR, priority_against_newcomer);
+catches!(regions_catches_region_takes_strangers, RegionTakesStrangers, PAIR, home_goes_to_a_stranger);

@@ -12,7 +12,7 @@ use loom::thread;
 use ufutex_loom::scheme::{Atomic, Live, PerCpu, Scheme};
 use ufutex_loom::{Error, Requeue, Requeued, WaitOptions, Waiter};
 
-use crate::support::{World, catches, check, check_pair, hangs, resize, some_time};
+use crate::support::{PAIR, TRIO, World, catches, check, check_pair, hangs, resize, some_time};
 
 /// Queues ahead of the second waiter, whichever comes first.
 const FIRST: WaitOptions = WaitOptions::new().realtime_priority(1);
@@ -211,12 +211,12 @@ fn two_requeues_and_a_resize_all_end() {
     check(|| against_requeue(2, &[4]));
 }
 
-catches!(requeue_catches_timeout_loses_wake, TimeoutLosesWake, || against_timeout::<Live>(1));
-hangs!(requeue_timeout_hangs_with_requeue_shows_taken, RequeueShowsTaken, timeout_while_moved);
-catches!(requeue_catches_requeue_lets_go, RequeueLetsGo, timeout_while_moved);
-catches!(requeue_timeout_catches_cancel_skips_recheck, CancelSkipsRecheck, timeout_while_moved);
-catches!(requeue_drop_catches_cancel_skips_recheck, CancelSkipsRecheck, drop_while_moved);
-catches!(requeue_catches_drop_loses_wake, DropLosesWake, drop_while_moved);
-catches!(requeue_catches_source_stays_live, SourceStaysLive, growth);
-catches!(requeue_catches_target_live_early, TargetLiveEarly, growth);
-catches!(requeue_catches_second_skips_recheck, SecondSkipsRecheck, from_global);
+catches!(requeue_catches_timeout_loses_wake, TimeoutLosesWake, PAIR, || against_timeout::<Live>(1));
+hangs!(requeue_timeout_hangs_with_requeue_shows_taken, RequeueShowsTaken, PAIR, timeout_while_moved);
+catches!(requeue_catches_requeue_lets_go, RequeueLetsGo, PAIR, timeout_while_moved);
+catches!(requeue_timeout_catches_cancel_skips_recheck, CancelSkipsRecheck, PAIR, timeout_while_moved);
+catches!(requeue_drop_catches_cancel_skips_recheck, CancelSkipsRecheck, PAIR, drop_while_moved);
+catches!(requeue_catches_drop_loses_wake, DropLosesWake, PAIR, drop_while_moved);
+catches!(requeue_catches_source_stays_live, SourceStaysLive, PAIR, growth);
+catches!(requeue_catches_target_live_early, TargetLiveEarly, PAIR, growth);
+catches!(requeue_catches_second_skips_recheck, SecondSkipsRecheck, TRIO, from_global);

@@ -12,7 +12,7 @@ use loom::thread;
 use ufutex_loom::scheme::{Live, PerCpu, Scheme};
 use ufutex_loom::{Queued, WaitOptions, Waiter};
 
-use crate::support::{World, catches, check_pair};
+use crate::support::{PAIR, World, catches, check_pair};
 
 /// What the waker points to. The cell finds an access of the waker that nothing orders before the frame's end.
 struct Frame(UnsafeCell<u32>);
@@ -94,9 +94,9 @@ fn a_waker_has_returned_when_its_wait_is_finished() {
     check_pair(finished::<Live>);
 }
 
-catches!(settle_catches_returns_too_early, ReturnsTooEarly, cancelled::<Live>);
-catches!(settle_catches_it_in_a_drop, ReturnsTooEarly, dropped::<Live>);
-catches!(settle_catches_it_in_an_end, ReturnsTooEarly, finished::<Live>);
-catches!(settle_catches_return_relaxed, ReturnRelaxed, cancelled::<Live>);
-catches!(settle_catches_cancel_forgets_call, CancelForgetsCall, cancelled::<Live>);
-catches!(settle_catches_cancel_passes_on, CancelPassesOn, cancelled::<Live>);
+catches!(settle_catches_returns_too_early, ReturnsTooEarly, PAIR, cancelled::<Live>);
+catches!(settle_catches_it_in_a_drop, ReturnsTooEarly, PAIR, dropped::<Live>);
+catches!(settle_catches_it_in_an_end, ReturnsTooEarly, PAIR, finished::<Live>);
+catches!(settle_catches_return_relaxed, ReturnRelaxed, PAIR, cancelled::<Live>);
+catches!(settle_catches_cancel_forgets_call, CancelForgetsCall, PAIR, cancelled::<Live>);
+catches!(settle_catches_cancel_passes_on, CancelPassesOn, PAIR, cancelled::<Live>);

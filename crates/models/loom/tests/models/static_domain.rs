@@ -11,7 +11,7 @@ use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::{Config, Options, StaticDomain, WaitOptions, Waiter};
 
-use crate::support::{Word, assert_not_lost, catches, check_pair};
+use crate::support::{PAIR, Word, assert_not_lost, catches, check_pair};
 
 struct World {
     futexes: StaticDomain,
@@ -62,6 +62,6 @@ fn two_first_waits_share_one_domain() {
     check_pair(two_first_waits);
 }
 
-catches!(static_domain_catches_lazy_relaxed, LazyRelaxed, two_first_waits);
-catches!(static_domain_catches_no_wait_barrier, NoWaitBarrier, first_wait_and_wake);
-catches!(static_domain_catches_no_wake_barrier, NoWakeBarrier, first_wait_and_wake);
+catches!(static_domain_catches_lazy_relaxed, LazyRelaxed, PAIR, two_first_waits);
+catches!(static_domain_catches_no_wait_barrier, NoWaitBarrier, PAIR, first_wait_and_wake);
+catches!(static_domain_catches_no_wake_barrier, NoWakeBarrier, PAIR, first_wait_and_wake);

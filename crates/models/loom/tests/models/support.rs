@@ -13,19 +13,26 @@ use ufutex_loom::{
     Access, Clock, Config, Domain, Error, Fault, Key, Options, Queued, System, Target, Timeout, WaitOptions, Waiter,
 };
 
+/// The preemptions of [`check_pair`].
+pub const PAIR: usize = 3;
+/// The preemptions of [`check`].
+pub const TRIO: usize = 2;
+/// The preemptions of [`check_crowd`].
+pub const CROWD: usize = 1;
+
 /// Explores the interleavings with at most two preemptions, or with as many as `UFUTEX_MODEL_BOUND` sets.
 pub fn check(model: impl Fn() + Sync + Send + 'static) {
-    explore(asked_bound().unwrap_or(2), model);
+    explore(asked_bound().unwrap_or(TRIO), model);
 }
 
-/// Like [`check`], with up to three preemptions, for models of two threads.
+/// Like [`check`], with up to three preemptions, for models of two threads, and for one of three that needs them.
 pub fn check_pair(model: impl Fn() + Sync + Send + 'static) {
-    explore(asked_bound().unwrap_or(3), model);
+    explore(asked_bound().unwrap_or(PAIR), model);
 }
 
 /// Like [`check`], with one preemption, for models of three threads with much to do.
 pub fn check_crowd(model: impl Fn() + Sync + Send + 'static) {
-    explore(asked_bound().unwrap_or(1), model);
+    explore(asked_bound().unwrap_or(CROWD), model);
 }
 
 fn asked_bound() -> Option<usize> {
@@ -57,24 +64,25 @@ fn explore(bound: usize, model: impl Fn() + Sync + Send + 'static) {
     eprintln!("\nexplored: bound {bound}, {end}, {executions} executions, {:.1} s", took.as_secs_f64());
 }
 
-/// Makes a test that `$model` fails with `$mutant` in the engine, and not only by running for ever.
+/// Makes a test that `$model` fails with `$mutant` in the engine, and not only by running for ever. `$bound` is the number of
+/// preemptions with which the model is explored without the mutant: a model that fails with more may be wrong itself.
 macro_rules! catches {
-    ($test:ident, $mutant:ident, $model:expr) => {
+    ($test:ident, $mutant:ident, $bound:expr, $model:expr) => {
         #[test]
         fn $test() {
             let name = concat!(module_path!(), "::", stringify!($test));
-            $crate::support::assert_catches(name, ufutex_loom::model::Mutant::$mutant, $model);
+            $crate::support::assert_catches(name, ufutex_loom::model::Mutant::$mutant, $bound, $model);
         }
     };
 }
 
 /// Makes a test that with `$mutant` in the engine a thread of `$model` loops for ever.
 macro_rules! hangs {
-    ($test:ident, $mutant:ident, $model:expr) => {
+    ($test:ident, $mutant:ident, $bound:expr, $model:expr) => {
         #[test]
         fn $test() {
             let name = concat!(module_path!(), "::", stringify!($test));
-            $crate::support::assert_hangs(name, ufutex_loom::model::Mutant::$mutant, $model);
+            $crate::support::assert_hangs(name, ufutex_loom::model::Mutant::$mutant, $bound, $model);
         }
     };
 }
@@ -82,14 +90,14 @@ macro_rules! hangs {
 pub(crate) use {catches, hangs};
 
 /// The body of [`catches`].
-pub fn assert_catches(test: &str, mutant: Mutant, model: fn()) {
-    let Some(output) = run_apart(test, mutant, model) else { return };
+pub fn assert_catches(test: &str, mutant: Mutant, bound: usize, model: fn()) {
+    let Some(output) = run_apart(test, mutant, bound, model) else { return };
     assert!(!output.contains(ENDLESS), "the broken engine only runs for ever:\n{output}");
 }
 
 /// The body of [`hangs`].
-pub fn assert_hangs(test: &str, mutant: Mutant, model: fn()) {
-    let Some(output) = run_apart(test, mutant, model) else { return };
+pub fn assert_hangs(test: &str, mutant: Mutant, bound: usize, model: fn()) {
+    let Some(output) = run_apart(test, mutant, bound, model) else { return };
     assert!(output.contains(ENDLESS), "the broken engine fails in another way:\n{output}");
 }
 
@@ -98,11 +106,12 @@ const ENDLESS: &str = "maximum number of branches";
 
 /// Runs `model` with `mutant` in a process of its own, which must fail. Returns its output. A broken engine may do
 /// anything, such as panic during a panic or use freed memory.
-fn run_apart(test: &str, mutant: Mutant, model: fn()) -> Option<String> {
+fn run_apart(test: &str, mutant: Mutant, bound: usize, model: fn()) -> Option<String> {
     const APART: &str = "UFUTEX_MODEL_APART";
     if std::env::var_os(APART).is_some() {
         // From few preemptions to many, because fewer are explored faster.
-        with_mutant(mutant, || (1..=3).for_each(|bound| explore(bound, model)));
+        let most = asked_bound().unwrap_or(bound);
+        with_mutant(mutant, || (1..=most).for_each(|bound| explore(bound, model)));
         return None;
     }
     let (_, name) = test.split_once("::").expect("a test is in a module");

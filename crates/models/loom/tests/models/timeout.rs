@@ -8,7 +8,7 @@ use loom::thread;
 use ufutex_loom::Error;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
 
-use crate::support::{World, catches, check, check_pair, resize, some_time};
+use crate::support::{PAIR, World, catches, check, check_pair, resize, some_time};
 
 fn timeout_against_wake<S: Scheme>() {
     let world = World::<S>::with_slots(2);
@@ -50,5 +50,5 @@ fn a_wait_is_timed_out_or_woken_during_a_resize() {
     check(timeout_against_wake_and_resize);
 }
 
-catches!(timeout_catches_timeout_loses_wake, TimeoutLosesWake, timeout_against_wake::<Live>);
-catches!(timeout_catches_drop_skips_handover, DropSkipsHandover, timeout_against_wake::<Live>);
+catches!(timeout_catches_timeout_loses_wake, TimeoutLosesWake, PAIR, timeout_against_wake::<Live>);
+catches!(timeout_catches_drop_skips_handover, DropSkipsHandover, PAIR, timeout_against_wake::<Live>);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use loom::thread;
 use ufutex_loom::timer::{Base, Driver, Expiries, Expiry, TimerClock, Timers};
 
-use crate::support::{catches, check, check_pair};
+use crate::support::{PAIR, catches, check, check_pair};
 use crate::timers::{DUE, ModelClock, Process, spawn};
 
 /// The time for which the other timer is armed.
@@ -201,11 +201,11 @@ fn each_of_two_receivers_gets_one() {
     check(received_by_two);
 }
 
-catches!(timers_driver_catches_arm_notifies_nobody, ArmNotifiesNobody, armed_during_a_turn);
-catches!(timers_driver_catches_turn_forgets_rest, TurnForgetsRest, asked_during_a_turn);
-catches!(timers_driver_catches_turn_ignores_looks, TurnIgnoresLooks, asked_during_a_turn);
-catches!(timers_driver_catches_disarm_silences_others, DisarmSilencesOthers, armed_while_the_last_goes);
-catches!(timers_driver_catches_hold_revives, HoldRevives, dropped_during_a_turn);
-catches!(timers_driver_catches_retire_forgets, RetireForgets, dropped_during_a_turn);
-catches!(timers_driver_catches_bell_rings_first, BellRingsFirst, received);
-catches!(timers_driver_catches_recv_looks_first, RecvLooksFirst, received_by_a_task);
+catches!(timers_driver_catches_arm_notifies_nobody, ArmNotifiesNobody, PAIR, armed_during_a_turn);
+catches!(timers_driver_catches_turn_forgets_rest, TurnForgetsRest, PAIR, asked_during_a_turn);
+catches!(timers_driver_catches_turn_ignores_looks, TurnIgnoresLooks, PAIR, asked_during_a_turn);
+catches!(timers_driver_catches_disarm_silences_others, DisarmSilencesOthers, PAIR, armed_while_the_last_goes);
+catches!(timers_driver_catches_hold_revives, HoldRevives, PAIR, dropped_during_a_turn);
+catches!(timers_driver_catches_retire_forgets, RetireForgets, PAIR, dropped_during_a_turn);
+catches!(timers_driver_catches_bell_rings_first, BellRingsFirst, PAIR, received);
+catches!(timers_driver_catches_recv_looks_first, RecvLooksFirst, PAIR, received_by_a_task);

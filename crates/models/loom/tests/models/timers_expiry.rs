@@ -6,7 +6,7 @@
 
 use ufutex_loom::timer::Setting;
 
-use crate::support::{catches, check, check_pair};
+use crate::support::{PAIR, catches, check, check_pair};
 use crate::timers::{DUE, Process, spawn};
 
 /// Later than `DUE`.
@@ -169,8 +169,8 @@ fn a_notice_is_taken_once() {
     check_pair(|| taken_twice(DUE));
 }
 
-catches!(timers_expiry_catches_expiry_skips_recheck, ExpirySkipsRecheck, one_shot_set_again);
-catches!(timers_expiry_catches_expiry_ignores_word, ExpiryIgnoresWord, another_of_another_id);
-catches!(timers_expiry_catches_disarm_keeps_number, DisarmKeepsNumber, taken_against_delete);
-catches!(timers_expiry_catches_take_keeps_number, TakeKeepsNumber, one_shot_taken_twice);
-catches!(timers_expiry_catches_turn_forgets_rest, TurnForgetsRest, one_shot_set_again);
+catches!(timers_expiry_catches_expiry_skips_recheck, ExpirySkipsRecheck, PAIR, one_shot_set_again);
+catches!(timers_expiry_catches_expiry_ignores_word, ExpiryIgnoresWord, PAIR, another_of_another_id);
+catches!(timers_expiry_catches_disarm_keeps_number, DisarmKeepsNumber, PAIR, taken_against_delete);
+catches!(timers_expiry_catches_take_keeps_number, TakeKeepsNumber, PAIR, one_shot_taken_twice);
+catches!(timers_expiry_catches_turn_forgets_rest, TurnForgetsRest, PAIR, one_shot_set_again);

@@ -15,7 +15,7 @@ use ufutex_loom::scheme::Live;
 use ufutex_loom::timer::{Base, Driver};
 use ufutex_loom::{Clock, Config, Domain, Error, Options, System, Timeout, WaitOptions};
 
-use crate::support::{Word, catches, check, check_pair};
+use crate::support::{PAIR, TRIO, Word, catches, check, check_pair};
 use crate::timers::{DUE, ModelClock};
 
 fn until_due() -> WaitOptions {
@@ -219,11 +219,11 @@ fn a_dropped_timeout_leaves_nothing_behind() {
     check_pair(one_of_two_dropped);
 }
 
-catches!(timers_sleep_catches_lazy_relaxed, LazyRelaxed, first_two);
-catches!(timers_sleep_catches_sleep_keeps_waker, SleepKeepsWaker, polled_by_another);
-catches!(timers_sleep_catches_sleep_looks_first, SleepLooksFirst, polled_by_another);
-catches!(timers_sleep_catches_sleep_fires_silently, SleepFiresSilently, polled_by_another);
-catches!(timers_sleep_catches_sleep_goes_on, SleepGoesOn, polled_by_another);
-catches!(timers_sleep_catches_sleep_stays_armed, SleepStaysArmed, dropped_when_due);
-catches!(timers_sleep_catches_arm_notifies_nobody, ArmNotifiesNobody, begun_when_due);
-catches!(timers_sleep_catches_timeout_loses_wake, TimeoutLosesWake, woken_when_due);
+catches!(timers_sleep_catches_lazy_relaxed, LazyRelaxed, PAIR, first_two);
+catches!(timers_sleep_catches_sleep_keeps_waker, SleepKeepsWaker, PAIR, polled_by_another);
+catches!(timers_sleep_catches_sleep_looks_first, SleepLooksFirst, PAIR, polled_by_another);
+catches!(timers_sleep_catches_sleep_fires_silently, SleepFiresSilently, PAIR, polled_by_another);
+catches!(timers_sleep_catches_sleep_goes_on, SleepGoesOn, PAIR, polled_by_another);
+catches!(timers_sleep_catches_sleep_stays_armed, SleepStaysArmed, PAIR, dropped_when_due);
+catches!(timers_sleep_catches_arm_notifies_nobody, ArmNotifiesNobody, PAIR, begun_when_due);
+catches!(timers_sleep_catches_timeout_loses_wake, TimeoutLosesWake, TRIO, woken_when_due);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use ufutex_loom::Error;
 use ufutex_loom::timer::{Setting, TimerClock, TimerOptions};
 
-use crate::support::{catches, check, check_crowd, check_pair};
+use crate::support::{PAIR, TRIO, catches, check, check_crowd, check_pair};
 use crate::timers::{Process, setting, spawn};
 
 /// An interval that only one timer has.
@@ -322,19 +322,20 @@ fn of_two_that_make_an_id_one_does_while_the_table_grows() {
     check_pair(created_once_while_it_grows);
 }
 
-catches!(timers_table_catches_look_up_trusts_miss, LookUpTrustsMiss, found_all_the_time);
-catches!(timers_table_catches_look_up_skips_recheck, LookUpSkipsRecheck, never_another);
-catches!(timers_table_catches_delete_leaves_valid, DeleteLeavesValid, deleted_once);
-catches!(timers_table_catches_insert_skips_check, InsertSkipsCheck, created_once);
-catches!(timers_table_catches_claim_trusts_peek, ClaimTrustsPeek, ids_follow_one_another);
-catches!(timers_table_catches_kept_stays, KeptStays, kept_for_one);
-catches!(timers_table_catches_stock_takes_early, StockTakesEarly, found_on_its_way);
-catches!(timers_table_catches_stock_takes_early_by_count, StockTakesEarly, counted_on_its_way);
-catches!(timers_table_catches_one_search, OneSearch, found_behind_the_search);
-catches!(timers_table_catches_timers_count_early, TimersCountEarly, found_on_its_way);
-catches!(timers_table_catches_group_live_early, GroupLiveEarly, found_while_it_grows);
-catches!(timers_table_catches_group_stays_live, GroupStaysLive, found_while_it_grows);
-catches!(timers_table_catches_timer_relaxed, TimerRelaxed, found_when_made);
-catches!(timers_table_catches_head_relaxed, HeadRelaxed, fresh_in_an_old_chain);
-catches!(timers_table_catches_successor_relaxed, SuccessorRelaxed, fresh_behind_an_old_one);
-catches!(timers_table_catches_ids_relaxed, IdsRelaxed, found_while_it_grows);
+catches!(timers_table_catches_look_up_trusts_miss, LookUpTrustsMiss, TRIO, found_all_the_time);
+catches!(timers_table_catches_look_up_skips_recheck, LookUpSkipsRecheck, TRIO, never_another);
+catches!(timers_table_catches_delete_leaves_valid, DeleteLeavesValid, PAIR, deleted_once);
+catches!(timers_table_catches_insert_skips_check, InsertSkipsCheck, PAIR, created_once);
+catches!(timers_table_catches_claim_trusts_peek, ClaimTrustsPeek, TRIO, ids_follow_one_another);
+catches!(timers_table_catches_kept_stays, KeptStays, TRIO, kept_for_one);
+catches!(timers_table_catches_stock_takes_early, StockTakesEarly, PAIR, found_on_its_way);
+catches!(timers_table_catches_stock_takes_early_by_count, StockTakesEarly, PAIR, counted_on_its_way);
+catches!(timers_table_catches_one_search, OneSearch, PAIR, found_behind_the_search);
+catches!(timers_table_catches_timers_count_early, TimersCountEarly, PAIR, found_on_its_way);
+catches!(timers_table_catches_group_live_early, GroupLiveEarly, TRIO, found_while_it_grows);
+catches!(timers_table_catches_group_stays_live, GroupStaysLive, TRIO, found_while_it_grows);
+catches!(timers_table_catches_timer_relaxed, TimerRelaxed, PAIR, found_when_made);
+catches!(timers_table_catches_head_relaxed, HeadRelaxed, TRIO, fresh_in_an_old_chain);
+// With one preemption, as the model is explored, it is not found. With two the model takes seven seconds of a CPU.
+catches!(timers_table_catches_successor_relaxed, SuccessorRelaxed, TRIO, fresh_behind_an_old_one);
+catches!(timers_table_catches_ids_relaxed, IdsRelaxed, TRIO, found_while_it_grows);

@@ -8,7 +8,7 @@ use loom::thread;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
 use ufutex_loom::{Error, Interrupt, WaitOptions};
 
-use crate::support::{Word, World, catches, check, check_pair, some_time};
+use crate::support::{PAIR, TRIO, Word, World, catches, check, check_pair, some_time};
 
 const FOR_EVER: WaitOptions = WaitOptions::new();
 
@@ -136,9 +136,9 @@ fn an_interrupt_that_is_found_shows_what_was_stored_before() {
     check_pair(stored_before_the_interrupt);
 }
 
-catches!(wait_any_catches_no_wait_barrier, NoWaitBarrier, against_one_waker);
-catches!(wait_any_catches_wait_any_forgets_wake, WaitAnyForgetsWake, two_wakers);
-catches!(wait_any_catches_sleeper_forgets, SleeperForgets, against_one_waker);
-catches!(wait_any_catches_notifies_too_late, NotifiesTooLate, against_one_waker_of_both);
-catches!(wait_any_catches_drop_skips_handover, DropSkipsHandover, against_one_waker_of_both);
-catches!(interrupt_catches_timeout_loses_wake, TimeoutLosesWake, against_waker_and_interrupt);
+catches!(wait_any_catches_no_wait_barrier, NoWaitBarrier, PAIR, against_one_waker);
+catches!(wait_any_catches_wait_any_forgets_wake, WaitAnyForgetsWake, TRIO, two_wakers);
+catches!(wait_any_catches_sleeper_forgets, SleeperForgets, PAIR, against_one_waker);
+catches!(wait_any_catches_notifies_too_late, NotifiesTooLate, PAIR, against_one_waker_of_both);
+catches!(wait_any_catches_drop_skips_handover, DropSkipsHandover, PAIR, against_one_waker_of_both);
+catches!(interrupt_catches_timeout_loses_wake, TimeoutLosesWake, TRIO, against_waker_and_interrupt);
