@@ -94,8 +94,8 @@ impl OneByOne {
     /// Calls `f`. If a call is in progress, its thread calls its own `f` once more, and this function returns at once.
     pub fn call(&self, f: impl Fn()) {
         let own = calling_thread();
-        // [Cb]: set before `f` looks for what to call. [Ce]: what precedes `AGAIN` is seen by the thread that calls.
         let enter = |state| Some(if state == 0 { own } else { state | AGAIN });
+        // [Cb]: set before `f` looks for what to call. [Ce]: what precedes `AGAIN` is seen by the thread that calls.
         if self.0.fetch_update(SeqCst, SeqCst, enter) != Ok(0) {
             return;
         }

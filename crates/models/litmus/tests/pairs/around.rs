@@ -74,11 +74,22 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[Cb] and [Cc]: an interrupt that rings, and the end of the wait",
         code: &[
-            ("capi/src/bell.rs", "self.0.fetch_update(SeqCst, SeqCst, enter) != Ok(0)"),
-            ("capi/src/objects.rs", "self.bell.load(SeqCst)"),
-            ("capi/src/bell.rs", "self.0.compare_exchange(own, 0, Release, Relaxed).is_ok()"),
-            ("capi/src/objects.rs", "self.0.bell.store(core::ptr::null_mut(), SeqCst); // [Cb]"),
-            ("capi/src/bell.rs", "matches!(self.0.load(SeqCst) & !AGAIN,"),
+            (
+                "capi/src/bell.rs",
+                "call",
+                &[
+                    "self.0.fetch_update(SeqCst, SeqCst, enter) != Ok(0)",
+                    "f();",
+                    "self.0.compare_exchange(own, 0, Release, Relaxed).is_ok()",
+                ],
+            ),
+            ("capi/src/objects.rs", "interrupt", &["self.bell.load(SeqCst)"]),
+            (
+                "capi/src/objects.rs",
+                "drop",
+                &["self.0.bell.store(core::ptr::null_mut(), SeqCst); // [Cb]", "wait_for_others();"],
+            ),
+            ("capi/src/bell.rs", "wait_for_others", &["matches!(self.0.load(SeqCst) & !AGAIN,"]),
         ],
         init: "ringing = 0, bell = 1, memory = 1",
         program: "
@@ -95,12 +106,25 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[Ce]: an interrupt that is left to a thread that rings",
         code: &[
-            ("capi/src/objects.rs", "        fence(SeqCst);\n        // [Cb]"),
-            ("capi/src/bell.rs", "self.0.fetch_update(SeqCst, SeqCst, enter) != Ok(0)"),
-            ("capi/src/bell.rs", "self.0.fetch_and(!AGAIN, Acquire); // [Ce]"),
-            ("capi/src/objects.rs", "compare_exchange(core::ptr::null_mut(), bell, SeqCst, SeqCst)"),
-            ("capi/src/objects.rs", "fence(SeqCst); // [Ce]: between"),
-            ("capi/src/objects.rs", "self.bell.load(SeqCst)"),
+            (
+                "capi/src/objects.rs",
+                "interrupt",
+                &["interrupt().raise();", "fence(SeqCst);", "self.bell.load(SeqCst)", "self.ringing.call("],
+            ),
+            (
+                "capi/src/bell.rs",
+                "call",
+                &[
+                    "self.0.fetch_update(SeqCst, SeqCst, enter) != Ok(0)",
+                    "f();",
+                    "self.0.fetch_and(!AGAIN, Acquire); // [Ce]",
+                ],
+            ),
+            (
+                "capi/src/objects.rs",
+                "new",
+                &["compare_exchange(core::ptr::null_mut(), bell, SeqCst, SeqCst)", "fence(SeqCst); // [Ce]: between"],
+            ),
         ],
         init: "raised = 0, ringing = 2, bell = 0, memory = 9",
         program: "
@@ -130,7 +154,7 @@ pub(super) const PAIRS: &[Pair] = &[
                     "interrupt().raise();",
                     "        fence(SeqCst);\n        // [Cb]",
                     "self.bell.load(SeqCst)",
-                    "self.ringing.run_with(",
+                    "self.ringing.call(",
                 ],
             ),
             (
