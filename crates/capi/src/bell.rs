@@ -69,10 +69,10 @@ impl Calls {
     }
 }
 
-/// Makes calls one at a time, also in signal handlers. If a thread finds a call in progress, it does not wait for it:
-/// the thread that is calling calls once more.
+/// Makes calls one at a time, also in signal handlers. If a call is in progress, a second caller returns at once, and the
+/// thread that makes the call repeats it.
 ///
-/// It does not use thread-local storage, as [`Calls`] does. If the library was opened by dlopen(3), a thread's first
+/// Unlike [`Calls`], it does not use thread-local storage. If the library was opened by dlopen(3), a thread's first
 /// access to thread-local storage allocates memory, and a signal handler may have interrupted malloc.
 ///
 /// The value is 0 if no call is in progress. Otherwise it is the thread that is calling, and perhaps [`AGAIN`].
@@ -86,7 +86,8 @@ const AGAIN: usize = 1;
 fn calling_thread() -> usize {
     // SAFETY: it only reads a register of the thread. POSIX lists it as async-signal-safe.
     let thread = unsafe { libc::pthread_self() } as usize;
-    // It is the address of the thread's structure in libc, whose size is at least that of a pointer.
+    // It is the address of the thread's structure in libc. Two structures are at least the size of a pointer apart, so the
+    // numbers differ without the lowest bit too.
     thread & !AGAIN
 }
 
@@ -162,8 +163,8 @@ impl Bell {
         });
     }
 
-    /// Rings as [`ring`](Self::ring) does, and uses no thread-local storage. The bell must not be disarmed by another
-    /// thread meanwhile.
+    /// Rings as [`ring`](Self::ring) does, but does not count the call in the bell and does not check `disarmed`, so that it
+    /// needs no thread-local storage. The caller guarantees that no other thread disarms the bell meanwhile.
     pub fn ring_in_handler(&self) {
         // [Ca]: as in `ring`.
         if self.rung.swap(1, AcqRel) == 0 {

@@ -86,7 +86,10 @@ fn a_thread_that_cannot_be_started_is_reported_with_what_limits_their_number() {
     let output = command.env("RUST_MIN_STACK", (1_u64 << 50).to_string()).output().expect("the program starts");
     let line = text(&output.stderr);
     assert_eq!((output.status.code(), line.lines().count()), (Some(1), 1), "{line}");
-    assert!(line.contains(": 0 of 16 were started; see ulimit -u, ") && line.contains("a smaller --threads"), "{line}");
+    assert!(
+        line.contains(": it would have been number 1 (16 by --threads, ") && line.contains("a smaller --threads"),
+        "{line}"
+    );
 }
 
 #[test]

@@ -35,7 +35,7 @@
 extern crate std;
 
 /// `ufutex_program::environment::LIBRARY_SYMBOL`: the command looks for this name in a file that the user names as the library.
-/// Without the symbol the loader would load any library, and the program would run on the kernel.
+/// It refuses a file without the symbol. The loader would preload any library, and the program would run on the kernel.
 #[used]
 #[unsafe(no_mangle)]
 pub static UFUTEX_PRELOAD_LIBRARY: u8 = 1;

@@ -34,8 +34,9 @@ impl Mark {
             // The program executes the call again with the mark, and both threads keep the mark in this register. In
             // the register of the sixth argument it would mark their next calls. The kernel reads 32 bits of the flags.
             libc::SYS_clone => Self::Upper(0),
-            // As for clone(2), and pkey_alloc(2) is executed again too. No call with another number is marked here. But
-            // if a thread's next clone3 or pkey_alloc leaves the register as it is, it passes the filter.
+            // The program executes these two again with the mark in the register of the fourth argument, in which no
+            // other call is marked. If a thread leaves that register as it is, its next clone3 or pkey_alloc passes the
+            // filter.
             libc::SYS_clone3 | libc::SYS_pkey_alloc => Self::Whole(3),
             _ => Self::Whole(5),
         }

@@ -28,12 +28,12 @@ pub fn begin(context: &Context) {
     if let Some((_, features)) = context.xsave_area()
         && features >> PKRU & 1 != 0
     {
-        // A register set that the kernel saves has its leaf.
+        // CPUID leaf 0xd has a sub-leaf for each register set that the kernel saves.
         OFFSET.store(__cpuid_count(0xd, PKRU).ebx, Ordering::Relaxed);
     }
 }
 
-/// Gives this thread the rights that it had before the signal.
+/// Gives this thread the rights that it had before the signal, and access to memory with key 0.
 pub fn enter(context: &Context) {
     /// The offset of the word that says which register sets do not have their first values.
     const CHANGED: usize = 512;

@@ -176,7 +176,8 @@ const ARGUMENTS: [libc::c_int; 6] =
     [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
 
 /// The handler of SIGSYS. It may not use its stack before it has the rights for that: see `pkeys.rs`. It calls
-/// [`handle`], with the rights that the kernel has given it as the fourth argument, or 0 if rights do not matter.
+/// [`handle`], with the rights that the kernel has given it as the fourth argument, or 0 if the program has not allocated
+/// a key.
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn on_sigsys(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     naked_asm!(
@@ -302,7 +303,7 @@ impl Trapped<'_> {
                 RAW_THREADS.store(true, Ordering::Relaxed);
                 self.again_marked()
             }
-            // Executed again, because it changes the thread's rights.
+            // The program executes the call itself. If the handler made it, sigreturn would undo the change of the rights.
             libc::SYS_pkey_alloc => {
                 pkeys::begin(self.context);
                 self.again_marked()
@@ -609,7 +610,7 @@ fn complete(environment: u64) -> Result<Option<Vec<u64>>, ufutex::Fault> {
 }
 
 /// A SIGSYS that our filter has not caused: does what the program's action says. The default action ends the process.
-/// `rights` are those of the program's handler: see `pkeys.rs`.
+/// `rights` are those with which the kernel has begun the handler. The program's handler begins with them too: see `pkeys.rs`.
 fn not_ours(context: &Context, info: *mut libc::siginfo_t, rights: u32) {
     gate::block_all();
     let wanted = process().map_or_else(Action::default, |process| {

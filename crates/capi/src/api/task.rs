@@ -140,8 +140,9 @@ pub unsafe extern "C" fn ufutex_task_priority(task: *mut ufutex_task) -> c_int {
 }
 
 /// Interrupts a task, as a signal does: its wait ends with -EINTR, or its next one if it does not wait, and each later
-/// one until ufutex_task_clear_interrupt(). For a waiter of ufutex_prepare_wait() and its like the callback is called. If
-/// another call of this function is just calling it, that one calls it once more, and this one does not wait for that.
+/// one until ufutex_task_clear_interrupt(). For a waiter of ufutex_prepare_wait() and its like the callback is called, unless
+/// it has been called and ufutex_waiter_finish() has not been since. If another call of this function for the task is in
+/// progress, this call returns at once, and the other call checks once more whether the callback has to be called.
 ///
 /// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task; -EBUSY: called in a signal handler that has interrupted
 /// ufutex_task_free() of this task.

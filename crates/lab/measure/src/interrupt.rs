@@ -28,12 +28,12 @@ pub fn watch() -> Result<()> {
         // The order matters: the first handler ends the process if the flag is set, and the second one sets the flag.
         signal_hook::flag::register_conditional_shutdown(signal, EXIT.into(), REQUESTED.clone())
             .and_then(|_| signal_hook::flag::register(signal, REQUESTED.clone()))
-            .context("cannot watch for Ctrl-C")?;
+            .context("cannot install the handlers of SIGINT and SIGTERM")?;
     }
     Ok(())
 }
 
-/// Whether Ctrl-C was pressed. Costs one load, so loops may call it often.
+/// Whether SIGINT, as by Ctrl-C, or SIGTERM has requested the end. Costs one load, so loops may call it often.
 #[inline]
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)

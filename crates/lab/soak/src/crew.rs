@@ -5,7 +5,7 @@ use crate::findings::Findings;
 use crate::heart::Heart;
 use crate::random::Random;
 use crate::services;
-use crate::settings::{SHIFT, Soak};
+use crate::settings::{SHIFT, Soak, seconds};
 use crate::shift::{Seat, Shift, role};
 use crate::watched::{self, Watch};
 use crate::world::{Flags, World};
@@ -150,9 +150,10 @@ impl Crew {
         let name = heart.name.clone();
         let handle = Builder::new().spawn(thread).map_err(|error| {
             anyhow!(
-                "cannot start the thread '{name}' ({error}): {} of {} were started; see ulimit -u, kernel.threads-max, \
+                "cannot start the thread '{name}' ({error}): it would have been number {} ({} by --threads, and those that \
+                 resize, interrupt and turn drivers); see ulimit -u, kernel.threads-max, \
                  vm.max_map_count and the cgroup's pids.max, or use a smaller --threads",
-                self.members.len(),
+                self.members.len() + 1,
                 self.asked
             )
         })?;
@@ -186,8 +187,7 @@ impl Crew {
             if beats != member.beats {
                 (member.beats, member.since) = (beats, watched::now());
             } else if watched::now() - member.since > self.stall {
-                let found =
-                    format!("{} for {} s{}", member.heart, self.stall.as_secs(), waiters(member.shift.as_ref()));
+                let found = format!("{} for {}{}", member.heart, seconds(self.stall), waiters(member.shift.as_ref()));
                 findings.add("each thread makes progress", "a wake, an expiry or a lock", found);
                 return false;
             }

@@ -17,7 +17,7 @@ const NAMED: usize = 20;
 /// How long a notice may be on its way.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// One law: a number that lies between two others, which are mostly equal.
+/// One law: `found` lies in `least..=most`. For most laws the two bounds are equal.
 pub struct Law {
     pub name: &'static str,
     pub least: u64,
@@ -104,7 +104,7 @@ pub fn of(world: &World, shifts: &[Arc<Shift>]) -> Vec<Law> {
     laws
 }
 
-/// There are no words in the lists. A finding names them.
+/// The law that all `lists` are empty. A finding names the words of the first list that is not.
 fn listed(name: &'static str, lists: impl IntoIterator<Item = WhoWaits>) -> Law {
     let mut law = Law::new(name, 0, 0);
     for who in lists {

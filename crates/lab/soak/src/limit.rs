@@ -101,7 +101,7 @@ impl Limit {
             return findings.add(law, "no timeout, for the wait has none", "a timeout");
         };
         if matches!(self.timeout, Some(Timeout::At(Clock::Realtime, _))) {
-            // The clock has been read, and was not set before.
+            // `clock` has read CLOCK_REALTIME. Its answer counts if nobody has set that clock since the wait began.
             let is_steady = world.clocks.is_some() && self.setting.is_some() && self.setting == clock::setting();
             if !is_steady {
                 return;

@@ -13,7 +13,7 @@ const RESIDENT_PER_THREAD: u64 = 128 << 10;
 /// What may be left on the heap when everything has been dropped: what the standard library keeps for threads and output.
 pub const HEAP_LEFT: u64 = 256 << 10;
 
-/// By how much the resident set may grow after the first tenth of a run with so many threads.
+/// By how much the resident set may grow after the first tenth of a run with `threads` threads.
 pub fn resident_more(threads: usize) -> u64 {
     RESIDENT_MORE + RESIDENT_PER_THREAD * threads as u64
 }

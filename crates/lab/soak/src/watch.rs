@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// Longest time between two lines of progress.
 const A_LINE: Duration = Duration::from_secs(60);
-/// The share of the time after which the resident set is read first. All futures and timers exist then.
+/// The resident set is first read when this share of the time has passed, or later, when all futures and timers have been made.
 const EARLY: f64 = 0.1;
 
 /// How the progress is shown.
@@ -23,12 +23,12 @@ pub struct Show {
     progress: Progress,
     /// The time between two remarks.
     every: Duration,
-    /// Whether a remark begins with the time. A terminal has a clock beside it.
+    /// Whether a remark begins with the time. On a terminal the progress bar shows the time.
     is_timed: bool,
 }
 
 impl Show {
-    /// Says which run begins, with its seed: it may be killed before the report.
+    /// Prints the settings with the seed first, because the command may be killed before its report.
     pub fn begin(settings: &Soak) -> Self {
         let seconds = settings.duration.as_secs_f64().ceil() as usize;
         let is_terminal = std::io::stderr().is_terminal();

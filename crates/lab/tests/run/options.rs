@@ -112,12 +112,12 @@ fn a_missing_library_is_reported_with_the_places_searched() {
     // The loader would only warn of these, and run the program on the kernel.
     let cannot = |value: &str, why: &str| {
         format!(
-            "UFUTEX_PRELOAD='{value}' cannot be preloaded: {why}; accepted: the path of libufutex_preload.so, or nothing"
+            "UFUTEX_PRELOAD='{value}' is not libufutex_preload.so of this version: {why}; accepted: the path of libufutex_preload.so, or nothing"
         )
     };
     assert_refused(bare().env("UFUTEX_PRELOAD", "/etc/passwd"), 125, &cannot("/etc/passwd", "it is not an ELF file"));
     let libc = printed(Command::new("sh").args(["-c", "ldd /bin/sh | grep -o '/[^ ]*libc.so.6'"]));
-    let line = cannot(libc.trim(), "it is another library than ufutex's");
+    let line = cannot(libc.trim(), "it lacks the symbol UFUTEX_PRELOAD_LIBRARY");
     assert_refused(bare().env("UFUTEX_PRELOAD", libc.trim()), 125, &line);
     // The library is found in these places, also by a relative name.
     let found = printed(&mut run(["sh", "-c", "echo $LD_PRELOAD"]));

@@ -129,8 +129,8 @@ fn has_label(area: &Area, lines: &[&str], number: usize) -> bool {
     statement(lines, number).iter().any(has) || documentation(lines, number).iter().any(has)
 }
 
-/// The lines of the statement that contains a line, with the comment directly above it. If a block begins with the
-/// statement, the comment at the begin of the block too: rustfmt moves a comment there.
+/// The lines of the statement that contains a line, with the comment directly above it. If the statement
+/// opens a block, the comment at the begin of that block counts too: rustfmt moves comments there.
 fn statement<'a>(lines: &'a [&'a str], number: usize) -> &'a [&'a str] {
     let is_comment = |line: &&&str| line.trim_start().starts_with("//");
     let ends = |line: &&&str| {

@@ -156,7 +156,8 @@ pub fn call(number: i64, mut args: [u64; 6]) -> isize {
         && let Ok(mut event) = memory::read::<Event>(args[1])
         && event.names_caller()
     {
-        // A thread that does not exist, as in the kernel. The engine reads the copy, which no other thread changes.
+        // To the engine this thread means SIGEV_THREAD. To the kernel it is a thread that does not exist: `EINVAL`. So the
+        // engine gets a copy that names thread 0, which does not exist either. No other thread can change the copy.
         event.name_no_thread();
         args[1] = (&raw const event) as u64;
         return call_with(number, args);

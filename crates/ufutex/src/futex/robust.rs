@@ -100,8 +100,9 @@ impl<S: Scheme> Domain<S> {
     /// The task can do nothing more: each later operation of it is [`Error::Invalid`]. Its TID is free again.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the task belongs to another domain or has ended; [`Error::Busy`] if it is waiting:
-    /// interrupt it first. Then nothing has been done.
+    /// [`Error::Invalid`] if the task belongs to another domain or has ended; [`Error::Busy`] if it waits for a
+    /// lock: interrupt it first. A call that is refused with `Busy` has changed nothing, as long as the task's thread does
+    /// not begin a wait during the call.
     pub fn exit<M: UserMemory + ?Sized>(&self, task: &Task, memory: &M) -> Result<(), Error> {
         if !task.belongs_to(self) {
             return Err(Error::Invalid);

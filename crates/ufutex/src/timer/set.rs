@@ -13,8 +13,8 @@ use core::time::Duration;
 pub(super) const TICK: u64 = 1_000_000;
 /// How often it is checked while its process or thread does not run.
 const IDLE: u64 = 8 * TICK;
-/// A process's timers of CPU time are all together checked once in this time at most. Otherwise a process with many of
-/// them, which may sleep itself, would use a CPU of the driver for as long as it likes.
+/// Shortest time, on average, between two checks of any timers of CPU time of one process, in nanoseconds. Without it a
+/// process with many such timers would keep the driver's thread busy, even while the process itself sleeps.
 const SHARE: u64 = 8_000;
 
 /// Clock readings from before a timer was changed. They are taken first, because an embedder's clock may panic.

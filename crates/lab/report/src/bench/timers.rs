@@ -157,7 +157,7 @@ fn than(rows: &[&Row], row: &Row, ratio: Option<f64>, time: Time, (target, name)
     let quotient = rival.and_then(|rival| Some(time(row)? / time(rival)?));
     let text = match (ratio, quotient) {
         (Some(ratio), Some(quotient)) if is_contradiction(ratio, quotient) => Some(format!(
-            "the rounds do not distinguish it from {name}: the ratio is {ratio:.2}, the times' {quotient:.2}"
+            "not distinguished from {name}: the median of the rounds' ratios is {ratio:.2}, the ratio of the median times {quotient:.2}"
         )),
         _ => against(ratio, name),
     };
@@ -221,9 +221,9 @@ mod tests {
         };
         assert_eq!(said(50.0, 0.5), " (2.0 times as fast as the kernel)");
         assert_eq!(said(120.0, 1.2), " (at 1.20 times the time of the kernel)");
-        let both = " (the rounds do not distinguish it from the kernel: the ratio is";
-        assert_eq!(said(110.0, 0.9), format!("{both} 0.90, the times' 1.10)"));
-        assert_eq!(said(80.0, 1.25), format!("{both} 1.25, the times' 0.80)"));
+        let both = " (not distinguished from the kernel: the median of the rounds' ratios is";
+        assert_eq!(said(110.0, 0.9), format!("{both} 0.90, the ratio of the median times 1.10)"));
+        assert_eq!(said(80.0, 1.25), format!("{both} 1.25, the ratio of the median times 0.80)"));
         let kernel = row("kernel", 100.0, Some(1.0));
         assert_eq!(than(&[&kernel], &kernel, Some(1.0), |row| row.settime_ns, KERNEL), "");
     }

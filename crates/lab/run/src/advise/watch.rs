@@ -38,7 +38,7 @@ pub struct Watched {
 pub enum End {
     /// Its time is over.
     Time,
-    /// Ctrl-C was pressed.
+    /// SIGINT, as by Ctrl-C, or SIGTERM.
     Interrupt,
 }
 

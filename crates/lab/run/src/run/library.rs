@@ -16,7 +16,7 @@ pub fn find() -> Result<PathBuf, Failure> {
             Ok(path) if path.is_file() => match mistake(&path) {
                 None => Ok(path),
                 Some(why) => Err(Failure::ours(format!(
-                    "{LIBRARY}='{}' cannot be preloaded: {why}; accepted: the path of {LIBRARY_NAME}, or nothing",
+                    "{LIBRARY}='{}' is not {LIBRARY_NAME} of this version: {why}; accepted: the path of {LIBRARY_NAME}, or nothing",
                     given.to_string_lossy()
                 ))),
             },
@@ -59,7 +59,7 @@ fn is_library(file: &File) -> io::Result<Result<(), &'static str>> {
     const SECTION: usize = 64;
     const DYNAMIC_SYMBOLS: u64 = 11;
     const MOST_NAMES: u64 = 1 << 24;
-    const NOT_OURS: io::Result<Result<(), &str>> = Ok(Err("it is another library than ufutex's"));
+    const NOT_OURS: io::Result<Result<(), &str>> = Ok(Err("it lacks the symbol UFUTEX_PRELOAD_LIBRARY"));
     let mut magic = [0; 4];
     // A file that is shorter than that is none either.
     if file.read_exact_at(&mut magic, 0).is_err() || magic != *b"\x7fELF" {
@@ -146,12 +146,12 @@ mod tests {
         file[16] = 2;
         assert_eq!(why(&file), "it is no shared library");
         file[16] = 3;
-        assert_eq!(why(&file), "it is another library than ufutex's");
+        assert_eq!(why(&file), "it lacks the symbol UFUTEX_PRELOAD_LIBRARY");
         // One section, behind the header, whose names are the file's first bytes.
         (file[40], file[60]) = (64, 1);
         file[64 + 4] = 11;
         file[64 + 32] = 32;
-        assert_eq!(why(&file), "it is another library than ufutex's");
+        assert_eq!(why(&file), "it lacks the symbol UFUTEX_PRELOAD_LIBRARY");
         // The names cannot be read.
         file[64 + 33] = 1;
         assert_eq!(why(&file), "the file is cut off");

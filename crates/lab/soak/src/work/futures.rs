@@ -228,7 +228,7 @@ impl<'a> Executor<'a> {
         let world = &self.shift.world;
         world.findings.add(
             format_args!("{}: a future's timeout ends its wait", world.name),
-            format_args!("within {} s", world.flags.patience.as_secs()),
+            format_args!("within {}", crate::settings::seconds(world.flags.patience)),
             waiting.limit.lateness(world),
         );
     }

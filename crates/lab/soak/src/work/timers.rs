@@ -352,7 +352,8 @@ fn look_after(book: &Book, index: usize) {
     }
     let since = *entry.late_since.get_or_insert_with(watched::now);
     if watched::now() - since > book.world.flags.patience {
-        let (state, expected) = (entry.state, format!("within {} s", book.world.flags.patience.as_secs()));
+        let (state, expected) =
+            (entry.state, format!("within {}", crate::settings::seconds(book.world.flags.patience)));
         let found = format!("{} after its deadline it has not: {state}", seconds(since_deadline(book, state)));
         book.broken("each timer that is due expires", expected, found);
     }

@@ -102,7 +102,7 @@ fn setting_is_that_of_the_last_set_at_the_time_of_the_clock() {
     accepted(beside(50, 90));
     accepted(beside(30, 90));
     refused(beside(30, 70));
-    // Between these times the timer is locked: no call sees that the clock was advanced and the set is not over.
+    // The timer is locked between these times, so no call sees the advanced clock with the old setting.
     let between = |seen| {
         let mut rows = beside(50, 70).to_vec();
         rows.push((2, 12, 20, Made::Get(0, Ok((seen, 0)))));

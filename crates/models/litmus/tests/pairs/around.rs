@@ -102,7 +102,7 @@ pub(super) const PAIRS: &[Pair] = &[
         needed: &["Cb enter", "Cb look", "Cc", "Cb remove", "Cb wait"],
         kept: &[],
     },
-    // The same. `ringing`: 2 the thread that rings, 3 and `AGAIN`.
+    // `OneByOne` again. `ringing`: 2 is the thread that rings, 3 is that thread with `AGAIN` set.
     Pair {
         name: "[Ce]: an interrupt that is left to a thread that rings",
         code: &[

@@ -46,13 +46,14 @@ impl Alarm {
         self.process == unsafe { libc::getpid() }
     }
 
-    /// Makes [`wait`](Self::wait) return at time `at` of `base`.
+    /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest. For `CLOCK_TAI` it returns after `TAI_LOOK` if
+    /// that is sooner.
     pub fn set(&self, base: Base, at: u64) {
         if !self.is_own() {
             return;
         }
         // There are no timerfds of CLOCK_TAI. Its difference to CLOCK_REALTIME changes when adjtimex(2) sets it, as at
-        // boot, and by a leap second. Nothing tells of that, so the thread looks at the clock now and then.
+        // boot, and by a leap second. Linux does not report that, so the thread wakes each second and reads the clock.
         let at = match base {
             Base::Tai if at != NEVER => {
                 let left = at.saturating_sub(now(Base::Tai)).min(TAI_LOOK);

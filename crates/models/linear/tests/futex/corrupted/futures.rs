@@ -1,4 +1,4 @@
-//! Waits whose steps are known better than by their begin and end: those that were queued when a call had returned, and
+//! Waits of which more is known than their begin and end: those that were queued when a call had returned, and
 //! futures that were dropped or ended.
 
 use super::*;
