@@ -40,7 +40,9 @@ fn every_law_holds_in_a_run_in_which_everything_happens() {
         }
     }
     let memory = &row["memory"];
-    assert_eq!(memory["unchecked"].as_array().map(Vec::len), Some(0), "{memory}");
+    // Not each C library says how large its heap is.
+    let heap = |why: &Value| why.as_str().is_some_and(|why| why.starts_with("the heap, because"));
+    assert!(memory["unchecked"].as_array().is_some_and(|all| all.iter().all(heap)), "{memory}");
     for key in ["resident_after_a_tenth", "resident_at_the_end", "resident_more_allowed", "heap_more_allowed"] {
         assert!(number(memory, key) > 0.0, "{key} in {memory}");
     }
@@ -54,7 +56,8 @@ fn table_has_the_laws_and_the_verdict_below_it() {
     // In so short a run the threads may not have made all timers at its end.
     let last = text.trim_end();
     let (flat, unchecked) = (", and memory is flat.", ".\nNot checked: the resident set, because the threads");
-    assert!(last.ends_with(flat) || last.contains(unchecked), "{text}");
+    let heap = ".\nNot checked: the heap, because";
+    assert!(last.ends_with(flat) || last.contains(unchecked) || last.contains(heap), "{text}");
 }
 
 #[test]

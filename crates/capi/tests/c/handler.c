@@ -26,6 +26,8 @@ static void count(void) { allocations += is_in_handler; }
 void *malloc(size_t size) { count(); return __libc_malloc(size); }
 void *calloc(size_t number, size_t size) { count(); return __libc_calloc(number, size); }
 void *realloc(void *memory, size_t size) { count(); return __libc_realloc(memory, size); }
+#else
+#warning "allocations are not counted: this C library is not glibc"
 #endif
 
 static ufutex_task *task;

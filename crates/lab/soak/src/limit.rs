@@ -128,10 +128,10 @@ mod tests {
         let late = limit(Timeout::At(Clock::Realtime, Duration::from_secs(1))).lateness(&jumping);
         assert!(late.starts_with("CLOCK_REALTIME shows ") && late.contains(" s after the deadline, and"), "{late}");
         let late = limit(Timeout::After(Duration::ZERO)).lateness(&host);
-        assert!(late.starts_with("CLOCK_MONOTONIC shows ") && late.contains(", 0.0"), "{late}");
+        assert!(late.starts_with("CLOCK_MONOTONIC shows ") && late.contains(" s after the deadline, and"), "{late}");
         limit(Timeout::At(Clock::Monotonic, now() + Duration::from_secs(60))).check_passed(&host, &findings);
         let early = &findings.kept()[0];
         assert!(early.expected.starts_with("when CLOCK_MONOTONIC shows "), "{}", early.expected);
-        assert!(early.found.starts_with("it shows ") && early.found.contains(", 59.9"), "{}", early.found);
+        assert!(early.found.starts_with("it shows ") && early.found.ends_with(" less"), "{}", early.found);
     }
 }

@@ -30,8 +30,8 @@ fn a_soak_gives_its_verdict_on_what_was_done() {
     let printed = ended.stdout;
     assert!(printed.contains("Interrupted: every wake and every expiry until then is accounted for"), "{printed}");
     assert!(!printed.contains("BROKEN") && !printed.contains("memory is flat"), "{printed}");
-    let unchecked = "Not checked: the resident set, because the run ended before a tenth of its time had passed.";
-    assert!(printed.trim_end().ends_with(unchecked), "{printed}");
+    let unchecked = "Not checked: the resident set, because the run ended before a tenth of its time had passed";
+    assert!(printed.contains(unchecked), "{printed}");
 }
 
 #[test]

@@ -154,11 +154,12 @@ pub fn own_threads() -> usize {
 pub fn call(number: i64, mut args: [u64; 6]) -> isize {
     if number == libc::SYS_timer_create
         && let Ok(mut event) = memory::read::<Event>(args[1])
-        && event.names_caller()
     {
-        // To the engine this thread means SIGEV_THREAD. To the kernel it is a thread that does not exist: `EINVAL`. So the
-        // engine gets a copy that names thread 0, which does not exist either. No other thread can change the copy.
-        event.name_no_thread();
+        // The engine reads the copy, which no other thread can change after this check. To the engine this thread means
+        // SIGEV_THREAD. To the kernel it is a thread that does not exist: `EINVAL`. Thread 0 does not exist either.
+        if event.names_caller() {
+            event.name_no_thread();
+        }
         args[1] = (&raw const event) as u64;
         return call_with(number, args);
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ufutex::timer::{Cpus, Driver, DriverThread, Expiry, Setting, TimerClock, TimerOptions, Timers};
 
 use crate::common::PATIENCE;
+use crate::common::asleep::thread_id;
 use crate::common::kernel::{pointer, succeeded, syscall};
 
 /// Held by a test that starts a driver's thread, so that there is one such thread at a time.
@@ -134,6 +135,10 @@ fn is_asleep(thread: i32) -> bool {
 fn thread_that_was_woken_because_a_clock_was_set_sleeps_again() {
     if cfg!(miri) || std::env::var_os("UFUTEX_EMULATED").is_some() {
         println!("skipped: /proc shows the emulator's threads");
+        return;
+    }
+    if !runs(thread_id()).is_some_and(|[_, slices]| slices > 0) {
+        println!("skipped: /proc/self/task/TID/schedstat does not count here");
         return;
     }
     let _one = one();
