@@ -35,7 +35,7 @@ use random::Random;
 
 const THREADS: usize = 8;
 /// If no call returns for this long, a thread hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(30);
 const SYSTEMS: usize = 3;
 const DOMAINS: usize = 10;
 const TASKS: usize = 24;

@@ -1,5 +1,6 @@
-//! Ctrl-C, and SIGTERM, which counts as Ctrl-C. The first one requests the end: loops check [`requested`] between samples, end with the samples that they have,
-//! and the command exits with [`EXIT`]. The second one ends the process at once.
+//! Ctrl-C, and SIGTERM, which counts as Ctrl-C. The first one requests the end: loops check [`requested`] between
+//! samples, end with the samples that they have, and the command exits with [`EXIT`]. The second one ends the process at
+//! once.
 //!
 //! The signal handler sets a flag, and loops poll it. A thread that waits for signals would disturb the others.
 

@@ -9,7 +9,7 @@ const KEPT: usize = 32;
 
 /// A time on a clock or a length of time, as findings have it: to the nanosecond, because that may be all by which a wait has
 /// ended too early.
-pub fn seconds(time: Duration) -> String {
+pub fn exactly(time: Duration) -> String {
     format!("{}.{:09} s", time.as_secs(), time.subsec_nanos())
 }
 

@@ -1,7 +1,7 @@
 //! The timeout of a wait, and whether it has ended too early or is overdue.
 
 use crate::clock;
-use crate::findings::{Findings, seconds};
+use crate::findings::{Findings, exactly};
 use crate::random::Random;
 use crate::watched;
 use crate::world::World;
@@ -71,7 +71,7 @@ impl Limit {
     pub fn lateness(&self, world: &World) -> String {
         let Some((clock, at, now)) = self.clock(world) else { return "a wait without a timeout".to_string() };
         let late = now.saturating_sub(at);
-        format!("{clock} shows {}, {} after the deadline, and the wait has not ended", seconds(now), seconds(late))
+        format!("{clock} shows {}, {} after the deadline, and the wait has not ended", exactly(now), exactly(late))
     }
 
     /// Whether the deadline has passed, or may pass at any time because its clock jumps.
@@ -108,8 +108,8 @@ impl Limit {
             }
         }
         if now < at {
-            let expected = format!("when {clock} shows {} or more", seconds(at));
-            findings.add(law, expected, format_args!("it shows {}, {} less", seconds(now), seconds(at - now)));
+            let expected = format!("when {clock} shows {} or more", exactly(at));
+            findings.add(law, expected, format_args!("it shows {}, {} less", exactly(now), exactly(at - now)));
         }
     }
 }
@@ -120,6 +120,12 @@ mod tests {
     use crate::world::Flags;
     use std::sync::Arc;
 
+    /// The seconds behind the first comma.
+    fn second_number(text: &str) -> f64 {
+        let number = text.split_once(", ").and_then(|(_, rest)| rest.split(' ').next());
+        number.and_then(|number| number.parse().ok()).expect("a number")
+    }
+
     #[test]
     fn findings_name_the_clock_what_it_shows_and_the_difference() {
         let findings = Arc::new(Findings::default());
@@ -129,9 +135,12 @@ mod tests {
         assert!(late.starts_with("CLOCK_REALTIME shows ") && late.contains(" s after the deadline, and"), "{late}");
         let late = limit(Timeout::After(Duration::ZERO)).lateness(&host);
         assert!(late.starts_with("CLOCK_MONOTONIC shows ") && late.contains(" s after the deadline, and"), "{late}");
+        // By the time of the call, however long that took.
+        assert!((0.0..60.0).contains(&second_number(&late)), "{late}");
         limit(Timeout::At(Clock::Monotonic, now() + Duration::from_secs(60))).check_passed(&host, &findings);
         let early = &findings.kept()[0];
         assert!(early.expected.starts_with("when CLOCK_MONOTONIC shows "), "{}", early.expected);
-        assert!(early.found.starts_with("it shows ") && early.found.ends_with(" less"), "{}", early.found);
+        assert!(early.found.starts_with("it shows ") && early.found.ends_with(" s less"), "{}", early.found);
+        assert!((0.1..=60.0).contains(&second_number(&early.found)), "{}", early.found);
     }
 }

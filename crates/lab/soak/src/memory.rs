@@ -1,10 +1,11 @@
 //! What memory the process uses.
 
+use crate::settings::beyond_few;
 use anyhow::{Context, Result};
 use std::fs;
 
 /// The resident set may grow by this much from the end of the first tenth to the end of the run, and by
-/// `RESIDENT_PER_THREAD` more for each thread. The allocator keeps freed memory, and how much depends on chance.
+/// `RESIDENT_PER_THREAD` more for each thread beyond 64. The allocator keeps freed memory, and how much depends on chance.
 const RESIDENT_MORE: u64 = 16 << 20;
 /// About what a thread takes in all: its stack, which becomes resident as it is used, and its share of its shift, with tables.
 /// From 16 to 64 threads each took 125 to 140 KiB. In runs of 3 s up to 34 KiB of them came after the first tenth, because many
@@ -15,7 +16,7 @@ pub const HEAP_LEFT: u64 = 256 << 10;
 
 /// By how much the resident set may grow after the first tenth of a run with `threads` threads.
 pub fn resident_more(threads: usize) -> u64 {
-    RESIDENT_MORE + RESIDENT_PER_THREAD * threads as u64
+    RESIDENT_MORE + RESIDENT_PER_THREAD * beyond_few(threads) as u64
 }
 
 /// The resident set, in bytes: `VmRSS`.

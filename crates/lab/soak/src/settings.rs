@@ -7,16 +7,23 @@ pub const SHIFT: usize = 8;
 /// Smallest number of threads: a shift in each of the two worlds.
 pub const THREADS_MIN: usize = 2 * SHIFT;
 
-/// After this time, and `PATIENCE_PER_THREAD` for each thread, something that is due and has not come is lost. Threads may get no
-/// CPU for long.
+/// After this time something that is due and has not come is lost. Threads may get no CPU for long.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Threads take turns on the CPUs: each waits for those before it, for some milliseconds each.
+/// As much more for each thread beyond `FEW`. Threads take turns on the CPUs: each waits for those before it, for some
+/// milliseconds each.
 const PATIENCE_PER_THREAD: Duration = Duration::from_millis(10);
+/// A run with this many threads or fewer, as the default one has, gets no more patience and no more memory for them.
+const FEW: usize = 64;
 
 /// A length of time for people: with a decimal below 10 s.
 pub fn seconds(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 10.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
+}
+
+/// The number of threads beyond `FEW`.
+pub fn beyond_few(threads: usize) -> usize {
+    threads.saturating_sub(FEW)
 }
 
 /// Settings of `ufutex soak`.
@@ -47,13 +54,22 @@ impl Soak {
 
     /// See [`PATIENCE`].
     pub fn patience(&self) -> Duration {
-        PATIENCE + PATIENCE_PER_THREAD * u32::try_from(self.threads).unwrap_or(u32::MAX)
+        PATIENCE + PATIENCE_PER_THREAD * u32::try_from(beyond_few(self.threads)).unwrap_or(u32::MAX)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patience_grows_with_the_threads_beyond_64() {
+        let of = |threads| {
+            let soak = Soak { duration: PATIENCE, threads, futures: 1, timers: 1, seed: 1, silent: true, json: false };
+            soak.patience().as_millis()
+        };
+        assert_eq!([16, 64, 65, 16_384].map(of), [15_000, 15_000, 15_010, 178_200]);
+    }
 
     #[test]
     fn short_times_have_decimals() {

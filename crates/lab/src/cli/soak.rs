@@ -88,11 +88,11 @@ The laws, checked at the end for each world:
 And during the run:
   a timer with an interval has delivered what its interval and its clock say, after each notice
   a timer on a clock that only the test moves has delivered exactly that, after each turn
-  no timeout and no timer comes early; none is late by more than 15 s plus 10 ms times the number of threads
+  no timeout and no timer comes early; none is late by more than 15 s, and 10 ms for each thread beyond 64
     (CLOCK_REALTIME of 'host', which others may set, is not checked for earliness, nor for lateness of timeouts; the
     other deadlines on CLOCK_REALTIME are checked for lateness at the end, after a jump that goes beyond all of them)
   each thread makes progress within twice that time; if not, the report says what it waits for
-  the resident set grows by at most 16 MiB and 128 KiB for each thread after the first tenth
+  the resident set grows by at most 16 MiB, and 128 KiB for each thread beyond 64, after the first tenth
   after the end the heap is as before, up to 256 KiB
 
 docs/COMMAND.md says what each count is. The line of the wakes adds up received, balls_received, drops_received and

@@ -152,16 +152,17 @@ pub fn own_threads() -> usize {
 
 /// Makes one of the program's calls, and returns its result. Call with signals blocked, or put off.
 pub fn call(number: i64, mut args: [u64; 6]) -> isize {
+    let mut copy;
     if number == libc::SYS_timer_create
-        && let Ok(mut event) = memory::read::<Event>(args[1])
+        && let Ok(event) = memory::read::<Event>(args[1])
     {
         // The engine reads the copy, which no other thread can change after this check. To the engine this thread means
         // SIGEV_THREAD. To the kernel it is a thread that does not exist: `EINVAL`. Thread 0 does not exist either.
-        if event.names_caller() {
-            event.name_no_thread();
+        copy = event;
+        if copy.names_caller() {
+            copy.name_no_thread();
         }
-        args[1] = (&raw const event) as u64;
-        return call_with(number, args);
+        args[1] = (&raw const copy) as u64;
     }
     call_with(number, args)
 }

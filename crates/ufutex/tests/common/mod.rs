@@ -26,7 +26,5 @@ pub mod waker;
 
 use std::time::Duration;
 
-/// How long a test waits for an event that has to happen. After this time the test fails. A thread that is contended for the
-/// first time registers the process with membarrier(2), and so waits for a grace period of RCU: beside busy loops that has
-/// taken Linux 16 s.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a test waits for an event that has to happen. After this time the test fails.
+pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -4,6 +4,7 @@
 use super::crowd::COUNTS;
 use crate::heart::Doing;
 use crate::limit::Limit;
+use crate::settings::seconds;
 use crate::shift::{Seat, Shift, bitset};
 use crate::watched;
 use crate::word::{Cell, Word, cells};
@@ -228,7 +229,7 @@ impl<'a> Executor<'a> {
         let world = &self.shift.world;
         world.findings.add(
             format_args!("{}: a future's timeout ends its wait", world.name),
-            format_args!("within {}", crate::settings::seconds(world.flags.patience)),
+            format_args!("within {}", seconds(world.flags.patience)),
             waiting.limit.lateness(world),
         );
     }

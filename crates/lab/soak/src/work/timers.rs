@@ -4,9 +4,10 @@
 
 use super::manual;
 use crate::clock;
-use crate::findings::seconds;
+use crate::findings::exactly;
 use crate::heart::Doing;
 use crate::random::Random;
+use crate::settings::seconds;
 use crate::shift::{Seat, Shift};
 use crate::watched;
 use crate::world::World;
@@ -57,13 +58,13 @@ impl fmt::Display for State {
         match *self {
             Self::Disarmed => f.write_str("a disarmed timer"),
             Self::Once { base, deadline, .. } => {
-                write!(f, "a timer that expires once, when {} shows {}", clock_name(base), seconds(deadline))
+                write!(f, "a timer that expires once, when {} shows {}", clock_name(base), exactly(deadline))
             }
             Self::Every { base, first, interval, delivered } => write!(
                 f,
                 "a timer that expires each {} from {} of {} on, and has expired {delivered} times",
-                seconds(interval),
-                seconds(first),
+                exactly(interval),
+                exactly(first),
                 clock_name(base)
             ),
         }
@@ -140,8 +141,8 @@ impl Book {
         // The host's own CLOCK_REALTIME may be set by others.
         let is_known = base != Base::Realtime || self.world.clocks.is_some();
         if now < deadline && is_steady && is_known {
-            let expected = format!("when {} shows {} or more", clock_name(base), seconds(deadline));
-            let found = format!("it shows {}, {} less", seconds(now), seconds(deadline - now));
+            let expected = format!("when {} shows {} or more", clock_name(base), exactly(deadline));
+            let found = format!("it shows {}, {} less", exactly(now), exactly(deadline - now));
             self.broken("no timer expires early", expected, found);
         }
         if overrun != 0 {
@@ -160,7 +161,7 @@ impl Book {
         self.world.counts.expirations.add(more as usize);
         let bounds = due(*first, *interval, before)..=due(*first, *interval, self.time(*base));
         if !bounds.contains(delivered) {
-            let law = format!("a timer of {} has delivered what its interval and the clock say", seconds(*interval));
+            let law = format!("a timer of {} has delivered what its interval and the clock say", exactly(*interval));
             let delivered = *delivered;
             self.broken(&law, format!("{} to {}", bounds.start(), bounds.end()), delivered.to_string());
         }
@@ -302,7 +303,7 @@ fn disarm(book: &Book, timers: &Timers, entry: &mut Entry, id: i32) {
         (Ok(_), State::Once { .. } | State::Every { .. }) => {}
         (Ok(old), State::Disarmed) => {
             if old != Setting::default() {
-                let found = format!("{} left, interval {}", seconds(old.value), seconds(old.interval));
+                let found = format!("{} left, interval {}", exactly(old.value), exactly(old.interval));
                 book.broken("a timer that has expired is disarmed", "no time left".to_string(), found);
             }
         }
@@ -352,9 +353,8 @@ fn look_after(book: &Book, index: usize) {
     }
     let since = *entry.late_since.get_or_insert_with(watched::now);
     if watched::now() - since > book.world.flags.patience {
-        let (state, expected) =
-            (entry.state, format!("within {}", crate::settings::seconds(book.world.flags.patience)));
-        let found = format!("{} after its deadline it has not: {state}", seconds(since_deadline(book, state)));
+        let (state, expected) = (entry.state, format!("within {}", seconds(book.world.flags.patience)));
+        let found = format!("{} after its deadline it has not: {state}", exactly(since_deadline(book, state)));
         book.broken("each timer that is due expires", expected, found);
     }
 }

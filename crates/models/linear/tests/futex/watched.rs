@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::generate::Program;
 
-/// After this time without an end a program hangs. On a busy machine a call of membarrier(2) has taken 16 s.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// After this time without an end a program hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Prints the program that runs, and aborts the process, if it hangs: threads that wait cannot be ended.
 pub struct Watched(Arc<Watch>);
