@@ -364,7 +364,7 @@ mod tests {
         let fence = "fence drops `fence(Ordering::SeqCst)`";
         let weaker = "ordering SeqCst to AcqRel in `impl<T> It<T> { fn f() { fence(Ordering::SeqCst); } }`";
         assert_eq!(changes("fence(Ordering::SeqCst);"), [fence, weaker]);
-        assert_eq!(changes("let seen = barrier::heavy();"), ["fence drops `barrier::heavy()`"]);
+        assert_eq!(changes("barrier::heavy();"), ["fence drops `barrier::heavy()`"]);
     }
 
     #[test]

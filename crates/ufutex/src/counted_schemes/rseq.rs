@@ -6,7 +6,7 @@
 
 use crate::sync::{AtomicU32, AtomicU64};
 #[cfg(not(miri))]
-use crate::sys::barrier::membarrier;
+use crate::sys::syscall::syscall5;
 
 /// The offset of a thread's `struct rseq` from its thread pointer. All threads have the same offset.
 #[derive(Clone, Copy)]
@@ -37,11 +37,16 @@ impl Area {
 
 /// Ends every restartable sequence that is running in this process, or makes it start again. Returns whether the kernel
 /// has done so.
+///
+/// The kernel requires a process to register before it uses this command. Registering on demand needs no global state,
+/// and registering twice is harmless.
 #[cfg(not(miri))]
 pub fn restart_sequences() -> bool {
-    const PRIVATE_EXPEDITED_RSEQ: i32 = 1 << 7;
-    const REGISTER_PRIVATE_EXPEDITED_RSEQ: i32 = 1 << 8;
-    membarrier(PRIVATE_EXPEDITED_RSEQ, REGISTER_PRIVATE_EXPEDITED_RSEQ)
+    const PRIVATE_EXPEDITED_RSEQ: usize = 1 << 7;
+    const REGISTER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 8;
+    // SAFETY: membarrier(2) reads and writes no memory of ours.
+    let succeeds = |command| unsafe { syscall5(libc::SYS_membarrier, command, 0, 0, 0, 0) } == 0;
+    succeeds(PRIVATE_EXPEDITED_RSEQ) || (succeeds(REGISTER_PRIVATE_EXPEDITED_RSEQ) && succeeds(PRIVATE_EXPEDITED_RSEQ))
 }
 
 /// Miri has no restartable sequences.

@@ -5,9 +5,9 @@
 //! that ends at once (a wait on a word that differs) costs one locked instruction.
 //!
 //! Contenders raise a second word, `contended`, and sleep on it. The unlocking thread stores the state and then loads
-//! `contended`, with no barrier between the two. A contender stores `contended` and then loads the state. So each could
-//! miss the other's store. The contender, which has lost time anyway, prevents this for both sides with a barrier ([C]
-//! pairs with [D], see `sys::barrier`). Where the platform has no such barrier, the contender sleeps for a bounded time
+//! `contended`, with no barrier of the CPU between the two. A contender raises `contended` and then loads the state
+//! ([C] pairs with [D], see `sys::barrier`). If both do so within the nanoseconds for which a store waits in its CPU's
+//! store buffer, neither sees the other's store, and no wake comes. For that case a contender sleeps for a bounded time
 //! and looks again.
 //!
 //! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers. A contender that raised it
@@ -27,7 +27,7 @@ use core::time::Duration;
 use crate::sync::{AtomicU32, MODEL, Mutant, Ordering, mutant, relaxed_in, spin_loop};
 use crate::sys::barrier;
 use crate::sys::clock::Timeout;
-use crate::sys::park::Parker;
+use crate::sys::park::{Parked, Parker};
 use crate::sys::platform::PlatformRef;
 
 /// A thread holds the lock.
@@ -40,8 +40,10 @@ pub const ONE_WAITER: u32 = 4;
 /// A few microseconds: longer than a thread holds a bucket unless it loses its CPU.
 const SPINS: u32 = if MODEL { 0 } else { 100 };
 
-/// How long a contender sleeps if nothing guarantees that the unlocking thread sees it.
-const UNSEEN_SLEEP: Duration = Duration::from_millis(1);
+/// How long a contender sleeps at first, in case the unlocking thread has not seen it. Each sleep that ends without a
+/// wake doubles the next one. So a thread that holds the lock for long is not disturbed by thousands of contenders, and
+/// a wake that does not come about doubles the time for which the lock was held before.
+const FIRST_SLEEP: Duration = Duration::from_millis(1);
 
 /// A contender that has failed to get the lock for this many nanoseconds, and has slept meanwhile, is starving. This is
 /// much longer than a thread takes to wake up, because the lock is unused while a contender to which it was granted
@@ -128,6 +130,7 @@ impl StateLock {
 
     fn lock_after(&self, on: &PlatformRef, mut patience: Patience) -> Option<u32> {
         let mut mark = NOBODY;
+        let mut sleep = FIRST_SLEEP;
         loop {
             if let Some(state) = self.claim(on, mark) {
                 return Some(state);
@@ -141,16 +144,15 @@ impl StateLock {
             }
             mark |= patience.mark(on);
             let raised = self.contended.raise_to(mark);
-            let seen = barrier::heavy(); // [C] pairs with [D]
+            barrier::heavy(); // [C] pairs with [D]
             if let Some(done) = self.attempt(on, mark) {
                 return done;
             }
-            // After a grant do not sleep without a deadline: the contender that the lock is granted to may have no CPU,
-            // and another contender that is starving by then may claim the lock. Not in a model, where the deadline
-            // would hide a wake that never comes.
-            let looks_again = !seen || raised == GRANTED && !MODEL;
-            let deadline = looks_again.then(|| on.begin(Timeout::After(UNSEEN_SLEEP)));
-            self.contended.park(*on, raised, deadline.as_ref());
+            // Not in a model, where [D] is a fence, and a deadline would hide a wake that never comes.
+            let deadline = (!MODEL).then(|| on.begin(Timeout::After(sleep)));
+            if self.contended.park(*on, raised, deadline.as_ref()) == Parked::TimedOut {
+                sleep = sleep.saturating_mul(2);
+            }
         }
     }
 

@@ -28,8 +28,6 @@ pub fn while_one_is_stuck<S: Scheme, R>(domain: &Domain<S>, meanwhile: impl FnOn
     let memory = GuestMemory::with_hook(|event, _| {
         if event == Event::Load && is_slow.load(SeqCst) {
             is_inside.store(true, SeqCst);
-            // Sleeps instead of spinning: a busy thread would delay the RCU grace period for which a membarrier(2) in
-            // `meanwhile` waits.
             until("the load may end", || !is_slow.load(SeqCst));
         }
         Ok(())

@@ -12,9 +12,8 @@ mod futures;
 mod pid_namespaces;
 mod places;
 
-#[cfg(target_os = "linux")]
-mod barriers;
 mod busy_regions;
+mod contenders;
 mod interrupt;
 mod lock;
 mod lock_death;
