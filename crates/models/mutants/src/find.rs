@@ -143,12 +143,8 @@ impl Finder<'_> {
         let name = function.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
         let range = call.span().byte_range();
         let change = format!("drops `{}`", one_line(self.source(range.clone())));
-        match name.as_str() {
-            "fence" | "compiler_fence" | "light" | "wait_barrier" | "wake_barrier" => {
-                self.add(Kind::Fence, range, &change, "(if !{active} { ", " })");
-            }
-            "heavy" => self.add(Kind::Fence, range, &change, "({active} || ", ")"),
-            _ => {}
+        if let "fence" | "compiler_fence" | "light" | "heavy" | "wait_barrier" | "wake_barrier" = name.as_str() {
+            self.add(Kind::Fence, range, &change, "(if !{active} { ", " })");
         }
     }
 }
