@@ -5,10 +5,9 @@
 //! that ends at once (a wait on a word that differs) costs one locked instruction.
 //!
 //! Contenders raise a second word, `contended`, and sleep on it. The unlocking thread stores the state and then loads
-//! `contended`, with no barrier of the CPU between the two. A contender raises `contended` and then loads the state
-//! ([C] pairs with [D], see `sys::barrier`). If both do so within the nanoseconds for which a store waits in its CPU's
-//! store buffer, neither sees the other's store, and no wake comes. For that case a contender sleeps for a bounded time
-//! and looks again.
+//! `contended`, with no barrier of the CPU between the two ([D]): its CPU may load `contended` while the new state is
+//! still in its store buffer. A contender that raises `contended` and looks at the state in those nanoseconds ([C])
+//! finds the lock held, and this unlock does not wake it. So contenders sleep for a bounded time and look again.
 //!
 //! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers. A contender that raised it
 //! before and was about to sleep finds it reset and does not sleep. A contender that raises it later is seen by the
@@ -40,14 +39,15 @@ pub const ONE_WAITER: u32 = 4;
 /// A few microseconds: longer than a thread holds a bucket unless it loses its CPU.
 const SPINS: u32 = if MODEL { 0 } else { 100 };
 
-/// How long a contender sleeps at first, in case the unlocking thread has not seen it. Each sleep that ends without a
-/// wake doubles the next one. So a thread that holds the lock for long is not disturbed by thousands of contenders, and
-/// a wake that does not come about doubles the time for which the lock was held before.
-const FIRST_SLEEP: Duration = Duration::from_millis(1);
+/// How long a contender that raises `contended` first sleeps, if no thread wakes it: only an unlock at that moment can
+/// miss it. The contender looks again, and when it unlocks, it wakes all others that were missed. If it finds the lock
+/// still held, `contended` has long been raised, and its next sleep is twice as long: a thread that holds the lock for
+/// long is not disturbed by thousands of contenders.
+const UNSEEN_SLEEP: Duration = Duration::from_millis(1);
 
 /// A contender that has failed to get the lock for this many nanoseconds, and has slept meanwhile, is starving. This is
 /// much longer than a thread takes to wake up, because the lock is unused while a contender to which it was granted
-/// wakes up.
+/// wakes up. A contender counts anew if it has slept without a wake.
 const PATIENCE_NS: u64 = 500_000;
 
 /// Without a clock: a contender that has failed to get the lock this many times is starving.
@@ -130,7 +130,7 @@ impl StateLock {
 
     fn lock_after(&self, on: &PlatformRef, mut patience: Patience) -> Option<u32> {
         let mut mark = NOBODY;
-        let mut sleep = FIRST_SLEEP;
+        let mut sleep = UNSEEN_SLEEP;
         loop {
             if let Some(state) = self.claim(on, mark) {
                 return Some(state);
@@ -143,14 +143,23 @@ impl StateLock {
                 continue;
             }
             mark |= patience.mark(on);
-            let raised = self.contended.raise_to(mark);
+            let before = self.contended.raise_to(mark);
             barrier::heavy(); // [C] pairs with [D]
-            if let Some(done) = self.attempt(on, mark) {
+            // By the end of these spins the state of a thread that unlocked a moment ago has left its store buffer.
+            if let Some(done) = self.attempt(on, mark).or_else(|| self.spin(on, mark)) {
                 return done;
+            }
+            let raised = before | mark;
+            if before == NOBODY || raised == GRANTED {
+                // A contender that the lock is granted to may have no CPU. This one may be starving soon, and claim it.
+                sleep = UNSEEN_SLEEP;
             }
             // Not in a model, where [D] is a fence, and a deadline would hide a wake that never comes.
             let deadline = (!MODEL).then(|| on.begin(Timeout::After(sleep)));
-            if self.contended.park(*on, raised, deadline.as_ref()) == Parked::TimedOut {
+            let parked = self.contended.park(*on, raised, deadline.as_ref());
+            if parked == Parked::TimedOut && raised != GRANTED {
+                // Nobody has unlocked, so no other thread has taken the lock in place of this one.
+                patience = Patience::default();
                 sleep = sleep.saturating_mul(2);
             }
         }
@@ -357,7 +366,7 @@ impl StateLock {
             // The bucket is not live: a granted lock would stay held for ever.
             Some(None) if !mutant(Mutant::GrantOfRetired) => return self.take_down(on, STARVING),
             Some(None) => self.held_state(),
-            // Another thread has taken the lock. It sees `STARVING` when it unlocks.
+            // Another thread has taken the lock. It will see `STARVING` when it unlocks, unless it misses the mark.
             None => return Some(true),
         };
         let order = relaxed_in(Mutant::GrantRelaxed, Ordering::Release); // [V]

@@ -1,9 +1,9 @@
-//! The two barriers between a thread that unlocks and a thread that is about to sleep for that.
+//! Two barriers: `light` for a thread that unlocks, `heavy` for a contender that is about to sleep until the unlock.
 //!
-//! One thread runs `store x; light(); load y` while another runs `store y; heavy(); load x`. With a full barrier on both
-//! sides at least one of them would see the other's store. The light side is on the path of every operation, so it has
-//! none: its store may still be in its CPU's store buffer while it loads. Then neither sees the other, and the heavy
-//! side has to look again after some time.
+//! The one unlocks, and then looks for contenders. The other says that it contends, and then looks at the lock. If both
+//! had a full barrier between the two steps, at least one would see what the other has stored. But unlocking is on the
+//! path of every operation, so it has none: the CPU may look for contenders while the unlock is still in its store
+//! buffer. If a contender looks at the lock in those nanoseconds, neither sees the other. So it has to look again.
 
 use crate::sync;
 

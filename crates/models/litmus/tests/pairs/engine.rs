@@ -129,7 +129,7 @@ pub(super) const PAIRS: &[Pair] = &[
                     "let slept = self.contended.load(Ordering::Relaxed) != 0",
                 ],
             ),
-            ("ufutex/src/sys/park.rs", "raise_to", &["self.word.fetch_or(bits, Ordering::Relaxed) | bits"]),
+            ("ufutex/src/sys/park.rs", "raise_to", &["self.word.fetch_or(bits, Ordering::Relaxed)"]),
             (
                 "ufutex/src/lock/state.rs",
                 "lock_after",
@@ -141,7 +141,14 @@ pub(super) const PAIRS: &[Pair] = &[
                 ],
             ),
             ("ufutex/src/sys/barrier.rs", "heavy", &["        sync::fence(sync::Ordering::SeqCst); // [C]\n"]),
-            ("ufutex/src/sys/barrier.rs", "light", &["        sync::fence(sync::Ordering::SeqCst);\n"]),
+            (
+                "ufutex/src/sys/barrier.rs",
+                "light",
+                &[
+                    "        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);\n",
+                    "        sync::fence(sync::Ordering::SeqCst);\n",
+                ],
+            ),
         ],
         init: "state = 1, contended = 0",
         program: "
