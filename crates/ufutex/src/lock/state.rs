@@ -9,9 +9,9 @@
 //! still in its store buffer. A contender that raises `contended` and looks at the state in those nanoseconds ([C])
 //! finds the lock held, and this unlock does not wake it. So contenders sleep for a bounded time and look again.
 //!
-//! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers. A contender that raised it
-//! before and was about to sleep finds it reset and does not sleep. A contender that raises it later is seen by the
-//! next unlock. A bucket that is not live any more has no next unlock: a contender that has raised `contended` and then
+//! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers, unless a contender is starving
+//! (see below). A contender that had raised it and was about to sleep finds it reset and does not sleep. A contender
+//! that raises it after the reset is seen by the next unlock. A bucket that is not live any more has no next unlock: a contender that has raised `contended` and then
 //! finds that the bucket is not live resets the word and wakes the sleepers, as an unlock does.
 //!
 //! Any thread may take a free lock, including one that came after the sleepers. Sleepers need time to get on a CPU, and
@@ -39,18 +39,18 @@ pub const ONE_WAITER: u32 = 4;
 /// A few microseconds: longer than a thread holds a bucket unless it loses its CPU.
 const SPINS: u32 = if MODEL { 0 } else { 100 };
 
-/// How long a contender that raises `contended` first sleeps, if no thread wakes it: only an unlock at that moment can
-/// miss it. The contender looks again, and when it unlocks, it wakes all others that were missed. If it finds the lock
-/// still held, `contended` has long been raised, and its next sleep is twice as long: a thread that holds the lock for
-/// long is not disturbed by thousands of contenders.
+/// The length of a contender's first sleep, if no thread wakes it. Each sleep that ends by its deadline doubles the next
+/// one, so that thousands of contenders do not disturb a thread that holds the lock for long. A contender that raises
+/// `contended` from [`NOBODY`] begins at this length again. Only at that moment can an unlock miss it, and others that
+/// have raised the word just after it: it looks again soon, and its own unlock wakes them.
 const UNSEEN_SLEEP: Duration = Duration::from_millis(1);
 
 /// A contender that has failed to get the lock for this many nanoseconds, and has slept meanwhile, is starving. This is
 /// much longer than a thread takes to wake up, because the lock is unused while a contender to which it was granted
-/// wakes up. A contender counts anew if it has slept without a wake.
+/// wakes up. The time begins anew if a sleep ends by its deadline.
 const PATIENCE_NS: u64 = 500_000;
 
-/// Without a clock: a contender that has failed to get the lock this many times is starving.
+/// Without a clock: a contender that has failed to get the lock more often than this is starving.
 const PATIENT_ROUNDS: u32 = if MODEL { 1 } else { 500 };
 
 // Values of `contended`. Each contains the bits of the lesser ones, so a contender that raises the word by an `or`
@@ -128,6 +128,8 @@ impl StateLock {
         self.lock_after(on, Patience { since: None, rounds: PATIENT_ROUNDS })
     }
 
+    /// Locks after a first try has failed, and sleeps if that takes long. `mark` is what this contender has raised
+    /// `contended` to.
     fn lock_after(&self, on: &PlatformRef, mut patience: Patience) -> Option<u32> {
         let mut mark = NOBODY;
         let mut sleep = UNSEEN_SLEEP;
@@ -145,20 +147,23 @@ impl StateLock {
             mark |= patience.mark(on);
             let before = self.contended.raise_to(mark);
             barrier::heavy(); // [C] pairs with [D]
-            // By the end of these spins the state of a thread that unlocked a moment ago has left its store buffer.
+            // By the end of these spins the state that a thread stored a moment ago has almost always left its store
+            // buffer.
             if let Some(done) = self.attempt(on, mark).or_else(|| self.spin(on, mark)) {
                 return done;
             }
             let raised = before | mark;
+            // Look again soon: an unlock may just have missed `contended`; or the contender that the lock is granted to may
+            // have no CPU, and this one may be starving by then, and claim the lock.
             if before == NOBODY || raised == GRANTED {
-                // A contender that the lock is granted to may have no CPU. This one may be starving soon, and claim it.
                 sleep = UNSEEN_SLEEP;
             }
-            // Not in a model, where [D] is a fence, and a deadline would hide a wake that never comes.
+            // No deadline in a model: [D] is a fence there, and a deadline would hide a wake that never comes.
             let deadline = (!MODEL).then(|| on.begin(Timeout::After(sleep)));
             let parked = self.contended.park(*on, raised, deadline.as_ref());
             if parked == Parked::TimedOut && raised != GRANTED {
-                // Nobody has unlocked, so no other thread has taken the lock in place of this one.
+                // No unlock has woken this contender: most likely one thread has held the lock all the time, and no other
+                // has been preferred. A contender that is starving stays so, since `mark` is never lowered.
                 patience = Patience::default();
                 sleep = sleep.saturating_mul(2);
             }

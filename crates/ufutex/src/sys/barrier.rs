@@ -1,13 +1,14 @@
-//! Two barriers: `light` for a thread that unlocks, `heavy` for a contender that is about to sleep until the unlock.
+//! Two barriers: `light` for a thread that unlocks a bucket, `heavy` for a contender that is about to sleep.
 //!
-//! The one unlocks, and then looks for contenders. The other says that it contends, and then looks at the lock. If both
-//! had a full barrier between the two steps, at least one would see what the other has stored. But unlocking is on the
-//! path of every operation, so it has none: the CPU may look for contenders while the unlock is still in its store
-//! buffer. If a contender looks at the lock in those nanoseconds, neither sees the other. So it has to look again.
+//! The thread that unlocks stores the state and then loads `contended`. The contender raises `contended` and then loads
+//! the state. If both had a full barrier in between, at least one would see what the other has stored. But unlocking is
+//! on the path of every operation, so it has a barrier for the compiler alone: its CPU may load `contended` while the
+//! state is still in its store buffer. A contender that loads the state in those nanoseconds finds the lock held, and the
+//! unlock does not wake it. So contenders sleep with a deadline. ORDERING.md, "[C] and [D]", says more.
 
 use crate::sync;
 
-/// **[D]** The side that runs often: a barrier for the compiler alone.
+/// **[D]** Of the thread that unlocks: a barrier for the compiler alone. In a model a full one.
 #[inline(always)]
 pub fn light() {
     if !sync::MODEL {
@@ -17,7 +18,7 @@ pub fn light() {
     }
 }
 
-/// **[C]** The side that runs rarely: a full barrier.
+/// **[C]** Of the contender: a full barrier.
 pub fn heavy() {
     if !sync::mutant(sync::Mutant::NoContendedBarrier) {
         sync::fence(sync::Ordering::SeqCst); // [C]

@@ -62,10 +62,10 @@ pub trait Platform: 'static {
     /// [`leave`](Self::leave).
     ///
     /// Some of these calls have a deadline of the engine's own, even if no wait has a timeout. A contender for a lock
-    /// sleeps for a millisecond, and for twice as long each time that no thread has called `unpark`: the thread that
+    /// sleeps for a millisecond at first, and for twice as long after each sleep that ends by its deadline: a thread that
     /// unlocks may not have seen it. A thread that waits for a waker to return sleeps for 20 to 640 microseconds at a
-    /// time, and no thread calls `unpark` for it. So a `park` that ignores `deadline` hangs. If the platform's ticks are
-    /// coarser than these times, let `park` yield and return without sleeping.
+    /// time, and no thread calls `unpark` for it. So a `park` that ignores `deadline` may sleep for ever. If the
+    /// platform's ticks are coarser than these times, let `park` yield and return without sleeping.
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>);
 
     /// Wakes up to `count` threads that sleep on the word at this address, and returns how many, or 0 if that is not

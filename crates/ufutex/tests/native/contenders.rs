@@ -14,7 +14,7 @@ use crate::common::asleep::{thread_id, until};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::patient::within_patience;
 
-/// `ASLEEP` in `lock/state.rs`: what a contender expects in the word that it sleeps on, unless it is starving.
+/// `ASLEEP` in `lock/state.rs`: what a contender expects in the word that it sleeps on, unless a contender is starving.
 const ASLEEP: u32 = 1;
 
 /// Runs `meanwhile` while one thread holds a bucket's lock and another one, whose number it gets, contends for it. Then
@@ -49,7 +49,8 @@ fn system_on<P: Platform>() -> System {
     System::with_config(Config::new().platform::<P>()).expect("the memory is there")
 }
 
-/// A platform that loses every wake. Its clock stands still, but for the first sleeps: each ends at once, at its deadline.
+/// A platform that loses every wake. Its first sleeps end at once, and move its clock to their deadlines. Later the clock
+/// stands still, and `park` only yields.
 struct Deaf;
 
 /// The time on `Deaf`'s clock, in nanoseconds.
@@ -77,9 +78,9 @@ impl Platform for Deaf {
     }
 }
 
-/// It is not starving either, since no other thread has taken the lock in its place.
+/// It expects `ASLEEP` each time: it does not become starving, since no other thread has taken the lock.
 #[test]
-fn contender_whose_wake_is_lost_looks_again_after_twice_the_time() {
+fn contender_that_is_not_woken_sleeps_twice_as_long_each_time() {
     let first_sleeps = || SLEEPS.lock().expect("not poisoned").clone();
     while_one_contends(&system_on::<Deaf>(), |_| {
         until("the contender has slept", || first_sleeps().len() == FIRST_SLEEPS);
@@ -88,7 +89,7 @@ fn contender_whose_wake_is_lost_looks_again_after_twice_the_time() {
     assert_eq!(first_sleeps(), expected);
 }
 
-/// The host's platform, on which a thread sleeps until it is woken, whatever its deadline.
+/// The host's platform without deadlines: a thread sleeps until it is woken.
 struct Patient;
 
 /// How many sleeps by `Patient` have begun.
@@ -107,7 +108,8 @@ impl Platform for Patient {
     }
 }
 
-/// An unlock misses only a contender that comes at the same moment.
+/// The unlock has to wake the contender, whose sleep does not end by itself here. It sees `contended`, which was raised long
+/// before.
 #[test]
 fn unlock_wakes_a_contender_that_sleeps() {
     while_one_contends(&system_on::<Patient>(), |_| until("the contender sleeps", || BEGUN.load(SeqCst) != 0));
@@ -121,7 +123,7 @@ mod on_the_host {
     use crate::common::asleep::sleeps_in;
     use crate::common::domains::system;
 
-    /// Whether the thread sleeps as a contender for a bucket, and if it does, whether for a bounded time.
+    /// `None` if the thread does not sleep as a contender for a bucket; otherwise whether its sleep has a timeout.
     fn contention(thread: i32) -> Option<bool> {
         let (number, [_, _, expected, timeout, ..]) = sleeps_in(thread)?;
         (number == libc::SYS_futex && expected == ASLEEP.into()).then_some(timeout != 0)
@@ -139,7 +141,8 @@ mod on_the_host {
         });
     }
 
-    /// The error of a barrier by membarrier(2): `EPERM` in a process that has not registered for it. `None` if it was made.
+    /// The error of membarrier(2)'s command for a barrier: `EPERM` in a process that has not registered. `None` if it
+    /// succeeds.
     fn barrier() -> Option<i32> {
         /// What `linux/membarrier.h` calls the command.
         const PRIVATE_EXPEDITED: libc::c_long = 1 << 3;
@@ -148,7 +151,7 @@ mod on_the_host {
         if result == 0 { None } else { io::Error::last_os_error().raw_os_error() }
     }
 
-    /// Registering for membarrier(2) waits for a grace period of RCU: for seconds, if all CPUs are busy.
+    /// Registering for membarrier(2) waits for a grace period of RCU: for seconds at worst, if all CPUs are busy.
     #[test]
     fn contender_does_not_register_for_membarrier() {
         match barrier() {
