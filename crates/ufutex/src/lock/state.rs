@@ -11,8 +11,9 @@
 //!
 //! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers, unless a contender is starving
 //! (see below). A contender that had raised it and was about to sleep finds it reset and does not sleep. A contender
-//! that raises it after the reset is seen by the next unlock. A bucket that is not live any more has no next unlock: a contender that has raised `contended` and then
-//! finds that the bucket is not live resets the word and wakes the sleepers, as an unlock does.
+//! that raises it after the reset is seen by the next unlock, or looks again. A bucket that is not live any more has no
+//! next unlock: a contender that has raised `contended` and then finds that the bucket is not live resets the word and
+//! wakes the sleepers, as an unlock does.
 //!
 //! Any thread may take a free lock, including one that came after the sleepers. Sleepers need time to get on a CPU, and
 //! meanwhile the lock would be unused. So that a sleeper is not passed for ever, a contender that has waited for
@@ -47,7 +48,7 @@ const UNSEEN_SLEEP: Duration = Duration::from_millis(1);
 
 /// A contender that has failed to get the lock for this many nanoseconds, and has slept meanwhile, is starving. This is
 /// much longer than a thread takes to wake up, because the lock is unused while a contender to which it was granted
-/// wakes up. The time begins anew if a sleep ends by its deadline.
+/// wakes up. The time begins anew if a sleep ends by its deadline while no grant stands.
 const PATIENCE_NS: u64 = 500_000;
 
 /// Without a clock: a contender that has failed to get the lock more often than this is starving.
@@ -153,8 +154,8 @@ impl StateLock {
                 return done;
             }
             let raised = before | mark;
-            // Look again soon: an unlock may just have missed `contended`; or the contender that the lock is granted to may
-            // have no CPU, and this one may be starving by then, and claim the lock.
+            // Look again soon: an unlock may just have missed `contended`; or the contender that the lock is granted to
+            // may have no CPU, and this one may be starving by then, and claim the lock.
             if before == NOBODY || raised == GRANTED {
                 sleep = UNSEEN_SLEEP;
             }
@@ -162,8 +163,8 @@ impl StateLock {
             let deadline = (!MODEL).then(|| on.begin(Timeout::After(sleep)));
             let parked = self.contended.park(*on, raised, deadline.as_ref());
             if parked == Parked::TimedOut && raised != GRANTED {
-                // No unlock has woken this contender: most likely one thread has held the lock all the time, and no other
-                // has been preferred. A contender that is starving stays so, since `mark` is never lowered.
+                // No unlock has woken this contender: most likely one thread has held the lock all the time, and no
+                // other has been preferred. A contender that is starving stays so, since `mark` is never lowered.
                 patience = Patience::default();
                 sleep = sleep.saturating_mul(2);
             }

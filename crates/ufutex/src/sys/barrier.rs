@@ -3,8 +3,8 @@
 //! The thread that unlocks stores the state and then loads `contended`. The contender raises `contended` and then loads
 //! the state. If both had a full barrier in between, at least one would see what the other has stored. But unlocking is
 //! on the path of every operation, so it has a barrier for the compiler alone: its CPU may load `contended` while the
-//! state is still in its store buffer. A contender that loads the state in those nanoseconds finds the lock held, and the
-//! unlock does not wake it. So contenders sleep with a deadline. ORDERING.md, "[C] and [D]", says more.
+//! state is still in its store buffer. A contender that loads the state in those nanoseconds finds the lock held, and
+//! the unlock does not wake it. So contenders sleep with a deadline. ORDERING.md, "[C] and [D]", says more.
 
 use crate::sync;
 
