@@ -14,6 +14,7 @@ mod places;
 
 mod busy_regions;
 mod contenders;
+mod driver_thread;
 mod interrupt;
 mod lock;
 mod lock_death;

@@ -68,35 +68,3 @@ fn a_wait_ends_at_its_instant_and_not_before() {
     assert_eq!(domain.wait_with(&word, 0, &WaitOptions::new().timeout(ms)), Err(Error::TimedOut));
     assert!(began.elapsed() >= ms);
 }
-
-/// The first timeout of a future starts the driver's thread. If the host refuses that, the future says so, and the next
-/// one tries again.
-#[test]
-#[cfg(target_os = "linux")]
-fn timeout_without_a_thread_for_the_driver_is_no_memory() {
-    use crate::common::refuse::refuse;
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
-    let domain: Domain = Domain::new(&System::new());
-    let polled = || {
-        let word = AtomicU32::new(0);
-        let far = WaitOptions::new().timeout(Duration::from_secs(3600));
-        let wait = pin!(domain.wait_async(&word, 0, far));
-        wait.poll(&mut Context::from_waker(Waker::noop()))
-    };
-    let refused = std::thread::scope(|scope| {
-        let refuses = || -> Result<_, String> {
-            // glibc tries the one and then the other.
-            refuse(libc::SYS_clone3, libc::ENOSYS)?;
-            refuse(libc::SYS_clone, libc::EAGAIN)?;
-            Ok(polled())
-        };
-        scope.spawn(refuses).join().expect("no panic")
-    });
-    match refused {
-        Ok(polled) => assert_eq!(polled, Poll::Ready(Err(Error::NoMemory))),
-        Err(reason) => return println!("skipped: {reason}"),
-    }
-    assert_eq!(polled(), Poll::Pending);
-}

@@ -1,0 +1,63 @@
+//! What becomes of futures and timers if the host refuses what the driver's thread takes.
+
+#![cfg(target_os = "linux")]
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::AtomicU32;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use ufutex::timer::{Expiry, TimerClock, TimerOptions, Timers};
+use ufutex::{Domain, Error, System, WaitOptions};
+
+use crate::common::refuse::refuse;
+
+/// The first timeout of a future or the first timer starts the driver's thread. If the host refuses one of the system
+/// calls that this takes, they say so, and the next ones try again.
+#[test]
+fn driver_whose_thread_is_refused_starts_later() {
+    // glibc tries clone3(2) and then clone(2). It may have a stack left from another thread, or map one.
+    let always: [&[_]; 3] = [
+        &[(libc::SYS_timerfd_create, libc::EMFILE)],
+        &[(libc::SYS_eventfd2, libc::ENFILE)],
+        &[(libc::SYS_clone3, libc::ENOSYS), (libc::SYS_clone, libc::EAGAIN)],
+    ];
+    let stacks: [&[_]; 2] = [&[(libc::SYS_mmap, libc::ENOMEM)], &[(libc::SYS_mprotect, libc::ENOMEM)]];
+    for (calls, may_succeed) in always.map(|calls| (calls, false)).into_iter().chain(stacks.map(|calls| (calls, true))) {
+        let by_future = (starts_by_future as fn(&System) -> _, Error::NoMemory);
+        // timer_create(2) reports EAGAIN.
+        for (starts, error) in [by_future, (starts_by_timer, Error::Again)] {
+            let system = System::new();
+            let refuses = || {
+                calls.iter().try_for_each(|&(number, errno)| refuse(number, errno))?;
+                Ok::<_, String>(starts(&system))
+            };
+            match std::thread::scope(|scope| scope.spawn(refuses).join().expect("no panic")) {
+                Ok(Ok(())) => assert!(may_succeed, "{calls:?}"),
+                Ok(refused) => assert_eq!(refused, Err(error), "{calls:?}"),
+                Err(reason) => return println!("skipped: {reason}"),
+            }
+            assert_eq!(starts(&system), Ok(()));
+        }
+    }
+}
+
+/// Polls a future whose timeout is far away.
+fn starts_by_future(system: &System) -> Result<(), Error> {
+    let domain: Domain = Domain::new(system);
+    let word = AtomicU32::new(0);
+    let far = WaitOptions::new().timeout(Duration::from_secs(3600));
+    let wait = pin!(domain.wait_async(&word, 0, far));
+    match wait.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Pending => Ok(()),
+        Poll::Ready(result) => result.map(drop),
+    }
+}
+
+/// Makes a timer and sets it.
+fn starts_by_timer(system: &System) -> Result<(), Error> {
+    let (timers, _expiries) = Timers::channel(system.driver(), TimerOptions::new())?;
+    let id = timers.create(TimerClock::Monotonic, None)?;
+    timers.settime(id, Expiry::After(Duration::from_secs(3600)), Duration::ZERO).map(drop)
+}
