@@ -198,6 +198,11 @@
 // delivered when it is sent.
 #define UFUTEX_DELIVER_SIGNALS 3
 
+// A flag of timers: the numbers of processes and threads in ufutex_timers_syscall() are the host's own, so clocks of CPU
+// time are the host's too. Without it timer_create(2) on a clock of CPU time is -EINVAL, unless the system has
+// timer_clocks: a guest could read the CPU time of any process of the host.
+#define UFUTEX_HOST_PIDS 1
+
 // What an expired timer does, as in a struct sigevent: nothing.
 #define UFUTEX_NOTIFY_NONE 1
 
@@ -645,8 +650,8 @@ typedef struct ufutex_timers_options {
     size_t max_timers;
     // The highest ID, one less than a power of two. Default: 2^31 - 1.
     int32_t max_id;
-    // Must be 0.
-    uint32_t reserved;
+    // UFUTEX_HOST_PIDS, or 0.
+    uint32_t flags;
     // Passed to each function.
     void *context;
     // For UFUTEX_DELIVER_CALL: a timer has expired. Called by the thread that turns the driver, which serves all

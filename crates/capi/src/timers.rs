@@ -17,8 +17,8 @@ use crate::bell::Calls;
 use crate::errno::Errno;
 use crate::registry::Object;
 use crate::types::{
-    UFUTEX_DELIVER_CALL, UFUTEX_DELIVER_EVENTFD, UFUTEX_DELIVER_LINE, UFUTEX_DELIVER_SIGNALS, UFUTEX_NOTIFY_NONE,
-    UFUTEX_NOTIFY_SIGNAL, UFUTEX_NOTIFY_THREAD, ufutex_expired, ufutex_notice, ufutex_notify, ufutex_timers,
+    UFUTEX_DELIVER_CALL, UFUTEX_DELIVER_EVENTFD, UFUTEX_DELIVER_LINE, UFUTEX_DELIVER_SIGNALS, UFUTEX_HOST_PIDS,
+    UFUTEX_NOTIFY_NONE, UFUTEX_NOTIFY_SIGNAL, UFUTEX_NOTIFY_THREAD, ufutex_expired, ufutex_notice, ufutex_notify, ufutex_timers,
     ufutex_timers_options,
 };
 
@@ -74,10 +74,10 @@ impl Drop for TimersObject {
 }
 
 fn limits(said: &ufutex_timers_options) -> Result<TimerOptions, Errno> {
-    if said.reserved != 0 {
+    if said.flags & !UFUTEX_HOST_PIDS != 0 {
         return Err(Errno::INVALID);
     }
-    let mut options = TimerOptions::new();
+    let mut options = TimerOptions::new().host_pids(said.flags & UFUTEX_HOST_PIDS != 0);
     if said.max_timers != 0 {
         options = options.max_timers(said.max_timers);
     }

@@ -157,6 +157,10 @@ pub const UFUTEX_DELIVER_EVENTFD: u32 = 2;
 /// Each sends its signal to this process or one of its threads, as the kernel's timers do. The signal counts as
 /// delivered when it is sent.
 pub const UFUTEX_DELIVER_SIGNALS: u32 = 3;
+/// A flag of timers: the numbers of processes and threads in ufutex_timers_syscall() are the host's own, so clocks of CPU
+/// time are the host's too. Without it timer_create(2) on a clock of CPU time is -EINVAL, unless the system has
+/// timer_clocks: a guest could read the CPU time of any process of the host.
+pub const UFUTEX_HOST_PIDS: u32 = 1;
 
 /// What an expired timer does, as in a struct sigevent: nothing.
 pub const UFUTEX_NOTIFY_NONE: u32 = 1;
@@ -575,8 +579,8 @@ pub struct ufutex_timers_options {
     pub max_timers: usize,
     /// The highest ID, one less than a power of two. Default: 2^31 - 1.
     pub max_id: i32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// UFUTEX_HOST_PIDS, or 0.
+    pub flags: u32,
     /// Passed to each function.
     pub context: *mut c_void,
     /// For UFUTEX_DELIVER_CALL: a timer has expired. Called by the thread that turns the driver, which serves all

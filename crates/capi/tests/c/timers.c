@@ -587,6 +587,26 @@ static void system_calls_of_a_guest(void)
     CHECK(ufutex_system_free(system), 0);
 }
 
+// By the host's clocks a guest has clocks of CPU time only if its PIDs are the host's.
+static void clocks_of_the_hosts_cpu_time(void)
+{
+    ufutex_system *system;
+    CHECK(ufutex_system_new(NULL, &system), 0);
+    for (uint32_t flags = 0; flags <= UFUTEX_HOST_PIDS; flags++) {
+        ufutex_timers_options options = UFUTEX_TIMERS_OPTIONS_INIT;
+        options.flags = flags;
+        ufutex_timers *timers = new_timers(system, &options);
+        int32_t id;
+        for (uint64_t clock = 2; clock <= 3; clock++) {
+            long made = ufutex_timers_syscall(timers, getpid(), (int32_t)syscall(SYS_gettid), NULL, TIMER_CREATE,
+                                              (uint64_t[6]){clock, 0, AT(&id)});
+            CHECK(made, flags == UFUTEX_HOST_PIDS ? 0 : -EINVAL);
+        }
+        CHECK(ufutex_timers_free(timers), 0);
+    }
+    CHECK(ufutex_system_free(system), 0);
+}
+
 // Calls of a 32-bit guest: of each argument the lower half counts, and times have fields of 32 or of 64 bits.
 static void system_calls_of_a_narrow_guest(void)
 {
@@ -656,7 +676,7 @@ static void bad_options(ufutex_system *system)
         options = initial, options.max_id = ids[i];
         CHECK(ufutex_timers_new(system, &options, &made), -EINVAL);
     }
-    options = initial, options.reserved = 1;
+    options = initial, options.flags = 2;
     CHECK(ufutex_timers_new(system, &options, &made), -EINVAL);
     CHECK(ufutex_timers_new(system, ODD, &made), -EINVAL);
     CHECK(ufutex_timers_new(system, NULL, NULL), -EINVAL);
@@ -869,6 +889,7 @@ int main(void)
     turns_of_an_embedder();
     cpu_time_on_several_cpus();
     system_calls_of_a_guest();
+    clocks_of_the_hosts_cpu_time();
     system_calls_of_a_narrow_guest();
     until_alone(); // no timer has run by the host's clocks
     ufutex_system *system = new_system();

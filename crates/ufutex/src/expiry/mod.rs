@@ -269,6 +269,11 @@ impl Driver {
         self.inner.cpu_time(of)
     }
 
+    /// Whether the clocks are an embedder's.
+    pub(crate) fn has_given_clocks(&self) -> bool {
+        matches!(self.inner.source, Source::Given(_))
+    }
+
     /// The number of CPUs that the threads of a process may use at once.
     pub(crate) fn cpus(&self) -> u64 {
         let known = self.inner.cpus.load(Ordering::Relaxed); // a number that never changes

@@ -54,7 +54,11 @@ impl<T> Tids<T> {
         Ok(())
     }
 
+    /// The value of a TID. A number that is no TID has none, whatever its lower bits are.
     pub fn get(&self, tid: u32) -> Option<&T> {
+        if tid > TID_MASK {
+            return None;
+        }
         let mut slot = &self.0;
         for level in (0..LEVELS).rev() {
             let Slot::Node(node) = slot else { return None };

@@ -108,14 +108,14 @@ impl<S: Scheme> Domain<S> {
         let Some(mut locked) = self.lock(place) else { return };
         let (key, hash) = (self.key(place), place.hash);
         let limit = wanted(&mut locked.guard, key, hash, count.min(AT_ONCE + 1));
-        // With a `bitset` that does not match all waiters, the walk may be long although it takes few.
-        if limit > AT_ONCE || (bitset != NonZeroU32::MAX && self.is_global(locked.guard.bucket(), place)) {
-            return self.wake_many(locked, InPieces { place, count, bitset, began, woken });
+        let wake = InPieces { place, count, bitset, began, woken };
+        if limit > AT_ONCE || (wake.passes_over() && self.is_global(locked.guard.bucket(), place)) {
+            return self.wake_many(locked, wake);
         }
         let taken = locked.guard.take(key, hash, limit, self.pick(bitset, count, began));
         let section = self.platform().section();
         drop(locked);
-        *woken = Woken::of(&taken);
+        *wake.woken = Woken::of(&taken);
         notify_taken(taken, Room::default(), section);
     }
 
@@ -126,8 +126,7 @@ impl<S: Scheme> Domain<S> {
         let (key, hash) = (self.key(place), place.hash);
         let mut room = Room::default();
         loop {
-            let may_be_long = count > PIECE || bitset != NonZeroU32::MAX;
-            if may_be_long && self.is_global(locked.guard.bucket(), place) {
+            if (count > PIECE || wake.passes_over()) && self.is_global(locked.guard.bucket(), place) {
                 return self.wake_global(locked, &mut wake);
             }
             let wanted = wanted(&mut locked.guard, key, hash, count);
@@ -247,6 +246,14 @@ pub(super) struct InPieces<'a> {
     pub woken: &'a mut Woken,
 }
 
+impl InPieces<'_> {
+    /// Whether the wake may look at many waiters and take few: those whose bits it does not have, or those that came
+    /// after it began.
+    fn passes_over(&self) -> bool {
+        self.bitset != NonZeroU32::MAX || self.began.is_some()
+    }
+}
+
 /// A wake. Its drop counts the wake, also when a waker has panicked.
 struct Noted<'d, S: Scheme> {
     domain: &'d Domain<S>,
@@ -312,5 +319,27 @@ impl Woken {
     /// The result that the kernel has.
     pub fn into_result(self) -> Result<usize, Error> {
         if self.met_lock_waiter { Err(Error::Invalid) } else { Ok(self.count) }
+    }
+}
+
+#[cfg(all(test, feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+mod tests {
+    use super::*;
+    use crate::System;
+    use core::sync::atomic::AtomicU32;
+
+    /// In a global bucket such wakes go in pieces, whatever their count is.
+    #[test]
+    fn wake_that_is_passed_on_or_has_a_bitset_may_pass_over_a_crowd() {
+        let domain: Domain = Domain::new(&System::new());
+        let place = domain.place(&&AtomicU32::new(0));
+        let passes_over = |bitset, began| {
+            let woken = &mut { Woken::NOBODY };
+            InPieces { place: &place, count: 1, bitset, began, woken }.passes_over()
+        };
+        let (all, few) = (NonZeroU32::MAX, NonZeroU32::MIN);
+        assert!(!passes_over(all, None));
+        assert!(passes_over(few, None));
+        assert!(passes_over(all, Some(domain.begin_in_pieces())));
     }
 }

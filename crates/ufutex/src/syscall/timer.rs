@@ -16,7 +16,8 @@ const SIGEV_THREAD_ID: i32 = 4;
 
 impl Timers {
     /// Makes a system call of `caller`. Returns a result of at least 0, or `-errno`, exactly as the kernel does. No
-    /// call blocks.
+    /// call blocks. Clocks of CPU time need [`TimerOptions::host_pids`](crate::timer::TimerOptions::host_pids), or clocks of
+    /// the embedder's.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -81,7 +82,7 @@ impl Timers {
         [clock, event, id_at, ..]: [u64; 6],
     ) -> Result<isize, Error> {
         let event = if event == 0 { None } else { Some(read_event(memory, event)?) };
-        let clock = clock_of(clock as i32, caller)?;
+        let clock = clock_of(clock as i32, caller)?.and_then(|clock| self.check_served(clock).map(|()| clock));
         let requested = if self.restores_ids() {
             let mut bytes = [0; 4];
             arguments::read(memory, id_at, &mut bytes)?;
@@ -223,6 +224,8 @@ fn cpu_clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>
         (true, 0) => CpuClock::Thread(caller.thread),
         (true, owner) => CpuClock::Thread(owner),
         (false, 0) => CpuClock::Process(caller.process),
+        // Reading the clock would succeed: clock_gettime(2) takes a thread's own number for its process's.
+        (false, owner) if owner == caller.thread && owner != caller.process => return Ok(Err(Error::Invalid)),
         (false, owner) => CpuClock::Process(owner),
     })))
 }

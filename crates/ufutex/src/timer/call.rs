@@ -124,7 +124,8 @@ impl TimerCall {
     }
 }
 
-/// The thread that makes a system call.
+/// The thread that makes a system call. Its numbers are those that the guest knows. They are the host's only with
+/// [`TimerOptions::host_pids`](super::TimerOptions::host_pids).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// The PID of its process.

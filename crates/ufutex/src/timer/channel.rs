@@ -31,8 +31,64 @@ struct Line {
 }
 
 struct Waiting {
-    notices: VecDeque<Notice>,
+    notices: Notices,
     waker: Option<Callback>,
+}
+
+/// The notices in line. Some are void: their timers have been set again or deleted. There is room for two notices of
+/// each timer, of which at most one is not void. If the line is three quarters full, sweeps take void ones out, a few
+/// notices at each push: the driver's thread pushes, and must not look at all notices of one process while others
+/// wait. A sweep that begins with `n` notices ends within `n / (AT_ONCE - 1)` pushes, and keeps at most one notice for
+/// each timer and each of these pushes. So the line is never full.
+#[derive(Default)]
+struct Notices {
+    line: VecDeque<Notice>,
+    /// The sweep has looked at this many from the front on ...
+    swept: usize,
+    /// ... and has kept this many, which stand in front. Behind them, up to `swept`, stand void ones.
+    kept: usize,
+}
+
+/// How many notices a push looks at, if it has to.
+const AT_ONCE: usize = 8;
+
+impl Notices {
+    fn push(&mut self, notice: Notice, is_current: impl Fn(&Notice) -> bool) {
+        if self.swept != 0 || self.line.len() >= self.line.capacity() / 4 * 3 {
+            self.sweep(is_current);
+        }
+        self.line.push_back(notice);
+    }
+
+    fn sweep(&mut self, is_current: impl Fn(&Notice) -> bool) {
+        for _ in 0..AT_ONCE {
+            let Some(notice) = self.line.get(self.swept) else {
+                self.line.truncate(self.kept);
+                (self.swept, self.kept) = (0, 0);
+                return;
+            };
+            if is_current(notice) {
+                self.line.swap(self.swept, self.kept);
+                self.kept += 1;
+            }
+            self.swept += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Option<Notice> {
+        if self.kept == 0 {
+            self.line.drain(..core::mem::take(&mut self.swept));
+        }
+        let first = self.line.pop_front()?;
+        (self.swept, self.kept) = (self.swept.saturating_sub(1), self.kept.saturating_sub(1));
+        Some(first)
+    }
+
+    /// Makes room for the notices of this many timers.
+    fn reserve(&mut self, timers: usize) -> Result<(), Error> {
+        let more = timers.saturating_mul(2).saturating_sub(self.line.len());
+        self.line.try_reserve(more).map_err(|_| Error::NoMemory)
+    }
 }
 
 impl Timers {
@@ -53,7 +109,7 @@ impl Timers {
     /// # Errors
     /// As for [`with_options`](Self::with_options).
     pub fn channel(driver: &Driver, options: TimerOptions) -> Result<(Self, Expiries), Error> {
-        let waiting = Waiting { notices: VecDeque::new(), waker: None };
+        let waiting = Waiting { notices: Notices::default(), waker: None };
         let on = driver.platform();
         let line = Callbacks::try_new(Line { on, waiting: Lock::new(on, waiting), bell: Parker::new(0) })?;
         let timers = Self::with_options(driver, line.clone(), options)?;
@@ -68,11 +124,7 @@ impl Deliver for Line {
             self.bell.wake_all(self.on);
         }
         let waker = self.waiting.lock().with(|waiting| {
-            // There is room for two notices of each timer, of which at most one is current.
-            if waiting.notices.len() == waiting.notices.capacity() {
-                waiting.notices.retain(|notice| timers.is_current(notice));
-            }
-            waiting.notices.push_back(notice);
+            waiting.notices.push(notice, |notice| timers.is_current(notice));
             waiting.waker.take()
         });
         if !mutant(Mutant::BellRingsFirst) {
@@ -85,12 +137,7 @@ impl Deliver for Line {
     }
 
     fn reserve(&self, timers: usize) -> Result<(), Error> {
-        self.waiting.lock().with(|waiting| {
-            // Makes room for twice as many, so that void notices are searched for only when they may be half of all,
-            // not each time.
-            let more = timers.saturating_mul(2).saturating_sub(waiting.notices.len());
-            waiting.notices.try_reserve(more).map_err(|_| Error::NoMemory)
-        })
+        self.waiting.lock().with(|waiting| waiting.notices.reserve(timers))
     }
 }
 
@@ -99,7 +146,7 @@ impl Expiries {
     #[must_use]
     pub fn try_recv(&self) -> Option<Expired> {
         loop {
-            let notice = self.line.waiting.lock().with(|waiting| waiting.notices.pop_front())?;
+            let notice = self.line.waiting.lock().with(|waiting| waiting.notices.pop())?;
             if let Some(expired) = self.timers.take(notice) {
                 return Some(expired);
             }
@@ -164,5 +211,113 @@ impl futures_core::Stream for Expiries {
 
     fn poll_next(self: core::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Expired>> {
         self.poll_recv(context).map(Some)
+    }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+mod tests {
+    use super::*;
+    use crate::timer::Notify;
+    use core::cell::Cell;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    /// A timer's ID and the number of a notice.
+    fn parts(notice: &Notice) -> (u32, u32) {
+        (notice.id() as u32, notice.ticket().1)
+    }
+
+    fn notice(id: u32, number: u32) -> Notice {
+        Notice::from_parts(id as i32, Notify::None, (0, number))
+    }
+
+    /// What `Timers` knows: the number of each timer's current notice.
+    struct Model {
+        notices: Notices,
+        current: Vec<Option<u32>>,
+        /// The current notices in the order in which they came.
+        line: Vec<(u32, u32)>,
+        pushed: u32,
+    }
+
+    impl Model {
+        fn new(timers: usize) -> Self {
+            let mut notices = Notices::default();
+            assert_eq!(notices.reserve(timers), Ok(()));
+            Self { notices, current: std::vec![None; timers], line: Vec::new(), pushed: 0 }
+        }
+
+        fn void(&mut self, id: usize) {
+            self.current[id] = None;
+            self.line.retain(|one| one.0 != id as u32);
+        }
+
+        fn push(&mut self, id: usize) {
+            self.void(id);
+            self.pushed += 1;
+            let (capacity, looks) = (self.notices.line.capacity(), Cell::new(0));
+            self.current[id] = Some(self.pushed);
+            self.line.push((id as u32, self.pushed));
+            let current = &self.current;
+            self.notices.push(notice(id as u32, self.pushed), |notice| {
+                looks.set(looks.get() + 1);
+                let (id, number) = parts(notice);
+                current[id as usize] == Some(number)
+            });
+            assert!(looks.get() <= AT_ONCE);
+            assert_eq!(self.notices.line.capacity(), capacity, "it needed memory");
+        }
+
+        fn pop(&mut self) -> Option<(u32, u32)> {
+            loop {
+                let (id, number) = parts(&self.notices.pop()?);
+                if self.current[id as usize] == Some(number) {
+                    self.current[id as usize] = None;
+                    return Some((id, number));
+                }
+            }
+        }
+
+        /// Pops one notice, which has to be the first of the current ones.
+        fn check_pop(&mut self) {
+            let expected = if self.line.is_empty() { None } else { Some(self.line.remove(0)) };
+            assert_eq!(self.pop(), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn line_has_the_current_notices_in_order_and_room_for_more(
+            timers in 1..40usize,
+            steps in prop::collection::vec((0..10u8, any::<prop::sample::Index>()), 0..400),
+            pops in 0..6u8,
+        ) {
+            let mut model = Model::new(timers);
+            for (what, which) in steps {
+                let id = which.index(timers);
+                match what {
+                    _ if what < pops => model.check_pop(),
+                    9 => model.void(id),
+                    _ => model.push(id),
+                }
+            }
+            while !model.line.is_empty() {
+                model.check_pop();
+            }
+            model.check_pop();
+        }
+    }
+
+    /// Nobody takes the notices of many timers that expire again and again.
+    #[test]
+    fn line_that_nobody_reads_needs_no_more_memory() {
+        const TIMERS: usize = 1000;
+        let mut model = Model::new(TIMERS);
+        for i in 0..20 * TIMERS {
+            model.push(i * 7 % TIMERS);
+        }
+        let last: Vec<_> = model.line.clone();
+        let popped: Vec<_> = std::iter::from_fn(|| model.pop()).collect();
+        assert_eq!(popped, last);
     }
 }

@@ -323,6 +323,13 @@ impl Timers {
         Ok(id as i32)
     }
 
+    /// Refuses a clock of CPU time if its owner's number would be taken for one of the host's: see
+    /// [`TimerOptions::host_pids`](super::TimerOptions::host_pids).
+    pub(crate) fn check_served(&self, clock: TimerClock) -> Result<(), Error> {
+        let is_served = self.inner.serves_cpu_clocks || !matches!(clock, TimerClock::Cpu(_));
+        if is_served { Ok(()) } else { Err(Error::Invalid) }
+    }
+
     #[inline(always)]
     fn check_clock(&self, clock: TimerClock) -> Result<(), Error> {
         match clock {

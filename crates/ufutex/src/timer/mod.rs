@@ -140,6 +140,8 @@ struct Inner {
     store: Store,
     /// Whether callers name the IDs: 0 means that they do not.
     restores: AtomicU32,
+    /// Whether system calls may name the owner of a clock of CPU time.
+    serves_cpu_clocks: bool,
     /// The number of timers of CPU time.
     cpu_timers: AtomicUsize,
     queues: [Queue; 4],
@@ -156,7 +158,7 @@ impl Timers {
         Self::with_options(driver, deliver, TimerOptions::new())
     }
 
-    /// As [`new`](Self::new), with limits.
+    /// As [`new`](Self::new), with settings.
     ///
     /// # Errors
     /// [`Error::NoMemory`]; [`Error::Invalid`] if the highest ID is not one less than a power of two.
@@ -178,6 +180,7 @@ impl Timers {
             numbers: Numbers::new(mask),
             store: Store::new(on, options.limit()),
             restores: AtomicU32::new(0),
+            serves_cpu_clocks: options.has_host_pids() || driver.has_given_clocks(),
             cpu_timers: AtomicUsize::new(0),
             queues: Base::ALL.map(|base| Queue::new(on, base)),
             deliver,

@@ -1,12 +1,13 @@
-//! Limits of a process's timers.
+//! Settings of a process's timers.
 
 use crate::error::Error;
 
-/// The limits on the timers of one process.
+/// The settings of one process's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimerOptions {
     max_timers: usize,
     max_id: i32,
+    host_pids: bool,
 }
 
 impl Default for TimerOptions {
@@ -20,10 +21,11 @@ impl TimerOptions {
     /// `RLIMIT_SIGPENDING`, by default half the maximum number of threads: about 62,000 on a machine with 16 GiB.
     pub const DEFAULT_MAX_TIMERS: usize = 1 << 16;
 
-    /// Makes the default limits: [`DEFAULT_MAX_TIMERS`](Self::DEFAULT_MAX_TIMERS), and all IDs that the kernel has.
+    /// Makes the default settings: [`DEFAULT_MAX_TIMERS`](Self::DEFAULT_MAX_TIMERS), all IDs that the kernel has, and
+    /// PIDs that are not the host's.
     #[must_use]
     pub const fn new() -> Self {
-        Self { max_timers: Self::DEFAULT_MAX_TIMERS, max_id: i32::MAX }
+        Self { max_timers: Self::DEFAULT_MAX_TIMERS, max_id: i32::MAX, host_pids: false }
     }
 
     /// Sets the number of timers that a process may have. One more is `EAGAIN`. A timer counts from the beginning of the
@@ -41,6 +43,24 @@ impl TimerOptions {
     pub const fn max_id(mut self, id: i32) -> Self {
         self.max_id = id;
         self
+    }
+
+    /// Sets whether the PIDs and TIDs that [`Timers::syscall`](crate::timer::Timers::syscall) meets, in its
+    /// [`Caller`](crate::timer::Caller) and in clock IDs, are the host's own. Default: no.
+    ///
+    /// It matters if the driver has the host's clocks ([`Driver::host`](crate::timer::Driver::host)). If it is off,
+    /// `timer_create` on a clock of CPU time is `EINVAL` then: the number would name some process of the host, whose
+    /// CPU time a guest could read. If it is on, the guest may name any process of the host and any thread of the
+    /// calling process, as Linux allows. An embedder's [`Clocks::cpu_time`](crate::timer::Clocks::cpu_time) is asked
+    /// in either case, and knows which numbers it serves.
+    #[must_use]
+    pub const fn host_pids(mut self, are_the_hosts: bool) -> Self {
+        self.host_pids = are_the_hosts;
+        self
+    }
+
+    pub(super) fn has_host_pids(self) -> bool {
+        self.host_pids
     }
 
     pub(super) fn limit(self) -> usize {

@@ -228,6 +228,62 @@ fn error_in_a_later_piece_keeps_earlier_waiters_requeued<S: Scheme>() {
     assert_eq!(poll(&mut waits[1]), Poll::Ready(Ok(())));
 }
 
+/// The lock's owner is the first of a long chain, and each waiter that is requeued has a higher priority than the one
+/// before, so that the whole chain is visited for each. Pieces end after a thousand visits or so. In the domain's own
+/// table, where nobody else needs the bucket, the requeue is one step.
+fn piece_ends_after_a_thousand_visits<S: Scheme>() {
+    const CHAIN: usize = 700;
+    const WAITERS: usize = 90;
+    let world = World::<S>::new();
+    let domain = &world.domain;
+    let (chain, tasks) = (world.tasks(10, CHAIN + 1), world.tasks(2000, 2 * WAITERS));
+    let [condition, lock] = words();
+    let locks: [_; CHAIN] = words();
+    assert_eq!(domain.lock_pi(world.lock, &chain[0], None), Ok(()));
+    assert_eq!(domain.lock_pi(lock, &chain[0], None), Ok(()));
+    let _chained: Vec<_> = (0..CHAIN)
+        .map(|i| {
+            assert_eq!(domain.lock_pi(locks[i], &chain[i + 1], None), Ok(()));
+            pending(domain.lock_pi_async(locks[i], &chain[i]))
+        })
+        .collect();
+    let (global, private) = tasks.split_at(WAITERS);
+    let _waits: Vec<_> = global.iter().map(|task| world.wait(task)).collect();
+    let _private_waits: Vec<_> =
+        private.iter().map(|task| pending(domain.wait_requeue_pi_async(condition, 0, lock, task))).collect();
+    for (i, task) in tasks.iter().enumerate() {
+        task.set_priority(Priority::realtime((i % WAITERS + 1) as u8));
+    }
+    let from = Interrupted::lost_after(usize::MAX);
+    assert_eq!(world.requeue(&from), Ok(WAITERS));
+    let pieces = from.loads.get();
+    assert!((CHAIN * WAITERS / 2000..=WAITERS).contains(&pieces), "{}: {pieces} pieces", S::NAME);
+    assert_eq!(chain[CHAIN].priority(), Priority::realtime(WAITERS as u8));
+
+    let loads = AtomicU32::new(0);
+    let from = Counted { word: condition, loads: &loads };
+    assert_eq!(domain.cmp_requeue_pi(&from, 0, lock, usize::MAX), Ok(WAITERS));
+    assert_eq!(loads.load(Relaxed), 1);
+}
+
+/// Waiters of many domains: each may bring a region, and a piece takes sixteen.
+fn piece_ends_after_some_domains<S: Scheme>() {
+    const DOMAINS: usize = 100;
+    let world = World::<S>::new();
+    let domains: Vec<_> =
+        (0..DOMAINS).map(|_| Domain::<S>::with_options_in(&world.system, Options::new())).collect();
+    let tasks: Vec<_> = domains.iter().zip(10..).map(|(domain, tid)| domain.task(tid).expect("it is free")).collect();
+    let _waits: Vec<_> = domains
+        .iter()
+        .zip(&tasks)
+        .map(|(domain, task)| pending(domain.wait_requeue_pi_async(world.condition, 0, world.lock, task)))
+        .collect();
+    let from = Interrupted::lost_after(usize::MAX);
+    assert_eq!(world.requeue(&from), Ok(DOMAINS));
+    let pieces = from.loads.get();
+    assert!((DOMAINS / 17..=DOMAINS / 8).contains(&pieces), "{}: {pieces} pieces", S::NAME);
+}
+
 /// In a domain's own table the requeue is one step, which compares the word once.
 fn private_requeue_is_one_step<S: Scheme>() {
     let world = World::<S>::new();
@@ -273,5 +329,7 @@ on_every_scheme![
     lock_that_becomes_free_between_pieces_goes_to_the_next_waiter,
     pi_waiter_queued_between_pieces_is_skipped,
     error_in_a_later_piece_keeps_earlier_waiters_requeued,
+    piece_ends_after_a_thousand_visits,
+    piece_ends_after_some_domains,
     private_requeue_is_one_step,
 ];

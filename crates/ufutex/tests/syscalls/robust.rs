@@ -44,7 +44,7 @@ fn list_can_be_asked_for_by_number(m: &Machine) {
 
 fn list_of_a_missing_thread_is_esrch(m: &Machine) {
     let (t, at) = (m.thread(), m.bytes(HEAD));
-    for tid in [m.dead_tid(), 0x3fff_ffff, u32::MAX, 1 << 31] {
+    for tid in [m.dead_tid(), 0x3fff_ffff, u32::MAX, 1 << 31, t.tid() | 1 << 30, t.tid() | 1 << 31, t.tid() | 3 << 30] {
         assert_eq!(t.call(m.get_robust_list(tid, at, at)), ESRCH, "{tid:#x}");
         assert_eq!(t.call(m.get_robust_list(tid, 0, 0)), ESRCH, "before anything is written");
     }

@@ -1,4 +1,6 @@
 //! Timers on CPU-time clocks of processes and threads.
+//!
+//! Promise: CPU clocks
 
 use std::os::unix::process::parent_id;
 use std::time::Duration;
@@ -78,7 +80,10 @@ fn clock_of_a_missing_process_is_einval_after_all_other_checks(m: &Machine) {
     let (other, parent) = (m.system().other(), parent_id() as i32);
     let missing = 4_194_304; // above the highest possible TID
     let fourth_way = of_thread(0) | 3;
+    // Reading this clock succeeds. In the first thread it is the process's.
+    let of_own_thread = if thread_id() == this_process() { of_process(missing) } else { of_process(thread_id()) };
     let clocks = [
+        of_own_thread,
         of_process(missing),
         of_thread(missing),
         of_process(other),
@@ -268,6 +273,19 @@ fn settime_that_fails_for_an_ended_thread_only_cancels_the_pending_signal(m: &Ma
     }
     assert_eq!(m.take().id, pending[1]);
     m.takes_nothing();
+}
+
+/// By the host's clocks and a guest's numbers, which may be those of any process or thread of the host.
+#[test]
+fn guest_has_no_clocks_of_the_hosts_cpu_time() {
+    let m = crate::engine::of_a_guest();
+    let clocks = [PROCESS, THREAD, of_process(0), of_thread(0), of_process(parent_id() as i32), of_thread(thread_id())];
+    let (event, id) = (m.event(NONE), m.bytes(4));
+    for (failed, clock) in clocks.into_iter().enumerate() {
+        assert_eq!(m.raw_create(clock, event, id), EINVAL, "clock {clock}");
+        assert_eq!(m.get_i32(id), failed as i32);
+    }
+    assert_eq!(m.create(libc::CLOCK_MONOTONIC, NONE), clocks.len() as i32);
 }
 
 on_every_machine![

@@ -19,17 +19,23 @@ const LIMIT: usize = 300;
 
 /// With a driver that has its own thread.
 pub fn by_thread() -> Machine {
-    machine(&Driver::host().expect("the memory is there"), false)
+    machine(&Driver::host().expect("the memory is there"), false, true)
 }
 
 /// With the host's clocks and turns that the test makes, as an embedder would.
 pub fn by_turns() -> Machine {
-    machine(&Driver::with_clocks(Arc::new(HostClocks)).expect("the memory is there"), true)
+    machine(&Driver::with_clocks(Arc::new(HostClocks)).expect("the memory is there"), true, false)
 }
 
-fn machine(driver: &Driver, is_turned: bool) -> Machine {
+/// As `by_thread`, for a guest whose PIDs and TIDs are not the host's.
+#[cfg(target_os = "linux")]
+pub fn of_a_guest() -> Machine {
+    machine(&Driver::host().expect("the memory is there"), false, false)
+}
+
+fn machine(driver: &Driver, is_turned: bool, host_pids: bool) -> Machine {
     let signals = Arc::new(Signals::default());
-    let options = TimerOptions::new().max_timers(LIMIT);
+    let options = TimerOptions::new().max_timers(LIMIT).host_pids(host_pids);
     let timers = Timers::with_options(driver, signals.clone(), options).expect("the memory is there");
     Machine::new(|memory| {
         let (arena, filling) = (memory.arena(), RefCell::new(Vec::new()));

@@ -125,10 +125,15 @@ impl<S: Scheme> Domain<S> {
     }
 }
 
+/// After it has visited this many holders along chains, a piece ends. A walk for one waiter may be longer.
+const VISITED: u64 = 4 * PIECE as u64;
+/// At the waiter that begins with another home for the time after this many, a piece ends: each may bring a region.
+const HOMES: usize = 16;
+
 /// A requeue to a lock.
 ///
-/// If other domains use a bucket of the two words, the requeue goes in pieces of at most [`PIECE`] waiters, with
-/// nothing locked between two pieces. Later pieces move only waiters that were in the queue when the first piece ended:
+/// If other domains use a bucket of the two words, the requeue goes in pieces of at most [`PIECE`] waiters, fewer if the
+/// chains of holders are long or the waiters belong to many domains, with nothing locked between two pieces. Later pieces move only waiters that were in the queue when the first piece ended:
 /// see [`Moment`].
 ///
 /// Each piece treats the lock as an operation of its own would. The lock may have become free between two pieces, if
@@ -264,12 +269,17 @@ impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
             return Ok(limit); // all waiters belong to this domain
         }
         let mut next = self.after(pair, first);
+        let (mut last, mut homes) = (None, 0);
         for count in 1..limit {
             let Some(node) = next else { break };
             let Ok((entry, _)) = self.meant_for_lock(node) else { break };
             // SAFETY: queued, and its bucket is locked.
-            if !region.include(unsafe { entry.get().home })? {
-                return Ok(count);
+            let home = unsafe { entry.get().home };
+            if last != Some(home) {
+                (last, homes) = (Some(home), homes + 1);
+                if homes > HOMES || !region.include(home)? {
+                    return Ok(count);
+                }
             }
             next = self.after(pair, node);
         }
@@ -318,7 +328,10 @@ impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
         end: usize,
     ) -> Result<(), Refused> {
         let now = self.domain.system.now();
+        let [source, target] = &self.places;
+        let most = if self.domain.is_any_global(pair, source, target) { graph.visited + VISITED } else { u64::MAX };
         while self.done.count < end
+            && graph.visited < most
             && let Some(node) = next
         {
             let (entry, task) = self.meant_for_lock(node)?;

@@ -42,6 +42,7 @@ impl<E: Copy, H: Copy> Graph<E, H> {
                 return Err(Error::Deadlock);
             }
             height += 1;
+            self.visited += 1;
             if self[holder].height >= height {
                 return Ok(());
             }
@@ -63,6 +64,7 @@ impl<E: Copy, H: Copy> Graph<E, H> {
             if before == after {
                 return;
             }
+            self.visited += 1;
             let task = &mut self[holder];
             if before.level != after.level {
                 before.level.inspect(|&level| task.lent.remove(level));

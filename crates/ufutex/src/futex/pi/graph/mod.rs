@@ -47,6 +47,8 @@ pub struct Graph<E, H> {
     highest: u32,
     /// How many waits have been refused because a task would have become higher than `highest`.
     pub chains_refused: u64,
+    /// How many holders have been visited by walks along chains. It only grows.
+    pub visited: u64,
     changes: Changes,
     /// How many parts have remembered changes.
     unsettled: usize,
@@ -127,7 +129,7 @@ impl<E: Copy, H: Copy> Graph<E, H> {
     pub fn new(max_depth: usize, changes: Changes) -> Self {
         // The limit does not count the first wait of a chain.
         let highest = u32::try_from(max_depth.saturating_add(1)).unwrap_or(u32::MAX - 1).min(u32::MAX - 1);
-        Self { parts: Parts::new(), highest, chains_refused: 0, changes, unsettled: 0 }
+        Self { parts: Parts::new(), highest, chains_refused: 0, visited: 0, changes, unsettled: 0 }
     }
 
     /// Adds a task to a part. `Busy` if another task of the part has its TID.
