@@ -76,9 +76,6 @@ impl Notices {
     }
 
     fn pop(&mut self) -> Option<Notice> {
-        if self.kept == 0 {
-            self.line.drain(..core::mem::take(&mut self.swept));
-        }
         let first = self.line.pop_front()?;
         (self.swept, self.kept) = (self.swept.saturating_sub(1), self.kept.saturating_sub(1));
         Some(first)
@@ -306,6 +303,21 @@ mod tests {
             }
             model.check_pop();
         }
+    }
+
+    /// The first notices in line are current, and one timer expires again and again.
+    #[test]
+    fn sweep_goes_on_while_notices_are_taken() {
+        const TIMERS: usize = 100;
+        let mut model = Model::new(TIMERS);
+        (0..TIMERS).for_each(|id| model.push(id));
+        for i in 0..4 * TIMERS {
+            model.push(TIMERS - 1);
+            if i % 5 == 0 {
+                model.check_pop();
+            }
+        }
+        (0..TIMERS).for_each(|_| model.check_pop());
     }
 
     /// Nobody takes the notices of many timers that expire again and again.

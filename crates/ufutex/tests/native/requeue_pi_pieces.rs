@@ -10,7 +10,7 @@ use std::task::Poll;
 use ufutex::scheme::Scheme;
 use ufutex::{
     Access, Cause, Domain, Error, Fault, Key, Options, Shared, System, Target, Task,
-    pi::{Priority, WAITERS, WaitRequeuePi},
+    pi::{LockPi, Priority, WAITERS, WaitRequeuePi},
 };
 
 use crate::busy_regions::{object, system_with_two_buckets, use_the_buckets};
@@ -228,6 +228,16 @@ fn error_in_a_later_piece_keeps_earlier_waiters_requeued<S: Scheme>() {
     assert_eq!(poll(&mut waits[1]), Poll::Ready(Ok(())));
 }
 
+/// Each task waits for a lock of the next one's.
+fn wait_for_one_another<'a, S: Scheme>(domain: &'a Domain<S>, tasks: &'a [Task]) -> Vec<Boxed<LockPi<'a, 'a, Word, S>>> {
+    let waits = tasks.windows(2).map(|pair| {
+        let [lock] = words();
+        assert_eq!(domain.lock_pi(lock, &pair[1], None), Ok(()));
+        pending(domain.lock_pi_async(lock, &pair[0]))
+    });
+    waits.collect()
+}
+
 /// The lock's owner is the first of a long chain, and each waiter that is requeued has a higher priority than the one
 /// before, so that the whole chain is visited for each. Pieces end after a thousand visits or so. In the domain's own
 /// table, where nobody else needs the bucket, the requeue is one step.
@@ -238,15 +248,9 @@ fn piece_ends_after_a_thousand_visits<S: Scheme>() {
     let domain = &world.domain;
     let (chain, tasks) = (world.tasks(10, CHAIN + 1), world.tasks(2000, 2 * WAITERS));
     let [condition, lock] = words();
-    let locks: [_; CHAIN] = words();
     assert_eq!(domain.lock_pi(world.lock, &chain[0], None), Ok(()));
     assert_eq!(domain.lock_pi(lock, &chain[0], None), Ok(()));
-    let _chained: Vec<_> = (0..CHAIN)
-        .map(|i| {
-            assert_eq!(domain.lock_pi(locks[i], &chain[i + 1], None), Ok(()));
-            pending(domain.lock_pi_async(locks[i], &chain[i]))
-        })
-        .collect();
+    let _chained = wait_for_one_another(domain, &chain);
     let (global, private) = tasks.split_at(WAITERS);
     let _waits: Vec<_> = global.iter().map(|task| world.wait(task)).collect();
     let _private_waits: Vec<_> =
@@ -264,6 +268,24 @@ fn piece_ends_after_a_thousand_visits<S: Scheme>() {
     let from = Counted { word: condition, loads: &loads };
     assert_eq!(domain.cmp_requeue_pi(&from, 0, lock, usize::MAX), Ok(WAITERS));
     assert_eq!(loads.load(Relaxed), 1);
+}
+
+/// Behind each waiter that is requeued stands a longer chain than behind the one before. So the search for a deadlock
+/// visits the whole chain before the lock's owner, and then all of its heights are raised: more than a thousand visits
+/// for each waiter.
+fn piece_ends_after_a_search_for_a_deadlock<S: Scheme>() {
+    const CHAIN: usize = 700;
+    const WAITERS: usize = 20;
+    let world = World::<S>::new();
+    let chain = world.tasks(10, CHAIN + 1);
+    assert_eq!(world.domain.lock_pi(world.lock, &chain[0], None), Ok(()));
+    let _chained = wait_for_one_another(&world.domain, &chain);
+    let tasks: Vec<_> = (0..WAITERS).map(|i| world.tasks(2000 + 100 * i as u32, i + 1)).collect();
+    let _behind: Vec<_> = tasks.iter().map(|chain| wait_for_one_another(&world.domain, chain)).collect();
+    let _waits: Vec<_> = tasks.iter().map(|chain| world.wait(&chain[chain.len() - 1])).collect();
+    let from = Interrupted::lost_after(usize::MAX);
+    assert_eq!(world.requeue(&from), Ok(WAITERS));
+    assert_eq!(from.loads.get(), WAITERS, "{}: pieces", S::NAME);
 }
 
 /// Waiters of many domains: each may bring a region, and a piece takes sixteen.
@@ -330,6 +352,7 @@ on_every_scheme![
     pi_waiter_queued_between_pieces_is_skipped,
     error_in_a_later_piece_keeps_earlier_waiters_requeued,
     piece_ends_after_a_thousand_visits,
+    piece_ends_after_a_search_for_a_deadlock,
     piece_ends_after_some_domains,
     private_requeue_is_one_step,
 ];

@@ -1,4 +1,4 @@
-//! The messages whose comparisons are fitted, each with those of its comparisons that are cheap and say something.
+//! The messages whose comparisons are fitted, each with those of its comparisons that the model can say something of.
 
 use super::super::figures::Figures;
 use super::super::model::{Measure, Model};
@@ -33,8 +33,6 @@ pub struct Row {
 /// Where the fit without a message ended, and the one to all of them (`None`).
 pub type Fits = Vec<(Option<Source>, Point)>;
 
-/// In [private-hash] only ratios below this are used: rows in which threads wait for each other most of the time.
-const CONTENDED: f64 = 0.5;
 /// The most loops of a timer's creation and deletion. `sim validate` has up to forty times as many.
 const LOOPS_MAX: usize = 100;
 
@@ -51,14 +49,9 @@ pub fn messages(settings: &Settings) -> Vec<Message> {
 /// The comparison if it is used.
 fn used(source: Source, mut one: Comparison) -> Option<Comparison> {
     let is_used = one.source == source
-        && match source {
-            Source::ImmutableHash | Source::PercpuRefs => true,
-            Source::FalseSharing => one.is_sized,
-            Source::PrivRemoved => one.what.starts_with("-b1024:"),
-            Source::PrivateHash => one.published() < CONTENDED,
-            // Long lists are beyond the model: its caches hold everything.
-            Source::TimerHash => matches!(one.base.model, Model::Timers { measure: Measure::CreateDelete, .. }),
-        };
+        // Long lists of timers are beyond the model: its caches hold everything.
+        && (source != Source::TimerHash
+            || matches!(one.base.model, Model::Timers { measure: Measure::CreateDelete, .. }));
     for figure in [&mut one.base, &mut one.other] {
         if let Model::Timers { timers, .. } = &mut figure.model {
             *timers = (*timers).min(LOOPS_MAX);
