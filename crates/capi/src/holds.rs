@@ -10,13 +10,14 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{
+
+use crate::mutants::Mutant;
+use crate::registry::boxed;
+use crate::sync::{
     AtomicBool, AtomicPtr, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
-    compiler_fence, fence,
+    compiler_fence, fence, mutant, thread_local,
 };
-
-use crate::registry::boxed;
 
 /// How many nested operations of one thread a record has room for: a callback may wake a waiter whose callback wakes
 /// another. Deeper ones count themselves in the slot.
@@ -50,7 +51,7 @@ struct Owner(Cell<Option<&'static Record>>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        RECORD.set(None);
+        let _it_may_be_gone = RECORD.try_with(|record| record.set(None));
         if let Some(record) = self.0.get() {
             // Operations that the thread left without returning, with pthread_exit in a callback, do not use their
             // objects any more [Cj].
@@ -85,7 +86,7 @@ pub(crate) fn prepare_again() {
 /// Enters `handle` in the calling thread's record. `None` if the thread has no record, or the record is full.
 #[inline(always)]
 pub(crate) fn enter(handle: u64) -> Option<(&'static Record, usize)> {
-    let record = match RECORD.get() {
+    let record = match RECORD.with(Cell::get) {
         Some(record) => record,
         None => take_record()?,
     };
@@ -110,6 +111,16 @@ fn light_barrier() {
 }
 
 impl Record {
+    /// Takes the record for the calling thread, if no thread has it.
+    fn take(&self) -> bool {
+        if mutant(Mutant::SharesRecord) {
+            let is_free = !self.is_taken.load(Relaxed);
+            self.is_taken.store(true, Relaxed);
+            return is_free;
+        }
+        !self.is_taken.swap(true, AcqRel) // [Ck]
+    }
+
     /// Removes a handle from the record.
     #[inline(always)]
     pub fn leave(&self, place: usize) {
@@ -155,9 +166,9 @@ fn take_record() -> Option<&'static Record> {
     OWNER
         .try_with(|owner| {
             // [Ck]: the thread that takes a record sees that it is empty.
-            let record = records().find(|record| !record.is_taken.swap(true, AcqRel)).or_else(add_record)?;
+            let record = records().find(|record| record.take()).or_else(add_record)?;
             owner.0.set(Some(record));
-            RECORD.set(Some(record));
+            RECORD.with(|own| own.set(Some(record)));
             Some(record)
         })
         .ok()

@@ -20,15 +20,16 @@ use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use std::alloc::{Layout, alloc, alloc_zeroed};
-use std::sync::atomic::{
-    AtomicPtr, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
-};
-use std::sync::{Mutex, PoisonError};
 
 use crate::errno::Errno;
 use crate::holds::{self, Record};
+use crate::mutants::Mutant;
 use crate::spin::Patience;
+use crate::sync::{
+    AtomicPtr, AtomicU32, AtomicU64, FIRST_CHUNK_LOG2, Mutex, MutexGuard,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+    PoisonError, calling_thread, mutant,
+};
 
 const INDEX_BITS: u32 = 28;
 const GENERATION_BITS: u32 = 32;
@@ -77,9 +78,7 @@ impl Slot {
     }
 }
 
-/// Slots are allocated in chunks. Each chunk is twice as large as the one before.
-const FIRST_CHUNK_LOG2: u32 = 6;
-/// More slots are never made.
+/// More slots are never made. They are allocated in chunks, each twice as large as the one before.
 const MOST_SLOTS: u32 = (1 << INDEX_BITS) - (1 << FIRST_CHUNK_LOG2);
 
 /// The chunks, by the logarithm of their number of slots. Null means that there is no such chunk yet.
@@ -130,7 +129,7 @@ impl Free {
             return Err(Errno::NO_MEMORY);
         }
         let shifted = shifted(index);
-        if shifted.is_power_of_two() {
+        if shifted.is_power_of_two() && !mutant(Mutant::MakesNoChunk) {
             let layout = Layout::array::<Slot>(shifted as usize).map_err(|_| Errno::NO_MEMORY)?;
             // SAFETY: the layout's size is not 0.
             let slots = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Errno::NO_MEMORY)?;
@@ -151,7 +150,7 @@ impl Free {
     }
 }
 
-fn free_slots() -> std::sync::MutexGuard<'static, Free> {
+fn free_slots() -> MutexGuard<'static, Free> {
     // SAFETY: it is replaced only while no thread has a reference.
     unsafe { &*FREE.0.get() }.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -196,7 +195,7 @@ pub(crate) fn insert<T: Object>(object: Box<T>) -> Result<*mut T::Opaque, Errno>
     holds::prepare();
     let (index, slot) = free_slots().take()?;
     // The slot was taken, so no other thread uses it. Generations begin with 1, so that no handle is 0.
-    let generation = slot.generation.load(Relaxed) + 1;
+    let generation = slot.generation.load(Relaxed) + u32::from(!mutant(Mutant::KeepsGeneration));
     slot.generation.store(generation, Relaxed);
     let handle = T::KIND << KIND_SHIFT | u64::from(generation) << INDEX_BITS | u64::from(index);
     slot.object.store(Box::into_raw(object).cast(), Relaxed);
@@ -220,12 +219,6 @@ fn number<T: Object>(handle: *mut T::Opaque) -> Result<u64, Errno> {
 pub(crate) fn is_alive<T: Object>(handle: *mut T::Opaque) -> bool {
     // Nothing behind the handle is read, so the load orders nothing.
     number::<T>(handle).is_ok_and(|handle| slot(handle).is_some_and(|slot| slot.state.load(Relaxed) == handle))
-}
-
-/// The TID of the calling thread. Obtained by a system call, because signal handlers cannot use thread-local storage.
-fn calling_thread() -> u32 {
-    // SAFETY: gettid(2) reads and writes no memory of ours.
-    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
 /// Called when a handle was not found alive in its slot. `Ok` means that the caller checks again.
@@ -276,8 +269,9 @@ impl<T: Object> Held<T> {
     pub fn new(handle: *mut T::Opaque) -> Result<Self, Errno> {
         let handle = number::<T>(handle)?;
         let slot = slot(handle).ok_or(Errno::BAD_HANDLE)?;
+        let has_looked = mutant(Mutant::EntersLate) && slot.state.load(Relaxed) == handle;
         if let Some((record, place)) = holds::enter(handle) {
-            if slot.state.load(Acquire) == handle {
+            if has_looked || slot.state.load(Acquire) == handle {
                 // [Cg], and [Ci]: after the handle was entered.
                 return Ok(Self { object: object(slot), slot, by: By::Record(record, place) });
             }
@@ -366,7 +360,7 @@ impl<T: Object> Counted<T> {
                 let count = Count::new(slot);
                 loop {
                     // [Ch]: counted before the mark is checked. [Cg]: the object behind the handle.
-                    if slot.state.load(SeqCst) == handle {
+                    if mutant(Mutant::CountsLate) || slot.state.load(SeqCst) == handle {
                         return Ok(Self { object: object(slot), count, _owns: PhantomData });
                     }
                     if !patience.has_waited_often() {
@@ -454,11 +448,12 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
     }
     slot.close(handle).map_err(answer)?;
     // Holders are checked first [Ci]: a holder that begins to count does so before it stops holding [Cj].
-    let is_held = holds::is_held(handle);
+    let has_looked = mutant(Mutant::ForgetsUsers) || mutant(Mutant::LooksAtUsersFirst) && slot.users.load(Relaxed) == 0;
+    let is_held = !mutant(Mutant::ForgetsHolders) && holds::is_held(handle);
     #[cfg(test)]
     tests::between_looks();
     // [Ch]: checked after the mark was set.
-    if is_held || slot.users.load(SeqCst) != 0 {
+    if is_held || !has_looked && slot.users.load(SeqCst) != 0 {
         slot.closer.store(0, Relaxed);
         // [Cg]: publishes the object once more.
         slot.state.store(handle, SeqCst);

@@ -18,8 +18,8 @@ use crate::errno::Errno;
 use crate::registry::Object;
 use crate::types::{
     UFUTEX_DELIVER_CALL, UFUTEX_DELIVER_EVENTFD, UFUTEX_DELIVER_LINE, UFUTEX_DELIVER_SIGNALS, UFUTEX_HOST_PIDS,
-    UFUTEX_NOTIFY_NONE, UFUTEX_NOTIFY_SIGNAL, UFUTEX_NOTIFY_THREAD, ufutex_expired, ufutex_notice, ufutex_notify, ufutex_timers,
-    ufutex_timers_options,
+    UFUTEX_NOTIFY_NONE, UFUTEX_NOTIFY_SIGNAL, UFUTEX_NOTIFY_THREAD, ufutex_expired, ufutex_notice, ufutex_notify,
+    ufutex_timers, ufutex_timers_options,
 };
 
 /// What a `ufutex_timers` refers to.

@@ -323,9 +323,30 @@ mod tests {
         }
     }
 
+    /// Threads are announced while a growth for fewer goes on, whether or not the announcement completes it.
+    #[test]
+    fn table_grows_to_the_threads_also_if_it_is_growing() {
+        for growing_to in [5, 7] {
+            let domain = domain_on(Config::new().cpus(64).global_slots(1024), Policy::Threads);
+            let tables = &domain.tables;
+            let Current::Private(from) = tables.current() else { panic!("a table of its own") };
+            let held = from.slot(5).lock_to_move();
+            assert!(domain.scheme.grow(tables, growing_to, &|| true));
+            drop(held);
+            assert!(tables.moving() && domain.slots() < 1 << growing_to);
+            domain.note_threads(64);
+            assert_eq!(domain.slots(), 256);
+        }
+    }
+
     /// A domain with a table of 16 buckets, which cannot get one of more than 1 MiB.
     fn domain_with_table(policy: Policy) -> Domain {
-        let system = System::with_config(Config::new().max_table_bytes(1 << 20)).expect("a valid configuration");
+        domain_on(Config::new().max_table_bytes(1 << 20), policy)
+    }
+
+    /// A domain with a table of 16 buckets.
+    fn domain_on(config: Config, policy: Policy) -> Domain {
+        let system = System::with_config(config).expect("a valid configuration");
         let domain: Domain = Domain::with_options(&system, Options::new().policy(policy));
         // The first wait makes the table.
         let at_once = WaitOptions::new().timeout(Duration::from_nanos(1));

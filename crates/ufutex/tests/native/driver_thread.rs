@@ -24,7 +24,8 @@ fn driver_whose_thread_is_refused_starts_later() {
         &[(libc::SYS_clone3, libc::ENOSYS), (libc::SYS_clone, libc::EAGAIN)],
     ];
     let stacks: [&[_]; 2] = [&[(libc::SYS_mmap, libc::ENOMEM)], &[(libc::SYS_mprotect, libc::ENOMEM)]];
-    for (calls, may_succeed) in always.map(|calls| (calls, false)).into_iter().chain(stacks.map(|calls| (calls, true))) {
+    for (calls, may_succeed) in always.map(|calls| (calls, false)).into_iter().chain(stacks.map(|calls| (calls, true)))
+    {
         let by_future = (starts_by_future as fn(&System) -> _, Error::NoMemory);
         // timer_create(2) reports EAGAIN.
         for (starts, error) in [by_future, (starts_by_timer, Error::Again)] {

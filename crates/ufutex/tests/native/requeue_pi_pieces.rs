@@ -229,7 +229,10 @@ fn error_in_a_later_piece_keeps_earlier_waiters_requeued<S: Scheme>() {
 }
 
 /// Each task waits for a lock of the next one's.
-fn wait_for_one_another<'a, S: Scheme>(domain: &'a Domain<S>, tasks: &'a [Task]) -> Vec<Boxed<LockPi<'a, 'a, Word, S>>> {
+fn wait_for_one_another<'a, S: Scheme>(
+    domain: &'a Domain<S>,
+    tasks: &'a [Task],
+) -> Vec<Boxed<LockPi<'a, 'a, Word, S>>> {
     let waits = tasks.windows(2).map(|pair| {
         let [lock] = words();
         assert_eq!(domain.lock_pi(lock, &pair[1], None), Ok(()));
@@ -292,8 +295,7 @@ fn piece_ends_after_a_search_for_a_deadlock<S: Scheme>() {
 fn piece_ends_after_some_domains<S: Scheme>() {
     const DOMAINS: usize = 100;
     let world = World::<S>::new();
-    let domains: Vec<_> =
-        (0..DOMAINS).map(|_| Domain::<S>::with_options_in(&world.system, Options::new())).collect();
+    let domains: Vec<_> = (0..DOMAINS).map(|_| Domain::<S>::with_options_in(&world.system, Options::new())).collect();
     let tasks: Vec<_> = domains.iter().zip(10..).map(|(domain, tid)| domain.task(tid).expect("it is free")).collect();
     let _waits: Vec<_> = domains
         .iter()

@@ -187,7 +187,7 @@ pub(super) const PAIRS: &[Pair] = &[
             (
                 "capi/src/registry.rs",
                 "of_slot",
-                &["Count::new(slot)", "if slot.state.load(SeqCst) == handle {", "object(slot)"],
+                &["Count::new(slot)", "|| slot.state.load(SeqCst) == handle {", "object(slot)"],
             ),
             ("capi/src/registry.rs", "close", &["compare_exchange(handle, handle | CLOSING, SeqCst, SeqCst)"]),
             (
@@ -196,7 +196,7 @@ pub(super) const PAIRS: &[Pair] = &[
                 &[
                     "slot.close(handle)",
                     "holds::is_held(handle)",
-                    "if is_held || slot.users.load(SeqCst) != 0",
+                    "if is_held || !has_looked && slot.users.load(SeqCst) != 0",
                     "retire(",
                 ],
             ),
@@ -221,7 +221,7 @@ pub(super) const PAIRS: &[Pair] = &[
             (
                 "capi/src/registry.rs",
                 "new",
-                &["if slot.state.load(Acquire) == handle {\n                // [Cg], and [Ci]"],
+                &["|| slot.state.load(Acquire) == handle {\n                // [Cg], and [Ci]"],
             ),
             ("capi/src/holds.rs", "leave", &["self.handles[place].store(0, Release);"]),
             (
@@ -310,7 +310,7 @@ pub(super) const PAIRS: &[Pair] = &[
                 &[
                     "slot.close(handle)",
                     "holds::is_held(handle)",
-                    "if is_held || slot.users.load(SeqCst) != 0",
+                    "if is_held || !has_looked && slot.users.load(SeqCst) != 0",
                     "retire(",
                 ],
             ),

@@ -9,6 +9,7 @@ mod parking;
 mod pi;
 mod regions;
 mod requeue;
+mod runs;
 mod semaphore;
 mod support;
 mod timers;

@@ -1,0 +1,22 @@
+//! Faults that the models of handles switch on.
+
+/// Faults, of which a model has to find each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutant {
+    /// A user enters its handle after it has looked at the slot's state.
+    EntersLate,
+    /// A user that has counted itself does not look at the state again.
+    CountsLate,
+    /// A free does not look for holders.
+    ForgetsHolders,
+    /// A free does not look at the count after it has set the mark.
+    ForgetsUsers,
+    /// A free looks at the count first, and then for holders.
+    LooksAtUsersFirst,
+    /// Two threads may take one record.
+    SharesRecord,
+    /// A slot that is used again has the same handle as before.
+    KeepsGeneration,
+    /// No chunk of slots is made.
+    MakesNoChunk,
+}

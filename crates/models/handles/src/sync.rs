@@ -1,0 +1,37 @@
+//! Stands in for the C interface's `sync.rs`: shuttle's atomics, locks and threads, and faults that a model switches on.
+//! Shuttle is sequentially consistent, so the barriers order nothing here; litmus tests check those.
+
+use std::cell::Cell;
+
+pub(crate) use shuttle::sync::atomic::fence as compiler_fence;
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+pub(crate) use shuttle::thread_local;
+pub(crate) use std::sync::PoisonError;
+
+use crate::mutants::Mutant;
+
+/// Chunks of one, two, four slots, so that a model makes several.
+pub(crate) const FIRST_CHUNK_LOG2: u32 = 0;
+
+/// A number of the calling thread, not 0.
+pub(crate) fn calling_thread() -> u32 {
+    let id = format!("{:?}", shuttle::thread::current().id());
+    id.chars().filter(char::is_ascii_digit).fold(1, |number, digit| number * 10 + (digit as u32 - '0' as u32))
+}
+
+std::thread_local! {
+    // All threads of a model run on the thread that has started it.
+    static MUTANT: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// Runs `f` with this fault.
+pub fn with_mutant(mutant: Mutant, f: impl FnOnce()) {
+    MUTANT.set(Some(mutant));
+    f();
+    MUTANT.set(None);
+}
+
+pub(crate) fn mutant(mutant: Mutant) -> bool {
+    MUTANT.get() == Some(mutant)
+}

@@ -1,0 +1,6 @@
+//! Models of the C interface's handles: no object is freed while it is used, and each handle is freed once.
+
+#[path = "../../../shuttle/tests/models/runs.rs"]
+mod runs;
+
+mod handles;
