@@ -1,13 +1,15 @@
 //! System calls by their numbers, in a guest's memory.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::task::Poll;
 
 use ufutex::syscall::Number;
 use ufutex::timer::{Caller, TimerCall, TimerOptions, Timers};
+use ufutex::wasm::{Atomics, LinearMemory, Waited};
 use ufutex::{Access, Domain, Fault, UserMemory, Width};
 
 use crate::allocator::{Memory, for_every_failure};
-use crate::works::{at_last, system, system_with_clocks, words, works};
+use crate::works::{at_last, poll, system, system_with_clocks, words, works};
 
 const AGAIN: isize = -11;
 const NO_MEMORY: isize = -12;
@@ -103,7 +105,8 @@ pub fn futexes() -> usize {
     for_every_failure(|memory| {
         let (domain, words) = (Domain::new(&system()), Words::new());
         let task = at_last(memory, || domain.task(7));
-        let [futex, waitv] = [202, 449].map(|number| Number::x86_64(number).expect("a call"));
+        let [futex, waitv, wake2, wait2, requeue2] =
+            [202, 449, 454, 455, 456].map(|number| Number::x86_64(number).expect("a call"));
         let word = Words::at(0);
         // A microsecond, and a moment that has passed: both are a `timespec` at this address.
         let time = Words::at(400);
@@ -120,8 +123,43 @@ pub fn futexes() -> usize {
         }
         let monotonic = 1;
         returns(memory, || call(waitv, [Words::at(100), 10, 0, time, monotonic, 0]), TIMED_OUT, NO_MEMORY);
+        // futex2: private words of 32 bits, and a requeue from the first to the second of those above.
+        let (private, all) = (0x82, u32::MAX.into());
+        returns(memory, || call(wait2, [word, 0, all, private, time, monotonic]), TIMED_OUT, NO_MEMORY);
+        returns(memory, || call(wake2, [word, all, 1, private, 0, 0]), 0, NO_MEMORY);
+        returns(memory, || call(requeue2, [Words::at(100), 0, 1, 1, 0, 0]), 0, NO_MEMORY);
         returns(memory, || call(futex, [word, LOCK_PI, 0, 0, 0, 0]), 0, NO_MEMORY);
         returns(memory, || call(futex, [word, UNLOCK_PI, 0, 0, 0, 0]), 0, NO_MEMORY);
+        works(&domain);
+    })
+}
+
+impl LinearMemory for Words {
+    fn bytes(&self) -> u64 {
+        4 * self.0.len() as u64
+    }
+
+    fn load32(&self, address: u64) -> Result<u32, Fault> {
+        self.load(Self::BASE + address, Width::U32).map(|value| value as u32)
+    }
+
+    fn load64(&self, address: u64) -> Result<u64, Fault> {
+        self.load(Self::BASE + address, Width::U64)
+    }
+}
+
+/// WebAssembly's wait and notify, of a thread and of a future. Neither needs memory.
+pub fn wasm() -> usize {
+    for_every_failure(|memory| {
+        let (domain, words) = (Domain::new(&system()), Words::new());
+        let atomics = Atomics::new(&domain, &words);
+        assert_eq!(memory.during(|| atomics.wait32(8, 1, -1)), Ok(Waited::NotEqual));
+        assert_eq!(memory.during(|| atomics.wait64(8, 0, 1000)), Ok(Waited::TimedOut));
+        let mut wait = Box::pin(atomics.wait32_async(8, 0, -1).expect("it may wait"));
+        assert!(memory.during(|| poll(&mut wait)).is_pending());
+        assert_eq!(memory.during(|| atomics.notify(8, 2)), Ok(1));
+        assert_eq!(memory.during(|| poll(&mut wait)), Poll::Ready(Ok(Waited::Ok)));
+        drop(wait);
         works(&domain);
     })
 }

@@ -39,6 +39,7 @@ fn main() {
         locks::priorities,
         calls::futexes,
         calls::timers,
+        calls::wasm,
         timers::tables,
         timers::lives,
         timers::many,
