@@ -4,11 +4,12 @@ use std::future::Future;
 use std::num::NonZeroU32;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
+use ufutex::platform::{AnyStd, Clock, Deadline, Host, Platform};
 use ufutex::scheme::Scheme;
 use ufutex::{
     Cause, Compare, Config, Domain, Error, Modify, Options, Policy, Requeue, System, Task, Timeout, Wait, WaitOptions,
@@ -168,13 +169,38 @@ impl<S: Scheme> Target for Engine<S> {
 }
 
 pub fn system() -> System {
-    System::with_config(Config::new().cpus(2).global_slots(64).hash_seed(1)).expect("there is memory")
+    system_on::<Host>()
+}
+
+fn system_on<P: Platform>() -> System {
+    let config = Config::new().cpus(2).global_slots(64).hash_seed(1).platform::<P>();
+    System::with_config(config).expect("there is memory")
+}
+
+/// An embedder's platform on which every other sleep ends for no reason.
+struct Restless;
+
+impl Platform for Restless {
+    fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) {
+        static SLEEPS: AtomicU32 = AtomicU32::new(0);
+        if SLEEPS.fetch_add(1, Relaxed).is_multiple_of(2) {
+            std::thread::yield_now();
+        } else {
+            Host::park(word, expected, deadline);
+        }
+    }
+    fn unpark(word: *const AtomicU32, count: usize) -> usize {
+        Host::unpark(word, count)
+    }
+    fn now(clock: Clock) -> Duration {
+        Host::now(clock)
+    }
 }
 
 fn run<S: Scheme + 'static>(name: &'static str) {
     let themes = [Theme::Waits, Theme::Futures, Theme::Priorities, Theme::Locks];
-    let system = system();
+    let systems = [system(), system_on::<AnyStd>(), system_on::<Restless>()];
     random_histories_are_linearizable(name, &themes, &|number, program| {
-        Box::new(Engine::<S>::new(&system, number, program))
+        Box::new(Engine::<S>::new(&systems[(number % 3) as usize], number, program))
     });
 }
