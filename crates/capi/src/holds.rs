@@ -34,7 +34,7 @@ pub(crate) struct Record {
     next: AtomicPtr<Record>,
 }
 
-static RECORDS: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
+pub(crate) static RECORDS: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
 
 /// 0 means that it is not known yet. Otherwise one of the constants below.
 static BARRIER: AtomicUsize = AtomicUsize::new(0);

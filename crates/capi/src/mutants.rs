@@ -1,6 +1,6 @@
 //! Faults that the models of handles switch on.
 
-/// Faults, of which a model has to find each.
+/// Faults. A model has to find each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutant {
     /// A user enters its handle after it has looked at the slot's state.
@@ -17,6 +17,8 @@ pub enum Mutant {
     SharesRecord,
     /// A slot that is used again has the same handle as before.
     KeepsGeneration,
-    /// No chunk of slots is made.
-    MakesNoChunk,
+    /// A free looks at the slot's state and sets the mark in two steps, so two threads may free one object.
+    ClosesInTwoSteps,
+    /// A free gives the slot back before it has removed the handle.
+    GivesBackEarly,
 }

@@ -19,7 +19,7 @@
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
-use std::alloc::{Layout, alloc, alloc_zeroed};
+use std::alloc::{Layout, alloc};
 
 use crate::errno::Errno;
 use crate::holds::{self, Record};
@@ -28,7 +28,7 @@ use crate::spin::Patience;
 use crate::sync::{
     AtomicPtr, AtomicU32, AtomicU64, FIRST_CHUNK_LOG2, Mutex, MutexGuard,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
-    PoisonError, calling_thread, mutant,
+    PoisonError, calling_thread, chunk, mutant,
 };
 
 const INDEX_BITS: u32 = 28;
@@ -48,7 +48,7 @@ pub(crate) unsafe trait Object: Send + Sync + 'static {
 }
 
 #[repr(align(64))]
-struct Slot {
+pub(crate) struct Slot {
     /// The handle that is alive in the slot, perhaps with `CLOSING`. 0 means none.
     state: AtomicU64,
     /// Valid as long as a handle is alive in the slot.
@@ -65,9 +65,24 @@ struct Slot {
 }
 
 impl Slot {
+    fn new() -> Self {
+        Self {
+            state: AtomicU64::new(0),
+            object: AtomicPtr::new(ptr::null_mut()),
+            users: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
+            next_free: AtomicU32::new(0),
+            closer: AtomicU32::new(0),
+        }
+    }
+
     /// Marks the slot as closing, by the calling thread, if `handle` is alive in it. Otherwise the error is its state.
     fn close(&self, handle: u64) -> Result<(), u64> {
         let thread = calling_thread();
+        if mutant(Mutant::ClosesInTwoSteps) {
+            let state = self.state.load(Relaxed);
+            return if state == handle { Ok(self.state.store(handle | CLOSING, Relaxed)) } else { Err(state) };
+        }
         // [Ch], [Ci]: the mark comes before the checks for users. [Cg]: the thread that sets it sees the object.
         self.state.compare_exchange(handle, handle | CLOSING, SeqCst, SeqCst)?;
         // A signal handler that interrupts this thread before this store, and uses the handle, waits for the mark to
@@ -82,7 +97,7 @@ impl Slot {
 const MOST_SLOTS: u32 = (1 << INDEX_BITS) - (1 << FIRST_CHUNK_LOG2);
 
 /// The chunks, by the logarithm of their number of slots. Null means that there is no such chunk yet.
-static SLOTS: [AtomicPtr<Slot>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
+pub(crate) static SLOTS: [AtomicPtr<Slot>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
 static FREE: FreeSlots = FreeSlots(UnsafeCell::new(Mutex::new(Free { first: 0, made: 0 })));
 
 /// The free slots, with a lock that a child of fork(2) can replace.
@@ -129,12 +144,11 @@ impl Free {
             return Err(Errno::NO_MEMORY);
         }
         let shifted = shifted(index);
-        if shifted.is_power_of_two() && !mutant(Mutant::MakesNoChunk) {
-            let layout = Layout::array::<Slot>(shifted as usize).map_err(|_| Errno::NO_MEMORY)?;
-            // SAFETY: the layout's size is not 0.
-            let slots = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Errno::NO_MEMORY)?;
+        if shifted.is_power_of_two() {
+            // SAFETY: a slot is numbers and a pointer, and a new one has 0 in each. `shifted` is not 0.
+            let slots = NonNull::new(unsafe { chunk(shifted, Slot::new) }).ok_or(Errno::NO_MEMORY)?;
             // [Cf]: a thread that sees the chunk sees its zeroes.
-            SLOTS[shifted.ilog2() as usize].store(slots.as_ptr().cast(), Release);
+            SLOTS[shifted.ilog2() as usize].store(slots.as_ptr(), Release);
         }
         let slot = slot(index.into()).ok_or(Errno::NO_MEMORY)?;
         self.made += 1;
@@ -447,8 +461,8 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
         return Err(if state == handle { Errno::BUSY } else { answer(state) });
     }
     slot.close(handle).map_err(answer)?;
-    // Holders are checked first [Ci]: a holder that begins to count does so before it stops holding [Cj].
     let has_looked = mutant(Mutant::ForgetsUsers) || mutant(Mutant::LooksAtUsersFirst) && slot.users.load(Relaxed) == 0;
+    // Holders are checked first [Ci]: a holder that begins to count does so before it stops holding [Cj].
     let is_held = !mutant(Mutant::ForgetsHolders) && holds::is_held(handle);
     #[cfg(test)]
     tests::between_looks();
@@ -469,10 +483,16 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
 /// The caller has marked the slot as closing or has removed the handle, and has seen that `object`, which is the slot's,
 /// has no users.
 unsafe fn retire<T: Object>(slot: &Slot, handle: u64, object: NonNull<T>) -> Box<T> {
+    let give_back = || free_slots().give_back((handle & ((1 << INDEX_BITS) - 1)) as u32, slot);
+    if mutant(Mutant::GivesBackEarly) {
+        give_back();
+    }
     slot.object.store(ptr::null_mut(), Relaxed);
     slot.closer.store(0, Relaxed);
     slot.state.store(0, SeqCst); // [Cg]: nothing is behind a 0, and the free list's lock orders the next use
-    free_slots().give_back((handle & ((1 << INDEX_BITS) - 1)) as u32, slot);
+    if !mutant(Mutant::GivesBackEarly) {
+        give_back();
+    }
     // SAFETY: it came from a box, in `insert`, and has no other owner.
     unsafe { Box::from_raw(object.as_ptr()) }
 }

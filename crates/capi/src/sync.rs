@@ -1,6 +1,8 @@
 //! What the handles use of the standard library and the system. In their model, `crates/models/handles`, another file
 //! stands in for this one.
 
+use std::alloc::{Layout, alloc_zeroed};
+
 pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
 };
@@ -11,6 +13,16 @@ use crate::mutants::Mutant;
 
 /// The slots of the first chunk, by their logarithm.
 pub(crate) const FIRST_CHUNK_LOG2: u32 = 6;
+
+/// Memory for `count` values, in which all bytes are 0. Null if there is none. The model makes each by `_new`.
+///
+/// # Safety
+/// Bytes of 0 are a `T`, and equal to what `_new` returns. `count` and the size of a `T` are not 0.
+pub(crate) unsafe fn chunk<T>(count: u32, _new: fn() -> T) -> *mut T {
+    let Ok(layout) = Layout::array::<T>(count as usize) else { return core::ptr::null_mut() };
+    // SAFETY: the layout's size is not 0, says the caller.
+    unsafe { alloc_zeroed(layout) }.cast()
+}
 
 /// The TID of the calling thread. Obtained by a system call, because signal handlers cannot use thread-local storage.
 pub(crate) fn calling_thread() -> u32 {

@@ -889,9 +889,9 @@ int main(void)
     turns_of_an_embedder();
     cpu_time_on_several_cpus();
     system_calls_of_a_guest();
-    clocks_of_the_hosts_cpu_time();
     system_calls_of_a_narrow_guest();
     until_alone(); // no timer has run by the host's clocks
+    clocks_of_the_hosts_cpu_time();
     ufutex_system *system = new_system();
     expired_timers_stand_in_a_line(system);
     receivers_sleep_and_keep_the_timers(system);

@@ -32,7 +32,8 @@ fn change(input: &mut Vec<u8>, other: &[u8], random: &mut Rng) {
     input.truncate(LONGEST);
 }
 
-/// Each target on a thread of its own. The inputs are the same in each run, up to the last, which the time decides.
+/// Each target on a thread of its own. The input that runs is in the file `fails-NAME` of the build's `tmp` directory, and stays there
+/// if the target panics, crashes or hangs. The inputs are the same in each run, up to the last, which the time decides.
 #[test]
 fn changed_inputs_of_the_corpora_hold_the_invariants() {
     let seconds =
@@ -47,16 +48,18 @@ fn changed_inputs_of_the_corpora_hold_the_invariants() {
                 files.sort();
                 let inputs: Vec<_> = files.iter().map(|file| std::fs::read(file).expect("a file")).collect();
                 let (begin, mut random, mut count) = (Instant::now(), Rng::with_seed(7), 0);
+                let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fails-{name}"));
                 while begin.elapsed() < Duration::from_secs(seconds) {
                     let [mut input, other] = [(); 2].map(|()| inputs[random.usize(0..inputs.len())].clone());
                     change(&mut input, &other, &mut random);
                     count += 1;
+                    // Written before, because the target may end the process.
+                    std::fs::write(&file, &input).expect("the build's directory can be written");
                     if std::panic::catch_unwind(|| target(&input)).is_err() {
-                        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fails-{name}"));
-                        std::fs::write(&file, &input).expect("the build's directory can be written");
                         return Some(format!("{name}: input {count}, {}", file.display()));
                     }
                 }
+                std::fs::remove_file(&file).expect("it has just been written");
                 println!("{name}: {count} inputs");
                 None
             })

@@ -11,7 +11,10 @@ mod errno;
 mod spin;
 mod sync;
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use crate::registry::{Counted, Held, Object};
 
@@ -43,7 +46,7 @@ impl Drop for Thing {
 impl Thing {
     /// Uses the object: other threads run meanwhile.
     fn be_used(&self) -> usize {
-        // Not shuttle's: what the model counts by must not hide where other threads may run.
+        // The standard library's atomics, at which shuttle does not switch threads.
         self.users.fetch_add(1, Relaxed);
         shuttle::thread::yield_now();
         let value = self.value;
@@ -131,8 +134,11 @@ impl Handle {
     }
 }
 
-/// Forgets all handles: each execution of a model begins with this.
+/// Forgets all handles, the memory of their slots and all threads' records. Each execution of a model begins with this, so
+/// that it makes chunks and records itself.
 pub fn begin() {
+    registry::SLOTS.iter().for_each(|chunk| chunk.store(core::ptr::null_mut(), SeqCst));
+    holds::RECORDS.store(core::ptr::null_mut(), SeqCst);
     // SAFETY: the execution has one thread, which is in no operation.
     unsafe { registry::forget_all() };
     holds::prepare_again();

@@ -14,6 +14,14 @@ use crate::mutants::Mutant;
 /// Chunks of one, two, four slots, so that a model makes several.
 pub(crate) const FIRST_CHUNK_LOG2: u32 = 0;
 
+/// Memory for `count` values that `new` makes. It is never freed.
+///
+/// # Safety
+/// Always sound. The function of the C interface is not.
+pub(crate) unsafe fn chunk<T>(count: u32, new: fn() -> T) -> *mut T {
+    Box::leak((0..count).map(|_| new()).collect::<Box<[T]>>()).as_mut_ptr()
+}
+
 /// A number of the calling thread, not 0.
 pub(crate) fn calling_thread() -> u32 {
     let id = format!("{:?}", shuttle::thread::current().id());

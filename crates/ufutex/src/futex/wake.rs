@@ -240,15 +240,15 @@ pub(super) struct InPieces<'a> {
     /// How many waiters the wake may take in all.
     pub count: usize,
     pub bitset: NonZeroU32,
-    /// `None` until the first piece is over: during the first piece no waiter can have come too late.
+    /// When the wake began: it takes only waiters that were there. `None` in the first piece of a wake that is not passed
+    /// on: no waiter can have come too late for that.
     pub began: Option<Moment>,
     /// How many have been woken so far.
     pub woken: &'a mut Woken,
 }
 
 impl InPieces<'_> {
-    /// Whether the wake may look at many waiters and take few: those whose bits it does not have, or those that came
-    /// after it began.
+    /// Whether the wake may pass over many waiters: those whose bits it does not have, and those that came after `began`.
     fn passes_over(&self) -> bool {
         self.bitset != NonZeroU32::MAX || self.began.is_some()
     }

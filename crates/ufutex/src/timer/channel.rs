@@ -38,18 +38,18 @@ struct Waiting {
 /// The notices in line. Some are void: their timers have been set again or deleted. There is room for two notices of
 /// each timer, of which at most one is not void. If the line is three quarters full, sweeps take void ones out, a few
 /// notices at each push: the driver's thread pushes, and must not look at all notices of one process while others
-/// wait. A sweep that begins with `n` notices ends within `n / (AT_ONCE - 1)` pushes, and keeps at most one notice for
-/// each timer and each of these pushes. So the line is never full.
+/// wait. A sweep that begins with `n` notices ends within `n / 7` pushes, rounded up, and keeps at most one notice for
+/// each timer and each of these pushes. So a line with room for `c` notices never has more than about 6/7 of `c`.
 #[derive(Default)]
 struct Notices {
     line: VecDeque<Notice>,
-    /// The sweep has looked at this many from the front on ...
+    /// How many notices from the front the sweep has looked at. 0 means that no sweep goes on.
     swept: usize,
-    /// ... and has kept this many, which stand in front. Behind them, up to `swept`, stand void ones.
+    /// How many of those it has kept. They stand in front; the others, up to `swept`, are void.
     kept: usize,
 }
 
-/// How many notices a push looks at, if it has to.
+/// How many notices a push looks at during a sweep.
 const AT_ONCE: usize = 8;
 
 impl Notices {

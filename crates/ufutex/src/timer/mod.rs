@@ -140,7 +140,7 @@ struct Inner {
     store: Store,
     /// Whether callers name the IDs: 0 means that they do not.
     restores: AtomicU32,
-    /// Whether system calls may name the owner of a clock of CPU time.
+    /// Whether system calls may use clocks of CPU time.
     serves_cpu_clocks: bool,
     /// The number of timers of CPU time.
     cpu_timers: AtomicUsize,

@@ -251,6 +251,23 @@ fn requeue_to_the_same_word_ends_where_the_word_differs<S: Scheme>() {
 }
 
 /// Wakes whose bitset matches few waiters take these in order. The others keep their places.
+fn wake_that_is_passed_on_passes_over_a_crowd_that_came_later<S: Scheme>() {
+    for domain in domains_in_both_tables::<S>() {
+        let word = AtomicU32::new(0);
+        let (mut first, mut waiters) = (idle(1), idle(CROWD));
+        let dropped = queue(&domain, &mut first[0], &word);
+        let (before, late) = waiters.split_at_mut(2);
+        let before = queue_all(&domain, before, &word);
+        assert_eq!(domain.wake(&word, 1), 1);
+        // These stand in front, because they are more urgent.
+        let urgent = || WaitOptions::new().realtime_priority(7);
+        let late: Vec<_> = late.iter_mut().map(|waiter| queue_with(&domain, waiter, &word, urgent())).collect();
+        drop(dropped);
+        assert_eq!((woken(&before), woken(&late)), (vec![0], vec![]), "{}", S::NAME);
+        assert_eq!(domain.wake(&word, usize::MAX), CROWD - 1);
+    }
+}
+
 fn wakes_by_bitset_take_a_few_of_a_crowd<S: Scheme>() {
     let (domain, word) = (domain_in_global_table::<S>(), AtomicU32::new(0));
     let target = Shared::address_space(&word);
@@ -479,6 +496,7 @@ on_every_scheme![
     requeue_of_many_wakes_the_first_and_moves_those_behind,
     requeue_to_the_same_word_leaves_a_crowd_in_place,
     requeue_to_the_same_word_ends_where_the_word_differs,
+    wake_that_is_passed_on_passes_over_a_crowd_that_came_later,
     wakes_by_bitset_take_a_few_of_a_crowd,
     wake_op_wakes_many_of_both_words,
     a_step_of_a_wake_takes_all_or_256,

@@ -26,9 +26,10 @@ catches! {
     handles_catch_forgets_holders: ForgetsHolders in holders_and_a_free;
     handles_catch_forgets_users: ForgetsUsers in counted_users_and_a_free;
     handles_catch_looks_at_users_first: LooksAtUsersFirst in a_holder_that_begins_to_count;
-    handles_catch_shares_record: SharesRecord in holders_and_a_free;
+    handles_catch_shares_record: SharesRecord in holders_that_take_over_a_record;
     handles_catch_keeps_generation: KeepsGeneration in a_slot_is_used_again;
-    handles_catch_makes_no_chunk: MakesNoChunk in chunks_are_made_by_several_threads;
+    handles_catch_closes_in_two_steps: ClosesInTwoSteps in several_frees;
+    handles_catch_gives_back_early: GivesBackEarly in a_slot_is_used_again_by_another_thread;
 }
 
 /// The slots are statics, so one model runs at a time.
@@ -54,7 +55,10 @@ fn free(handle: Handle) {
 /// Threads with one object, one of which frees it.
 fn beside_a_free(users: &[fn(Handle)]) {
     begin();
-    let handle = Handle::make(5).expect("there is memory");
+    users_and_a_free(Handle::make(5).expect("there is memory"), users);
+}
+
+fn users_and_a_free(handle: Handle, users: &[fn(Handle)]) {
     let users: Vec<_> = users.iter().map(|&uses| thread::spawn(move || uses(handle))).collect();
     free(handle);
     users.into_iter().for_each(|user| user.join().expect("no panic"));
@@ -77,13 +81,22 @@ fn holds_and_counts(handle: Handle) {
 }
 
 fn holds_while_it_holds(handle: Handle) {
-    if let Ok((value, inner)) = handle.hold_during(|| handle.hold()) {
-        assert_eq!((value, inner), (5, Ok(5)), "a hold within a hold meets no mark that stays");
+    match handle.hold_during(|| handle.hold()) {
+        Ok(values) => assert_eq!(values, (5, Ok(5)), "a hold within a hold meets no mark that stays"),
+        Err(error) => assert_eq!(error, Errno::BAD_HANDLE),
     }
 }
 
 fn holders_and_a_free() {
     beside_a_free(&[holds, holds]);
+}
+
+/// A thread has ended and left its record, which one of the holders takes over.
+fn holders_that_take_over_a_record() {
+    begin();
+    let handle = Handle::make(5).expect("there is memory");
+    thread::spawn(move || holds(handle)).join().expect("no panic");
+    users_and_a_free(handle, &[holds, holds]);
 }
 
 fn counted_users_and_a_free() {
@@ -136,11 +149,27 @@ fn a_slot_is_used_again() {
     });
     free(old);
     let new = Handle::make(6).expect("there is memory");
-    assert_ne!(old, new);
     assert_eq!(new.hold(), Ok(6));
     assert_eq!(old.free(), Err(Errno::BAD_HANDLE));
     user.join().expect("no panic");
     assert_eq!(new.free(), Ok(6));
+}
+
+/// Two threads make and free objects, in the same slots.
+fn a_slot_is_used_again_by_another_thread() {
+    begin();
+    let makes = |value: usize| {
+        move || {
+            for value in [value, value + 1] {
+                let handle = Handle::make(value).expect("there is memory");
+                assert_eq!(handle.hold(), Ok(value));
+                assert_eq!(handle.free(), Ok(value));
+            }
+        }
+    };
+    let other = thread::spawn(makes(10));
+    makes(20)();
+    other.join().expect("no panic");
 }
 
 /// Each handle gets an object of its own, while the array of slots grows.
@@ -179,10 +208,12 @@ macro_rules! holds {
 
 holds! {
     holders_and_a_free;
+    holders_that_take_over_a_record;
     counted_users_and_a_free;
     a_holder_that_begins_to_count;
     nested_holds_and_a_free;
     several_frees;
     a_slot_is_used_again;
+    a_slot_is_used_again_by_another_thread;
     chunks_are_made_by_several_threads;
 }

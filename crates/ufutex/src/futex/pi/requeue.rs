@@ -84,8 +84,9 @@ impl<S: Scheme> Domain<S> {
     /// If the lock is not free, the first waiter waits for it too, whatever `requeue` is. Returns how many waiters now
     /// have the lock or wait for it.
     ///
-    /// In a domain's own table this is one step. It may take several steps for more than 256 waiters, if other domains
-    /// use a bucket of the two words or if the waiters belong to several domains. The word is compared in each step.
+    /// In a domain's own table this is one step. If other domains use a bucket of the two words, it may take several: a
+    /// step ends after 256 waiters, after some thousand visits of lock owners along chains, and where the waiters'
+    /// domain has changed 16 times. The word is compared in each step.
     /// The first step in which it differs or cannot be read ends the operation, which returns the number of waiters
     /// handled until then. Waiters that came after the first step stay where they are.
     ///
@@ -125,16 +126,16 @@ impl<S: Scheme> Domain<S> {
     }
 }
 
-/// After it has visited this many holders along chains, a piece ends. A walk for one waiter may be longer.
+/// A piece ends once its walks along chains have visited this many holders. The last walk is completed.
 const VISITED: u64 = 4 * PIECE as u64;
-/// At the waiter that begins with another home for the time after this many, a piece ends: each may bring a region.
+/// A piece ends before the waiter at which the home changes for the time after this many: each home may bring a region.
 const HOMES: usize = 16;
 
 /// A requeue to a lock.
 ///
-/// If other domains use a bucket of the two words, the requeue goes in pieces of at most [`PIECE`] waiters, fewer if the
-/// chains of holders are long or the waiters belong to many domains, with nothing locked between two pieces. Later pieces move only waiters that were in the queue when the first piece ended:
-/// see [`Moment`].
+/// If other domains use a bucket of the two words, the requeue goes in pieces, with nothing locked between two of them. A
+/// piece has at most [`PIECE`] waiters, and fewer if chains of holders are long or the waiters belong to many domains.
+/// Later pieces move only waiters that were in the queue when the first piece ended: see [`Moment`].
 ///
 /// Each piece treats the lock as an operation of its own would. The lock may have become free between two pieces, if
 /// all tasks that waited for it have given up or have had it. Then the first waiter of the piece gets the lock, because
