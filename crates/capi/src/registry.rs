@@ -81,7 +81,7 @@ impl Slot {
         let thread = calling_thread();
         if mutant(Mutant::ClosesInTwoSteps) {
             let state = self.state.load(Relaxed);
-            return if state == handle { Ok(self.state.store(handle | CLOSING, Relaxed)) } else { Err(state) };
+            return (state == handle).then(|| self.state.store(handle | CLOSING, Relaxed)).ok_or(state);
         }
         // [Ch], [Ci]: the mark comes before the checks for users. [Cg]: the thread that sets it sees the object.
         self.state.compare_exchange(handle, handle | CLOSING, SeqCst, SeqCst)?;
