@@ -11,7 +11,7 @@ pub(crate) use std::thread_local;
 
 use crate::mutants::Mutant;
 
-/// The slots of the first chunk, by their logarithm.
+/// The base-2 logarithm of the number of slots in the first chunk.
 pub(crate) const FIRST_CHUNK_LOG2: u32 = 6;
 
 /// Memory for `count` values, in which all bytes are 0. Null if there is none. The model makes each by `_new`.
@@ -30,7 +30,7 @@ pub(crate) fn calling_thread() -> u32 {
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
-/// Whether the model runs with this fault.
+/// Always `false`: only models run with faults.
 #[inline(always)]
 pub(crate) const fn mutant(_mutant: Mutant) -> bool {
     false

@@ -587,7 +587,7 @@ static void system_calls_of_a_guest(void)
     CHECK(ufutex_system_free(system), 0);
 }
 
-// By the host's clocks a guest has clocks of CPU time only if its PIDs are the host's.
+// With the host's clocks a guest has clocks of CPU time only if its PIDs are the host's.
 static void clocks_of_the_hosts_cpu_time(void)
 {
     ufutex_system *system;

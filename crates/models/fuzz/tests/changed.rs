@@ -1,5 +1,5 @@
-//! Inputs of the corpora with random changes, for hosts on which no fuzzer can be had. It does not know what an input has reached, so
-//! it finds less than `.ci/fuzz`. `UFUTEX_FUZZ_SECONDS` sets how long each target runs: one second without it.
+//! Inputs of the corpora with random changes, for hosts on which no fuzzer can be had. The test does not see what code
+//! an input reaches, so it finds less than `.ci/fuzz`. `UFUTEX_FUZZ_SECONDS` sets how long each target runs: one second without it.
 
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 

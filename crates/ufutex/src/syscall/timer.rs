@@ -15,9 +15,9 @@ const SIGEV_THREAD: i32 = 2;
 const SIGEV_THREAD_ID: i32 = 4;
 
 impl Timers {
-    /// Makes a system call of `caller`. Returns a result of at least 0, or `-errno`, exactly as the kernel does. No
-    /// call blocks. Clocks of CPU time need [`TimerOptions::host_pids`](crate::timer::TimerOptions::host_pids), or clocks of
-    /// the embedder's.
+    /// Makes a system call of `caller`. Returns a result of at least 0, or `-errno`, exactly as the kernel does, with one
+    /// exception: with the host's clocks, `timer_create` on a clock of CPU time is `EINVAL` unless
+    /// [`TimerOptions::host_pids`](crate::timer::TimerOptions::host_pids) is set. No call blocks.
     ///
     /// ```
     /// use std::sync::Arc;

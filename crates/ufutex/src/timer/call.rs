@@ -124,8 +124,8 @@ impl TimerCall {
     }
 }
 
-/// The thread that makes a system call. Its numbers are those that the guest knows. By the host's clocks they are taken for
-/// the host's only with [`TimerOptions::host_pids`](super::TimerOptions::host_pids).
+/// The thread that makes a system call. Its numbers are those that the guest knows. With the host's clocks they are taken
+/// for the host's only with [`TimerOptions::host_pids`](super::TimerOptions::host_pids).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// The PID of its process.

@@ -36,9 +36,9 @@ struct Waiting {
 }
 
 /// The notices in line. Some are void: their timers have been set again or deleted. There is room for two notices of
-/// each timer, of which at most one is not void. If the line is three quarters full, sweeps take void ones out, a few
-/// notices at each push: the driver's thread pushes, and must not look at all notices of one process while others
-/// wait. A sweep that begins with `n` notices ends within `n / 7` pushes, rounded up, and keeps at most one notice for
+/// each timer, of which at most one is not void. When the line is three quarters full, a sweep begins, which removes void
+/// notices. Each push looks at [`AT_ONCE`] notices for it, because the driver's thread pushes, and other processes wait
+/// meanwhile. A sweep that begins with `n` notices ends within `n / 7` pushes, rounded up, and keeps at most one notice for
 /// each timer and each of these pushes. So a line with room for `c` notices never has more than about 6/7 of `c`.
 #[derive(Default)]
 struct Notices {

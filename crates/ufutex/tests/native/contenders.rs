@@ -59,7 +59,7 @@ impl Held {
         })
     }
 
-    /// Has the holder unlock. It and `contenders` have to end.
+    /// Lets the holder unlock, and checks that it and `contenders` end.
     fn release(self, contenders: impl IntoIterator<Item = JoinHandle<Result<(), Error>>>) {
         drop(self.release);
         let waiters: Vec<_> = iter::once(self.holder).chain(contenders).collect();
@@ -152,15 +152,15 @@ fn unlock_wakes_a_contender_that_sleeps() {
 }
 
 /// A platform that loses every wake, and on which the thread that has called [`Stalled::stall`] gets no CPU once it is
-/// starving. The sleeps of others end at once, and move its clock to their deadlines; but one ends when a thread is
-/// woken, which is when the lock is granted.
+/// starving. The sleeps of others end at once, and move its clock to their deadlines. Only sleep number `BEFORE_GRANT` ends
+/// when `unpark` is called: then the lock has been granted.
 struct Stalled;
 
 /// The time on `Stalled`'s clock, in nanoseconds.
 static STALLED_NOW: AtomicU64 = AtomicU64::new(0);
 /// The sleeps of the threads that are not stalled: the value that was expected, and how long the sleep was.
 static OTHERS_SLEEPS: Mutex<Vec<(u32, Duration)>> = Mutex::new(Vec::new());
-/// How many sleeps of others end before the lock is granted.
+/// How many sleeps of others begin before the lock is granted. The last of them ends at the grant.
 const BEFORE_GRANT: usize = 3;
 static IS_STARVING: AtomicBool = AtomicBool::new(false);
 static IS_GRANTED: AtomicBool = AtomicBool::new(false);

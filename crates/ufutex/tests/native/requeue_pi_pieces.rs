@@ -291,7 +291,7 @@ fn piece_ends_after_a_search_for_a_deadlock<S: Scheme>() {
     assert_eq!(from.loads.get(), WAITERS, "{}: pieces", S::NAME);
 }
 
-/// Waiters of many domains: each may bring a region, and a piece takes sixteen.
+/// Waiters of many domains, each of which may bring a region. A piece has waiters of at most 17.
 fn piece_ends_after_some_domains<S: Scheme>() {
     const DOMAINS: usize = 100;
     let world = World::<S>::new();

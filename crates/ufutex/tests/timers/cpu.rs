@@ -80,7 +80,7 @@ fn clock_of_a_missing_process_is_einval_after_all_other_checks(m: &Machine) {
     let (other, parent) = (m.system().other(), parent_id() as i32);
     let missing = 4_194_304; // above the highest possible TID
     let fourth_way = of_thread(0) | 3;
-    // Reading this clock succeeds. In the first thread it is the process's.
+    // Reading this clock succeeds. In a process's first thread TID and PID are equal, so a missing PID stands there.
     let of_own_thread = if thread_id() == this_process() { of_process(missing) } else { of_process(thread_id()) };
     let clocks = [
         of_own_thread,
@@ -275,7 +275,7 @@ fn settime_that_fails_for_an_ended_thread_only_cancels_the_pending_signal(m: &Ma
     m.takes_nothing();
 }
 
-/// By the host's clocks and a guest's numbers, which may be those of any process or thread of the host.
+/// With the host's clocks, and a guest's numbers, which may be those of any process or thread of the host.
 #[test]
 fn guest_has_no_clocks_of_the_hosts_cpu_time() {
     let m = crate::engine::of_a_guest();

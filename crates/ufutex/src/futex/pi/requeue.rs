@@ -85,8 +85,8 @@ impl<S: Scheme> Domain<S> {
     /// have the lock or wait for it.
     ///
     /// In a domain's own table this is one step. If other domains use a bucket of the two words, it may take several: a
-    /// step ends after 256 waiters, after some thousand visits of lock owners along chains, and where the waiters'
-    /// domain has changed 16 times. The word is compared in each step.
+    /// step ends after 256 waiters, after about 1,000 visits of lock owners along chains, after 16 changes of the
+    /// waiters' domain, and before a waiter whose region is busy. The word is compared in each step.
     /// The first step in which it differs or cannot be read ends the operation, which returns the number of waiters
     /// handled until then. Waiters that came after the first step stay where they are.
     ///
@@ -128,7 +128,8 @@ impl<S: Scheme> Domain<S> {
 
 /// A piece ends once its walks along chains have visited this many holders. The last walk is completed.
 const VISITED: u64 = 4 * PIECE as u64;
-/// A piece ends before the waiter at which the home changes for the time after this many: each home may bring a region.
+/// How often the home may change from one waiter of a piece to the next. The piece ends before the next change: each home
+/// may bring a region.
 const HOMES: usize = 16;
 
 /// A requeue to a lock.
