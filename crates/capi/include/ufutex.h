@@ -198,9 +198,9 @@
 // delivered when it is sent.
 #define UFUTEX_DELIVER_SIGNALS 3
 
-// For flags of ufutex_timers_options: the numbers of processes and threads in ufutex_timers_syscall() are the host's own, so clocks of CPU
-// time are the host's too. Without it, and without timer_clocks, timer_create(2) on a clock of CPU time is -EINVAL,
-// because the number could be that of any process of the host, whose CPU time a guest could read.
+// For flags of ufutex_timers_options: the numbers of processes and threads in ufutex_timers_syscall() are the host's
+// own, so clocks of CPU time are the host's too. Without it, and without timer_clocks, timer_create(2) on a clock of
+// CPU time is -EINVAL, because the number could be that of any process of the host, whose CPU time a guest could read.
 #define UFUTEX_HOST_PIDS 1
 
 // What an expired timer does, as in a struct sigevent: nothing.

@@ -157,9 +157,9 @@ pub const UFUTEX_DELIVER_EVENTFD: u32 = 2;
 /// Each sends its signal to this process or one of its threads, as the kernel's timers do. The signal counts as
 /// delivered when it is sent.
 pub const UFUTEX_DELIVER_SIGNALS: u32 = 3;
-/// For flags of ufutex_timers_options: the numbers of processes and threads in ufutex_timers_syscall() are the host's own, so clocks of CPU
-/// time are the host's too. Without it, and without timer_clocks, timer_create(2) on a clock of CPU time is -EINVAL,
-/// because the number could be that of any process of the host, whose CPU time a guest could read.
+/// For flags of ufutex_timers_options: the numbers of processes and threads in ufutex_timers_syscall() are the host's
+/// own, so clocks of CPU time are the host's too. Without it, and without timer_clocks, timer_create(2) on a clock of
+/// CPU time is -EINVAL, because the number could be that of any process of the host, whose CPU time a guest could read.
 pub const UFUTEX_HOST_PIDS: u32 = 1;
 
 /// What an expired timer does, as in a struct sigevent: nothing.

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shuttle::thread;
 use ufutex_handles::{Errno, Handle, Mutant, begin, with_mutant};
 
-use crate::runs::{assert_catches, check};
+use crate::apart::run_apart;
+use crate::runs::check;
 
 const SCHEDULES: usize = 4_000;
 
@@ -15,7 +16,7 @@ macro_rules! catches {
         #[test]
         fn $test() {
             let name = concat!(module_path!(), "::", stringify!($test));
-            assert_catches(name, || with_mutant(Mutant::$mutant, || check(SCHEDULES, $model)));
+            run_apart(name, || with_mutant(Mutant::$mutant, || check(SCHEDULES, $model)));
         }
     )* };
 }

@@ -2,6 +2,8 @@
 //! memory model, up to a bound on preemptions. Each model names the labels of ORDERING.md that it checks, and has
 //! faults in the engine (`Mutant`) that it must catch.
 
+#[path = "../../../shuttle/tests/models/apart.rs"]
+mod apart;
 mod support;
 
 mod cancel_resize;

@@ -1,10 +1,10 @@
 //! Shared by the models: their exploration, the test that a mutant is caught, and the smallest system to run in.
 
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use crate::apart;
 use loom::sync::Arc;
 use loom::thread::JoinHandle;
 use ufutex_loom::model::{AtomicU32, Mutant, Ordering, with_mutant};
@@ -104,27 +104,13 @@ pub fn assert_hangs(test: &str, mutant: Mutant, bound: usize, model: fn()) {
 /// A part of loom's message for a model in which a thread loops for ever.
 const ENDLESS: &str = "maximum number of branches";
 
-/// Runs `model` with `mutant` in a process of its own, which must fail. Returns its output. A broken engine may do
-/// anything, such as panic during a panic or use freed memory.
+/// Runs `model` with `mutant` in a process of its own, which must fail. Returns its output.
 fn run_apart(test: &str, mutant: Mutant, bound: usize, model: fn()) -> Option<String> {
-    const APART: &str = "UFUTEX_MODEL_APART";
-    if std::env::var_os(APART).is_some() {
+    apart::run_apart(test, || {
         // From few preemptions to many, because fewer are explored faster.
         let most = asked_bound().unwrap_or(bound);
         with_mutant(mutant, || (1..=most).for_each(|bound| explore(bound, model)));
-        return None;
-    }
-    let (_, name) = test.split_once("::").expect("a test is in a module");
-    let output = Command::new(std::env::current_exe().expect("a test has a file"))
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
-        .env(APART, "1")
-        .env("RUST_BACKTRACE", "0")
-        .output()
-        .expect("a test can run itself");
-    let printed = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-    assert!(printed.contains("running 1 test"), "no test {name}:\n{printed}");
-    assert!(!output.status.success(), "the model holds although the engine is broken");
-    Some(printed)
+    })
 }
 
 /// A deadline that a model does not wait for: a thread that would sleep until then times out at once.

@@ -2,6 +2,7 @@
 //! not explore all schedules, and its memory is sequentially consistent. But 4 to 16 threads may sleep, time out, be
 //! dropped, wake and resize together. A waiter that is never woken is a deadlock, which shuttle reports.
 
+mod apart;
 mod conservation;
 mod growth;
 mod lock;

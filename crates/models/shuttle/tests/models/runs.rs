@@ -1,6 +1,5 @@
-//! Runs of models, and the proof that a model finds a fault. Two packages compile this file.
+//! Runs of models. Two packages compile this file.
 
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -50,23 +49,4 @@ fn config() -> ShuttleConfig {
     config.failure_persistence = FailurePersistence::None;
     config.max_steps = MaxSteps::FailAfter(200_000);
     config
-}
-
-/// Fails unless `broken` does, which runs a model with a fault. It runs in a process of its own, because broken code may do
-/// anything. `test` is the path of the test that calls this.
-pub fn assert_catches(test: &str, broken: impl FnOnce()) {
-    const APART: &str = "UFUTEX_MODEL_APART";
-    if std::env::var_os(APART).is_some() {
-        return broken();
-    }
-    let (_, name) = test.split_once("::").expect("a test is in a module");
-    let output = Command::new(std::env::current_exe().expect("a test has a file"))
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
-        .env(APART, "1")
-        .env("RUST_BACKTRACE", "0")
-        .output()
-        .expect("a test can run itself");
-    let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(printed.contains("running 1 test"), "no test {name}:\n{printed}");
-    assert!(!output.status.success(), "the model holds although the code is broken");
 }

@@ -16,7 +16,7 @@ macro_rules! catches {
             let name = concat!(module_path!(), "::", stringify!($test));
             let mutant = ufutex_shuttle::model::Mutant::$mutant;
             let broken = || ufutex_shuttle::model::with_mutant(mutant, || $crate::runs::check($schedules, $model));
-            $crate::runs::assert_catches(name, broken);
+            $crate::apart::run_apart(name, broken);
         }
     };
 }
