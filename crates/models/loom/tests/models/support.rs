@@ -1,5 +1,6 @@
 //! Shared by the models: their exploration, the test that a mutant is caught, and the smallest system to run in.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -47,6 +48,9 @@ fn asked<N: std::str::FromStr>(name: &str) -> Option<N> {
 /// Explores `model`. If `UFUTEX_MODEL_SECONDS` is set, stops after that time and prints how far it has come, for
 /// `.ci/models-deep`.
 fn explore(bound: usize, model: impl Fn() + Sync + Send + 'static) {
+    if explored_apart() {
+        return;
+    }
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(bound);
     builder.max_branches = 20_000;
@@ -62,6 +66,25 @@ fn explore(bound: usize, model: impl Fn() + Sync + Send + 'static) {
     let (executions, took) = (executions.load(Relaxed), begin.elapsed());
     let end = if took < limit { "finished" } else { "cut off" };
     eprintln!("\nexplored: bound {bound}, {end}, {executions} executions, {:.1} s", took.as_secs_f64());
+}
+
+/// Whether the calling test has been run, as a whole, in a process of its own. If this process is not such a one, its first
+/// call runs the test so. Loom maps a stack for each thread of each execution, and unmaps it. If other threads of the process
+/// are running, each of these calls has to wait for them: on 2 CPUs all tests take half as long again.
+fn explored_apart() -> bool {
+    std::thread_local! {
+        static EXPLORED: Cell<bool> = const { Cell::new(false) };
+    }
+    if apart::is_apart() {
+        return false;
+    }
+    if !EXPLORED.replace(true) {
+        let thread = std::thread::current();
+        let (status, printed) = apart::run(thread.name().expect("a test's thread has the name of the test"));
+        assert!(status.success(), "{printed}");
+        eprint!("{printed}");
+    }
+    true
 }
 
 /// Makes a test that `$model` fails with `$mutant` in the engine, and not only by running for ever. `$bound` is the number of
