@@ -228,7 +228,11 @@ impl Driver {
                         earliest.wheel.set_back(now);
                     }
                 }
-                earliest.wheel.settle().then(|| earliest.wheel.peek())
+                earliest.wheel.settle().then(|| {
+                    let at = earliest.wheel.peek();
+                    self.inner.is_told(earliest, at.unwrap_or(NEVER));
+                    at
+                })
             });
             if let Some(at) = at {
                 // An embedder may pass the time on to a timer of its own. For many of those, 0 means "never".
@@ -357,6 +361,14 @@ impl Inner {
             Source::Host(host) => host.wake(),
             Source::Given(clocks) => call(|| clocks.changed()),
             Source::None => {}
+        }
+    }
+
+    /// Notes that the embedder has asked and was told to turn at `at`. If it had been told an earlier time before, which is
+    /// no deadline any more, it may sleep longer now: whoever arms a timer before `at` has to notify it.
+    fn is_told(&self, earliest: &mut Earliest, at: u64) {
+        if matches!(self.source, Source::Given(_)) && !mutant(Mutant::ToldKeepsEarlier) {
+            earliest.announced = earliest.announced.max(at);
         }
     }
 

@@ -68,6 +68,23 @@ fn armed_while_the_last_goes() {
     assert_eq!(process.next(), None);
 }
 
+/// An embedder asks again when the earliest timer has been disarmed, and is told the time of another process's timer. Then a
+/// timer is armed that lies between the two times.
+fn armed_between_two_answers() {
+    let process = Process::with(&[0, 1]);
+    let other = Timers::new(&process.driver, process.notices.clone()).expect("timers can be made");
+    let far = other.create(TimerClock::Monotonic, None).expect("there is room");
+    other.settime(far, Expiry::At(Duration::from_nanos(1000)), Duration::ZERO).expect("the timer is there");
+    process.arm(0, DUE, 0).expect("the timer is there");
+    assert_eq!(process.next(), Some(DUE));
+    let before = process.clock.changed();
+    let embedder = spawn(&process, Process::next);
+    process.disarm(0).expect("the timer is there");
+    process.arm(1, NEXT, 0).expect("the timer is there");
+    let seen = embedder.join().unwrap();
+    assert!(will_turn_by(NEXT, seen, process.clock.changed() - before));
+}
+
 /// The last handle is dropped during a turn.
 fn dropped_during_a_turn() {
     let process = Arc::into_inner(Process::with_one_due(&[0], 0)).expect("nobody else has it");
@@ -175,6 +192,11 @@ fn an_earlier_deadline_is_not_overlooked() {
 }
 
 #[test]
+fn a_deadline_between_two_answers_is_not_overlooked() {
+    check_pair(armed_between_two_answers);
+}
+
+#[test]
 fn who_asks_during_a_turn_is_told_afterwards() {
     check_pair(asked_during_a_turn);
 }
@@ -202,6 +224,7 @@ fn each_of_two_receivers_gets_one() {
 }
 
 catches!(timers_driver_catches_arm_notifies_nobody, ArmNotifiesNobody, PAIR, armed_during_a_turn);
+catches!(timers_driver_catches_told_keeps_earlier, ToldKeepsEarlier, PAIR, armed_between_two_answers);
 catches!(timers_driver_catches_turn_forgets_rest, TurnForgetsRest, PAIR, asked_during_a_turn);
 catches!(timers_driver_catches_turn_ignores_looks, TurnIgnoresLooks, PAIR, asked_during_a_turn);
 catches!(timers_driver_catches_disarm_silences_others, DisarmSilencesOthers, PAIR, armed_while_the_last_goes);
