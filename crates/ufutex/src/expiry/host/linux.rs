@@ -17,6 +17,8 @@ const TAI_LOOK: u64 = 1_000_000_000;
 pub struct Alarm {
     timers: [OwnedFd; 4],
     bell: OwnedFd,
+    /// An epoll(7) of these five. Unlike poll(2) it works on if the program lowers its `RLIMIT_NOFILE` below their number.
+    all: OwnedFd,
     /// The process that opened the files. After fork(2) the child has the files too, and setting them would affect its
     /// parent.
     process: libc::pid_t,
@@ -37,7 +39,17 @@ impl Alarm {
         let bell = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: has no conditions.
         let process = unsafe { libc::getpid() };
-        Ok(Self { timers: [monotonic?, realtime?, boottime?, tai?], bell, process })
+        let timers = [monotonic?, realtime?, boottime?, tai?];
+        // SAFETY: opens a file or fails.
+        let all = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        for fd in timers.iter().chain([&bell]).map(AsRawFd::as_raw_fd) {
+            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd as u64 };
+            // SAFETY: `event` outlives the call.
+            if unsafe { libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) } != 0 {
+                return Err(Error::NoMemory);
+            }
+        }
+        Ok(Self { timers, bell, all, process })
     }
 
     /// Whether the files were not inherited from a parent process.
@@ -91,13 +103,11 @@ impl Alarm {
 
     /// Sleeps until a file rings.
     pub fn wait(&self) {
-        let fds =
-            [&self.timers[0], &self.timers[1], &self.timers[2], &self.timers[3], &self.bell].map(AsRawFd::as_raw_fd);
-        let mut polled = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-        // SAFETY: `polled` has `polled.len()` structs.
-        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
-        for fd in polled.iter().filter(|polled| polled.revents != 0).map(|polled| polled.fd) {
-            silence(fd);
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 5];
+        // SAFETY: `events` has room for `events.len()` structs.
+        let count = unsafe { libc::epoll_wait(self.all.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, -1) };
+        for event in &events[..usize::try_from(count).unwrap_or(0)] {
+            silence(event.u64 as RawFd);
         }
     }
 }
