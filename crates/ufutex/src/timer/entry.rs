@@ -91,6 +91,9 @@ pub struct State {
     pub status: Status,
     /// The clock that `deadline` is on.
     pub base: Base,
+    /// The process or thread whose CPU time the timer counts has been found to have ended. Another may have its number by
+    /// now.
+    pub is_orphan: bool,
 }
 
 impl State {
@@ -116,6 +119,7 @@ impl State {
             kind,
             status: Status::Disarmed,
             base: Base::Monotonic,
+            is_orphan: false,
         }
     }
 

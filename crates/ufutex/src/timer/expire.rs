@@ -169,12 +169,16 @@ impl Timers {
 impl Timers {
     /// Reads the CPU time that counts for `timer`, which was due in its queue. If the embedder's clock panics, the
     /// timer is armed again for a tick later.
-    fn cpu_time(&self, timer: &Timer, state: &State, of: CpuClock, time: u64) -> Option<u64> {
+    fn cpu_time(&self, timer: &Timer, state: &mut State, of: CpuClock, time: u64) -> Option<u64> {
+        if state.is_orphan {
+            return None;
+        }
         let put_back = Otherwise::new(|| {
             let _turning_anyway = self.arm_at(timer, state, time.saturating_add(TICK), time);
         });
         let shown = self.inner.driver.cpu_time(of);
         put_back.disarm();
+        state.is_orphan = shown.is_none();
         shown
     }
 }

@@ -13,6 +13,8 @@ use core::time::Duration;
 pub(super) const TICK: u64 = 1_000_000;
 /// How often it is checked while its process or thread does not run.
 const IDLE: u64 = 8 * TICK;
+/// How often it is checked at least, in nanoseconds, since more CPUs than were counted may be running a process.
+const MOST: u64 = 100 * TICK;
 /// Shortest time, on average, between two checks of any timers of CPU time of one process, in nanoseconds. Without it a
 /// process with many such timers would keep the driver's thread busy, even while the process itself sleeps.
 const SHARE: u64 = 8_000;
@@ -47,7 +49,9 @@ impl Timers {
     /// [`Error::Invalid`]: no such timer. [`Error::NoTask`]: the process or thread whose CPU time the timer counts has
     /// ended.
     pub fn settime(&self, id: i32, first: Expiry, interval: Duration) -> Result<Setting, Error> {
-        self.change(id, first, interval, |state| self.get(state))
+        // The kernel stops a timer of CPU time before it computes its old setting. So if such a timer is overdue, the next
+        // interval is shown.
+        self.change(id, first, interval, |state| self.shown_setting(state, state.cpu_clock().is_some()))
     }
 
     /// As [`settime`](Self::settime), for a caller that does not ask for the old setting. The kernel does not compute
@@ -65,14 +69,24 @@ impl Timers {
     ) -> Result<R, Error> {
         let id = valid_id(id)?;
         let mut locked = self.lock(id)?;
-        let old = locked.with(|state| {
-            if state.cpu_clock().is_some_and(|of| self.inner.driver.cpu_time(of).is_none()) {
-                // The timer's notice becomes void all the same. Nothing else changes.
-                state.renumber();
-                return Err(Error::NoTask);
+        let timer = locked.timer();
+        let asked = locked.with(|state| {
+            if let Some(of) = state.cpu_clock()
+                && self.cpu_time_of(state, of).is_none()
+            {
+                // The timer's notice becomes void all the same.
+                return Err(state.stand_down().map(|base| self.leave(timer, base)));
             }
             Ok(ask(state))
-        })?;
+        });
+        let old = match asked {
+            Ok(old) => old,
+            Err(must_notify) => {
+                drop(locked);
+                must_notify.unwrap_or_default().now(&self.inner.driver);
+                return Err(Error::NoTask);
+            }
+        };
         let result = self.set(&mut locked, id, first, interval);
         drop(locked);
         result?.now(&self.inner.driver);
@@ -141,6 +155,11 @@ impl Timers {
     }
 
     fn get(&self, state: &mut State) -> Setting {
+        self.shown_setting(state, false)
+    }
+
+    /// The setting of a timer. An overdue interval timer that is armed shows its next deadline only if `is_stopped`.
+    fn shown_setting(&self, state: &mut State, is_stopped: bool) -> Setting {
         let is_silent = state.kind == Kind::None;
         let interval = Duration::from_nanos(state.interval);
         if state.interval == 0 && state.status == Status::Disarmed && !is_silent {
@@ -149,7 +168,7 @@ impl Timers {
         let Some(now) = self.now(state) else { return Setting::default() };
         // A timer whose notice has not been taken, or that notifies nobody, has gone on unnoticed: move its deadline
         // on.
-        if state.interval != 0 && state.status != Status::Armed {
+        if state.interval != 0 && (state.status != Status::Armed || is_stopped) {
             state.forward(now);
         }
         let left = state.deadline.saturating_sub(now);
@@ -159,21 +178,31 @@ impl Timers {
     }
 
     /// The time on the timer's clock; `None` if that is the CPU time of a thread or process that is gone.
-    fn now(&self, state: &State) -> Option<u64> {
+    fn now(&self, state: &mut State) -> Option<u64> {
         match state.cpu_clock() {
             None => Some(self.inner.driver.now(state.base)),
-            Some(of) => self.inner.driver.cpu_time(of),
+            Some(of) => self.cpu_time_of(state, of),
         }
+    }
+
+    /// The CPU time that counts for the timer. `None` if its process or thread has ended. Once it is `None` it stays so.
+    pub(super) fn cpu_time_of(&self, state: &mut State, of: CpuClock) -> Option<u64> {
+        if state.is_orphan {
+            return None;
+        }
+        let time = self.inner.driver.cpu_time(of);
+        state.is_orphan = time.is_none();
+        time
     }
 
     /// The clock readings that `arm` needs for a timer that runs by `base`; `None` if that is the CPU time of a thread
     /// or process that is gone.
-    pub(super) fn shown(&self, state: &State, base: Base) -> Option<Shown> {
+    pub(super) fn shown(&self, state: &mut State, base: Base) -> Option<Shown> {
         let driver = &self.inner.driver;
         let time = driver.now(base);
         let clock = match state.cpu_clock() {
             None => time,
-            Some(of) => driver.cpu_time(of)?,
+            Some(of) => self.cpu_time_of(state, of)?,
         };
         Some(Shown { clock, time })
     }
@@ -207,7 +236,7 @@ impl Timers {
         let least = if seen == state.cpu_seen { IDLE } else { TICK }.max(all);
         state.cpu_seen = seen;
         let left = state.deadline.saturating_sub(seen);
-        let wait = if left == 0 { 0 } else { (left / at_once).max(least) };
+        let wait = if left == 0 { 0 } else { (left / at_once).min(MOST).max(least) };
         shown.time.saturating_add(wait)
     }
 

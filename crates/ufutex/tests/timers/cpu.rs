@@ -177,6 +177,22 @@ fn cpu_time_that_has_passed_expires_at_once(m: &Machine) {
     m.takes_nothing();
 }
 
+/// Whether or not its signal has come: a timer that is set anew goes on to its next deadline first.
+fn old_setting_of_an_overdue_timer_is_its_next_interval(m: &Machine) {
+    let interval = Duration::from_micros(300);
+    for clock in [PROCESS, THREAD] {
+        let timer = m.create(clock, signal());
+        for _ in 0..20 {
+            m.set(timer, Spec::every(interval, Duration::from_micros(50)));
+            burn(Duration::from_micros(330));
+            let old = m.exchange(timer, Spec::default());
+            assert_eq!(old.interval(), interval);
+            assert!(old.value() > NANOSECOND && old.value() <= interval, "{:?}", old.value());
+        }
+    }
+    m.takes_nothing();
+}
+
 fn sigev_none_timer_ends_with_no_time_left(m: &Machine) {
     let timer = m.create(THREAD, NONE);
     m.set(timer, Spec::once(MS));
@@ -297,6 +313,7 @@ on_every_machine![
     remaining_cpu_time_of_a_sleeping_thread_does_not_decrease,
     timer_expires_when_the_cpu_time_has_been_used,
     cpu_time_that_has_passed_expires_at_once,
+    old_setting_of_an_overdue_timer_is_its_next_interval,
     sigev_none_timer_ends_with_no_time_left,
     deadlines_that_passed_while_the_signal_was_pending_are_counted,
     sigev_none_timer_shows_its_next_deadline,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ufutex::timer::{Base, Clocks, Expiry, Notify, Setting, TimerClock, TimerOptions, Timers};
+use ufutex::Error;
+use ufutex::timer::{Base, Clocks, CpuClock, Expiry, Notify, Setting, TimerClock, TimerOptions, Timers};
 
 use crate::clock::{BASES, Process};
 
@@ -253,6 +254,24 @@ fn changed_is_called_when_the_earliest_deadline_becomes_earlier() {
     assert!(changes() > before);
 }
 
+/// A process disarms the earliest timer. Who asks then is told the time of another process's timer, and sleeps until that.
+#[test]
+fn changed_is_called_for_a_deadline_before_the_last_answer() {
+    let process = process();
+    let other = beside(&process);
+    once(&other, HOUR);
+    for length in [1, 2] {
+        let id = once(&process, MS * length);
+        let early = process.driver.next(Base::Monotonic).expect("it is armed");
+        process.timers.settime(id, Expiry::Never, Duration::ZERO).expect("it is there");
+        let before = process.clocks.changes();
+        assert!(process.driver.next(Base::Monotonic).expect("the other is armed") > early + MS);
+        once(&process, MS * 100);
+        assert!(process.clocks.changes() > before);
+        process.timers.clear();
+    }
+}
+
 #[test]
 fn next_is_exact_for_a_lone_deadline() {
     for (clock, base) in [
@@ -296,4 +315,77 @@ fn turning_at_the_times_of_next_is_enough() {
         assert!(turns < 20_000, "turns lead to nothing");
     }
     assert_eq!(count, lengths.len());
+}
+
+const MICROSECOND: u64 = 1000;
+
+/// As the kernel does: gettime shows that an armed timer is overdue, and settime shows its next interval.
+#[test]
+fn old_setting_of_an_overdue_timer_of_cpu_time_is_its_next_interval() {
+    let process = process();
+    let clock = CpuClock::Process(1);
+    process.clocks.set_cpu_time(clock, Some(0));
+    let (value, interval) = (Duration::from_micros(50), Duration::from_micros(300));
+    let id = armed(&process.timers, TimerClock::Cpu(clock), false, value, interval);
+    process.clocks.set_cpu_time(clock, Some(380 * MICROSECOND));
+    let overdue = Setting { value: Duration::from_nanos(1), interval };
+    assert_eq!(process.timers.gettime(id), Ok(overdue));
+    let next = Setting { value: Duration::from_micros(270), interval };
+    assert_eq!(process.timers.settime(id, Expiry::Never, Duration::ZERO), Ok(next));
+    // Any other timer shows that it is overdue.
+    let id = armed(&process.timers, TimerClock::Monotonic, false, value, interval);
+    process.clocks.advance(Duration::from_micros(380));
+    assert_eq!(process.timers.settime(id, Expiry::Never, Duration::ZERO), Ok(overdue));
+}
+
+/// A thread that ends leaves its timers without a clock, even if another gets its number.
+#[test]
+fn timers_of_an_ended_thread_do_not_count_the_time_of_another() {
+    let clock = CpuClock::Thread(7);
+    let find_out: [fn(&Process, i32); 3] = [
+        |process, id| assert_eq!(process.timers.settime(id, Expiry::After(MS), MS), Err(Error::NoTask)),
+        |process, id| assert_eq!(process.timers.gettime(id), Ok(Setting::default())),
+        |process, _| {
+            process.clocks.advance(HOUR);
+            process.driver.turn();
+        },
+    ];
+    for find_out in find_out {
+        let process = process();
+        process.clocks.set_cpu_time(clock, Some(5 * MICROSECOND));
+        let id = armed(&process.timers, TimerClock::Cpu(clock), false, MS, MS);
+        process.clocks.set_cpu_time(clock, None);
+        find_out(&process, id);
+        process.clocks.set_cpu_time(clock, Some(7 * MICROSECOND));
+        assert_eq!(process.timers.gettime(id), Ok(Setting::default()));
+        assert_eq!(process.timers.settime(id, Expiry::After(MS), MS), Err(Error::NoTask));
+        process.clocks.set_cpu_time(clock, Some(HOUR.as_nanos() as u64));
+        process.clocks.advance(HOUR);
+        process.driver.turn();
+        assert!(expired(&process).is_empty());
+        assert_eq!(process.driver.next(Base::Monotonic), None);
+        assert_eq!(process.timers.gettime(id), Ok(Setting::default()));
+        // A new timer counts for the new thread.
+        armed(&process.timers, TimerClock::Cpu(clock), false, MS, Duration::ZERO);
+    }
+}
+
+/// More CPUs than were there at first may run a process.
+#[test]
+fn timer_of_cpu_time_is_looked_at_every_tenth_of_a_second() {
+    let process = process();
+    let clock = CpuClock::Process(1);
+    process.clocks.set_cpu_time(clock, Some(0));
+    armed(&process.timers, TimerClock::Cpu(clock), false, HOUR, Duration::ZERO);
+    for _ in 0..3 {
+        let next = process.driver.next(Base::Monotonic).expect("it is armed");
+        assert_eq!(next - process.clocks.now(Base::Monotonic), MS * 100);
+        process.clocks.advance(MS * 100);
+        assert_eq!(process.driver.turn(), 1);
+        assert!(expired(&process).is_empty());
+    }
+    process.clocks.set_cpu_time(clock, Some(HOUR.as_nanos() as u64));
+    process.clocks.advance(MS * 100);
+    process.driver.turn();
+    assert_eq!(expired(&process), [0]);
 }

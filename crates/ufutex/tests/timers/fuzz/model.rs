@@ -205,6 +205,10 @@ impl Model {
         if world.now(timer.scale).is_none() {
             return Err(ESRCH);
         }
+        // A timer of CPU time stops before its old setting is computed.
+        if timer.is_of_cpu_time() && timer.interval > 0 {
+            timer.state = State::Rests;
+        }
         let old = timer.look(world);
         timer.state = State::Rests;
         (timer.passed, timer.overrun) = (0, 0);
