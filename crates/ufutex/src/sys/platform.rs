@@ -22,6 +22,9 @@ use super::park::Parked;
 /// one word in a lock is enough to refer to it. A platform that is a value, or a generic parameter, keeps pointers to
 /// its functions in a static.
 ///
+/// The functions must not panic: a panic in one of them ends the program, because the engine may be in the middle of taking
+/// a waiter out of a queue.
+///
 /// ```
 /// use core::{sync::atomic::{AtomicU32, Ordering::Acquire}, time::Duration};
 /// use ufutex::platform::{Clock, Deadline, Platform};
@@ -134,18 +137,25 @@ struct Around {
 /// Makes the [`Calls`] of a platform, once for each in the program.
 struct Made<P>(core::marker::PhantomData<P>);
 
+/// Calls `f`. A panic does not leave an `extern "C"` function: it ends the program. If it unwound a thread that sleeps, or that
+/// takes its waiter out of a queue, that waiter's memory would be freed while it is queued.
+#[inline(always)]
+extern "C" fn without_unwinding<R>(f: impl FnOnce() -> R) -> R {
+    f()
+}
+
 impl<P: Platform> Made<P> {
     const LONG: Calls = Calls {
-        park: P::park,
-        unpark: P::unpark,
-        now: P::now,
-        yield_now: P::yield_now,
+        park: |word, expected, deadline| without_unwinding(|| P::park(word, expected, deadline)),
+        unpark: |word, count| without_unwinding(|| P::unpark(word, count)),
+        now: |clock| without_unwinding(|| P::now(clock)),
+        yield_now: || without_unwinding(P::yield_now),
         around_locks: None,
         long: None,
     };
     const CALLS: &'static Calls = if P::KEEPS_CPU {
         &Calls {
-            around_locks: Some(Around { enter: P::enter, leave: P::leave }),
+            around_locks: Some(Around { enter: || without_unwinding(P::enter), leave: || without_unwinding(P::leave) }),
             long: Some(&Self::LONG),
             ..Self::LONG
         }

@@ -14,6 +14,7 @@ mod guest;
 #[cfg(target_os = "linux")] // elsewhere the settings of the thread change nothing
 mod driver_thread;
 mod locks;
+mod platform;
 #[cfg(target_os = "linux")] // by real-time priorities of the host
 mod realtime;
 mod reentry;
