@@ -26,7 +26,8 @@
 // calls ufutex_after_fork_child before it uses the library; after exec() all is new. The library must not be unloaded.
 //
 // Functions of the program that the library calls must return: they must neither throw nor longjmp(), and their thread
-// must not be cancelled. If an invariant of the library is broken, it aborts the process.
+// must not be cancelled. They return on the thread of the host that called them, which runs no other of the program's own
+// threads (coroutines) meanwhile. Only park of ufutex_parker may return elsewhere. If an invariant of the library is broken, it aborts the process.
 
 
 #ifndef UFUTEX_H
@@ -456,8 +457,8 @@ typedef struct ufutex_memory {
     // UFUTEX_SCOPE_OBJECT with the object's number, below 2^61, and the word's offset in it. Any other result is a
     // fault. NULL: only this domain maps its memory.
     int (*scope)(void *context, uint64_t address, uint32_t access, uint64_t *object, uint64_t *offset);
-    // Whether a program may name these addresses at all: 1 or 0. NULL: the lower half of x86-64's address space is
-    // allowed.
+    // Whether a program may name these addresses at all: 1 or 0. NULL: with load, the lower half of x86-64's address
+    // space is allowed; without, what programs of this processor can have.
     int (*access_ok)(void *context, uint64_t address, uint64_t bytes);
     // Copies the results of system calls to memory, and faults it in where necessary. May block. If it is NULL,
     // compare_exchange stores 8 bytes or one at a time.
@@ -1248,8 +1249,7 @@ long ufutex_prepare_syscall(struct ufutex_domain *domain,
 // The deadline of a waiter: stores UFUTEX_MONOTONIC or UFUTEX_REALTIME in *clock, and in *deadline the time in
 // nanoseconds by that clock of the domain, or UFUTEX_NO_DEADLINE for none. Call ufutex_waiter_end() at that time.
 //
-// Returns 0. -EINVAL: NULL or misaligned; -EBADF: not a handle of a waiter, or it has ended; -EBUSY: another thread is
-// using it.
+// Returns 0. -EINVAL: NULL or misaligned; -EBADF: not a handle of a waiter, or it has ended.
 //
 // Any thread; not async-signal-safe.
 int ufutex_waiter_deadline(struct ufutex_waiter *waiter,
@@ -1260,7 +1260,8 @@ int ufutex_waiter_deadline(struct ufutex_waiter *waiter,
 //
 // Returns the result that the blocking function would have returned, and frees the handle. -EINPROGRESS: the wait has
 // not ended, and the callback will be called. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended;
-// -EBUSY: another thread is using it.
+// -EBUSY: another thread is in this function or is ending the waiter, and looks for a callback that has been called
+// meanwhile.
 //
 // Any thread; not async-signal-safe. The callback may be called by this thread before it returns -EINPROGRESS.
 long ufutex_waiter_finish(struct ufutex_waiter *waiter);

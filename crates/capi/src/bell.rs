@@ -182,6 +182,11 @@ impl Bell {
         }
     }
 
+    /// Whether the bell has been rung since the last [`take_ring`](Self::take_ring). Says nothing about what the ring was for.
+    pub fn is_rung(&self) -> bool {
+        self.rung.load(Relaxed) != 0
+    }
+
     /// Whether the bell has been rung since the last check.
     pub fn take_ring(&self) -> bool {
         self.rung.swap(0, Acquire) != 0 // [Ca]

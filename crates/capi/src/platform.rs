@@ -16,9 +16,26 @@ use crate::types::{
 };
 
 /// No program has addresses below this one.
-pub(crate) const FIRST_PAGE: u64 = 4096;
+const FIRST_PAGE: u64 = 4096;
 /// The last page in the lower half of x86-64's address space, which no program can map.
 const LAST_PAGE: u64 = (1 << 47) - 4096;
+/// The last page that a program of the host can have by its architecture, at most. With 48 bits, as most kernels for Armv8
+/// have, the stack and libraries are above 2^47.
+const LAST_OWN_PAGE: u64 = if cfg!(target_arch = "x86_64") {
+    LAST_PAGE
+} else if cfg!(target_arch = "aarch64") {
+    (1 << 52) - 4096
+} else {
+    (1 << 56) - 4096
+};
+/// The bits of an address that the processor ignores: Armv8 has tags there.
+const TAG: u64 = if cfg!(target_arch = "aarch64") { 0xff << 56 } else { 0 };
+
+/// Whether the program may have memory of its own at `address`.
+#[inline(always)]
+fn may_be_own(address: u64) -> bool {
+    (FIRST_PAGE..=LAST_OWN_PAGE).contains(&(address & !TAG))
+}
 
 /// The memory of a domain's words. `None` means the program's own memory.
 #[derive(Clone, Copy)]
@@ -50,6 +67,12 @@ impl Memory {
     #[inline]
     pub fn is_native(&self) -> bool {
         self.0.is_none()
+    }
+
+    /// Whether there can be a word at `address`.
+    #[inline]
+    pub fn may_have(&self, address: u64, bytes: u64) -> bool {
+        if self.is_native() { may_be_own(address) } else { self.access_ok(address, bytes) }
     }
 }
 
@@ -164,7 +187,9 @@ impl UserMemory for Memory {
         match self.0 {
             // SAFETY: see above.
             Some(ufutex_memory { context, access_ok: Some(ok), .. }) => unsafe { ok(context, address, bytes) != 0 },
-            _ => address <= LAST_PAGE,
+            Some(ufutex_memory { load: Some(_), .. }) => address <= LAST_PAGE,
+            // A system call may name the address 0: that fails when it reads the word.
+            _ => address < FIRST_PAGE || may_be_own(address),
         }
     }
 
@@ -226,13 +251,13 @@ impl OwnWord {
         if !address.is_multiple_of(4) {
             return Err(Errno::INVALID);
         }
-        if address < FIRST_PAGE { Err(Errno::FAULT) } else { Ok(Self(address)) }
+        if may_be_own(address) { Ok(Self(address)) } else { Err(Errno::FAULT) }
     }
 
     /// The word that a system call names. `None` for an address at which the call might fail.
     #[inline(always)]
     pub fn of_call(address: u64) -> Option<Self> {
-        (address.is_multiple_of(4) && (FIRST_PAGE..=LAST_PAGE).contains(&address)).then_some(Self(address))
+        (address.is_multiple_of(4) && may_be_own(address)).then_some(Self(address))
     }
 
     #[inline]
@@ -365,5 +390,33 @@ impl Parker {
             }
             Some(_) => Err(Errno::INVALID),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_memory_is_where_programs_of_this_processor_have_it() {
+        let (own, first_foreign) = if cfg!(target_arch = "aarch64") {
+            (vec![0xffff_ffff_f000, 0xb400_7fff_ffff_f000, (1 << 52) - 4096], 1 << 52)
+        } else if cfg!(target_arch = "x86_64") {
+            (vec![0x7fff_ffff_f000], 1 << 47)
+        } else {
+            (vec![0x7fff_ffff_f000], 1 << 56)
+        };
+        let here = core::ptr::from_ref(&own).addr() as u64;
+        let on_the_heap = own.as_ptr().addr() as u64;
+        for address in own.into_iter().chain([FIRST_PAGE, here, on_the_heap]) {
+            assert!(Memory::OWN.may_have(address, 4) && Memory::OWN.access_ok(address, 4), "{address:#x}");
+            assert!(OwnWord::of_call(address).is_some() && OwnWord::new(address).is_ok(), "{address:#x}");
+        }
+        for address in [first_foreign, 0xffff_8000_0000_0000, 0xffff_ffff_ffff_fffc] {
+            assert!(!Memory::OWN.may_have(address, 4) && !Memory::OWN.access_ok(address, 4), "{address:#x}");
+            assert!(OwnWord::of_call(address).is_none() && OwnWord::new(address).is_err(), "{address:#x}");
+        }
+        // The kernel's calls may name it, and fail when they read it.
+        assert!(Memory::OWN.access_ok(0, 4) && !Memory::OWN.may_have(0, 4) && OwnWord::new(0).is_err());
     }
 }

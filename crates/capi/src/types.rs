@@ -246,8 +246,8 @@ pub struct ufutex_memory {
             offset: *mut u64,
         ) -> c_int,
     >,
-    /// Whether a program may name these addresses at all: 1 or 0. NULL: the lower half of x86-64's address space is
-    /// allowed.
+    /// Whether a program may name these addresses at all: 1 or 0. NULL: with load, the lower half of x86-64's address
+    /// space is allowed; without, what programs of this processor can have.
     pub access_ok: Option<unsafe extern "C" fn(context: *mut c_void, address: u64, bytes: u64) -> c_int>,
     /// Copies the results of system calls to memory, and faults it in where necessary. May block. If it is NULL,
     /// compare_exchange stores 8 bytes or one at a time.

@@ -4,7 +4,7 @@ use engine::{Access, Fault, Key, NodeFlags, Scope, Target, UserMemory, Width};
 
 use crate::errno::Errno;
 use crate::objects::DomainObject;
-use crate::platform::{FIRST_PAGE, Memory};
+use crate::platform::Memory;
 use crate::types::{
     UFUTEX_MPOL, UFUTEX_NODE_SHIFT, UFUTEX_NUMA, UFUTEX_SHARED, UFUTEX_U8, UFUTEX_U16, UFUTEX_U32, UFUTEX_U64,
 };
@@ -53,7 +53,7 @@ impl<'m> Word<'m> {
         if !address.is_multiple_of(width.bytes()) {
             return Err(Errno::INVALID);
         }
-        if !memory.access_ok(address, width.bytes()) || (memory.is_native() && address < FIRST_PAGE) {
+        if !memory.may_have(address, width.bytes()) {
             return Err(Errno::FAULT);
         }
         let scope = if flags & UFUTEX_SHARED == 0 { Scope::Private } else { memory.scope(address, access)? };

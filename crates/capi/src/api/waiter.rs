@@ -2,10 +2,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_long, c_void};
 use core::pin::Pin;
 use core::ptr::NonNull;
-use std::sync::atomic::{
-    AtomicBool,
-    Ordering::{Acquire, Release},
-};
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
 
 use engine::{Access, Cause, Timeout};
 
@@ -29,22 +26,22 @@ use crate::word::Word;
 /// A waiter's callback, called when the waiter should be checked. context is the pointer that was given with it.
 pub type ufutex_callback = Option<unsafe extern "C" fn(context: *mut c_void)>;
 
-/// A wait in progress.
+/// A wait in progress. Its fields are dropped in this order, because the operation uses those below it.
 struct WaiterObject {
     /// Whether a thread is using `waiting`. Stays set after the wait has ended.
     is_locked: AtomicBool,
     waiting: UnsafeCell<Waiting>,
-}
-
-// Dropped in this order, because the operation uses the fields below it.
-struct Waiting {
-    operation: Operation<'static>,
-    interruptible: Option<Interruptible<Counted<TaskObject>>>,
     bell: Handle,
     deadline: Option<Deadline>,
     _memory: Option<OwnMemory>,
     _task: Option<Counted<TaskObject>>,
     _domain: Counted<DomainObject>,
+}
+
+/// What one thread at a time uses. Dropped in this order.
+struct Waiting {
+    operation: Operation<'static>,
+    interruptible: Option<Interruptible<Counted<TaskObject>>>,
 }
 
 /// The memory of one operation, which points to it. Not a `Box`: moving a box asserts that there are no other pointers
@@ -60,7 +57,7 @@ impl OwnMemory {
 impl Drop for OwnMemory {
     fn drop(&mut self) {
         // SAFETY: made from a box, and dropped only once, after the operation: see the order of the fields in
-        // `Waiting`.
+        // `WaiterObject`.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
@@ -79,7 +76,28 @@ unsafe impl Object for WaiterObject {
 
 impl WaiterObject {
     fn try_lock(&self) -> Result<Locked<'_>, Errno> {
-        if self.is_locked.swap(true, Acquire) { Err(Errno::BUSY) } else { Ok(Locked(self)) } // [Cl]
+        // [Cl]. The unlock sees an attempt that fails, and the ring before it.
+        if self.is_locked.swap(true, AcqRel) { Err(Errno::BUSY) } else { Ok(Locked(self)) }
+    }
+
+    /// Checks whether the wait has ended. If it has, the waiter stays locked. If not, the callback is called when there is
+    /// something new, or is being called.
+    fn finish(&self) -> Result<c_long, Errno> {
+        loop {
+            let mut locked = self.try_lock()?;
+            if self.bell.take_ring()
+                && let Some(answer) = locked.waiting().poll(&self.bell)
+            {
+                locked.keep();
+                return Ok(answer);
+            }
+            drop(locked);
+            // The callback may have been called since. Whom it has sent here may have found the waiter locked, and does not
+            // come again.
+            if !self.bell.is_rung() {
+                return Err(Errno::IN_PROGRESS);
+            }
+        }
     }
 }
 
@@ -92,15 +110,6 @@ impl Locked<'_> {
         unsafe { &mut *self.0.waiting.get() }
     }
 
-    /// Checks whether the wait has ended. If not, the callback is called when there is something new.
-    fn look(&mut self) -> Option<c_long> {
-        let waiting = self.waiting();
-        if !waiting.bell.take_ring() {
-            return None;
-        }
-        waiting.poll()
-    }
-
     /// Keeps the lock for ever: the wait has ended, and no thread uses it any more.
     fn keep(self) {
         core::mem::forget(self);
@@ -109,7 +118,8 @@ impl Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.0.is_locked.store(false, Release); // [Cl]
+        // [Cl]. It exchanges, so that it sees the ring of whoever was refused before.
+        self.0.is_locked.swap(false, AcqRel);
     }
 }
 
@@ -119,8 +129,8 @@ impl Waiting {
         unsafe { Pin::new_unchecked(&mut self.operation) }
     }
 
-    fn poll(&mut self) -> Option<c_long> {
-        let waker = self.bell.waker();
+    fn poll(&mut self, bell: &Handle) -> Option<c_long> {
+        let waker = bell.waker();
         if let Some(answer) = self.operation().poll(&waker) {
             return Some(answer);
         }
@@ -188,17 +198,15 @@ impl Prepare {
         let interruptible = task.clone().map(|task| Interruptible::new(task, &bell)).transpose()?;
         let mut object = boxed(WaiterObject {
             is_locked: AtomicBool::new(false),
-            waiting: UnsafeCell::new(Waiting {
-                operation,
-                interruptible,
-                bell,
-                deadline,
-                _memory: memory,
-                _task: task,
-                _domain: domain,
-            }),
+            waiting: UnsafeCell::new(Waiting { operation, interruptible }),
+            bell,
+            deadline,
+            _memory: memory,
+            _task: task,
+            _domain: domain,
         })?;
-        if let Some(answer) = object.waiting.get_mut().poll() {
+        let WaiterObject { waiting, bell, .. } = &mut *object;
+        if let Some(answer) = waiting.get_mut().poll(bell) {
             return Ok(answer);
         }
         let handle = insert(object)?;
@@ -233,6 +241,8 @@ pub unsafe extern "C" fn ufutex_prepare_wait(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
+        // SAFETY: the program guarantees that `waiter` is valid for a write.
+        unsafe { abi::store(waiter, core::ptr::null_mut())? };
         // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
@@ -259,6 +269,8 @@ pub unsafe extern "C" fn ufutex_prepare_waitv(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
+        // SAFETY: the program guarantees that `waiter` is valid for a write.
+        unsafe { abi::store(waiter, core::ptr::null_mut())? };
         // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
@@ -287,6 +299,8 @@ pub unsafe extern "C" fn ufutex_prepare_lock_pi(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
+        // SAFETY: the program guarantees that `waiter` is valid for a write.
+        unsafe { abi::store(waiter, core::ptr::null_mut())? };
         // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
@@ -317,6 +331,8 @@ pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
+        // SAFETY: the program guarantees that `waiter` is valid for a write.
+        unsafe { abi::store(waiter, core::ptr::null_mut())? };
         // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
@@ -372,8 +388,7 @@ pub unsafe extern "C" fn ufutex_prepare_syscall(
 /// The deadline of a waiter: stores UFUTEX_MONOTONIC or UFUTEX_REALTIME in *clock, and in *deadline the time in
 /// nanoseconds by that clock of the domain, or UFUTEX_NO_DEADLINE for none. Call ufutex_waiter_end() at that time.
 ///
-/// Returns 0. -EINVAL: NULL or misaligned; -EBADF: not a handle of a waiter, or it has ended; -EBUSY: another thread is
-/// using it.
+/// Returns 0. -EINVAL: NULL or misaligned; -EBADF: not a handle of a waiter, or it has ended.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -385,8 +400,7 @@ pub unsafe extern "C" fn ufutex_waiter_deadline(
     let tell = || {
         abi::check_out(clock)?;
         abi::check_out(deadline)?;
-        let counted = Counted::<WaiterObject>::new(waiter)?;
-        let said = counted.try_lock()?.waiting().deadline;
+        let said = Counted::<WaiterObject>::new(waiter)?.deadline;
         let (number, ns) = said.map_or((UFUTEX_MONOTONIC, UFUTEX_NO_DEADLINE), |d| (clock_number(d.clock), d.ns));
         // SAFETY: checked above; the program guarantees that both are valid for a write.
         unsafe {
@@ -401,16 +415,15 @@ pub unsafe extern "C" fn ufutex_waiter_deadline(
 ///
 /// Returns the result that the blocking function would have returned, and frees the handle. -EINPROGRESS: the wait has
 /// not ended, and the callback will be called. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended;
-/// -EBUSY: another thread is using it.
+/// -EBUSY: another thread is in this function or is ending the waiter, and looks for a callback that has been called
+/// meanwhile.
 ///
 /// Any thread; not async-signal-safe. The callback may be called by this thread before it returns -EINPROGRESS.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_waiter_finish(waiter: *mut ufutex_waiter) -> c_long {
     let finish = || {
         let counted = Counted::<WaiterObject>::new(waiter)?;
-        let mut locked = counted.try_lock()?;
-        let answer = locked.look().ok_or(Errno::IN_PROGRESS)?;
-        locked.keep();
+        let answer = counted.finish()?;
         drop(counted.take()?);
         Ok(answer)
     };
@@ -471,3 +484,82 @@ export!(
     ufutex_waiter_end,
     ufutex_waiter_free,
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::domain::{ufutex_domain_free, ufutex_domain_new};
+    use crate::api::system::{ufutex_system_free, ufutex_system_new};
+    use crate::api::wake::ufutex_wake;
+    use crate::types::UFUTEX_U32;
+    use core::ptr;
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    use std::time::{Duration, Instant};
+
+    const IN_PROGRESS: c_long = -(libc::EINPROGRESS as c_long);
+    const BUSY: c_long = -(libc::EBUSY as c_long);
+    const ENDED: c_long = -(libc::EBADF as c_long);
+
+    unsafe extern "C" fn tell(told: *mut c_void) {
+        // SAFETY: the test passes a flag.
+        unsafe { &*told.cast::<AtomicBool>() }.store(true, SeqCst);
+    }
+
+    /// One thread looks at a waiter all the time. Another looks once after the callback, and then only if it is told again.
+    /// One of them gets the result.
+    #[test]
+    fn finish_misses_no_callback() {
+        let (mut system, mut domain) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the places are valid.
+        unsafe {
+            assert_eq!(ufutex_system_new(ptr::null(), &mut system), 0);
+            assert_eq!(ufutex_domain_new(system, ptr::null(), &mut domain), 0);
+        }
+        let (word, told, is_looking) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        let address = ptr::from_ref(&word).addr() as u64;
+        for round in 0..300 {
+            let (mut waiter, context) = (ptr::null_mut(), ptr::from_ref(&told).cast_mut().cast());
+            // SAFETY: the places, the word and the flag are valid until the waiter has ended.
+            let begun = unsafe {
+                ufutex_prepare_wait(domain, address, 0, UFUTEX_U32, ptr::null(), Some(tell), context, &mut waiter)
+            };
+            assert_eq!(begun, IN_PROGRESS);
+            let (handle, owner) = (waiter.addr(), domain.addr());
+            // SAFETY: any number may be passed as a handle.
+            let finish = move || unsafe { ufutex_waiter_finish(ptr::without_provenance_mut(handle)) };
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let begin = Instant::now();
+                    while matches!(finish(), IN_PROGRESS | BUSY) {
+                        is_looking.store(true, SeqCst);
+                        // It is another thread that looks at it last.
+                        if told.load(SeqCst) {
+                            break;
+                        }
+                        assert!(begin.elapsed() < Duration::from_secs(60), "no callback in round {round}");
+                    }
+                    is_looking.store(true, SeqCst);
+                });
+                while !is_looking.load(SeqCst) {
+                    std::hint::spin_loop();
+                }
+                // SAFETY: as above.
+                let woken =
+                    unsafe { ufutex_wake(ptr::without_provenance_mut(owner), address, 1, u32::MAX, UFUTEX_U32) };
+                assert!(woken == 1);
+                if told.load(SeqCst) {
+                    finish();
+                }
+            });
+            // Whoever was refused, or was too early, has nothing to come back for.
+            assert_eq!(finish(), ENDED, "the callback's look was lost in round {round}");
+            told.store(false, SeqCst);
+            is_looking.store(false, SeqCst);
+        }
+        // SAFETY: as above.
+        unsafe {
+            assert_eq!(ufutex_domain_free(domain), 0);
+            assert_eq!(ufutex_system_free(system), 0);
+        }
+    }
+}

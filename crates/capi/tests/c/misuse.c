@@ -423,6 +423,18 @@ static void words_flags_and_numbers_are_looked_at(void)
     CHECK(ufutex_prepare_waitv(domain, &words, 1, NULL, NULL, NULL, &waiter), -EINVAL);
     CHECK(ufutex_prepare_wait_requeue_pi(domain, task, AT(&word), 0, AT(&other), UFUTEX_U32, NULL, NULL, NULL, &waiter), -EINVAL);
     CHECK(ufutex_prepare_syscall(domain, task, NULL, 202, args, NULL, NULL, &waiter), -EINVAL);
+    ufutex_wait_options bad = UFUTEX_WAIT_OPTIONS_INIT;
+    bad.timeout = 99;
+#define PREPARES_NOTHING(prepare)           \
+    do {                                    \
+        waiter = (ufutex_waiter *)8;        \
+        CHECK(prepare, -EINVAL);            \
+        CHECK(waiter == NULL, 1);           \
+    } while (0)
+    PREPARES_NOTHING(ufutex_prepare_wait(domain, AT(&word), 0, UFUTEX_U32, &bad, ignore, NULL, &waiter));
+    PREPARES_NOTHING(ufutex_prepare_waitv(domain, &words, 1, &bad, ignore, NULL, &waiter));
+    PREPARES_NOTHING(ufutex_prepare_lock_pi(domain, task, AT(&word), UFUTEX_U32, &bad, ignore, NULL, &waiter));
+    PREPARES_NOTHING(ufutex_prepare_wait_requeue_pi(domain, task, AT(&word), 0, AT(&other), UFUTEX_U32, &bad, ignore, NULL, &waiter));
     ufutex_domain *elsewhere = new_domain(a_system, NULL);
     CHECK(ufutex_lock_pi(elsewhere, task, AT(&word), UFUTEX_U32, NULL), -EINVAL);
     CHECK(ufutex_task_exit(elsewhere, task, NULL), -EINVAL);
