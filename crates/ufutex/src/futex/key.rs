@@ -366,6 +366,16 @@ pub(crate) enum Space {
     Shared(u64),
 }
 
+impl Space {
+    /// Whether only waiters of the domain with `private_space` can be in it.
+    pub(super) fn is_of_one_domain(self, private_space: u64) -> bool {
+        match self {
+            Self::Private => true,
+            Self::Shared(space) => space == private_space | SPACE_ON_NODES,
+        }
+    }
+}
+
 /// The address of `key` in its space, and the space.
 #[inline(always)]
 pub(crate) fn address_and_space<K: Key>(key: &K, private_space: u64) -> (u64, Space) {

@@ -135,7 +135,7 @@ impl<S: Scheme> Domain<S> {
                 continue;
             }
             match update(&second, |value| op.modify.apply(value)) {
-                Ok(before) => {
+                Ok(Some(before)) => {
                     let mut noted = Noted { domain: self, wanted: &wanted, results: [Woken::NOBODY; 2] };
                     let both = op.compare.holds(before);
                     match way {
@@ -148,6 +148,8 @@ impl<S: Scheme> Domain<S> {
                     }
                     break noted;
                 }
+                // Other threads change the word all the time. Before it goes on, those that wait for the buckets get them.
+                Ok(None) => drop(pair),
                 Err(Fault) => {
                     drop(pair);
                     faults.resolve(|| second.fault_in(Access::Write))?;
@@ -296,13 +298,18 @@ enum Way {
     NeedsRoom(usize, usize),
 }
 
-/// Replaces what a word of 32 bits holds with what `change` makes of it. Returns what it held.
-fn update<T: Target>(word: &T, change: impl Fn(u32) -> u32) -> Result<u32, Fault> {
+/// How often a word is exchanged while the buckets are locked.
+const ATTEMPTS: u32 = 128;
+
+/// Replaces what a word of 32 bits holds with what `change` makes of it. Returns what it held, or `None` if the word has been
+/// changed before each of `ATTEMPTS` exchanges.
+fn update<T: Target>(word: &T, change: impl Fn(u32) -> u32) -> Result<Option<u32>, Fault> {
     let mut current = word.load32()?;
-    loop {
+    for _ in 0..ATTEMPTS {
         match word.compare_exchange32(current, change(current))? {
-            Ok(before) => return Ok(before),
+            Ok(before) => return Ok(Some(before)),
             Err(now) => current = now,
         }
     }
+    Ok(None)
 }

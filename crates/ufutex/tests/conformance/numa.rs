@@ -37,18 +37,8 @@ impl Memory {
         Self { arena: Arena::new(1), prefers_0: false }
     }
 
-    /// Sets the policy to prefer node 0. Returns `None`, and prints why, where mbind(2) is not permitted.
     fn preferring_0(arena: Arena) -> Option<Self> {
-        const MPOL_PREFERRED: u64 = 1;
-        let nodes = 1u64;
-        let args = [arena.at(0), PAGE, MPOL_PREFERRED, pointer(&raw const nodes), 8, 0];
-        // SAFETY: a mapping of our own, whose contents mbind(2) does not change.
-        let result = unsafe { syscall(libc::SYS_mbind, args) };
-        if result != 0 {
-            println!("skipped: mbind(2) is not permitted here: errno {}", -result);
-            return None;
-        }
-        Some(Self { arena: arena.with_policy(|_| Some(0)), prefers_0: true })
+        prefer_0(arena.at(0)).then(|| Self { arena: arena.with_policy(|_| Some(0)), prefers_0: true })
     }
 
     /// Private and shared memory, without a policy and with one.
@@ -57,6 +47,19 @@ impl Memory {
         let plain = arenas().into_iter().map(|arena| Self { arena, prefers_0: false });
         plain.chain(arenas().into_iter().filter_map(Self::preferring_0))
     }
+}
+
+/// Sets the policy of a page to prefer node 0. Returns `false`, and prints why, where mbind(2) is not permitted.
+fn prefer_0(page: u64) -> bool {
+    const MPOL_PREFERRED: u64 = 1;
+    let nodes = 1u64;
+    let args = [page, PAGE, MPOL_PREFERRED, pointer(&raw const nodes), 8, 0];
+    // SAFETY: a mapping of our own, whose contents mbind(2) does not change.
+    let result = unsafe { syscall(libc::SYS_mbind, args) };
+    if result != 0 {
+        println!("skipped: mbind(2) is not permitted here: errno {}", -result);
+    }
+    result == 0
 }
 
 fn kernel_wake(address: u64, flags: u32) -> Answer {
@@ -326,5 +329,53 @@ fn pairs_of_operations_match_as_in_the_kernel() {
             }
             assert_eq!(kernels, ours, "{what}");
         }
+    }
+}
+
+/// The words of one call may have different nodes, or one of them a node and the other none.
+#[test]
+fn requeues_between_policies_are_those_of_the_kernel() {
+    if !kernel_has_nodes() {
+        return;
+    }
+    const FLAGS: u32 = SIZE_U32 | PRIVATE | MPOL;
+    for prefers_0 in [[false, false], [true, false], [false, true], [true, true]] {
+        let arena = Arena::new(3);
+        let [from, to, array] = [0, 1, 2].map(|page| arena.at(page * PAGE));
+        if !std::iter::zip(prefers_0, [from, to]).all(|(prefers_0, page)| !prefers_0 || prefer_0(page)) {
+            return;
+        }
+        let node_of = move |page, at, prefers_0: bool| (prefers_0 && (page..page + PAGE).contains(&at)).then_some(0);
+        let policy = move |at| node_of(from, at, prefers_0[0]).or(node_of(to, at, prefers_0[1]));
+        let memory = Memory { arena: arena.with_policy(policy), prefers_0: true };
+        let expect = |value: u64| {
+            let words = [value, from, FLAGS.into(), 0, to, FLAGS.into()];
+            memory.arena.write(2 * PAGE, words.map(u64::to_ne_bytes).as_flattened());
+        };
+        let args = [array, 0, 0, 1, 0, 0];
+        let kernel_requeue = || kernel_call(456, args);
+        let engine = Engine::new();
+        let task = engine.domain.task(1).expect("the TID is free");
+        let requeue = || engine.domain.syscall(&task, &memory.arena, Number::FutexRequeue, args) as Answer;
+
+        expect(1);
+        assert_eq!(kernel_requeue(), requeue(), "another value, policies {prefers_0:?}");
+        expect(0);
+        assert_eq!(kernel_requeue(), requeue(), "nobody waits, policies {prefers_0:?}");
+        let waiter = Sleeping::start(move || kernel_wait(from, 0, FLAGS));
+        waiter.until_asleep(|number, _| number == SYS_FUTEX_WAIT);
+        let kernels = [kernel_requeue(), kernel_wake(from, FLAGS), kernel_wake(to, FLAGS)];
+        assert_eq!(waiter.outcome(), 0);
+        let mut waiter = Box::pin(Waiter::new());
+        let (options, waker) = (WaitOptions::new(), Waker::noop().clone());
+        let woken = || -> Answer {
+            with_word!(engine, memory, from, FLAGS, |word| {
+                let queued = engine.domain.prepare_with(waiter.as_mut(), word, 0, &options, waker).expect("it is 0");
+                let ours = [requeue(), engine.wake(&memory, from, FLAGS), engine.wake(&memory, to, FLAGS)];
+                assert_eq!(kernels, ours, "policies {prefers_0:?}");
+                queued.is_woken().into()
+            })
+        };
+        assert_eq!(woken(), 1);
     }
 }

@@ -1,18 +1,18 @@
 //! `wake_op`, which changes one word and wakes waiters of two.
 
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use std::task::Poll;
 
 use ufutex::scheme::Scheme;
-use ufutex::{Access, Compare, Domain, Error, Modify, Requeue, Shared, Target, WakeOp};
+use ufutex::{Access, Compare, Domain, Error, Fault, Key, Modify, Requeue, Shared, Target, WakeOp};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::waiters::{idle, queue};
 use crate::common::waker::Notified;
 use crate::futures::{pending, pending_with, poll};
-use crate::places::{pairs, words};
+use crate::places::{Word, pairs, words};
 
 const NOTHING: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Eq(i32::MIN) };
 const BOTH: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Ne(i32::MIN) };
@@ -180,6 +180,53 @@ fn waiter_of_a_lock_in_either_queue_is_invalid_and_the_word_changed<S: Scheme>()
     }
 }
 
+/// A word that changes before each exchange, until it is `settled`.
+struct Changing<'a> {
+    word: Word,
+    attempts: &'a AtomicU32,
+    settled: &'a AtomicBool,
+}
+
+impl Key for &Changing<'_> {
+    fn address(&self) -> u64 {
+        self.word.address()
+    }
+}
+
+impl Target for &Changing<'_> {
+    type Value = u32;
+    fn load(&self) -> Result<u32, Fault> {
+        Ok(0)
+    }
+    fn compare_exchange(&self, current: u32, _new: u32) -> Result<Result<u32, u32>, Fault> {
+        self.attempts.fetch_add(1, SeqCst);
+        Ok(if self.settled.load(SeqCst) { Ok(current) } else { Err(current.wrapping_add(1)) })
+    }
+    fn fault_in(&self, _access: Access) -> Result<(), Fault> {
+        Err(Fault)
+    }
+}
+
+fn others_get_the_bucket_of_a_word_that_changes_all_the_time<S: Scheme>() {
+    let domain = domain::<S>();
+    let [first, second] = words();
+    let (attempts, settled) = (AtomicU32::new(0), AtomicBool::new(false));
+    let mut waiters = idle(1);
+    let queued = queue(&domain, &mut waiters[0], second);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while attempts.load(SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(domain.wake(second, 1), 1);
+            settled.store(true, SeqCst);
+        });
+        let changing = Changing { word: second, attempts: &attempts, settled: &settled };
+        assert_eq!(domain.wake_op(first, 1, &changing, BOTH, 1), Ok(0));
+    });
+    assert!(queued.is_woken() && attempts.load(SeqCst) > 1);
+}
+
 on_every_scheme![
     each_word_has_a_count_of_its_own,
     private_and_shared_words_do_not_mix,
@@ -189,4 +236,5 @@ on_every_scheme![
     no_lock_is_held_while_a_fault_is_resolved,
     second_word_of_another_width_is_invalid,
     waiter_of_a_lock_in_either_queue_is_invalid_and_the_word_changed,
+    others_get_the_bucket_of_a_word_that_changes_all_the_time,
 ];
