@@ -182,13 +182,17 @@ fn old_setting_of_an_overdue_timer_is_its_next_interval(m: &Machine) {
     let interval = Duration::from_micros(300);
     for clock in [PROCESS, THREAD] {
         let timer = m.create(clock, signal());
+        let mut overdue = 0;
         for _ in 0..20 {
             m.set(timer, Spec::every(interval, Duration::from_micros(50)));
             burn(Duration::from_micros(330));
             let old = m.exchange(timer, Spec::default());
             assert_eq!(old.interval(), interval);
-            assert!(old.value() > NANOSECOND && old.value() <= interval, "{:?}", old.value());
+            assert!(old.value() <= interval, "{:?}", old.value());
+            overdue += i32::from(old.value() == NANOSECOND);
         }
+        // The next deadline is a nanosecond away once in 300,000 times.
+        assert!(overdue < 3, "{overdue} of 20");
     }
     m.takes_nothing();
 }
