@@ -12,18 +12,20 @@ use std::sync::Arc;
 
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex::{
-    Cause, Clock, Config, Domain, Guest, Options, Requeue, System, Task, Timeout, UserMemory, WaitOptions, Width,
+    Access, Cause, Clock, Config, Domain, Guest, Options, Requeue, System, Task, Timeout, UserMemory, WaitOptions,
+    Width,
     observe::Counters,
     pi::Priority,
     syscall::{Number, Syscall},
 };
 
+use crate::calls::{self, Waitv};
 use crate::gate::{self, Gate, Sleep};
-use crate::memory::Native;
+use crate::memory::{self, Native};
 use crate::process::{self, Process, process};
 use crate::settings::Policy;
 use crate::timers::Host;
-use crate::{calls, nodes, raw, seat, settings, stack, timers};
+use crate::{nodes, raw, seat, settings, stack, timers};
 
 const WAIT_PRIVATE: u32 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u32;
 const CMP_REQUEUE_PRIVATE: u32 = (libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_FLAG) as u32;
@@ -213,8 +215,7 @@ impl<S: Scheme> Parts<S> {
     #[inline(always)]
     fn call_briefly(&self, number: Number, args: &[u64; 6]) -> Option<isize> {
         let [address, op, val, time, ..] = *args;
-        let is_user = address <= USER_END && address.is_multiple_of(4);
-        if number != Number::Futex || !is_user {
+        if number != Number::Futex || !is_user(address) {
             return None;
         }
         let word = Guest::new(&Native, address, Width::U32).ok()?;
@@ -238,12 +239,17 @@ impl<S: Scheme> Parts<S> {
 
     /// Less frequent than the other calls, but often made by a thread that has just slept, and so finds none of the
     /// code in a cache. So the code must be short.
-    fn cmp_requeue(&self, from: Guest<'_, Native>, &[_, _, wake, requeue, to, expected]: &[u64; 6]) -> Option<isize> {
+    fn cmp_requeue(
+        &self,
+        from: Guest<'_, Native>,
+        &[address, _, wake, requeue, to, expected]: &[u64; 6],
+    ) -> Option<isize> {
         let (wake, requeue) = (usize::try_from(wake as i32).ok()?, usize::try_from(requeue as i32).ok()?);
         if to > USER_END {
             return None;
         }
         let to = Guest::new(&Native, to, Width::U32).ok()?;
+        bring_in(address);
         match self.domain.cmp_requeue(from, u64::from(expected as u32), to, Requeue { wake, requeue }) {
             Ok(done) => Some((done.woken + done.requeued) as isize),
             Err(error) => Some(-(error.errno() as isize)),
@@ -253,6 +259,7 @@ impl<S: Scheme> Parts<S> {
     #[inline(never)]
     fn call_any(&self, number: Number, args: [u64; 6], may_sleep: bool, inside: &Inside) -> isize {
         if !may_sleep {
+            bring_in_words(number, &args);
             let Some(task) = self.task(0) else { return -(libc::ENOMEM as isize) };
             let mut call = pin!(self.domain.syscall_async(task, &Native, number, args));
             return match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -280,6 +287,38 @@ impl<S: Scheme> Parts<S> {
         let mut call = taken.put(self.domain.syscall_async(task, &Native, number, args));
         inside.sleep_until_done(call.pin(), taken.seat, &waker, otherwise)
     }
+}
+
+/// Brings in the page of a word that the engine is going to read with buckets locked. The program itself may serve the
+/// page (userfaultfd(2)), and its thread that does so may need one of these buckets. If the address is bad, the engine
+/// returns the error.
+#[inline(always)]
+fn bring_in(address: u64) {
+    if is_user(address) {
+        let _ = Native.load(address, Width::U32);
+    }
+}
+
+/// As [`bring_in`], for the word that a call reads or changes with buckets locked, if there is one. A wait reads its word
+/// before it locks, except with the setting `watch`.
+#[cold]
+fn bring_in_words(number: Number, &[first, op, .., second, _]: &[u64; 6]) {
+    const FLAGS: u64 = (libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as u64;
+    match number {
+        Number::Futex => match (op & !FLAGS) as i32 {
+            libc::FUTEX_CMP_REQUEUE | libc::FUTEX_CMP_REQUEUE_PI => bring_in(first),
+            libc::FUTEX_WAKE_OP if is_user(second) => drop(Native.fault_in(second, Access::Write)),
+            _ => {}
+        },
+        Number::FutexRequeue => drop(memory::read::<Waitv>(first).map(|from| bring_in(from.uaddr))),
+        _ => {}
+    }
+}
+
+/// Whether a word may be at this address.
+#[inline(always)]
+fn is_user(address: u64) -> bool {
+    address <= USER_END && address.is_multiple_of(4)
 }
 
 /// Whether the word does not hold `val`, so that a wait will probably end at once.

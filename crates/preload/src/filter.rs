@@ -38,6 +38,7 @@ pub fn program(reports: bool, shared: bool, timers: bool) -> Result<BpfProgram> 
     if reports {
         all(&mut rules, libc::SYS_exit_group)?;
     }
+    of_strict_mode(&mut rules)?;
     if timers {
         of_timers(&mut rules)?;
     }
@@ -139,6 +140,22 @@ fn of_threads_and_programs(rules: &mut Rules) -> Result<()> {
     [libc::SYS_clone3, libc::SYS_execve, libc::SYS_execveat].into_iter().try_for_each(|number| all(rules, number))?;
     // See `pkeys.rs`.
     all(rules, libc::SYS_pkey_alloc)
+}
+
+/// Calls for the strict mode of seccomp(2). The kernel refuses it to a process with a filter, and a program that does not
+/// look at the result would go on without it.
+fn of_strict_mode(rules: &mut Rules) -> Result<()> {
+    let is = |argument, width, value: u32| SeccompCondition::new(argument, width, Eq, value.into());
+    let set = is(0, Dword, libc::PR_SET_SECCOMP.cast_unsigned())?;
+    let mode = is(1, Qword, libc::SECCOMP_MODE_STRICT)?;
+    let strict = SeccompRule::new(vec![set, mode, unmarked(libc::SYS_prctl)?])?;
+    rules.entry(libc::SYS_prctl).or_default().push(strict);
+    let operation = is(0, Dword, libc::SECCOMP_SET_MODE_STRICT)?;
+    rules.insert(
+        libc::SYS_seccomp,
+        one(vec![operation, is(1, Dword, 0)?, is(2, Qword, 0)?, unmarked(libc::SYS_seccomp)?])?,
+    );
+    Ok(())
 }
 
 fn of_timers(rules: &mut Rules) -> Result<()> {

@@ -254,6 +254,11 @@ pub fn block(mask: u64) -> u64 {
     change(libc::SIG_SETMASK, mask)
 }
 
+/// The calling thread's mask.
+pub fn mask() -> u64 {
+    change(libc::SIG_BLOCK, 0)
+}
+
 fn change(how: i32, mask: u64) -> u64 {
     let mut before = 0u64;
     // SAFETY: changes the calling thread's mask, stores into `before`.

@@ -63,6 +63,7 @@ real! {
     wait3 = NOT_KNOWN,
     wait4 = NOT_KNOWN,
     waitpid = NOT_KNOWN,
+    waitid = NOT_KNOWN,
 }
 
 const _: () = assert!(offset_of!(Real, syscall) == 0);

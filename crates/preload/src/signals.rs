@@ -456,8 +456,9 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
     let code = unsafe { (*info).si_code };
     back::complete(&context);
     let rip = context.register(libc::REG_RIP);
-    let is_own_fault =
-        code > 0 && matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP);
+    // The handler for a SIGSYS of the program's own filter gives the stopped call its result, so it cannot run later.
+    let is_own_fault = code > 0
+        && matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP | libc::SIGSYS);
     // A program that single-steps itself must get through a stub.
     if !is_own_fault {
         move_to_site(&context);
@@ -655,7 +656,8 @@ fn reset(signal: i32) {
 fn by_default(signal: i32, info: *mut libc::siginfo_t, is_own_fault: bool) {
     exit::report();
     rt_sigaction_raw(signal, Some(&Action::default()), None);
-    if !is_own_fault {
+    // A call that a filter has stopped is not made again.
+    if !is_own_fault || signal == libc::SIGSYS {
         send_again(signal, info);
     }
     // The kernel ends the process when we return: the fault happens again, or the signal is delivered.

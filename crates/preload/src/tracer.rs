@@ -163,6 +163,50 @@ unsafe extern "C-unwind" fn wait_traced(
     }
 }
 
+/// `waitid(2)`, for a process that traces.
+unsafe extern "C-unwind" fn wait_for_traced(
+    kind: libc::idtype_t,
+    id: libc::id_t,
+    info: *mut libc::siginfo_t,
+    options: c_int,
+) -> c_int {
+    // SAFETY: libc's own, and of that type.
+    let real: unsafe extern "C-unwind" fn(libc::idtype_t, libc::id_t, *mut libc::siginfo_t, c_int) -> c_int =
+        unsafe { core::mem::transmute(REAL.waitid.load(Ordering::Relaxed)) };
+    let mut ours = core::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+    let info = if info.is_null() { ours.as_mut_ptr() } else { info };
+    loop {
+        // SAFETY: as the program calls it, or with a place of our own.
+        let waited = unsafe { real(kind, id, info, options) };
+        if waited != 0 {
+            return waited;
+        }
+        // SAFETY: the kernel has stored there what it reports. With `WNOHANG` the number may be 0.
+        let (thread, code, status) = unsafe { ((*info).si_pid(), (*info).si_code, (*info).si_status()) };
+        // The status that the other functions would return, as far as it matters here: of a stop, or of an end.
+        let is_stopped = matches!(code, libc::CLD_TRAPPED | libc::CLD_STOPPED);
+        let status = if is_stopped { status << 8 | 0x7f } else { 0 };
+        if thread <= 0 || !passes_on(thread, status) {
+            return 0;
+        }
+    }
+}
+
+/// `waitid(2)`.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn waitid() -> c_int {
+    naked_asm!(
+        "cmp byte ptr [rip + {traces}], 0",
+        "jne {wait_for_traced}",
+        "jmp qword ptr [rip + {real} + {offset}]",
+        traces = sym TRACES,
+        real = sym REAL,
+        offset = const offset_of!(Real, waitid),
+        wait_for_traced = sym wait_for_traced,
+    )
+}
+
 macro_rules! wait_function {
     ($name:ident, $what:literal, $($shuffle:literal,)*) => {
         #[doc = $what]

@@ -171,6 +171,9 @@ pub const SYS_SECCOMP: i32 = 1;
 /// The operation of prctl(2) by which the program's own SIGSYS handler gets its system calls.
 pub const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 
+/// The flag of execveat(2) with which nothing is executed.
+const AT_EXECVE_CHECK: u64 = 0x10000;
+
 /// The registers of a call's arguments.
 const ARGUMENTS: [libc::c_int; 6] =
     [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
@@ -308,11 +311,12 @@ impl Trapped<'_> {
                 pkeys::begin(self.context);
                 self.again_marked()
             }
-            libc::SYS_clone3 => {
-                self.note_clone3();
-                self.again_marked()
-            }
+            libc::SYS_clone3 => self.clone3(),
             libc::SYS_execve => blocked(|| self.exec(None, [a, b, c], 0)),
+            libc::SYS_execveat if e & AT_EXECVE_CHECK != 0 => {
+                // SAFETY: the program's own call, in which the kernel only says whether the file may be executed.
+                Outcome::Result(unsafe { raw::own(self.number, [a, b, c, d, e]) })
+            }
             libc::SYS_execveat => blocked(|| self.exec(Some(a), [b, c, d], e)),
             libc::SYS_exit_group => {
                 exit::report();
@@ -465,11 +469,17 @@ impl Trapped<'_> {
         self.make_marked(args)
     }
 
-    /// Makes the program's call with other arguments, marked so that it passes the filter.
+    /// Makes the program's call, a sleep with another mask, with other arguments, marked so that it passes the filter.
     fn make_marked(&self, mut args: [u64; 6]) -> isize {
         mark::put(self.number, &mut args);
         // SAFETY: the program's own call, with arguments as valid as its own.
-        unsafe { raw::syscall6(self.number, args) }
+        let result = unsafe { raw::syscall6(self.number, args) };
+        if result == -(libc::EINTR as isize) {
+            // The handler that has run may have changed the mask of its context, which is now this thread's.
+            // SAFETY: the kernel keeps the mask there.
+            unsafe { *self.context.mask() = gate::mask() & !bit(libc::SIGSYS) };
+        }
+        result
     }
 
     /// execve(2) and execveat(2). A failure leaves `errno` as it was: checking the files changes it, and a program that
@@ -489,11 +499,20 @@ impl Trapped<'_> {
         result
     }
 
-    fn note_clone3(&self) {
+    /// clone3(2). With `CLONE_CLEAR_SIGHAND` the child would have the filter without our handler, and its first trapped
+    /// call would end it. So that flag gets the error of a kernel without clone3. glibc then uses clone(2) and resets the
+    /// actions in the child.
+    fn clone3(&self) -> Outcome {
+        const CLEAR_SIGHAND: u64 = 1 << 32;
         let shares = (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_SETTLS) as u64;
-        if memory::read::<u64>(self.args[0]).is_ok_and(|flags| flags & shares == libc::CLONE_VM as u64) {
+        let flags = memory::read::<u64>(self.args[0]).unwrap_or(0);
+        if flags & CLEAR_SIGHAND != 0 {
+            return Outcome::Result(-(libc::ENOSYS as isize));
+        }
+        if flags & shares == libc::CLONE_VM as u64 {
             RAW_THREADS.store(true, Ordering::Relaxed);
         }
+        self.again_marked()
     }
 }
 

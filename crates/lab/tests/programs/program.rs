@@ -280,6 +280,8 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("signal_jump"),
         c("signal_fault"),
         c_by_instruction("signal_fault"),
+        c("served_pages").in_modes(UNREPORTED),
+        c_by_instruction("served_pages").in_modes(TRAP_UNREPORTED),
         c_by_instruction("signal_unwind").in_modes(UNREPORTED),
         c("fork_threads").in_modes(SCHEMES),
         c_by_instruction("fork_threads"),

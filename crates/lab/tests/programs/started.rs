@@ -27,6 +27,7 @@ pub const TRIALS: &[Trial] = &[
     ("the_program_has_the_number_of_the_process_that_was_started", same_process),
     ("a_script_is_run_by_its_interpreter", script),
     ("a_filter_or_a_dispatcher_of_the_program_is_no_loop_under_a_trap", own_sigsys),
+    ("a_program_that_confines_itself_does_not_go_on_unconfined_under_a_trap", strict),
     ("a_debugger_sees_nothing_of_a_trap", debugged),
     ("a_debugger_calls_functions_in_a_program_under_a_trap", called_by_a_debugger),
 ];
@@ -157,6 +158,22 @@ fn own_sigsys() -> Outcome {
         same(&run, 0, &trapped, &STOPPED.map(line).concat())
     });
     lacking.take().map_or(outcome, Outcome::Skipped)
+}
+
+/// The kernel refuses the strict mode of seccomp(2) to a process with a filter. Under the trap such a process ends with a
+/// line.
+fn strict() -> Outcome {
+    const LINE: &str = "ufutex: --trap cannot serve a program in the strict mode of seccomp(2), which the kernel refuses \
+                        to a process with a filter\n";
+    with(compile::c("strict", &[]), |program| {
+        let native = in_mode(Mode::Kernel, &program, &[])?;
+        same(&in_mode(PLAIN, &program, &[])?, 0, &native.stdout, "")?;
+        let ended = native.stdout.replace("status 3", &format!("status {CANNOT_RUN}"));
+        for mode in [TRAP, Mode::Run(&["--trap", "--timers"])] {
+            same(&in_mode(mode, &program, &[])?, 0, &ended, &LINE.repeat(3))?;
+        }
+        Ok(())
+    })
 }
 
 /// Debugger and program run under the trap. Breakpoints and steps work.

@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering;
 use crate::process::{Process, process};
 use crate::real::REAL;
 use crate::signals::bit;
-use crate::{calls, gate, raw, timers};
+use crate::{calls, gate, raw, timers, trap};
 
 /// The system calls, except for those of prctl(2).
 pub const CALLS: [i64; 15] = [
@@ -71,11 +71,12 @@ fn changes(number: i64, first: u64) -> bool {
     }
 }
 
-/// Whether the call leaves its thread almost no system calls: seccomp(2)'s strict mode.
+/// Whether the call leaves its thread almost no system calls: seccomp(2)'s strict mode. The kernel refuses seccomp(2)
+/// with other arguments, by which programs find out whether there is such a call.
 fn is_strict(number: i64, args: &[u64; 6]) -> bool {
     match number {
         libc::SYS_prctl => args[0] as c_int == libc::PR_SET_SECCOMP && args[1] == u64::from(libc::SECCOMP_MODE_STRICT),
-        libc::SYS_seccomp => args[0] as u32 == libc::SECCOMP_SET_MODE_STRICT,
+        libc::SYS_seccomp => args[0] as u32 == libc::SECCOMP_SET_MODE_STRICT && args[1] as u32 == 0 && args[2] == 0,
         _ => false,
     }
 }
@@ -84,11 +85,40 @@ fn is_seccomp(number: i64, args: &[u64; 6]) -> bool {
     number == libc::SYS_seccomp || number == libc::SYS_prctl && args[0] as c_int == libc::PR_SET_SECCOMP
 }
 
+/// The number of filters of the calling thread. `None` if the kernel does not say, which it does from Linux 5.11 on.
+fn filters() -> Option<u32> {
+    let path = c"/proc/thread-self/status";
+    let mut text = [0u8; 2048];
+    // SAFETY: a string, and room for what is read.
+    let read = unsafe {
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
+        let file = raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags, 0]);
+        if file < 0 {
+            return None;
+        }
+        let read = raw::own(libc::SYS_read, [file as u64, text.as_mut_ptr() as u64, text.len() as u64]);
+        raw::own(libc::SYS_close, [file as u64]);
+        read
+    };
+    let text = core::str::from_utf8(text.get(..usize::try_from(read).ok()?)?).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"))?.trim().parse().ok()
+}
+
 /// Makes such a call by a system call of our own. Returns its result, or `-errno`.
 pub fn call(number: i64, args: [u64; 6]) -> isize {
     let [a, b, c, d, e, _] = args;
     // SAFETY: the program's own call.
     let make = || unsafe { raw::own(number, [a, b, c, d, e]) };
+    if is_strict(number, &args) && trap::is_on() {
+        // The kernel refuses it to a thread with a filter. If that is the trap's alone, a program that does not look at
+        // the result would go on unconfined.
+        if filters().is_none_or(|filters| filters <= 1) {
+            raw::die(&[
+                "--trap cannot serve a program in the strict mode of seccomp(2), which the kernel refuses to a process with a filter",
+            ]);
+        }
+        return make();
+    }
     // The new filter would apply to the calls that follow here, too. A thread that starts the timers' thread later
     // passes its own filter on.
     let is_alone = is_seccomp(number, &args) && timers::timing().is_none();

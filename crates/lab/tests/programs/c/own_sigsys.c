@@ -1,11 +1,11 @@
 // SIGSYS that the program itself causes: by its own seccomp filter, and by Syscall User Dispatch.
-#include "check.h"
+#include "futex.h"
 #include <linux/audit.h>
 #include <linux/filter.h>
-#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <ucontext.h>
 
@@ -155,6 +155,46 @@ static void marked(void) {
     }
 }
 
+// A sandbox makes its program's mmap calls in the handler, marked by the descriptor, which the kernel ignores here. A
+// library in the process makes such calls too, and its calls must get their results at once.
+#define MARKED 4711
+
+static void makes(int signal, siginfo_t *info, void *context) {
+    greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+    (void)signal;
+    times++;
+    CHECK_EQ(info->si_syscall, SYS_mmap);
+    CHECK(registers[REG_R10] & MAP_ANONYMOUS);
+    registers[REG_RAX] = instruction(SYS_mmap, registers[REG_RDI], registers[REG_RSI], registers[REG_RDX],
+                                     registers[REG_R10], MARKED, registers[REG_R9]);
+}
+
+static void emulated(void) {
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 2),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + 8 * 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MARKED, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP | 7),
+    };
+    pid_t child = fork();
+    if (!child) {
+        struct sigaction action = {.sa_sigaction = makes, .sa_flags = SA_SIGINFO};
+        CHECK_EQ(sigaction(SIGSYS, &action, NULL), 0);
+        apply(program, sizeof program / sizeof *program);
+        CHECK(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+        CHECK(times > 0);
+        // The first wait of a process.
+        struct timespec soon = {0, 1000000};
+        uint32_t word = 0;
+        show(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &soon, NULL, 0), "futex");
+        fflush(stdout);
+        _exit(0);
+    }
+    reap(child, 0);
+}
+
 static volatile char selector;
 
 static void allows(int signal, siginfo_t *info, void *context) {
@@ -177,4 +217,4 @@ static void dispatch(void) {
     printf("dispatch: %ld, %d times, code %d\n", result, times, code);
 }
 
-MAIN(CASE(not_handled), CASE(everything), CASE(marked), CASE(dispatch), CASE(handled))
+MAIN(CASE(not_handled), CASE(everything), CASE(marked), CASE(emulated), CASE(dispatch), CASE(handled))

@@ -6,6 +6,7 @@
 #include <sys/select.h>
 #include <sys/signalfd.h>
 #include <sys/epoll.h>
+#include <ucontext.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static sem_t semaphore, given;
@@ -148,6 +149,27 @@ static void waits_with_masks(void) {
     CHECK_EQ(pthread_sigmask(SIG_SETMASK, &none, NULL), 0);
 }
 
+static void blocks_another(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    sigaddset(&((ucontext_t *)context)->uc_sigmask, SIGUSR2);
+}
+
+// The handler that ends a wait changes the mask that the thread has afterwards.
+static void masks_changed_by_handlers(void) {
+    sigset_t blocked, none;
+    sigemptyset(&none), sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    struct sigaction action = {.sa_sigaction = blocks_another, .sa_flags = SA_SIGINFO};
+    CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+    for (int kind = 0; kind < 4; kind++) {
+        CHECK_EQ(pthread_sigmask(SIG_SETMASK, &blocked, NULL), 0);
+        CHECK_EQ(raise(SIGUSR1), 0);
+        show(wait_with(kind, &none), "kind %d", kind);
+        print_mask("after it");
+    }
+    CHECK_EQ(pthread_sigmask(SIG_SETMASK, &none, NULL), 0);
+}
+
 static void taken_without_a_handler(void) {
     sigset_t all, old;
     sigfillset(&all);
@@ -210,4 +232,4 @@ static void pending_trap_stays_pending(void) {
 }
 
 MAIN(CASE(round_trips), CASE(locks_with_all_blocked), CASE(locks_with_all_blocked_by_syscall), CASE(waits_with_masks),
-     CASE(taken_without_a_handler), CASE(pending_trap_stays_pending))
+     CASE(masks_changed_by_handlers), CASE(taken_without_a_handler), CASE(pending_trap_stays_pending))

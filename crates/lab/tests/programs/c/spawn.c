@@ -1,6 +1,7 @@
 // Programs started from a threaded program: by vfork, posix_spawn, system and popen, and by execve of itself or a
-// script, after fork, with and without the environment. They run as they would have, on the engine or not.
+// script, after fork and clone3, with and without the environment. They run as they would have, on the engine or not.
 #include "futex.h"
+#include <fcntl.h>
 #include <semaphore.h>
 #include <spawn.h>
 #include <sys/stat.h>
@@ -68,6 +69,8 @@ static void run(int count, pid_t (*starts)(char *const *), int status) {
     }
 }
 
+static void interrupted(int signal) { (void)signal; }
+
 static pid_t vforks(char *const *arguments) {
     pid_t child = vfork();
     if (!child) {
@@ -118,6 +121,28 @@ static pid_t forks_with_all_blocked(char *const *arguments) {
     return child;
 }
 
+// As posix_spawn of glibc 2.38 and later begins. Without clone3, or if a library refuses this flag, it does the same by
+// other calls.
+static pid_t clones_with_actions_cleared(char *const *arguments) {
+    const uint64_t clear_sighand = 1ull << 32, fields[8] = {clear_sighand, 0, 0, 0, SIGCHLD};
+    CHECK(signal(SIGUSR2, interrupted) != SIG_ERR);
+    pid_t child = (pid_t)syscall(SYS_clone3, fields, sizeof fields);
+    if (child == -1 && errno == ENOSYS) {
+        child = fork();
+        if (!child) signal(SIGUSR2, SIG_DFL);
+    }
+    if (!child) {
+        struct sigaction action;
+        sigset_t mask;
+        if (sigaction(SIGUSR2, NULL, &action) || action.sa_handler != SIG_DFL) _exit(126);
+        sigfillset(&mask);
+        sigprocmask(SIG_UNBLOCK, &mask, NULL);
+        execv(self, arguments);
+        _exit(127);
+    }
+    return child;
+}
+
 static pid_t spawns(char *const *arguments) {
     pid_t child;
     CHECK_EQ(posix_spawn(&child, self, NULL, NULL, arguments, environ), 0);
@@ -155,6 +180,8 @@ static void spawned(void) { begin(), run(10, spawns, 33), run(3, spawns_with_att
 static void without_environment(void) { begin(), run(3, forks_without_environment, 35), stop(); }
 static void with_another_environment(void) { begin(), run(2, forks_with_environment, 36), stop(); }
 static void with_all_blocked(void) { begin(), run(3, forks_with_all_blocked, WITH_ALL_BLOCKED), stop(); }
+
+static void with_actions_cleared(void) { begin(), run(3, clones_with_actions_cleared, 44), stop(); }
 
 static void by_a_shell(void) {
     begin();
@@ -201,6 +228,27 @@ static void what_cannot_be_started(void) {
     stop();
 }
 
+// execveat(2) with AT_EXECVE_CHECK executes nothing, so it may name any program. This one is not linked dynamically. Older
+// kernels do not know the flag.
+static void what_may_be_started(void) {
+    const int execve_check = 0x10000;
+    const unsigned char header[64] = {0x7f, 'E', 'L', 'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 62, 0, 1, [52] = 64, [54] = 56};
+    char path[] = "/tmp/ufutex-static-XXXXXX";
+    char *const arguments[] = {path, NULL};
+    int file = mkstemp(path);
+    CHECK(file >= 0);
+    CHECK_EQ(write(file, header, sizeof header), (long)sizeof header);
+    CHECK_EQ(close(file), 0);
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(file >= 0);
+    show(syscall(SYS_execveat, file, "", arguments, NULL, AT_EMPTY_PATH | execve_check), "without permission");
+    CHECK_EQ(fchmod(file, 0700), 0);
+    show(syscall(SYS_execveat, file, "", arguments, environ, AT_EMPTY_PATH | execve_check), "by descriptor");
+    show(syscall(SYS_execveat, AT_FDCWD, path, arguments, NULL, execve_check), "by path");
+    CHECK_EQ(close(file), 0);
+    CHECK_EQ(unlink(path), 0);
+}
+
 // Executes the program itself, from a thread that is not the first, while others sleep.
 static void *becomes_another(void *unused) {
     char *const arguments[] = {self, "started", "43", NULL};
@@ -221,8 +269,9 @@ static void execs_from_a_thread(void) {
 
 static int cases(int argc, char **argv) {
     static const Case all[] = {CASE(forked),     CASE(vforked),  CASE(spawned), CASE(without_environment),
-                               CASE(with_another_environment), CASE(with_all_blocked), CASE(by_a_shell), CASE(scripts),
-                               CASE(what_cannot_be_started), CASE(execs_from_a_thread)};
+                               CASE(with_another_environment), CASE(with_all_blocked), CASE(with_actions_cleared),
+                               CASE(by_a_shell), CASE(scripts), CASE(what_cannot_be_started), CASE(what_may_be_started),
+                               CASE(execs_from_a_thread)};
     return run_cases(all, sizeof all / sizeof *all, argc, argv);
 }
 

@@ -98,8 +98,25 @@ static void by_calls(void) {
     follow(PTRACE_SYSCALL);
 }
 
+// Like `follow`, but by waitid.
+static void by_waitid(void) {
+    siginfo_t info;
+    traced = fork();
+    if (!traced) execute();
+    for (int stops = 0;;) {
+        memset(&info, 0, sizeof info);
+        CHECK_EQ(waitid(P_PID, traced, &info, WEXITED | WSTOPPED), 0);
+        if (info.si_code != CLD_TRAPPED) {
+            printf("ended by code %d status %d after %d stops\n", info.si_code, info.si_status, stops);
+            return;
+        }
+        printf("stop %d: %s\n", ++stops, sigabbrev_np(info.si_status));
+        CHECK_EQ(ptrace(PTRACE_CONT, traced, 0, info.si_status == SIGTRAP ? 0 : info.si_status), 0);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) return to_be_traced();
-    static const Case cases[] = {CASE(by_vfork), CASE(by_fork), CASE(by_stop), CASE(by_calls)};
+    static const Case cases[] = {CASE(by_vfork), CASE(by_fork), CASE(by_stop), CASE(by_calls), CASE(by_waitid)};
     return run_cases(cases, sizeof cases / sizeof *cases, 1, argv);
 }
