@@ -26,8 +26,9 @@
 // calls ufutex_after_fork_child before it uses the library; after exec() all is new. The library must not be unloaded.
 //
 // Functions of the program that the library calls must return: they must neither throw nor longjmp(), and their thread
-// must not be cancelled. They return on the thread of the host that called them, which runs no other of the program's own
-// threads (coroutines) meanwhile. Only park of ufutex_parker may return elsewhere. If an invariant of the library is broken, it aborts the process.
+// must not be cancelled. They must return on the host thread
+// that called them, and that thread must not run another coroutine of the program before they return. Only park of
+// ufutex_parker may return on another thread. If an invariant of the library is broken, it aborts the process.
 
 
 #ifndef UFUTEX_H
@@ -307,7 +308,9 @@ typedef struct ufutex_timer_clocks {
     // The time of UFUTEX_REALTIME, UFUTEX_MONOTONIC, UFUTEX_BOOTTIME or UFUTEX_TAI in nanoseconds. Must be set.
     uint64_t (*now)(void *context, uint32_t clock);
     // Stores the CPU time that a thread has used, or all threads of a process, and returns 0. Another result means
-    // that there is no such thread or process. NULL: there is none.
+    // that there is no such thread or process. A timer that has got such a result never expires, even if a later thread
+    // or process gets the number. So delete the timers that name a thread, or set them, before its number is used
+    // again. NULL: there is none.
     int (*cpu_time)(void *context, int is_thread, int32_t number, uint64_t *nanoseconds);
     // Called when ufutex_driver_next() may have become earlier, with no lock held, by the thread that has armed a
     // timer. It may call this library. It may be called more often than needed. NULL: the embedder asks often enough.
@@ -457,8 +460,8 @@ typedef struct ufutex_memory {
     // UFUTEX_SCOPE_OBJECT with the object's number, below 2^61, and the word's offset in it. Any other result is a
     // fault. NULL: only this domain maps its memory.
     int (*scope)(void *context, uint64_t address, uint32_t access, uint64_t *object, uint64_t *offset);
-    // Whether a program may name these addresses at all: 1 or 0. NULL: with load, the lower half of x86-64's address
-    // space is allowed; without, what programs of this processor can have.
+    // Whether a program may name these addresses at all: 1 or 0. NULL: if load is set, addresses in the lower half of
+    // x86-64's address space (below 2^47) are allowed. If it is not, all that a program on this processor can have.
     int (*access_ok)(void *context, uint64_t address, uint64_t bytes);
     // Copies the results of system calls to memory, and faults it in where necessary. May block. If it is NULL,
     // compare_exchange stores 8 bytes or one at a time.
@@ -1260,8 +1263,8 @@ int ufutex_waiter_deadline(struct ufutex_waiter *waiter,
 //
 // Returns the result that the blocking function would have returned, and frees the handle. -EINPROGRESS: the wait has
 // not ended, and the callback will be called. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended;
-// -EBUSY: another thread is in this function or is ending the waiter, and looks for a callback that has been called
-// meanwhile.
+// -EBUSY: another thread is in this function, or is ending or freeing the waiter. It sees a wake whose callback has
+// been called already, so this call need not be repeated.
 //
 // Any thread; not async-signal-safe. The callback may be called by this thread before it returns -EINPROGRESS.
 long ufutex_waiter_finish(struct ufutex_waiter *waiter);
@@ -1271,7 +1274,7 @@ long ufutex_waiter_finish(struct ufutex_waiter *waiter);
 //
 // Returns the result that the blocking function would have returned: -ETIMEDOUT or -EINTR, or a system call's result
 // for them. Frees the handle. -EINVAL: NULL or another cause; -EBADF: not a handle of a waiter, or it has ended;
-// -EBUSY: another thread is using it.
+// -EBUSY: another thread is using it. If that thread gets -EINPROGRESS from ufutex_waiter_finish(), call this again.
 //
 // Any thread; not async-signal-safe.
 long ufutex_waiter_end(struct ufutex_waiter *waiter,
@@ -1280,7 +1283,8 @@ long ufutex_waiter_end(struct ufutex_waiter *waiter,
 // Frees a waiter without a result. A wake that it has received goes to the next waiter. A lock that it has been handed
 // is unlocked.
 //
-// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended; -EBUSY: another thread is using it.
+// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended; -EBUSY: another thread is using it. If
+// that thread gets -EINPROGRESS from ufutex_waiter_finish(), call this again.
 //
 // Any thread; not async-signal-safe.
 int ufutex_waiter_free(struct ufutex_waiter *waiter);

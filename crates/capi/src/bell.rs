@@ -182,7 +182,8 @@ impl Bell {
         }
     }
 
-    /// Whether the bell has been rung since the last [`take_ring`](Self::take_ring). Says nothing about what the ring was for.
+    /// Whether the bell has been rung since the last [`take_ring`](Self::take_ring). It does not make visible what was
+    /// written before the ring; `take_ring` does.
     pub fn is_rung(&self) -> bool {
         self.rung.load(Relaxed) != 0
     }

@@ -19,8 +19,8 @@ use crate::types::{
 const FIRST_PAGE: u64 = 4096;
 /// The last page in the lower half of x86-64's address space, which no program can map.
 const LAST_PAGE: u64 = (1 << 47) - 4096;
-/// The last page that a program of the host can have by its architecture, at most. With 48 bits, as most kernels for Armv8
-/// have, the stack and libraries are above 2^47.
+/// The last page at which a program of the host can have memory. On aarch64 with 48-bit addresses the stack and libraries
+/// are above 2^47. On x86-64 a program may ask mmap(2) for addresses above 2^47 on some machines; words there are refused.
 const LAST_OWN_PAGE: u64 = if cfg!(target_arch = "x86_64") {
     LAST_PAGE
 } else if cfg!(target_arch = "aarch64") {
@@ -28,7 +28,8 @@ const LAST_OWN_PAGE: u64 = if cfg!(target_arch = "x86_64") {
 } else {
     (1 << 56) - 4096
 };
-/// The bits of an address that the processor ignores: Armv8 has tags there.
+/// Bits that the processor ignores in an address: Armv8's top byte, which may hold a tag. Only the check below ignores them.
+/// Addresses with different tags are different words.
 const TAG: u64 = if cfg!(target_arch = "aarch64") { 0xff << 56 } else { 0 };
 
 /// Whether the program may have memory of its own at `address`.
@@ -188,7 +189,7 @@ impl UserMemory for Memory {
             // SAFETY: see above.
             Some(ufutex_memory { context, access_ok: Some(ok), .. }) => unsafe { ok(context, address, bytes) != 0 },
             Some(ufutex_memory { load: Some(_), .. }) => address <= LAST_PAGE,
-            // A system call may name the address 0: that fails when it reads the word.
+            // Addresses in the first page pass, as in the kernel. An access there fails.
             _ => address < FIRST_PAGE || may_be_own(address),
         }
     }

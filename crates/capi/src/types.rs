@@ -246,8 +246,8 @@ pub struct ufutex_memory {
             offset: *mut u64,
         ) -> c_int,
     >,
-    /// Whether a program may name these addresses at all: 1 or 0. NULL: with load, the lower half of x86-64's address
-    /// space is allowed; without, what programs of this processor can have.
+    /// Whether a program may name these addresses at all: 1 or 0. NULL: if load is set, addresses in the lower half of
+    /// x86-64's address space (below 2^47) are allowed. If it is not, all that a program on this processor can have.
     pub access_ok: Option<unsafe extern "C" fn(context: *mut c_void, address: u64, bytes: u64) -> c_int>,
     /// Copies the results of system calls to memory, and faults it in where necessary. May block. If it is NULL,
     /// compare_exchange stores 8 bytes or one at a time.
@@ -350,7 +350,9 @@ pub struct ufutex_timer_clocks {
     /// The time of UFUTEX_REALTIME, UFUTEX_MONOTONIC, UFUTEX_BOOTTIME or UFUTEX_TAI in nanoseconds. Must be set.
     pub now: Option<unsafe extern "C" fn(context: *mut c_void, clock: u32) -> u64>,
     /// Stores the CPU time that a thread has used, or all threads of a process, and returns 0. Another result means
-    /// that there is no such thread or process. NULL: there is none.
+    /// that there is no such thread or process. A timer that has got such a result never expires, even if a later thread
+    /// or process gets the number. So delete the timers that name a thread, or set them, before its number is used
+    /// again. NULL: there is none.
     pub cpu_time: Option<
         unsafe extern "C" fn(context: *mut c_void, is_thread: c_int, number: i32, nanoseconds: *mut u64) -> c_int,
     >,

@@ -17,6 +17,7 @@ use crate::operation::Operation;
 use crate::plain::Plain;
 use crate::platform::{Deadline, Memory, clock_number};
 use crate::registry::{Counted, Object, boxed, insert};
+use crate::spin::Patience;
 use crate::types::{
     UFUTEX_INTERRUPTED, UFUTEX_MONOTONIC, UFUTEX_NO_DEADLINE, UFUTEX_TIMED_OUT, ufutex_domain, ufutex_memory,
     ufutex_task, ufutex_wait_options, ufutex_waiter, ufutex_waitv_word,
@@ -26,7 +27,7 @@ use crate::word::Word;
 /// A waiter's callback, called when the waiter should be checked. context is the pointer that was given with it.
 pub type ufutex_callback = Option<unsafe extern "C" fn(context: *mut c_void)>;
 
-/// A wait in progress. Its fields are dropped in this order, because the operation uses those below it.
+/// A wait in progress. Its fields are dropped in this order: the operation in `waiting` uses the fields after it.
 struct WaiterObject {
     /// Whether a thread is using `waiting`. Stays set after the wait has ended.
     is_locked: AtomicBool,
@@ -38,7 +39,7 @@ struct WaiterObject {
     _domain: Counted<DomainObject>,
 }
 
-/// What one thread at a time uses. Dropped in this order.
+/// The part that belongs to the thread that has set `is_locked`. Its fields are dropped in this order.
 struct Waiting {
     operation: Operation<'static>,
     interruptible: Option<Interruptible<Counted<TaskObject>>>,
@@ -76,13 +77,14 @@ unsafe impl Object for WaiterObject {
 
 impl WaiterObject {
     fn try_lock(&self) -> Result<Locked<'_>, Errno> {
-        // [Cl]. The unlock sees an attempt that fails, and the ring before it.
+        // [Cl]. AcqRel also when it fails: the holder's unlock must see the ring that sent this thread here.
         if self.is_locked.swap(true, AcqRel) { Err(Errno::BUSY) } else { Ok(Locked(self)) }
     }
 
-    /// Checks whether the wait has ended. If it has, the waiter stays locked. If not, the callback is called when there is
-    /// something new, or is being called.
+    /// Checks whether the wait has ended. If it has, the waiter stays locked. Otherwise a later ring calls the callback. A
+    /// callback may be running already.
     fn finish(&self) -> Result<c_long, Errno> {
+        let mut patience = Patience::default();
         loop {
             let mut locked = self.try_lock()?;
             if self.bell.take_ring()
@@ -92,11 +94,13 @@ impl WaiterObject {
                 return Ok(answer);
             }
             drop(locked);
-            // The callback may have been called since. Whom it has sent here may have found the waiter locked, and does not
-            // come again.
+            // The bell may have been rung since `take_ring`. The thread that its callback scheduled may have got EBUSY from
+            // `try_lock`, and will not call again.
             if !self.bell.is_rung() {
                 return Err(Errno::IN_PROGRESS);
             }
+            // While a waker is about to wake this waiter, each poll rings again.
+            patience.wait();
         }
     }
 }
@@ -118,7 +122,7 @@ impl Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // [Cl]. It exchanges, so that it sees the ring of whoever was refused before.
+        // [Cl]. An exchange and not a store: it acquires what a failed `try_lock` released.
         self.0.is_locked.swap(false, AcqRel);
     }
 }
@@ -136,6 +140,21 @@ impl Waiting {
         }
         let is_interrupted = self.interruptible.as_ref().is_some_and(Interruptible::is_interrupted);
         is_interrupted.then(|| self.operation().end(Cause::Interrupted))
+    }
+}
+
+/// Reads the options of a function that prepares a wait. If they are bad, the program gets no handle.
+///
+/// # Safety
+/// `waiter` is null, misaligned, or valid for a write. `options` are as for [`HowToWait::read`].
+unsafe fn options_of_prepare(
+    options: *const ufutex_wait_options,
+    waiter: *mut *mut ufutex_waiter,
+) -> Result<HowToWait, Errno> {
+    // SAFETY: the caller guarantees both.
+    unsafe {
+        abi::store(waiter, core::ptr::null_mut())?;
+        HowToWait::read(options)
     }
 }
 
@@ -241,10 +260,9 @@ pub unsafe extern "C" fn ufutex_prepare_wait(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
-        // SAFETY: the program guarantees that `waiter` is valid for a write.
-        unsafe { abi::store(waiter, core::ptr::null_mut())? };
-        // SAFETY: the program passes null, or options that are as large as they say.
-        let how = unsafe { HowToWait::read(options)? };
+        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as large as
+        // they say.
+        let how = unsafe { options_of_prepare(options, waiter)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, how.task, callback, context, waiter)? };
         prepare.begin(|domain, _, _| {
@@ -269,10 +287,9 @@ pub unsafe extern "C" fn ufutex_prepare_waitv(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
-        // SAFETY: the program guarantees that `waiter` is valid for a write.
-        unsafe { abi::store(waiter, core::ptr::null_mut())? };
-        // SAFETY: the program passes null, or options that are as large as they say.
-        let how = unsafe { HowToWait::read(options)? };
+        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as large as
+        // they say.
+        let how = unsafe { options_of_prepare(options, waiter)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, how.task, callback, context, waiter)? };
         prepare.begin(|domain, _, _| {
@@ -299,10 +316,9 @@ pub unsafe extern "C" fn ufutex_prepare_lock_pi(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
-        // SAFETY: the program guarantees that `waiter` is valid for a write.
-        unsafe { abi::store(waiter, core::ptr::null_mut())? };
-        // SAFETY: the program passes null, or options that are as large as they say.
-        let how = unsafe { HowToWait::read(options)? };
+        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as large as
+        // they say.
+        let how = unsafe { options_of_prepare(options, waiter)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
         prepare.begin(|domain, task, _| {
@@ -331,10 +347,9 @@ pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
-        // SAFETY: the program guarantees that `waiter` is valid for a write.
-        unsafe { abi::store(waiter, core::ptr::null_mut())? };
-        // SAFETY: the program passes null, or options that are as large as they say.
-        let how = unsafe { HowToWait::read(options)? };
+        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as large as
+        // they say.
+        let how = unsafe { options_of_prepare(options, waiter)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
         prepare.begin(|domain, task, _| {
@@ -415,8 +430,8 @@ pub unsafe extern "C" fn ufutex_waiter_deadline(
 ///
 /// Returns the result that the blocking function would have returned, and frees the handle. -EINPROGRESS: the wait has
 /// not ended, and the callback will be called. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended;
-/// -EBUSY: another thread is in this function or is ending the waiter, and looks for a callback that has been called
-/// meanwhile.
+/// -EBUSY: another thread is in this function, or is ending or freeing the waiter. It sees a wake whose callback has
+/// been called already, so this call need not be repeated.
 ///
 /// Any thread; not async-signal-safe. The callback may be called by this thread before it returns -EINPROGRESS.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -435,7 +450,7 @@ pub unsafe extern "C" fn ufutex_waiter_finish(waiter: *mut ufutex_waiter) -> c_l
 ///
 /// Returns the result that the blocking function would have returned: -ETIMEDOUT or -EINTR, or a system call's result
 /// for them. Frees the handle. -EINVAL: NULL or another cause; -EBADF: not a handle of a waiter, or it has ended;
-/// -EBUSY: another thread is using it.
+/// -EBUSY: another thread is using it. If that thread gets -EINPROGRESS from ufutex_waiter_finish(), call this again.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -459,7 +474,8 @@ pub unsafe extern "C" fn ufutex_waiter_end(waiter: *mut ufutex_waiter, cause: u3
 /// Frees a waiter without a result. A wake that it has received goes to the next waiter. A lock that it has been handed
 /// is unlocked.
 ///
-/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended; -EBUSY: another thread is using it.
+/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended; -EBUSY: another thread is using it. If
+/// that thread gets -EINPROGRESS from ufutex_waiter_finish(), call this again.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -505,8 +521,8 @@ mod tests {
         unsafe { &*told.cast::<AtomicBool>() }.store(true, SeqCst);
     }
 
-    /// One thread looks at a waiter all the time. Another looks once after the callback, and then only if it is told again.
-    /// One of them gets the result.
+    /// Thread 1 calls `finish` in a loop until the callback has run. The main thread calls `finish` once after the callback.
+    /// One of the two must get the result.
     #[test]
     fn finish_misses_no_callback() {
         let (mut system, mut domain) = (ptr::null_mut(), ptr::null_mut());
@@ -532,7 +548,7 @@ mod tests {
                     let begin = Instant::now();
                     while matches!(finish(), IN_PROGRESS | BUSY) {
                         is_looking.store(true, SeqCst);
-                        // It is another thread that looks at it last.
+                        // The main thread makes the last call.
                         if told.load(SeqCst) {
                             break;
                         }
@@ -541,7 +557,7 @@ mod tests {
                     is_looking.store(true, SeqCst);
                 });
                 while !is_looking.load(SeqCst) {
-                    std::hint::spin_loop();
+                    std::thread::yield_now();
                 }
                 // SAFETY: as above.
                 let woken =
@@ -551,7 +567,7 @@ mod tests {
                     finish();
                 }
             });
-            // Whoever was refused, or was too early, has nothing to come back for.
+            // Neither thread would call again.
             assert_eq!(finish(), ENDED, "the callback's look was lost in round {round}");
             told.store(false, SeqCst);
             is_looking.store(false, SeqCst);

@@ -251,6 +251,9 @@ impl Driver {
     /// [`Deliver`](crate::timer::Deliver) take. The turn ends when all deadlines have passed that were due at its
     /// beginning. Deadlines that have come since may be left; then [`next`](Self::next) returns a time that has passed.
     ///
+    /// With clocks of an embedder, a thread that has turned must call `next` afterwards, and turn by that time or have
+    /// another thread do so: deadlines that come later than that time are not announced to the threads that asked before.
+    ///
     /// If a waker or a delivery panics, the other clocks are still served, and then the panic goes on to the caller.
     /// Other deadlines that are due by the panic's clock are left to the next turn.
     pub fn turn(&self) -> usize {
@@ -364,8 +367,8 @@ impl Inner {
         }
     }
 
-    /// Notes that the embedder has asked and was told to turn at `at`. If it had been told an earlier time before, which is
-    /// no deadline any more, it may sleep longer now: whoever arms a timer before `at` has to notify it.
+    /// Records that the embedder was told to turn at `at`. It may have been told an earlier time before, for a timer that is
+    /// disarmed now. A deadline before `at` must then notify it, so `announced` is raised to `at`.
     fn is_told(&self, earliest: &mut Earliest, at: u64) {
         if matches!(self.source, Source::Given(_)) && !mutant(Mutant::ToldKeepsEarlier) {
             earliest.announced = earliest.announced.max(at);

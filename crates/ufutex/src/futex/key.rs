@@ -367,8 +367,8 @@ pub(crate) enum Space {
 }
 
 impl Space {
-    /// Whether only waiters of the domain with `private_space` can be in it.
-    pub(super) fn is_of_one_domain(self, private_space: u64) -> bool {
+    /// Whether it is the space of private words of the domain with `private_space`, with or without a node.
+    pub(super) fn is_private_of(self, private_space: u64) -> bool {
         match self {
             Self::Private => true,
             Self::Shared(space) => space == private_space | SPACE_ON_NODES,

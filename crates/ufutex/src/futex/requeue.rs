@@ -53,7 +53,7 @@ impl<S: Scheme> Domain<S> {
     ///
     /// # Errors
     /// [`Error::Invalid`] if a waiter of a lock is found in the queue of `from`; what was done before stays done. Also
-    /// if `to` is private and `from` is shared: the waiters of such a word may belong to another domain.
+    /// if `to` is private and `from` is shared: waiters of a shared word may belong to another domain.
     pub fn requeue<K: Key, U: Key>(&self, from: K, to: U, most: Requeue) -> Result<Requeued, Error> {
         let places = [self.place(&from), self.place(&to)];
         self.requeue_if(places, || Ok(self.lock_pair(&places[0], &places[1])), most)
@@ -105,8 +105,8 @@ impl<S: Scheme> Domain<S> {
     ) -> Result<Requeued, Error> {
         let [source, target] = places;
         // Waiters of a shared word may belong to another domain, whose entries must not be queued in this domain's
-        // table. Those of a private word that has a node are this domain's.
-        if target.is_private() && !source.space.is_of_one_domain(self.tables.space) {
+        // table. Waiters of a private word with a node belong to this domain, so they may move.
+        if target.is_private() && !source.space.is_private_of(self.tables.space) {
             return Err(Error::Invalid);
         }
         let work = Requeuing { keys: [self.key(&source), self.key(&target)], places, counts };

@@ -148,7 +148,8 @@ impl<S: Scheme> Domain<S> {
                     }
                     break noted;
                 }
-                // Other threads change the word all the time. Before it goes on, those that wait for the buckets get them.
+                // Other threads changed the word before each exchange. Unlock and start again, so that threads that wait
+                // for the buckets get them.
                 Ok(None) => drop(pair),
                 Err(Fault) => {
                     drop(pair);
@@ -298,7 +299,7 @@ enum Way {
     NeedsRoom(usize, usize),
 }
 
-/// How often a word is exchanged while the buckets are locked.
+/// The largest number of exchanges with the buckets locked.
 const ATTEMPTS: u32 = 128;
 
 /// Replaces what a word of 32 bits holds with what `change` makes of it. Returns what it held, or `None` if the word has been

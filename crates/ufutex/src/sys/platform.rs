@@ -137,8 +137,8 @@ struct Around {
 /// Makes the [`Calls`] of a platform, once for each in the program.
 struct Made<P>(core::marker::PhantomData<P>);
 
-/// Calls `f`. A panic does not leave an `extern "C"` function: it ends the program. If it unwound a thread that sleeps, or that
-/// takes its waiter out of a queue, that waiter's memory would be freed while it is queued.
+/// Calls `f`, and ends the program if it panics: Rust lets no panic leave an `extern "C"` function. Unwinding through a thread
+/// whose waiter is queued would free that waiter's memory.
 #[inline(always)]
 extern "C" fn without_unwinding<R>(f: impl FnOnce() -> R) -> R {
     f()

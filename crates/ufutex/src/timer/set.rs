@@ -13,7 +13,8 @@ use core::time::Duration;
 pub(super) const TICK: u64 = 1_000_000;
 /// How often it is checked while its process or thread does not run.
 const IDLE: u64 = 8 * TICK;
-/// How often it is checked at least, in nanoseconds, since more CPUs than were counted may be running a process.
+/// The longest time between two checks of a timer of a process's CPU time, in nanoseconds. The number of CPUs is counted once.
+/// If CPUs have been added since, a process can use CPU time faster than that number allows for.
 const MOST: u64 = 100 * TICK;
 /// Shortest time, on average, between two checks of any timers of CPU time of one process, in nanoseconds. Without it a
 /// process with many such timers would keep the driver's thread busy, even while the process itself sleeps.
@@ -49,8 +50,7 @@ impl Timers {
     /// [`Error::Invalid`]: no such timer. [`Error::NoTask`]: the process or thread whose CPU time the timer counts has
     /// ended.
     pub fn settime(&self, id: i32, first: Expiry, interval: Duration) -> Result<Setting, Error> {
-        // The kernel stops a timer of CPU time before it computes its old setting. So if such a timer is overdue, the next
-        // interval is shown.
+        // timer_settime(2) stops a timer of CPU time, and moves an overdue deadline on, before it reports the old setting.
         self.change(id, first, interval, |state| self.shown_setting(state, state.cpu_clock().is_some()))
     }
 
@@ -158,7 +158,8 @@ impl Timers {
         self.shown_setting(state, false)
     }
 
-    /// The setting of a timer. An overdue interval timer that is armed shows its next deadline only if `is_stopped`.
+    /// The setting of a timer. If an armed interval timer is overdue, that is 1 ns, or with `is_stopped` the time until its
+    /// next expiry.
     fn shown_setting(&self, state: &mut State, is_stopped: bool) -> Setting {
         let is_silent = state.kind == Kind::None;
         let interval = Duration::from_nanos(state.interval);
@@ -168,10 +169,17 @@ impl Timers {
         let Some(now) = self.now(state) else { return Setting::default() };
         // A timer whose notice has not been taken, or that notifies nobody, has gone on unnoticed: move its deadline
         // on.
-        if state.interval != 0 && (state.status != Status::Armed || is_stopped) {
-            state.forward(now);
-        }
-        let left = state.deadline.saturating_sub(now);
+        let deadline = match state.interval {
+            0 => state.deadline,
+            _ if state.status != Status::Armed => {
+                state.forward(now);
+                state.deadline
+            }
+            // Not stored: an embedder's clock may still panic, and then nothing is to have changed.
+            _ if is_stopped => state.after(now).0,
+            _ => state.deadline,
+        };
+        let left = deadline.saturating_sub(now);
         // 0 would mean that the timer is not set.
         let left = if left == 0 && !is_silent { 1 } else { left };
         Setting { value: Duration::from_nanos(left), interval }
@@ -228,15 +236,15 @@ impl Timers {
     /// The earliest time, on the queue's clock, at which a timer of CPU time can have expired.
     fn look_again_at(&self, state: &mut State, of: CpuClock, shown: Shown) -> u64 {
         let seen = shown.clock;
-        let at_once = match of {
-            CpuClock::Process(_) => self.inner.driver.cpus(),
-            CpuClock::Thread(_) => 1,
+        let (at_once, most) = match of {
+            CpuClock::Process(_) => (self.inner.driver.cpus(), MOST),
+            CpuClock::Thread(_) => (1, u64::MAX),
         };
         let all = SHARE.saturating_mul(self.inner.cpu_timers.load(Ordering::Relaxed) as u64);
         let least = if seen == state.cpu_seen { IDLE } else { TICK }.max(all);
         state.cpu_seen = seen;
         let left = state.deadline.saturating_sub(seen);
-        let wait = if left == 0 { 0 } else { (left / at_once).min(MOST).max(least) };
+        let wait = if left == 0 { 0 } else { (left / at_once).min(most).max(least) };
         shown.time.saturating_add(wait)
     }
 
@@ -249,11 +257,17 @@ impl State {
     /// Moves the deadline to the next expiry that is not past, and adds the expiries that were passed over to the
     /// overrun.
     pub(super) fn forward(&mut self, now: u64) {
+        let passed;
+        (self.deadline, passed) = self.after(now);
+        self.overrun = self.overrun.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX));
+    }
+
+    /// The first deadline after `now` of an interval timer, and how many have passed.
+    fn after(&self, now: u64) -> (u64, u64) {
         if now < self.deadline {
-            return;
+            return (self.deadline, 0);
         }
         let passed = (now - self.deadline) / self.interval + 1;
-        self.deadline = self.deadline.saturating_add(passed.saturating_mul(self.interval)).min(LAST);
-        self.overrun = self.overrun.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX));
+        (self.deadline.saturating_add(passed.saturating_mul(self.interval)).min(LAST), passed)
     }
 }

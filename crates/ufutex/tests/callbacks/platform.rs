@@ -10,7 +10,7 @@ use ufutex::{Config, Domain, System, WaitOptions};
 
 use crate::common::emulated;
 
-/// Set in a process that ends.
+/// Set in the child process, in which the panic happens.
 const ALONE: &str = "UFUTEX_PLATFORM_PANICS";
 
 /// The function that panics.
@@ -49,7 +49,7 @@ fn domain() -> Domain {
     Domain::new(&system)
 }
 
-/// Runs `body`, in which `function` panics, in a process of its own, which has to end there.
+/// Runs `body`, in which `function` panics, in a process of its own, which has to abort.
 fn ends_the_program(test: &str, function: u32, body: fn()) {
     if std::env::var_os(ALONE).is_some() {
         WHICH.store(function, SeqCst);

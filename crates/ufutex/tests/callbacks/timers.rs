@@ -237,6 +237,20 @@ fn set_again(bomb: &mut Bomb) {
     assert_good(&it, &timers, &notices, &ids);
 }
 
+/// A clock panics while an overdue timer of CPU time is set. Its deadline has not moved on to the next interval.
+fn set_when_overdue(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let (notices, timers) = timers(&it, 100);
+    let id = timers.create(TimerClock::Cpu(CpuClock::Process(1)), SIGNAL).expect("there is room");
+    timers.settime(id, Expiry::After(5 * MS), 7 * MS).expect("it is there");
+    it.time.advance(6 * MS);
+    if bomb.during(|| timers.settime(id, Expiry::After(500 * MS), Duration::ZERO)).is_none() {
+        let overdue = Setting { value: Duration::from_nanos(1), interval: 7 * MS };
+        assert_eq!(timers.gettime(id), Ok(overdue));
+    }
+    assert_good(&it, &timers, &notices, &[id]);
+}
+
 /// Turns read CPU clocks before timers of CPU time are due, and when they are.
 fn turn_of_cpu_time(bomb: &mut Bomb) {
     let it = Embedder::new();
@@ -334,6 +348,7 @@ mod tests {
         turn: Now 4, Expired 8;
         take: Now 3, CpuTime 1, Changed 1;
         set_again: Now 3, CpuTime 1;
+        set_when_overdue: Now 1, CpuTime 3;
         turn_of_cpu_time: Now 4, CpuTime 2;
         create: Reserve 1, HasThread 3, CpuTime 3;
         create_by_a_call: Exchange 4, FaultIn 1;

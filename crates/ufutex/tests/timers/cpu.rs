@@ -181,7 +181,7 @@ fn cpu_time_that_has_passed_expires_at_once(m: &Machine) {
     m.takes_nothing();
 }
 
-/// Whether or not its signal has come: a timer that is set anew goes on to its next deadline first.
+/// timer_settime(2) reports the time until the next expiry, even if the timer is overdue and no signal has come yet.
 fn old_setting_of_an_overdue_timer_is_its_next_interval(m: &Machine) {
     let interval = Duration::from_micros(300);
     for clock in [PROCESS, THREAD] {

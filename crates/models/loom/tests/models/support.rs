@@ -68,9 +68,9 @@ fn explore(bound: usize, model: impl Fn() + Sync + Send + 'static) {
     eprintln!("\nexplored: bound {bound}, {end}, {executions} executions, {:.1} s", took.as_secs_f64());
 }
 
-/// Whether the calling test has been run, as a whole, in a process of its own. If this process is not such a one, its first
-/// call runs the test so. Loom maps a stack for each thread of each execution, and unmaps it. If other threads of the process
-/// are running, each of these calls has to wait for them: on 2 CPUs all tests take half as long again.
+/// Runs the calling test in a child process, unless this process is that child. Returns `true` in the parent, where the
+/// models must then not be explored. Why: loom maps and unmaps a stack for each thread of each execution, and in a process
+/// with other running threads each of these calls waits for them. On 2 CPUs all tests would take half as long again.
 fn explored_apart() -> bool {
     std::thread_local! {
         static EXPLORED: Cell<bool> = const { Cell::new(false) };

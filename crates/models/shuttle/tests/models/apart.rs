@@ -3,8 +3,8 @@
 
 use std::process::{Command, ExitStatus};
 
-/// Set in a process that was made for one test. Who sets it for all tests, as `.ci/models-deep` does, has them run where
-/// they are: that is easier for a debugger and for a profiler.
+/// Set in a child that runs one test. `.ci/models-deep` sets it for models, so that they run in the test's own process, where
+/// a debugger or profiler sees them. Do not set it for tests of faults.
 const APART: &str = "UFUTEX_MODEL_APART";
 
 /// Whether this process was made for one test.

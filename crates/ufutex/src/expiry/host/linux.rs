@@ -17,7 +17,8 @@ const TAI_LOOK: u64 = 1_000_000_000;
 pub struct Alarm {
     timers: [OwnedFd; 4],
     bell: OwnedFd,
-    /// An epoll(7) of these five. Unlike poll(2) it works on if the program lowers its `RLIMIT_NOFILE` below their number.
+    /// An epoll(7) instance that watches these five. poll(2) fails with EINVAL if `RLIMIT_NOFILE` has been lowered below five
+    /// since; epoll_wait(2) does not.
     all: OwnedFd,
     /// The process that opened the files. After fork(2) the child has the files too, and setting them would affect its
     /// parent.
@@ -42,10 +43,10 @@ impl Alarm {
         let timers = [monotonic?, realtime?, boottime?, tai?];
         // SAFETY: opens a file or fails.
         let all = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        for fd in timers.iter().chain([&bell]).map(AsRawFd::as_raw_fd) {
-            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd as u64 };
+        for (i, file) in timers.iter().chain([&bell]).enumerate() {
+            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: i as u64 };
             // SAFETY: `event` outlives the call.
-            if unsafe { libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) } != 0 {
+            if unsafe { libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, file.as_raw_fd(), &raw mut event) } != 0 {
                 return Err(Error::NoMemory);
             }
         }
@@ -106,8 +107,16 @@ impl Alarm {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 5];
         // SAFETY: `events` has room for `events.len()` structs.
         let count = unsafe { libc::epoll_wait(self.all.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, -1) };
-        for event in &events[..usize::try_from(count).unwrap_or(0)] {
-            silence(event.u64 as RawFd);
+        let Ok(count) = usize::try_from(count) else {
+            // Interrupted, or the program has closed all its files. Then the thread is not to keep a CPU busy.
+            let moment = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+            // SAFETY: `moment` outlives the call.
+            unsafe { libc::nanosleep(&raw const moment, core::ptr::null_mut()) };
+            return;
+        };
+        for event in &events[..count] {
+            let file = self.timers.get(event.u64 as usize).unwrap_or(&self.bell);
+            silence(file.as_raw_fd());
         }
     }
 }
