@@ -359,13 +359,13 @@ fn timers_of_an_ended_thread_do_not_count_the_time_of_another() {
         find_out(&process, id);
         process.clocks.set_cpu_time(clock, Some(7 * MICROSECOND));
         assert_eq!(process.timers.gettime(id), Ok(Setting::default()));
-        assert_eq!(process.timers.settime(id, Expiry::After(MS), MS), Err(Error::NoTask));
         process.clocks.set_cpu_time(clock, Some(HOUR.as_nanos() as u64));
         process.clocks.advance(HOUR);
         process.driver.turn();
         assert!(expired(&process).is_empty());
         assert_eq!(process.driver.next(Base::Monotonic), None);
         assert_eq!(process.timers.gettime(id), Ok(Setting::default()));
+        assert_eq!(process.timers.settime(id, Expiry::After(MS), MS), Err(Error::NoTask));
         // A new timer counts for the new thread.
         armed(&process.timers, TimerClock::Cpu(clock), false, MS, Duration::ZERO);
     }
