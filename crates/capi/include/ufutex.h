@@ -308,9 +308,9 @@ typedef struct ufutex_timer_clocks {
     // The time of UFUTEX_REALTIME, UFUTEX_MONOTONIC, UFUTEX_BOOTTIME or UFUTEX_TAI in nanoseconds. Must be set.
     uint64_t (*now)(void *context, uint32_t clock);
     // Stores the CPU time that a thread has used, or all threads of a process, and returns 0. Another result means
-    // that there is no such thread or process. A timer that has got such a result never expires, even if a later thread
-    // or process gets the number. So delete the timers that name a thread, or set them, before its number is used
-    // again. NULL: there is none.
+    // that there is no such thread or process. A timer that has got such a result never expires, even if a later
+    // thread or process gets the number. So delete the timers that name a thread, or set them, before its number is
+    // used again. NULL: there is none.
     int (*cpu_time)(void *context, int is_thread, int32_t number, uint64_t *nanoseconds);
     // Called when ufutex_driver_next() may have become earlier, with no lock held, by the thread that has armed a
     // timer. It may call this library. It may be called more often than needed. NULL: the embedder asks often enough.

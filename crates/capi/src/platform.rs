@@ -19,8 +19,9 @@ use crate::types::{
 const FIRST_PAGE: u64 = 4096;
 /// The last page in the lower half of x86-64's address space, which no program can map.
 const LAST_PAGE: u64 = (1 << 47) - 4096;
-/// The last page at which a program of the host can have memory. On aarch64 with 48-bit addresses the stack and libraries
-/// are above 2^47. On x86-64 a program may ask mmap(2) for addresses above 2^47 on some machines; words there are refused.
+/// The last page at which a program of the host can have memory. On aarch64 with 48-bit addresses the stack and
+/// libraries are above 2^47. On x86-64 a program may ask mmap(2) for addresses above 2^47 on some machines; words there
+/// are refused.
 const LAST_OWN_PAGE: u64 = if cfg!(target_arch = "x86_64") {
     LAST_PAGE
 } else if cfg!(target_arch = "aarch64") {
@@ -28,8 +29,8 @@ const LAST_OWN_PAGE: u64 = if cfg!(target_arch = "x86_64") {
 } else {
     (1 << 56) - 4096
 };
-/// Bits that the processor ignores in an address: Armv8's top byte, which may hold a tag. Only the check below ignores them.
-/// Addresses with different tags are different words.
+/// Bits that the processor ignores in an address: Armv8's top byte, which may hold a tag. Only the check below ignores
+/// them. Addresses with different tags are different words.
 const TAG: u64 = if cfg!(target_arch = "aarch64") { 0xff << 56 } else { 0 };
 
 /// Whether the program may have memory of its own at `address`.

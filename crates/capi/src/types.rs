@@ -350,9 +350,9 @@ pub struct ufutex_timer_clocks {
     /// The time of UFUTEX_REALTIME, UFUTEX_MONOTONIC, UFUTEX_BOOTTIME or UFUTEX_TAI in nanoseconds. Must be set.
     pub now: Option<unsafe extern "C" fn(context: *mut c_void, clock: u32) -> u64>,
     /// Stores the CPU time that a thread has used, or all threads of a process, and returns 0. Another result means
-    /// that there is no such thread or process. A timer that has got such a result never expires, even if a later thread
-    /// or process gets the number. So delete the timers that name a thread, or set them, before its number is used
-    /// again. NULL: there is none.
+    /// that there is no such thread or process. A timer that has got such a result never expires, even if a later
+    /// thread or process gets the number. So delete the timers that name a thread, or set them, before its number is
+    /// used again. NULL: there is none.
     pub cpu_time: Option<
         unsafe extern "C" fn(context: *mut c_void, is_thread: c_int, number: i32, nanoseconds: *mut u64) -> c_int,
     >,

@@ -299,8 +299,8 @@ fn bring_in(address: u64) {
     }
 }
 
-/// As [`bring_in`], for the word that a call reads or changes with buckets locked, if there is one. A wait reads its word
-/// before it locks, except with the setting `watch`.
+/// As [`bring_in`], for the word that a call reads or changes with buckets locked, if there is one. A wait reads its
+/// word before it locks, except with the setting `watch`.
 #[cold]
 fn bring_in_words(number: Number, &[first, op, .., second, _]: &[u64; 6]) {
     const FLAGS: u64 = (libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as u64;

@@ -142,8 +142,8 @@ fn of_threads_and_programs(rules: &mut Rules) -> Result<()> {
     all(rules, libc::SYS_pkey_alloc)
 }
 
-/// Calls for the strict mode of seccomp(2). The kernel refuses it to a process with a filter, and a program that does not
-/// look at the result would go on without it.
+/// Calls for the strict mode of seccomp(2). The kernel refuses it to a process with a filter, and a program that does
+/// not look at the result would go on without it.
 fn of_strict_mode(rules: &mut Rules) -> Result<()> {
     let is = |argument, width, value: u32| SeccompCondition::new(argument, width, Eq, value.into());
     let set = is(0, Dword, libc::PR_SET_SECCOMP.cast_unsigned())?;

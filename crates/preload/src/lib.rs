@@ -45,6 +45,7 @@ mod calls;
 mod engine;
 mod entry;
 mod exit;
+mod file;
 mod filter;
 mod gate;
 mod heap;

@@ -500,8 +500,8 @@ impl Trapped<'_> {
     }
 
     /// clone3(2). With `CLONE_CLEAR_SIGHAND` the child would have the filter without our handler, and its first trapped
-    /// call would end it. So that flag gets the error of a kernel without clone3. glibc then uses clone(2) and resets the
-    /// actions in the child.
+    /// call would end it. So that flag gets the error of a kernel without clone3. glibc then uses clone(2) and resets
+    /// the actions in the child.
     fn clone3(&self) -> Outcome {
         const CLEAR_SIGHAND: u64 = 1 << 32;
         let shares = (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_SETTLS) as u64;

@@ -81,8 +81,8 @@ impl WaiterObject {
         if self.is_locked.swap(true, AcqRel) { Err(Errno::BUSY) } else { Ok(Locked(self)) }
     }
 
-    /// Checks whether the wait has ended. If it has, the waiter stays locked. Otherwise a later ring calls the callback. A
-    /// callback may be running already.
+    /// Checks whether the wait has ended. If it has, the waiter stays locked. Otherwise a later ring calls the
+    /// callback. A callback may be running already.
     fn finish(&self) -> Result<c_long, Errno> {
         let mut patience = Patience::default();
         loop {
@@ -94,8 +94,8 @@ impl WaiterObject {
                 return Ok(answer);
             }
             drop(locked);
-            // The bell may have been rung since `take_ring`. The thread that its callback scheduled may have got EBUSY from
-            // `try_lock`, and will not call again.
+            // The bell may have been rung since `take_ring`. The thread that its callback scheduled may have got EBUSY
+            // from `try_lock`, and will not call again.
             if !self.bell.is_rung() {
                 return Err(Errno::IN_PROGRESS);
             }
@@ -260,8 +260,8 @@ pub unsafe extern "C" fn ufutex_prepare_wait(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
-        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as large as
-        // they say.
+        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as
+        // large as they say.
         let how = unsafe { options_of_prepare(options, waiter)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, how.task, callback, context, waiter)? };
@@ -287,8 +287,8 @@ pub unsafe extern "C" fn ufutex_prepare_waitv(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
-        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as large as
-        // they say.
+        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as
+        // large as they say.
         let how = unsafe { options_of_prepare(options, waiter)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, how.task, callback, context, waiter)? };
@@ -316,8 +316,8 @@ pub unsafe extern "C" fn ufutex_prepare_lock_pi(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
-        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as large as
-        // they say.
+        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as
+        // large as they say.
         let how = unsafe { options_of_prepare(options, waiter)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
@@ -347,8 +347,8 @@ pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
-        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as large as
-        // they say.
+        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as
+        // large as they say.
         let how = unsafe { options_of_prepare(options, waiter)? };
         // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
@@ -521,8 +521,8 @@ mod tests {
         unsafe { &*told.cast::<AtomicBool>() }.store(true, SeqCst);
     }
 
-    /// Thread 1 calls `finish` in a loop until the callback has run. The main thread calls `finish` once after the callback.
-    /// One of the two must get the result.
+    /// Thread 1 calls `finish` in a loop until the callback has run. The main thread calls `finish` once after the
+    /// callback. One of the two must get the result.
     #[test]
     fn finish_misses_no_callback() {
         let (mut system, mut domain) = (ptr::null_mut(), ptr::null_mut());

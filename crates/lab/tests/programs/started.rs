@@ -160,8 +160,8 @@ fn own_sigsys() -> Outcome {
     lacking.take().map_or(outcome, Outcome::Skipped)
 }
 
-/// The kernel refuses the strict mode of seccomp(2) to a process with a filter. Under the trap such a process ends with a
-/// line.
+/// The kernel refuses the strict mode of seccomp(2) to a process with a filter. Under the trap such a process ends with
+/// a line.
 fn strict() -> Outcome {
     const LINE: &str = "ufutex: --trap cannot serve a program in the strict mode of seccomp(2), which the kernel refuses \
                         to a process with a filter\n";

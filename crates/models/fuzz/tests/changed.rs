@@ -1,5 +1,5 @@
-//! Inputs of the corpora with random changes, for hosts on which no fuzzer can be had. The test does not see what code an
-//! input reaches, so it finds less than `.ci/fuzz`. `UFUTEX_FUZZ_SECONDS` sets how long the targets run: one second
+//! Inputs of the corpora with random changes, for hosts on which no fuzzer can be had. The test does not see what code
+//! an input reaches, so it finds less than `.ci/fuzz`. `UFUTEX_FUZZ_SECONDS` sets how long the targets run: one second
 //! without it.
 
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
@@ -33,8 +33,9 @@ fn change(input: &mut Vec<u8>, other: &[u8], random: &mut Rng) {
     input.truncate(LONGEST);
 }
 
-/// Each target on a thread of its own. The input that runs is in the file `fails-NAME` of the build's `tmp` directory, and
-/// stays there if the target panics, crashes or hangs. The inputs are the same in each run, up to the last, which the time decides.
+/// Each target on a thread of its own. The input that runs is in the file `fails-NAME` of the build's `tmp` directory,
+/// and stays there if the target panics, crashes or hangs. The inputs are the same in each run, up to the last, which
+/// the time decides.
 #[test]
 fn changed_inputs_of_the_corpora_hold_the_invariants() {
     let seconds =

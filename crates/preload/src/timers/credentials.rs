@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering;
 use crate::process::{Process, process};
 use crate::real::REAL;
 use crate::signals::bit;
-use crate::{calls, gate, raw, timers, trap};
+use crate::{calls, file, gate, raw, timers, trap};
 
 /// The system calls, except for those of prctl(2).
 pub const CALLS: [i64; 15] = [
@@ -87,21 +87,9 @@ fn is_seccomp(number: i64, args: &[u64; 6]) -> bool {
 
 /// The number of filters of the calling thread. `None` if the kernel does not say, which it does from Linux 5.11 on.
 fn filters() -> Option<u32> {
-    let path = c"/proc/thread-self/status";
-    let mut text = [0u8; 2048];
-    // SAFETY: a string, and room for what is read.
-    let read = unsafe {
-        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
-        let file = raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags, 0]);
-        if file < 0 {
-            return None;
-        }
-        let read = raw::own(libc::SYS_read, [file as u64, text.as_mut_ptr() as u64, text.len() as u64]);
-        raw::own(libc::SYS_close, [file as u64]);
-        read
-    };
-    let text = core::str::from_utf8(text.get(..usize::try_from(read).ok()?)?).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"))?.trim().parse().ok()
+    let mut text = [0u8; 4096];
+    let status = file::read(b"/proc/thread-self/status\0", &mut text)?;
+    file::field(status, "Seccomp_filters")?.parse().ok()
 }
 
 /// Makes such a call by a system call of our own. Returns its result, or `-errno`.

@@ -36,7 +36,7 @@ use super::alarm::{NEVER, now};
 use super::{Count, Timing, callers, count, running, timing};
 use crate::process::SpinLock;
 use crate::signals::bit;
-use crate::{gate, memory, raw};
+use crate::{file, gate, memory, raw};
 
 /// The receiver of expired timers: puts them into the mail of the process.
 pub struct Post;
@@ -462,26 +462,13 @@ fn take_pending(signal: i32) -> Option<Bell> {
     }
 }
 
-/// The signals that are pending for one thread alone, from the thread's file in /proc. The calling thread has a file
-/// table of its own.
+/// The signals that are pending for one thread alone, from the thread's file in /proc.
 fn pending_for(thread: i32) -> Option<u64> {
     let mut path = [0u8; 40];
     write!(&mut path[..], "/proc/self/task/{thread}/status\0").ok()?;
     let mut text = [0u8; 4096];
-    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
-    // SAFETY: a string that ends with NUL, and room for what is read.
-    let read = unsafe {
-        let file = raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags, 0]);
-        if file < 0 {
-            return None;
-        }
-        let read = raw::own(libc::SYS_read, [file as u64, text.as_mut_ptr() as u64, text.len() as u64]);
-        raw::own(libc::SYS_close, [file as u64]);
-        read
-    };
-    let text = core::str::from_utf8(text.get(..usize::try_from(read).ok()?)?).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("SigPnd:"))?;
-    u64::from_str_radix(line.trim(), 16).ok()
+    let pending = file::field(file::read(&path, &mut text)?, "SigPnd")?;
+    u64::from_str_radix(pending, 16).ok()
 }
 
 /// Called when a signal has reached the program. Returns whether the program is to see it; if so, its information has

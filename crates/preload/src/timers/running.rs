@@ -5,14 +5,13 @@
 //! interrupt has stopped. But a thread that was running then is still running, or about to run, when the timers' thread
 //! checks. The kernel shows each thread's state in a file. If several threads run, they are chosen in turn. These files
 //! are read only in programs with several threads.
-//! threads are these files read.
 
 use core::mem::offset_of;
 use core::str;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::io::Write;
 
-use crate::raw;
+use crate::{file, raw};
 
 /// Whether the program has made threads.
 static THREADED: AtomicBool = AtomicBool::new(false);
@@ -58,8 +57,7 @@ struct Entry {
 /// Fills `threads` with threads of the process, oldest first. Returns how many.
 fn list(names: &mut [u8], threads: &mut [i32]) -> usize {
     const NAME: usize = offset_of!(Entry, kind) + 1;
-    let Some(length) = read(b"/proc/self/task\0", libc::SYS_getdents64, libc::O_DIRECTORY, names) else { return 0 };
-    let mut rest = names.get(..length).unwrap_or_default();
+    let Some(mut rest) = file::entries(b"/proc/self/task\0", names) else { return 0 };
     let mut count = 0;
     while let Some(length) = rest.get(offset_of!(Entry, length)..NAME) {
         let length = u16::from_ne_bytes([length[0], length[1]]) as usize;
@@ -86,24 +84,7 @@ fn runs(thread: i32) -> bool {
     }
     // The state stands behind the name, which is short and in parentheses.
     let mut text = [0u8; 64];
-    let Some(length) = read(&path, libc::SYS_read, 0, &mut text) else { return false };
-    let text = text.get(..length).unwrap_or_default();
+    let Some(text) = file::read(&path, &mut text) else { return false };
     let after_name = text.iter().rposition(|byte| *byte == b')').map_or(0, |at| at + 2);
     text.get(after_name) == Some(&b'R')
-}
-
-/// Reads a file or directory by `call`. The calling thread has a file table of its own.
-fn read(path: &[u8], call: i64, flags: i32, to: &mut [u8]) -> Option<usize> {
-    let flags = (libc::O_RDONLY | libc::O_CLOEXEC | flags) as u64;
-    // SAFETY: the path ends with 0, as callers guarantee, and `to` has room for what is read.
-    let length = unsafe {
-        let file = raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags, 0]);
-        if file < 0 {
-            return None;
-        }
-        let length = raw::own(call, [file as u64, to.as_mut_ptr() as u64, to.len() as u64]);
-        raw::own(libc::SYS_close, [file as u64]);
-        length
-    };
-    usize::try_from(length).ok()
 }

@@ -67,9 +67,9 @@ pub trait Clocks: Send + Sync {
     fn now(&self, base: Base) -> Duration;
 
     /// The CPU time that `of` has used; `None` if there is no such process, or no such thread in the calling process.
-    /// The provided implementation returns `None`. If it has returned `None` for a timer, that timer never expires, even
-    /// if a later process or thread gets the number. An embedder that reuses numbers must first delete the timers that
-    /// name the old one, or set them. Setting such a timer fails with [`Error::NoTask`](crate::Error::NoTask).
+    /// The provided implementation returns `None`. If it has returned `None` for a timer, that timer never expires,
+    /// even if a later process or thread gets the number. An embedder that reuses numbers must first delete the timers
+    /// that name the old one, or set them. Setting such a timer fails with [`Error::NoTask`](crate::Error::NoTask).
     fn cpu_time(&self, of: CpuClock) -> Option<Duration> {
         let _ = of;
         None

@@ -252,7 +252,8 @@ impl Driver {
     /// beginning. Deadlines that have come since may be left; then [`next`](Self::next) returns a time that has passed.
     ///
     /// With clocks of an embedder, a thread that has turned must call `next` afterwards, and turn by that time or have
-    /// another thread do so: deadlines that come later than that time are not announced to the threads that asked before.
+    /// another thread do so: deadlines that come later than that time are not announced to the threads that asked
+    /// before.
     ///
     /// If a waker or a delivery panics, the other clocks are still served, and then the panic goes on to the caller.
     /// Other deadlines that are due by the panic's clock are left to the next turn.
@@ -367,8 +368,8 @@ impl Inner {
         }
     }
 
-    /// Records that the embedder was told to turn at `at`. It may have been told an earlier time before, for a timer that is
-    /// disarmed now. A deadline before `at` must then notify it, so `announced` is raised to `at`.
+    /// Records that the embedder was told to turn at `at`. It may have been told an earlier time before, for a timer
+    /// that is disarmed now. A deadline before `at` must then notify it, so `announced` is raised to `at`.
     fn is_told(&self, earliest: &mut Earliest, at: u64) {
         if matches!(self.source, Source::Given(_)) && !mutant(Mutant::ToldKeepsEarlier) {
             earliest.announced = earliest.announced.max(at);

@@ -148,8 +148,8 @@ impl<S: Scheme> Domain<S> {
                     }
                     break noted;
                 }
-                // Other threads changed the word before each exchange. Unlock and start again, so that threads that wait
-                // for the buckets get them.
+                // Other threads changed the word before each exchange. Unlock and start again, so that threads that
+                // wait for the buckets get them.
                 Ok(None) => drop(pair),
                 Err(Fault) => {
                     drop(pair);
@@ -302,8 +302,8 @@ enum Way {
 /// The largest number of exchanges with the buckets locked.
 const ATTEMPTS: u32 = 128;
 
-/// Replaces what a word of 32 bits holds with what `change` makes of it. Returns what it held, or `None` if the word has been
-/// changed before each of `ATTEMPTS` exchanges.
+/// Replaces what a word of 32 bits holds with what `change` makes of it. Returns what it held, or `None` if the word
+/// has been changed before each of `ATTEMPTS` exchanges.
 fn update<T: Target>(word: &T, change: impl Fn(u32) -> u32) -> Result<Option<u32>, Fault> {
     let mut current = word.load32()?;
     for _ in 0..ATTEMPTS {

@@ -208,8 +208,8 @@ pub enum Mutant {
     TurnForgetsRest,
     /// A deadline that becomes the earliest is armed without a notification.
     ArmNotifiesNobody,
-    /// `Driver::next` does not raise `announced`: a deadline between an old answer and a later new one is armed without a
-    /// notification.
+    /// `Driver::next` does not raise `announced`: a deadline between an old answer and a later new one is armed without
+    /// a notification.
     ToldKeepsEarlier,
     /// A caller that asked for the next deadline during a turn is not notified at its end.
     TurnIgnoresLooks,

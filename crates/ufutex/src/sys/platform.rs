@@ -22,8 +22,8 @@ use super::park::Parked;
 /// one word in a lock is enough to refer to it. A platform that is a value, or a generic parameter, keeps pointers to
 /// its functions in a static.
 ///
-/// The functions must not panic: a panic in one of them ends the program, because the engine may be in the middle of taking
-/// a waiter out of a queue.
+/// The functions must not panic: a panic in one of them ends the program, because the engine may be in the middle of
+/// taking a waiter out of a queue.
 ///
 /// ```
 /// use core::{sync::atomic::{AtomicU32, Ordering::Acquire}, time::Duration};
@@ -137,8 +137,8 @@ struct Around {
 /// Makes the [`Calls`] of a platform, once for each in the program.
 struct Made<P>(core::marker::PhantomData<P>);
 
-/// Calls `f`, and ends the program if it panics: Rust lets no panic leave an `extern "C"` function. Unwinding through a thread
-/// whose waiter is queued would free that waiter's memory.
+/// Calls `f`, and ends the program if it panics: Rust lets no panic leave an `extern "C"` function. Unwinding through a
+/// thread whose waiter is queued would free that waiter's memory.
 #[inline(always)]
 extern "C" fn without_unwinding<R>(f: impl FnOnce() -> R) -> R {
     f()

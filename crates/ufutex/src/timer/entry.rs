@@ -91,8 +91,8 @@ pub struct State {
     pub status: Status,
     /// The clock that `deadline` is on.
     pub base: Base,
-    /// Whether the clock of CPU time has said that its process or thread has ended. Final: the number may be of another one
-    /// by now.
+    /// Whether the clock of CPU time has said that its process or thread has ended. Final: the number may be of another
+    /// one by now.
     pub is_orphan: bool,
 }
 

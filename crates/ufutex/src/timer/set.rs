@@ -13,8 +13,8 @@ use core::time::Duration;
 pub(super) const TICK: u64 = 1_000_000;
 /// How often it is checked while its process or thread does not run.
 const IDLE: u64 = 8 * TICK;
-/// The longest time between two checks of a timer of a process's CPU time, in nanoseconds. The number of CPUs is counted once.
-/// If CPUs have been added since, a process can use CPU time faster than that number allows for.
+/// The longest time between two checks of a timer of a process's CPU time, in nanoseconds. The number of CPUs is
+/// counted once. If CPUs have been added since, a process can use CPU time faster than that number allows for.
 const MOST: u64 = 100 * TICK;
 /// Shortest time, on average, between two checks of any timers of CPU time of one process, in nanoseconds. Without it a
 /// process with many such timers would keep the driver's thread busy, even while the process itself sleeps.
@@ -50,7 +50,8 @@ impl Timers {
     /// [`Error::Invalid`]: no such timer. [`Error::NoTask`]: the process or thread whose CPU time the timer counts has
     /// ended.
     pub fn settime(&self, id: i32, first: Expiry, interval: Duration) -> Result<Setting, Error> {
-        // timer_settime(2) stops a timer of CPU time, and moves an overdue deadline on, before it reports the old setting.
+        // timer_settime(2) stops a timer of CPU time, and moves an overdue deadline on, before it reports the old
+        // setting.
         self.change(id, first, interval, |state| self.shown_setting(state, state.cpu_clock().is_some()))
     }
 
@@ -158,8 +159,8 @@ impl Timers {
         self.shown_setting(state, false)
     }
 
-    /// The setting of a timer. If an armed interval timer is overdue, that is 1 ns, or with `is_stopped` the time until its
-    /// next expiry.
+    /// The setting of a timer. If an armed interval timer is overdue, that is 1 ns, or with `is_stopped` the time until
+    /// its next expiry.
     fn shown_setting(&self, state: &mut State, is_stopped: bool) -> Setting {
         let is_silent = state.kind == Kind::None;
         let interval = Duration::from_nanos(state.interval);
@@ -167,18 +168,12 @@ impl Timers {
             return Setting::default();
         }
         let Some(now) = self.now(state) else { return Setting::default() };
-        // A timer whose notice has not been taken, or that notifies nobody, has gone on unnoticed: move its deadline
-        // on.
-        let deadline = match state.interval {
-            0 => state.deadline,
-            _ if state.status != Status::Armed => {
-                state.forward(now);
-                state.deadline
-            }
-            // Not stored: an embedder's clock may still panic, and then nothing is to have changed.
-            _ if is_stopped => state.after(now).0,
-            _ => state.deadline,
-        };
+        if state.interval != 0 && state.status != Status::Armed {
+            // Its notice has not been taken, or it notifies nobody. So it has gone on unnoticed: move its deadline on.
+            state.forward(now);
+        }
+        // Not stored: an embedder's clock may still panic, and then nothing is to have changed.
+        let deadline = if state.interval != 0 && is_stopped { state.after(now).0 } else { state.deadline };
         let left = deadline.saturating_sub(now);
         // 0 would mean that the timer is not set.
         let left = if left == 0 && !is_silent { 1 } else { left };
@@ -193,7 +188,8 @@ impl Timers {
         }
     }
 
-    /// The CPU time that counts for the timer. `None` if its process or thread has ended. Once it is `None` it stays so.
+    /// The CPU time that counts for the timer. `None` if its process or thread has ended. Once it is `None` it stays
+    /// so.
     pub(super) fn cpu_time_of(&self, state: &mut State, of: CpuClock) -> Option<u64> {
         if state.is_orphan {
             return None;

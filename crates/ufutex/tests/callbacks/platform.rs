@@ -1,5 +1,5 @@
-//! A panic in a function of `Platform` ends the program. The thread's waiter may be queued then, in memory that unwinding would
-//! free.
+//! A panic in a function of `Platform` ends the program. The thread's waiter may be queued then, in memory that
+//! unwinding would free.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -57,9 +57,8 @@ fn ends_the_program(test: &str, function: u32, body: fn()) {
         println!("the program went on");
         return;
     }
-    let mut again = emulated::command(std::env::current_exe().expect("a test is a program"));
-    again.args(["--exact", &format!("platform::{test}"), "--nocapture", "--test-threads=1"]).env(ALONE, "1");
-    let output = again.output().expect("the test's program can be executed");
+    let output =
+        emulated::test_alone(&format!("platform::{test}"), ALONE).output().expect("the test's program can be executed");
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("the platform's own message"), "{}:\n{said}", output.status);
     assert!(!output.status.success() && !said.contains("the program went on"), "{}:\n{said}", output.status);

@@ -56,3 +56,10 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
         }
     }
 }
+
+/// A command that runs the test `name` of this program alone in a process, where the variable `mark` is set.
+pub fn test_alone(name: &str, mark: &str) -> Command {
+    let mut again = command(std::env::current_exe().expect("a test is a program"));
+    again.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(mark, "1");
+    again
+}

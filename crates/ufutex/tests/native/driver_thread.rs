@@ -12,6 +12,7 @@ use ufutex::timer::{Expiry, TimerClock, TimerOptions, Timers};
 use ufutex::{Domain, Error, System, WaitOptions};
 
 use crate::common::emulated;
+use crate::common::kernel::now;
 use crate::common::refuse::refuse;
 
 /// The first timeout of a future or the first timer starts the driver's thread. If the host refuses one of the system
@@ -66,16 +67,14 @@ fn starts_by_timer(system: &System) -> Result<(), Error> {
     timers.settime(id, Expiry::After(Duration::from_secs(3600)), Duration::ZERO).map(drop)
 }
 
-/// A program may lower its limit of open files below the number that the thread waits for, as sandboxes do. The timers go on,
-/// and the thread sleeps between them.
+/// A program may lower its limit of open files below the number that the thread waits for, as sandboxes do. The timers
+/// go on, and the thread sleeps between them.
 #[test]
 fn driver_whose_files_are_above_the_limit_sleeps() {
     const ALONE: &str = "UFUTEX_FEW_FILES";
     if std::env::var_os(ALONE).is_none() {
-        let mut again = emulated::command(std::env::current_exe().expect("a test is a program"));
         let name = "driver_thread::driver_whose_files_are_above_the_limit_sleeps";
-        again.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(ALONE, "1");
-        let output = again.output().expect("the test's program can be executed");
+        let output = emulated::test_alone(name, ALONE).output().expect("the test's program can be executed");
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.contains("1 passed"), "{}:\n{said}", output.status);
         return;
@@ -90,17 +89,10 @@ fn driver_whose_files_are_above_the_limit_sleeps() {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const few) }, 0);
     timers.settime(id, Expiry::After(Duration::from_millis(1)), Duration::ZERO).expect("it is there");
     assert_eq!(expiries.recv().id, id);
-    // Beside other work an endless loop may get little of a CPU in any short time. So it has to do with less than a tenth.
-    let (begun, used) = (Instant::now(), cpu_time());
+    // Beside other work an endless loop may get little of a CPU in any short time. So it has to do with less than a
+    // tenth.
+    let (begun, used) = (Instant::now(), now(libc::CLOCK_PROCESS_CPUTIME_ID));
     std::thread::sleep(Duration::from_secs(1));
-    let (passed, used) = (begun.elapsed(), cpu_time() - used);
+    let (passed, used) = (begun.elapsed(), now(libc::CLOCK_PROCESS_CPUTIME_ID) - used);
     assert!(used < passed / 10, "{used:?} of CPU time in {passed:?}");
-}
-
-/// The CPU time that the process has used.
-fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for the write.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) }, 0);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

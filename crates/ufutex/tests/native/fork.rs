@@ -94,9 +94,7 @@ fn child_abandons_its_copies_and_goes_on_with_fresh_ones() {
         return round();
     }
     for _ in 0..40 {
-        let mut again = emulated::command(std::env::current_exe().expect("a test is a program"));
-        again.args(["--exact", NAME, "--nocapture", "--test-threads=1"]).env(ALONE, "1");
-        let output = again.output().expect("the test's program can be executed");
+        let output = emulated::test_alone(NAME, ALONE).output().expect("the test's program can be executed");
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         // So it is with qemu-user 7.2, in each round.
         if emulated::lacks_the_kernel().is_some() && said.contains("qemu_plugin_vcpu_init_hook: assertion failed") {

@@ -35,8 +35,8 @@ fn this_process() -> i32 {
     std::process::id() as i32
 }
 
-/// More than a tick of any usual kernel. The kernel looks at CPU times in its ticks. Where other work has the CPU at each tick, it
-/// never sees a thread that runs for less at a time.
+/// More than a tick of any usual kernel. The kernel looks at CPU times in its ticks. Where other work has the CPU at
+/// each tick, it never sees a thread that runs for less at a time.
 const TICK: Duration = Duration::from_millis(12);
 
 /// Uses CPU time in the calling thread.

@@ -254,8 +254,8 @@ fn changed_is_called_when_the_earliest_deadline_becomes_earlier() {
     assert!(changes() > before);
 }
 
-/// A process disarms the earliest timer. A caller of `next` is then given the time of another process's timer, and sleeps
-/// until then.
+/// A process disarms the earliest timer. A caller of `next` is then given the time of another process's timer, and
+/// sleeps until then.
 #[test]
 fn changed_is_called_for_a_deadline_before_the_last_answer() {
     let process = process();

@@ -69,8 +69,9 @@ fn explore(bound: usize, model: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Runs the calling test in a child process, unless this process is that child. Returns `true` in the parent, where the
-/// models must then not be explored. Why: loom maps and unmaps a stack for each thread of each execution, and in a process
-/// with other running threads each of these calls waits for them. On 2 CPUs all tests would take half as long again.
+/// models must then not be explored. Why: loom maps and unmaps a stack for each thread of each execution, and in a
+/// process with other running threads each of these calls waits for them. On 2 CPUs all tests would take half as long
+/// again.
 fn explored_apart() -> bool {
     std::thread_local! {
         static EXPLORED: Cell<bool> = const { Cell::new(false) };

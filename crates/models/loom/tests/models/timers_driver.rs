@@ -68,8 +68,8 @@ fn armed_while_the_last_goes() {
     assert_eq!(process.next(), None);
 }
 
-/// An embedder asks again when the earliest timer has been disarmed, and is told the time of another process's timer. Then a
-/// timer is armed for a time between the two answers.
+/// An embedder asks again when the earliest timer has been disarmed, and is told the time of another process's timer.
+/// Then a timer is armed for a time between the two answers.
 fn armed_between_two_answers() {
     let process = Process::with(&[0, 1]);
     let other = Timers::new(&process.driver, process.notices.clone()).expect("timers can be made");

@@ -1,10 +1,10 @@
-//! Tests in processes of their own: models with a fault, because broken code may do anything, such as panic during a panic
-//! or use freed memory, and loom's models, which are explored faster so. Three packages compile this file.
+//! Tests in processes of their own: models with a fault, because broken code may do anything, such as panic during a
+//! panic or use freed memory, and loom's models, which are explored faster so. Three packages compile this file.
 
 use std::process::{Command, ExitStatus};
 
-/// Set in a child that runs one test. `.ci/models-deep` sets it for models, so that they run in the test's own process, where
-/// a debugger or profiler sees them. Do not set it for tests of faults.
+/// Set in a child that runs one test. `.ci/models-deep` sets it for models, so that they run in the test's own process,
+/// where a debugger or profiler sees them. Do not set it for tests of faults.
 const APART: &str = "UFUTEX_MODEL_APART";
 
 /// Whether this process was made for one test.
@@ -25,8 +25,8 @@ pub fn run(name: &str) -> (ExitStatus, String) {
     (output.status, printed)
 }
 
-/// Runs `broken` in a process of its own, where it has to fail, and returns what it has printed. `test` is the path of the
-/// test that calls this. In the other process this runs `broken` and returns `None`.
+/// Runs `broken` in a process of its own, where it has to fail, and returns what it has printed. `test` is the path of
+/// the test that calls this. In the other process this runs `broken` and returns `None`.
 pub fn run_apart(test: &str, broken: impl FnOnce()) -> Option<String> {
     if is_apart() {
         broken();

@@ -17,8 +17,8 @@ const TAI_LOOK: u64 = 1_000_000_000;
 pub struct Alarm {
     timers: [OwnedFd; 4],
     bell: OwnedFd,
-    /// An epoll(7) instance that watches these five. poll(2) fails with EINVAL if `RLIMIT_NOFILE` has been lowered below five
-    /// since; epoll_wait(2) does not.
+    /// An epoll(7) instance that watches these five. poll(2) fails with EINVAL if `RLIMIT_NOFILE` has been lowered
+    /// below five since; epoll_wait(2) does not.
     all: OwnedFd,
     /// The process that opened the files. After fork(2) the child has the files too, and setting them would affect its
     /// parent.
