@@ -8,6 +8,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     // The library's initialiser runs before those of other libraries, and sees what they do with signals and futexes.
     println!("cargo::rustc-link-arg-cdylib=-Wl,-z,initfirst");
+    // It calls its own functions of libc's names by no symbol that another library could replace.
+    println!("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic");
     let target = |what: &str| env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
     if target("OS") != "linux" || target("ENV") != "gnu" {
         return;

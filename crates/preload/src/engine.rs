@@ -85,25 +85,16 @@ pub fn engine() -> Option<&'static Engine> {
     // [Pa]: Acquire pairs with the Release of `make`.
     let engine = process.engine.load(Ordering::Acquire);
     // SAFETY: null or a leaked box.
-    unsafe { engine.as_ref() }.or_else(|| make(process, Stack::Own))
-}
-
-/// On which stack an engine is made.
-#[derive(PartialEq, Eq)]
-enum Stack {
-    /// The stack of the calling thread.
-    Threads,
-    /// A stack of our own: see `stack.rs`.
-    Own,
+    unsafe { engine.as_ref() }.or_else(|| make(process))
 }
 
 #[cold]
-fn make(process: &'static Process, stack: Stack) -> Option<&'static Engine> {
+fn make(process: &'static Process) -> Option<&'static Engine> {
     let _locked = process.making.lock();
     let mut engine = process.engine.load(Ordering::Relaxed);
     if engine.is_null() {
         let mut new = || engine = Engine::new().map_or(ptr::null_mut(), |engine| Box::into_raw(Box::new(engine)));
-        gate::with_storage(|| if stack == Stack::Own { stack::run(&mut new) } else { new() });
+        gate::with_storage(|| stack::run(&mut new));
         process.engine.store(engine, Ordering::Release); // [Pa]
     }
     // SAFETY: a leaked box.
@@ -112,15 +103,10 @@ fn make(process: &'static Process, stack: Stack) -> Option<&'static Engine> {
 
 /// Makes the engine before the program begins, if its settings may be wrong or a report is wanted in any case.
 /// Otherwise the first futex call makes it, since most programs that a shell starts make no such call.
-///
-/// It is made on the stack that the process begins with. AddressSanitizer initialises itself when we first call a
-/// function that it has taken over, and takes the stack of that call for the first thread's.
 pub fn make_early() {
     let settings = settings::get();
     let Some(process) = process() else { return };
-    if (settings.stats.is_some() || settings.watch || settings.slots.is_some())
-        && make(process, Stack::Threads).is_none()
-    {
+    if (settings.stats.is_some() || settings.watch || settings.slots.is_some()) && make(process).is_none() {
         raw::die(&["no memory for the engine, or its slots cannot be had"]);
     }
 }

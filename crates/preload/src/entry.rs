@@ -1,7 +1,7 @@
 //! The functions of libc that this library replaces. Each passes calls that are not for the engine on to libc's own
 //! function.
 
-use core::arch::naked_asm;
+use core::arch::{global_asm, naked_asm};
 use core::ffi::{c_char, c_int, c_long, c_void};
 use core::mem::offset_of;
 use core::ops::Range;
@@ -15,7 +15,7 @@ use crate::raw::{self, COOKIE};
 use crate::real::{self, REAL, Real};
 use crate::signals::{self, Action};
 use crate::timers::{self, PR_TIMER_CREATE_RESTORE_IDS, credentials, wait};
-use crate::{exit, kernel, mixed, patch, settings, trap};
+use crate::{exit, kernel, local, mixed, patch, settings, trap};
 
 /// The arguments and state of a call of `syscall()`, on the stack of the assembly below.
 #[repr(C)]
@@ -681,20 +681,60 @@ unsafe extern "C" {
     fn at_quick_exit(function: extern "C" fn()) -> c_int;
 }
 
-/// Runs before any code of the program.
-unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+/// The part of [`begin`] that no code of the program may precede: a program that was executed under the trap has the
+/// filter from its first instruction on, and needs our handler for it. Calls nothing outside of this library, and may be
+/// called twice.
+///
+/// # Safety
+/// `environment` is the loader's, which stays valid. This is the only thread.
+unsafe fn prepare(environment: *const *const c_char) {
+    if process().is_some() {
+        return;
+    }
     crate::process::map();
-    // SAFETY: the loader's environment, which stays valid. This is the only thread.
-    let read = unsafe { settings::read(ufutex_program::environment::entries(environment)) };
+    // SAFETY: the caller guarantees it.
+    let read = unsafe {
+        local::begin(environment);
+        settings::read(ufutex_program::environment::entries(environment))
+    };
     if let Err(invalid) = read {
         raw::die(&[&std::string::ToString::to_string(&invalid)]);
     }
+    gate::begin();
+    if settings::get().trap {
+        trap::begin();
+    }
+}
+
+/// Returns the address of [`begin`], when the loader asks for it. That is while it relocates this library, before it calls
+/// the first constructor: of two libraries that ask to be initialised first it initialises one first, which may not be
+/// this one.
+///
+/// Thread-local storage is not initialised yet.
+unsafe extern "C" fn resolve_begin() -> unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char) {
+    // SAFETY: the loader's own variable: where the process's arguments begin, preceded by their number. It is null if the
+    // program has a copy of the variable, which is not filled in yet.
+    unsafe {
+        if let Some(count) = __libc_stack_end.as_ref() {
+            let environment: *const *const c_char = __libc_stack_end.add(count + 2).cast();
+            if (*environment.sub(1)).is_null() {
+                prepare(environment);
+            }
+        }
+    }
+    begin
+}
+
+/// Runs before any code of the program, but for constructors of libraries that are initialised first.
+unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+    // SAFETY: the loader's environment, which stays valid. This is the only thread, unless another constructor has made one.
+    unsafe { prepare(environment) };
     real::resolve();
     if kernel::begin() {
         return;
     }
+    gate::note_first_thread();
     exit::begin();
-    gate::begin();
     engine::begin();
     timers::begin();
     // SAFETY: the function takes no argument.
@@ -720,9 +760,23 @@ extern "C" fn end() {
     exit::report();
 }
 
-#[used]
-#[unsafe(link_section = ".init_array")]
-static BEGIN: unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char) = begin;
+unsafe extern "C" {
+    static __libc_stack_end: *const usize;
+}
+
+global_asm!(
+    ".pushsection .text.ufutex_begin, \"ax\", @progbits",
+    ".globl ufutex_begin",
+    ".hidden ufutex_begin",
+    ".type ufutex_begin, @gnu_indirect_function",
+    "ufutex_begin: jmp {resolve}",
+    ".popsection",
+    ".pushsection .init_array, \"aw\", @init_array",
+    ".balign 8",
+    ".quad ufutex_begin",
+    ".popsection",
+    resolve = sym resolve_begin,
+);
 
 #[used]
 #[unsafe(link_section = ".fini_array")]

@@ -90,6 +90,10 @@ pub fn begin() {
     // SAFETY: reads the kernel's auxiliary vector.
     let has = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
     HAS_FSGSBASE.store(has, Ordering::Relaxed);
+}
+
+/// Notes the storage of the calling thread, the process's first.
+pub fn note_first_thread() {
     FIRST_STORAGE.store(storage(), Ordering::Relaxed);
 }
 

@@ -7,10 +7,10 @@ use core::ptr;
 
 use crate::process::{Process, process};
 
-struct Heap;
+pub struct Heap;
 
 #[global_allocator]
-static HEAP: Heap = Heap;
+pub static HEAP: Heap = Heap;
 
 impl Heap {
     fn with<R>(f: impl FnOnce(&mut dlmalloc::Dlmalloc) -> *mut R) -> *mut R {

@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `entry.rs` | the functions of libc that this library replaces; its beginning and its end |
+//! | `local.rs` | the functions of libc that this library calls, made here |
 //! | `real.rs` | libc's own functions, to which the replacements pass calls on |
 //! | `calls.rs` | which calls go to the engine |
 //! | `engine.rs` | the program's domain; calls on it; sleeping |
@@ -51,6 +52,7 @@ mod gate;
 mod heap;
 mod hot;
 mod kernel;
+mod local;
 mod mark;
 mod memory;
 mod mixed;

@@ -8,62 +8,79 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use crate::raw;
 
 macro_rules! real {
-    ($($name:ident = $before:expr,)*) => {
+    ($($name:ident,)*) => {
         /// The addresses of libc's functions. Read by the assembly of the functions that replace them.
         #[repr(C)]
         pub struct Real {
+            pub syscall: AtomicPtr<c_void>,
             $(pub $name: AtomicPtr<c_void>,)*
         }
 
-        /// Not filled in before [`resolve`].
-        pub static REAL: Real = Real { $($name: AtomicPtr::new($before),)* };
+        /// Before [`resolve`], functions that call it first: the constructor of another library may run before ours.
+        pub static REAL: Real = Real {
+            syscall: AtomicPtr::new(plain_syscall as *mut c_void),
+            $($name: AtomicPtr::new(first::$name as *mut c_void),)*
+        };
 
         /// Looks up all addresses.
-        pub fn resolve() {
+        pub extern "C" fn resolve() {
+            find("syscall\0", &REAL.syscall);
             $(find(concat!(stringify!($name), "\0"), &REAL.$name);)*
+        }
+
+        mod first {
+            use super::*;
+
+            $(#[unsafe(naked)]
+            pub unsafe extern "C" fn $name() {
+                naked_asm!(
+                    "lea r11, [rip + {real} + {offset}]",
+                    "jmp {resolve}",
+                    real = sym REAL,
+                    offset = const offset_of!(Real, $name),
+                    resolve = sym resolve_and_call,
+                )
+            })*
         }
     };
 }
 
-const NOT_KNOWN: *mut c_void = core::ptr::null_mut();
-
 real! {
-    syscall = plain_syscall as *mut c_void,
-    prctl = NOT_KNOWN,
-    sigaction = NOT_KNOWN,
-    clone = NOT_KNOWN,
-    pthread_cancel = NOT_KNOWN,
-    pthread_create = NOT_KNOWN,
-    quick_exit = NOT_KNOWN,
-    timer_create = NOT_KNOWN,
-    timer_settime = NOT_KNOWN,
-    timer_gettime = NOT_KNOWN,
-    timer_getoverrun = NOT_KNOWN,
-    timer_delete = NOT_KNOWN,
-    sigtimedwait = NOT_KNOWN,
-    sigwaitinfo = NOT_KNOWN,
-    sigwait = NOT_KNOWN,
-    setuid = NOT_KNOWN,
-    setgid = NOT_KNOWN,
-    seteuid = NOT_KNOWN,
-    setegid = NOT_KNOWN,
-    setreuid = NOT_KNOWN,
-    setregid = NOT_KNOWN,
-    setresuid = NOT_KNOWN,
-    setresgid = NOT_KNOWN,
-    setgroups = NOT_KNOWN,
-    initgroups = NOT_KNOWN,
-    setfsuid = NOT_KNOWN,
-    setfsgid = NOT_KNOWN,
-    capset = NOT_KNOWN,
-    setns = NOT_KNOWN,
-    unshare = NOT_KNOWN,
-    ptrace = NOT_KNOWN,
-    wait = NOT_KNOWN,
-    wait3 = NOT_KNOWN,
-    wait4 = NOT_KNOWN,
-    waitpid = NOT_KNOWN,
-    waitid = NOT_KNOWN,
+    prctl,
+    sigaction,
+    clone,
+    pthread_cancel,
+    pthread_create,
+    quick_exit,
+    timer_create,
+    timer_settime,
+    timer_gettime,
+    timer_getoverrun,
+    timer_delete,
+    sigtimedwait,
+    sigwaitinfo,
+    sigwait,
+    setuid,
+    setgid,
+    seteuid,
+    setegid,
+    setreuid,
+    setregid,
+    setresuid,
+    setresgid,
+    setgroups,
+    initgroups,
+    setfsuid,
+    setfsgid,
+    capset,
+    setns,
+    unshare,
+    ptrace,
+    wait,
+    wait3,
+    wait4,
+    waitpid,
+    waitid,
 }
 
 const _: () = assert!(offset_of!(Real, syscall) == 0);
@@ -75,6 +92,30 @@ fn find(name: &'static str, place: &AtomicPtr<c_void>) {
         raw::die(&["libc has no ", name.trim_end_matches('\0')]);
     }
     place.store(found, Ordering::Relaxed);
+}
+
+/// Resolves, and goes on at the address that then stands where r11 says, with the arguments of the caller.
+#[unsafe(naked)]
+unsafe extern "C" fn resolve_and_call() {
+    naked_asm!(
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "push r11",
+        "call {resolve}",
+        "pop r11",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "jmp qword ptr [r11]",
+        resolve = sym resolve,
+    )
 }
 
 /// libc's `syscall`, for calls before [`resolve`].

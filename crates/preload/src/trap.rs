@@ -77,17 +77,21 @@ fn install_handler(on_stack: u64) {
 static LIBRARY: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 static SETTINGS: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 
-/// Installs the handler and the filter.
-///
-/// # Safety
-/// `environment` is the process's own at its start, when there is no other thread.
-pub unsafe fn install(environment: *const *const c_char) {
-    remember(environment);
+/// Installs the handler. A process that was executed under the trap has the filter already.
+pub fn begin() {
     ON.store(true, Ordering::Relaxed);
     install_handler(0);
     let sigsys = bit(libc::SIGSYS);
     // SAFETY: changes the calling thread's mask.
     unsafe { raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as u64, (&raw const sigsys) as u64, 0, 8]) };
+}
+
+/// Installs the filter.
+///
+/// # Safety
+/// `environment` is the process's own at its start, when there is no other thread.
+pub unsafe fn install(environment: *const *const c_char) {
+    remember(environment);
     let settings = settings::get();
     if is_filtered() && (!settings.timers || are_timers_filtered()) {
         return; // the program that executed this one was trapped, and a filter stays

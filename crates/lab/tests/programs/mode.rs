@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A mode.
@@ -59,6 +59,11 @@ pub const SCHEMES: &[Mode] = &[
 /// The kernel's futexes, with a private table of this size.
 const KERNELS_SLOTS: Mode = Mode::Run(&["--kernel", "--slots", "64"]);
 
+/// The command's path.
+pub fn launcher() -> PathBuf {
+    std::env::var_os("UFUTEX_PROGRAMS_LAUNCHER").unwrap_or(env!("CARGO_BIN_EXE_ufutex").into()).into()
+}
+
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, options) = match self {
@@ -89,8 +94,7 @@ impl Mode {
             command.args(arguments);
             return command;
         };
-        let launcher = std::env::var_os("UFUTEX_PROGRAMS_LAUNCHER").unwrap_or(env!("CARGO_BIN_EXE_ufutex").into());
-        let mut command = Command::new(launcher);
+        let mut command = Command::new(launcher());
         command.arg("run").args(options);
         if let Self::Reported(_) = self {
             command.args(["--follow-forks", "--json", "--output"]).arg(report);

@@ -306,7 +306,45 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("timer_storm").in_modes(TRAPPED_TIMERS_ONLY),
     ];
     programs.extend(ends());
+    programs.extend(beside_other_libraries());
     programs.extend(of_other_languages());
+    programs
+}
+
+/// Programs beside another library that replaces functions of libc, or that is initialised before ours.
+fn beside_other_libraries() -> Vec<Program> {
+    const SHARED: &[&str] = &["-shared", "-fPIC"];
+    const INITIALISED_FIRST: &[&str] = &["-shared", "-fPIC", "-Wl,-z,initfirst"];
+    let beside = |source: &'static str, library: &'static str, flags: &'static [&'static str]| {
+        Program::new(source, move || match (compile::c(source, &[]), compile::c(library, flags)) {
+            (Ok(program), Ok(library)) => Ready::Yes(program.into(), vec![library.into()]),
+            (Err(not_made), _) | (_, Err(not_made)) => made(Err(not_made), &[]),
+        })
+    };
+    let mut programs = vec![
+        beside("early", "early_library", INITIALISED_FIRST),
+        beside("skewed_clocks", "skewed_library", SHARED).in_modes(TIMERS),
+        Program {
+            name: "allocator_locking".to_owned(),
+            ..beside("allocator", "locking_library", SHARED).in_modes(TRAP_SEES)
+        },
+    ];
+    const ALLOCATORS: &[(&str, &str, &str)] = &[
+        ("tcmalloc", "libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
+        ("jemalloc", "libjemalloc.so.2", "libjemalloc2"),
+        ("mimalloc", "libmimalloc.so.2.0", "libmimalloc2.0"),
+    ];
+    programs.extend(ALLOCATORS.iter().map(|&(name, file, package)| {
+        let prepare = move || {
+            let directories = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+            let path = directories.iter().map(|directory| format!("{directory}/{file}"));
+            match path.into_iter().find(|path| std::fs::exists(path).unwrap_or(false)) {
+                Some(path) => made(compile::c("allocator", &[]), &[&path]),
+                None => Ready::Lacking(format!("no {file} here (Debian's package {package})")),
+            }
+        };
+        Program::new(format!("allocator_{name}"), prepare).in_modes(TRAP_SEES)
+    }));
     programs
 }
 

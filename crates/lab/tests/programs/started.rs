@@ -1,6 +1,7 @@
 //! Tests beyond output: programs that cannot load the library, and what a program sees of how it was started.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
@@ -10,7 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crate::compile::{self, NotMade, products};
-use crate::mode::Mode;
+use crate::mode::{Mode, launcher};
 use crate::program::{Outcome, SKIPPED, installed};
 use crate::run::{Run, run};
 
@@ -28,6 +29,7 @@ pub const TRIALS: &[Trial] = &[
     ("a_script_is_run_by_its_interpreter", script),
     ("a_filter_or_a_dispatcher_of_the_program_is_no_loop_under_a_trap", own_sigsys),
     ("a_program_that_confines_itself_does_not_go_on_unconfined_under_a_trap", strict),
+    ("the_library_calls_no_function_that_a_program_can_replace", calls_nothing_of_others),
     ("a_debugger_sees_nothing_of_a_trap", debugged),
     ("a_debugger_calls_functions_in_a_program_under_a_trap", called_by_a_debugger),
 ];
@@ -174,6 +176,63 @@ fn strict() -> Outcome {
         }
         Ok(())
     })
+}
+
+/// Symbols that the loader resolves for the library.
+fn calls_nothing_of_others() -> Outcome {
+    const RESOLVED: &[(&str, &[&str])] = &[
+        ("asks the loader, which has no other interface", &["dlsym", "dladdr", "dl_iterate_phdr", "__libc_stack_end"]),
+        ("the calling thread's, which libc's functions and ours store to", &["__errno_location"]),
+        ("registers a function, once, before the program begins", &["__register_atfork"]),
+        ("registers a function, when quick_exit(3) is called", &["__cxa_at_quick_exit"]),
+        ("a thread of libc's, made and ended for pthread_cancel(3)", &["pthread_join", "pause"]),
+        ("threads of libc's for SIGEV_THREAD, as its own timer_create(3) makes them", &["pthread_attr_*"]),
+        ("the unwinder, which has to be the program's: a thread may be cancelled inside", &["_Unwind_*"]),
+        ("of the compiler's start files", &["__cxa_finalize", "__gmon_start__", "_ITM_*"]),
+    ];
+    let library = launcher().with_file_name("libufutex_preload.so");
+    let is_known = |name: &str| {
+        RESOLVED.iter().flat_map(|(_, names)| *names).any(|known| match known.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == *known,
+        })
+    };
+    let unknown = |bytes: Vec<u8>| {
+        let names = resolved_by_the_loader(&bytes).ok_or("not an ELF file for x86-64".to_owned())?;
+        match names.into_iter().filter(|name| !is_known(name)).collect::<Vec<_>>() {
+            none if none.is_empty() => Ok(()),
+            others => Err(format!("{library:?} calls {}: see preload/src/local.rs", others.join(", "))),
+        }
+    };
+    outcome(fs::read(&library).map_err(|error| format!("{library:?}: {error}")).and_then(unknown))
+}
+
+/// The names of the symbols that relocations of an ELF file name.
+fn resolved_by_the_loader(file: &[u8]) -> Option<BTreeSet<String>> {
+    const RELOCATIONS: u64 = 4;
+    const RELOCATION_BYTES: usize = 24;
+    const SYMBOL_BYTES: u64 = 24;
+    let number = |at: u64, bytes: usize| {
+        let field = file.get(at as usize..)?.get(..bytes)?;
+        Some(field.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    };
+    let (table, count) = (number(40, 8)?, number(60, 2)?);
+    let mut names = BTreeSet::new();
+    // A section's header has its type at 4, its offset and size at 24 and 32, and the section that it refers to at 40.
+    let header = |index: u64| table + index * 64;
+    let offset = |index: u64| number(header(index) + 24, 8);
+    for section in (0..count).filter(|index| number(header(*index) + 4, 4) == Some(RELOCATIONS)) {
+        let symbols = number(header(section) + 40, 4)?;
+        let strings = number(header(symbols) + 40, 4)?;
+        for at in (0..number(header(section) + 32, 8)?).step_by(RELOCATION_BYTES) {
+            let symbol = number(offset(section)? + at + 12, 4)?;
+            let name = offset(strings)? + number(offset(symbols)? + symbol * SYMBOL_BYTES, 4)?;
+            let name = file.get(name as usize..)?.split(|byte| *byte == 0).next()?;
+            names.insert(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+    names.remove(""); // of relocations that name none
+    (!names.is_empty()).then_some(names)
 }
 
 /// Debugger and program run under the trap. Breakpoints and steps work.
