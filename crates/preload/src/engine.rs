@@ -24,6 +24,7 @@ use crate::gate::{self, Gate, Sleep};
 use crate::memory::{self, Native};
 use crate::process::{self, Process, process};
 use crate::settings::Policy;
+use crate::stuck::Threads;
 use crate::timers::Host;
 use crate::{nodes, raw, seat, settings, stack, timers};
 
@@ -139,7 +140,7 @@ impl<S: Scheme> Parts<S> {
             Policy::Fixed(slots) => ufutex::Policy::Fixed(slots),
         };
         // Everything is found out by system calls of our own: std needs thread-local storage and opens files.
-        let config = Config::new().cpus(cpus()).hash_seed(seed()).clocks(Arc::new(Host));
+        let config = Config::new().cpus(cpus()).hash_seed(seed()).clocks(Arc::new(Host)).platform::<Threads>();
         let system = System::with_config(match nodes::one() {
             Some(one) => config.topology(one),
             None => config,
@@ -414,7 +415,12 @@ impl Inside {
             }
             match -result as i32 {
                 libc::ETIMEDOUT => return Slept::Ended(Cause::TimedOut),
-                0 | libc::EINTR | libc::EAGAIN => {}
+                libc::EINTR => {
+                    // SAFETY: as above.
+                    unsafe { Gate::note_interrupted(self.gate) };
+                    return Slept::Ended(Cause::Interrupted);
+                }
+                0 | libc::EAGAIN => {}
                 _ => {
                     raw::die(&["the kernel refuses futex(2) to a thread that waits (a seccomp filter of the program?)"])
                 }

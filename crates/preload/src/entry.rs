@@ -5,7 +5,7 @@ use core::arch::{global_asm, naked_asm};
 use core::ffi::{c_char, c_int, c_long, c_void};
 use core::mem::offset_of;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use crate::calls::{self, PR_FUTEX_HASH, Route};
 use crate::engine::{self, Inside};
@@ -15,7 +15,7 @@ use crate::raw::{self, COOKIE};
 use crate::real::{self, REAL, Real};
 use crate::signals::{self, Action};
 use crate::timers::{self, PR_TIMER_CREATE_RESTORE_IDS, credentials, wait};
-use crate::{exit, kernel, local, mixed, patch, settings, trap};
+use crate::{exit, kernel, late, local, mixed, patch, settings, trap};
 
 /// The arguments and state of a call of `syscall()`, on the stack of the assembly below.
 #[repr(C)]
@@ -33,153 +33,172 @@ pub const AGAIN: i64 = i64::MIN;
 /// The result that means that the call is libc's.
 pub const NOT_OURS: i64 = i64::MIN + 1;
 
-/// `syscall(2)`. Calls that are not futex calls go to libc's own function with all registers unchanged.
+/// A function in the place of `syscall(2)`. Calls that are not for the engine go to `$otherwise` with all registers
+/// unchanged.
 ///
 /// Signals that were put off are delivered here and not in [`take`]. So an unwinder that starts in a handler, as for
 /// the cancellation of a thread, finds only frames that it can unwind.
-#[unsafe(no_mangle)]
+macro_rules! syscall_function {
+    ($(#[$attribute:meta])* $name:ident, otherwise $otherwise:path) => {
+        $(#[$attribute])*
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name(number: c_long) -> c_long {
+            naked_asm!(
+                ".cfi_startproc",
+                "cmp rdi, {futex}",
+                "je 2f",
+                "cmp rdi, {futex_waitv}",
+                "je 2f",
+                "cmp rdi, {futex_wake}",
+                "je 2f",
+                "cmp rdi, {futex_wait}",
+                "je 2f",
+                "cmp rdi, {futex_requeue}",
+                "je 2f",
+                "cmp rdi, {prctl}",
+                "je 2f",
+                "cmp rdi, {sigaction}",
+                "je 2f",
+                "cmp rdi, {clone}",
+                "je 8f",
+                "cmp rdi, {clone3}",
+                "je 8f",
+                "lea rax, [rdi - {timer_create}]",
+                "cmp rax, {timers}",
+                "jb 2f",
+                "cmp rdi, {sigtimedwait}",
+                "je 2f",
+                // One comparison: few other system calls have numbers from setuid(2)'s to capset(2)'s.
+                "lea rax, [rdi - {setuid}]",
+                "cmp rax, {credentials}",
+                "jbe 2f",
+                "cmp rdi, {seccomp}",
+                "je 2f",
+                "cmp rdi, {unshare}",
+                "je 2f",
+                "cmp rdi, {setns}",
+                "je 2f",
+                "cmp rdi, {keyctl}",
+                "je 2f",
+                "cmp rdi, {landlock}",
+                "je 2f",
+                "9: jmp {otherwise}",
+                "2:",
+                "cmp byte ptr [rip + {kernel}], 0",
+                "jne 9b",
+                "sub rsp, {frame}",
+                ".cfi_adjust_cfa_offset {frame}",
+                "mov [rsp], rdi",
+                "mov [rsp + 8], rsi",
+                "mov [rsp + 16], rdx",
+                "mov [rsp + 24], rcx",
+                "mov [rsp + 32], r8",
+                "mov [rsp + 40], r9",
+                "mov rax, [rsp + {frame} + 8]",
+                "mov [rsp + 48], rax",
+                "mov qword ptr [rsp + {puts_mask_back}], 0",
+                "3:",
+                "mov rdi, rsp",
+                "call {take}",
+                "cmp qword ptr [rsp + {puts_mask_back}], 0",
+                "je 4f",
+                "mov [rsp + {result}], rax",
+                "mov qword ptr [rsp + {puts_mask_back}], 0",
+                "mov eax, {sigprocmask}",
+                "mov edi, {setmask}",
+                "lea rsi, [rsp + {mask}]",
+                "xor edx, edx",
+                "mov r10d, 8",
+                "movabs r9, {cookie}",
+                "syscall",
+                "xor r9d, r9d",
+                "mov rax, [rsp + {result}]",
+                "4:",
+                "cmp rax, -4095",
+                "jae 6f",
+                "movabs rcx, {again}",
+                "cmp rax, rcx",
+                "je 3b",
+                "inc rcx",
+                "cmp rax, rcx",
+                "je 7f",
+                "5:",
+                "add rsp, {frame}",
+                ".cfi_adjust_cfa_offset -{frame}",
+                "ret",
+                ".cfi_adjust_cfa_offset {frame}",
+                "6:",
+                "neg rax",
+                "mov [rsp + {result}], rax",
+                "call {errno}",
+                "mov rcx, [rsp + {result}]",
+                "mov [rax], ecx",
+                "mov rax, -1",
+                "jmp 5b",
+                "7:",
+                "mov rdi, [rsp]",
+                "mov rsi, [rsp + 8]",
+                "mov rdx, [rsp + 16]",
+                "mov rcx, [rsp + 24]",
+                "mov r8, [rsp + 32]",
+                "mov r9, [rsp + 40]",
+                "add rsp, {frame}",
+                ".cfi_adjust_cfa_offset -{frame}",
+                "jmp {otherwise}",
+                // A thread that may share this one's storage.
+                "8:",
+                "mov byte ptr [rip + {raw_threads}], 1",
+                "jmp {otherwise}",
+                ".cfi_endproc",
+                futex = const libc::SYS_futex,
+                futex_waitv = const calls::SYS_FUTEX_WAITV,
+                futex_wake = const calls::SYS_FUTEX_WAKE,
+                futex_wait = const calls::SYS_FUTEX_WAIT,
+                futex_requeue = const calls::SYS_FUTEX_REQUEUE,
+                prctl = const libc::SYS_prctl,
+                sigaction = const libc::SYS_rt_sigaction,
+                clone = const libc::SYS_clone,
+                clone3 = const libc::SYS_clone3,
+                timer_create = const libc::SYS_timer_create,
+                timers = const timers::TIMERS.len(),
+                sigtimedwait = const libc::SYS_rt_sigtimedwait,
+                setuid = const libc::SYS_setuid,
+                credentials = const libc::SYS_capset - libc::SYS_setuid,
+                seccomp = const libc::SYS_seccomp,
+                unshare = const libc::SYS_unshare,
+                setns = const libc::SYS_setns,
+                keyctl = const libc::SYS_keyctl,
+                landlock = const libc::SYS_landlock_restrict_self,
+                frame = const size_of::<Call>() + 8,
+                mask = const offset_of!(Call, mask),
+                puts_mask_back = const offset_of!(Call, puts_mask_back),
+                result = const offset_of!(Call, result),
+                again = const AGAIN,
+                sigprocmask = const libc::SYS_rt_sigprocmask,
+                setmask = const libc::SIG_SETMASK,
+                cookie = const COOKIE,
+                take = sym take,
+                errno = sym libc::__errno_location,
+                raw_threads = sym RAW_THREADS,
+                kernel = sym kernel::ON,
+                otherwise = sym $otherwise,
+            )
+        }
+    };
+}
+
+syscall_function!(
+    /// `syscall(2)`.
+    #[unsafe(no_mangle)]
+    syscall, otherwise next_syscall);
+syscall_function!(
+    /// What libc's own `syscall` jumps to: see `patch/detour.rs`.
+    syscall_of_libc, otherwise real::plain_syscall);
+
+/// The `syscall` of the next library.
 #[unsafe(naked)]
-pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
-    naked_asm!(
-        ".cfi_startproc",
-        "cmp rdi, {futex}",
-        "je 2f",
-        "cmp rdi, {futex_waitv}",
-        "je 2f",
-        "cmp rdi, {futex_wake}",
-        "je 2f",
-        "cmp rdi, {futex_wait}",
-        "je 2f",
-        "cmp rdi, {futex_requeue}",
-        "je 2f",
-        "cmp rdi, {prctl}",
-        "je 2f",
-        "cmp rdi, {sigaction}",
-        "je 2f",
-        "cmp rdi, {clone}",
-        "je 8f",
-        "cmp rdi, {clone3}",
-        "je 8f",
-        "lea rax, [rdi - {timer_create}]",
-        "cmp rax, {timers}",
-        "jb 2f",
-        "cmp rdi, {sigtimedwait}",
-        "je 2f",
-        // One comparison: few other system calls have numbers from setuid(2)'s to capset(2)'s.
-        "lea rax, [rdi - {setuid}]",
-        "cmp rax, {credentials}",
-        "jbe 2f",
-        "cmp rdi, {seccomp}",
-        "je 2f",
-        "cmp rdi, {unshare}",
-        "je 2f",
-        "cmp rdi, {setns}",
-        "je 2f",
-        "cmp rdi, {keyctl}",
-        "je 2f",
-        "cmp rdi, {landlock}",
-        "je 2f",
-        "9: jmp qword ptr [rip + {real}]",
-        "2:",
-        "cmp byte ptr [rip + {kernel}], 0",
-        "jne 9b",
-        "sub rsp, {frame}",
-        ".cfi_adjust_cfa_offset {frame}",
-        "mov [rsp], rdi",
-        "mov [rsp + 8], rsi",
-        "mov [rsp + 16], rdx",
-        "mov [rsp + 24], rcx",
-        "mov [rsp + 32], r8",
-        "mov [rsp + 40], r9",
-        "mov rax, [rsp + {frame} + 8]",
-        "mov [rsp + 48], rax",
-        "mov qword ptr [rsp + {puts_mask_back}], 0",
-        "3:",
-        "mov rdi, rsp",
-        "call {take}",
-        "cmp qword ptr [rsp + {puts_mask_back}], 0",
-        "je 4f",
-        "mov [rsp + {result}], rax",
-        "mov qword ptr [rsp + {puts_mask_back}], 0",
-        "mov eax, {sigprocmask}",
-        "mov edi, {setmask}",
-        "lea rsi, [rsp + {mask}]",
-        "xor edx, edx",
-        "mov r10d, 8",
-        "movabs r9, {cookie}",
-        "syscall",
-        "xor r9d, r9d",
-        "mov rax, [rsp + {result}]",
-        "4:",
-        "cmp rax, -4095",
-        "jae 6f",
-        "movabs rcx, {again}",
-        "cmp rax, rcx",
-        "je 3b",
-        "inc rcx",
-        "cmp rax, rcx",
-        "je 7f",
-        "5:",
-        "add rsp, {frame}",
-        ".cfi_adjust_cfa_offset -{frame}",
-        "ret",
-        ".cfi_adjust_cfa_offset {frame}",
-        "6:",
-        "neg rax",
-        "mov [rsp + {result}], rax",
-        "call {errno}",
-        "mov rcx, [rsp + {result}]",
-        "mov [rax], ecx",
-        "mov rax, -1",
-        "jmp 5b",
-        "7:",
-        "mov rdi, [rsp]",
-        "mov rsi, [rsp + 8]",
-        "mov rdx, [rsp + 16]",
-        "mov rcx, [rsp + 24]",
-        "mov r8, [rsp + 32]",
-        "mov r9, [rsp + 40]",
-        "add rsp, {frame}",
-        ".cfi_adjust_cfa_offset -{frame}",
-        "jmp qword ptr [rip + {real}]",
-        // A thread that may share this one's storage.
-        "8:",
-        "mov byte ptr [rip + {raw_threads}], 1",
-        "jmp qword ptr [rip + {real}]",
-        ".cfi_endproc",
-        futex = const libc::SYS_futex,
-        futex_waitv = const calls::SYS_FUTEX_WAITV,
-        futex_wake = const calls::SYS_FUTEX_WAKE,
-        futex_wait = const calls::SYS_FUTEX_WAIT,
-        futex_requeue = const calls::SYS_FUTEX_REQUEUE,
-        prctl = const libc::SYS_prctl,
-        sigaction = const libc::SYS_rt_sigaction,
-        clone = const libc::SYS_clone,
-        clone3 = const libc::SYS_clone3,
-        timer_create = const libc::SYS_timer_create,
-        timers = const timers::TIMERS.len(),
-        sigtimedwait = const libc::SYS_rt_sigtimedwait,
-        setuid = const libc::SYS_setuid,
-        credentials = const libc::SYS_capset - libc::SYS_setuid,
-        seccomp = const libc::SYS_seccomp,
-        unshare = const libc::SYS_unshare,
-        setns = const libc::SYS_setns,
-        keyctl = const libc::SYS_keyctl,
-        landlock = const libc::SYS_landlock_restrict_self,
-        frame = const size_of::<Call>() + 8,
-        mask = const offset_of!(Call, mask),
-        puts_mask_back = const offset_of!(Call, puts_mask_back),
-        result = const offset_of!(Call, result),
-        again = const AGAIN,
-        sigprocmask = const libc::SYS_rt_sigprocmask,
-        setmask = const libc::SIG_SETMASK,
-        cookie = const COOKIE,
-        take = sym take,
-        errno = sym libc::__errno_location,
-        raw_threads = sym RAW_THREADS,
-        kernel = sym kernel::ON,
-        real = sym REAL,
-    )
+unsafe extern "C" fn next_syscall() {
+    naked_asm!("jmp qword ptr [rip + {real}]", real = sym REAL)
 }
 
 const _: () = assert!((size_of::<Call>() + 8) % 16 == 8);
@@ -222,25 +241,26 @@ fn no_futex(call: &mut Call) -> i64 {
     if installs_filter(call) {
         patch::note_filter();
     }
+    let by_mask = |call: &mut Call, f: &dyn Fn(&mut Call, &Inside) -> isize| unstepped(|| inside_by_mask(call, f));
     match call.number {
         libc::SYS_timer_create..=libc::SYS_timer_delete if timers::is_on() => {
-            inside(call, |call, _| timers::call(call.number, call.args))
+            by_mask(call, &|call, _| timers::call(call.number, call.args))
         }
         libc::SYS_prctl if timers::is_on() && call.args[0] as u32 == PR_TIMER_CREATE_RESTORE_IDS as u32 => {
-            inside(call, |call, _| timers::call(call.number, call.args))
+            by_mask(call, &|call, _| timers::call(call.number, call.args))
         }
         libc::SYS_rt_sigtimedwait if timers::is_on() => {
-            inside(call, |call, inside| wait::sigtimedwait(call.args, inside))
+            by_mask(call, &|call, inside| wait::sigtimedwait(call.args, inside))
         }
         number if timers::is_on() && credentials::is_one(number, call.args[0]) => {
             credentials::call(number, call.args) as i64
         }
         libc::SYS_prctl if call.args[0] == PR_FUTEX_HASH => {
-            inside(call, |call, _| engine::prctl(call.args[1], call.args[2], call.args[3]))
+            by_mask(call, &|call, _| engine::prctl(call.args[1], call.args[2], call.args[3]))
         }
         libc::SYS_rt_sigaction => {
             let [signal, new, old, size, ..] = call.args;
-            inside(call, |_, _| signals::rt_sigaction(signal, new, old, size))
+            by_mask(call, &|_, _| signals::rt_sigaction(signal, new, old, size))
         }
         _ => NOT_OURS,
     }
@@ -272,12 +292,17 @@ fn unless_mixed(call: &mut Call) -> i64 {
 /// Runs `f` inside the engine: see `gate.rs`.
 #[inline(always)]
 fn inside(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) -> i64 {
-    // A program that single-steps itself does not step through the engine, as it does not through the kernel.
+    unstepped(|| if RAW_THREADS.load(Ordering::Relaxed) { inside_by_mask(call, f) } else { inside_by_flag(call, f) })
+}
+
+/// A program that single-steps itself does not step through the engine, as it does not through the kernel.
+#[inline(always)]
+fn unstepped<R>(f: impl FnOnce() -> R) -> R {
     let is_stepped = signals::is_stepped();
     if is_stepped {
         gate::invert_trap_flag();
     }
-    let result = if RAW_THREADS.load(Ordering::Relaxed) { inside_by_mask(call, f) } else { inside_by_flag(call, f) };
+    let result = f();
     if is_stepped {
         gate::invert_trap_flag();
     }
@@ -289,21 +314,29 @@ fn inside_by_flag(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) 
     // SAFETY: a thread that calls a function of libc has storage.
     let gate = unsafe { Gate::of_this_thread() };
     // SAFETY: this thread's own gate, here and below.
-    unsafe { Gate::enter(gate) };
+    let before = unsafe { Gate::enter(gate) };
+    if before == gate::BUSY {
+        // SAFETY: as above.
+        return match unsafe { late::call(gate, call.number, call.args) } {
+            late::Instead::Return(result) => result,
+            late::Instead::Kernel => NOT_OURS,
+        };
+    }
     let result = f(call, &Inside { gate, mask: core::ptr::null() });
     // SAFETY: as above.
-    match unsafe { Gate::leave(gate) } {
+    match unsafe { Gate::leave(gate, before) } {
         None => result as i64,
-        Some(mask) => {
-            call.mask = mask;
-            call.puts_mask_back = 1;
-            // SAFETY: as above.
-            after_signal(result, unsafe { Gate::restarts(gate) })
+        Some(meanwhile) => {
+            if let Some(mask) = meanwhile.mask {
+                call.mask = mask;
+                call.puts_mask_back = 1;
+            }
+            after_signal(result, meanwhile.restarts)
         }
     }
 }
 
-/// Like [`inside_by_flag`], for a thread that may not have a gate of its own.
+/// Like [`inside_by_flag`], for a thread that may not have a gate of its own, and for calls that are not on futexes.
 #[cold]
 fn inside_by_mask(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) -> i64 {
     let mut gate = Gate::new();
@@ -312,7 +345,8 @@ fn inside_by_mask(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) 
     let mask = call.mask;
     let result = f(call, &Inside { gate: &raw mut gate, mask: &raw const mask });
     // SAFETY: on our own stack.
-    after_signal(result, unsafe { Gate::restarts(&raw const gate) })
+    let meanwhile = unsafe { Gate::meanwhile(&raw const gate) };
+    meanwhile.map_or(result as i64, |meanwhile| after_signal(result, meanwhile.restarts))
 }
 
 /// The result that the program gets if a signal came during the call.
@@ -384,243 +418,39 @@ pub fn fail(errno: isize) -> c_int {
     -1
 }
 
-/// Changes an action as if the program had called libc's `sigaction`, which refuses libc's own two signals and gives
-/// each action a restorer.
-fn change(signal: c_int, new: Option<&Action>) -> Result<Action, isize> {
-    if (32..=33).contains(&signal) {
-        return Err(-(libc::EINVAL as isize));
-    }
-    if kernel::is_on() {
-        return change_as_libc(signal, new);
-    }
-    let mut old = Action::default();
-    let restorer = signals::restore as *const () as u64;
-    let new = new.map(|new| Action { flags: new.flags | signals::SA_RESTORER, restorer, ..*new });
-    let new = new.as_ref().map_or(0, |new| core::ptr::from_ref(new) as u64);
-    let mask = gate::block_all();
-    let result = signals::rt_sigaction(signal as u64, new, (&raw mut old) as u64, 8);
-    gate::set_mask(mask);
-    if result < 0 { Err(result) } else { Ok(old) }
-}
-
-/// libc's own `sigaction`.
-///
-/// # Safety
-/// As for `sigaction(2)`.
-unsafe fn real_sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {
-    type Function = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
-    // SAFETY: libc's own, and of that type.
-    let real: Function = unsafe { core::mem::transmute(REAL.sigaction.load(Ordering::Relaxed)) };
-    // SAFETY: the caller guarantees it.
-    unsafe { real(signal, new, old) }
-}
-
-/// Changes an action through libc's own `sigaction`, for the other functions of libc that change actions. Used in
-/// processes in which this library does not handle signals.
-#[cold]
-fn change_as_libc(signal: c_int, new: Option<&Action>) -> Result<Action, isize> {
-    // SAFETY: the struct consists of numbers, which may be zero.
-    let mut actions: [libc::sigaction; 2] = unsafe { core::mem::zeroed() };
-    let [to, was] = &mut actions;
-    let to = new.map_or(core::ptr::null(), |new| {
-        to.sa_sigaction = new.handler as usize;
-        to.sa_flags = new.flags as c_int;
+/// What libc's own `sigaction` jumps to: see `patch/detour.rs`. Other functions of libc that change actions call it too.
+pub unsafe extern "C" fn sigaction_of_libc(
+    signal: c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
+    // SAFETY: the program's pointer, which libc's function would read.
+    let action = unsafe { new.as_ref() }.map(|new| Action {
+        handler: new.sa_sigaction as u64,
+        flags: u64::from(new.sa_flags.cast_unsigned()) | signals::SA_RESTORER,
+        restorer: signals::restore as *const () as u64,
         // SAFETY: the kernel's mask is the first word of libc's.
-        unsafe { (&raw mut to.sa_mask).cast::<u64>().write(new.mask) };
-        &raw const *to
+        mask: unsafe { *(&raw const new.sa_mask).cast::<u64>() },
     });
-    // SAFETY: `to` is read, and `was` has room for the old action.
-    if unsafe { real_sigaction(signal, to, was) } != 0 {
-        // SAFETY: the pointer to the calling thread's errno is valid.
-        return Err(-unsafe { *libc::__errno_location() } as isize);
-    }
-    Ok(Action {
-        handler: was.sa_sigaction as u64,
-        flags: u64::from(was.sa_flags.cast_unsigned()),
-        restorer: 0,
-        // SAFETY: as above.
-        mask: unsafe { *(&raw const was.sa_mask).cast::<u64>() },
-    })
-}
-
-/// `sigaction(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {
-    if kernel::is_on() {
-        // SAFETY: as the program calls it.
-        return unsafe { real_sigaction(signal, new, old) };
-    }
-    let new = (!new.is_null()).then(|| {
-        // SAFETY: the program's pointer, which libc's function would read.
-        let new = unsafe { &*new };
-        Action {
-            handler: new.sa_sigaction as u64,
-            flags: u64::from(new.sa_flags.cast_unsigned()),
-            restorer: 0,
-            // SAFETY: the kernel's mask is the first word of libc's.
-            mask: unsafe { *(&raw const new.sa_mask).cast::<u64>() },
-        }
-    });
-    match change(signal, new.as_ref()) {
-        Err(errno) => fail(errno),
-        Ok(_) if old.is_null() => 0,
-        Ok(was) => {
-            // SAFETY: as above.
-            unsafe {
-                (*old).sa_sigaction = was.handler as usize;
-                (*old).sa_flags = was.flags as c_int;
-                // Programs pass the restorer on to rt_sigaction(2), which cannot start a handler without one.
-                (*old).sa_restorer = core::mem::transmute::<usize, Option<extern "C" fn()>>(was.restorer as usize);
-                (&raw mut (*old).sa_mask).cast::<u64>().write(was.mask);
-            }
-            0
-        }
-    }
-}
-
-/// Signals for which `siginterrupt(3)` was called.
-static INTERRUPTING: AtomicU64 = AtomicU64::new(0);
-
-fn install(signal: c_int, handler: usize, flags: c_int) -> usize {
-    if handler == libc::SIG_ERR {
-        fail(-(libc::EINVAL as isize));
-        return libc::SIG_ERR;
-    }
-    let mut mask = 0;
-    if flags & libc::SA_NODEFER == 0 && (1..=64).contains(&signal) {
-        mask = signals::bit(signal);
-    }
-    let action = Action { handler: handler as u64, flags: flags.cast_unsigned().into(), restorer: 0, mask };
-    match change(signal, Some(&action)) {
-        Ok(old) => old.handler as usize,
-        Err(errno) => {
-            fail(errno);
-            libc::SIG_ERR
-        }
-    }
-}
-
-/// `signal(3)` with the semantics of the BSDs.
-#[unsafe(no_mangle)]
-pub extern "C" fn signal(signal: c_int, handler: usize) -> usize {
-    let interrupts = (1..=64).contains(&signal) && INTERRUPTING.load(Ordering::Relaxed) & signals::bit(signal) != 0;
-    install(signal, handler, if interrupts { 0 } else { libc::SA_RESTART })
-}
-
-/// `bsd_signal(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn bsd_signal(number: c_int, handler: usize) -> usize {
-    signal(number, handler)
-}
-
-/// `ssignal(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn ssignal(number: c_int, handler: usize) -> usize {
-    signal(number, handler)
-}
-
-/// `signal(3)` with the semantics of System V: the handler is reset after one signal, and the signal is not blocked
-/// while it runs.
-#[unsafe(no_mangle)]
-pub extern "C" fn __sysv_signal(signal: c_int, handler: usize) -> usize {
-    install(signal, handler, libc::SA_RESETHAND | libc::SA_NODEFER)
-}
-
-/// `sysv_signal(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn sysv_signal(signal: c_int, handler: usize) -> usize {
-    __sysv_signal(signal, handler)
-}
-
-/// `siginterrupt(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int {
-    let mut action = match change(signal, None) {
-        Ok(action) => action,
-        Err(errno) => return fail(errno),
-    };
-    if interrupts != 0 {
-        INTERRUPTING.fetch_or(signals::bit(signal), Ordering::Relaxed);
-        action.flags &= !(libc::SA_RESTART as u64);
-    } else {
-        INTERRUPTING.fetch_and(!signals::bit(signal), Ordering::Relaxed);
-        action.flags |= libc::SA_RESTART as u64;
-    }
-    change(signal, Some(&action)).map_or_else(fail, |_| 0)
-}
-
-/// `sigset(3)`: sets the action, and whether the signal is blocked.
-#[unsafe(no_mangle)]
-pub extern "C" fn sigset(signal: c_int, handler: usize) -> usize {
-    const SIG_HOLD: usize = 2;
-    if !(1..=64).contains(&signal) {
-        fail(-(libc::EINVAL as isize));
-        return libc::SIG_ERR;
-    }
-    let (how, mask, mut before) =
-        (if handler == SIG_HOLD { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK }, signals::bit(signal), 0u64);
-    let old = if handler == SIG_HOLD {
-        change(signal, None).map_or(libc::SIG_ERR, |old| old.handler as usize)
-    } else {
-        let action = Action { handler: handler as u64, ..Action::default() };
-        change(signal, Some(&action)).map_or(libc::SIG_ERR, |old| old.handler as usize)
-    };
-    if old == libc::SIG_ERR {
-        fail(-(libc::EINVAL as isize));
-        return old;
-    }
-    // Made by an instruction that a filter may trap, like libc's own call, because the trap decides which signals may
-    // be blocked.
-    // SAFETY: changes the calling thread's mask.
-    unsafe {
-        let (mask, before) = ((&raw const mask) as u64, (&raw mut before) as u64);
-        raw::syscall6(libc::SYS_rt_sigprocmask, [how as u64, mask, before, 8, 0, 0]);
-    }
-    if before & signals::bit(signal) != 0 { SIG_HOLD } else { old }
-}
-
-/// `pthread_cancel(3)`. At its first call libc itself installs the handler of its signal. So before the program first
-/// cancels a thread, this function makes and cancels a thread for the purpose, and then puts libc's handler behind
-/// ours.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
-    static READY: AtomicBool = AtomicBool::new(false);
-    // SAFETY: libc's own, and of that type.
-    let real: extern "C" fn(libc::pthread_t) -> c_int =
-        unsafe { core::mem::transmute(REAL.pthread_cancel.load(Ordering::Relaxed)) };
-    if !trap::is_on() && !kernel::is_on() && !READY.load(Ordering::Relaxed) {
-        cancel_somebody(real);
-        READY.store(true, Ordering::Relaxed);
-    }
-    real(thread)
-}
-
-fn cancel_somebody(cancel: extern "C" fn(libc::pthread_t) -> c_int) {
-    const SIGCANCEL: c_int = 32;
-    extern "C" fn pause(_: *mut c_void) -> *mut c_void {
-        let cancel = signals::bit(SIGCANCEL);
-        // The thread begins with its maker's mask, and may be asleep when it is cancelled.
-        // SAFETY: changes the calling thread's mask.
-        unsafe {
-            let cancel = (&raw const cancel) as u64;
-            raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as u64, cancel, 0, 8]);
-        }
-        loop {
-            // SAFETY: sleeps, or ends the thread, which owns nothing.
-            unsafe { libc::pause() };
-        }
-    }
-    let mut thread = 0;
+    let action = action.as_ref().map_or(0, |action| core::ptr::from_ref(action) as u64);
+    let mut was = Action::default();
     let mask = gate::block_all();
-    // SAFETY: `pause` takes no argument; the thread is joined.
-    let made = unsafe { libc::pthread_create(&raw mut thread, core::ptr::null(), pause, core::ptr::null_mut()) };
+    let result = signals::rt_sigaction(signal as u64, action, (&raw mut was) as u64, 8);
     gate::set_mask(mask);
-    if made == 0 {
-        cancel(thread);
-        // SAFETY: made above.
-        unsafe { libc::pthread_join(thread, core::ptr::null_mut()) };
+    if result < 0 {
+        return fail(result);
     }
-    signals::adopt(SIGCANCEL);
+    // SAFETY: as above.
+    if let Some(old) = unsafe { old.as_mut() } {
+        old.sa_sigaction = was.handler as usize;
+        old.sa_flags = was.flags as c_int;
+        // Programs pass the restorer on to rt_sigaction(2), which cannot start a handler without one.
+        // SAFETY: the address of a function, or null.
+        old.sa_restorer = unsafe { core::mem::transmute::<usize, Option<extern "C" fn()>>(was.restorer as usize) };
+        // SAFETY: the kernel's mask is the first word of libc's.
+        unsafe { (&raw mut old.sa_mask).cast::<u64>().write(was.mask) };
+    }
+    0
 }
 
 /// `pthread_create(3)`. Notes the number of threads, for the policy that depends on it and for the report.
@@ -643,25 +473,26 @@ pub unsafe extern "C" fn pthread_create(
     result
 }
 
-fn exit_now(status: c_int) -> ! {
-    exit::report();
-    loop {
-        // SAFETY: does not return.
-        unsafe { raw::own(libc::SYS_exit_group, [status as u64]) };
-    }
+/// A function that ends the process.
+macro_rules! exit_function {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name(status: c_int) -> ! {
+            exit::report();
+            // SAFETY: the next library's, and of that type.
+            let real: extern "C" fn(c_int) -> ! = unsafe { core::mem::transmute(REAL.$name.load(Ordering::Relaxed)) };
+            real(status)
+        }
+    };
 }
 
-/// `_exit(2)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn _exit(status: c_int) -> ! {
-    exit_now(status)
-}
-
-/// `_Exit(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn _Exit(status: c_int) -> ! {
-    exit_now(status)
-}
+exit_function!(
+    /// `_exit(2)`.
+    _exit);
+exit_function!(
+    /// `_Exit(3)`.
+    _Exit);
 
 /// `quick_exit(3)`.
 #[unsafe(no_mangle)]
@@ -734,6 +565,7 @@ unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *cons
         return;
     }
     gate::note_first_thread();
+    patch::detour_libc();
     exit::begin();
     engine::begin();
     timers::begin();

@@ -2,34 +2,67 @@
 //! may use thread-local storage that a thread does not have, and from a thread with a file table of its own.
 
 use core::ffi::CStr;
+use core::mem::offset_of;
 use core::str;
 
 use crate::raw;
 
 /// Reads the beginning of a file. `path` ends at its first 0.
 pub fn read<'t>(path: &[u8], to: &'t mut [u8]) -> Option<&'t [u8]> {
-    read_by(libc::SYS_read, path, 0, to)
+    let mut length = None;
+    opened(path, 0, |file| length = read_by(libc::SYS_read, file, to));
+    to.get(..length?)
 }
 
-/// Reads the first entries of a directory: getdents64(2).
-pub fn entries<'t>(path: &[u8], to: &'t mut [u8]) -> Option<&'t [u8]> {
-    read_by(libc::SYS_getdents64, path, libc::O_DIRECTORY, to)
-}
-
-fn read_by<'t>(call: i64, path: &[u8], flags: i32, to: &'t mut [u8]) -> Option<&'t [u8]> {
-    let path = CStr::from_bytes_until_nul(path).ok()?;
-    let flags = (libc::O_RDONLY | libc::O_CLOEXEC | flags) as u64;
-    // SAFETY: a string, and `to` has room for what is read.
-    let length = unsafe {
-        let file = raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags, 0]);
-        if file < 0 {
-            return None;
+/// Calls `f` with the name of each entry of a directory, until it returns `false`. `buffer` holds some at a time.
+pub fn each_entry(path: &[u8], buffer: &mut [u8], mut f: impl FnMut(&[u8]) -> bool) {
+    const NAME: usize = offset_of!(Entry, kind) + 1;
+    opened(path, libc::O_DIRECTORY, |file| {
+        while let Some(filled @ 1..) = read_by(libc::SYS_getdents64, file, buffer) {
+            let mut rest = &buffer[..filled];
+            while let Some(length) = rest.get(offset_of!(Entry, length)..NAME) {
+                let length = u16::from_ne_bytes([length[0], length[1]]) as usize;
+                let name = rest.get(NAME..length).unwrap_or_default();
+                if !f(name.split(|byte| *byte == 0).next().unwrap_or_default()) {
+                    return;
+                }
+                rest = rest.get(length.max(NAME)..).unwrap_or_default();
+            }
         }
-        let length = raw::own(call, [file as u64, to.as_mut_ptr() as u64, to.len() as u64]);
-        raw::own(libc::SYS_close, [file as u64]);
-        length
-    };
-    to.get(..usize::try_from(length).ok()?)
+    });
+}
+
+/// The beginning of the kernel's `struct linux_dirent64`, behind which the name follows.
+#[repr(C)]
+struct Entry {
+    inode: u64,
+    offset: u64,
+    length: u16,
+    kind: u8,
+}
+
+/// The number that is a file's name.
+pub fn number(name: &[u8]) -> Option<i32> {
+    str::from_utf8(name).ok()?.parse().ok()
+}
+
+/// Opens a file for `f`, if that is possible.
+fn opened(path: &[u8], flags: i32, f: impl FnOnce(u64)) {
+    let Ok(path) = CStr::from_bytes_until_nul(path) else { return };
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC | flags) as u64;
+    // SAFETY: a string.
+    let file = unsafe { raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags, 0]) };
+    if file >= 0 {
+        f(file as u64);
+        // SAFETY: opened just now.
+        unsafe { raw::own(libc::SYS_close, [file as u64]) };
+    }
+}
+
+/// Makes read(2) or getdents64(2). Returns how many bytes of `to` are filled.
+fn read_by(call: i64, file: u64, to: &mut [u8]) -> Option<usize> {
+    // SAFETY: `to` has room for what is read.
+    usize::try_from(unsafe { raw::own(call, [file, to.as_mut_ptr() as u64, to.len() as u64]) }).ok()
 }
 
 /// What stands behind `name` and a colon in a `status` file of /proc: see proc_pid_status(5).

@@ -13,12 +13,16 @@
 //! In both cases the handler that every signal goes through (`signals.rs`) puts a signal off: it blocks all signals,
 //! sends the signal to its own thread once more, and continues. The kernel delivers it when the mask is restored,
 //! outside of the engine.
+//!
+//! A handler that the program has installed by an instruction is not seen without `--trap`, and runs at once. If it makes
+//! futex calls, it finds the flag: see `late.rs`. Other calls of the engine are made by mask, so it cannot interrupt them.
 
 use core::arch::{asm, global_asm, naked_asm};
 use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 
+use crate::late;
 use crate::raw::{self, COOKIE};
 
 /// Whether some threads share another thread's thread-local storage. If so, no thread is inside by flag any more.
@@ -44,12 +48,33 @@ pub struct Gate {
     magic: u64,
     /// The thread's mask, to be restored. Valid if `deferred` is set.
     saved_mask: u64,
-    /// Whether the thread is inside by flag.
+    /// Whether the thread is inside by flag: [`OUTSIDE`], [`BUSY`] or [`ASLEEP`].
     busy: u8,
-    /// Whether a signal was put off.
+    /// What has happened while the thread was inside: bits, from [`SIGNAL`] on.
     deferred: u8,
     /// Whether the program's handler for that signal was installed with `SA_RESTART`.
     restart: u8,
+}
+
+const OUTSIDE: u8 = 0;
+/// Inside. The thread may hold something.
+pub const BUSY: u8 = 1;
+/// Inside, in [`sleep`]. The thread holds nothing, so a handler that was not seen being installed may make calls.
+const ASLEEP: u8 = 2;
+
+/// A signal was put off.
+const SIGNAL: u8 = 1;
+/// A handler that was not seen being installed has ended the sleep.
+const INTERRUPTED: u8 = 2;
+/// Such a handler has left calls: see `late.rs`.
+const LATE: u8 = 4;
+
+/// What has happened while a thread was inside.
+pub struct Meanwhile {
+    /// The mask that is to be restored, if a signal was put off.
+    pub mask: Option<u64>,
+    /// Whether a call that was interrupted is made again.
+    pub restarts: bool,
 }
 
 // The gate in each thread's storage. Written in assembly, because it must be reached by one load: compilers access a
@@ -139,7 +164,7 @@ pub fn is_found_without_a_call() -> bool {
 impl Gate {
     /// A gate for a thread that is inside by mask.
     pub const fn new() -> Self {
-        Self { magic: MAGIC, saved_mask: 0, busy: 0, deferred: 0, restart: 0 }
+        Self { magic: MAGIC, saved_mask: 0, busy: OUTSIDE, deferred: 0, restart: 0 }
     }
 
     /// The calling thread's gate.
@@ -163,42 +188,90 @@ impl Gate {
         (base != 0 && crate::memory::read(gate) == Ok(MAGIC)).then(|| ptr::with_exposed_provenance_mut(gate as usize))
     }
 
+    /// Goes inside. Returns what `busy` was before, for [`leave`](Self::leave).
+    ///
     /// # Safety
     /// `this` is the calling thread's own gate. The other functions here require this too.
     #[inline(always)]
-    pub unsafe fn enter(this: *mut Self) {
+    pub unsafe fn enter(this: *mut Self) -> u8 {
         // SAFETY: only this thread, and handlers in it, access the gate.
-        unsafe { ptr::write_volatile(&raw mut (*this).busy, 1) };
+        let before = unsafe {
+            let before = ptr::read_volatile(&raw const (*this).busy);
+            ptr::write_volatile(&raw mut (*this).busy, BUSY);
+            before
+        };
         compiler_fence(Ordering::SeqCst); // [Ph]: nothing of the work inside is moved before the store
+        before
     }
 
-    /// Goes outside. If a signal was put off, returns the mask that is to be restored.
+    /// Goes back to where the thread was before `enter`. `None`, as most times, if nothing has happened meanwhile.
     ///
     /// # Safety
     /// As for `enter`.
     #[inline(always)]
-    pub unsafe fn leave(this: *mut Self) -> Option<u64> {
+    pub unsafe fn leave(this: *mut Self, before: u8) -> Option<Meanwhile> {
         compiler_fence(Ordering::SeqCst); // [Ph]: nothing of the work inside is moved behind the store
         // SAFETY: as in `enter`. A signal that comes between the two accesses runs its handler at once, because the
         // thread is outside.
         unsafe {
-            ptr::write_volatile(&raw mut (*this).busy, 0);
-            if ptr::read_volatile(&raw const (*this).deferred) == 0 {
-                return None;
-            }
-            (*this).deferred = 0;
-            // [Ph]: volatile, so that it is read after `deferred`.
-            Some(ptr::read_volatile(&raw const (*this).saved_mask))
+            ptr::write_volatile(&raw mut (*this).busy, before);
+            if ptr::read_volatile(&raw const (*this).deferred) == 0 { None } else { Some(Self::left(this, before)) }
         }
     }
 
-    /// Whether the thread is inside by flag.
+    /// # Safety
+    /// As for `enter`.
+    #[cold]
+    unsafe fn left(this: *mut Self, before: u8) -> Meanwhile {
+        let mut bits = 0;
+        // SAFETY: the caller guarantees it.
+        unsafe {
+            while (*this).deferred != 0 {
+                let new = ptr::replace(&raw mut (*this).deferred, 0);
+                bits |= new;
+                if new & LATE != 0 {
+                    Self::enter(this);
+                    late::make(this);
+                    ptr::write_volatile(&raw mut (*this).busy, before);
+                }
+            }
+            Self::meanwhile_of(this, bits)
+        }
+    }
+
+    /// What has happened so far, to a thread that is inside by mask.
+    ///
+    /// # Safety
+    /// As for `enter`.
+    pub unsafe fn meanwhile(this: *const Self) -> Option<Meanwhile> {
+        // SAFETY: the caller guarantees it.
+        unsafe {
+            let bits = ptr::read_volatile(&raw const (*this).deferred);
+            (bits != 0).then(|| Self::meanwhile_of(this, bits))
+        }
+    }
+
+    /// # Safety
+    /// As for `enter`.
+    unsafe fn meanwhile_of(this: *const Self, bits: u8) -> Meanwhile {
+        let has_signal = bits & SIGNAL != 0;
+        // SAFETY: the caller guarantees it. [Ph]: volatile, so that they are read after `deferred`.
+        let (mask, restart) = unsafe {
+            (ptr::read_volatile(&raw const (*this).saved_mask), ptr::read_volatile(&raw const (*this).restart))
+        };
+        Meanwhile {
+            mask: has_signal.then_some(mask),
+            restarts: bits & INTERRUPTED == 0 && (!has_signal || restart != 0),
+        }
+    }
+
+    /// Whether the thread is inside by flag, and may hold something.
     ///
     /// # Safety
     /// As for `enter`.
     pub unsafe fn is_busy(this: *const Self) -> bool {
         // SAFETY: the caller guarantees it.
-        unsafe { ptr::read_volatile(&raw const (*this).busy) != 0 }
+        unsafe { ptr::read_volatile(&raw const (*this).busy) == BUSY }
     }
 
     /// Notes that a signal was put off. `mask` is the mask that the thread had before.
@@ -210,17 +283,35 @@ impl Gate {
         unsafe {
             (*this).saved_mask = mask;
             (*this).restart = restart.into();
-            ptr::write_volatile(&raw mut (*this).deferred, 1);
+            Self::note(this, SIGNAL);
         }
     }
 
-    /// Whether the handler of the signal that was put off was installed with `SA_RESTART`.
+    /// Notes that a handler has left a call in `late.rs`.
     ///
     /// # Safety
     /// As for `enter`.
-    pub unsafe fn restarts(this: *const Self) -> bool {
+    pub unsafe fn note_late(this: *mut Self) {
         // SAFETY: the caller guarantees it.
-        unsafe { ptr::read_volatile(&raw const (*this).restart) != 0 }
+        unsafe { Self::note(this, LATE) };
+    }
+
+    /// Notes that a handler that was not seen being installed has ended the sleep.
+    ///
+    /// # Safety
+    /// As for `enter`.
+    pub unsafe fn note_interrupted(this: *mut Self) {
+        // SAFETY: the caller guarantees it.
+        unsafe { Self::note(this, INTERRUPTED) };
+    }
+
+    /// Sets a bit. One instruction, because a handler may set another.
+    ///
+    /// # Safety
+    /// As for `enter`.
+    unsafe fn note(this: *mut Self, bit: u8) {
+        // SAFETY: the caller guarantees it.
+        unsafe { asm!("or byte ptr [{}], {}", in(reg) &raw mut (*this).deferred, in(reg_byte) bit, options(nostack)) };
     }
 
     /// # Safety
@@ -379,6 +470,7 @@ pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
         "mov r10, [r12 + {args} + 24]",
         "mov r8, [r12 + {args} + 32]",
         "mov r9, [r12 + {args} + 40]",
+        "mov byte ptr [rbx + {busy}], {asleep}",
         "cmp byte ptr [rbx + {deferred}], 0",
         "jne ufutex_sleep_interrupted",
         "syscall",
@@ -396,6 +488,7 @@ pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
         "ufutex_sleep_ends_blocked:",
         "mov rax, r12",
         "ufutex_sleep_ends:",
+        "mov byte ptr [rbx + {busy}], {is_busy}",
         "xor r8d, r8d",
         "xor r9d, r9d",
         ".cfi_remember_state",
@@ -415,6 +508,9 @@ pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
         number = const offset_of!(Sleep, number),
         args = const offset_of!(Sleep, args),
         deferred = const offset_of!(Gate, deferred),
+        busy = const offset_of!(Gate, busy),
+        asleep = const ASLEEP,
+        is_busy = const BUSY,
         sigprocmask = const libc::SYS_rt_sigprocmask,
         setmask = const libc::SIG_SETMASK,
         cookie = const COOKIE,

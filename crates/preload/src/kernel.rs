@@ -10,12 +10,6 @@ use crate::{raw, settings};
 /// Whether the library handles no calls at all. Read by the assembly of `entry.rs`.
 pub static ON: AtomicBool = AtomicBool::new(false);
 
-/// Whether the library handles no calls at all.
-#[inline]
-pub fn is_on() -> bool {
-    ON.load(Ordering::Relaxed)
-}
-
 /// Sets the slots, if the program runs with `--kernel`. Returns whether it does.
 pub fn begin() -> bool {
     let is_on = settings::get().kernel;

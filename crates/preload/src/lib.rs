@@ -10,6 +10,7 @@
 //! | `engine.rs` | the program's domain; calls on it; sleeping |
 //! | `mixed.rs` | waits for several words, some of which are the kernel's |
 //! | `gate.rs` | being inside the engine, and signals that arrive meanwhile |
+//! | `late.rs` | futex calls of handlers that were not seen being installed |
 //! | `signals.rs` | the program's signal handlers, which run behind one of ours |
 //! | `trap.rs`, `filter.rs` | `--trap`: system calls that are not made through libc's functions |
 //! | `mark.rs` | `--trap`: how the library's own calls are told from the program's |
@@ -20,7 +21,7 @@
 //! | `timers/` | `--timers`: timer_create(2) and its family |
 //! | `kernel.rs` | `--kernel`: futexes stay with the kernel, on a table of a given size |
 //! | `sanitizer.rs` | what AddressSanitizer asks |
-//! | `memory.rs` | the program's memory at any address |
+//! | `memory.rs`, `stuck.rs` | the program's memory at any address; threads that wait for a page of it |
 //! | `nodes.rs` | the machine's memory nodes |
 //! | `stack.rs` | a stack for code that needs more than the program's stack may have |
 //! | `exit.rs`, `report/`, `hot.rs` | `--stats`: when a report is written, its contents, the words named most |
@@ -52,6 +53,7 @@ mod gate;
 mod heap;
 mod hot;
 mod kernel;
+mod late;
 mod local;
 mod mark;
 mod memory;
@@ -68,6 +70,7 @@ mod seat;
 mod settings;
 mod signals;
 mod stack;
+mod stuck;
 mod timers;
 mod tracer;
 mod trap;

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
 
 use crate::engine::Engine;
 use crate::timers::{self, Timing};
-use crate::{calls, hot, raw, seat};
+use crate::{calls, hot, late, raw, seat};
 
 /// All zeroes at first, and in the child of a fork.
 #[repr(C)]
@@ -37,6 +37,8 @@ pub struct Process {
     pub heap: UnsafeCell<MaybeUninit<dlmalloc::Dlmalloc>>,
     /// The words on which threads sleep.
     pub seats: seat::Seats,
+    /// Calls of handlers that are made later.
+    pub late: [late::Late; late::MOST],
     /// When the process began, in nanoseconds of CLOCK_MONOTONIC. 0 in the child of a fork.
     pub began_ns: AtomicU64,
     /// The CPU time that it had spent by then, in nanoseconds: in user mode and in the kernel.

@@ -1,5 +1,7 @@
 //! libc's own versions of the functions that this library replaces.
 
+#![allow(non_snake_case, reason = "libc's names")]
+
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
 use core::mem::offset_of;
@@ -47,9 +49,9 @@ macro_rules! real {
 
 real! {
     prctl,
-    sigaction,
+    _exit,
+    _Exit,
     clone,
-    pthread_cancel,
     pthread_create,
     quick_exit,
     timer_create,
@@ -118,9 +120,9 @@ unsafe extern "C" fn resolve_and_call() {
     )
 }
 
-/// libc's `syscall`, for calls before [`resolve`].
+/// As libc's `syscall`: for calls before [`resolve`], and when that jumps to this library.
 #[unsafe(naked)]
-unsafe extern "C" fn plain_syscall() {
+pub unsafe extern "C" fn plain_syscall() {
     naked_asm!(
         "mov rax, rdi",
         "mov rdi, rsi",

@@ -456,6 +456,13 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
     let code = unsafe { (*info).si_code };
     back::complete(&context);
     let rip = context.register(libc::REG_RIP);
+    // SAFETY: a handler's second argument.
+    if signal == libc::SIGBUS && is_mark(unsafe { &*info }) {
+        if let Some(resume) = memory::interruption(rip) {
+            context.set_register(libc::REG_RIP, resume);
+        }
+        return 0;
+    }
     // The handler for a SIGSYS of the program's own filter gives the stopped call its result, so it cannot run later.
     let is_own_fault = code > 0
         && matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP | libc::SIGSYS);
@@ -635,6 +642,18 @@ fn mark() -> libc::siginfo_t {
     info
 }
 
+/// Makes an access of a thread of this process fail if it waits for a page: see `stuck.rs`.
+pub fn interrupt(thread: i32) {
+    let mut action = Action::default();
+    // Without our handler the signal would be the program's.
+    if rt_sigaction_raw(libc::SIGBUS, None, Some(&mut action)) == 0 && action.handler == deliver as *const () as u64 {
+        let mark = mark();
+        let args = [raw::pid() as u64, thread as u64, libc::SIGBUS as u64, (&raw const mark) as u64];
+        // SAFETY: a thread of this process, and a signal whose handler is ours.
+        unsafe { raw::own(libc::SYS_rt_tgsigqueueinfo, args) };
+    }
+}
+
 fn is_mark(info: &libc::siginfo_t) -> bool {
     // SAFETY: `Information` is the beginning of the struct.
     let information = unsafe { &*core::ptr::from_ref(info).cast::<Information>() };
@@ -647,7 +666,9 @@ fn reset(signal: i32) {
     let mask = gate::block_all();
     {
         let _locked = process.actions.lock();
-        let _ = change(signal, Some(&Action::default()));
+        if let Ok(action) = change(signal, None) {
+            let _ = change(signal, Some(&Action { handler: DFL, ..action }));
+        }
     }
     gate::set_mask(mask);
 }
@@ -661,21 +682,4 @@ fn by_default(signal: i32, info: *mut libc::siginfo_t, is_own_fault: bool) {
         send_again(signal, info);
     }
     // The kernel ends the process when we return: the fault happens again, or the signal is delivered.
-}
-
-/// Puts a handler that libc has installed by itself, by a call that we did not see, behind ours.
-pub fn adopt(signal: i32) {
-    let Some(process) = process() else { return };
-    let mask = gate::block_all();
-    {
-        let _locked = process.actions.lock();
-        let mut now = Action::default();
-        if rt_sigaction_raw(signal, None, Some(&mut now)) == 0
-            && now.handler > IGN
-            && now.handler != deliver as *const () as u64
-        {
-            let _ = change(signal, Some(&now));
-        }
-    }
-    gate::set_mask(mask);
 }

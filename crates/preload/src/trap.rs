@@ -399,14 +399,13 @@ impl Trapped<'_> {
         let is_free = |gate: &*mut Gate| unsafe { !Gate::is_busy(*gate) };
         let Some(gate) = may_look.then(Gate::find).flatten().filter(is_free) else { return self.inside_by_mask(f) };
         // SAFETY: as above.
-        unsafe { Gate::enter(gate) };
+        let before = unsafe { Gate::enter(gate) };
         let result = f(&Inside { gate, mask: ptr::null() });
         // SAFETY: as above.
-        match unsafe { Gate::leave(gate) } {
+        match unsafe { Gate::leave(gate, before) } {
             None => Outcome::Unmasked(result),
             // The kernel restores the mask of the handler's context.
-            // SAFETY: as above.
-            Some(_) => after_signal(result, unsafe { Gate::restarts(gate) }),
+            Some(meanwhile) => after_signal(result, meanwhile.restarts),
         }
     }
 
@@ -418,8 +417,8 @@ impl Trapped<'_> {
         // The context holds the program's mask, without SIGSYS.
         let result = f(&Inside { gate: &raw mut gate, mask: self.context.mask() });
         // SAFETY: on our own stack.
-        let (deferred, restarts) = unsafe { (Gate::has_deferred(&raw const gate), Gate::restarts(&raw const gate)) };
-        if deferred { after_signal(result, restarts) } else { Outcome::Result(result) }
+        let meanwhile = unsafe { Gate::meanwhile(&raw const gate) };
+        meanwhile.map_or(Outcome::Result(result), |meanwhile| after_signal(result, meanwhile.restarts))
     }
 
     /// Changes the program's mask, which the kernel restores after this handler.

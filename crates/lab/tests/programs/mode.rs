@@ -45,6 +45,8 @@ pub const TIMERS_UNREPORTED: &[Mode] = &[Mode::Run(&["--timers"]), Mode::Run(TRA
 pub const UNREPORTED: &[Mode] = &[PLAIN, TRAP];
 /// The same, for programs whose calls only a trap intercepts.
 pub const TRAP_UNREPORTED: &[Mode] = &[TRAP];
+/// For programs that other preloaded libraries serve, too.
+pub const CHAINED: &[Mode] = &[PLAIN, TRAP, Mode::Run(&["--timers"]), KERNELS_SLOTS];
 /// All schemes.
 pub const SCHEMES: &[Mode] = &[
     PLAIN,

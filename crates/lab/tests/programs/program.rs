@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::compile::{self, NotMade};
 use crate::mode::{
-    BOTH, LIBCS, Mode, SCHEMES, TIMERS, TRAP_ONLY, TRAP_SEES, TRAP_UNREPORTED, TRAPPED_TIMERS_ONLY, UNREPORTED,
+    BOTH, CHAINED, LIBCS, Mode, SCHEMES, TIMERS, TRAP_ONLY, TRAP_SEES, TRAP_UNREPORTED, TRAPPED_TIMERS_ONLY, UNREPORTED,
 };
 use crate::run::{Run, last_lines, run};
 use crate::standard_library;
@@ -245,6 +245,21 @@ pub fn installed(name: &str) -> Option<OsString> {
         .map(OsString::from)
 }
 
+/// A program whose first argument is the path of a library in `c/`.
+fn with_library(source: &'static str, library: &'static str, arguments: &'static [&'static str]) -> Program {
+    let name = [&[source], arguments].concat().join("_");
+    Program::new(name, move || match compile::c(library, &["-shared", "-fPIC"]) {
+        Ok(library) => match made(compile::c(source, &[]), arguments) {
+            Ready::Yes(program, arguments) => {
+                Ready::Yes(program, [library.into()].into_iter().chain(arguments).collect())
+            }
+            other => other,
+        },
+        Err(NotMade::NoCompiler(reason)) => Ready::Lacking(reason),
+        Err(NotMade::Refused(how)) => Ready::Broken(how),
+    })
+}
+
 /// All our own programs.
 pub fn ours() -> Vec<Program> {
     let mut programs = vec![
@@ -280,6 +295,10 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("signal_jump"),
         c("signal_fault"),
         c_by_instruction("signal_fault"),
+        c("unseen_handlers").in_modes(TRAP_SEES),
+        with_library("other_ways", "other_ways_library", &[]).in_modes(UNREPORTED),
+        with_library("chained", "chain_library", &["first"]).in_modes(CHAINED),
+        with_library("chained", "chain_library", &["last"]).in_modes(CHAINED),
         c("served_pages").in_modes(UNREPORTED),
         c_by_instruction("served_pages").in_modes(TRAP_UNREPORTED),
         c_by_instruction("signal_unwind").in_modes(UNREPORTED),
@@ -362,6 +381,9 @@ fn of_other_languages() -> Vec<Program> {
     programs.push(Program::new("go_without_libc", || made(compile::go("channels", false), &[])).in_modes(TRAP_SEES));
     let sanitized = c_with("condvar", &["-fsanitize=address"], &[]).in_modes(UNREPORTED);
     programs.push(Program { name: "condvar_with_address_sanitizer".to_owned(), ..sanitized });
+    for source in ["races", "sanitized_signals"] {
+        programs.push(c_with(source, &["-fsanitize=thread"], &[]).in_modes(UNREPORTED));
+    }
     for collector in ["-XX:+UseSerialGC", "-XX:+UseParallelGC"] {
         let name = format!("java_threads{}", collector.replace("-XX:+Use", "_"));
         programs.push(Program::new(name, move || java(collector)).in_modes(TRAP_ONLY).ends_with(Some(3)));

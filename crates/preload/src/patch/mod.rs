@@ -1,4 +1,5 @@
-//! `--trap` without the signal: futex instructions of libc that jump to the engine.
+//! `--trap` without the signal: futex instructions of libc that jump to the engine. Without `--trap`, two of libc's
+//! functions jump to this library (`detour.rs`).
 //!
 //! A trapped call costs a signal, which takes longer than the call. So before the first `pthread_create`, the `syscall`
 //! instructions of libc that make futex calls are replaced by jumps. All other instructions go on being trapped, and so
@@ -11,15 +12,18 @@
 //! instruction is not replaced.
 
 mod call;
+mod detour;
 mod site;
 mod stub;
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::vec::Vec;
 
 use crate::gate::{self, RAW_THREADS};
 use crate::process::{self, process};
 use crate::{raw, settings, timers, trap};
+pub use detour::detour_libc;
 use site::Site;
 use stub::Patch;
 pub use stub::move_to_site;
@@ -32,12 +36,17 @@ pub fn note_filter() {
     IS_FILTERED.store(true, Ordering::Relaxed);
 }
 
+/// Whether the program may have installed a seccomp filter by a function of libc.
+pub fn is_filtered() -> bool {
+    IS_FILTERED.load(Ordering::Relaxed)
+}
+
 /// Called before the program makes a thread. Replaces libc's futex instructions, if `--trap` is on. Tries once; calls in
 /// a process that borrows its parent's memory do not count.
 pub fn patch_libc_once() {
     static TRIED: AtomicBool = AtomicBool::new(false);
     // A filter of the program may end the process for any of the calls below, so this is asked first.
-    let is_wanted = trap::is_on() && !settings::get().no_patch && !IS_FILTERED.load(Ordering::Relaxed);
+    let is_wanted = trap::is_on() && !settings::get().no_patch && !is_filtered();
     if !is_wanted || TRIED.load(Ordering::Relaxed) || process().is_none_or(process::Process::is_borrowed) {
         return;
     }
@@ -65,11 +74,7 @@ const PAGE: u64 = 4096;
 fn patch(sites: &[Site]) {
     let (Some(first), Some(last)) = (sites.first(), sites.last()) else { return };
     let pages = first.at & !(PAGE - 1)..(last.at + 2).next_multiple_of(PAGE);
-    const CODE: i32 = libc::PROT_READ | libc::PROT_EXEC;
-    // Some systems allow no process to change its code. The first call changes nothing, and shows whether the change
-    // can be taken back.
-    // SAFETY: nothing is forbidden that was allowed.
-    if !unsafe { raw::protect(&pages, CODE) && raw::protect(&pages, CODE | libc::PROT_WRITE) } {
+    if !make_writable(&pages) {
         return;
     }
     let mut made: Vec<Patch> = Vec::new();
@@ -83,6 +88,21 @@ fn patch(sites: &[Site]) {
         // SAFETY: code of libc that was made writable above, and that no thread executes: see `may_patch`.
         unsafe { core::ptr::with_exposed_provenance_mut::<[u8; 2]>(patch.site as usize).write(patch.bytes) };
     }
+    protect(&pages);
+}
+
+const CODE: i32 = libc::PROT_READ | libc::PROT_EXEC;
+
+/// Makes pages of code writable, until [`protect`]. Some systems allow no process to change its code: then it returns
+/// `false`.
+fn make_writable(pages: &Range<u64>) -> bool {
+    // The first call changes nothing, and shows whether the change can be taken back.
+    // SAFETY: nothing is forbidden that was allowed.
+    unsafe { raw::protect(pages, CODE) && raw::protect(pages, CODE | libc::PROT_WRITE) }
+}
+
+/// Makes such pages read-only again.
+fn protect(pages: &Range<u64>) {
     // SAFETY: code, which nobody else writes to.
-    unsafe { raw::protect(&pages, CODE) };
+    unsafe { raw::protect(pages, CODE) };
 }

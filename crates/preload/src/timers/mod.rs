@@ -36,7 +36,7 @@ use crate::memory::{self, Native};
 use crate::process::{Process, process};
 use crate::{raw, settings, stack};
 
-pub use alarm::Host;
+pub use alarm::{Host, now};
 pub use callers::{Event, create as create_calling};
 pub use mail::arrive;
 

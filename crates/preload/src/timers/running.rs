@@ -6,8 +6,6 @@
 //! checks. The kernel shows each thread's state in a file. If several threads run, they are chosen in turn. These files
 //! are read only in programs with several threads.
 
-use core::mem::offset_of;
-use core::str;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::io::Write;
 
@@ -45,35 +43,17 @@ pub fn thread() -> Option<i32> {
     found
 }
 
-/// The beginning of the kernel's `struct linux_dirent64`, behind which the name follows.
-#[repr(C)]
-struct Entry {
-    inode: u64,
-    offset: u64,
-    length: u16,
-    kind: u8,
-}
-
 /// Fills `threads` with threads of the process, oldest first. Returns how many.
 fn list(names: &mut [u8], threads: &mut [i32]) -> usize {
-    const NAME: usize = offset_of!(Entry, kind) + 1;
-    let Some(mut rest) = file::entries(b"/proc/self/task\0", names) else { return 0 };
     let mut count = 0;
-    while let Some(length) = rest.get(offset_of!(Entry, length)..NAME) {
-        let length = u16::from_ne_bytes([length[0], length[1]]) as usize;
-        let name = rest.get(NAME..length).unwrap_or_default();
-        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        if let (Some(number), Some(place)) = (number(name), threads.get_mut(count)) {
+    file::each_entry(b"/proc/self/task\0", names, |name| {
+        if let (Some(number), Some(place)) = (file::number(name), threads.get_mut(count)) {
             *place = number;
             count += 1;
         }
-        rest = rest.get(length.max(NAME)..).unwrap_or_default();
-    }
+        count < threads.len()
+    });
     count
-}
-
-fn number(name: &[u8]) -> Option<i32> {
-    str::from_utf8(name).ok()?.parse().ok()
 }
 
 /// Whether a thread runs, or is ready to run.

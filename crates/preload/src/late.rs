@@ -1,0 +1,122 @@
+//! Futex calls of a handler that this library has not seen being installed, and that interrupts its thread inside the
+//! engine.
+//!
+//! The program may install a handler by the instruction, which is not seen without `--trap`. Such a handler runs wherever
+//! its thread is, also where the thread holds a bucket that the handler's call needs. So a call that wakes or requeues is
+//! made when the thread leaves the engine, and its result is 0: nobody woken so far. A call that waits ends at once, as
+//! if it had been woken without a cause. If it has a timeout, the kernel makes it, which compares the word and ends it in
+//! time.
+//!
+//! While the thread sleeps it holds nothing, and a handler's calls are made at once.
+
+use core::cell::UnsafeCell;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::calls::{self, Route, SYS_FUTEX_WAIT, SYS_FUTEX_WAKE};
+use crate::engine::{self, Inside};
+use crate::gate::{self, Gate};
+use crate::process::process;
+use crate::raw;
+
+/// A place for a call that is made later. All zeroes at first.
+pub struct Late {
+    /// The gate of the thread that has the place. Null if it is free.
+    gate: AtomicPtr<Gate>,
+    /// The call's number and arguments. Accessed by the thread that has the place.
+    call: UnsafeCell<(i64, [u64; 6])>,
+}
+
+const WAKE: u32 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u32;
+const WAKE_BITSET: u32 = (libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG) as u32;
+
+/// The most calls of one process that wait to be made.
+pub const MOST: usize = 64;
+
+/// What a futex call does that a handler makes while its thread is inside.
+pub enum Instead {
+    /// It returns this.
+    Return(i64),
+    /// The kernel makes it.
+    Kernel,
+}
+
+/// Notes a call, or says what it does at once.
+///
+/// # Safety
+/// The gate is the calling thread's own, and busy.
+#[cold]
+pub unsafe fn call(gate: *mut Gate, number: i64, args: [u64; 6]) -> Instead {
+    match calls::route_of(number, &args) {
+        Route::Ours(_, _, false) => {}
+        Route::Ours(..) => {
+            let has_timeout = args[if number == SYS_FUTEX_WAIT { 4 } else { 3 }] != 0;
+            return if has_timeout { Instead::Kernel } else { Instead::Return(0) };
+        }
+        _ => return Instead::Kernel,
+    }
+    // Another such handler must not interrupt this.
+    let mask = gate::block_all();
+    // SAFETY: as the caller guarantees.
+    unsafe { note(gate, number, args) };
+    gate::set_mask(mask);
+    Instead::Return(0)
+}
+
+/// # Safety
+/// As for [`call`].
+unsafe fn note(gate: *mut Gate, number: i64, args: [u64; 6]) {
+    let places = process().map_or(&[][..], |process| &process.late);
+    // The thread may be interrupted often at one place, and a place for each call would not suffice.
+    let mut mine = places.iter().filter(|place| place.gate.load(Ordering::Relaxed) == gate);
+    // SAFETY: this thread has the place.
+    if mine.any(|place| add(unsafe { &mut *place.call.get() }, number, &args)) {
+        return;
+    }
+    let take = |place: &&Late| {
+        place.gate.compare_exchange(ptr::null_mut(), gate, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    };
+    let Some(place) = places.iter().find(take) else {
+        raw::die(&[
+            "too many wakes by signal handlers that were installed by an instruction; --trap sees all handlers",
+        ]);
+    };
+    // SAFETY: this thread has taken the place. The gate is as the caller guarantees.
+    unsafe {
+        *place.call.get() = (number, args);
+        Gate::note_late(gate);
+    }
+}
+
+/// Adds a wake to a noted one of the same waiters. Returns `false` if it is another call.
+fn add((noted, theirs): &mut (i64, [u64; 6]), number: i64, args: &[u64; 6]) -> bool {
+    // What says which waiters: the address, and the bitset where it stands.
+    let waiters = |args: &[u64; 6]| match (number, args[1] as u32) {
+        (libc::SYS_futex, WAKE) => Some([args[0], u64::from(u32::MAX)]),
+        (libc::SYS_futex, WAKE_BITSET) => Some([args[0], args[5] as u32 as u64]),
+        (SYS_FUTEX_WAKE, _) => Some([args[0], args[1]]),
+        _ => None,
+    };
+    let is_same = *noted == number && waiters(args).is_some_and(|these| waiters(theirs) == Some(these));
+    if is_same {
+        let [before, more] = [theirs[2], args[2]].map(|count| (count as i32).max(1));
+        theirs[2] = before.saturating_add(more) as u64;
+    }
+    is_same
+}
+
+/// Makes the calls that handlers of the calling thread have left.
+///
+/// # Safety
+/// The gate is the calling thread's own. The thread is inside, and holds nothing.
+pub unsafe fn make(gate: *mut Gate) {
+    let places = process().map_or(&[][..], |process| &process.late);
+    for place in places.iter().filter(|place| place.gate.load(Ordering::Relaxed) == gate) {
+        // SAFETY: this thread has the place.
+        let (number, args) = unsafe { *place.call.get() };
+        place.gate.store(ptr::null_mut(), Ordering::Relaxed);
+        if let Route::Ours(number, _, may_sleep) = calls::route_of(number, &args) {
+            engine::call(number, args, may_sleep, &Inside { gate, mask: ptr::null() });
+        }
+    }
+}
