@@ -133,7 +133,7 @@
 // By the threads of one domain, for operations with UFUTEX_SHARED on memory that only this domain maps.
 #define UFUTEX_SCOPE_ADDRESS_SPACE 1
 
-// By all domains that map the object.
+// By all domains of a PID namespace that map the object, or of the system if it is one of ufutex_object_new().
 #define UFUTEX_SCOPE_OBJECT 2
 
 // Modifications of a word by ufutex_wake_op(): store the argument.
@@ -457,8 +457,9 @@ typedef struct ufutex_memory {
     // Copies from memory, and faults it in where necessary. May block. If it is NULL, load reads byte after byte.
     int (*read)(void *context, uint64_t address, void *into, size_t bytes);
     // Which domains share the word at an address, for operations on shared words: UFUTEX_SCOPE_ADDRESS_SPACE, or
-    // UFUTEX_SCOPE_OBJECT with the object's number, below 2^61, and the word's offset in it. Any other result is a
-    // fault. NULL: only this domain maps its memory.
+    // UFUTEX_SCOPE_OBJECT with the object's number and the word's offset in it. A number below 2^61 is one of the program's
+    // own, for an object that domains of one PID namespace map. Domains of several share an object of ufutex_object_new(),
+    // by its number. Any other result is a fault. NULL: only this domain maps its memory.
     int (*scope)(void *context, uint64_t address, uint32_t access, uint64_t *object, uint64_t *offset);
     // Whether a program may name these addresses at all: 1 or 0. NULL: if load is set, addresses in the lower half of
     // x86-64's address space (below 2^47) are allowed. If it is not, all that a program on this processor can have.
@@ -771,13 +772,34 @@ int ufutex_system_has_node(struct ufutex_system *system, uint32_t node);
 // Any thread; not async-signal-safe.
 int ufutex_system_current_node(struct ufutex_system *system);
 
-// Lists the waiters for words of shared objects, in all domains of a system. Otherwise as ufutex_domain_who_waits().
+// Lists the waiters for words of objects of ufutex_object_new(), in all domains of a system, and for words of other
+// objects in the domains of the system's own PID namespace. Otherwise as ufutex_domain_who_waits().
 //
 // Any thread; not async-signal-safe.
 long ufutex_system_who_waits(struct ufutex_system *system,
                              struct ufutex_waited_word *words,
                              size_t word_size,
                              size_t capacity);
+
+// Makes an object that domains of several PID namespaces map, and stores its number in *object, for the scope of a
+// memory. Guests that share it meet at its words. An object with a number below 2^61, which the program chooses, is one of
+// the caller's namespace: domains of another namespace that use the number mean another object.
+//
+// Make it before any domain uses the object, if a second namespace may map it later. It takes 1 KiB.
+//
+// Returns 0. -EINVAL: NULL, misaligned; -EBADF: not a handle of a system; -ENOMEM, also if there are 2^24 objects.
+//
+// Any thread; not async-signal-safe.
+int ufutex_object_new(struct ufutex_system *system,
+                      uint64_t *object);
+
+// Frees an object of ufutex_object_new(). Waiters that are still queued for its words can be woken by its number.
+//
+// Returns 0. -EINVAL: NULL; not an object of ufutex_object_new(), or freed before; -EBADF: not a handle of a system.
+//
+// Any thread; not async-signal-safe.
+int ufutex_object_free(struct ufutex_system *system,
+                       uint64_t object);
 
 // Makes a domain of a system. options: NULL for all defaults. The structs that it points to are copied.
 //
@@ -878,6 +900,15 @@ long ufutex_domain_who_waits(struct ufutex_domain *domain,
                              struct ufutex_waited_word *words,
                              size_t word_size,
                              size_t capacity);
+
+// Lists the waiters for words of objects in all domains of a domain's PID namespace, except those of ufutex_object_new(),
+// which ufutex_system_who_waits() lists. Otherwise as ufutex_domain_who_waits().
+//
+// Any thread; not async-signal-safe.
+long ufutex_domain_objects_who_wait(struct ufutex_domain *domain,
+                                    struct ufutex_waited_word *words,
+                                    size_t word_size,
+                                    size_t capacity);
 
 // Makes a task of a domain, with a TID from 1 to 2^30 - 1 that no other task of the domain's PID namespace has. flags:
 // 0, or UFUTEX_KERNEL_TASK.
@@ -1315,6 +1346,15 @@ int ufutex_timers_new(struct ufutex_system *system,
                       const struct ufutex_timers_options *options,
                       struct ufutex_timers **timers);
 
+// As ufutex_timers_new(), for a process of the guest that a domain belongs to. By the host's clocks each PID namespace has
+// a thread of its own for timers and timeouts, so no guest makes another guest's timers late. -EBADF: not a handle of a
+// domain.
+//
+// Any thread; not async-signal-safe.
+int ufutex_timers_new_beside(struct ufutex_domain *domain,
+                             const struct ufutex_timers_options *options,
+                             struct ufutex_timers **timers);
+
 // Frees timers, armed or not. When it has returned, expired is not called any more. It waits for a call in progress in
 // another thread, so do not hold a lock that expired takes. expired itself may call it.
 //
@@ -1456,7 +1496,8 @@ long ufutex_timers_syscall(struct ufutex_timers *timers,
                            uint64_t number,
                            const uint64_t *args);
 
-// Starts the thread that expires timers by the host's clocks, which the first timer would start otherwise. Does
+// Starts the thread that expires timers and timeouts of the system's own PID namespace by the host's clocks, which the first
+// of them would start otherwise. Each further namespace has a thread of its own. Does
 // nothing if it runs already, or if the system has the embedder's clocks. The thread inherits what the caller may do:
 // to raise its priority later it needs a privilege.
 //

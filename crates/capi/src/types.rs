@@ -107,7 +107,7 @@ pub const UFUTEX_WRITE: u32 = 1;
 pub const UFUTEX_SCOPE_PRIVATE: u32 = 0;
 /// By the threads of one domain, for operations with UFUTEX_SHARED on memory that only this domain maps.
 pub const UFUTEX_SCOPE_ADDRESS_SPACE: u32 = 1;
-/// By all domains that map the object.
+/// By all domains of a PID namespace that map the object, or of the system if it is one of ufutex_object_new().
 pub const UFUTEX_SCOPE_OBJECT: u32 = 2;
 
 /// Modifications of a word by ufutex_wake_op(): store the argument.
@@ -235,8 +235,9 @@ pub struct ufutex_memory {
     pub read:
         Option<unsafe extern "C" fn(context: *mut c_void, address: u64, into: *mut c_void, bytes: usize) -> c_int>,
     /// Which domains share the word at an address, for operations on shared words: UFUTEX_SCOPE_ADDRESS_SPACE, or
-    /// UFUTEX_SCOPE_OBJECT with the object's number, below 2^61, and the word's offset in it. Any other result is a
-    /// fault. NULL: only this domain maps its memory.
+    /// UFUTEX_SCOPE_OBJECT with the object's number and the word's offset in it. A number below 2^61 is one of the program's
+    /// own, for an object that domains of one PID namespace map. Domains of several share an object of ufutex_object_new(),
+    /// by its number. Any other result is a fault. NULL: only this domain maps its memory.
     pub scope: Option<
         unsafe extern "C" fn(
             context: *mut c_void,

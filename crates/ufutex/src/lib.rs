@@ -108,6 +108,7 @@ pub use futex::interrupt::Interrupt;
 pub use futex::key::{Address, Guest, Key, Shared, Target};
 pub use futex::namespace::PidNamespace;
 pub use futex::numa::{NodeFlags, OnNode};
+pub use futex::objects::SharedObject;
 pub use futex::operation::Cause;
 #[cfg(feature = "requeue")]
 pub use futex::requeue::{Requeue, Requeued};

@@ -257,6 +257,25 @@ pub unsafe extern "C" fn ufutex_domain_who_waits(
     look().long()
 }
 
+/// Lists the waiters for words of objects in all domains of a domain's PID namespace, except those of ufutex_object_new(),
+/// which ufutex_system_who_waits() lists. Otherwise as ufutex_domain_who_waits().
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_domain_objects_who_wait(
+    domain: *mut ufutex_domain,
+    words: *mut ufutex_waited_word,
+    word_size: usize,
+    capacity: usize,
+) -> c_long {
+    let look = || {
+        let held = Held::<DomainObject>::new(domain)?;
+        // SAFETY: the program passes room for `capacity` words of that size.
+        unsafe { store_words(words, word_size, capacity, |most| held.domain.pid_namespace().who_waits(most)) }
+    };
+    look().long()
+}
+
 export!(
     ufutex_domain_new,
     ufutex_domain_new_beside,
@@ -268,4 +287,5 @@ export!(
     ufutex_prctl_futex_hash,
     ufutex_domain_get_counters,
     ufutex_domain_who_waits,
+    ufutex_domain_objects_who_wait,
 );

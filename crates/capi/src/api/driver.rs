@@ -8,7 +8,8 @@ use crate::objects::SystemObject;
 use crate::registry::Held;
 use crate::types::{UFUTEX_NO_DEADLINE, ufutex_system};
 
-/// Starts the thread that expires timers by the host's clocks, which the first timer would start otherwise. Does
+/// Starts the thread that expires timers and timeouts of the system's own PID namespace by the host's clocks, which the first
+/// of them would start otherwise. Each further namespace has a thread of its own. Does
 /// nothing if it runs already, or if the system has the embedder's clocks. The thread inherits what the caller may do:
 /// to raise its priority later it needs a privilege.
 ///

@@ -1,7 +1,7 @@
 use core::ffi::{c_int, c_long, c_void};
 
 use engine::{
-    Callbacks, Config, Scope, System,
+    Callbacks, Config, ObjectId, Scope, SharedObject, System,
     observe::WhoWaits,
     pi::{Priority, Scheduler},
 };
@@ -194,7 +194,8 @@ pub unsafe extern "C" fn ufutex_system_current_node(system: *mut ufutex_system) 
     Held::<SystemObject>::new(system).map(|held| held.0.current_node()).int()
 }
 
-/// Lists the waiters for words of shared objects, in all domains of a system. Otherwise as ufutex_domain_who_waits().
+/// Lists the waiters for words of objects of ufutex_object_new(), in all domains of a system, and for words of other
+/// objects in the domains of the system's own PID namespace. Otherwise as ufutex_domain_who_waits().
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -210,6 +211,41 @@ pub unsafe extern "C" fn ufutex_system_who_waits(
         unsafe { store_words(words, word_size, capacity, |most| held.0.who_waits(most)) }
     };
     look().long()
+}
+
+/// Makes an object that domains of several PID namespaces map, and stores its number in *object, for the scope of a
+/// memory. Guests that share it meet at its words. An object with a number below 2^61, which the program chooses, is one of
+/// the caller's namespace: domains of another namespace that use the number mean another object.
+///
+/// Make it before any domain uses the object, if a second namespace may map it later. It takes 1 KiB.
+///
+/// Returns 0. -EINVAL: NULL, misaligned; -EBADF: not a handle of a system; -ENOMEM, also if there are 2^24 objects.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_object_new(system: *mut ufutex_system, object: *mut u64) -> c_int {
+    let make = || {
+        abi::check_out(object)?;
+        let made = SharedObject::new(&Held::<SystemObject>::new(system)?.0)?;
+        // SAFETY: checked above; the program guarantees that it is valid for a write.
+        unsafe { object.write(made.into_id().get()) };
+        Ok::<_, Errno>(())
+    };
+    make().map(|()| 0).int()
+}
+
+/// Frees an object of ufutex_object_new(). Waiters that are still queued for its words can be woken by its number.
+///
+/// Returns 0. -EINVAL: NULL; not an object of ufutex_object_new(), or freed before; -EBADF: not a handle of a system.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_object_free(system: *mut ufutex_system, object: u64) -> c_int {
+    let free = || {
+        let id = ObjectId::new(object).ok_or(Errno::INVALID)?;
+        Ok::<_, Errno>(SharedObject::free(&Held::<SystemObject>::new(system)?.0, id)?)
+    };
+    free().map(|()| 0).int()
 }
 
 /// Copies the words that `look` finds into a program's array. Returns the number of all words with waiters.
@@ -257,4 +293,6 @@ export!(
     ufutex_system_has_node,
     ufutex_system_current_node,
     ufutex_system_who_waits,
+    ufutex_object_new,
+    ufutex_object_free,
 );

@@ -1,7 +1,7 @@
 use core::ffi::{c_int, c_long};
 use core::time::Duration;
 
-use engine::timer::{Base, Caller, CpuClock, Expiry, Setting, TimerCall, TimerClock};
+use engine::timer::{Base, Caller, CpuClock, Driver, Expiry, Setting, TimerCall, TimerClock};
 use engine::{Error, Timeout};
 
 use super::syscall::{own_memory, read_args};
@@ -9,12 +9,12 @@ use super::{export, timeout_of};
 use crate::abi;
 use crate::driver::base_of;
 use crate::errno::{Answer, Errno};
-use crate::objects::SystemObject;
+use crate::objects::{DomainObject, SystemObject};
 use crate::platform::Memory;
 use crate::registry::{Held, boxed, insert, remove};
 use crate::timers::{Delivery, TimersObject, kept, meant, said_expired};
 use crate::types::{
-    UFUTEX_ARM_NUMBER, UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_TIMER_ABSTIME, ufutex_expired,
+    UFUTEX_ARM_NUMBER, UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_TIMER_ABSTIME, ufutex_domain, ufutex_expired,
     ufutex_itimerspec, ufutex_memory, ufutex_notice, ufutex_notify, ufutex_system, ufutex_timers,
     ufutex_timers_options, ufutex_timespec,
 };
@@ -47,14 +47,44 @@ pub unsafe extern "C" fn ufutex_timers_new(
     options: *const ufutex_timers_options,
     timers: *mut *mut ufutex_timers,
 ) -> c_int {
+    let driver = || Ok(Held::<SystemObject>::new(system)?.0.driver().clone());
+    // SAFETY: the program guarantees it.
+    unsafe { make(driver, options, timers) }
+}
+
+/// As ufutex_timers_new(), for a process of the guest that a domain belongs to. By the host's clocks each PID namespace has
+/// a thread of its own for timers and timeouts, so no guest makes another guest's timers late. -EBADF: not a handle of a
+/// domain.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_timers_new_beside(
+    domain: *mut ufutex_domain,
+    options: *const ufutex_timers_options,
+    timers: *mut *mut ufutex_timers,
+) -> c_int {
+    let driver = || Ok(Held::<DomainObject>::new(domain)?.domain.pid_namespace().driver().clone());
+    // SAFETY: the program guarantees it.
+    unsafe { make(driver, options, timers) }
+}
+
+/// Makes timers that expire by a driver.
+///
+/// # Safety
+/// `options` is null or as large as its first field says. `timers` is null, or valid for a write.
+unsafe fn make(
+    driver: impl FnOnce() -> Result<Driver, Errno>,
+    options: *const ufutex_timers_options,
+    timers: *mut *mut ufutex_timers,
+) -> c_int {
     let make = || {
         abi::check_out(timers)?;
-        let held = Held::<SystemObject>::new(system)?;
+        let driver = driver()?;
         // SAFETY: the program passes null, or options that are as large as they say.
         let said = unsafe { abi::read(options)? };
         // SAFETY: every pattern of bits is a value of these options, also zeroes.
         let said = said.unwrap_or_else(|| unsafe { core::mem::zeroed() });
-        let object = boxed(TimersObject::new(held.0.driver(), &said)?)?;
+        let object = boxed(TimersObject::new(&driver, &said)?)?;
         let called = match &object.delivery {
             Delivery::Call(called) => Some(called.clone()),
             _ => None,
@@ -408,6 +438,7 @@ fn call_of(number: u64) -> Result<TimerCall, Errno> {
 
 export!(
     ufutex_timers_new,
+    ufutex_timers_new_beside,
     ufutex_timers_free,
     ufutex_timers_create,
     ufutex_timers_create_as,

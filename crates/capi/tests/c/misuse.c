@@ -143,6 +143,9 @@ static void handles_that_are_none_are_told(void)
     int32_t id;
     uint64_t at;
     BAD_HANDLES(ufutex_system, h, ufutex_timers_new(h, NULL, &made_timers));
+    BAD_HANDLES(ufutex_domain, h, ufutex_timers_new_beside(h, NULL, &made_timers));
+    BAD_HANDLES(ufutex_system, h, ufutex_object_new(h, &at));
+    BAD_HANDLES(ufutex_system, h, ufutex_object_free(h, UINT64_C(1) << 61));
     BAD_HANDLES(ufutex_system, h, ufutex_driver_start(h));
     BAD_HANDLES(ufutex_system, h, ufutex_driver_next(h, UFUTEX_MONOTONIC, &at));
     BAD_HANDLES(ufutex_system, h, ufutex_driver_turn(h));
@@ -186,6 +189,9 @@ static void answers_need_a_place(void)
     BAD_PLACES(ufutex_system_counters, p, ufutex_system_get_counters(a_system, p));
     BAD_PLACES(ufutex_waited_word, p, ufutex_domain_who_waits(domain, p, sizeof *p, 1));
     BAD_PLACES(ufutex_waited_word, p, ufutex_system_who_waits(a_system, p, sizeof *p, 1));
+    BAD_PLACES(ufutex_waited_word, p, ufutex_domain_objects_who_wait(domain, p, sizeof *p, 1));
+    BAD_PLACES(ufutex_timers *, p, ufutex_timers_new_beside(domain, NULL, p));
+    BAD_PLACES(uint64_t, p, ufutex_object_new(a_system, p));
     BAD_PLACES(ufutex_waiter *, p, ufutex_prepare_wait(domain, AT(&word), 0, UFUTEX_U32, NULL, ignore, NULL, p));
     BAD_PLACES(ufutex_waiter *, p, ufutex_prepare_waitv(domain, &words, 1, NULL, ignore, NULL, p));
     BAD_PLACES(ufutex_waiter *, p, ufutex_prepare_lock_pi(domain, task, AT(&word), UFUTEX_U32, NULL, ignore, NULL, p));

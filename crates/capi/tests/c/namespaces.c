@@ -2,9 +2,10 @@
 #include "guest.h"
 
 #define LOCK (GUEST + 64)
+#define WORD (GUEST + 128)
 #define FLAGS (UFUTEX_U32 | UFUTEX_SHARED)
 
-static struct guest memory_of_all = {.object = 7};
+static struct guest memory_of_all;
 static uint32_t lent[8][8]; // by namespace and TID, as reported to the scheduler
 
 static void set_priority_in(void *context, uint64_t pid_namespace, uint32_t tid, uint32_t priority)
@@ -38,6 +39,8 @@ int main(void)
     CHECK(ufutex_system_new(&config, &a_system), 0);
 
     // Two processes of one guest, a process of another guest, and a domain without a namespace. All map one object.
+    CHECK(ufutex_object_new(a_system, &memory_of_all.object), 0);
+    CHECK(ufutex_object_new(a_system, NULL), -EINVAL);
     ufutex_memory memory = guest_memory(&memory_of_all);
     ufutex_options options = UFUTEX_OPTIONS_INIT, apart = UFUTEX_OPTIONS_INIT;
     options.memory = apart.memory = &memory;
@@ -82,6 +85,24 @@ int main(void)
     CHECK(ufutex_unlock_pi(parent, init, LOCK, FLAGS), 0);
     CHECK(ufutex_lock_pi(stranger, other, LOCK, FLAGS, NULL), 0);
     CHECK(ufutex_unlock_pi(stranger, other, LOCK, FLAGS), 0);
+
+    // All meet at the object's words. Of an object with a number of the program's own, only those of one guest do.
+    ufutex_domain *all[] = {child, parent, stranger, plain};
+    uint64_t shared = memory_of_all.object;
+    for (int i = 0; i < 8; i++) {
+        memory_of_all.object = i < 4 ? shared : 7;
+        CHECK(ufutex_prepare_wait(parent, WORD, 0, FLAGS, NULL, ignore, NULL, &waiter), -EINPROGRESS);
+        ufutex_waited_word who;
+        CHECK(ufutex_system_who_waits(a_system, &who, sizeof who, 1), i < 4);
+        CHECK(ufutex_domain_objects_who_wait(child, &who, sizeof who, 1), i >= 4);
+        CHECK(ufutex_domain_objects_who_wait(stranger, &who, sizeof who, 1), 0);
+        CHECK(who.object, memory_of_all.object);
+        CHECK(ufutex_wake(all[i % 4], WORD, 1, UINT32_MAX, FLAGS), i < 4 || i % 4 < 2);
+        CHECK(ufutex_waiter_end(waiter, UFUTEX_TIMED_OUT), i < 6 ? 0 : -ETIMEDOUT);
+    }
+    CHECK(ufutex_object_free(a_system, 7), -EINVAL);
+    CHECK(ufutex_object_free(a_system, shared), 0);
+    CHECK(ufutex_object_free(a_system, shared), -EINVAL);
 
     // A namespace outlives the domain with which it was made.
     CHECK(ufutex_task_free(init), 0);

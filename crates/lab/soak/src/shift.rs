@@ -106,8 +106,9 @@ impl Shift {
         let index = random.index(self.cells.len());
         match random.below(8) {
             0 => {
-                let index = random.index(self.world.object.len());
-                self.world.object[index].in_object(index)
+                let (object, cells) = &self.world.object;
+                let index = random.index(cells.len());
+                cells[index].in_object(object, index)
             }
             _ if index % 2 == 1 => self.cells[index].on_node(),
             _ => self.cells[index].private(),

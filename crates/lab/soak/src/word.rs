@@ -1,10 +1,7 @@
 //! The words of the crowd: private ones, words of a shared object, and words with a node that changes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use ufutex::{Access, Fault, Key, ObjectId, Scope, Target};
-
-/// The number of the object that the domains of a world share.
-const OBJECT: u64 = 7;
+use ufutex::{Access, Fault, Key, Scope, SharedObject, Target};
 
 /// A word and the number of its node, side by side as `FUTEX2_NUMA` has them.
 #[derive(Default)]
@@ -28,10 +25,9 @@ impl Cell {
         Word { value: &self.value, scope: Scope::Private, node: Some(node) }
     }
 
-    /// The word at `index` of the shared object.
-    pub fn in_object(&self, index: usize) -> Word<'_> {
-        let id = ObjectId::new(OBJECT).expect("it is below 2^61");
-        Word { value: &self.value, scope: Scope::Object { id, offset: 4 * index as u64 }, node: None }
+    /// The word at `index` of an object.
+    pub fn in_object(&self, object: &SharedObject, index: usize) -> Word<'_> {
+        Word { value: &self.value, scope: Scope::Object { id: object.id(), offset: 4 * index as u64 }, node: None }
     }
 }
 

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 use ufutex::platform::{Clock, Host, Platform, Topology};
-use ufutex::{Config, System};
+use ufutex::{Config, SharedObject, System};
 
-/// Words of the object that the domains of a world share.
+/// Number of words of the object that the domains of a world share.
 const OBJECT_WORDS: usize = 64;
 /// The largest table that a domain may have.
 pub const MAX_SLOTS: usize = 4096;
@@ -39,7 +39,8 @@ pub struct World {
     pub system: System,
     /// `None` in the first world.
     pub clocks: Option<Arc<JumpingClocks>>,
-    pub object: Vec<Cell>,
+    /// The object that the domains share, and its words.
+    pub object: (SharedObject, Vec<Cell>),
     pub counts: Counts,
     pub findings: Arc<Findings>,
     pub flags: Arc<Flags>,
@@ -53,11 +54,13 @@ impl World {
         let own =
             host.clone().platform::<Jumping>().clocks(clocks.clone()).topology(Arc::new(Wandering(AtomicU32::new(0))));
         let make = |name, config, clocks| -> Result<Arc<Self>> {
+            let system = System::with_config(config).context("cannot make a system")?;
+            let object = SharedObject::new(&system).context("cannot make an object")?;
             Ok(Arc::new(Self {
                 name,
-                system: System::with_config(config).context("cannot make a system")?,
+                system,
                 clocks,
-                object: cells(OBJECT_WORDS),
+                object: (object, cells(OBJECT_WORDS)),
                 counts: Counts::default(),
                 findings: findings.clone(),
                 flags: flags.clone(),

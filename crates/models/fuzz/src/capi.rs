@@ -155,7 +155,7 @@ unsafe extern "C" fn called(_: *mut c_void) {}
 /// Makes the calls that the input chooses. Bad handles are refused, good ones are not, and everything can be freed.
 pub fn calls(input: &[u8]) {
     let mut bytes = Bytes::new(input);
-    let memory = Memory::new(false);
+    let memory = Memory::new(None);
     let mut handles = Handles::default();
     while !bytes.is_empty() {
         // SAFETY: handles may be any numbers; all other pointers are null or valid.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ufutex::pi::Priority;
 use ufutex::syscall::{Number, Syscall};
 use ufutex::timer::{Base, Clocks};
-use ufutex::{Callbacks, Cause, Config, Domain, Options, PidNamespace, System, Task};
+use ufutex::{Callbacks, Cause, Config, Domain, Options, PidNamespace, SharedObject, System, Task};
 
 use crate::bytes::Bytes;
 use crate::errno::{OF_FUTEXES, check};
@@ -62,13 +62,14 @@ pub fn calls_with_faults(input: &[u8]) {
 fn run(input: &[u8], with_faults: bool) {
     let mut bytes = Bytes::new(input);
     let (system, time) = system();
-    let is_shared = bytes.one_in(2);
+    let object = SharedObject::new(&system).expect("there is memory");
+    let shared = bytes.one_in(2).then_some(object.id());
     let options = Options::new().max_waiters(20);
     let domains = [
         Domain::with_options(&system, options),
         Domain::in_namespace(&PidNamespace::new(&system).expect("there is memory"), options),
     ];
-    let guests = domains.map(|domain| Guest { domain, memory: Memory::new(is_shared) });
+    let guests = domains.map(|domain| Guest { domain, memory: Memory::new(shared) });
     let tasks: [[Task; THREADS]; 2] = guests
         .each_ref()
         .map(|guest| std::array::from_fn(|thread| guest.domain.task(thread as u32 + 1).expect("the TID is free")));

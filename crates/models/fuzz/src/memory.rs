@@ -20,8 +20,8 @@ pub struct Memory {
     faults: AtomicU64,
     /// Each `fault_in` takes the lowest bit. 1 is a fault that does not go away.
     lost: AtomicU64,
-    /// Whether the words are those of an object that other memories map, too.
-    is_shared: bool,
+    /// The object whose words these are, which other memories map too.
+    object: Option<ObjectId>,
 }
 
 fn takes_bit(bits: &AtomicU64) -> bool {
@@ -31,9 +31,9 @@ fn takes_bit(bits: &AtomicU64) -> bool {
 }
 
 impl Memory {
-    pub fn new(is_shared: bool) -> Self {
+    pub fn new(object: Option<ObjectId>) -> Self {
         let words = [const { AtomicU64::new(0) }; WORDS];
-        Self { words, faults: AtomicU64::new(0), lost: AtomicU64::new(0), is_shared }
+        Self { words, faults: AtomicU64::new(0), lost: AtomicU64::new(0), object }
     }
 
     pub fn set_faults(&self, faults: u64, lost: u64) {
@@ -108,7 +108,6 @@ impl UserMemory for Memory {
 
     fn scope(&self, address: u64, _: Access) -> Result<Scope, Fault> {
         self.find(address).ok_or(Fault)?;
-        let id = ObjectId::new(7).ok_or(Fault)?;
-        Ok(if self.is_shared { Scope::Object { id, offset: address - BASE } } else { Scope::AddressSpace })
+        Ok(self.object.map_or(Scope::AddressSpace, |id| Scope::Object { id, offset: address - BASE }))
     }
 }

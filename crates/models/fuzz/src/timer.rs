@@ -19,7 +19,7 @@ pub fn calls(input: &[u8]) {
     let (system, time) = system();
     let options = TimerOptions::new().max_timers(MOST).max_id(bytes.of(&[i32::MAX, 15, 1023]));
     let (timers, expiries) = Timers::channel(system.driver(), options).expect("there is memory");
-    let memory = Memory::new(false);
+    let memory = Memory::new(None);
     let mut live = BTreeSet::new();
     while !bytes.is_empty() {
         match bytes.byte() % 16 {

@@ -36,12 +36,14 @@ use thread::DriverThread;
 use turn::Turn;
 use wheel::{Node, Wheel};
 
-/// Expires timers and timeouts. Each [`System`](crate::System) has a driver. A driver can also be made alone, for
-/// timers only.
+/// Expires timers and timeouts. Each [`System`](crate::System) has a driver, for the domains of its own PID namespace. Each
+/// further [`PidNamespace`](crate::PidNamespace) has one of its own if the clocks are the host's. A driver can also be made
+/// alone, for timers, or for a namespace.
 ///
 /// With the host's clocks the driver has a thread of its own. The first timer starts it, and it does not wake up while
 /// nothing is armed. With an embedder's clocks ([`Clocks`]) the driver does nothing by itself: the embedder calls
-/// [`next`](Self::next), waits in its own way, and calls [`turn`](Self::turn).
+/// [`next`](Self::next), waits in its own way, and calls [`turn`](Self::turn). All namespaces then use the system's driver,
+/// unless they are made with another ([`PidNamespace::with_driver`](crate::PidNamespace::with_driver)).
 ///
 /// A `Driver` is a handle; its clones refer to one driver. It does not survive fork(2): a child process does not have
 /// the thread. See [`System::abandon_after_fork`](crate::System::abandon_after_fork).
@@ -61,6 +63,8 @@ pub(crate) struct Inner {
     owners: AtomicU64,
     /// 1 in a child of fork(2) that has abandoned its copy.
     abandoned: AtomicU32,
+    /// The driver that this one was made like, and is abandoned with.
+    model: Option<Driver>,
 }
 
 /// The queues of one clock, by their earliest deadlines.
@@ -131,7 +135,7 @@ impl Driver {
     #[cfg(feature = "_host")]
     #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
     pub fn host_with(thread: DriverThread) -> Result<Self, Error> {
-        Self::make(PlatformRef::HOST, Source::Host(host::Host::new(thread)))
+        Self::make(PlatformRef::HOST, Source::Host(host::Host::new(thread)), None)
     }
 
     /// Makes a driver that runs by an embedder's clocks, and only while the embedder calls [`turn`](Self::turn).
@@ -142,7 +146,7 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn with_clocks(clocks: impl Into<Callbacks<dyn Clocks>>) -> Result<Self, Error> {
-        Self::make(PlatformRef::HOST, Source::Given(clocks.into()))
+        Self::make(PlatformRef::HOST, Source::Given(clocks.into()), None)
     }
 
     /// Makes a driver with the given clocks or else the host's. Without either, its time stands still.
@@ -152,18 +156,31 @@ impl Driver {
         thread: DriverThread,
     ) -> Result<Self, Error> {
         match clocks {
-            Some(clocks) => Self::make(on, Source::Given(clocks)),
+            Some(clocks) => Self::make(on, Source::Given(clocks), None),
             #[cfg(feature = "_host")]
-            None => Self::make(on, Source::Host(host::Host::new(thread))),
+            None => Self::make(on, Source::Host(host::Host::new(thread)), None),
             #[cfg(not(feature = "_host"))]
             None => {
                 let _there_is_none = thread;
-                Self::make(on, Source::None)
+                Self::make(on, Source::None, None)
             }
         }
     }
 
-    fn make(on: PlatformRef, source: Source) -> Result<Self, Error> {
+    /// A driver for another PID namespace of the system that this driver belongs to. With the host's clocks it is one with
+    /// a thread of its own. With an embedder's clocks it is this one, because the embedder turns this one.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(crate) fn for_another_namespace(&self) -> Result<Self, Error> {
+        match &self.inner.source {
+            #[cfg(feature = "_host")]
+            Source::Host(host) => Self::make(self.inner.on, Source::Host(host.another()), Some(self.clone())),
+            Source::Given(_) | Source::None => Ok(self.clone()),
+        }
+    }
+
+    fn make(on: PlatformRef, source: Source, model: Option<Self>) -> Result<Self, Error> {
         let cpus = match &source {
             #[cfg(feature = "_host")]
             Source::Host(_) => 0,
@@ -178,6 +195,7 @@ impl Driver {
             seed: random::seed(address),
             owners: AtomicU64::new(0),
             abandoned: AtomicU32::new(0),
+            model,
         })?;
         Ok(Self { inner })
     }
@@ -196,7 +214,7 @@ impl Driver {
 
     /// Whether what belongs to the driver may only be dropped, and no lock be taken for that.
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.inner.abandoned.load(Ordering::Relaxed) != 0
+        self.inner.abandoned.load(Ordering::Relaxed) != 0 || self.inner.model.as_ref().is_some_and(Self::is_abandoned)
     }
 
     /// Gets ready for the deadlines that an owner has on `base`. To be called before the first of them.

@@ -3,7 +3,7 @@
 use super::config::Options;
 use super::counters::Counting;
 use super::key::private_space;
-use super::namespace::{NamesHandle, PidNamespace};
+use super::namespace::{NamespaceRef, PidNamespace};
 #[cfg(feature = "pi")]
 use super::pi::domain::Joined;
 use super::place::{NodesOnce, Place};
@@ -46,9 +46,8 @@ pub struct Domain<S: Scheme = Live> {
     /// Empty until the domain has had a task.
     #[cfg(feature = "pi")]
     pub(super) home: Lazy<Joined>,
-    /// The TIDs of the domain's PID namespace.
-    pub(super) names: NamesHandle,
-    // Last, so that the global table outlives the rest.
+    // These two are last, so that the namespace's tables outlive the rest.
+    pub(super) namespace: NamespaceRef,
     pub(super) system: System,
 }
 
@@ -98,7 +97,7 @@ impl WaitPath {
 
 impl<S: Scheme> Drop for Domain<S> {
     fn drop(&mut self) {
-        self.names.leak_if_abandoned(&self.system);
+        self.namespace.leak_if_abandoned(&self.system);
     }
 }
 
@@ -159,12 +158,12 @@ impl<S: Scheme> Domain<S> {
     pub fn in_namespace_in(namespace: &PidNamespace, options: Options) -> Self {
         let system = namespace.system();
         let space = private_space(system.number_domain());
-        let globals = system.globals();
+        let globals = &namespace.inner().of(system).globals;
         let max_bytes = options.max_table_bytes.unwrap_or(system.limits().max_domain_table_bytes);
         let (on, hasher) = (system.platform(), system.hasher());
         Self {
             scheme: S::new(),
-            // SAFETY: the domain holds a handle of the system, and so its tables, until after `tables`.
+            // SAFETY: the domain holds a handle of the namespace, and so its tables, until after `tables`.
             tables: unsafe { Tables::new(on, Global::new(globals), space, max_bytes) },
             hasher,
             private_salt: if options.keys_are_ids { hasher.salt_of_ids(space) } else { hasher.salt(space) },
@@ -172,11 +171,11 @@ impl<S: Scheme> Domain<S> {
             nodes: NodesOnce::new(),
             policy: SmallPolicy::new(options.policy),
             control: Control::new(on),
-            counting: Counting::new(options.max_waiters, options.counters.then(|| system.globals().cpus())),
+            counting: Counting::new(options.max_waiters, options.counters.then(|| globals.cpus())),
             sleeps: LazySleeps::new(),
             #[cfg(feature = "pi")]
             home: Lazy::new(),
-            names: namespace.names().clone(),
+            namespace: namespace.inner().clone(),
             system: system.clone(),
         }
     }
@@ -199,7 +198,7 @@ impl<S: Scheme> Domain<S> {
 
     /// The driver and the sleeps, which watch the timeouts of this domain's tasks.
     pub(crate) fn timeouts(&self) -> Timeouts<'_> {
-        Timeouts { driver: self.system.driver(), sleeps: &self.sleeps }
+        Timeouts { driver: &self.namespace().driver, sleeps: &self.sleeps }
     }
 
     #[cold]

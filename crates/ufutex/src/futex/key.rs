@@ -362,11 +362,20 @@ pub(crate) const fn private_space(domain: u64) -> u64 {
 pub(crate) enum Space {
     /// The domain's private space. The key is looked up in the table that the domain uses.
     Private,
-    /// The space with this number. The key is looked up in one of the system's tables.
+    /// The space with this number. The key is looked up in one of the namespace's tables, or in that of a shared object.
     Shared(u64),
 }
 
 impl Space {
+    /// The object whose space it is.
+    #[inline]
+    pub(super) fn object(self) -> Option<ObjectId> {
+        match self {
+            Self::Shared(space) if space & SPACE_KIND == SPACE_OF_OBJECT => ObjectId::new(space >> 2),
+            Self::Shared(_) | Self::Private => None,
+        }
+    }
+
     /// Whether it is the space of private words of the domain with `private_space`, with or without a node.
     pub(super) fn is_private_of(self, private_space: u64) -> bool {
         match self {

@@ -25,6 +25,7 @@ pub(crate) mod slots;
 pub(crate) mod who_waits;
 
 pub(crate) mod namespace;
+pub(crate) mod objects;
 pub(crate) mod task;
 mod tids;
 

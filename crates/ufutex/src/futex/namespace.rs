@@ -1,17 +1,24 @@
-//! PID namespaces: which task a TID names.
+//! PID namespaces: which task a TID names, and what the domains of one guest share.
 //!
-//! A TID is looked up only in the namespace of the caller: look-ups ask the caller's [`Names`], and an operation that
-//! finds a waiter of another namespace queued fails ([`Domain::is_of_namespace`]). So a region never contains tasks of
-//! two namespaces.
+//! A [`Namespace`] has the tables, regions, names and driver of its domains. No domain of another namespace locks any of them. So
+//! a guest's thread that has lost its CPU with one of their locks held stops nobody but its own guest. What domains of
+//! two namespaces can meet at is a [`SharedObject`](super::objects::SharedObject), which has a table of its own.
+//!
+//! A TID is looked up only in the namespace of the caller: look-ups ask the caller's [`Namespace`], and an operation
+//! that finds a waiter of another namespace queued fails ([`Domain::is_of_namespace`]).
 
 use super::domain::Domain;
+#[cfg(feature = "pi")]
+use super::pi::region::Regions;
 use super::system::System;
 use super::task::Named;
 use super::tids::Tids;
 use crate::error::Error;
+use crate::expiry::Driver;
 use crate::lock::Lock;
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
+use crate::table::globals::Globals;
 use crate::table::refs::Scheme;
 
 /// The TIDs of one guest, which may consist of several domains: a PID namespace, as in pid_namespaces(7).
@@ -21,7 +28,15 @@ use crate::table::refs::Scheme;
 /// guest writes can lend a priority to a task of another namespace, or turn such a task's wait into a deadlock. Give
 /// guests that do not trust each other a namespace each.
 ///
-/// Domains of two namespaces may share objects. Plain waits, wakes and requeues work across namespaces; locks do not.
+/// A namespace has a global table of its own, for words that its domains share, and for domains without a table, and with
+/// the host's clocks a [driver](Self::driver) of its own. So domains of two namespaces never wait for each other in the
+/// engine, unless they use one [`SharedObject`]. Words of any
+/// other object are looked up in the caller's namespace: there an [`ObjectId`] that two namespaces use names two objects.
+///
+/// [`SharedObject`]: crate::SharedObject
+/// [`ObjectId`]: crate::ObjectId
+///
+/// Plain waits, wakes and requeues of words in a [`SharedObject`] work across namespaces; locks do not.
 /// [`lock_pi`](Domain::lock_pi), [`try_lock_pi`](Domain::try_lock_pi), [`unlock_pi`](Domain::unlock_pi) and
 /// [`cmp_requeue_pi`](Domain::cmp_requeue_pi) look up a TID in the word in the caller's own namespace, and fail with
 /// [`Error::Invalid`] if they find a waiter of another namespace queued. Linux does alike: a caller sees a TID of 0 for
@@ -47,20 +62,24 @@ use crate::table::refs::Scheme;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct PidNamespace {
-    names: NamesHandle,
+    inner: NamespaceRef,
     system: System,
 }
 
-/// The tasks of a namespace, by TID. The time that its lock is held does not grow with the number of tasks.
-pub(crate) struct Names {
+/// What the domains of a namespace share. See the top of this file.
+pub(crate) struct Namespace {
     number: u64,
+    /// The tasks by TID. The time that the lock is held does not grow with their number.
     tids: Lock<Tids<Counted<Named>>>,
+    pub globals: Globals,
+    pub driver: Driver,
+    #[cfg(feature = "pi")]
+    pub regions: Regions,
 }
 
-/// Keeps the [`Names`] of a namespace alive. `None` means the system's own namespace, whose names live as long as the
-/// system.
+/// Keeps a [`Namespace`] alive. `None` means the system's own, which lives as long as the system.
 #[derive(Clone)]
-pub(crate) struct NamesHandle(Option<Counted<Names>>);
+pub(crate) struct NamespaceRef(Option<Counted<Namespace>>);
 
 impl PidNamespace {
     /// A namespace without tasks.
@@ -68,8 +87,33 @@ impl PidNamespace {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn new(system: &System) -> Result<Self, Error> {
-        let names = Counted::new(|_| Names::new(system.platform(), system.number_namespace()))?;
-        Ok(Self { names: NamesHandle(Some(names)), system: system.clone() })
+        Self::with_driver(system, &system.driver().for_another_namespace()?)
+    }
+
+    /// As [`new`](Self::new), with a driver for the timeouts of the namespace's tasks. With clocks of an embedder a namespace
+    /// uses the system's driver, unless it is given one here, which the embedder then turns too.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn with_driver(system: &System, driver: &Driver) -> Result<Self, Error> {
+        let inner = system.make_namespace(driver)?;
+        Ok(Self { inner: NamespaceRef(Some(Counted::new(|_| inner)?)), system: system.clone() })
+    }
+
+    /// The driver that expires the timeouts of the namespace's tasks. Make the timers of its processes with it too: drivers
+    /// have locks and threads of their own, so no guest makes another guest's timers late.
+    ///
+    /// ```
+    /// use ufutex::{PidNamespace, System, timer::Timers};
+    ///
+    /// let guest = PidNamespace::new(&System::new())?;
+    /// let (timers, expiries) = Timers::channel(guest.driver(), Default::default())?;
+    /// # let _ = (timers, expiries);
+    /// # Ok::<(), ufutex::Error>(())
+    /// ```
+    #[must_use]
+    pub fn driver(&self) -> &Driver {
+        &self.inner.of(&self.system).driver
     }
 
     /// The namespace's number, which no other namespace of the system has. The engine passes it to
@@ -78,7 +122,7 @@ impl PidNamespace {
     /// [`Scheduler::set_priority_in`]: crate::pi::Scheduler::set_priority_in
     #[must_use]
     pub fn number(&self) -> u64 {
-        self.names.of(&self.system).number
+        self.inner.of(&self.system).number
     }
 
     /// The system that the namespace is part of.
@@ -87,14 +131,14 @@ impl PidNamespace {
         &self.system
     }
 
-    pub(crate) fn names(&self) -> &NamesHandle {
-        &self.names
+    pub(crate) fn inner(&self) -> &NamespaceRef {
+        &self.inner
     }
 }
 
 impl Clone for PidNamespace {
     fn clone(&self) -> Self {
-        Self { names: self.names.clone(), system: self.system.clone() }
+        Self { inner: self.inner.clone(), system: self.system.clone() }
     }
 }
 
@@ -106,32 +150,41 @@ impl core::fmt::Debug for PidNamespace {
 
 impl Drop for PidNamespace {
     fn drop(&mut self) {
-        self.names.leak_if_abandoned(&self.system);
+        self.inner.leak_if_abandoned(&self.system);
     }
 }
 
-impl NamesHandle {
-    /// To be called before the handle is dropped. In a child of fork(2) that has abandoned the system, the names are
-    /// never freed: a thread that the child does not have may have been changing them.
+impl NamespaceRef {
+    /// To be called before the handle is dropped. In a child of fork(2) that has abandoned the system, the namespace is
+    /// never freed: a thread that the child does not have may have been changing it.
     pub fn leak_if_abandoned(&self, system: &System) {
         if system.is_abandoned() {
             core::mem::forget(self.clone());
         }
     }
 
-    /// The names behind the handle. `system` is the one that the namespace is part of.
-    pub fn of<'a>(&'a self, system: &'a System) -> &'a Names {
-        self.0.as_deref().unwrap_or_else(|| system.names())
+    /// The namespace behind the handle. `system` is the one that it is part of.
+    pub fn of<'a>(&'a self, system: &'a System) -> &'a Namespace {
+        self.0.as_deref().unwrap_or_else(|| system.own_namespace())
     }
 }
 
-impl Names {
-    pub fn new(on: PlatformRef, number: u64) -> Self {
-        Self { number, tids: Lock::new(on, Tids::new()) }
-    }
-
-    pub fn number(&self) -> u64 {
-        self.number
+impl Namespace {
+    pub fn new(
+        on: PlatformRef,
+        number: u64,
+        globals: Globals,
+        driver: Driver,
+        #[cfg(feature = "pi")] regions: Regions,
+    ) -> Self {
+        Self {
+            number,
+            tids: Lock::new(on, Tids::new()),
+            globals,
+            driver,
+            #[cfg(feature = "pi")]
+            regions,
+        }
     }
 
     /// Notes that a task has the TID.
@@ -157,7 +210,7 @@ impl System {
     /// The system's own namespace. Domains that are made without naming a namespace belong to it.
     #[must_use]
     pub fn pid_namespace(&self) -> PidNamespace {
-        PidNamespace { names: NamesHandle(None), system: self.clone() }
+        PidNamespace { inner: NamespaceRef(None), system: self.clone() }
     }
 }
 
@@ -165,12 +218,11 @@ impl<S: Scheme> Domain<S> {
     /// The namespace of the domain's tasks. Another process of the same guest is a domain made in this namespace.
     #[must_use]
     pub fn pid_namespace(&self) -> PidNamespace {
-        PidNamespace { names: self.names.clone(), system: self.system.clone() }
+        PidNamespace { inner: self.namespace.clone(), system: self.system.clone() }
     }
 
-    /// The TIDs of the domain's namespace. They say which task a TID means, whether a task of the domain passes the TID
-    /// or a word holds it.
-    pub(crate) fn names(&self) -> &Names {
-        self.names.of(&self.system)
+    /// What the domain shares with others of its namespace.
+    pub(crate) fn namespace(&self) -> &Namespace {
+        self.namespace.of(&self.system)
     }
 }

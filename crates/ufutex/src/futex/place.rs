@@ -22,14 +22,14 @@ pub(super) struct Place {
     /// The address, or the offset in a shared object.
     pub address: u64,
     pub space: Space,
-    /// The key's hash. For a key that is not private it also says in which of the system's tables the key is: see
+    /// The key's hash. For a key that is not private it also says in which of the namespace's tables the key is: see
     /// `Globals::place`.
     pub hash: u32,
 }
 
 impl Place {
     /// Whether the key is in the domain's own private space, and so in the table that the domain uses. If not, it is in
-    /// one of the system's tables.
+    /// one of the namespace's tables, or in that of a shared object.
     #[inline(always)]
     pub fn is_private(&self) -> bool {
         matches!(self.space, Space::Private)
@@ -131,7 +131,7 @@ impl<S: Scheme> Domain<S> {
         !place.is_private() || self.tables.global.contains(bucket, place.hash)
     }
 
-    /// The bucket of a place that is not private. `None` if no domain of the system has needed such a bucket yet: then
+    /// The bucket of a place that is not private. `None` if no domain of the namespace has needed such a bucket yet: then
     /// no waiter is queued in any.
     #[inline(always)]
     pub(super) fn global_bucket(&self, place: &Place) -> Option<&Bucket> {
@@ -148,12 +148,22 @@ impl<S: Scheme> Domain<S> {
     #[inline(always)]
     fn global_bucket_by(&self, place: &Place, one: impl FnOnce(&Global) -> Option<Table>) -> Option<&Bucket> {
         let hash = place.hash;
+        if let Some(table) = self.shared_table(place) {
+            return Some(table.bucket(hash));
+        }
         let table = if self.nodes.are_several(&self.system) {
-            self.system.globals().on(Globals::node_of(hash))
+            self.namespace().globals.on(Globals::node_of(hash))
         } else {
             one(&self.tables.global)
         };
         Some(table?.bucket(hash))
+    }
+
+    /// The table of the [`SharedObject`](super::objects::SharedObject) that the place is in. It is the same for all
+    /// namespaces.
+    #[inline]
+    pub(super) fn shared_table(&self, place: &Place) -> Option<Table> {
+        self.system.objects().table(place.space.object()?)
     }
 
     /// As [`global_bucket`](Self::global_bucket). If there is none, it is made.
@@ -168,7 +178,7 @@ impl<S: Scheme> Domain<S> {
     #[cold]
     fn make_global_bucket(&self, hash: u32) -> &Bucket {
         let table = if self.nodes.are_several(&self.system) {
-            self.system.globals().on_or_make(Globals::node_of(hash))
+            self.namespace().globals.on_or_make(Globals::node_of(hash))
         } else {
             self.tables.global.get_or_make()
         };

@@ -53,7 +53,8 @@ impl<S: Scheme> Domain<S> {
     ///
     /// # Errors
     /// [`Error::Invalid`] if a waiter of a lock is found in the queue of `from`; what was done before stays done. Also
-    /// if `to` is private and `from` is shared: waiters of a shared word may belong to another domain.
+    /// if `to` is private and `from` is shared, or if `from` is in a [`SharedObject`](crate::SharedObject) and `to` is not:
+    /// waiters of `from` may belong to another domain or guest, which does not use `to`.
     pub fn requeue<K: Key, U: Key>(&self, from: K, to: U, most: Requeue) -> Result<Requeued, Error> {
         let places = [self.place(&from), self.place(&to)];
         self.requeue_if(places, || Ok(self.lock_pair(&places[0], &places[1])), most)
@@ -106,7 +107,10 @@ impl<S: Scheme> Domain<S> {
         let [source, target] = places;
         // Waiters of a shared word may belong to another domain, whose entries must not be queued in this domain's
         // table. Waiters of a private word with a node belong to this domain, so they may move.
-        if target.is_private() && !source.space.is_private_of(self.tables.space) {
+        let to_own = target.is_private() && !source.space.is_private_of(self.tables.space);
+        // Waiters of a shared object may belong to another namespace. This one's tables may be gone before them.
+        let to_namespace = self.shared_table(&source).is_some() && self.shared_table(&target).is_none();
+        if to_own || to_namespace {
             return Err(Error::Invalid);
         }
         let work = Requeuing { keys: [self.key(&source), self.key(&target)], places, counts };

@@ -3,9 +3,12 @@
 //! The stacks of threads lie pages apart. A wake or requeue of a thousand waiters on a thousand stacks would access a
 //! thousand pages, each with an address translation to look up, in an order that no prefetcher expects. That takes most
 //! of the operation's time. So a system keeps its threads' waiters together, in chunks that are freed when the system
-//! is dropped. Each shard has seats for the largest number of its threads that have slept at one time, rounded up to
-//! whole chunks. A thread takes and gives back a seat under a lock that is held for a few instructions, and its sleep
-//! costs thousands. If there is no memory for a chunk, the waiter lies on the stack.
+//! is dropped. A thread takes and gives back a seat under a shard's lock, which it holds for a few instructions, while its
+//! sleep costs thousands.
+//!
+//! Threads of all guests use the shards, and a holder may lose its CPU. So no thread waits for a shard. If the shard is
+//! locked, or there is no memory for a chunk, the waiter lies on the stack. A seat goes back to any shard that is not
+//! locked. If all are, it stays out of use. That cannot happen often: a thread that finds its shard locked takes no seat.
 
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -79,23 +82,16 @@ impl Seats {
         Self { on, shards: Lazy::new() }
     }
 
-    /// The calling thread's shard; `None` if there is no memory for the shards. The caller gives its seat back to this
-    /// shard, whatever shard a later call returns.
-    fn pick(&self) -> Option<&Shard> {
+    /// A free seat of the calling thread's shard; `None` if the shard is locked, or there is no memory.
+    fn take(&self) -> Option<Taken<'_>> {
         let shard = |_| Shard(Lock::new(self.on, Free { first: ptr::null_mut(), chunks: ptr::null_mut() }));
         let shards = self.shards.get_or_make(|| Ok(core::array::from_fn(shard))).ok()?;
         // The hint is made from the stack's address. Stacks are aligned to large powers of two, so the lower bits of
         // the product are equal for all threads. Use the upper bits.
         let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        Some(&shards[mixed as usize % SHARDS])
-    }
-}
-
-impl Shard {
-    /// A free seat; `None` if there is none and no memory for one.
-    fn take(&self) -> Option<Taken<'_>> {
-        let (seat, member) = self.0.lock().with(Free::take)?;
-        Some(Taken { shard: self, seat, member })
+        let shard = mixed as usize % SHARDS;
+        let (seat, member) = shards[shard].0.try_lock()?.with(Free::take)?;
+        Some(Taken { shards, shard, seat, member })
     }
 }
 
@@ -152,14 +148,19 @@ impl Drop for Free {
 
 /// A seat that is taken. Its drop frees the seat.
 struct Taken<'s> {
-    shard: &'s Shard,
+    shards: &'s [Shard; SHARDS],
+    /// The index of the shard that it came from.
+    shard: usize,
     seat: NonNull<Seat>,
     member: Members,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.shard.0.lock().with(|free| free.give_back(self.seat, self.member));
+        let (before, from) = self.shards.split_at(self.shard);
+        if let Some(mut free) = from.iter().chain(before).find_map(|shard| shard.0.try_lock()) {
+            free.with(|free| free.give_back(self.seat, self.member));
+        }
     }
 }
 
@@ -181,7 +182,7 @@ impl<S: Scheme> Domain<S> {
     /// in that group with that bit. If it is `None`, the thread sleeps on the word of its entry.
     pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d, S>>, Option<Members>) -> R) -> R {
         let fits = size_of::<Waiter<'_, S>>() <= size_of::<Seat>() && !MODEL;
-        let Some(taken) = fits.then(|| self.system.seats().pick()?.take()).flatten() else {
+        let Some(taken) = fits.then(|| self.system.seats().take()).flatten() else {
             return f(core::pin::pin!(Waiter::new()).into_ref(), None);
         };
         let waiter = taken.seat.cast::<Waiter<'d, S>>();
@@ -254,15 +255,29 @@ mod tests {
     #[test]
     fn seats_are_apart_and_used_again() {
         let seats = Seats::new(PlatformRef::HOST);
-        let shard = seats.pick().expect("there is memory");
-        let taken: Vec<_> = (0..100).map(|_| shard.take().expect("there is memory")).collect();
+        let take = || seats.take().expect("there is memory, and no other thread");
+        let taken: Vec<_> = (0..100).map(|_| take()).collect();
         let mut addresses: Vec<_> = taken.iter().map(|taken| taken.seat.addr().get()).collect();
         addresses.sort_unstable();
         assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] >= 128), "{addresses:x?}");
         drop(taken);
-        let again: Vec<_> = (0..100).map(|_| shard.take().expect("there is memory")).collect();
+        let again: Vec<_> = (0..100).map(|_| take()).collect();
         let mut again: Vec<_> = again.iter().map(|taken| taken.seat.addr().get()).collect();
         again.sort_unstable();
         assert_eq!(addresses, again);
+    }
+
+    /// Promise: groups never meet
+    #[test]
+    fn no_thread_waits_for_a_shard() {
+        let seats = Seats::new(PlatformRef::HOST);
+        let seat = seats.take().expect("there is memory");
+        let (shards, own, there) = (seat.shards, seat.shard, seat.seat);
+        let holder = shards[own].0.lock();
+        assert!(seats.take().is_none(), "the shard's holder may have lost its CPU");
+        drop(seat);
+        drop(holder);
+        let next = shards[(own + 1) % SHARDS].0.lock().with(|free| free.first);
+        assert_eq!(next, there.as_ptr(), "it went to the next shard");
     }
 }

@@ -1,10 +1,11 @@
-//! The system: global tables, the hash secret and limits, which all domains share.
+//! The system: the hash secret, limits and shared objects, which all domains share.
 
 use super::config::{Config, Limits};
 use super::entry::Moment;
-use super::namespace::Names;
+use super::namespace::Namespace;
 #[cfg(doc)]
 use super::numa::OnNode;
+use super::objects::Objects;
 #[cfg(feature = "pi")]
 use super::pi::system::Pi;
 use super::priority::NORMAL;
@@ -14,25 +15,26 @@ use crate::sync::{AtomicU32, AtomicU64, Mutant, Ordering, mutant};
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 use crate::sys::random;
-use crate::table::Table;
 use crate::table::budget::Budget;
 use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
 use crate::table::store::Source;
 
-/// What all domains of an embedder share: the global table, which has shared futexes and the private ones of domains
-/// without a table of their own; the secret of the hash function; limits.
+/// What all domains of an embedder share: the secret of the hash function, limits, the driver of timeouts, and the objects
+/// that several guests map ([`SharedObject`](crate::SharedObject)).
 ///
-/// On a machine with several nodes there is a global table on each. A futex that names a node ([`OnNode`]) is looked up
+/// Each [`PidNamespace`](crate::PidNamespace) has a global table, which has the shared futexes of its domains and the
+/// private ones of domains without a table of their own. On a machine with several nodes there is one on each. A futex that names a node ([`OnNode`]) is looked up
 /// there. For a shared futex that names none, the hash selects the node, so such futexes spread over all nodes. The
 /// private futexes of a domain without a table are all on one node: that of the thread whose wait or resize needed the
 /// global table first.
 ///
 /// Making a system costs less than a microsecond and less than a kilobyte. What takes more is made when it is first
-/// needed. The first wait for a word that is not private, or in a domain without a table of its own, makes the global
-/// table. The first [`Timers`](crate::timer::Timers), or the first task with a timeout, makes the driver's wheels. If
-/// there is no memory for the global table, it gets fewer slots, at least two, so no wait fails for that. With
-/// [`Config::topology`] the tables are made at once, and making the system fails if there is no memory for them.
+/// needed. A namespace's first wait for a word that is not private, or in a domain without a table of its own, makes its
+/// global table. The first [`Timers`](crate::timer::Timers), or the first task with a timeout, makes the driver's wheels. If
+/// there is no memory for a global table, it gets fewer slots, at least two, so no wait fails for that. With
+/// [`Config::topology`] the tables are made at once, and making the system or a namespace fails if there is no memory for
+/// them.
 ///
 /// A `System` is a handle. Its clones refer to the same system, which lives as long as its last handle or domain.
 ///
@@ -49,27 +51,21 @@ struct Inner {
     platform: PlatformRef,
     domains: AtomicU64,
     namespaces: AtomicU64,
-    globals: Globals,
+    objects: Objects,
     hasher: Hasher,
     limits: Limits,
     /// How many operations in pieces have begun (see [`Moment`]).
     moment: AtomicU64,
     #[cfg(feature = "pi")]
     pi: Pi,
-    /// The TIDs of the system's own PID namespace, for domains that were made without naming one.
-    names: Names,
+    /// For domains that were made without naming a namespace.
+    own_namespace: Namespace,
     #[cfg(feature = "robust")]
     robust_lists_cut: AtomicU64,
-    driver: Driver,
     seats: super::seat::Seats,
     /// 1 in a child of fork(2) that has abandoned its copy.
     abandoned: AtomicU32,
 }
-
-// SAFETY: everything in `Inner` may be shared: atomics, plain values, and buckets, which are `Sync`.
-unsafe impl Send for Inner {}
-// SAFETY: as above.
-unsafe impl Sync for Inner {}
 
 impl System {
     /// A system with the default configuration.
@@ -98,23 +94,32 @@ impl System {
     pub fn with_config(config: Config) -> Result<Self, Error> {
         let on = config.platform_given();
         let (limits, globals) = config.resolve()?;
-        let globals =
-            Globals::new(Source { on, nodes: config.nodes(), budget: Budget::new(limits.max_table_bytes) }, globals)?;
+        let budget = Counted::new(|_| Budget::new(limits.max_table_bytes))?;
+        let nodes = config.nodes();
+        let globals = Globals::new(Source { on, nodes: nodes.clone(), budget }, globals)?;
+        #[cfg(feature = "pi")]
+        let pi = Pi::new(limits.max_pi_depth, config.scheduler_given())?;
         let driver = Driver::of(on, config.clocks_given(), config.driver_thread_given())?;
         let inner = Counted::new(|address| Inner {
             platform: on,
             domains: AtomicU64::new(1),
             namespaces: AtomicU64::new(1),
-            globals,
+            objects: Objects::new(nodes),
             hasher: Hasher::new(limits.seed.unwrap_or_else(|| random::seed(address))),
             limits,
             moment: AtomicU64::new(0),
+            own_namespace: Namespace::new(
+                on,
+                0,
+                globals,
+                driver,
+                #[cfg(feature = "pi")]
+                pi.make_regions(on, 0),
+            ),
             #[cfg(feature = "pi")]
-            pi: Pi::new(on, limits.max_pi_depth, config.scheduler_given()),
-            names: Names::new(on, 0),
+            pi,
             #[cfg(feature = "robust")]
             robust_lists_cut: AtomicU64::new(0),
-            driver,
             seats: super::seat::Seats::new(on),
             abandoned: AtomicU32::new(0),
         })?;
@@ -130,10 +135,11 @@ impl System {
         self.inner().platform
     }
 
-    /// The driver, which expires timers ([`Timers`](crate::timer::Timers)) and the timeouts of tasks.
+    /// The driver of the system's own [`PidNamespace`](crate::PidNamespace). It expires timers
+    /// ([`Timers`](crate::timer::Timers)) and the timeouts of tasks.
     #[must_use]
     pub fn driver(&self) -> &Driver {
-        &self.inner().driver
+        &self.own_namespace().driver
     }
 
     /// Gives up this process's copy of the system, in the child of fork(2). The child then makes a system of its own,
@@ -194,11 +200,12 @@ impl System {
         self.inner().abandoned.load(Ordering::Relaxed) != 0
     }
 
-    /// The number of slots of the global table. If there are several nodes, each node's table has this number. Fewer if
-    /// there was no memory for that many when the table was needed.
+    /// The number of slots of the global table of the system's own [`PidNamespace`](crate::PidNamespace). If there are
+    /// several nodes, each node's table has this number. Fewer if there was no memory for that many when the table was
+    /// needed.
     #[must_use]
     pub fn global_slots(&self) -> usize {
-        1 << self.inner().globals.slots_log2()
+        1 << self.globals().slots_log2()
     }
 
     /// The memory that the private tables of all domains take, in bytes. The global tables, whose size never changes,
@@ -233,11 +240,6 @@ impl System {
         Moment(self.inner().moment.fetch_add(1, Ordering::Relaxed)) // [E]
     }
 
-    /// The global tables.
-    pub(crate) fn shared_tables(&self) -> impl Iterator<Item = Table> {
-        self.globals().tables()
-    }
-
     /// One more than the number of the last node of the machine.
     #[must_use]
     pub fn nodes(&self) -> usize {
@@ -256,8 +258,14 @@ impl System {
         self.globals().current_node()
     }
 
+    /// The global tables of the system's own namespace. Those of all namespaces are of one size.
     pub(crate) fn globals(&self) -> &Globals {
-        &self.inner().globals
+        &self.own_namespace().globals
+    }
+
+    /// The objects that domains of several namespaces map.
+    pub(crate) fn objects(&self) -> &Objects {
+        &self.inner().objects
     }
 
     pub(crate) fn hasher(&self) -> Hasher {
@@ -288,14 +296,23 @@ impl System {
         self.inner.is_same(&other.inner)
     }
 
-    /// The TIDs of the system's own PID namespace.
-    pub(crate) fn names(&self) -> &Names {
-        &self.inner().names
+    /// The system's own PID namespace, whose number is 0.
+    pub(crate) fn own_namespace(&self) -> &Namespace {
+        &self.inner().own_namespace
     }
 
-    /// A number that no other PID namespace of this system has. The system's own namespace has 0.
-    pub(crate) fn number_namespace(&self) -> u64 {
-        self.inner().namespaces.fetch_add(1, Ordering::Relaxed)
+    /// Another PID namespace, with a number that no other has.
+    pub(crate) fn make_namespace(&self, driver: &Driver) -> Result<Namespace, Error> {
+        let number = self.inner().namespaces.fetch_add(1, Ordering::Relaxed);
+        let on = self.platform();
+        Ok(Namespace::new(
+            on,
+            number,
+            self.globals().another()?,
+            driver.clone(),
+            #[cfg(feature = "pi")]
+            self.pi().make_regions(on, number),
+        ))
     }
 
     /// A number that no other domain of this system has.

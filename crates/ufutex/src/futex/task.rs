@@ -3,7 +3,7 @@
 use super::domain::Domain;
 use super::interrupt::Interrupt;
 use super::lock_word::TID_MASK;
-use super::namespace::{Names, NamesHandle};
+use super::namespace::{Namespace, NamespaceRef};
 #[cfg(feature = "pi")]
 use super::pi::registration::Registration;
 use super::priority::Priority;
@@ -33,7 +33,7 @@ use crate::table::refs::Scheme;
 /// ```
 pub struct Task {
     system: System,
-    names: NamesHandle,
+    namespace: NamespaceRef,
     tid: u32,
     space: u64,
     named: Counted<Named>,
@@ -47,8 +47,7 @@ pub struct Task {
     pub(super) registration: Registration,
 }
 
-/// What a look-up by TID finds. The task refers to it, and so do the names of its PID namespace until the task is
-/// hidden.
+/// What a look-up by TID finds. The task refers to it, and so does its PID namespace until the task is hidden.
 pub(crate) struct Named {
     /// The number of the task's domain.
     #[cfg(feature = "robust")]
@@ -96,13 +95,13 @@ impl<S: Scheme> Domain<S> {
             #[cfg(feature = "pi")]
             home,
         })?;
-        let names = self.names();
-        names.name(tid, named.clone())?;
+        let namespace = self.namespace();
+        namespace.name(tid, named.clone())?;
         #[cfg(feature = "pi")]
-        let registration = Registration::new(&self.system, home, tid, kind).inspect_err(|_| names.forget(tid))?;
+        let registration = Registration::new(&self.system, home, tid, kind).inspect_err(|_| namespace.forget(tid))?;
         Ok(Task {
             system: self.system.clone(),
-            names: self.names.clone(),
+            namespace: self.namespace.clone(),
             tid,
             space: self.tables.space,
             named,
@@ -205,17 +204,17 @@ impl Task {
         }
         #[cfg(feature = "pi")]
         self.registration.hide(&self.system);
-        self.names().forget(self.tid);
+        self.namespace().forget(self.tid);
     }
 
-    fn names(&self) -> &Names {
-        self.names.of(&self.system)
+    fn namespace(&self) -> &Namespace {
+        self.namespace.of(&self.system)
     }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.names.leak_if_abandoned(&self.system);
+        self.namespace.leak_if_abandoned(&self.system);
         if self.system.is_abandoned() {
             return;
         }

@@ -15,6 +15,7 @@ use core::fmt;
 use super::domain::Domain;
 use super::entry::{Entry, Kind};
 use super::key::{is_of_object, is_shared_of, scope_of};
+use super::namespace::PidNamespace;
 use super::system::System;
 use crate::sync::Tally;
 use crate::sys::mem::Scope;
@@ -71,7 +72,7 @@ impl WaitedWord {
     }
 }
 
-/// The words that have waiters: [`Domain::who_waits`], [`System::who_waits`].
+/// The words that have waiters: [`Domain::who_waits`], [`PidNamespace::who_waits`], [`System::who_waits`].
 #[derive(Clone, Default)]
 pub struct WhoWaits {
     words: Vec<WaitedWord>,
@@ -203,7 +204,7 @@ impl fmt::Debug for WhoWaits {
 
 impl<S: Scheme> Domain<S> {
     /// Lists at most `max_words` words on which this domain has waiters: private words, and words shared by address
-    /// space. For words of shared objects, which belong to no domain, see [`System::who_waits`].
+    /// space. For words of objects, which belong to no domain, see [`PidNamespace::who_waits`] and [`System::who_waits`].
     ///
     /// It locks one bucket after another, each for as long as it takes to count its waiters. Operations go on. A waiter
     /// that waits for one word during the whole call is reported, exactly once. A waiter that comes or leaves during
@@ -232,7 +233,7 @@ impl<S: Scheme> Domain<S> {
         let mut walk = Walk::new(max_words);
         self.look_at_private(&mut walk);
         let space = self.tables.space;
-        for table in self.system.shared_tables() {
+        for table in self.namespace().globals.tables() {
             walk.look_at_table(table, &self.tables.store, |key, _| is_shared_of(key, space));
         }
         walk.found
@@ -253,15 +254,28 @@ impl<S: Scheme> Domain<S> {
     }
 }
 
-impl System {
-    /// As [`Domain::who_waits`], for words of shared objects, and with the waiters of all domains. Lists at most
-    /// `max_words` words.
+impl PidNamespace {
+    /// As [`Domain::who_waits`], for words of the namespace's own objects, and with the waiters of all its domains. Lists at
+    /// most `max_words` words.
     #[must_use]
     pub fn who_waits(&self, max_words: usize) -> WhoWaits {
-        let (mut walk, uncounted) = (Walk::new(max_words), Tally::new());
-        for table in self.shared_tables() {
-            walk.look_at_table(table, &uncounted, |key, _| is_of_object(key));
-        }
-        walk.found
+        words_of_objects(self.inner().of(self.system()).globals.tables(), max_words)
     }
+}
+
+impl System {
+    /// As [`Domain::who_waits`], for words of [`SharedObject`](crate::SharedObject)s with the waiters of all domains, and for
+    /// words of the objects of the system's own namespace. Lists at most `max_words` words.
+    #[must_use]
+    pub fn who_waits(&self, max_words: usize) -> WhoWaits {
+        words_of_objects(self.globals().tables().chain(self.objects().tables()), max_words)
+    }
+}
+
+fn words_of_objects(tables: impl Iterator<Item = Table>, max_words: usize) -> WhoWaits {
+    let (mut walk, uncounted) = (Walk::new(max_words), Tally::new());
+    for table in tables {
+        walk.look_at_table(table, &uncounted, |key, _| is_of_object(key));
+    }
+    walk.found
 }

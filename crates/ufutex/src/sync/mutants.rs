@@ -152,8 +152,10 @@ pub enum Mutant {
     HeldRegionIsTrusted,
     /// An operation waits for a region with a bucket locked.
     BucketWaitsForRegion,
-    /// A region includes another one without checking that its home is still in the same PID namespace.
-    RegionTakesStrangers,
+    /// Two objects take one place.
+    PlaceIsTakenTwice,
+    /// The table of an object's place is replaced by one that another thread has made.
+    ObjectTableIsReplaced,
     /// [E]: the lock is released by a Relaxed store.
     UnlockRelaxed,
     /// [F]: a table is published without Release.

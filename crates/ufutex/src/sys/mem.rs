@@ -46,7 +46,8 @@ impl Width {
 pub enum Scope {
     /// The threads of one domain: futex(2) with `FUTEX_PRIVATE_FLAG`. The word is looked up in the domain's own table.
     Private,
-    /// All domains that map the object, each at an address of its own. The word lies at an offset in the object.
+    /// All domains of a [`PidNamespace`](crate::PidNamespace) that map the object, each at an address of its own, or all
+    /// domains of the system if it is a [`SharedObject`](crate::SharedObject). The word lies at an offset in the object.
     Object {
         /// The object: a file or a piece of shared memory.
         id: ObjectId,
@@ -58,28 +59,51 @@ pub enum Scope {
     AddressSpace,
 }
 
-/// The number of a shared object, given by the embedder, for example an inode's number. Below 2^61.
+/// Names an object that several domains map. There are two kinds, told apart by their numbers, and looked up in different
+/// tables:
+///
+/// - Below 2^61: an object of one [`PidNamespace`](crate::PidNamespace), whose number the embedder chooses, for example an
+///   inode's. Two namespaces that use one number mean two objects.
+/// - From 2^61 to 2^62: a [`SharedObject`](crate::SharedObject), which domains of several namespaces map. The system chooses
+///   the number ([`SharedObject::id`](crate::SharedObject::id)). A number that the system has not given out names no object
+///   of the system, but one of the caller's namespace.
 ///
 /// ```
 /// use ufutex::ObjectId;
 ///
 /// assert_eq!(ObjectId::new(7).map(ObjectId::get), Some(7));
-/// assert_eq!(ObjectId::new(1 << 61), None);
+/// assert_eq!(ObjectId::new(1 << 62), None);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ObjectId(u64);
 
 impl ObjectId {
-    /// The object with the number `id`. `None` from 2^61 on.
+    /// Number of bits of each kind's numbers.
+    pub(crate) const BITS: u32 = 61;
+    /// Set in the number of a [`SharedObject`](crate::SharedObject).
+    const SYSTEM: u64 = 1 << Self::BITS;
+
+    /// The object with the number `id`. `None` from 2^62 on.
     #[must_use]
     pub const fn new(id: u64) -> Option<Self> {
-        if id < 1 << 61 { Some(Self(id)) } else { None }
+        if id < Self::SYSTEM << 1 { Some(Self(id)) } else { None }
     }
 
     /// The number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
+    }
+
+    /// The object of the system with this number, which is below 2^61.
+    pub(crate) const fn system(number: u64) -> Self {
+        Self(Self::SYSTEM | number)
+    }
+
+    /// The number that [`system`](Self::system) got; `None` if it is an object of a namespace.
+    #[inline]
+    pub(crate) const fn of_system(self) -> Option<u64> {
+        if self.0 & Self::SYSTEM != 0 { Some(self.0 & !Self::SYSTEM) } else { None }
     }
 }
 

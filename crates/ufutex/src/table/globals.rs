@@ -1,12 +1,12 @@
-//! The tables of a `System`: one for each node of the machine.
+//! The global tables of a PID namespace: one for each node of the machine.
 //!
 //! Keys that are looked up here name their table in the low bits of their hash: bits that no table is large enough to
 //! use for its index. So code that has a key and its hash (a queue's entry, for one) can find the table as well. On a
 //! machine with one node the bits are not needed.
 //!
-//! The tables are made when the first waiter needs one of them: a system whose domains all have tables of their own
+//! The tables are made when the first waiter needs one of them: a namespace whose domains all have tables of their own
 //! never does. Such a waiter must not fail for lack of memory. So smaller tables are tried if there is none for the
-//! wanted ones, and a system has a table of two slots from the beginning, which takes the place of all others if none
+//! wanted ones, and a namespace has a table of two slots from the beginning, which takes the place of all others if none
 //! can be made.
 
 use alloc::vec::Vec;
@@ -57,7 +57,7 @@ impl GlobalSize {
     }
 }
 
-/// The tables of a `System`. Dropping this frees them; the system does so when its last user is gone.
+/// The global tables of a namespace. Dropping this frees them; the namespace does so when its last user is gone.
 pub struct Globals {
     by_node: Lazy<ByNode>,
     /// In place of all others if they cannot be made.
@@ -85,6 +85,15 @@ impl Globals {
             globals.by_node.get_or_make(|| globals.make_by_node())?;
         }
         Ok(globals)
+    }
+
+    /// Tables of the same size, for another namespace.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn another(&self) -> Result<Self, Error> {
+        let size = GlobalSize { cpus: Cpus::new(Some(self.cpus())), slots_log2: self.size.slots_log2 };
+        Self::new(self.source.clone(), size)
     }
 
     /// How many CPUs run at the same time.
@@ -199,7 +208,7 @@ impl Globals {
 
 impl Drop for Globals {
     fn drop(&mut self) {
-        // SAFETY: made in this memory. The system drops this only when no thread uses the tables any more.
+        // SAFETY: made in this memory. The namespace drops this only when no thread uses the tables any more.
         unsafe { free(self.small, &AnyMemory) };
     }
 }
@@ -236,7 +245,7 @@ impl ByNode {
 impl Drop for ByNode {
     fn drop(&mut self) {
         for table in self.tables.drain(..).flatten() {
-            // SAFETY: made in this memory. The system drops this only when no thread uses the tables any more, and one
+            // SAFETY: made in this memory. The namespace drops this only when no thread uses the tables any more, and one
             // that was made in vain has never been used.
             unsafe { free(table, self.nodes.memory()) };
         }

@@ -40,6 +40,10 @@ impl Clone for Table {
     }
 }
 impl Copy for Table {}
+// SAFETY: a table is used as a shared reference to its buckets, which are `Sync`.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
 
 /// Buckets are aligned to 64 bytes, so six bits are free.
 const TAG: usize = 63;

@@ -19,19 +19,21 @@ use super::layout::Back;
 use super::size::SMALLEST_LOG2;
 use super::{MAX_SLOTS_LOG2, Table};
 use crate::sync::{AtomicPtr, MODEL, Ordering, Tally};
+use crate::sys::counted::Counted;
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::topology::{NodeMemory, Nodes};
 use crate::sys::unwind::Otherwise;
 
 /// What a system's tables are made of.
+#[derive(Clone)]
 pub struct Source {
     /// The platform of the buckets.
     pub on: PlatformRef,
     /// Which memory is near.
     pub nodes: Nodes,
     /// The limit on the tables of all domains together.
-    pub budget: Budget,
+    pub budget: Counted<Budget>,
 }
 
 /// All tables that the domain has ever had, by size, and what is counted of them. A domain has it from its first wait

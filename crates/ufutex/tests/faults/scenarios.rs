@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Queued, Shared, StaticDomain, System,
-    Timeout, WaitOptions, Waiter, WakeOp, platform::Topology,
+    Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Queued, Shared, SharedObject, StaticDomain,
+    System, Timeout, WaitOptions, Waiter, WakeOp, platform::Topology,
 };
 
 use crate::allocator::for_every_failure;
@@ -82,7 +82,20 @@ fn pid_namespace_without_memory<S: Scheme>() {
             assert_eq!(domain.task(1).map(|task| task.tid()), Ok(1));
         }
     });
-    assert_eq!(failures, 1, "a namespace is one allocation");
+    assert_eq!(failures, 3, "a namespace, its driver, and a small table for words that its domains share");
+}
+
+#[test]
+fn shared_object_without_memory() {
+    let failures = for_every_failure(|memory| {
+        let system = system();
+        let object = memory.during(|| SharedObject::new(&system));
+        assert_eq!(object.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
+        // The place of an object whose table was refused is free again.
+        drop(object);
+        assert_eq!(SharedObject::new(&system).map(|object| object.id().get() & 0xff_ffff), Ok(0));
+    });
+    assert_eq!(failures, 3, "a list of places in two allocations, and a table");
 }
 
 fn domain_can_always_be_made_and_used<S: Scheme>() {

@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Cause, Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, System, Task,
+    Cause, Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, SharedObject, System, Task,
     pi::{LockPi, Priority, TID_MASK, WaitRequeuePi},
 };
 
@@ -70,6 +70,7 @@ impl<S: Scheme> World<S> {
     /// Makes domains of one namespace, or if `namespaces` is 2, the last one in a namespace of its own.
     fn new(max_depth: usize, namespaces: usize) -> Self {
         let (_, system) = Log::system(Config::new().max_pi_depth(max_depth));
+        drop(SharedObject::new(&system).expect("the memory is there"));
         let make = |namespace: &_| forever(Domain::in_namespace_in(namespace, Options::new())) as &'static Domain<S>;
         let common = system.pid_namespace();
         let last = if namespaces == 1 { common.clone() } else { PidNamespace::new(&system).expect("there is memory") };
@@ -283,8 +284,11 @@ fn new_task<S: Scheme>(domain: &Domain<S>, i: usize) -> &'static Task {
     forever(domain.task(i as u32 + 1).expect("the TID is free"))
 }
 
+/// The number of the first shared object of each system. Its words can be used after its drop.
+const OBJECT: u64 = 1 << 61;
+
 fn object(word: Word, offset: u64) -> Lock {
-    Shared::object(word, ObjectId::new(3).expect("small enough"), offset)
+    Shared::object(word, ObjectId::new(OBJECT).expect("small enough"), offset)
 }
 
 /// Runs random steps in worlds with this number of namespaces. Returns the number of calls that were refused because of

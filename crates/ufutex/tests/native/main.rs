@@ -9,6 +9,7 @@ mod common;
 #[cfg(target_os = "linux")]
 mod fork;
 mod futures;
+mod groups;
 mod pid_namespaces;
 mod places;
 

@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, System, Task,
+    Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, SharedObject, System, Task,
     pi::{LockPi, OWNER_DIED, Priority, Scheduler, TID_MASK, WAITERS},
     syscall::Number,
 };
@@ -37,6 +37,8 @@ fn domain<S: Scheme>(namespace: &PidNamespace) -> Domain<S> {
 /// Two domains of one system, each in a namespace of its own.
 fn guests<S: Scheme>() -> [Domain<S>; 2] {
     let system = System::with_config(Config::new().max_pi_depth(MAX_DEPTH).hash_seed(1)).expect("these are valid");
+    let object = SharedObject::new(&system).expect("the memory is there");
+    assert_eq!(object.id().get(), OBJECT);
     [(); 2].map(|()| domain(&namespace(&system)))
 }
 
@@ -44,9 +46,12 @@ fn task<S: Scheme>(domain: &Domain<S>, tid: u32) -> Task {
     domain.task(tid).expect("the TID is free")
 }
 
+/// The number of the first shared object of each system. Its words can be used after its drop.
+const OBJECT: u64 = 1 << 61;
+
 /// A word of an object that every domain may map.
 fn object(word: Word, offset: u64) -> Shared<Word> {
-    Shared::object(word, ObjectId::new(9).expect("small enough"), offset)
+    Shared::object(word, ObjectId::new(OBJECT).expect("small enough"), offset)
 }
 
 type Waits<'d, S> = Vec<Boxed<LockPi<'d, 'd, Shared<Word>, S>>>;
@@ -270,6 +275,7 @@ fn requeue_moves_waiters_of_its_own_namespace_only<S: Scheme>() {
 /// A region that the domains of one namespace have left is reused by domains of another.
 fn regions_are_reused_across_namespaces<S: Scheme>() {
     let system = system();
+    drop(SharedObject::new(&system).expect("the memory is there"));
     let [word] = words();
     let lock = object(word, 64);
     for round in 0..20 {

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ufutex::{Config, Domain, Options, PidNamespace, System, Task};
+use ufutex::{Config, Domain, Options, PidNamespace, SharedObject, System, Task};
 
 use accounts::Accounts;
 use caller::Caller;
@@ -47,6 +47,8 @@ struct Storm {
     /// The next TID of each guest's namespace.
     next_tids: [Arc<AtomicU32>; DOMAINS],
     accounts: Accounts,
+    /// All guests map it.
+    _object: SharedObject,
 }
 
 impl Storm {
@@ -54,15 +56,16 @@ impl Storm {
         // Few global buckets, so that unrelated words often share one.
         let config = Config::new().global_slots(8).hash_seed(seed);
         let system = System::with_config(config).expect("these settings are valid");
-        let object = Arc::new(Page::new());
+        let (object, page) = (SharedObject::new(&system).expect("the memory is there"), Arc::new(Page::new()));
         let (common, own) = (system.pid_namespace(), PidNamespace::new(&system).expect("the memory is there"));
         let domains = [&common, &common, &own].map(|namespace| Domain::in_namespace(namespace, Options::new()));
         let [tids, own_tids] = [(); 2].map(|()| Arc::new(AtomicU32::new(FIRST_TID)));
         let mut storm = Self {
-            guests: domains.map(|domain| Guest { domain, memory: Memory::new(object.clone()) }).into(),
+            guests: domains.map(|domain| Guest { domain, memory: Memory::new(&page, object.id()) }).into(),
             tasks: Vec::new(),
             next_tids: [tids.clone(), tids, own_tids],
             accounts: Accounts::default(),
+            _object: object,
         };
         storm.tasks = (0..THREADS + DOMAINS).map(|thread| Mutex::new(storm.new_task(thread))).collect();
         storm

@@ -59,6 +59,7 @@ impl Page {
 
 pub struct Memory {
     pages: [Arc<Page>; AREAS.len()],
+    object: ObjectId,
 }
 
 thread_local! {
@@ -72,9 +73,10 @@ fn chance(end: u32) -> u32 {
 }
 
 impl Memory {
-    pub fn new(object: Arc<Page>) -> Self {
-        let page = |area: &Area| if *area == Area::Object { object.clone() } else { Arc::new(Page::new()) };
-        Self { pages: AREAS.each_ref().map(page) }
+    /// Memory that maps `object`, whose page is `shared`.
+    pub fn new(shared: &Arc<Page>, object: ObjectId) -> Self {
+        let page = |area: &Area| if *area == Area::Object { shared.clone() } else { Arc::new(Page::new()) };
+        Self { pages: AREAS.each_ref().map(page), object }
     }
 
     fn word(&self, address: u64) -> Result<(Area, &AtomicU32), Fault> {
@@ -150,8 +152,8 @@ impl UserMemory for Memory {
 
     fn scope(&self, address: u64, _: Access) -> Result<Scope, Fault> {
         let (area, _) = self.word(address)?;
-        match (area, ObjectId::new(7)) {
-            (Area::Object, Some(id)) => Ok(Scope::Object { id, offset: address % PAGE }),
+        match area {
+            Area::Object => Ok(Scope::Object { id: self.object, offset: address % PAGE }),
             _ if chance(64) == 0 => Err(Fault),
             _ => Ok(Scope::AddressSpace),
         }

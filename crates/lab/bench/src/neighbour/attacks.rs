@@ -11,7 +11,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex::timer::{Callback, Expired, Expiry, Notify, Setting, TimerClock, TimerOptions, Timers};
-use ufutex::{Config, Error, ObjectId, Shared, System, Task, WaitOptions};
+use ufutex::{Config, Error, ObjectId, PidNamespace, Shared, System, Task, WaitOptions};
 
 /// An attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
@@ -133,7 +133,8 @@ fn pi_chain(system: &System, owners: usize, channels: &Channels) -> Result<(), E
 fn timers(system: &System, count: usize, channels: &Channels) -> Result<(), Error> {
     // The notice is taken at once. That arms the next interval, which has passed already.
     let deliver = Arc::new(Callback(|_: &Timers, _: Expired| {}));
-    let timers = Timers::with_options(system.driver(), deliver, TimerOptions::new().max_timers(count))?;
+    let guest = PidNamespace::new(system)?;
+    let timers = Timers::with_options(guest.driver(), deliver, TimerOptions::new().max_timers(count))?;
     let notify = Some(Notify::Signal { signal: 1, value: 0 });
     let ids: Vec<i32> = (0..count).map(|_| timers.create(TimerClock::Monotonic, notify)).collect::<Result<_, _>>()?;
     let nanosecond = Duration::from_nanos(1);

@@ -73,7 +73,7 @@ impl<'a> Throw<'a> {
 fn word(shift: &Shift, index: usize, dice: u64) -> Word<'_> {
     let cell = &shift.court[index];
     match dice % 4 {
-        0 => cell.in_object(OF_THE_CROWD + COURT * shift.number + index),
+        0 => cell.in_object(&shift.world.object.0, OF_THE_CROWD + COURT * shift.number + index),
         1 => cell.on((dice >> 8) as u32 % shift.world.system.nodes() as u32),
         _ => cell.private(),
     }

@@ -15,6 +15,7 @@ mod group;
 mod handshake;
 mod helped_resize;
 mod lock;
+mod objects;
 mod parking;
 mod pi;
 mod pieces;

@@ -156,30 +156,6 @@ fn buckets_and_regions_are_not_waited_for_in_a_circle() {
     check_pair(newcomer_waits_for_the_owners_region);
 }
 
-/// The TID in a word leads to a home whose domain ends. The home is then used by a guest in another namespace.
-fn home_goes_to_a_stranger() {
-    let system = system();
-    let [here, there] = [(); 2].map(|()| domain(&system.pid_namespace()));
-    let (waiter, owner) = (here.task(2).expect("the number is free"), there.task(1).expect("the number is free"));
-    let word = Word::at(0x1000);
-    word.store(1);
-    let stranger = thread::spawn(move || {
-        drop((owner, there));
-        let guest = domain(&PidNamespace::new(&system).expect("the memory is there"));
-        let task = guest.task(1).expect("the number is free");
-        task.set_priority(Priority::realtime(3));
-        (task, guest)
-    });
-    waiter.set_priority(Priority::realtime(7));
-    let result = here.lock_pi(shared(&word, 0), &waiter, SOON);
-    let (task, _guest) = stranger.join().unwrap();
-    assert_eq!(task.priority(), Priority::realtime(3));
-    match result {
-        Ok(()) => assert_eq!(word.value() & TID_MASK, 2, "it has inherited the lock"),
-        error => assert!(matches!(error, Err(Error::NoTask | Error::TimedOut)), "{error:?}"),
-    }
-}
-
 #[test]
 fn whoever_locks_a_region_finds_its_tasks_there() {
     check_pair(priority_against_newcomer);
@@ -197,10 +173,5 @@ fn regions_that_want_each_other_become_one() {
 
 catches!(regions_catches_bucket_waits_for_region, BucketWaitsForRegion, PAIR, newcomer_waits_for_the_owners_region);
 catches!(regions_catches_held_region_is_trusted, HeldRegionIsTrusted, PAIR, newcomer_waits_for_the_owners_region);
-#[test]
-fn a_region_is_of_one_namespace() {
-    check_pair(home_goes_to_a_stranger);
-}
 
 catches!(regions_catches_region_skips_second_look, RegionSkipsSecondLook, PAIR, priority_against_newcomer);
-catches!(regions_catches_region_takes_strangers, RegionTakesStrangers, PAIR, home_goes_to_a_stranger);

@@ -56,6 +56,11 @@ impl Host {
         Self { shared: OnceLock::new(), starting: Lock::new(PlatformRef::HOST, ()), thread }
     }
 
+    /// Another one with the same settings, whose thread is not started yet.
+    pub fn another(&self) -> Self {
+        Self::new(self.thread.clone())
+    }
+
     fn shared(&self) -> Option<&Shared> {
         self.shared.get().map(|shared| &**shared)
     }

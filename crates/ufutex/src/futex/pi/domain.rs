@@ -7,7 +7,7 @@ use crate::futex::domain::Domain;
 use crate::futex::system::System;
 use crate::table::refs::Scheme;
 
-/// The home of a domain, given back to the system when the domain is dropped.
+/// The home of a domain, given back to its namespace when the domain is dropped.
 pub(crate) struct Joined {
     system: System,
     home: HomeRef,
@@ -19,7 +19,7 @@ impl Drop for Joined {
         if self.system.is_abandoned() {
             return;
         }
-        self.system.regions().close(self.home);
+        self.home.regions().close(self.home);
     }
 }
 
@@ -27,7 +27,7 @@ impl<S: Scheme> Domain<S> {
     /// The home of the domain's tasks and locks. The first call, for the first task, makes it.
     pub(in crate::futex) fn home(&self) -> Result<HomeRef, Error> {
         let join = || {
-            let home = self.system.regions().open(self.names().number())?;
+            let home = self.namespace().regions.open()?;
             Ok(Joined { system: self.system.clone(), home, spins: Spins::new() })
         };
         self.home.get_or_make(join).map(|joined| joined.home)
@@ -41,11 +41,11 @@ impl<S: Scheme> Domain<S> {
     /// Whether the task of a queued waiter, whose home is `home`, belongs to the domain's namespace: only then may the
     /// domain's tasks see its TID.
     pub(super) fn is_of_namespace(&self, home: HomeRef) -> bool {
-        home.namespace() == self.names().number()
+        core::ptr::eq(home.regions(), &self.namespace().regions)
     }
 
     /// The home of the task with this TID. The task may have ended by the time that the caller looks there.
     pub(super) fn home_of(&self, tid: u32) -> Option<HomeRef> {
-        self.names().look_up(tid, |task| task.home)
+        self.namespace().look_up(tid, |task| task.home)
     }
 }

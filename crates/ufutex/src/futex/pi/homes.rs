@@ -1,5 +1,5 @@
-//! The memory of homes and regions, the only thing here that all domains of a system share. The time that its lock is
-//! held does not grow with the number of homes.
+//! The memory of a namespace's homes and regions, the only thing here that all of its domains share. The time that its lock
+//! is held does not grow with the number of homes.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,13 +7,13 @@ use core::num::NonZeroU32;
 use core::ptr::NonNull;
 
 use super::graph::Graph;
-use super::region::{Home, HomeRef, Region};
+use super::region::{Home, HomeRef, Region, Regions};
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::sys::platform::PlatformRef;
 
 /// See the top of this file. Homes and regions are made in pairs, so for each home in use there is a region. Both are
-/// freed with the system only. So a pointer to one may be stale, but always points to valid memory.
+/// freed with the namespace only. So a pointer to one may be stale, but always points to valid memory.
 pub struct Homes {
     inner: Lock<Inner>,
 }
@@ -45,18 +45,20 @@ impl Homes {
         Self { inner: Lock::new(on, inner) }
     }
 
-    /// Takes a free home and a free region. `graph` makes the empty graph of a new region.
+    /// Takes a free home and a free region of `regions`, which these homes are part of. `graph` makes the empty graph of a
+    /// new region.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn take_both(
         &self,
+        regions: NonNull<Regions>,
         graph: impl FnOnce() -> Graph<super::EntryRef, HomeRef>,
     ) -> Result<(HomeRef, NonNull<Region>), Error> {
         self.inner.lock().with(|inner| {
             // There may be one without the other: a home is given back before the region that it had.
             if inner.free_homes.is_empty() || inner.free_regions.is_empty() {
-                inner.make(graph())?;
+                inner.make(regions, graph())?;
             }
             inner.free_homes.pop().zip(inner.free_regions.pop()).ok_or(Error::NoMemory)
         })
@@ -79,7 +81,7 @@ impl Homes {
 }
 
 impl Inner {
-    fn make(&mut self, mut graph: Graph<super::EntryRef, HomeRef>) -> Result<(), Error> {
+    fn make(&mut self, regions: NonNull<Regions>, mut graph: Graph<super::EntryRef, HomeRef>) -> Result<(), Error> {
         let count = self.count.checked_add(1).ok_or(Error::NoMemory)?;
         let number = NonZeroU32::new(count).ok_or(Error::NoMemory)?;
         // A free region's graph has room for one part, so that moving a part there needs no memory.
@@ -88,7 +90,7 @@ impl Inner {
         self.free_regions.try_reserve(count as usize).map_err(|_| Error::NoMemory)?;
         let mut memory = Vec::new();
         memory.try_reserve_exact(1).map_err(|_| Error::NoMemory)?;
-        memory.push(Pair { home: Home::new(number), region: Region::new(self.on, graph), next: self.made });
+        memory.push(Pair { home: Home::new(number, regions), region: Region::new(self.on, graph), next: self.made });
         let pair = NonNull::from(Box::leak(memory.into_boxed_slice())).cast::<Pair>();
         // SAFETY: just made; it lives as long as `self`.
         let made = unsafe { pair.as_ref() };
@@ -117,7 +119,7 @@ mod tests {
     #[test]
     fn home_that_is_free_before_its_region_is_taken_with_another_region() {
         let homes = Homes::new(PlatformRef::HOST);
-        let take = || homes.take_both(|| Graph::new(8, Changes::Ignored));
+        let take = || homes.take_both(NonNull::dangling(), || Graph::new(8, Changes::Ignored));
         let (home, region) = take().expect("there is memory");
         homes.give_back_home(home);
         let (_, other) = take().expect("there is memory");

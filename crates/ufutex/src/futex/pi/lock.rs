@@ -107,7 +107,7 @@ impl<S: Scheme> Domain<S> {
         self.check_lock(&word, task)?;
         let place = self.place(&word);
         let mut faults = Faults::default();
-        let mut turns = Turns::new(self.system.regions());
+        let mut turns = Turns::new(&self.namespace().regions);
         loop {
             let mut locked = turns.bucket(|| self.lock_or_make(&place), || self.try_lock(&place));
             let attempt = self.try_acquire(&mut turns, &mut locked.guard, &place, &word, task);
@@ -441,7 +441,7 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
         // Cloned before a lock is taken and dropped after all are released, because a waker's clone and drop run an
         // embedder's code.
         let mut receiver = Some(receiver.for_entry());
-        let mut turns = Turns::new(domain.system.regions());
+        let mut turns = Turns::new(&domain.namespace().regions);
         loop {
             let mut new_chain = None;
             let mut locked = turns.bucket(|| domain.lock_or_make(&place), || domain.try_lock(&place));

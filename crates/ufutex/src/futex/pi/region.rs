@@ -4,8 +4,8 @@
 //! region for itself as long as none of its tasks waits for a lock of another domain's task, and no other domain's task
 //! waits for a lock of its own tasks. So domains without such waits never wait for each other's region. Before a task
 //! waits for another domain's task, all parts of that domain's region move to the waiter's region ([`Guard::include`]).
-//! When a part has no ties to other parts any more, it moves to a region of its own ([`Guard`]'s drop). Domains of
-//! different PID namespaces never share a region.
+//! When a part has no ties to other parts any more, it moves to a region of its own ([`Guard`]'s drop). Each PID namespace
+//! has homes and regions of its own, so domains of two namespaces never share a region.
 //!
 //! A home changes its region only with the locks of both regions held. So an operation locks the region that the home
 //! names, and then checks that the home still names it. If so, the home names it until the operation unlocks.
@@ -23,6 +23,7 @@ use super::homes::Homes;
 use crate::error::Error;
 use crate::lock::{Lock, LockGuard};
 use crate::sync::{AtomicPtr, AtomicU64, Mutant, Ordering, mutant};
+use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 
 pub(crate) type PiGraph = Graph<EntryRef, HomeRef>;
@@ -30,11 +31,15 @@ pub(crate) type PiGraph = Graph<EntryRef, HomeRef>;
 /// Names the region of a domain's tasks and locks. A home that is free, or whose domain is gone, names no region.
 pub(crate) struct Home {
     number: NonZeroU32,
-    /// The number of its domain's PID namespace. It changes only while the home is free. So it is stable for an
-    /// operation that has locked the home's region, or the bucket where a waiter of the domain is queued.
-    namespace: AtomicU64,
+    /// Those of its PID namespace.
+    regions: NonNull<Regions>,
     region: AtomicPtr<Region>,
 }
+
+// SAFETY: `regions` is only read, and `Regions` are `Sync`.
+unsafe impl Send for Home {}
+// SAFETY: as above.
+unsafe impl Sync for Home {}
 
 /// A graph and its lock. Aligned so that two regions do not share a cache line.
 #[repr(align(64))]
@@ -42,7 +47,8 @@ pub(crate) struct Region {
     graph: Lock<PiGraph>,
 }
 
-/// A home of one system; used only with a handle of that system. The home may have become another domain's.
+/// A home of one namespace. Its user has a handle of the namespace, or the lock of a bucket where a waiter of the namespace
+/// is queued. The home may have become another domain's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HomeRef(NonNull<Home>);
 
@@ -52,8 +58,8 @@ unsafe impl Send for HomeRef {}
 unsafe impl Sync for HomeRef {}
 
 impl Home {
-    pub fn new(number: NonZeroU32) -> Self {
-        Self { number, namespace: AtomicU64::new(0), region: AtomicPtr::new(core::ptr::null_mut()) }
+    pub fn new(number: NonZeroU32, regions: NonNull<Regions>) -> Self {
+        Self { number, regions, region: AtomicPtr::new(core::ptr::null_mut()) }
     }
 
     fn region(&self) -> Option<NonNull<Region>> {
@@ -83,46 +89,51 @@ impl HomeRef {
         self.get().number
     }
 
-    /// The number of the domain's PID namespace.
-    pub fn namespace(self) -> u64 {
-        self.get().namespace.load(Ordering::Relaxed)
+    /// The homes and regions that it is one of.
+    pub fn regions<'a>(self) -> &'a Regions {
+        // SAFETY: `Regions` live as long as their homes.
+        unsafe { self.get().regions.as_ref() }
     }
 
     fn get<'a>(self) -> &'a Home {
-        // SAFETY: homes live as long as their system, and every holder of a `HomeRef` has a handle of that system.
+        // SAFETY: homes live as long as their namespace. Whoever uses a `HomeRef` has a handle of it, or keeps one of its
+        // waiters queued.
         unsafe { self.0.as_ref() }
     }
 }
 
-/// The homes and regions of a system.
+/// The homes and regions of a PID namespace.
 pub(crate) struct Regions {
+    /// The number of the namespace.
+    pub namespace: u64,
     homes: Homes,
     max_depth: usize,
     changes: Changes,
-    chains_refused: AtomicU64,
+    /// How many waits were refused because a chain of owners would have been too long, in all namespaces of the system.
+    chains_refused: Counted<AtomicU64>,
 }
 
 impl Regions {
-    pub fn new(on: PlatformRef, max_depth: usize, changes: Changes) -> Self {
-        Self { homes: Homes::new(on), max_depth, changes, chains_refused: AtomicU64::new(0) }
+    pub fn new(
+        on: PlatformRef,
+        namespace: u64,
+        max_depth: usize,
+        changes: Changes,
+        chains_refused: Counted<AtomicU64>,
+    ) -> Self {
+        Self { namespace, homes: Homes::new(on), max_depth, changes, chains_refused }
     }
 
-    /// How many waits were refused because a chain of owners would have been too long.
-    pub fn chains_refused(&self) -> u64 {
-        self.chains_refused.load(Ordering::Relaxed)
-    }
-
-    /// A home with a region of its own, for a domain of the PID namespace with this number.
+    /// A home with a region of its own, for a domain of the namespace.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub fn open(&self, namespace: u64) -> Result<HomeRef, Error> {
-        let (home, region) = self.homes.take_both(|| Graph::new(self.max_depth, self.changes))?;
-        // SAFETY: regions live as long as the system.
+    pub fn open(&self) -> Result<HomeRef, Error> {
+        let (home, region) = self.homes.take_both(self.into(), || Graph::new(self.max_depth, self.changes))?;
+        // SAFETY: regions live as long as their namespace.
         let found = unsafe { region.as_ref() };
         found.graph.lock().with(|graph| {
             graph.put(Part::new(home.number(), home));
-            home.get().namespace.store(namespace, Ordering::Relaxed);
             home.get().set_region(Some(region));
         });
         Ok(home)
@@ -140,16 +151,11 @@ impl Regions {
     pub fn lock(&self, home: HomeRef) -> Option<Guard<'_>> {
         loop {
             let region = home.get().region()?;
-            // SAFETY: regions live as long as the system.
+            // SAFETY: regions live as long as their namespace.
             let found = unsafe { region.as_ref() };
             let lock = found.graph.lock();
             if home.get().region() == Some(region) || mutant(Mutant::RegionSkipsSecondLook) {
-                return Some(Guard {
-                    regions: self,
-                    region,
-                    namespace: home.namespace(),
-                    lock: ManuallyDrop::new(lock),
-                });
+                return Some(Guard { regions: self, region, lock: ManuallyDrop::new(lock) });
             }
         }
     }
@@ -158,15 +164,12 @@ impl Regions {
     #[inline]
     pub fn try_lock(&self, home: HomeRef) -> Tried<'_> {
         let Some(region) = home.get().region() else { return Tried::Gone };
-        // SAFETY: regions live as long as the system.
+        // SAFETY: regions live as long as their namespace.
         let found = unsafe { region.as_ref() };
         match found.graph.try_lock() {
-            Some(lock) if home.get().region() == Some(region) => Tried::Locked(Guard {
-                regions: self,
-                region,
-                namespace: home.namespace(),
-                lock: ManuallyDrop::new(lock),
-            }),
+            Some(lock) if home.get().region() == Some(region) => {
+                Tried::Locked(Guard { regions: self, region, lock: ManuallyDrop::new(lock) })
+            }
             // The home has just moved to another region.
             _ => Tried::Busy,
         }
@@ -186,8 +189,6 @@ pub(crate) enum Tried<'s> {
 pub(crate) struct Guard<'s> {
     regions: &'s Regions,
     region: NonNull<Region>,
-    /// The PID namespace of all homes in the region.
-    namespace: u64,
     /// Dropped by the guard's own drop, and nowhere else.
     lock: ManuallyDrop<LockGuard<'s, PiGraph>>,
 }
@@ -202,27 +203,21 @@ impl Guard<'_> {
         home.get().region() == Some(self.region)
     }
 
-    /// Moves everything in the home's region to this one. Returns `false` if that region is busy, if the home has just
-    /// changed its region, or if the home now belongs to a domain of another PID namespace. In that case unlock this
-    /// region before waiting for the other.
+    /// Moves everything in the home's region to this one. Returns `false` if that region is busy, or if the home has just
+    /// changed its region. In that case unlock this region before waiting for the other.
     ///
     /// # Errors
     /// [`Error::NoMemory`]. Nothing has changed then.
     pub fn include(&mut self, home: HomeRef) -> Result<bool, Error> {
         let Some(other) = home.get().region().filter(|other| *other != self.region) else { return Ok(true) };
-        // SAFETY: regions live as long as the system.
+        // SAFETY: regions live as long as their namespace.
         let found = unsafe { other.as_ref() };
         let Some(mut lock) = found.graph.try_lock() else { return Ok(false) };
-        let is_stranger = home.namespace() != self.namespace && !mutant(Mutant::RegionTakesStrangers);
-        if home.get().region() != Some(other) || is_stranger {
+        if home.get().region() != Some(other) {
             return Ok(false);
         }
-        let (region, namespace) = (Some(self.region), self.namespace);
-        let joins = |home: HomeRef| {
-            debug_assert_eq!(home.namespace(), namespace, "a region is of one PID namespace");
-            home.get().set_region(region);
-        };
-        lock.with(|from| self.lock.with(|graph| graph.absorb(from, joins)))?;
+        let region = Some(self.region);
+        lock.with(|from| self.lock.with(|graph| graph.absorb(from, |home: HomeRef| home.get().set_region(region))))?;
         self.regions.homes.give_back_region(other);
         Ok(true)
     }
@@ -240,7 +235,7 @@ impl Guard<'_> {
         }
         while self.lock.with(|graph| graph.has_loose()) {
             let Some(region) = homes.take_region() else { break };
-            // SAFETY: regions live as long as the system.
+            // SAFETY: regions live as long as their namespace.
             let found = unsafe { region.as_ref() };
             // A thread may hold this free region's lock: it read the region from a home, and has not yet checked again.
             // The part can move later.

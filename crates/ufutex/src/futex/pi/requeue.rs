@@ -187,7 +187,7 @@ impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
         let domain = self.domain;
         let [source, target] = self.places;
         let (mut faults, mut faults_of_lock) = (Faults::default(), Faults::default());
-        let mut turns = Turns::new(domain.system.regions());
+        let mut turns = Turns::new(&domain.namespace().regions);
         loop {
             // Declared before the pair, so that it is dropped after the pair has been unlocked, also by a panic.
             let mut owed = Owed::default();

@@ -80,12 +80,11 @@ impl fmt::Debug for GivenScheduler {
     }
 }
 
-/// Names a task by its home, namespace and TID. It may be kept after the task has ended, even when the home has become
+/// Names a task by its home and TID. It may be kept after the task has ended, even when the home has become
 /// another domain's.
 #[derive(Clone, Copy)]
 struct Named {
     home: HomeRef,
-    namespace: u64,
     tid: u32,
 }
 
@@ -100,7 +99,7 @@ impl System {
             // The region is unlocked before the scheduler is called.
             let change = self.in_region(home, |g| {
                 let (home, tid, level) = g.next_changed()?;
-                Some((Named { home, namespace: home.namespace(), tid }, level))
+                Some((Named { home, tid }, level))
             });
             let Some((task, level)) = change.flatten() else { return };
             self.report(scheduler, home, task, level);
@@ -119,7 +118,7 @@ impl System {
                 }
                 self.report_priorities(home);
             });
-            call(|| scheduler.set_priority_in(task.namespace, task.tid, Priority::from_level(reported)));
+            call(|| scheduler.set_priority_in(task.home.regions().namespace, task.tid, Priority::from_level(reported)));
             go_on.disarm();
             match self.changed_from(task, reported) {
                 Some(now) => reported = now,
@@ -130,10 +129,7 @@ impl System {
 
     /// The task's present priority, if it differs from `level`.
     fn changed_from(&self, of: Named, level: u8) -> Option<u8> {
-        let now = self.in_region(of.home, |g| {
-            let is_same = of.home.namespace() == of.namespace;
-            g.find(of.home.number(), of.tid).filter(|_| is_same).map(|task| g.effective(task))
-        });
+        let now = self.in_region(of.home, |g| g.find(of.home.number(), of.tid).map(|task| g.effective(task)));
         now.flatten().filter(|&now| now != level)
     }
 }

@@ -70,12 +70,9 @@ impl<'s> Turns<'s> {
     ///
     /// # Errors
     /// [`Refused::Busy`]: unlock the bucket, and then call [`wait_for`](Self::wait_for). [`Refused::Retry`] if `home`
-    /// belongs to no domain any more, or `other` now belongs to a domain of another PID namespace.
+    /// belongs to no domain any more.
     #[inline]
     pub fn region(&mut self, home: HomeRef, other: HomeRef) -> Result<Region<'s>, Refused> {
-        if other.namespace() != home.namespace() {
-            return Err(Refused::Retry);
-        }
         if let Some(held) = self.held.take() {
             return self.region_held(held, home, other);
         }

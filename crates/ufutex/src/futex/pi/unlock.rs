@@ -59,7 +59,7 @@ impl<S: Scheme> Domain<S> {
     #[cold]
     fn unlock_slowly<T: Target>(&self, word: &T, place: &Place, task: &Task) -> Result<(), Error> {
         let mut faults = Faults::default();
-        let mut turns = Turns::new(self.system.regions());
+        let mut turns = Turns::new(&self.namespace().regions);
         loop {
             let mut locked = turns.bucket(|| self.lock_or_make(place), || self.try_lock(place));
             // If the platform's holders keep their CPU, this thread keeps it until it has woken the heir: another

@@ -268,7 +268,7 @@ impl<S: Scheme> Domain<S> {
     /// Runs `f` with the bucket locked in which `entry` is queued now, and the region of its home. `None` if `entry` is
     /// not queued any more.
     fn with_lock_waiter<R>(&self, entry: &PiEntry, f: impl FnOnce(&mut Guard<'_>, &mut PiGraph) -> R) -> Option<R> {
-        let mut turns = Turns::new(self.system.regions());
+        let mut turns = Turns::new(&self.namespace().regions);
         loop {
             let (wait, attempt) = (|| self.lock_queued(&entry.entry), || self.try_lock_queued(&entry.entry));
             let mut guard = turns.bucket(wait, attempt)?;

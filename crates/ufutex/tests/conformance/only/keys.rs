@@ -91,14 +91,16 @@ on_every_scheme![
 
 #[test]
 fn object_ids_end_where_keys_could_no_longer_tell_them_apart() {
-    assert!(ObjectId::new((1 << 61) - 1).is_some());
-    assert!(ObjectId::new(1 << 61).is_none());
+    assert!(ObjectId::new((1 << 62) - 1).is_some());
+    assert!(ObjectId::new(1 << 62).is_none());
     let [a, b] = two_domains::<ufutex::scheme::Live>();
     let word = AtomicU32::new(0);
-    let mut waiter = Box::pin(Waiter::new());
-    let mut queued = queue(&a, &mut waiter, Shared::object(&word, object((1 << 61) - 1), 0));
-    for id in [0, 1, 1 << 60] {
-        assert_eq!(b.wake(Shared::object(&word, object(id), 0), usize::MAX), 0);
+    for last in [(1 << 61) - 1, (1 << 62) - 1] {
+        let mut waiter = Box::pin(Waiter::new());
+        let mut queued = queue(&a, &mut waiter, Shared::object(&word, object(last), 0));
+        for id in [0, 1, 1 << 60, 1 << 61, last ^ 1 << 61] {
+            assert_eq!(b.wake(Shared::object(&word, object(id), 0), usize::MAX), 0);
+        }
+        assert!(queued.cancel());
     }
-    assert!(queued.cancel());
 }

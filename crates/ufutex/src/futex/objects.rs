@@ -1,0 +1,275 @@
+//! Objects that domains of several PID namespaces map. Each has a table of its own, so that two namespaces that share no
+//! object share no bucket.
+//!
+//! The number of such an object names a *place* in the system's list of them. Places and their tables are freed with the
+//! system only. So any number can be looked up without a lock, also a stale or made-up one. When an object is dropped, its
+//! place is used again, with a new generation in the number. So words of the old and the new object are different keys of
+//! one table, and a waiter that is still queued by the old number is found by the old number.
+
+use alloc::vec::Vec;
+use core::mem::ManuallyDrop;
+use core::ptr::null_mut;
+
+use super::system::System;
+use crate::error::Error;
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Mutant, Ordering, mutant};
+use crate::sys::lazy::Lazy;
+use crate::sys::mem::ObjectId;
+use crate::sys::platform::PlatformRef;
+use crate::sys::topology::Nodes;
+use crate::table::Table;
+use crate::table::bucket::Bucket;
+use crate::table::size::SMALLEST_LOG2;
+use crate::table::store::{free, make, make_all_live};
+
+/// An object that domains of several [`PidNamespace`](crate::PidNamespace)s map, such as a file or a piece of shared
+/// memory. Its [`id`](Self::id) names it in [`Scope::Object`](crate::Scope::Object).
+///
+/// It has a table of its own, of 16 slots (1 KiB). So guests that share an object wait for each other only in operations on
+/// its words. An object that only one namespace maps needs none: its number can be any [`ObjectId`].
+///
+/// All domains must name the object by this ID, from the first wait on: waits and wakes by another ID do not meet them. So
+/// make it before any namespace uses the object, if a second one may map it later.
+///
+/// After the drop of the `SharedObject`, operations with its ID still meet each other. Another object gets another ID.
+///
+/// ```
+/// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
+/// use ufutex::{Domain, Options, PidNamespace, Shared, SharedObject, System, WaitOptions, Waiter};
+///
+/// let system = System::new();
+/// let object = SharedObject::new(&system)?;
+/// let [one, other] = [PidNamespace::new(&system)?, PidNamespace::new(&system)?];
+/// let [one, other]: [Domain; 2] = [&one, &other].map(|guest| Domain::in_namespace(guest, Options::new()));
+///
+/// let memory = AtomicU32::new(0); // which one guest maps at one address, and the other at another
+/// let word = Shared::object(&memory, object.id(), 0);
+/// let mut waiter = pin!(Waiter::new());
+/// let queued = one.prepare_with(waiter.as_mut(), word, 0, &WaitOptions::new(), Waker::noop().clone())?;
+/// assert_eq!(other.wake(word, 1), 1);
+/// # drop(queued);
+/// # Ok::<(), ufutex::Error>(())
+/// ```
+pub struct SharedObject {
+    id: ObjectId,
+    system: System,
+}
+
+impl SharedObject {
+    /// An object of the system.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`], also if the system has 2^24 such objects.
+    pub fn new(system: &System) -> Result<Self, Error> {
+        let id = system.objects().take(system.platform(), system.current_node())?;
+        Ok(Self { id, system: system.clone() })
+    }
+
+    /// The object's ID, which no other object of the system has.
+    #[must_use]
+    pub fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    /// Keeps the object without a handle, until [`free`](Self::free) is called.
+    #[must_use = "to free the object"]
+    pub fn into_id(self) -> ObjectId {
+        let object = ManuallyDrop::new(self);
+        // SAFETY: read once, and not dropped in its place.
+        drop(unsafe { core::ptr::read(&raw const object.system) });
+        object.id
+    }
+
+    /// Frees an object by the ID that [`into_id`](Self::into_id) returned, as the drop of its handle would.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the system has no such object, or has none any more.
+    pub fn free(system: &System, id: ObjectId) -> Result<(), Error> {
+        if system.objects().give_back(id) { Ok(()) } else { Err(Error::Invalid) }
+    }
+}
+
+impl Drop for SharedObject {
+    fn drop(&mut self) {
+        self.system.objects().give_back(self.id);
+    }
+}
+
+impl core::fmt::Debug for SharedObject {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("SharedObject").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Number of bits of an object's number that say its place. The bits above them are the generation.
+const PLACE_BITS: u32 = 24;
+const GENERATION_BITS: u32 = ObjectId::BITS - PLACE_BITS;
+/// log2 of the number of places in the first chunk. Each further chunk is twice as large.
+const FIRST_LOG2: u32 = 4;
+
+/// The objects of a system.
+pub(crate) struct Objects {
+    chunks: [Lazy<Vec<Place>>; (PLACE_BITS - FIRST_LOG2) as usize],
+    /// The number of places that have been in use. Their chunks exist.
+    count: AtomicU32,
+    /// No place before this one is free. A hint: threads that search at one time may miss one.
+    free_from: AtomicU32,
+    nodes: Nodes,
+}
+
+struct Place {
+    /// Null until the place is used for the first time.
+    table: AtomicPtr<Bucket>,
+    /// The generation in the upper bits. The lowest bit says that an object has the place.
+    state: AtomicU64,
+}
+
+const TAKEN: u64 = 1;
+
+impl Objects {
+    pub fn new(nodes: Nodes) -> Self {
+        Self {
+            chunks: core::array::from_fn(|_| Lazy::new()),
+            count: AtomicU32::new(0),
+            free_from: AtomicU32::new(0),
+            nodes,
+        }
+    }
+
+    /// The table of the object with this number, if it is, or was, a [`SharedObject`]'s.
+    #[inline]
+    pub fn table(&self, id: ObjectId) -> Option<Table> {
+        let number = id.of_system()?;
+        let raw = self.place(index_of(number))?.table.load(Ordering::Acquire); // [F]
+        // SAFETY: `take` stores only tables, which are valid as long as `self`.
+        (!raw.is_null()).then(|| unsafe { Table::from_raw(raw) })
+    }
+
+    /// The tables of all places.
+    pub fn tables(&self) -> impl Iterator<Item = Table> {
+        (0..self.count.load(Ordering::Relaxed)).filter_map(|index| self.table(ObjectId::system(index.into())))
+    }
+
+    fn place(&self, index: u32) -> Option<&Place> {
+        let (chunk, in_chunk) = chunk_of(index);
+        self.chunks.get(chunk)?.get()?.get(in_chunk)
+    }
+
+    /// Takes a free place, and makes its table if it has none.
+    fn take(&self, on: PlatformRef, node: u32) -> Result<ObjectId, Error> {
+        let (index, place) = match self.find_free() {
+            Some(found) => found,
+            None => self.add()?,
+        };
+        if place.table.load(Ordering::Relaxed).is_null() && !self.make_table(place, on, node) {
+            self.free(index, place, place.state.load(Ordering::Relaxed));
+            return Err(Error::NoMemory);
+        }
+        Ok(ObjectId::system(number_of(place.state.load(Ordering::Relaxed), index)))
+    }
+
+    fn make_table(&self, place: &Place, on: PlatformRef, node: u32) -> bool {
+        let Some(table) = make(SMALLEST_LOG2, on, self.nodes.memory(), node) else { return false };
+        make_all_live(table);
+        if mutant(Mutant::ObjectTableIsReplaced) {
+            place.table.store(table.into_raw(), Ordering::Release); // [F]
+            return true;
+        }
+        // An object that had the place before may have made a table that this thread has not seen.
+        if place.table.compare_exchange(null_mut(), table.into_raw(), Ordering::Release, Ordering::Relaxed).is_err() {
+            // [F]
+            // SAFETY: just made in this memory, and no other thread knows it.
+            unsafe { free(table, self.nodes.memory()) };
+        }
+        true
+    }
+
+    fn find_free(&self) -> Option<(u32, &Place)> {
+        let (first, end) = (self.free_from.load(Ordering::Relaxed), self.count.load(Ordering::Relaxed));
+        let mut places = (first..end).filter_map(|index| Some((index, self.place(index)?)));
+        let found = places.find(|(_, place)| place.try_take());
+        self.free_from.store(found.map_or(end, |(index, _)| index + 1), Ordering::Relaxed);
+        found
+    }
+
+    /// Takes a place that has not been in use. No other thread waits meanwhile.
+    fn add(&self) -> Result<(u32, &Place), Error> {
+        loop {
+            let index = self.count.load(Ordering::Relaxed);
+            let (chunk, in_chunk) = chunk_of(index);
+            let chunk_log2 = FIRST_LOG2 + chunk as u32;
+            let places = self.chunks.get(chunk).ok_or(Error::NoMemory)?.get_or_make(|| places(chunk_log2))?;
+            let place = &places[in_chunk];
+            let is_taken = place.try_take();
+            let _or_another_thread =
+                self.count.compare_exchange(index, index + 1, Ordering::Relaxed, Ordering::Relaxed);
+            if is_taken {
+                return Ok((index, place));
+            }
+        }
+    }
+
+    /// Makes the object's place free. `false` if the object does not have it.
+    fn give_back(&self, id: ObjectId) -> bool {
+        let Some(number) = id.of_system() else { return false };
+        let index = index_of(number);
+        let Some(place) = self.place(index) else { return false };
+        let state = place.state.load(Ordering::Relaxed);
+        state & TAKEN != 0 && number_of(state, index) == number && self.free(index, place, state)
+    }
+
+    /// Makes a place free whose state is `state`. `false` if that has changed.
+    fn free(&self, index: u32, place: &Place, state: u64) -> bool {
+        let next_generation = state.wrapping_add(TAKEN);
+        let freed = place.state.compare_exchange(state, next_generation, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        self.free_from.fetch_min(index, Ordering::Relaxed);
+        freed
+    }
+}
+
+impl Drop for Objects {
+    fn drop(&mut self) {
+        for table in self.tables() {
+            // SAFETY: `make_table` made it in this memory. The system drops its objects when no thread uses them any more.
+            unsafe { free(table, self.nodes.memory()) };
+        }
+    }
+}
+
+impl Place {
+    /// Takes the place if it is free.
+    fn try_take(&self) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        if mutant(Mutant::PlaceIsTakenTwice) && state & TAKEN == 0 {
+            self.state.store(state | TAKEN, Ordering::Relaxed);
+            return true;
+        }
+        state & TAKEN == 0
+            && self.state.compare_exchange(state, state | TAKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+fn places(log2: u32) -> Result<Vec<Place>, Error> {
+    let mut places = Vec::new();
+    places.try_reserve_exact(1 << log2).map_err(|_| Error::NoMemory)?;
+    places.resize_with(1 << log2, || Place { table: AtomicPtr::new(null_mut()), state: AtomicU64::new(0) });
+    Ok(places)
+}
+
+/// The number of the object that has the place at `index`, whose state is `state`.
+fn number_of(state: u64, index: u32) -> u64 {
+    let generation = state >> 1 & ((1 << GENERATION_BITS) - 1);
+    generation << PLACE_BITS | u64::from(index)
+}
+
+/// The index of the place that an object's number names.
+fn index_of(number: u64) -> u32 {
+    (number & ((1 << PLACE_BITS) - 1)) as u32
+}
+
+/// The chunk of the place at `index`, and the place's index in the chunk.
+fn chunk_of(index: u32) -> (usize, usize) {
+    let from_one = index as usize + (1 << FIRST_LOG2);
+    let log2 = from_one.ilog2();
+    ((log2 - FIRST_LOG2) as usize, from_one - (1 << log2))
+}
