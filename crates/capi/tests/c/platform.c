@@ -151,7 +151,7 @@ static void shared_objects_meet_across_domains(void)
     CHECK(ufutex_wake(domains[1], GUEST + 8, 1, 1, UFUTEX_U32), 0);
     CHECK(ufutex_wake(domains[1], GUEST + 8, 1, 1, UFUTEX_U32 | UFUTEX_SHARED), 1);
     CHECK(result_of(thread), 0);
-    guests[0].object = 1ull << 61; // too large for an object
+    guests[0].object = 1ull << 62; // too large for an object
     CHECK(ufutex_wake(domains[0], GUEST + 8, 1, 1, UFUTEX_U32 | UFUTEX_SHARED), -EFAULT);
     CHECK(ufutex_domain_free(domains[0]), 0);
     CHECK(ufutex_domain_free(domains[1]), 0);
