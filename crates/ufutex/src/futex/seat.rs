@@ -204,6 +204,7 @@ const _: () = assert!(size_of::<Waiter<'_, crate::table::refs::Live>>() <= 128);
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 mod tests {
     //! Promise: sleep in a group
+    //! Promise: groups never meet
 
     use super::*;
     use crate::futex::waiter::Queued;
@@ -267,7 +268,6 @@ mod tests {
         assert_eq!(addresses, again);
     }
 
-    /// Promise: groups never meet
     #[test]
     fn no_thread_waits_for_a_shard() {
         let seats = Seats::new(PlatformRef::HOST);

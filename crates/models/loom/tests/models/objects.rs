@@ -1,5 +1,7 @@
 //! Objects that domains of several namespaces share: two threads that make one at the same time, and an object whose place
 //! is taken by another one while its words have waiters. [F]
+//!
+//! Promise: groups never meet
 
 use std::pin::pin;
 use std::task::Waker;

@@ -3,12 +3,10 @@
 //!
 //! What must hold: a thread that locks a region finds its own tasks there (it checks again with the region locked); two
 //! threads that want each other's regions do not wait for ever, nor do a thread with the bucket and one with the
-//! region; in the end priorities and words are right. A region never has domains of two PID namespaces, which the
-//! engine asserts where regions are joined.
+//! region; in the end priorities and words are right.
 //!
 //! Promise: busy regions
 //! Promise: separate regions
-//! Promise: PID namespaces
 
 use loom::sync::Arc;
 use loom::thread;
