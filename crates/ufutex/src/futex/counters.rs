@@ -12,7 +12,7 @@ use super::domain::Domain;
 use super::place::Place;
 use crate::error::Error;
 use crate::lock::Lock;
-use crate::sync::{Tally, thread_hint};
+use crate::sync::{AtomicU64, Tally, thread_hint};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
@@ -145,6 +145,8 @@ pub(super) struct Rest {
     refused_waiters: Tally,
     pub refused_slots: Tally,
     pub refused_waitv: Tally,
+    /// A guest's next request for slots begins when the monotonic clock shows this time, in nanoseconds.
+    pub next_request: AtomicU64,
 }
 
 impl Counting {
@@ -199,6 +201,7 @@ impl Rest {
             refused_waiters: Tally::new(),
             refused_slots: Tally::new(),
             refused_waitv: Tally::new(),
+            next_request: AtomicU64::new(0),
         }
     }
 }

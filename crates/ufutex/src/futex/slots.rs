@@ -1,8 +1,10 @@
 //! Reads and sets the size of a domain's table, as prctl(2)'s `PR_FUTEX_HASH` does for a process.
 
+use core::time::Duration;
+
 use super::domain::Domain;
 use crate::error::Error;
-use crate::lock::Lock;
+use crate::lock::{Lock, LockGuard};
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
@@ -20,6 +22,15 @@ const GET_SLOTS: u64 = 2;
 const GET_IMMUTABLE: u64 = 3;
 /// `FH_FLAG_IMMUTABLE`, only in Linux 6.16.
 const FLAG_IMMUTABLE: u64 = 1;
+
+/// Between two requests of a guest at least this many times as much time passes as the first one took. So a guest that
+/// resizes without end locks its buckets for a twentieth of the time: threads that poll or drop its futures find them
+/// unlocked.
+const REST: u64 = 20;
+/// The longest rest between two requests, in nanoseconds.
+const REST_NS_MAX: u64 = 100_000_000;
+/// A request that took less than this many nanoseconds has moved few waiters, and needs no rest.
+const SHORT_NS: u64 = 10_000;
 
 // Bits of `Control::flags`.
 const CUSTOM: u32 = 1;
@@ -213,7 +224,8 @@ impl<S: Scheme> Domain<S> {
     }
 
     /// `prctl(PR_FUTEX_HASH, op, slots, flags)` for this domain, with the kernel's numbers, for a drop-in replacement.
-    /// Returns a result of at least 0, or `-errno`.
+    /// Returns a result of at least 0, or `-errno`. If the guest has just made another request for slots that took long,
+    /// this one sleeps before it begins, for at most a tenth of a second.
     ///
     /// It does what Linux 6.18 does, and also has the immutable flag and its query, as in Linux 6.16. After a request
     /// for 0 slots, which is the global table, every later request for slots is `EBUSY`.
@@ -247,7 +259,7 @@ impl<S: Scheme> Domain<S> {
             return Err(Error::Invalid);
         }
         self.prepare_to_wait();
-        let _request = self.control.requests.lock();
+        let _request = self.lock_after_rest();
         if self.control.has(GLOBAL_FOR_GOOD) {
             return Err(Error::Busy);
         }
@@ -257,7 +269,9 @@ impl<S: Scheme> Domain<S> {
             }
             return Err(Error::NoMemory);
         }
+        let began = self.platform().monotonic_ns();
         self.set_slots_now(slots, &mut || true)?;
+        self.note_request(began);
         if slots == 0 {
             self.control.set(GLOBAL_FOR_GOOD);
         }
@@ -265,6 +279,31 @@ impl<S: Scheme> Domain<S> {
             self.set_immutable_now();
         }
         Ok(())
+    }
+
+    /// Locks `requests` for a guest, when the time for its next request has come.
+    fn lock_after_rest(&self) -> LockGuard<'_, ()> {
+        loop {
+            let request = self.control.requests.lock();
+            let next = self.counting.rest().map_or(0, |rest| rest.next_request.load(Ordering::Relaxed));
+            let left = if next == 0 { 0 } else { next.saturating_sub(self.platform().monotonic_ns().unwrap_or(next)) };
+            if left == 0 {
+                return request;
+            }
+            drop(request);
+            if !self.platform().sleep(Duration::from_nanos(left)) {
+                return self.control.requests.lock();
+            }
+        }
+    }
+
+    /// Notes when a guest may make its next request, after one that `began` at that time. The caller holds `requests`.
+    fn note_request(&self, began: Option<u64>) {
+        let (Some(began), Some(rest)) = (began, self.counting.rest()) else { return };
+        let now = self.platform().monotonic_ns().unwrap_or(began);
+        let took = now.saturating_sub(began);
+        let pause = if took < SHORT_NS { 0 } else { took.saturating_mul(REST).min(REST_NS_MAX) };
+        rest.next_request.store(now.saturating_add(pause), Ordering::Relaxed);
     }
 }
 
@@ -279,7 +318,6 @@ mod tests {
     use crate::table::refs::tables::{Current, Tables};
     use crate::table::size::BOUNCES_REPORTED;
     use crate::table::size::Policy;
-    use core::time::Duration;
 
     /// The number of buckets of `table` that are live.
     fn live(table: Table) -> usize {

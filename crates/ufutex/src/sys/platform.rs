@@ -349,6 +349,11 @@ impl PlatformRef {
     pub fn nap(self, round: &mut u32) -> bool {
         let length = Duration::from_nanos(20_000 << (*round).min(5));
         *round = round.saturating_add(1);
+        self.sleep(length)
+    }
+
+    /// Sleeps for that long. Returns `false` if there is no way to sleep.
+    pub fn sleep(self, length: Duration) -> bool {
         let Some(calls) = self.0 else { return host::sleep(length) };
         let word = AtomicU32::new(0);
         let deadline = self.begin(Timeout::After(length));

@@ -1,9 +1,14 @@
 //! Callbacks of resizes, whether to keep trying and memory, and races of requests for slots.
+//!
+//! Promise: resizes rest
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
 
+use ufutex::platform::{Clock, Deadline, Platform};
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Error};
+use ufutex::{Config, Domain, Error, System};
 
 use crate::bomb::{Bomb, Call, for_every};
 use crate::common::domains::{on_every_resizable_scheme, system};
@@ -324,3 +329,48 @@ on_every_resizable_scheme![
     threads_announced_during_a_growth_count,
     set_slots_ends_the_policys_growth,
 ];
+
+thread_local! {
+    /// The time on the clocks of [`SlowClock`], in milliseconds.
+    static TIME_MS: Cell<u64> = const { Cell::new(1000) };
+    /// How long the thread has slept, in milliseconds.
+    static SLEPT_MS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A platform on which a millisecond passes whenever the time is asked for. So a request for slots takes one.
+struct SlowClock;
+
+impl Platform for SlowClock {
+    fn park(_: &AtomicU32, _: u32, deadline: Option<Deadline>) {
+        let until = deadline.expect("no thread waits for another").at.as_millis() as u64;
+        let now = TIME_MS.get();
+        SLEPT_MS.set(SLEPT_MS.get() + until - now);
+        TIME_MS.set(until);
+    }
+
+    fn unpark(_: *const AtomicU32, _: usize) -> usize {
+        0
+    }
+
+    fn now(_: Clock) -> Duration {
+        TIME_MS.set(TIME_MS.get() + 1);
+        Duration::from_millis(TIME_MS.get())
+    }
+}
+
+/// A guest that resizes without end locks its buckets for a twentieth of the time. An embedder's requests are not held up.
+#[test]
+fn request_of_a_guest_comes_after_a_rest_of_twenty_times_the_last_one() {
+    let domain = Domain::new(&System::with_config(Config::new().platform::<SlowClock>()).expect("the memory is there"));
+    for slots in [16, 32, 64] {
+        assert_eq!(domain.set_slots(slots), Ok(()));
+    }
+    assert_eq!((domain.prctl_futex_hash(1, 16, 0), SLEPT_MS.get()), (0, 0), "the first one begins at once");
+    for requests in 1..5 {
+        assert_eq!(domain.prctl_futex_hash(1, 32, 0), 0);
+        let slept = SLEPT_MS.get();
+        assert!((17 * requests..=20 * requests).contains(&slept), "{requests} requests, {slept} ms");
+    }
+    assert_eq!((domain.prctl_futex_hash(2, 0, 0), domain.prctl_futex_hash(1, 3, 0)), (32, -22), "these need no rest");
+    assert!(SLEPT_MS.get() <= 80);
+}
