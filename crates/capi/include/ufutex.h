@@ -940,6 +940,7 @@ int ufutex_task_free(struct ufutex_task *task);
 //
 // It does not clear the word of set_tid_address(2). Store 0 there afterwards, and call ufutex_wake() with
 // UFUTEX_U32 | UFUTEX_SHARED: pthread_join() waits for a shared word. The wakes of robust lists are shared ones, too.
+// A task that has ended takes no lock any more: that is -EINVAL. Its system calls that take no lock are still made.
 //
 // Returns 0. -EBUSY: it waits; -EINVAL: a task of another domain, or one that has ended, NULL, or a function that is
 // missing from memory; -E2BIG: memory sets a field that this library does not know; -EBADF: not a handle of a domain
@@ -980,7 +981,7 @@ int ufutex_task_set_priority(struct ufutex_task *task,
 int ufutex_task_priority(struct ufutex_task *task);
 
 // Interrupts a task, as a signal does: its wait ends with -EINTR, or its next one if it does not wait, and each later
-// one until ufutex_task_clear_interrupt(). For a waiter of ufutex_prepare_wait() and its like the callback is called, unless
+// one until ufutex_task_clear_interrupt(). A wait that is under way ends even if the interrupt is cleared at once. For a waiter of ufutex_prepare_wait() and its like the callback is called, unless
 // it has been called and ufutex_waiter_finish() has not been since. If another call of this function for the task is in
 // progress, this call returns at once, and the other call checks once more whether the callback has to be called.
 //
@@ -994,7 +995,7 @@ int ufutex_task_priority(struct ufutex_task *task);
 // async-signal-safe.
 int ufutex_task_interrupt(struct ufutex_task *task);
 
-// Clears a task's interrupt: the task's waits sleep again.
+// Clears a task's interrupt: waits that begin from now on sleep. It is not taken back from a wait that is under way.
 //
 // Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task.
 //

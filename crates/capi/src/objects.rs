@@ -1,6 +1,10 @@
 //! The objects that handles refer to.
 
-use std::sync::atomic::{AtomicPtr, Ordering::SeqCst, fence};
+use std::sync::atomic::{
+    AtomicPtr, AtomicUsize,
+    Ordering::{Acquire, Release, SeqCst},
+    fence,
+};
 
 use engine::{Domain, System, Task};
 
@@ -40,6 +44,8 @@ unsafe impl Object for DomainObject {
 
 pub(crate) struct TaskObject {
     pub task: Task,
+    /// How often the task has been interrupted. By this number a wait notices an interrupt that has been cleared since.
+    interrupts: AtomicUsize,
     /// The bell that an interrupt rings, besides waking the engine's own sleepers. Null if there is none.
     bell: AtomicPtr<Bell>,
     /// The interrupt that may be ringing the bell.
@@ -54,13 +60,14 @@ unsafe impl Object for TaskObject {
 
 impl TaskObject {
     pub fn new(task: Task) -> Self {
-        Self { task, bell: AtomicPtr::default(), ringing: OneByOne::default() }
+        Self { task, interrupts: AtomicUsize::new(0), bell: AtomicPtr::default(), ringing: OneByOne::default() }
     }
 
     /// Raises the task's interrupt. Takes no lock, allocates nothing, and uses no thread-local storage: signal handlers
     /// call this.
     pub fn interrupt(&self) {
         self.task.interrupt().raise();
+        self.interrupts.fetch_add(1, Release); // [Ce]: after it has been raised
         // [Ce] pairs with the fence in `Interruptible::new`: either the wait sees the interrupt, or this function sees
         // the wait's bell.
         fence(SeqCst);
@@ -73,14 +80,14 @@ impl TaskObject {
             }
         });
     }
-
-    pub fn is_interrupted(&self) -> bool {
-        self.task.interrupt().is_raised()
-    }
 }
 
 /// A task's wait that an interrupt ends. An interrupt rings the wait's bell as long as this value lives.
-pub(crate) struct Interruptible<T: core::ops::Deref<Target = TaskObject>>(T);
+pub(crate) struct Interruptible<T: core::ops::Deref<Target = TaskObject>> {
+    task: T,
+    /// The task's number of interrupts when the wait began.
+    interrupts: usize,
+}
 
 impl<T: core::ops::Deref<Target = TaskObject>> Interruptible<T> {
     /// `bell` must outlive the result.
@@ -94,17 +101,19 @@ impl<T: core::ops::Deref<Target = TaskObject>> Interruptible<T> {
             return Err(Errno::BUSY);
         }
         fence(SeqCst); // [Ce]: between the store of the bell and the caller's check for an interrupt
-        Ok(Self(task))
+        let interrupts = task.interrupts.load(Acquire); // [Ce]
+        Ok(Self { task, interrupts })
     }
 
+    /// Whether the task is interrupted, or has been since the wait began.
     pub fn is_interrupted(&self) -> bool {
-        self.0.is_interrupted()
+        self.task.interrupts.load(Acquire) != self.interrupts || self.task.task.interrupt().is_raised() // [Ce]
     }
 }
 
 impl<T: core::ops::Deref<Target = TaskObject>> Drop for Interruptible<T> {
     fn drop(&mut self) {
-        self.0.bell.store(core::ptr::null_mut(), SeqCst); // [Cb]
-        self.0.ringing.wait_for_others();
+        self.task.bell.store(core::ptr::null_mut(), SeqCst); // [Cb]
+        self.task.ringing.wait_for_others();
     }
 }

@@ -274,6 +274,14 @@ static void parker_and_interrupts_end_waits(void)
     thread = start(green_syscall, &green);
     CHECK(result_of(thread), -UFUTEX_ERESTART_RESTARTBLOCK);
     CHECK(ufutex_task_clear_interrupt(green.task), 0);
+    // An interrupt that is cleared at once ends the wait that is under way.
+    for (int round = 0; round < 100; round++) {
+        thread = start(round % 2 ? green_wait : green_syscall, &green);
+        until_parked(&green);
+        CHECK(ufutex_task_interrupt(green.task), 0);
+        CHECK(ufutex_task_clear_interrupt(green.task), 0);
+        CHECK(result_of(thread), round % 2 ? -EINTR : -UFUTEX_ERESTART_RESTARTBLOCK);
+    }
     ufutex_task *owner = new_task(domain, 9);
     CHECK(ufutex_lock_pi(domain, owner, AT(&word), UFUTEX_U32, NULL), 0);
     thread = start(green_lock, &green);

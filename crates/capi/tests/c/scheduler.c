@@ -81,10 +81,13 @@ static void several_words_and_interrupts(void)
     CHECK(ufutex_waiter_finish(waiter), -EINTR);
     CHECK(ufutex_prepare_wait(domain, AT(&word), 0, UFUTEX_U32, &options, told, &calls, &waiter), -EINTR);
     CHECK(ufutex_task_clear_interrupt(task), 0);
-    // The interrupt is cleared before the waiter is checked, so the wait continues.
+    // The interrupt is cleared before the waiter is checked: the wait ends, and the next one does not.
     CHECK(ufutex_prepare_wait(domain, AT(&word), 0, UFUTEX_U32, &options, told, &calls, &waiter), -EINPROGRESS);
     CHECK(ufutex_task_interrupt(task), 0);
     CHECK(ufutex_task_clear_interrupt(task), 0);
+    CHECK(calls, 3);
+    CHECK(ufutex_waiter_finish(waiter), -EINTR);
+    CHECK(ufutex_prepare_wait(domain, AT(&word), 0, UFUTEX_U32, &options, told, &calls, &waiter), -EINPROGRESS);
     CHECK(ufutex_waiter_finish(waiter), -EINPROGRESS);
     CHECK(ufutex_wake(domain, AT(&word), 1, 1, UFUTEX_U32), 1);
     CHECK(calls, 4);

@@ -192,6 +192,14 @@ static void wait_for_several_says_which_was_woken(void)
     CHECK(result_of(thread), -EINTR);
     CHECK(ufutex_waitv(domain, wait.words, 3, &options), -EINTR);
     CHECK(ufutex_task_clear_interrupt(task), 0);
+    // An interrupt that is cleared at once ends the wait that is under way.
+    for (int round = 0; round < 100; round++) {
+        thread = start(waitv_thread, &wait);
+        until_waiting(domain, 3);
+        CHECK(ufutex_task_interrupt(task), 0);
+        CHECK(ufutex_task_clear_interrupt(task), 0);
+        CHECK(result_of(thread), -EINTR);
+    }
     options.timeout = UFUTEX_AFTER;
     options.nanoseconds = 1;
     CHECK(ufutex_waitv(domain, wait.words, 3, &options), -ETIMEDOUT);
@@ -213,6 +221,13 @@ static void interrupt_ends_a_wait_and_the_next(void)
     CHECK(result_of(thread), -EINTR);
     CHECK(ufutex_wait(domain, AT(&word), 0, UFUTEX_U32, &options), -EINTR);
     CHECK(ufutex_task_clear_interrupt(task), 0);
+    for (int round = 0; round < 100; round++) {
+        thread = start(wait_thread, &wait);
+        until_waiting(domain, 1);
+        CHECK(ufutex_task_interrupt(task), 0);
+        CHECK(ufutex_task_clear_interrupt(task), 0);
+        CHECK(result_of(thread), -EINTR);
+    }
     options.timeout = UFUTEX_AFTER;
     options.nanoseconds = 1;
     CHECK(ufutex_wait(domain, AT(&word), 0, UFUTEX_U32, &options), -ETIMEDOUT);

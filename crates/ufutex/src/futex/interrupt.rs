@@ -2,9 +2,9 @@
 
 use crate::signal::sleeper::Sleeper;
 
-/// Ends a thread's waits from outside. When it is raised, the thread's current wait with it, or else the next one that
-/// would sleep, ends with [`Error::Interrupted`](crate::Error::Interrupted). So does every later one, until
-/// [`clear`](Self::clear).
+/// Ends a thread's waits from outside. A wait that is under way when it is raised, or begins while it is raised, ends with
+/// [`Error::Interrupted`](crate::Error::Interrupted) where it would sleep. That holds even if the interrupt is
+/// [cleared](Self::clear) before the thread has noticed it.
 ///
 /// One thread at a time waits with it. Any thread may raise it. A signal handler may where
 /// [`raise`](Self::raise) is async-signal-safe.
@@ -33,12 +33,13 @@ impl Interrupt {
         self.sleeper.interrupt();
     }
 
-    /// Lowers it: waits sleep again.
+    /// Clears it: waits that begin from now on sleep. If a wait is under way, and the interrupt was raised, that wait ends.
+    /// Async-signal-safe.
     pub fn clear(&self) {
         self.sleeper.clear();
     }
 
-    /// Whether it is raised.
+    /// Whether it is raised, and has not been cleared since.
     #[must_use]
     pub fn is_raised(&self) -> bool {
         self.sleeper.is_interrupted()

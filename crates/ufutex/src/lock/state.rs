@@ -146,7 +146,7 @@ impl StateLock {
                 continue;
             }
             mark |= patience.mark(on);
-            let before = self.contended.raise_to(mark);
+            let before = self.contended.raise_to(mark, Ordering::Relaxed);
             barrier::heavy(); // [C] pairs with [D]
             // By the end of these spins the state that a thread stored a moment ago has almost always left its store
             // buffer.

@@ -8,12 +8,15 @@
 //!
 //! A thread that spins before it sleeps sets `SPINNING` meanwhile. It clears the bit together with `NOTIFIED`, before it
 //! sleeps. A thread that notifies it and finds the bit set has nobody to wake.
+//!
+//! A thread that waits sets `IN_USE` meanwhile. If an interrupt is cleared while a wait is under way, `clear` leaves
+//! `CLEARED` in its place, by which the wait still ends. The wait takes the bit down with `IN_USE`.
 
 use core::time::Duration;
 
 #[cfg(feature = "loom")]
 use crate::sync::UnsafeCell;
-use crate::sync::{AtomicPtr, AtomicU32, MODEL, Mutant, Ordering, mutant, spin_loop};
+use crate::sync::{AtomicPtr, MODEL, Mutant, Ordering, mutant, spin_loop};
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::park::{Address, Parked, Parker};
 use crate::sys::platform::PlatformRef;
@@ -24,6 +27,10 @@ const NOTIFIED: u32 = 1;
 const INTERRUPTED: u32 = 2;
 /// The thread is awake and watches the word.
 const SPINNING: u32 = 4;
+/// A wait is under way. Two threads that waited at once would steal each other's wakes.
+const IN_USE: u32 = 8;
+/// The wait that is under way has been interrupted, and the interrupt has been cleared since.
+const CLEARED: u32 = 16;
 
 /// How often a spinning thread looks at the word before it looks at the clock.
 const LOOKS: u32 = if MODEL { 1 } else { 8 };
@@ -31,8 +38,6 @@ const LOOKS: u32 = if MODEL { 1 } else { 8 };
 /// A word that one thread sleeps on.
 pub(crate) struct Sleeper {
     word: Parker,
-    /// 1 while a thread uses the sleeper. Two threads at once would steal each other's wakes.
-    in_use: AtomicU32,
     /// The platform of the thread that uses the sleeper, or used it last.
     on: AtomicPtr<()>,
     /// Lets a model detect an access after the drop.
@@ -45,7 +50,7 @@ pub(crate) struct InUse<'a>(&'a Sleeper);
 
 impl Drop for InUse<'_> {
     fn drop(&mut self) {
-        self.0.in_use.store(0, Ordering::Release); // [N]
+        self.0.word.take_down(IN_USE | CLEARED); // [N]
     }
 }
 
@@ -54,7 +59,7 @@ impl Drop for InUse<'_> {
 pub(crate) enum Slept {
     /// One of the thread's entries has been taken off its queue, or notified while queued.
     Notified,
-    /// [`Sleeper::interrupt`] was called.
+    /// [`Sleeper::interrupt`] was called, and [`Sleeper::clear`] perhaps after it.
     Interrupted,
     /// The deadline passed.
     TimedOut,
@@ -64,7 +69,6 @@ impl Sleeper {
     pub(crate) fn new() -> Self {
         Self {
             word: Parker::new(0),
-            in_use: AtomicU32::new(0),
             on: AtomicPtr::new(PlatformRef::HOST.into_raw()),
             #[cfg(feature = "loom")]
             life: UnsafeCell::new(()),
@@ -74,7 +78,7 @@ impl Sleeper {
     /// Reserves the sleeper for the calling thread, which sleeps by `on`. `None` if another thread uses it.
     pub(crate) fn occupy(&self, on: PlatformRef) -> Option<InUse<'_>> {
         // [N]: Acquire pairs with the Release in the drop of the previous `InUse`.
-        if self.in_use.swap(1, Ordering::Acquire) != 0 {
+        if self.word.raise_to(IN_USE, Ordering::Acquire) & IN_USE != 0 {
             return None;
         }
         // Relaxed: a waker sees this store, because it takes the entry under the bucket's lock. An interrupt sees it by
@@ -103,16 +107,26 @@ impl Sleeper {
         self.raise(NOTIFIED)
     }
 
-    /// Ends the current sleep, and each later one, until [`clear`](Self::clear).
+    /// Ends the wait that is under way, and each later sleep until [`clear`](Self::clear).
     pub(crate) fn interrupt(&self) {
         if let Some(address) = self.raise(INTERRUPTED) {
             address.wake();
         }
     }
 
-    /// Clears the interrupt.
+    /// Clears the interrupt for later waits. It still ends the wait that is under way.
     pub(crate) fn clear(&self) {
-        self.word.take_down(INTERRUPTED);
+        let mut before = self.word.load(Ordering::Relaxed);
+        loop {
+            let still_ends =
+                before & (IN_USE | INTERRUPTED) == IN_USE | INTERRUPTED && !mutant(Mutant::ClearForgetsWait);
+            let after = before & !INTERRUPTED | if still_ends { CLEARED } else { 0 };
+            // [N]: the caller sees what was stored before the interrupt was raised.
+            match self.word.compare_exchange(before, after, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => before = now,
+            }
+        }
     }
 
     /// Whether an interrupt has come and has not been cleared.
@@ -124,12 +138,12 @@ impl Sleeper {
     /// one of the first two happened. The caller then calls [`sleep`](Self::sleep), which finds out what it was.
     pub(crate) fn spin(&self, length: Duration, deadline: Option<&Deadline>) -> bool {
         let on = self.platform();
-        self.word.raise_to(SPINNING);
+        self.word.raise_to(SPINNING, Ordering::Relaxed);
         let end = on.begin(Timeout::After(length));
         loop {
             for _ in 0..LOOKS {
                 // Relaxed: `sleep` looks again.
-                if self.word.load(Ordering::Relaxed) & (NOTIFIED | INTERRUPTED) != 0 {
+                if self.word.load(Ordering::Relaxed) & (NOTIFIED | INTERRUPTED | CLEARED) != 0 {
                     return true;
                 }
                 spin_loop();
@@ -149,7 +163,7 @@ impl Sleeper {
             if before & NOTIFIED != 0 && !mutant(Mutant::SleeperForgets) {
                 return Slept::Notified;
             }
-            if before & INTERRUPTED != 0 {
+            if before & (INTERRUPTED | CLEARED) != 0 {
                 return Slept::Interrupted;
             }
             // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed. So do

@@ -124,6 +124,8 @@ pub enum Mutant {
     NotifyLooksFirst,
     /// [N]: a thread that has spun in vain falls asleep while its sleeper still says that it spins.
     SpinnerStaysMarked,
+    /// An interrupt that is cleared at once does not end the wait that is under way.
+    ClearForgetsWait,
     /// A sleeper clears `NOTIFIED`, and sleeps nevertheless.
     SleeperForgets,
     /// A waker stores `WOKEN`, which gives the entry back, before it sets the sleeper's `NOTIFIED`.

@@ -55,9 +55,9 @@ impl Parker {
         self.word.compare_exchange(current, new, order, Ordering::Relaxed)
     }
 
-    /// Sets `bits` without waking any thread. Returns the previous value. Orders nothing.
-    pub fn raise_to(&self, bits: u32) -> u32 {
-        self.word.fetch_or(bits, Ordering::Relaxed)
+    /// Sets `bits` without waking any thread. Returns the previous value.
+    pub fn raise_to(&self, bits: u32, order: Ordering) -> u32 {
+        self.word.fetch_or(bits, order)
     }
 
     /// Adds 1. For words whose every value differs from the last, so that a sleeper notices each change. Orders

@@ -83,11 +83,11 @@ impl Call {
     }
 
     /// Whether a wait of the engine sleeps in this call: on a word of its own, or with a bit of its own on the word of a
-    /// group. The engine's bucket locks sleep with an expected value of 1; locks of other libraries sleep with 2, or by
-    /// a plain `FUTEX_WAIT`.
+    /// group. A thread that an interrupt may end sleeps while its word says "in use", 8. The engine's bucket locks sleep with
+    /// an expected value of 1; locks of other libraries sleep with 2, or by a plain `FUTEX_WAIT`.
     pub fn is_of_the_engine(self) -> bool {
         let command = self.op as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
-        command == libc::FUTEX_WAIT_BITSET && (self.expected == 0 || self.bits != u32::MAX)
+        command == libc::FUTEX_WAIT_BITSET && (matches!(self.expected, 0 | 8) || self.bits != u32::MAX)
     }
 }
 

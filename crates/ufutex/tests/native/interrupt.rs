@@ -49,6 +49,34 @@ fn interrupt_ends_a_sleeping_wait<S: Scheme>() {
     assert_eq!(thread.outcome(), Ok(()));
 }
 
+/// Another thread clears the interrupt as soon as it has raised it, when the waiter has had no time to look.
+fn raised_interrupt_ends_the_wait_that_is_under_way_though_it_is_cleared_at_once<S: Scheme>() {
+    const ROUNDS: usize = 200;
+    let domain = lasting_domain::<S>();
+    let [word] = words();
+    let task = lasting_task(domain, 1);
+    let owner = lasting_task(domain, 2);
+    let [lock]: [Word; 1] = words();
+    assert_eq!(domain.lock_pi(lock, owner, None), Ok(()));
+    let interrupt = task.interrupt();
+    for round in 0..ROUNDS {
+        let thread = if round % 2 == 0 {
+            Sleeping::new(move || domain.wait_interruptible(word, 0, &PLAINLY, interrupt))
+        } else {
+            Sleeping::new(move || domain.lock_pi(lock, task, None))
+        };
+        interrupt.raise();
+        interrupt.clear();
+        assert_eq!(thread.outcome(), Err(Error::Interrupted), "round {round}");
+        assert!(!interrupt.is_raised());
+    }
+    // It is over for the waits that begin now.
+    interrupt.raise();
+    interrupt.clear();
+    let soon = PLAINLY.timeout(Timeout::After(Duration::from_millis(2)));
+    assert_eq!(domain.wait_interruptible(word, 0, &soon, interrupt), Err(Error::TimedOut));
+}
+
 fn two_threads_cannot_wait_with_one_interrupt<S: Scheme>() {
     let domain = lasting_domain::<S>();
     let [word, other] = words();
@@ -129,6 +157,7 @@ fn interrupt_of_a_task_ends_its_waits_for_locks<S: Scheme>() {
 on_every_scheme![
     raised_interrupt_ends_all_waits_until_it_is_cleared,
     interrupt_ends_a_sleeping_wait,
+    raised_interrupt_ends_the_wait_that_is_under_way_though_it_is_cleared_at_once,
     two_threads_cannot_wait_with_one_interrupt,
     no_wake_is_lost_to_an_interrupt_at_the_same_time,
     interrupt_of_a_task_ends_its_waits_for_locks,

@@ -55,6 +55,21 @@ fn raised_interrupt_ends_all_waits_until_it_is_cleared() {
 }
 
 #[test]
+fn interrupt_that_is_cleared_at_once_ends_the_wait_that_is_under_way() {
+    let machine = Arc::new(Alone::new(1, 1));
+    let interrupt = Arc::new(Interrupt::new());
+    for _ in 0..200 {
+        let its_interrupt = interrupt.clone();
+        let stopped = waits_until(&machine, move |machine| {
+            machine.atomics().interrupted_by(&its_interrupt).wait32(A, 0, FOREVER)
+        });
+        interrupt.raise();
+        interrupt.clear();
+        assert_eq!(stopped.outcome(), Err(Trap::Interrupted));
+    }
+}
+
+#[test]
 fn notify_that_came_before_the_interrupt_is_not_lost() {
     let machine = Arc::new(Alone::new(1, 1));
     for _ in 0..200 {

@@ -87,7 +87,7 @@ pub(super) const PAIRS: &[Pair] = &[
             (
                 "capi/src/objects.rs",
                 "drop",
-                &["self.0.bell.store(core::ptr::null_mut(), SeqCst); // [Cb]", "wait_for_others();"],
+                &["self.task.bell.store(core::ptr::null_mut(), SeqCst); // [Cb]", "wait_for_others();"],
             ),
             ("capi/src/bell.rs", "wait_for_others", &["matches!(self.0.load(SeqCst) & !AGAIN,"]),
         ],
@@ -178,6 +178,35 @@ pub(super) const PAIRS: &[Pair] = &[
             ("Ce bell", "rel", "Acquire is not needed, and SeqCst only by the store of \"no bell\", [Cb]"),
             ("N look", "rlx", "The stronger one is for [N]"),
         ],
+    },
+    // `capi/src/objects.rs` `interrupt`, `Interruptible::new`, `is_interrupted`.
+    Pair {
+        name: "[Ce]: an interrupt that is counted before the wait begins",
+        code: &[
+            (
+                "capi/src/objects.rs",
+                "interrupt",
+                &["interrupt().raise();", "self.interrupts.fetch_add(1, Release); // [Ce]"],
+            ),
+            (
+                "capi/src/objects.rs",
+                "new",
+                &["fence(SeqCst); // [Ce]: between", "task.interrupts.load(Acquire); // [Ce]"],
+            ),
+            (
+                "capi/src/objects.rs",
+                "is_interrupted",
+                &["self.task.interrupts.load(Acquire) != self.interrupts || self.task.task.interrupt().is_raised()"],
+            ),
+        ],
+        init: "raised = 0, interrupts = 0",
+        program: "
+        interrupt                           | wait
+        raised <- 1 acqrel     [N raise]    | begun = interrupts acq [Ce begun]
+        interrupts += 1 rel    [Ce count]   | seen = raised acq      [N look]",
+        forbidden: "begun == 1 && seen == 0",
+        needed: &["Ce count", "Ce begun"],
+        kept: &[("N raise", "rlx", "The stronger one is for [N]"), ("N look", "rlx", "The stronger one is for [N]")],
     },
     // `capi/src/registry.rs` `of_slot`, `close`, `remove`. The handle is 1; 2: closing.
     Pair {

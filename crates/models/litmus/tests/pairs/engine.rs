@@ -129,12 +129,12 @@ pub(super) const PAIRS: &[Pair] = &[
                     "let slept = self.contended.load(Ordering::Relaxed) != 0",
                 ],
             ),
-            ("ufutex/src/sys/park.rs", "raise_to", &["self.word.fetch_or(bits, Ordering::Relaxed)"]),
+            ("ufutex/src/sys/park.rs", "raise_to", &["self.word.fetch_or(bits, order)"]),
             (
                 "ufutex/src/lock/state.rs",
                 "lock_after",
                 &[
-                    "self.contended.raise_to(mark)",
+                    "self.contended.raise_to(mark, Ordering::Relaxed)",
                     "barrier::heavy(); // [C]",
                     "self.attempt(on, mark)",
                     "self.contended.park(",
@@ -491,7 +491,7 @@ pub(super) const PAIRS: &[Pair] = &[
             (
                 "ufutex/src/signal/sleeper.rs",
                 "occupy",
-                &["self.in_use.swap(1, Ordering::Acquire)", "self.on.store(on.into_raw(), Ordering::Relaxed);"],
+                &["self.word.raise_to(IN_USE, Ordering::Acquire)", "self.on.store(on.into_raw(), Ordering::Relaxed);"],
             ),
             (
                 "ufutex/src/signal/sleeper.rs",
@@ -518,11 +518,11 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[N]: the next user of a sleeper",
         code: &[
-            ("ufutex/src/signal/sleeper.rs", "drop", &["self.0.in_use.store(0, Ordering::Release); // [N]"]),
+            ("ufutex/src/signal/sleeper.rs", "drop", &["self.0.word.take_down(IN_USE | CLEARED); // [N]"]),
             (
                 "ufutex/src/signal/sleeper.rs",
                 "occupy",
-                &["self.in_use.swap(1, Ordering::Acquire)", "self.on.store(on.into_raw(), Ordering::Relaxed);"],
+                &["self.word.raise_to(IN_USE, Ordering::Acquire)", "self.on.store(on.into_raw(), Ordering::Relaxed);"],
             ),
             ("ufutex/src/signal/sleeper.rs", "platform", &["self.on.load(Ordering::Relaxed)"]),
         ],
@@ -530,11 +530,11 @@ pub(super) const PAIRS: &[Pair] = &[
         program: "
         first user                          | next user
         platform = 1                        | in_use: 0 -> 1 acq     [N occupy]
-        in_use = 0 rel         [N end]      | platform = 2
+        in_use <- 0 acqrel     [N end]      | platform = 2
                                             | found = platform",
         forbidden: "found == 1",
         needed: &["N end", "N occupy"],
-        kept: &[],
+        kept: &[("N end", "rel", "The other half is for the entry that a waker has taken, above")],
     },
     // `futex/pi/region.rs`.
     Pair {

@@ -6,7 +6,7 @@
 
 use loom::thread;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
-use ufutex_loom::{Error, Interrupt, WaitOptions};
+use ufutex_loom::{Error, Interrupt, Requeue, WaitOptions};
 
 use crate::support::{PAIR, TRIO, Word, World, catches, check, check_pair, some_time};
 
@@ -60,6 +60,32 @@ fn against_waker_and_interrupt() {
     assert!(interrupt.is_raised());
 }
 
+/// The interrupt is cleared as soon as it has been raised. If the wait is under way by then, which the requeue shows, it
+/// ends; and otherwise it is woken, or finds another value.
+fn against_a_cleared_interrupt() {
+    let world = World::<Live>::with_slots(2);
+    let interrupt = loom::sync::Arc::new(Interrupt::new());
+    let signal = {
+        let (world, interrupt) = (world.clone(), interrupt.clone());
+        thread::spawn(move || {
+            let one = Requeue { wake: 0, requeue: 1 };
+            let is_under_way = world.domain.requeue(&world.word, &world.other, one).unwrap().requeued == 1;
+            interrupt.raise();
+            interrupt.clear();
+            if !is_under_way {
+                world.store_and_wake();
+            }
+            is_under_way
+        })
+    };
+    let result = world.domain.wait_interruptible(&world.word, 0, &FOR_EVER, &interrupt);
+    let is_under_way = signal.join().unwrap();
+    assert!(result == Err(Error::Interrupted) || (!is_under_way && matches!(result, Ok(()) | Err(Error::Again))));
+    assert!(!interrupt.is_raised());
+    // It ended that wait alone: the next one has no thread that could wake it.
+    assert_eq!(world.domain.wait_interruptible(&world.other, 0, &some_time(), &interrupt), Err(Error::TimedOut));
+}
+
 /// A thread that finds the interrupt raised sees what was stored before it was raised: [N].
 fn stored_before_the_interrupt() {
     let shared = loom::sync::Arc::new((Interrupt::new(), Word::at(0x1000)));
@@ -74,6 +100,23 @@ fn stored_before_the_interrupt() {
         assert_eq!(shared.1.value(), 1);
     }
     signal.join().unwrap();
+}
+
+/// A thread clears the interrupt, and then looks what it was for. Either it sees what was stored before, or the
+/// interrupt is raised after that: [N].
+fn stored_before_the_interrupt_is_cleared() {
+    let shared = loom::sync::Arc::new((Interrupt::new(), Word::at(0x1000)));
+    let signal = {
+        let shared = shared.clone();
+        thread::spawn(move || {
+            shared.1.store(1);
+            shared.0.raise();
+        })
+    };
+    shared.0.clear();
+    let seen = shared.1.value();
+    signal.join().unwrap();
+    assert!(seen == 1 || shared.0.is_raised());
 }
 
 /// One waker, one of two words: only the pair of [N], with more preemptions.
@@ -132,8 +175,14 @@ fn a_wait_is_interrupted_or_woken() {
 }
 
 #[test]
+fn an_interrupt_that_is_cleared_ends_the_wait_that_is_under_way() {
+    check_pair(against_a_cleared_interrupt);
+}
+
+#[test]
 fn an_interrupt_that_is_found_shows_what_was_stored_before() {
     check_pair(stored_before_the_interrupt);
+    check_pair(stored_before_the_interrupt_is_cleared);
 }
 
 catches!(wait_any_catches_no_wait_barrier, NoWaitBarrier, PAIR, against_one_waker);
@@ -142,3 +191,4 @@ catches!(wait_any_catches_sleeper_forgets, SleeperForgets, PAIR, against_one_wak
 catches!(wait_any_catches_notifies_too_late, NotifiesTooLate, PAIR, against_one_waker_of_both);
 catches!(wait_any_catches_drop_skips_handover, DropSkipsHandover, PAIR, against_one_waker_of_both);
 catches!(interrupt_catches_timeout_loses_wake, TimeoutLosesWake, TRIO, against_waker_and_interrupt);
+catches!(interrupt_catches_clear_forgets_wait, ClearForgetsWait, PAIR, against_a_cleared_interrupt);
