@@ -307,6 +307,11 @@ static void memory_of_one_call(ufutex_task *task)
     CHECK(ufutex_task_set_robust_list(task, 8, GUEST + 512, 24), 0);
     CHECK(ufutex_task_exit(domain, task, &memory), 0);
     CHECK(guest_load32(&guest, 608), 0xc0000000u);
+    // A task that has ended takes no lock, and makes all other calls.
+    uint64_t lock[6] = {GUEST + 128, LOCK_PI, 0, 0, 0, 0}, differs[6] = {GUEST, WAIT, 6, 0, 0, 0}, wake[6] = {GUEST, 1, 1, 0, 0, 0};
+    CHECK(ufutex_syscall(domain, task, &memory, FUTEX, lock), -EINVAL);
+    CHECK(ufutex_syscall(domain, task, &memory, FUTEX, differs), -EAGAIN);
+    CHECK(ufutex_syscall(domain, task, &memory, FUTEX, wake), 0);
 }
 
 int main(void)

@@ -240,7 +240,8 @@ impl Key for Address {
     }
 }
 
-/// A word in a guest's memory.
+/// A word in a guest's memory. It is private, as with `FUTEX_PRIVATE_FLAG`, whatever [`UserMemory::scope`] says.
+/// [`shared`](Self::shared) is the word of an operation without that flag.
 #[derive(Debug)]
 pub struct Guest<'m, M: ?Sized> {
     memory: &'m M,
@@ -263,6 +264,20 @@ impl<'m, M: UserMemory + ?Sized> Guest<'m, M> {
     /// [`Error::Invalid`] if `address` is not a multiple of the width.
     pub fn new(memory: &'m M, address: u64, width: Width) -> Result<Self, Error> {
         if address.is_multiple_of(width.bytes()) { Ok(Self { memory, address, width }) } else { Err(Error::Invalid) }
+    }
+
+    /// The same word, in the scope that the memory gives it: [`UserMemory::scope`]. So guests that map one object meet at
+    /// its words, as they do in calls without `FUTEX_PRIVATE_FLAG`.
+    ///
+    /// # Errors
+    /// [`Fault`] if there is no memory, or if it does not allow `access`.
+    pub fn shared(self, access: Access) -> Result<Shared<Self>, Fault> {
+        Ok(match self.memory.scope(self.address, access)? {
+            // No other guest maps this memory. But as in the kernel, an operation that is not private does not meet
+            // private ones.
+            Scope::Private => Shared::address_space(self),
+            scope => Shared { target: self, scope },
+        })
     }
 }
 

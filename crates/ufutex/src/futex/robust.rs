@@ -93,11 +93,17 @@ impl<S: Scheme> Domain<S> {
     /// Ends the task: walks its robust lists, and then hands its locks to the tasks that wait for them.
     ///
     /// In each word on a list that holds the task's TID, [`OWNER_DIED`] takes the place of the TID. If the word has
-    /// [`WAITERS`] too, and is not a lock of [`lock_pi`](Self::lock_pi), one waiter is woken. A list lies in the
-    /// program's memory and may hold anything. The walk ends where it cannot be read, and after
+    /// [`WAITERS`] too, and is not a lock of [`lock_pi`](Self::lock_pi), one waiter is woken. As in Linux that is a wake
+    /// without `FUTEX_PRIVATE_FLAG`, which no waiter with that flag notices: a list does not say whether its locks are
+    /// private. A list lies in the program's memory and may hold anything. The walk ends where it cannot be read, and after
     /// [`max_robust`](crate::Config::max_robust) entries.
     ///
-    /// The task can do nothing more: each later operation of it is [`Error::Invalid`]. Its TID is free again.
+    /// The word of set_tid_address(2) is left to the caller. Linux stores 0 in it, and then wakes one waiter, also without
+    /// the flag.
+    ///
+    /// The task's TID is free again. Each later operation that takes the task for a lock, and each later `exit`, is
+    /// [`Error::Invalid`]. A system call by number that takes no lock for it is still made: the kernel, where a thread that has
+    /// ended makes no calls, has no answer to copy.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the task belongs to another domain or has ended; [`Error::Busy`] if it waits for a

@@ -34,13 +34,7 @@ impl<'m, M: UserMemory + ?Sized> Word<'m, M> {
     /// As for `private`, and [`Error::Fault`] if the memory does not exist or does not allow the access.
     pub fn shared(memory: &'m M, address: u64, access: Access) -> Result<Self, Error> {
         let guest = Self::checked(memory, address)?;
-        let scope = match memory.scope(address, access)? {
-            // No other guest maps this memory. But as in the kernel, an operation that is not private does not meet
-            // private ones.
-            Scope::Private => Scope::AddressSpace,
-            scope => scope,
-        };
-        Ok(Self { guest, scope, node: None })
+        Ok(Self { guest, scope: guest.shared(access)?.scope(), node: None })
     }
 
     /// The same word, looked up on `node`, which `Domain::resolve_node` has found.

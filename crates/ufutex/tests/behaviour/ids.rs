@@ -5,7 +5,10 @@ use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 
 use ufutex::scheme::Scheme;
-use ufutex::{Access, Address, Domain, Fault, Key, ObjectId, Options, Policy, Shared, Target, WaitOptions, Waiter};
+use ufutex::{
+    Access, Address, Domain, Fault, Guest, Key, ObjectId, Options, Policy, Scope, Shared, Target, UserMemory,
+    WaitOptions, Waiter, Width,
+};
 
 use crate::common::domains::{on_every_scheme, system};
 
@@ -76,7 +79,71 @@ fn shared_words_meet_those_of_a_domain_whose_keys_are_addresses<S: Scheme>() {
     }
 }
 
+/// A page of an object that two guests map, each at an address of its own.
+struct Mapped<'w> {
+    at: u64,
+    word: &'w AtomicU32,
+    scope: Scope,
+}
+
+impl UserMemory for Mapped<'_> {
+    fn load(&self, _: u64, _: Width) -> Result<u64, Fault> {
+        Target::load(&self.word).map(u64::from)
+    }
+    fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> {
+        Err(Fault)
+    }
+    fn fault_in(&self, _: u64, _: Access) -> Result<(), Fault> {
+        Err(Fault)
+    }
+    fn scope(&self, address: u64, access: Access) -> Result<Scope, Fault> {
+        let offset = address - self.at;
+        match self.scope {
+            Scope::Object { id, .. } if access == Access::Read => Ok(Scope::Object { id, offset }),
+            Scope::Object { .. } => Err(Fault),
+            scope => Ok(scope),
+        }
+    }
+}
+
+fn guest_word_is_private_unless_it_is_asked_for_as_shared<S: Scheme>() {
+    let system = system();
+    let [here, there] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+    let word = AtomicU32::new(0);
+    let wakes = |scope: Scope, asks_shared: bool, wakes_shared: bool, waker: &Domain<S>| {
+        let [first, second] = [0x1000, 0x2000].map(|at| Mapped { at, word: &word, scope });
+        let mapped = if core::ptr::eq(waker, &here) { &first } else { &second };
+        let (waits, wakes) = (Guest::new(&first, 0x1040, Width::U32), Guest::new(mapped, mapped.at + 0x40, Width::U32));
+        let (waits, wakes) = (waits.expect("aligned"), wakes.expect("aligned"));
+        let (waiter, options) = (pin!(Waiter::new()), WaitOptions::new());
+        let queued = if asks_shared {
+            let shared = waits.shared(Access::Read).expect("it may be read");
+            here.prepare_with(waiter, shared, 0, &options, Waker::noop().clone())
+        } else {
+            here.prepare_with(waiter, waits, 0, &options, Waker::noop().clone())
+        };
+        let _queued = queued.expect("the word is 0");
+        match wakes_shared {
+            true => waker.wake(wakes.shared(Access::Read).expect("it may be read"), 1) == 1,
+            false => waker.wake(wakes, 1) == 1,
+        }
+    };
+    let object = Scope::Object { id: ObjectId::new(7).expect("a small number"), offset: 0 };
+    for scope in [object, Scope::AddressSpace, Scope::Private] {
+        assert!(wakes(scope, false, false, &here), "{scope:?}");
+        assert!(!wakes(scope, false, false, &there), "{scope:?}");
+        assert!(!wakes(scope, false, true, &here), "{scope:?}");
+        assert!(wakes(scope, true, true, &here), "{scope:?}");
+        assert!(!wakes(scope, true, false, &here), "{scope:?}");
+        assert_eq!(wakes(scope, true, true, &there), scope == object, "{scope:?}");
+    }
+    let memory = Mapped { at: 0x1000, word: &word, scope: object };
+    let guest = Guest::new(&memory, 0x1040, Width::U32).expect("aligned");
+    assert!(guest.shared(Access::Write).is_err());
+}
+
 on_every_scheme! {
+    guest_word_is_private_unless_it_is_asked_for_as_shared,
     dense_numbers_do_not_gather,
     shared_words_meet_those_of_a_domain_whose_keys_are_addresses,
 }

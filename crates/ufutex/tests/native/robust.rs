@@ -5,9 +5,9 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Config, Domain, Error, Guest, Options, Shared, System, Task, Wait,
+    Config, Domain, Error, Guest, Options, Shared, System, Task, Wait, WaitOptions,
     pi::{OWNER_DIED, WAITERS},
-    syscall::Pointers,
+    syscall::{Number, Pointers},
 };
 
 use crate::common::domains::{domain, on_every_scheme};
@@ -204,7 +204,7 @@ fn both_lists_are_walked_and_a_task_without_leaves_memory_alone<S: Scheme>() {
     assert_eq!(memory.faulted_in(), []);
 }
 
-fn task_that_has_ended_does_nothing_more<S: Scheme>() {
+fn task_that_has_ended_takes_no_lock_and_makes_other_calls<S: Scheme>() {
     let (domain, memory) = (domain::<S>(), GuestMemory::new());
     let [task, heir] = [TID, 6].map(|tid| domain.task(tid).expect("it is free"));
     let (lock, condition) = (memory.target(0), memory.target(256));
@@ -217,6 +217,17 @@ fn task_that_has_ended_does_nothing_more<S: Scheme>() {
     assert_eq!(domain.lock_pi(condition, &task, None), Err(Error::Invalid));
     assert_eq!(domain.try_lock_pi(condition, &task), Err(Error::Invalid));
     assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task)), Err(Error::Invalid));
+    let futex = |op, value| {
+        let number = Number::x86_64(202).expect("futex(2)");
+        domain.syscall(&task, &memory, number, [memory.at(256), op, value, 0, 0, 0])
+    };
+    const PRIVATE: u64 = 128;
+    assert_eq!(futex(6 | PRIVATE, 0), -22, "FUTEX_LOCK_PI");
+    assert_eq!(futex(7 | PRIVATE, 0), -1, "FUTEX_UNLOCK_PI of a word that does not name it");
+    assert_eq!(futex(PRIVATE, 1), -11, "FUTEX_WAIT for another value");
+    let mut waits = pending(domain.wait_async(condition, 0, WaitOptions::new()));
+    assert_eq!(futex(1 | PRIVATE, 1), 1, "FUTEX_WAKE");
+    assert_eq!(poll(&mut waits), Poll::Ready(Ok(())));
     memory.word(256).store(TID, Relaxed);
     assert_eq!(domain.lock_pi(condition, &heir, None), Err(Error::NoTask), "the task is gone");
 }
@@ -257,7 +268,7 @@ fn task_of_another_domain_is_not_ended<S: Scheme>() {
 }
 
 on_every_scheme![
-    task_that_has_ended_does_nothing_more,
+    task_that_has_ended_takes_no_lock_and_makes_other_calls,
     task_whose_end_is_refused_keeps_its_robust_locks,
     task_of_another_domain_is_not_ended,
     tid_of_a_task_that_has_ended_is_free,

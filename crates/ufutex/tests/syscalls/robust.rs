@@ -421,8 +421,27 @@ fn list_of_an_inaccessible_process_is_eperm(m: &Machine) {
     }
 }
 
+/// On the kernel only: an embedder clears the word itself, and this is what it has to do.
 #[cfg(target_os = "linux")]
-on_the_kernel![list_of_an_inaccessible_process_is_eperm];
+fn word_of_set_tid_address_is_woken_as_a_shared_word(m: &Machine) {
+    let ([a, b], word) = (m.threads(), m.word(5));
+    let private = a.begin(m.wait(word, 5).private());
+    let shared = b.begin(m.wait(word, 5).shared());
+    let at = word.0;
+    // Never joined: its own word, for which a join waits, is replaced by this one.
+    std::thread::spawn(move || {
+        // SAFETY: the word lies in an arena that lives as long as the process.
+        unsafe { syscall(libc::SYS_set_tid_address, [at, 0, 0, 0, 0, 0]) }
+    });
+    assert_eq!(shared.finish(), 0);
+    assert_eq!(word.get(), 0);
+    private.stays_asleep();
+    assert_eq!(b.call(m.wake(word, 1).private()), 1);
+    assert_eq!(private.finish(), 0);
+}
+
+#[cfg(target_os = "linux")]
+on_the_kernel![list_of_an_inaccessible_process_is_eperm, word_of_set_tid_address_is_woken_as_a_shared_word];
 
 on_every_machine![
     length_must_be_that_of_a_head,
