@@ -5,6 +5,10 @@
 //! are never freed, so any 64 bits can be checked, and freed objects are never read. A handle that is not alive is
 //! recognised until its slot has been used 2^32 times; after that the slot is not used again.
 //!
+//! A process may have several copies of the library, for example in two plugins. Each copy counts generations from another
+//! number on, which follows from its own address. So it refuses the handles of the others, unless one of the two copies
+//! has used a slot about as often as these numbers are apart: for a million uses the odds are 1 in 2,000.
+//!
 //! An operation *holds* the object while it uses it ([`Held`], see `holds`), or *counts* itself in the slot
 //! ([`Counted`]). Freeing marks the slot as closing, and then checks for holders and counted users. If there are any,
 //! it opens the slot again and fails with `EBUSY`. Counting and closing are the two sides of Dekker's algorithm, all
@@ -55,7 +59,8 @@ pub(crate) struct Slot {
     object: AtomicPtr<()>,
     /// How many users count themselves in the slot.
     users: AtomicU32,
-    /// How many handles have been made of this slot. Guarded by the registry's lock.
+    /// How many handles have been made of this slot: a handle has the sum of this and [`first_generation`]. Guarded by
+    /// the registry's lock.
     generation: AtomicU32,
     /// One more than the number of the next free slot, 0 for none. Guarded by the registry's lock.
     next_free: AtomicU32,
@@ -204,13 +209,21 @@ pub(crate) fn boxed<T>(value: T) -> Result<Box<T>, Errno> {
     }
 }
 
+/// Where generations begin in this copy of the library.
+fn first_generation() -> u32 {
+    // 2^64 divided by the golden ratio: copies lie at multiples of a page, and the product spreads those.
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    ((&raw const FREE).addr() as u64).wrapping_mul(SPREAD).wrapping_shr(32) as u32
+}
+
 /// Makes a handle for `object`.
 pub(crate) fn insert<T: Object>(object: Box<T>) -> Result<*mut T::Opaque, Errno> {
     holds::prepare();
     let (index, slot) = free_slots().take()?;
-    // The slot was taken, so no other thread uses it. Generations begin with 1, so that no handle is 0.
-    let generation = slot.generation.load(Relaxed) + u32::from(!mutant(Mutant::KeepsGeneration));
-    slot.generation.store(generation, Relaxed);
+    // The slot was taken, so no other thread uses it.
+    let count = slot.generation.load(Relaxed) + u32::from(!mutant(Mutant::KeepsGeneration));
+    slot.generation.store(count, Relaxed);
+    let generation = first_generation().wrapping_add(count);
     let handle = T::KIND << KIND_SHIFT | u64::from(generation) << INDEX_BITS | u64::from(index);
     slot.object.store(Box::into_raw(object).cast(), Relaxed);
     slot.state.store(handle, Release); // [Cg]: a thread that sees the handle sees the object

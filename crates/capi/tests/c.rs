@@ -165,14 +165,27 @@ macro_rules! programs {
 
 programs!(waits, misuse, pi, namespaces, nodes, platform, scheduler, syscalls, timers, fork);
 
-/// The library is opened at run time, so this test has one build.
-#[test]
-fn handlers_allocate_nothing() {
+/// Runs a test that opens libraries at run time, so that it has one build.
+fn run_with_opened(name: &str, opened: &[PathBuf]) {
     let Some(cc) = compiler("CC", "cc") else { return };
-    let program = SHARED.program("handler");
+    let program = SHARED.program(name);
     let mut command = Command::new(cc);
     command.args(STRICT).args(["-std=c11", "-D_GNU_SOURCE"]);
     command.arg("-I").arg(package().join("include")).arg("-I").arg(package().join("tests/c"));
-    succeed(command.arg(package().join("tests/c/handler.c")).arg("-o").arg(&program).args(["-lpthread", "-ldl"]));
-    succeed(Command::new("timeout").arg("120").arg(&program).arg(libraries().join("libufutex_capi.so")));
+    let source = package().join("tests/c").join(name).with_extension("c");
+    succeed(command.arg(source).arg("-o").arg(&program).args(["-lpthread", "-ldl"]));
+    succeed(Command::new("timeout").arg("120").arg(&program).args(opened));
+}
+
+#[test]
+fn handlers_allocate_nothing() {
+    run_with_opened("handler", &[libraries().join("libufutex_capi.so")]);
+}
+
+#[test]
+fn copies_do_not_take_each_others_handles() {
+    let library = libraries().join("libufutex_capi.so");
+    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libufutex_copy.so");
+    std::fs::copy(&library, &copy).unwrap();
+    run_with_opened("copies", &[library, copy]);
 }

@@ -340,7 +340,8 @@ impl Driver {
     ///
     /// # Errors
     /// [`Error::NoMemory`] if the host refuses memory, a thread, or the file descriptors that the thread waits with;
-    /// [`Error::NoSuchOperation`] if the driver has no clocks. On hosts other than Linux the standard library makes the
+    /// [`Error::NoSuchOperation`] if the driver has no clocks. If the process may open no more files, the call first waits up to a
+    /// second for them: the thread of a driver that has been dropped closes its own a moment later. On hosts other than Linux the standard library makes the
     /// thread, which ends the program if there is no memory.
     pub fn start(&self) -> Result<(), Error> {
         match &self.inner.source {

@@ -23,7 +23,7 @@ fn driver_whose_thread_is_refused_starts_later() {
     let always: [&[_]; 5] = [
         &[(libc::SYS_timerfd_create, libc::EMFILE)],
         &[(libc::SYS_eventfd2, libc::ENFILE)],
-        &[(libc::SYS_epoll_create1, libc::EMFILE)],
+        &[(libc::SYS_epoll_create1, libc::ENFILE)],
         &[(libc::SYS_epoll_ctl, libc::ENOSPC)],
         &[(libc::SYS_clone3, libc::ENOSYS), (libc::SYS_clone, libc::EAGAIN)],
     ];
@@ -67,16 +67,54 @@ fn starts_by_timer(system: &System) -> Result<(), Error> {
     timers.settime(id, Expiry::After(Duration::from_secs(3600)), Duration::ZERO).map(drop)
 }
 
+/// Limits the process to the files that it has open, and `more`.
+fn limit_files(more: usize) {
+    // One of them is the open directory.
+    let open = std::fs::read_dir("/proc/self/fd").expect("/proc is mounted").count() - 1;
+    let limit = (open + more) as libc::rlim_t;
+    let few = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+    // SAFETY: `few` outlives the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const few) }, 0);
+}
+
+/// Runs the calling test, `name`, again in a process of its own. `false` in that process.
+fn has_run_alone(name: &str) -> bool {
+    const ALONE: &str = "UFUTEX_FEW_FILES";
+    if std::env::var_os(ALONE).is_some() {
+        return false;
+    }
+    let output = emulated::test_alone(&format!("driver_thread::{name}"), ALONE).output();
+    let output = output.expect("the test's program can be executed");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{}:\n{said}", output.status);
+    true
+}
+
+/// The thread of a driver that has been dropped closes its files a moment later. The next driver waits for them if the
+/// process may open no others.
+#[test]
+fn driver_waits_for_the_files_of_one_that_is_ending() {
+    if has_run_alone("driver_waits_for_the_files_of_one_that_is_ending") {
+        return;
+    }
+    limit_files(6);
+    for round in 0..200 {
+        let system = System::new();
+        let (timers, expiries) = Timers::channel(system.driver(), TimerOptions::new()).expect("there is memory");
+        let id = timers.create(TimerClock::Monotonic, None).unwrap_or_else(|error| panic!("{error} in round {round}"));
+        timers.settime(id, Expiry::After(Duration::from_nanos(1)), Duration::ZERO).expect("it is there");
+        assert_eq!(expiries.recv().id, id);
+    }
+    let system = System::new();
+    assert_eq!(system.driver().start(), Ok(()));
+    assert_eq!(System::new().driver().start(), Err(Error::NoMemory), "the other one does not end");
+}
+
 /// A program may lower its limit of open files below the number that the thread waits for, as sandboxes do. The timers
 /// go on, and the thread sleeps between them.
 #[test]
 fn driver_whose_files_are_above_the_limit_sleeps() {
-    const ALONE: &str = "UFUTEX_FEW_FILES";
-    if std::env::var_os(ALONE).is_none() {
-        let name = "driver_thread::driver_whose_files_are_above_the_limit_sleeps";
-        let output = emulated::test_alone(name, ALONE).output().expect("the test's program can be executed");
-        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.contains("1 passed"), "{}:\n{said}", output.status);
+    if has_run_alone("driver_whose_files_are_above_the_limit_sleeps") {
         return;
     }
     let system = System::new();

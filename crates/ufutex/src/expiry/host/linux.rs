@@ -26,11 +26,22 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// Opens the files.
+    /// Opens the files. If the process may open no more, tries again for a second: the thread of a driver that has just
+    /// been dropped may not have closed its own.
     ///
     /// # Errors
     /// [`Error::NoMemory`] if the host refuses one.
     pub fn new() -> Result<Self, Error> {
+        for _ in 0..1000 {
+            match Self::open() {
+                Err(error) if error.raw_os_error() == Some(libc::EMFILE) => sleep_a_moment(),
+                opened => return opened.map_err(|_| Error::NoMemory),
+            }
+        }
+        Err(Error::NoMemory)
+    }
+
+    fn open() -> std::io::Result<Self> {
         let timer = |base| {
             // SAFETY: opens a file or fails.
             owned(unsafe { libc::timerfd_create(waited_on(base), libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) })
@@ -47,7 +58,7 @@ impl Alarm {
             let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: i as u64 };
             // SAFETY: `event` outlives the call.
             if unsafe { libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, file.as_raw_fd(), &raw mut event) } != 0 {
-                return Err(Error::NoMemory);
+                return Err(std::io::Error::last_os_error());
             }
         }
         Ok(Self { timers, bell, all, process })
@@ -109,9 +120,7 @@ impl Alarm {
         let count = unsafe { libc::epoll_wait(self.all.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, -1) };
         let Ok(count) = usize::try_from(count) else {
             // Interrupted, or the program has closed all its files. Then the thread is not to keep a CPU busy.
-            let moment = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-            // SAFETY: `moment` outlives the call.
-            unsafe { libc::nanosleep(&raw const moment, core::ptr::null_mut()) };
+            sleep_a_moment();
             return;
         };
         for event in &events[..count] {
@@ -121,6 +130,13 @@ impl Alarm {
     }
 }
 
+/// Sleeps for a millisecond.
+fn sleep_a_moment() {
+    let moment = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    // SAFETY: `moment` outlives the call.
+    unsafe { libc::nanosleep(&raw const moment, core::ptr::null_mut()) };
+}
+
 /// Reads a file that rings, which stops it.
 fn silence(fd: RawFd) {
     let mut count = 0u64;
@@ -128,9 +144,9 @@ fn silence(fd: RawFd) {
     unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
 }
 
-fn owned(fd: RawFd) -> Result<OwnedFd, Error> {
+fn owned(fd: RawFd) -> std::io::Result<OwnedFd> {
     // SAFETY: just opened, and not owned by anything else.
-    if fd < 0 { Err(Error::NoMemory) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
+    if fd < 0 { Err(std::io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
 }
 
 /// The number of CPUs. It must not allocate: a system can be made when there is no memory left.
