@@ -1,8 +1,8 @@
 //! PID namespaces: which task a TID names, and what the domains of one guest share.
 //!
-//! A [`Namespace`] has the tables, regions, names and driver of its domains. No domain of another namespace locks any of them. So
-//! a guest's thread that has lost its CPU with one of their locks held stops nobody but its own guest. What domains of
-//! two namespaces can meet at is a [`SharedObject`](super::objects::SharedObject), which has a table of its own.
+//! A [`Namespace`] has the tables, regions, names and driver of its domains. No domain of another namespace locks any of
+//! them. So a guest's thread that loses its CPU with one of their locks held stops nobody but its own guest. Domains of two
+//! namespaces meet at a [`SharedObject`](super::objects::SharedObject) only, which has a table of its own.
 //!
 //! A TID is looked up only in the namespace of the caller: look-ups ask the caller's [`Namespace`], and an operation
 //! that finds a waiter of another namespace queued fails ([`Domain::is_of_namespace`]).
@@ -21,17 +21,17 @@ use crate::sys::platform::PlatformRef;
 use crate::table::globals::Globals;
 use crate::table::refs::Scheme;
 
-/// The TIDs of one guest, which may consist of several domains: a PID namespace, as in pid_namespaces(7).
+/// A guest, which may consist of several domains: its TIDs, as in pid_namespaces(7), and what its domains share in the engine.
 ///
 /// Domains of one namespace are processes of one guest: each can name the others' tasks in words of objects that they
 /// share. To domains of another namespace those tasks do not exist. So each namespace may have a task 1. No word that a
 /// guest writes can lend a priority to a task of another namespace, or turn such a task's wait into a deadlock. Give
 /// guests that do not trust each other a namespace each.
 ///
-/// A namespace has a global table of its own, for words that its domains share, and for domains without a table, and with
-/// the host's clocks a [driver](Self::driver) of its own. So domains of two namespaces never wait for each other in the
-/// engine, unless they use one [`SharedObject`]. Words of any
-/// other object are looked up in the caller's namespace: there an [`ObjectId`] that two namespaces use names two objects.
+/// A namespace has a global table of its own, for words that its domains share and for domains without a table. With the
+/// host's clocks it has a [driver](Self::driver) of its own, whose thread the first timer or timeout starts. So domains of
+/// two namespaces never wait for each other in the engine, unless they use one [`SharedObject`]. Words of any other object
+/// are looked up in the caller's namespace: an [`ObjectId`] that two namespaces use names two objects.
 ///
 /// [`SharedObject`]: crate::SharedObject
 /// [`ObjectId`]: crate::ObjectId
