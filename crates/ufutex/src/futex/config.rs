@@ -85,7 +85,7 @@ impl Config {
         self
     }
 
-    /// Slots of the global table of each node, a power of two; at most 2^22 if there are several nodes. Default: 256
+    /// Slots of the global table of each node of each [`PidNamespace`](crate::PidNamespace), a power of two; at most 2^22 if there are several nodes. Default: 256
     /// for each CPU, divided among the nodes, as in the kernel.
     #[must_use]
     pub const fn global_slots(mut self, slots: usize) -> Self {
@@ -178,7 +178,8 @@ impl Config {
     }
 
     /// The clocks of timers and of tasks' timeouts. With given clocks the embedder turns the system's
-    /// [`driver`](crate::System::driver). Default: the host's clocks, and a thread that the first timer starts. Without
+    /// [`driver`](crate::System::driver). Default: the host's clocks, and a thread for each namespace, which its first timer
+    /// starts. Without
     /// `std` there is no default, and timers and timeouts need given clocks.
     #[must_use]
     pub fn clocks(mut self, clocks: impl Into<Callbacks<dyn Clocks>>) -> Self {

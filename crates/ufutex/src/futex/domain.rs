@@ -27,7 +27,7 @@ use crate::table::size::{self, Policy, SmallPolicy};
 /// default.
 ///
 /// No wait or wake panics or fails because memory for a table is refused: a domain that cannot have a table of its own,
-/// or may not ([`Options::max_table_bytes`]), uses the system's global table. Only the limit on waiters
+/// or may not ([`Options::max_table_bytes`]), uses its namespace's global table. Only the limit on waiters
 /// ([`Options::max_waiters`]) makes waits fail.
 // In this order and with this alignment, every operation reads two cache lines: from `hasher` to the first words of
 // `tables`. The 32 bytes before them are seldom used. In an `Arc` they share a line with its counts.

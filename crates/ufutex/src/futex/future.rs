@@ -47,8 +47,8 @@ pub struct Wait<'d, T: Target, S: Scheme = Live> {
 impl<S: Scheme> Domain<S> {
     /// Waits as a task while the word holds `expected`. The word is compared at the first poll.
     ///
-    /// It works with any executor. A timeout runs from the first poll on. The system's
-    /// [`driver`](crate::System::driver) watches it, so the executor needs no timer.
+    /// It works with any executor. A timeout runs from the first poll on. The namespace's
+    /// [`driver`](crate::PidNamespace::driver) watches it, so the executor needs no timer.
     ///
     /// ```
     /// use std::{future::Future, pin::pin, sync::atomic::AtomicU32, task::{Context, Poll, Waker}};

@@ -1,8 +1,10 @@
 //! What operations name: a key, which is where waiters are queued, and a target, which is a key with a word.
 
+use super::objects::Objects;
 use crate::error::Error;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
+use crate::table::Table;
 use crate::table::hash::Key as TableKey;
 
 /// Where waiters of a word are queued: the word's address, and who shares it. It is all that a wake and a requeue need,
@@ -377,17 +379,22 @@ pub(crate) const fn private_space(domain: u64) -> u64 {
 pub(crate) enum Space {
     /// The domain's private space. The key is looked up in the table that the domain uses.
     Private,
-    /// The space with this number. The key is looked up in one of the namespace's tables, or in that of a shared object.
+    /// The space with this number. The key is looked up in one of the namespace's tables.
     Shared(u64),
+    /// The space with this number, of a [`SharedObject`](super::objects::SharedObject) with this table.
+    Object(u64, Table),
 }
 
 impl Space {
-    /// The object whose space it is.
+    /// The same space, with its table if it is that of a shared object.
     #[inline]
-    pub(super) fn object(self) -> Option<ObjectId> {
+    pub(super) fn with_table(self, objects: &Objects) -> Self {
         match self {
-            Self::Shared(space) if space & SPACE_KIND == SPACE_OF_OBJECT => ObjectId::new(space >> 2),
-            Self::Shared(_) | Self::Private => None,
+            Self::Shared(space) if space & SPACE_KIND == SPACE_OF_OBJECT => {
+                let table = ObjectId::new(space >> 2).and_then(|id| objects.table(id));
+                table.map_or(self, |table| Self::Object(space, table))
+            }
+            _ => self,
         }
     }
 
@@ -396,6 +403,7 @@ impl Space {
         match self {
             Self::Private => true,
             Self::Shared(space) => space == private_space | SPACE_ON_NODES,
+            Self::Object(..) => false,
         }
     }
 }

@@ -91,7 +91,8 @@ impl PidNamespace {
     }
 
     /// As [`new`](Self::new), with a driver for the timeouts of the namespace's tasks. With clocks of an embedder a namespace
-    /// uses the system's driver, unless it is given one here, which the embedder then turns too.
+    /// uses the system's driver, unless it is given one here, which the embedder then turns too. In a child of fork(2) abandon
+    /// that driver ([`Driver::abandon_after_fork`]) as well as the system.
     ///
     /// # Errors
     /// [`Error::NoMemory`].

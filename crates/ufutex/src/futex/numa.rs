@@ -1,6 +1,7 @@
 //! Words with a node: `FUTEX2_NUMA` and `FUTEX2_MPOL`.
 //!
-//! Such a word is looked up in the global table of its node, even if it is private. A shared word has the same key with
+//! Such a word is looked up in the global table of its node, even if it is private. A word of a
+//! [`SharedObject`](super::objects::SharedObject) is in the object's table, whatever its node. A shared word has the same key with
 //! a node and without one. So an operation that names the node meets operations that name none, if the word's hash
 //! selects that node. On a machine with one node it always does. For a private word, operations that name a node meet
 //! only operations that name the same one. In the kernel they also meet those that name none, if the process uses the

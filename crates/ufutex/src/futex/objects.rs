@@ -112,8 +112,10 @@ pub(crate) struct Objects {
     chunks: [Lazy<Vec<Place>>; (PLACE_BITS - FIRST_LOG2) as usize],
     /// The number of places that have been in use. Their chunks exist.
     count: AtomicU32,
-    /// No place before this one is free. A hint: threads that search at one time may miss one.
-    free_from: AtomicU32,
+    /// The number of these that are free, or a few more or less while a thread takes or frees one.
+    free: AtomicU32,
+    /// Where the next search for a free one begins.
+    next: AtomicU32,
     nodes: Nodes,
 }
 
@@ -131,7 +133,8 @@ impl Objects {
         Self {
             chunks: core::array::from_fn(|_| Lazy::new()),
             count: AtomicU32::new(0),
-            free_from: AtomicU32::new(0),
+            free: AtomicU32::new(0),
+            next: AtomicU32::new(0),
             nodes,
         }
     }
@@ -162,7 +165,7 @@ impl Objects {
             None => self.add()?,
         };
         if place.table.load(Ordering::Relaxed).is_null() && !self.make_table(place, on, node) {
-            self.free(index, place, place.state.load(Ordering::Relaxed));
+            self.free(place, place.state.load(Ordering::Relaxed));
             return Err(Error::NoMemory);
         }
         Ok(ObjectId::system(number_of(place.state.load(Ordering::Relaxed), index)))
@@ -185,11 +188,16 @@ impl Objects {
     }
 
     fn find_free(&self) -> Option<(u32, &Place)> {
-        let (first, end) = (self.free_from.load(Ordering::Relaxed), self.count.load(Ordering::Relaxed));
-        let mut places = (first..end).filter_map(|index| Some((index, self.place(index)?)));
-        let found = places.find(|(_, place)| place.try_take());
-        self.free_from.store(found.map_or(end, |(index, _)| index + 1), Ordering::Relaxed);
-        found
+        if self.free.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let count = self.count.load(Ordering::Relaxed);
+        let first = self.next.load(Ordering::Relaxed).min(count);
+        let mut places = (first..count).chain(0..first).filter_map(|index| Some((index, self.place(index)?)));
+        let found = places.find(|(_, place)| place.try_take())?;
+        self.free.fetch_sub(1, Ordering::Relaxed);
+        self.next.store(found.0 + 1, Ordering::Relaxed);
+        Some(found)
     }
 
     /// Takes a place that has not been in use. No other thread waits meanwhile.
@@ -215,15 +223,17 @@ impl Objects {
         let index = index_of(number);
         let Some(place) = self.place(index) else { return false };
         let state = place.state.load(Ordering::Relaxed);
-        state & TAKEN != 0 && number_of(state, index) == number && self.free(index, place, state)
+        state & TAKEN != 0 && number_of(state, index) == number && self.free(place, state)
     }
 
-    /// Makes a place free whose state is `state`. `false` if that has changed.
-    fn free(&self, index: u32, place: &Place, state: u64) -> bool {
-        let next_generation = state.wrapping_add(TAKEN);
-        let freed = place.state.compare_exchange(state, next_generation, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        self.free_from.fetch_min(index, Ordering::Relaxed);
-        freed
+    /// Makes a place free whose state is `state`, if it has a generation left. `false` if the state has changed.
+    fn free(&self, place: &Place, state: u64) -> bool {
+        let next = state + TAKEN;
+        let is_freed = place.state.compare_exchange(state, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_freed && can_be_taken(next) {
+            self.free.fetch_add(1, Ordering::Relaxed);
+        }
+        is_freed
     }
 }
 
@@ -240,11 +250,11 @@ impl Place {
     /// Takes the place if it is free.
     fn try_take(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
-        if mutant(Mutant::PlaceIsTakenTwice) && state & TAKEN == 0 {
+        if mutant(Mutant::PlaceIsTakenTwice) && can_be_taken(state) {
             self.state.store(state | TAKEN, Ordering::Relaxed);
             return true;
         }
-        state & TAKEN == 0
+        can_be_taken(state)
             && self.state.compare_exchange(state, state | TAKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
@@ -258,8 +268,12 @@ fn places(log2: u32) -> Result<Vec<Place>, Error> {
 
 /// The number of the object that has the place at `index`, whose state is `state`.
 fn number_of(state: u64, index: u32) -> u64 {
-    let generation = state >> 1 & ((1 << GENERATION_BITS) - 1);
-    generation << PLACE_BITS | u64::from(index)
+    (state >> 1) << PLACE_BITS | u64::from(index)
+}
+
+/// Whether a place with this state is free, and has a generation left: no two objects have one number.
+fn can_be_taken(state: u64) -> bool {
+    state & TAKEN == 0 && state >> 1 < 1 << GENERATION_BITS
 }
 
 /// The index of the place that an object's number names.

@@ -21,8 +21,10 @@ use crate::table::refs::{Locked, Scheme};
 pub(super) struct Place {
     /// The address, or the offset in a shared object.
     pub address: u64,
+    /// With the object's table, if it has one. It is looked up once, because an object may be made during an operation
+    /// whose embedder names it too early.
     pub space: Space,
-    /// The key's hash. For a key that is not private it also says in which of the namespace's tables the key is: see
+    /// The key's hash. For a key in a global table it also says in which of the namespace's tables the key is: see
     /// `Globals::place`.
     pub hash: u32,
 }
@@ -73,9 +75,10 @@ impl<S: Scheme> Domain<S> {
     #[inline(always)]
     pub(super) fn place_and_line<K: Key>(&self, key: &K) -> (Place, u32) {
         let (address, space) = address_and_space(key, self.tables.space);
+        let space = space.with_table(self.system.objects());
         let salt = match space {
             Space::Private => self.private_salt,
-            Space::Shared(space) => self.hasher.salt(space),
+            Space::Shared(space) | Space::Object(space, _) => self.hasher.salt(space),
         };
         let Hash { bits, line } = self.hasher.hash(address, salt);
         let is_spread = matches!(space, Space::Shared(_)) && self.nodes.are_several(&self.system);
@@ -85,7 +88,9 @@ impl<S: Scheme> Domain<S> {
 
     /// The place of the waiters with this key and hash.
     pub(super) fn place_of(&self, key: TableKey, hash: u32) -> Place {
-        let space = if key.space == self.tables.space { Space::Private } else { Space::Shared(key.space) };
+        let is_private = key.space == self.tables.space;
+        let space =
+            if is_private { Space::Private } else { Space::Shared(key.space).with_table(self.system.objects()) };
         Place { address: key.address, space, hash }
     }
 
@@ -93,7 +98,7 @@ impl<S: Scheme> Domain<S> {
     pub(super) fn key(&self, place: &Place) -> TableKey {
         let space = match place.space {
             Space::Private => self.tables.space,
-            Space::Shared(space) => space,
+            Space::Shared(space) | Space::Object(space, _) => space,
         };
         TableKey { address: place.address, space }
     }
@@ -148,22 +153,14 @@ impl<S: Scheme> Domain<S> {
     #[inline(always)]
     fn global_bucket_by(&self, place: &Place, one: impl FnOnce(&Global) -> Option<Table>) -> Option<&Bucket> {
         let hash = place.hash;
-        if let Some(table) = self.shared_table(place) {
-            return Some(table.bucket(hash));
-        }
-        let table = if self.nodes.are_several(&self.system) {
+        let table = if let Space::Object(_, table) = place.space {
+            Some(table)
+        } else if self.nodes.are_several(&self.system) {
             self.namespace().globals.on(Globals::node_of(hash))
         } else {
             one(&self.tables.global)
         };
         Some(table?.bucket(hash))
-    }
-
-    /// The table of the [`SharedObject`](super::objects::SharedObject) that the place is in. It is the same for all
-    /// namespaces.
-    #[inline]
-    pub(super) fn shared_table(&self, place: &Place) -> Option<Table> {
-        self.system.objects().table(place.space.object()?)
     }
 
     /// As [`global_bucket`](Self::global_bucket). If there is none, it is made.

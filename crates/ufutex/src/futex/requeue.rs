@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use super::domain::Domain;
 use super::entry::{Entry, Moment, PIECE, PendingWakes, Room};
-use super::key::{Key, Target};
+use super::key::{Key, Space, Target};
 use super::marker::Marker;
 use super::pair::Pair;
 use super::place::Place;
@@ -109,7 +109,8 @@ impl<S: Scheme> Domain<S> {
         // table. Waiters of a private word with a node belong to this domain, so they may move.
         let to_own = target.is_private() && !source.space.is_private_of(self.tables.space);
         // Waiters of a shared object may belong to another namespace. This one's tables may be gone before them.
-        let to_namespace = self.shared_table(&source).is_some() && self.shared_table(&target).is_none();
+        let is_of_object = |place: &Place| matches!(place.space, Space::Object(..));
+        let to_namespace = is_of_object(&source) && !is_of_object(&target);
         if to_own || to_namespace {
             return Err(Error::Invalid);
         }
@@ -313,7 +314,7 @@ struct Requeuing {
 impl Requeuing {
     /// Whether a waiter that is moved keeps its place: source and target are one word, on one node.
     fn stays_in_place<S: Scheme>(&self, pair: &Pair<'_, S>) -> bool {
-        self.keys[0] == self.keys[1] && !pair.are_two()
+        self.keys[0] == self.keys[1] && self.places[0].hash == self.places[1].hash && !pair.are_two()
     }
 }
 

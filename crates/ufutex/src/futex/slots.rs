@@ -104,7 +104,7 @@ impl<S: Scheme> Domain<S> {
         self.tables.store.get().map_or(0, Store::bytes)
     }
 
-    /// Sets the number of slots, a power of two of at least 2; `0` means the system's global table. On return the new
+    /// Sets the number of slots, a power of two of at least 2; `0` means its namespace's global table. On return the new
     /// table is in use, and every waiter has been moved. The size policy does not change the table any more.
     ///
     /// Unlike prctl(2), this may bring a domain back from the global table.

@@ -20,8 +20,8 @@ use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
 use crate::table::store::Source;
 
-/// What all domains of an embedder share: the secret of the hash function, limits, the driver of timeouts, and the objects
-/// that several guests map ([`SharedObject`](crate::SharedObject)).
+/// What all domains of an embedder share: the secret of the hash function, limits, and the objects that several guests map
+/// ([`SharedObject`](crate::SharedObject)).
 ///
 /// Each [`PidNamespace`](crate::PidNamespace) has a global table, which has the shared futexes of its domains and the
 /// private ones of domains without a table of their own. On a machine with several nodes there is one on each. A futex that names a node ([`OnNode`]) is looked up
@@ -149,7 +149,8 @@ impl System {
     /// hold locks and wait in the queues. So nothing in the copy can be used. After this call its handles, domains,
     /// tasks, waits and timers can be dropped. The memory that they shared with missing threads is leaked, because such a
     /// thread may have been changing it. So what was given to the system or its timers is not dropped either, such as
-    /// its [`Scheduler`](crate::pi::Scheduler).
+    /// its [`Scheduler`](crate::pi::Scheduler). A driver that was given to
+    /// [`PidNamespace::with_driver`](crate::PidNamespace::with_driver) is abandoned by itself.
     ///
     /// The standard library and the C library have locks of their own. For example, if a thread was starting another
     /// one at the time of the fork, the child may not be able to start threads. Then it cannot start a driver either.

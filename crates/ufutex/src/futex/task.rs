@@ -224,6 +224,10 @@ impl Drop for Task {
         #[cfg(feature = "pi")]
         if ended.is_ok() {
             self.registration.unregister(&self.system);
+        } else {
+            // The entry of the forgotten future names a home of the namespace, and may stand in the table of an object that
+            // other namespaces use.
+            core::mem::forget(self.namespace.clone());
         }
         #[cfg(not(feature = "pi"))]
         let _always = ended;

@@ -445,8 +445,7 @@ impl<S: Scheme> Domain<S> {
         let mut round = 0;
         loop {
             let address = entry.node.bucket();
-            // SAFETY: null, or a bucket of one of this domain's or its system's tables, valid as long
-            // as the domain.
+            // SAFETY: null, or a bucket of a table of this domain, its namespace or its system, valid as long as the domain.
             let bucket: &Bucket = unsafe { address.cast::<Bucket>().as_ref() }?;
             if let Some(guard) = bucket.lock(&self.tables.store)
                 && (entry.node.bucket() == address || mutant(Mutant::CancelSkipsRecheck))

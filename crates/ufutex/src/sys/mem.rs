@@ -65,8 +65,9 @@ pub enum Scope {
 /// - Below 2^61: an object of one [`PidNamespace`](crate::PidNamespace), whose number the embedder chooses, for example an
 ///   inode's. Two namespaces that use one number mean two objects.
 /// - From 2^61 to 2^62: a [`SharedObject`](crate::SharedObject), which domains of several namespaces map. The system chooses
-///   the number ([`SharedObject::id`](crate::SharedObject::id)). A number that the system has not given out names no object
-///   of the system, but one of the caller's namespace.
+///   the number ([`SharedObject::id`](crate::SharedObject::id)). Use no other: a number that the system has not given out
+///   names an object of the caller's namespace until the system gives it out, and waiters that were queued before are then
+///   found by no wake. Do not make such a number from what a guest chooses.
 ///
 /// ```
 /// use ufutex::ObjectId;

@@ -88,7 +88,7 @@ impl<S: Scheme> Domain<S> {
     /// As [`syscall`](Self::syscall), as a future: for guest threads that are not threads of the host. An operation
     /// that does not block is done by this call itself.
     ///
-    /// The system's [`driver`](crate::System::driver) watches the call's timeout, unless the embedder does so:
+    /// The namespace's [`driver`](crate::PidNamespace::driver) watches the call's timeout, unless the embedder does so:
     /// [`Syscall::take_timeout`].
     pub fn syscall_async<'d, 't, 'm, M: UserMemory + ?Sized>(
         &'d self,

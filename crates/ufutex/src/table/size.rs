@@ -13,7 +13,7 @@ pub enum Policy {
     /// embedder reports the number of threads with [`Domain::note_threads`](crate::Domain::note_threads).
     Threads,
     /// This many slots from the first wait on, rounded up to a power of two from 2 to 2^24. If the memory for them is
-    /// refused, the table has 16 slots. 0 means the system's global table.
+    /// refused, the table has 16 slots. 0 means its namespace's global table.
     Fixed(usize),
 }
 

@@ -92,7 +92,13 @@ unsafe fn child_towards(head: *mut Node, position: Position) -> Option<Slot> {
 #[inline(always)]
 pub unsafe fn find(root: Slot, key: Key, hash: u32) -> Slot {
     // SAFETY: the heads of a tree are valid, and guarded by its lock.
-    unsafe { if (*root).is_null() || (*links(*root)).key == key { root } else { find_below(root, key, hash) } }
+    unsafe {
+        if (*root).is_null() || ((*links(*root)).key == key && (*links(*root)).hash == hash) {
+            root
+        } else {
+            find_below(root, key, hash)
+        }
+    }
 }
 
 /// # Safety

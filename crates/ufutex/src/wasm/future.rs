@@ -30,7 +30,7 @@ impl<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme> Wait<'a, M, V, S> {
         Self { timeout, wait: domain.wait_async(word, expected, options) }
     }
 
-    /// The timeout of the wait. The system's [`driver`](crate::System::driver) watches it, unless
+    /// The timeout of the wait. The namespace's [`driver`](crate::PidNamespace::driver) watches it, unless
     /// [`take_timeout`](Self::take_timeout) leaves it to the caller.
     #[must_use]
     pub fn timeout(&self) -> Option<Timeout> {

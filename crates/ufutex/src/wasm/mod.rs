@@ -15,7 +15,8 @@
 //! Addresses are keys as they are. An address without waiters takes no memory, however many addresses have had waiters.
 //!
 //! If several memories have one domain, or several domains one memory, give each memory an [`id`](LinearMemory::id).
-//! Then its waiters are queued in the table that all domains of the system share, whose size is fixed.
+//! Then its waiters are queued in a table that all domains of the namespace share, or of the system if the id is that of a
+//! [`SharedObject`](crate::SharedObject). The size of either is fixed.
 //!
 //! # Memories that grow, memories that move
 //!
@@ -127,7 +128,7 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme> Atomics<'a, M, S> {
     /// `memory.atomic.wait32`, as a future. This call checks the address and the memory. The first poll compares the
     /// word.
     ///
-    /// `timeout` is in nanoseconds. A negative one means that there is no timeout. The system's driver watches it: see
+    /// `timeout` is in nanoseconds. A negative one means that there is no timeout. The namespace's driver watches it: see
     /// [`Wait::timeout`].
     ///
     /// ```

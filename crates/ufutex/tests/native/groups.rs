@@ -12,15 +12,17 @@ use ufutex::scheme::Scheme;
 use ufutex::timer::{Base, Clocks, Driver};
 use ufutex::{
     Address, Clock, Config, Domain, Error, Key, ObjectId, Options, PidNamespace, Policy, Requeue, Shared, SharedObject,
-    System, Target, Timeout, WaitOptions,
+    System, Target, Timeout, Wait, WaitOptions,
 };
 
 use crate::common::asleep::until;
 use crate::common::domains::on_every_scheme;
 use crate::common::guest_memory::{Event, GuestMemory};
+use crate::common::nodes::Machine;
+use crate::common::random::Random;
 use crate::common::waiters::{idle, queue};
-use crate::futures::{at_once, pending_with, poll};
-use crate::places::{Word, words};
+use crate::futures::{Boxed, at_once, pending, pending_with, poll, poll_with};
+use crate::places::{Word, forever, words};
 
 /// The embedder's number of an object, which both guests use for an object of their own.
 const NUMBER: u64 = 5;
@@ -191,6 +193,99 @@ fn waiters_of_a_shared_object_stay_in_shared_objects<S: Scheme>() {
     drop(waits);
 }
 
+/// Every operation with a node looks a word of a shared object up in one table. So it must not tell the nodes apart.
+fn nodes_meet_in_a_shared_object<S: Scheme>() {
+    let system = Machine::new(2).system().expect("the memory is there");
+    let object = SharedObject::new(&system).expect("the memory is there");
+    let domain = guest::<S>(&system, 16);
+    let words: [Word; 64] = words();
+    let at = |index: usize, node: u32| {
+        let word = Shared::object(words[index], object.id(), 8 * index as u64);
+        system.on_node(word, node).expect("there are two nodes")
+    };
+    let mut waiters = idle(40);
+    let mut random = Random::new(7);
+    let mut waits: Vec<_> = waiters.iter_mut().map(|waiter| (queue(&domain, waiter, at(0, 0)), 0)).collect();
+    assert_eq!(domain.wake(at(0, 1), 100), 40);
+    waits.clear();
+    for _ in 0..if cfg!(miri) { 5 } else { 500 } {
+        let mut waiters = idle(40);
+        let mut waits: Vec<_> = waiters
+            .iter_mut()
+            .map(|waiter| {
+                let index = random.below(words.len());
+                (queue(&domain, waiter, at(index, random.below(2) as u32)), index)
+            })
+            .collect();
+        // Some give up, in any order. The others are woken by the other node.
+        for _ in 0..20 {
+            drop(waits.swap_remove(random.below(waits.len())));
+        }
+        let woken: usize = (0..words.len()).map(|index| domain.wake(at(index, 1), 100)).sum();
+        assert_eq!(woken, waits.len());
+    }
+    // A requeue from a node to another one counts the waiters, as one of a word to itself does.
+    let mut waiters = idle(3);
+    let waits: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, at(5, 0))).collect();
+    let all = Requeue { wake: 0, requeue: 9 };
+    assert_eq!(domain.requeue(at(5, 0), at(5, 1), all).map(|done| done.requeued), Ok(3));
+    assert_eq!(domain.wake(at(5, 0), 9), 3);
+    drop(waits);
+}
+
+/// The future of a wait for a lock is forgotten, and the guest ends. Its entry still stands in the object's table.
+fn guest_ends_with_a_forgotten_wait_for_a_lock<S: Scheme>() {
+    let system = system();
+    let object = SharedObject::new(&system).expect("the memory is there");
+    let [word] = words();
+    let lock = Shared::object(word, object.id(), 0);
+    {
+        let domain: &'static Domain<S> = forever(guest(&system, 16));
+        let owner = domain.task(1).expect("the TID is free");
+        assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
+        // SAFETY: both are dropped once, after the forgotten future, which is never polled again.
+        let (waiter, domain) = (forever(domain.task(2).expect("the TID is free")), domain);
+        std::mem::forget(pending(domain.lock_pi_async(lock, waiter)));
+        // SAFETY: as above.
+        unsafe { std::ptr::drop_in_place(std::ptr::from_ref(waiter).cast_mut()) };
+        drop(owner);
+        // SAFETY: as above.
+        unsafe { std::ptr::drop_in_place(std::ptr::from_ref(domain).cast_mut()) };
+    }
+    let other = guest::<S>(&system, 16);
+    let task = other.task(9).expect("the TID is free");
+    assert_eq!(other.try_lock_pi(lock, &task), Err(Error::Invalid));
+}
+
+/// An embedder names an object before it is made. An operation that began before goes on in the namespace's table.
+fn object_is_made_during_a_requeue<S: Scheme>() {
+    let system = system();
+    let early = ObjectId::new(1 << 61).expect("small enough");
+    let (here, there) = (guest::<S>(&system, 16), guest::<S>(&system, 16));
+    let words = GuestMemory::new();
+    let at = |memory, id| Shared::object(GuestMemory::target(memory, 0), id, 0);
+    let object = std::cell::OnceCell::new();
+    let mut waiters = idle(1);
+    let waits = std::cell::RefCell::new(None);
+    let waiter = std::cell::Cell::new(waiters.first_mut());
+    let memory = GuestMemory::of_words(&words, |event, _| {
+        if matches!(event, Event::FaultIn(_)) {
+            let made = object.get_or_init(|| SharedObject::new(&system).expect("the memory is there"));
+            let waiter = waiter.take().expect("it faults once");
+            *waits.borrow_mut() = Some(queue(&there, waiter, at(&words, made.id())));
+        }
+        Ok(())
+    });
+    memory.fault_next_loads(1);
+    let from = Shared::object(memory.target(0), early, 0);
+    let all = Requeue { wake: 0, requeue: 9 };
+    let requeued = here.cmp_requeue(from, 0, at(&words, object_of_one_guest()), all);
+    assert_eq!(requeued.map(|done| done.requeued), Ok(0), "the other guest's waiter is not in the namespace's table");
+    drop(here);
+    assert_eq!(there.wake(at(&words, early), 1), 1);
+    drop(waits);
+}
+
 /// Numbers that the system has not given out name no object of the system.
 fn made_up_object_is_one_of_the_callers_namespace<S: Scheme>() {
     let system = system();
@@ -235,16 +330,28 @@ impl Wake for Slow {
     }
 }
 
+/// A pending wait, whose timeout will end it soon.
+fn wait_a_moment<'d, S: Scheme>(domain: &'d Domain<S>, word: Word, waker: &Waker) -> Boxed<Wait<'d, Word, S>> {
+    // A thread without a CPU polls for the first time when the timeout has passed.
+    for ms in (0..).map(|round| 1 << round) {
+        let timeout = Timeout::After(Duration::from_millis(ms));
+        let mut wait = Box::pin(domain.wait_async(word, 0, WaitOptions::new().timeout(timeout)));
+        if poll_with(&mut wait, waker).is_pending() {
+            return wait;
+        }
+    }
+    unreachable!("there is no end of powers of two")
+}
+
 fn timeout_of_one_guest_is_not_delayed_by_another_guests<S: Scheme>() {
     let system = system();
     let [attacker, neighbour] = [(); 2].map(|()| guest::<S>(&system, 16));
     let [word] = words();
-    let soon = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(1)));
     let [slow, quick] = [(); 2].map(|()| Arc::new(Slow::default()));
     quick.may_return.store(true, SeqCst);
-    let mut attack = pending_with(attacker.wait_async(word, 0, soon), &slow.clone().into());
+    let mut attack = wait_a_moment(&attacker, word, &slow.clone().into());
     until("a waker keeps the driver's thread", || slow.is_called.load(SeqCst));
-    let mut wait = pending_with(neighbour.wait_async(word, 0, soon), &quick.clone().into());
+    let mut wait = wait_a_moment(&neighbour, word, &quick.clone().into());
     until("the other driver's thread calls a waker", || quick.is_called.load(SeqCst));
     assert_eq!(poll(&mut wait), Poll::Ready(Err(Error::TimedOut)));
     slow.may_return.store(true, SeqCst);
@@ -286,6 +393,9 @@ on_every_scheme! {
     thread_that_is_stuck_in_a_bucket_of_its_guest_stops_no_other,
     guests_meet_at_the_words_of_a_shared_object_only,
     waiters_of_a_shared_object_stay_in_shared_objects,
+    nodes_meet_in_a_shared_object,
+    guest_ends_with_a_forgotten_wait_for_a_lock,
+    object_is_made_during_a_requeue,
     object_is_dropped_while_its_words_have_waiters,
     made_up_object_is_one_of_the_callers_namespace,
 }

@@ -371,7 +371,7 @@ unsafe fn check_state(
 
 impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
     /// Ends the wait with [`Error::TimedOut`] when `timeout` has passed. A relative timeout begins with the first poll.
-    /// The system's [`driver`](crate::System::driver) watches it.
+    /// The namespace's [`driver`](crate::PidNamespace::driver) watches it.
     ///
     /// The future returns [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
     /// are no clocks: without `std` and without an embedder's [`clocks`](crate::Config::clocks).

@@ -48,7 +48,8 @@ pub(crate) struct Region {
 }
 
 /// A home of one namespace. Its user has a handle of the namespace, or the lock of a bucket where a waiter of the namespace
-/// is queued. The home may have become another domain's.
+/// is queued: such a waiter keeps its namespace, also when its future was forgotten ([`Task`](super::super::task::Task)'s
+/// drop). The home may have become another domain's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HomeRef(NonNull<Home>);
 

@@ -410,7 +410,7 @@ impl<T: Target, U: Target, S: Scheme> Drop for Requeuing<'_, '_, T, U, S> {
 
 impl<T: Target, U: Target, S: Scheme> WaitRequeuePi<'_, '_, T, U, S> {
     /// Ends the wait with [`Error::TimedOut`] when `timeout` has passed. A relative timeout begins with the first poll.
-    /// The system's [`driver`](crate::System::driver) watches it.
+    /// The namespace's [`driver`](crate::PidNamespace::driver) watches it.
     ///
     /// The future returns [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
     /// are no clocks: without `std` and without an embedder's [`clocks`](crate::Config::clocks).

@@ -188,10 +188,12 @@ impl World {
         let hasher = Hasher::new(seed);
         let positions = (0..keys as u64)
             .map(|i| {
-                let key = Key { address: 4 * i, space: 4 * (i % 3) };
-                let hash = hasher.hash(key.address, hasher.salt(key.space)).bits;
+                // Some are the key before, on another node.
+                let (of, node) = if i % 3 == 2 { (i - 1, 1) } else { (i, 0) };
+                let key = Key { address: 4 * of, space: 4 * (of % 3) };
+                let hash = hasher.hash(key.address, hasher.salt(key.space)).bits & !1 | node;
                 // Some keys have equal hashes, in one space and in several.
-                Position { key, hash: if i % 4 == 0 { hash & 0x8000_0001 } else { hash } }
+                Position { key, hash: if of % 4 == 0 { hash & 0x8000_0001 } else { hash } }
             })
             .collect();
         let priorities = (0..levels).map(|_| random.below(101) as u8).collect();

@@ -58,7 +58,7 @@ impl Current {
     }
 }
 
-/// One of the system's tables, which is looked up when the domain first needs it.
+/// One of the namespace's tables, which is looked up when the domain first needs it.
 pub struct Global {
     /// Null until then.
     table: AtomicPtr<Bucket>,
@@ -217,7 +217,7 @@ impl Tables {
         #[cfg(feature = "sim")]
         let is_there = self.store.get().is_some();
         let max_bytes = (self.max_lines as usize).saturating_mul(LINE);
-        // SAFETY: the caller of `new` promised that the system's tables, and so their source, stay valid.
+        // SAFETY: the caller of `new` promised that the namespace's tables, and so their source, stay valid.
         let store = self.store.get_or_make(|| Ok(unsafe { Store::new(self.global.globals().source(), max_bytes) }))?;
         #[cfg(feature = "sim")]
         if !is_there {
