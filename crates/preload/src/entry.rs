@@ -57,6 +57,8 @@ macro_rules! syscall_function {
                 "je 2f",
                 "cmp rdi, {prctl}",
                 "je 2f",
+                "cmp rdi, {exit}",
+                "je 2f",
                 "cmp rdi, {sigaction}",
                 "je 2f",
                 "cmp rdi, {clone}",
@@ -156,6 +158,7 @@ macro_rules! syscall_function {
                 futex_wait = const calls::SYS_FUTEX_WAIT,
                 futex_requeue = const calls::SYS_FUTEX_REQUEUE,
                 prctl = const libc::SYS_prctl,
+                exit = const libc::SYS_exit,
                 sigaction = const libc::SYS_rt_sigaction,
                 clone = const libc::SYS_clone,
                 clone3 = const libc::SYS_clone3,
@@ -228,7 +231,7 @@ fn futex(call: &mut Call) -> i64 {
         }
         Route::Ours(number, kind, may_sleep) => {
             calls::count_word(kind, call.args[0]);
-            inside(call, |call, inside| engine::call(number, call.args, may_sleep, inside))
+            inside(call, |call, inside| mixed::call(number, call.args, may_sleep, inside))
         }
         Route::Mixed => inside(call, |call, inside| mixed::waitv(call.args, inside)),
         Route::Refused => -i64::from(libc::EINVAL),
@@ -258,6 +261,10 @@ fn no_futex(call: &mut Call) -> i64 {
         libc::SYS_prctl if call.args[0] == PR_FUTEX_HASH => {
             by_mask(call, &|call, _| engine::prctl(call.args[1], call.args[2], call.args[3]))
         }
+        libc::SYS_exit => {
+            timers::before_exit_of_thread();
+            NOT_OURS
+        }
         libc::SYS_rt_sigaction => {
             let [signal, new, old, size, ..] = call.args;
             by_mask(call, &|_, _| signals::rt_sigaction(signal, new, old, size))
@@ -281,6 +288,7 @@ fn installs_filter(call: &Call) -> bool {
 fn unless_mixed(call: &mut Call) -> i64 {
     let mut is_mixed = false;
     if mixed::is_private_pi(call.args[1]) {
+        mixed::note_lock();
         inside(call, |call, inside| {
             is_mixed = mixed::finds_plain_waiter(&call.args, inside);
             0
@@ -392,23 +400,57 @@ pub unsafe extern "C" fn prctl(op: c_int) -> c_int {
     )
 }
 
-/// `clone(2)`. Its threads may share the storage of the thread that makes them.
+/// `clone(2)`. Its threads may share the storage of the thread that makes them. With `--timers`, a process that it makes
+/// begins in [`in_clone`].
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn clone(function: usize) -> c_int {
     naked_asm!(
         "test edx, {vm}",
-        "jz 2f",
+        "jz 3f",
         "test edx, {vfork}",
         "jnz 2f",
         "mov byte ptr [rip + {raw_threads}], 1",
         "2: jmp qword ptr [rip + {real} + {offset}]",
+        "3: cmp byte ptr [rip + {timers}], 0",
+        "je 2b",
+        // libc refuses a call without a function or a stack.
+        "test rdi, rdi",
+        "jz 2b",
+        "test rsi, rsi",
+        "jz 2b",
+        "and rsi, -16",
+        "sub rsi, 16",
+        "mov [rsi], rdi",
+        "mov [rsi + 8], rcx",
+        "mov rcx, rsi",
+        "lea rdi, [rip + {in_clone}]",
+        "jmp 2b",
         vm = const libc::CLONE_VM,
         vfork = const libc::CLONE_VFORK,
         raw_threads = sym RAW_THREADS,
+        timers = sym timers::ON,
+        in_clone = sym in_clone,
         real = sym REAL,
         offset = const offset_of!(Real, clone),
     )
+}
+
+/// Runs a function of the program in a process that it has made. When it returns, libc ends the thread with its result by
+/// exit(2).
+unsafe extern "C-unwind" fn in_clone(call: *const InClone) -> c_int {
+    // SAFETY: on the stack that the program has given, and of that type.
+    let InClone { function, argument } = unsafe { call.read() };
+    // SAFETY: as the program calls it.
+    let result = unsafe { function(argument) };
+    timers::before_exit_of_thread();
+    result
+}
+
+#[repr(C)]
+struct InClone {
+    function: unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
+    argument: *mut c_void,
 }
 
 /// Sets `errno` and returns -1, as functions of libc do.

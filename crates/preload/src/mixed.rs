@@ -6,12 +6,13 @@
 //!
 //! **Priority inheritance** on a private word is the kernel's, and plain waits for that word are the engine's. The
 //! kernel returns EINVAL if an operation with priority inheritance finds a plain waiter. It does not see the engine's
-//! waiters, so the engine is asked first.
+//! waiters, so the engine is asked first. It also returns EINVAL if a plain wake or requeue finds a waiter for a lock, so
+//! the kernel is asked about those once the program has made a lock by libc's `syscall()`.
 
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::vec::Vec;
 
-use ufutex::{Cause, syscall::Number};
+use ufutex::{Cause, Compare, syscall::Number};
 
 use crate::calls::{SYS_FUTEX_WAITV, WAITV_MAX, Waitv};
 use crate::engine::{self, Inside, Slept};
@@ -107,6 +108,66 @@ const UNLOCK_PI: i32 = libc::FUTEX_UNLOCK_PI;
 const TRYLOCK_PI: i32 = libc::FUTEX_TRYLOCK_PI;
 const CMP_REQUEUE_PI: i32 = libc::FUTEX_CMP_REQUEUE_PI;
 const LOCK_PI2: i32 = 13;
+
+/// Whether the program may have a private lock with priority inheritance that it uses by more than glibc's locks.
+static HAS_LOCKS: AtomicBool = AtomicBool::new(false);
+
+/// Notes that the program makes an operation of [`is_private_pi`].
+pub fn note_lock() {
+    HAS_LOCKS.store(true, Ordering::Relaxed);
+}
+
+/// Makes a call of the engine. It is EINVAL, as in the kernel, if it wakes or requeues and meets a waiter for a lock.
+#[inline(always)]
+pub fn call(number: Number, args: [u64; 6], may_sleep: bool, inside: &Inside) -> isize {
+    if !may_sleep && HAS_LOCKS.load(Ordering::Relaxed) {
+        return beside_locks(number, args, inside);
+    }
+    engine::call(number, args, may_sleep, inside)
+}
+
+#[cold]
+fn beside_locks(number: Number, args: [u64; 6], inside: &Inside) -> isize {
+    let meets = meets_lock_waiter(number, &args);
+    // What the kernel does before it meets the waiter stays done, such as the change by FUTEX_WAKE_OP.
+    let result = engine::call(number, args, false, inside);
+    if meets && result >= 0 { -(libc::EINVAL as isize) } else { result }
+}
+
+/// Whether the kernel has a waiter for a lock at a word of which this call wakes or moves waiters.
+fn meets_lock_waiter(number: Number, &[first, op, count, second_count, second, change]: &[u64; 6]) -> bool {
+    let is_at = |address: u64| {
+        let args = [address, libc::FUTEX_WAKE as u64 | PRIVATE, 1, 0, COOKIE, 0];
+        // SAFETY: a wake of a private word, of which the kernel has no plain waiters.
+        unsafe { raw::syscall6(libc::SYS_futex, args) == -(libc::EINVAL as isize) }
+    };
+    match number {
+        Number::Futex => match command(op) {
+            libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE => {
+                (count as i32 > 0 || second_count as i32 > 0) && is_at(first)
+            }
+            libc::FUTEX_WAKE_OP => is_at(first) || compares(second, change as u32) && is_at(second),
+            _ => is_at(first),
+        },
+        Number::FutexRequeue => memory::read::<Waitv>(first).is_ok_and(|from| is_at(from.uaddr)),
+        _ => is_at(first),
+    }
+}
+
+/// Whether the comparison of FUTEX_WAKE_OP holds for a word.
+fn compares(address: u64, change: u32) -> bool {
+    let value = (change << 20).cast_signed() >> 20;
+    let compare = match change >> 24 & 15 {
+        0 => Compare::Eq(value),
+        1 => Compare::Ne(value),
+        2 => Compare::Lt(value),
+        3 => Compare::Le(value),
+        4 => Compare::Gt(value),
+        5 => Compare::Ge(value),
+        _ => return false,
+    };
+    memory::read::<u32>(address).is_ok_and(|word| compare.holds(word))
+}
 
 fn command(op: u64) -> i32 {
     (op & !PRIVATE & !REALTIME) as i32

@@ -361,7 +361,7 @@ impl Trapped<'_> {
             Route::Refused => return Outcome::Result(-(libc::EINVAL as isize)),
         };
         calls::count_word(kind, self.args[0]);
-        self.inside(|inside| engine::call(number, self.args, may_sleep, inside))
+        self.inside(|inside| mixed::call(number, self.args, may_sleep, inside))
     }
 
     /// Makes calls that are left to the kernel: those of futex2 whose flags are in memory, where the filter cannot read

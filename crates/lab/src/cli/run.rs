@@ -156,7 +156,8 @@ Timers (--timers) differ from the kernel's:
 
 Left to the kernel: futexes shared between processes, locks with priority inheritance, robust lists; timers without
 --timers. If a private word has waiters of both kinds, FUTEX_CMP_REQUEUE_PI, FUTEX_LOCK_PI and similar operations
-through libc's syscall() fail with EINVAL, as in the kernel; FUTEX_WAKE on it finds only its plain waiters.
+through libc's syscall() fail with EINVAL, as in the kernel. So does a wake or requeue that meets a waiter for a lock,
+once the program has made such an operation through syscall().
 
 Programs that cannot be run (126): programs that are statically linked, not linked with glibc, or not for 64-bit
 x86-64; setuid and setgid programs and those with file capabilities, unless the user is the one that they would switch
@@ -204,6 +205,7 @@ Environment:
                    ../lib/ufutex/. Another file than this library is refused
   LD_PRELOAD       kept; the library is put first
   UFUTEX_RUN       set for the library
+  ASAN_OPTIONS     kept; verify_asan_link_order=0 is added, since AddressSanitizer is not the first library
 
 Examples:
   ufutex run --stats -- perf bench futex hash -t 2      count calls, and see the table

@@ -30,11 +30,17 @@ pub fn products() -> &'static Path {
 
 /// Compiles a C program with these flags, once.
 pub fn c(source: &'static str, flags: &'static [&'static str]) -> Made {
+    c_by("cc", source, flags)
+}
+
+/// Compiles a C program with this compiler.
+pub fn c_by(compiler: &'static str, source: &'static str, flags: &'static [&'static str]) -> Made {
     let name = format!("{source}{}", flags.concat());
+    let name = if compiler == "cc" { name } else { format!("{name}-{compiler}") };
     let file = sources().join("c").join(source).with_extension("c");
     once(name, |product| {
         let always = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"];
-        compile("cc", always.iter().chain(flags).map(OsStr::new), &file, product)
+        compile(compiler, always.iter().chain(flags).map(OsStr::new), &file, product)
     })
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use crate::compile::{self, NotMade};
 use crate::mode::{
-    BOTH, CHAINED, LIBCS, Mode, SCHEMES, TIMERS, TRAP_ONLY, TRAP_SEES, TRAP_UNREPORTED, TRAPPED_TIMERS_ONLY, UNREPORTED,
+    BOTH, CHAINED, LIBCS, Mode, SCHEMES, TIMERS, TIMERS_UNREPORTED, TRAP_ONLY, TRAP_SEES, TRAP_UNREPORTED,
+    TRAPPED_TIMERS_ONLY, UNREPORTED,
 };
 use crate::run::{Run, last_lines, run};
 use crate::standard_library;
@@ -316,6 +317,7 @@ pub fn ours() -> Vec<Program> {
         Program { name: "timers_by_syscall".to_owned(), ..c_with("timers", &["-DBY_SYSCALL"], &[]).in_modes(TIMERS) },
         c_by_instruction("timers").in_modes(TRAPPED_TIMERS_ONLY),
         c("timer_threads").in_modes(TIMERS),
+        c("cloned_child").in_modes(TIMERS_UNREPORTED),
         c("timer_scheduling").in_modes(TIMERS),
         c("timer_delivery").in_modes(TIMERS),
         c_by_instruction("timer_delivery").in_modes(TRAPPED_TIMERS_ONLY),

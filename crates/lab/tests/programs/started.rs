@@ -25,6 +25,8 @@ pub const TRIALS: &[Trial] = &[
     ("setuid_programs_are_refused_in_one_line", setuid_refused),
     ("setuid_programs_run_by_a_program_are_refused_under_a_trap", setuid_child_trapped),
     ("an_emptied_environment_does_not_lose_the_library_under_a_trap", emptied_environment),
+    ("programs_with_options_of_their_own_for_address_sanitizer_run", sanitizer_options),
+    ("programs_of_another_libc_run_by_a_program_run_as_they_are_without_a_trap", musl_child),
     ("the_program_has_the_number_of_the_process_that_was_started", same_process),
     ("a_script_is_run_by_its_interpreter", script),
     ("a_filter_or_a_dispatcher_of_the_program_is_no_loop_under_a_trap", own_sigsys),
@@ -74,6 +76,30 @@ fn setuid_refused() -> Outcome {
 
 fn setuid_child_trapped() -> Outcome {
     with_setuid(|program| refused_to_a_shell(&shell(TRAP, "\"$0\" child; echo \"status $?\"", program)?))
+}
+
+fn sanitizer_options() -> Outcome {
+    with(compile::c("sanitizer_options", &["-fsanitize=address"]), |program| {
+        for mode in [PLAIN, TRAP] {
+            same(&in_mode(mode, &program, &[])?, 0, "ran\n", "")?;
+            let others = "ASAN_OPTIONS=$ASAN_OPTIONS:exitcode=8 \"$0\"; echo \"$ASAN_OPTIONS\"";
+            same(&shell(mode, others, &program)?, 0, "ran\nverify_asan_link_order=0\n", "")?;
+        }
+        Ok(())
+    })
+}
+
+fn musl_child() -> Outcome {
+    with(compile::c_by("musl-gcc", "answer", &[]), |program| {
+        refused(&in_mode(PLAIN, &program, &[])?)?;
+        refused_to_a_shell(&shell(TRAP, "\"$0\" child; echo \"status $?\"", &program)?)?;
+        // The next program has the library again.
+        let run =
+            shell(PLAIN, "\"$0\" child; echo \"status $?\"; grep -c libufutex_preload /proc/self/maps >&2", &program)?;
+        let is_preloaded = run.stderr.trim().parse().is_ok_and(|lines: u32| lines > 0);
+        let loaded = if is_preloaded { Ok(()) } else { Err(format!("not preloaded: {}", run.stderr)) };
+        same(&Run { stderr: String::new(), ..run }, 0, &format!("answered child\nstatus {ANSWERED}\n"), "").and(loaded)
+    })
 }
 
 /// Runs a trial with a copy of the program that is owned by the user nobody and setuid. Only root can make one.

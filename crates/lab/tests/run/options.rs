@@ -120,12 +120,12 @@ fn a_missing_library_is_reported_with_the_places_searched() {
     let line = cannot(libc.trim(), "it lacks the symbol UFUTEX_PRELOAD_LIBRARY");
     assert_refused(bare().env("UFUTEX_PRELOAD", libc.trim()), 125, &line);
     // The library is found in these places, also by a relative name.
-    let found = printed(&mut run(["sh", "-c", "echo $LD_PRELOAD"]));
+    let found = printed(&mut run(["--trap", "sh", "-c", "echo $LD_PRELOAD"]));
     let library = place.path("lib/ufutex/libufutex_preload.so");
     fs::create_dir_all(place.path("lib/ufutex")).expect("our own directory");
     copy(found.trim(), &library);
     assert_eq!(printed(&mut bare()), "");
-    let mut here = run(["sh", "-c", "echo $LD_PRELOAD"]);
+    let mut here = run(["--trap", "sh", "-c", "echo $LD_PRELOAD"]);
     here.current_dir(place.path("lib")).env("UFUTEX_PRELOAD", "ufutex/libufutex_preload.so");
     assert_eq!(printed(&mut here), format!("{library}\n"));
     let spaced = place.path("a b.so");

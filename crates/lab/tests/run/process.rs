@@ -67,11 +67,19 @@ fn the_environment_is_kept_and_gets_the_library_first_and_the_settings() {
     let mut command = run(["--scheme", "percpu", "--slots", "64", "--immutable", "env", "-0"]);
     let all = printed(command.env_clear().env("PATH", "/usr/bin:/bin").env("LD_PRELOAD", "").env("ODD", "a\nb=c"));
     let entries: Vec<_> = all.split_terminator('\0').collect();
-    let [odd, path, preload, settings] = entries[..] else { panic!("{entries:?}") };
+    let [odd, path, preload, settings, sanitizer] = entries[..] else { panic!("{entries:?}") };
     assert!([odd, path].contains(&"ODD=a\nb=c") && [odd, path].contains(&"PATH=/usr/bin:/bin"), "{entries:?}");
-    assert!(preload.starts_with("LD_PRELOAD=/") && preload.ends_with("/libufutex_preload.so"), "{preload}");
+    assert!(preload.starts_with("LD_PRELOAD=$ORIGIN/../") && preload.ends_with("/libufutex_preload.so"), "{preload}");
     let wanted = "UFUTEX_RUN=scheme=percpu,policy=load,slots=64,immutable,process=";
     assert!(settings.starts_with(wanted), "{settings}");
+    assert_eq!(sanitizer, "ASAN_OPTIONS=verify_asan_link_order=0");
+    let mut command = run(["--trap", "env", "-0"]);
+    let all = printed(command.env("LD_PRELOAD", "").env("ASAN_OPTIONS", "verify_asan_link_order=1:exitcode=9"));
+    let has = |wanted: &str| all.split_terminator('\0').any(|entry| entry.starts_with(wanted));
+    assert!(
+        has("LD_PRELOAD=/") && has("ASAN_OPTIONS=verify_asan_link_order=1:exitcode=9:verify_asan_link_order=0"),
+        "{all}"
+    );
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn scripts_are_run_by_their_interpreter_or_the_shell() {
     let without = place.file("without", "echo \"$0 $# $LD_PRELOAD\"\n", 0o755);
     for script in [&with, &without] {
         let line = printed(&mut run([script, "1", "2"]));
-        assert!(line.starts_with(&format!("{script} 2 /")) && line.contains("libufutex_preload.so"), "{line}");
+        assert!(line.starts_with(&format!("{script} 2 $ORIGIN/")) && line.contains("libufutex_preload.so"), "{line}");
     }
     let lost = place.file("lost", "#!/nowhere/sh\n", 0o755);
     assert_refused(&mut run([&lost]), 127, &format!("{lost} is run by /nowhere/sh, which does not exist"));

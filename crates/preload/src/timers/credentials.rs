@@ -139,7 +139,8 @@ fn around<R>(change: impl FnOnce() -> R) -> R {
     result
 }
 
-fn hold(process: &Process) {
+/// Ends the timers' thread. It is not started until [`release`].
+pub fn hold(process: &Process) {
     let _locked = process.making.lock();
     process.holds.fetch_add(1, Ordering::Relaxed);
     if let Some(timing) = timers::timing() {

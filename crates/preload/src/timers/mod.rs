@@ -33,8 +33,8 @@ use std::sync::Arc;
 use ufutex::timer::{Caller, Driver, TimerCall, TimerOptions, Timers};
 
 use crate::memory::{self, Native};
-use crate::process::{Process, process};
-use crate::{raw, settings, stack};
+use crate::process::{self, Process, process};
+use crate::{gate, raw, settings, stack};
 
 pub use alarm::{Host, now};
 pub use callers::{Event, create as create_calling};
@@ -148,6 +148,18 @@ impl Timing {
 /// The number of threads that wait for the clocks, 0 or 1. The program did not make them.
 pub fn own_threads() -> usize {
     timing().map_or(0, |timing| timing.alarm.has_thread().into())
+}
+
+/// Called by a thread that is about to end by exit(2). If the program has no other, the process ends with it, and so must
+/// the thread that waits for the clocks.
+pub fn before_exit_of_thread() {
+    if !is_on() || timing().is_none() || process::threads() != Some(1 + own_threads()) {
+        return;
+    }
+    let Some(process) = process().filter(|process| !process.is_borrowed()) else { return };
+    let mask = gate::block_all();
+    credentials::hold(process);
+    gate::set_mask(mask);
 }
 
 /// Makes one of the program's calls, and returns its result. Call with signals blocked, or put off.

@@ -51,16 +51,37 @@ fn strings(command: &[OsString]) -> Option<Vec<CString>> {
 }
 
 fn is_ours(entry: &[u8]) -> bool {
-    value_of(entry, PRELOAD).is_some() || value_of(entry, SETTINGS).is_some()
+    [PRELOAD, SETTINGS, SANITIZER].iter().any(|name| value_of(entry, name).is_some())
 }
 
-/// LD_PRELOAD with our library before its old value, and the settings.
-fn entries_of_ours(inherited: &[&CStr], library: &Path, settings: &Settings<'_>) -> Option<[CString; 2]> {
-    // If there are several entries, the loader uses the last.
-    let before = inherited.iter().rev().find_map(|entry| value_of(entry.to_bytes(), PRELOAD));
-    let preload = preload_entry(library.as_os_str().as_bytes(), before).concat();
+/// The variable with the options of AddressSanitizer.
+const SANITIZER: &str = "ASAN_OPTIONS";
+/// AddressSanitizer ends a program whose first library is not AddressSanitizer itself. The last option counts.
+const ANY_ORDER: &[u8] = b"verify_asan_link_order=0";
+
+/// LD_PRELOAD with our library before its old value, the settings, and what AddressSanitizer needs to know.
+fn entries_of_ours(inherited: &[&CStr], library: &Path, settings: &Settings<'_>) -> Option<[CString; 3]> {
+    let old = |name| inherited.iter().filter_map(move |entry| value_of(entry.to_bytes(), name));
+    // If there are several entries, the loader uses the last, and AddressSanitizer the first.
+    let preload = preload_entry(&preloaded_path(library, settings), old(PRELOAD).next_back()).concat();
+    let options = old(SANITIZER).next().map_or_else(Vec::new, |options| [options, b":"].concat());
+    let sanitizer = [SANITIZER.as_bytes(), b"=", &options, ANY_ORDER].concat();
     let settings = [SETTINGS.as_bytes(), b"=", &settings.to_bytes()].concat();
-    Some([CString::new(preload).ok()?, CString::new(settings).ok()?])
+    Some([CString::new(preload).ok()?, CString::new(settings).ok()?, CString::new(sanitizer).ok()?])
+}
+
+/// The library's path for LD_PRELOAD.
+///
+/// Without a trap, a program that the program executes may be linked with musl. musl's loader would end it, since it cannot
+/// relocate the library. It ignores a library that it does not find, and does not know `$ORIGIN`, for which glibc's puts
+/// the program's directory. From there it is up to the root, which is its own parent, and down to the library.
+fn preloaded_path(library: &Path, settings: &Settings<'_>) -> Vec<u8> {
+    const DEPTH: usize = 32;
+    let library = library.as_os_str().as_bytes();
+    if settings.trap || !library.starts_with(b"/") {
+        return library.to_vec();
+    }
+    [b"$ORIGIN", &b"/..".repeat(DEPTH)[..], library].concat()
 }
 
 fn list(strings: &[&CStr]) -> Vec<*const c_char> {

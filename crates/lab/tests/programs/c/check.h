@@ -24,6 +24,10 @@
 
 #define SKIPPED 77
 
+#ifndef __GLIBC__
+#define strerrorname_np strerror
+#endif
+
 static inline _Noreturn void fail(const char *file, int line, const char *what, long left, long right) {
     dprintf(2, "%s:%d: %s: %ld, %ld (errno %s)\n", file, line, what, left, right, strerrorname_np(errno));
     _exit(99);

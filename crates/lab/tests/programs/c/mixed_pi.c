@@ -74,7 +74,60 @@ static void locks(void) {
     }
 }
 
-MAIN(CASE(requeue_to_a_lock), CASE(locks))
+// Plain operations that meet a thread that waits for a lock.
+static atomic_int unlocks;
+static _Atomic uint32_t holds;
+static void *holder(void *unused) {
+    CHECK_EQ(futex((void *)&lock, FUTEX_LOCK_PI_PRIVATE, 0, NULL, NULL, 0), 0);
+    holds = 1;
+    while (!unlocks) nap_us(200);
+    CHECK_EQ(futex((void *)&lock, FUTEX_UNLOCK_PI_PRIVATE, 0, NULL, NULL, 0), 0);
+    return unused;
+}
+static void *takes(void *unused) {
+    waiter = gettid();
+    CHECK_EQ(futex((void *)&lock, FUTEX_LOCK_PI_PRIVATE, 0, NULL, NULL, 0), 0);
+    CHECK_EQ(futex((void *)&lock, FUTEX_UNLOCK_PI_PRIVATE, 0, NULL, NULL, 0), 0);
+    return unused;
+}
+static void plain(const char *name, int op, uint32_t value, long value2, _Atomic uint32_t *second, uint32_t value3) {
+    show(futex((void *)&lock, op, value, (void *)value2, (void *)second, value3), "%s, %d and %ld", name, (int)value, value2);
+}
+static void plain_operations_at_a_lock(void) {
+    lock = word = 0;
+    waiter = 0;
+    pthread_t one = start(holder, NULL);
+    while (!holds) nap_us(200);
+    pthread_t other = start(takes, NULL);
+    while (!waiter || !sleeps(waiter) || !(lock & FUTEX_WAITERS)) nap_us(1000);
+    uint32_t value = lock;
+    for (int count = 0; count < 2; count++) {
+        plain("wake", FUTEX_WAKE_PRIVATE, count, 0, NULL, 0);
+        plain("wake by bits", FUTEX_WAKE_BITSET_PRIVATE, count, 0, NULL, 1);
+        for (int moved = 0; moved < 2; moved++) {
+            plain("requeue", FUTEX_REQUEUE_PRIVATE, count, moved, &word, 0);
+            plain("requeue to itself", FUTEX_REQUEUE_PRIVATE, count, moved, &lock, 0);
+            plain("requeue, compared", FUTEX_CMP_REQUEUE_PRIVATE, count, moved, &word, value);
+            plain("requeue, another value", FUTEX_CMP_REQUEUE_PRIVATE, count, moved, &word, value + 1);
+        }
+    }
+    plain("wake at the first word", FUTEX_WAKE_OP_PRIVATE, 1, 1, &word, FUTEX_OP(FUTEX_OP_SET, 7, FUTEX_OP_CMP_EQ, 1));
+    printf("the second word holds %u\n", word);
+    static const uint32_t COMPARED[] = {
+        FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_NE, 0), FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0),
+        FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_LT, -5), FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_GE, 0),
+        FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_LE, 5), FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_GT, 5),
+    };
+    for (int i = 0; i < 6; i++)
+        show(futex((void *)&word, FUTEX_WAKE_OP_PRIVATE, 1, (void *)1L, (void *)&lock, COMPARED[i]), "wake at the second, %d", i);
+    CHECK_EQ(lock, value);
+    unlocks = 1;
+    join(one);
+    join(other);
+    plain("wake, no waiter", FUTEX_WAKE_PRIVATE, 1, 0, NULL, 0);
+}
+
+MAIN(CASE(requeue_to_a_lock), CASE(locks), CASE(plain_operations_at_a_lock))
 #else
 MAIN(CASE(requeue_to_a_lock))
 #endif
