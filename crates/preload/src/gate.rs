@@ -475,6 +475,7 @@ pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
         "jne ufutex_sleep_interrupted",
         "syscall",
         "ufutex_sleep_made:",
+        "mov byte ptr [rbx + {busy}], {is_busy}",
         "cmp qword ptr [r12 + {mask}], 0",
         "je ufutex_sleep_ends",
         "lea rsi, [r12 + {inside}]",
@@ -488,7 +489,6 @@ pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
         "ufutex_sleep_ends_blocked:",
         "mov rax, r12",
         "ufutex_sleep_ends:",
-        "mov byte ptr [rbx + {busy}], {is_busy}",
         "xor r8d, r8d",
         "xor r9d, r9d",
         ".cfi_remember_state",
@@ -499,6 +499,7 @@ pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
         "ret",
         ".cfi_restore_state",
         "ufutex_sleep_interrupted:",
+        "mov byte ptr [rbx + {busy}], {is_busy}",
         "mov rax, {eintr}",
         "jmp ufutex_sleep_ends",
         ".cfi_endproc",
@@ -530,7 +531,9 @@ unsafe extern "C" {
 /// not in `sleep`.
 pub fn sleeps_at(rip: u64) -> Option<u64> {
     let place = |label: extern "C" fn()| label as *const () as u64;
-    if !(place(ufutex_sleep_begins)..place(ufutex_sleep_ends_blocked)).contains(&rip) {
+    let is_inside = (place(ufutex_sleep_begins)..place(ufutex_sleep_ends_blocked)).contains(&rip);
+    // There, too, the thread still counts as asleep.
+    if !is_inside && rip != place(ufutex_sleep_interrupted) {
         return None;
     }
     Some(if rip < place(ufutex_sleep_made) { place(ufutex_sleep_interrupted) } else { rip })

@@ -43,7 +43,7 @@ static timer_t interrupt_this_thread(int us) {
 
 static void *works(void *number) {
     timer_t timer = interrupt_this_thread(period_us * (4 + 3 * (long)number) / 4);
-    while (!passed(CLOCK_MONOTONIC, &end)) {
+    while (!passed(CLOCK_MONOTONIC, &end) || !posts || !hits) {
         CHECK_EQ(pthread_mutex_lock(&mutex), 0);
         long seen = under_lock;
         under_lock = seen + 1;
