@@ -21,4 +21,6 @@ pub enum Mutant {
     ClosesInTwoSteps,
     /// A free gives the slot back before it has removed the handle.
     GivesBackEarly,
+    /// The list of free slots does not count its changes.
+    CountsNoChanges,
 }

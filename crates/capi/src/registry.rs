@@ -20,7 +20,6 @@
 //! has met the mark a few times stays counted while it waits: no free begins while the count is not 0, so the mark is
 //! gone once the frees that had begun before are over.
 
-use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use std::alloc::{Layout, alloc};
@@ -30,9 +29,9 @@ use crate::holds::{self, Record};
 use crate::mutants::Mutant;
 use crate::spin::Patience;
 use crate::sync::{
-    AtomicPtr, AtomicU32, AtomicU64, FIRST_CHUNK_LOG2, Mutex, MutexGuard,
+    AtomicPtr, AtomicU32, AtomicU64, FIRST_CHUNK_LOG2,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
-    PoisonError, calling_thread, chunk, mutant,
+    calling_thread, chunk, free_chunk, mutant,
 };
 
 const INDEX_BITS: u32 = 28;
@@ -62,7 +61,7 @@ pub(crate) struct Slot {
     /// How many handles have been made of this slot: a handle has the sum of this and [`first_generation`]. Guarded by
     /// the registry's lock.
     generation: AtomicU32,
-    /// One more than the number of the next free slot, 0 for none. Guarded by the registry's lock.
+    /// One more than the number of the next free slot, 0 for none. Meaningful while the slot is free.
     next_free: AtomicU32,
     /// The TID of the thread that has marked the slot as closing, 0 for none. A thread only compares it with its own
     /// TID, to find out in a signal handler whether it is closing the slot itself.
@@ -103,20 +102,12 @@ const MOST_SLOTS: u32 = (1 << INDEX_BITS) - (1 << FIRST_CHUNK_LOG2);
 
 /// The chunks, by the logarithm of their number of slots. Null means that there is no such chunk yet.
 pub(crate) static SLOTS: [AtomicPtr<Slot>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
-static FREE: FreeSlots = FreeSlots(UnsafeCell::new(Mutex::new(Free { first: 0, made: 0 })));
-
-/// The free slots, with a lock that a child of fork(2) can replace.
-struct FreeSlots(UnsafeCell<Mutex<Free>>);
-
-// SAFETY: threads share the mutex alone. It is replaced when there is only one thread.
-unsafe impl Sync for FreeSlots {}
-
-struct Free {
-    /// One more than the number of the first free slot. 0 means that there is none.
-    first: u32,
-    /// How many slots have been made.
-    made: u32,
-}
+/// The free slots, as a stack: one more than the number of the first, in the lowest [`INDEX_BITS`]; 0 for none. The bits above
+/// count the changes, so that no thread mistakes a later state for the one that it has seen. It has no lock, because threads
+/// of all guests make and free objects, and one that holds a lock may lose its CPU.
+static FREE: AtomicU64 = AtomicU64::new(0);
+/// How many slots have been made.
+static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// The number of a slot, and of as many slots as the first chunk has. Its highest bit is the size of the slot's chunk,
 /// and the bits below are the slot's place in that chunk.
@@ -137,41 +128,78 @@ fn slot(handle: u64) -> Option<&'static Slot> {
     Some(unsafe { &*slots.as_ptr().add(place as usize) })
 }
 
-impl Free {
-    fn take(&mut self) -> Result<(u32, &'static Slot), Errno> {
-        if let Some(index) = self.first.checked_sub(1) {
-            let slot = slot(index.into()).ok_or(Errno::NO_MEMORY)?;
-            self.first = slot.next_free.load(Relaxed);
-            return Ok((index, slot));
+/// Takes a free slot. Its number, and the slot.
+fn take_slot() -> Result<(u32, &'static Slot), Errno> {
+    let mut free = FREE.load(Acquire); // [Co]
+    while let Some(index) = first_of(free).checked_sub(1) {
+        let slot = slot(index.into()).ok_or(Errno::NO_MEMORY)?;
+        let next = changed(free, slot.next_free.load(Relaxed));
+        match FREE.compare_exchange(free, next, Acquire, Acquire) {
+            // [Co]
+            Ok(_) => return Ok((index, slot)),
+            Err(now) => free = now,
         }
-        let index = self.made;
+    }
+    make_slot()
+}
+
+/// Makes a slot that no object has had.
+fn make_slot() -> Result<(u32, &'static Slot), Errno> {
+    loop {
+        let index = MADE.load(Relaxed);
         if index == MOST_SLOTS {
             return Err(Errno::NO_MEMORY);
         }
-        let shifted = shifted(index);
-        if shifted.is_power_of_two() {
-            // SAFETY: a slot is numbers and a pointer, and a new one has 0 in each. `shifted` is not 0.
-            let slots = NonNull::new(unsafe { chunk(shifted, Slot::new) }).ok_or(Errno::NO_MEMORY)?;
-            // [Cf]: a thread that sees the chunk sees its zeroes.
-            SLOTS[shifted.ilog2() as usize].store(slots.as_ptr(), Release);
-        }
-        let slot = slot(index.into()).ok_or(Errno::NO_MEMORY)?;
-        self.made += 1;
-        Ok((index, slot))
-    }
-
-    fn give_back(&mut self, index: u32, slot: &Slot) {
-        // A slot that has used up its generations is not used again: otherwise a freed handle would become alive again.
-        if slot.generation.load(Relaxed) != u32::MAX {
-            slot.next_free.store(self.first, Relaxed);
-            self.first = index + 1;
+        let Some(slot) = slot(index.into()) else {
+            make_chunk(shifted(index))?;
+            continue;
+        };
+        if MADE.compare_exchange(index, index + 1, Relaxed, Relaxed).is_ok() {
+            return Ok((index, slot));
         }
     }
 }
 
-fn free_slots() -> MutexGuard<'static, Free> {
-    // SAFETY: it is replaced only while no thread has a reference.
-    unsafe { &*FREE.0.get() }.lock().unwrap_or_else(PoisonError::into_inner)
+/// Makes the chunk of the slot with this number, unless another thread does.
+fn make_chunk(shifted: u32) -> Result<(), Errno> {
+    let size = 1 << shifted.ilog2();
+    // SAFETY: a slot is numbers and a pointer, and a new one has 0 in each. The size is not 0.
+    let slots = NonNull::new(unsafe { chunk(size, Slot::new) }).ok_or(Errno::NO_MEMORY)?;
+    // [Cf]: a thread that sees the chunk sees its zeroes.
+    let stored = SLOTS[shifted.ilog2() as usize].compare_exchange(ptr::null_mut(), slots.as_ptr(), Release, Acquire);
+    if stored.is_err() {
+        // SAFETY: just made, and no other thread knows it.
+        unsafe { free_chunk(slots.as_ptr(), size) };
+    }
+    Ok(())
+}
+
+/// Makes a slot free. If it has used up its generations, it is not used again: otherwise a freed handle would become alive
+/// again.
+fn give_back(index: u32, slot: &Slot) {
+    if slot.generation.load(Relaxed) == u32::MAX {
+        return;
+    }
+    let mut free = FREE.load(Relaxed);
+    loop {
+        slot.next_free.store(first_of(free), Relaxed);
+        match FREE.compare_exchange(free, changed(free, index + 1), Release, Relaxed) {
+            // [Co]
+            Ok(_) => return,
+            Err(now) => free = now,
+        }
+    }
+}
+
+/// What `FREE` says of the first free slot.
+fn first_of(free: u64) -> u32 {
+    (free & ((1 << INDEX_BITS) - 1)) as u32
+}
+
+/// The next value of `FREE`, with `first` as the first free slot.
+fn changed(free: u64, first: u32) -> u64 {
+    let changes = if mutant(Mutant::CountsNoChanges) { 0 } else { (free >> INDEX_BITS).wrapping_add(1) };
+    changes << INDEX_BITS | u64::from(first)
 }
 
 /// Forgets all handles in a child of fork(2). Their objects are leaked.
@@ -179,21 +207,21 @@ fn free_slots() -> MutexGuard<'static, Free> {
 /// # Safety
 /// There is one thread, and it is in no operation.
 pub(crate) unsafe fn forget_all() {
-    let mut free = Free { first: 0, made: 0 };
-    while free.made < MOST_SLOTS && slot(free.made.into()).is_some() {
-        let first = free.made;
-        free.made += shifted(first);
-        for index in (first..free.made).rev() {
+    FREE.store(0, Relaxed);
+    let mut made = 0;
+    while made < MOST_SLOTS && slot(made.into()).is_some() {
+        let first = made;
+        made += shifted(first);
+        for index in (first..made).rev() {
             let Some(slot) = slot(index.into()) else { continue };
             slot.object.store(ptr::null_mut(), Relaxed);
             slot.users.store(0, Relaxed);
             slot.closer.store(0, Relaxed);
             slot.state.store(0, SeqCst); // [Cg]: nothing is behind a 0
-            free.give_back(index, slot);
+            give_back(index, slot);
         }
     }
-    // SAFETY: as for this function. The lock may be held by a thread that the child does not have.
-    unsafe { FREE.0.get().write(Mutex::new(free)) };
+    MADE.store(made, Relaxed);
 }
 
 /// Puts `value` on the heap, or fails without memory.
@@ -219,7 +247,7 @@ fn first_generation() -> u32 {
 /// Makes a handle for `object`.
 pub(crate) fn insert<T: Object>(object: Box<T>) -> Result<*mut T::Opaque, Errno> {
     holds::prepare();
-    let (index, slot) = free_slots().take()?;
+    let (index, slot) = take_slot()?;
     // The slot was taken, so no other thread uses it.
     let count = slot.generation.load(Relaxed) + u32::from(!mutant(Mutant::KeepsGeneration));
     slot.generation.store(count, Relaxed);
@@ -496,13 +524,13 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
 /// The caller has marked the slot as closing or has removed the handle, and has seen that `object`, which is the slot's,
 /// has no users.
 unsafe fn retire<T: Object>(slot: &Slot, handle: u64, object: NonNull<T>) -> Box<T> {
-    let give_back = || free_slots().give_back((handle & ((1 << INDEX_BITS) - 1)) as u32, slot);
+    let give_back = || give_back((handle & ((1 << INDEX_BITS) - 1)) as u32, slot);
     if mutant(Mutant::GivesBackEarly) {
         give_back();
     }
     slot.object.store(ptr::null_mut(), Relaxed);
     slot.closer.store(0, Relaxed);
-    slot.state.store(0, SeqCst); // [Cg]: nothing is behind a 0, and the free list's lock orders the next use
+    slot.state.store(0, SeqCst); // [Cg]: nothing is behind a 0, and [Co] orders the next use
     if !mutant(Mutant::GivesBackEarly) {
         give_back();
     }

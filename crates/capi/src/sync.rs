@@ -1,12 +1,11 @@
 //! What the handles use of the standard library and the system. In their model, `crates/models/handles`, another file
 //! stands in for this one.
 
-use std::alloc::{Layout, alloc_zeroed};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
 };
-pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) use std::thread_local;
 
 use crate::mutants::Mutant;
@@ -22,6 +21,17 @@ pub(crate) unsafe fn chunk<T>(count: u32, _new: fn() -> T) -> *mut T {
     let Ok(layout) = Layout::array::<T>(count as usize) else { return core::ptr::null_mut() };
     // SAFETY: the layout's size is not 0, says the caller.
     unsafe { alloc_zeroed(layout) }.cast()
+}
+
+/// Frees what [`chunk`] has made.
+///
+/// # Safety
+/// `chunk(count)` returned it, and no thread uses it.
+pub(crate) unsafe fn free_chunk<T>(chunk: *mut T, count: u32) {
+    if let Ok(layout) = Layout::array::<T>(count as usize) {
+        // SAFETY: the caller guarantees it.
+        unsafe { dealloc(chunk.cast(), layout) };
+    }
 }
 
 /// The TID of the calling thread. Obtained by a system call, because signal handlers cannot use thread-local storage.

@@ -5,21 +5,28 @@ use std::cell::Cell;
 
 pub(crate) use shuttle::sync::atomic::fence as compiler_fence;
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 pub(crate) use shuttle::thread_local;
-pub(crate) use std::sync::PoisonError;
 
 use crate::mutants::Mutant;
 
 /// Chunks of one, two, four slots, so that a model makes several.
 pub(crate) const FIRST_CHUNK_LOG2: u32 = 0;
 
-/// Memory for `count` values that `new` makes. It is never freed.
+/// Memory for `count` values that `new` makes.
 ///
 /// # Safety
 /// Always sound. The function of the C interface is not.
 pub(crate) unsafe fn chunk<T>(count: u32, new: fn() -> T) -> *mut T {
     Box::leak((0..count).map(|_| new()).collect::<Box<[T]>>()).as_mut_ptr()
+}
+
+/// Frees what [`chunk`] has made.
+///
+/// # Safety
+/// `chunk(count)` returned it, and no thread uses it.
+pub(crate) unsafe fn free_chunk<T>(chunk: *mut T, count: u32) {
+    // SAFETY: the caller guarantees it.
+    drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(chunk, count as usize)) });
 }
 
 /// A number of the calling thread, not 0.

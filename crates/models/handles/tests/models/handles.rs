@@ -31,6 +31,7 @@ catches! {
     handles_catch_keeps_generation: KeepsGeneration in a_slot_is_used_again;
     handles_catch_closes_in_two_steps: ClosesInTwoSteps in several_frees;
     handles_catch_gives_back_early: GivesBackEarly in a_slot_is_used_again_by_another_thread;
+    handles_catch_counts_no_changes: CountsNoChanges in free_slots_come_back_while_one_is_taken;
 }
 
 /// The slots are statics, so one model runs at a time.
@@ -173,6 +174,23 @@ fn a_slot_is_used_again_by_another_thread() {
     other.join().expect("no panic");
 }
 
+/// Two slots are free. While one thread takes one, another takes both and gives the first back.
+fn free_slots_come_back_while_one_is_taken() {
+    begin();
+    let make = |value| Handle::make(value).expect("there is memory");
+    let [first, second] = [make(1), make(2)];
+    assert_eq!((second.free(), first.free()), (Ok(2), Ok(1)));
+    let other = thread::spawn(move || {
+        let [one, kept] = [make(10), make(11)];
+        assert_eq!(one.free(), Ok(10));
+        kept
+    });
+    let ours = make(20);
+    let kept = other.join().expect("no panic");
+    let last = make(30);
+    assert_eq!((kept.hold(), ours.hold(), last.hold()), (Ok(11), Ok(20), Ok(30)));
+}
+
 /// Each handle gets an object of its own, while the array of slots grows.
 fn chunks_are_made_by_several_threads() {
     begin();
@@ -216,5 +234,6 @@ holds! {
     several_frees;
     a_slot_is_used_again;
     a_slot_is_used_again_by_another_thread;
+    free_slots_come_back_while_one_is_taken;
     chunks_are_made_by_several_threads;
 }
