@@ -843,7 +843,7 @@ long ufutex_domain_pid_namespace(struct ufutex_domain *domain);
 // Any thread; not async-signal-safe.
 int ufutex_domain_free(struct ufutex_domain *domain);
 
-// Sets the number of slots (buckets) of a domain's table, a power of two from 2 to 2^24, or 0 for the system's global
+// Sets the number of slots (buckets) of a domain's table, a power of two from 2 to 2^24, or 0 for its namespace's global
 // table. On return the table has this size and all waiters have been moved. From then on no policy changes the size.
 //
 // Returns 0. -EINVAL: another number; -ENOMEM, also if max_table_bytes forbids it; -EBUSY: the table was made
