@@ -15,6 +15,7 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 use core::ptr;
 
+use crate::gate::{self, Gate};
 use crate::signals::{Context, FEATURES};
 
 /// A flag of an alternate stack. The kernel disables such a stack when it delivers a signal, even if the handler does
@@ -42,33 +43,37 @@ fn is_possible(context: &Context) -> bool {
     is_saved && shadow_stack == 0 && !steps && !is_disarmed
 }
 
-/// Continues the program at the given context, if that is possible. Otherwise it returns, and the handler has to return
-/// to the kernel.
+/// Leaves the engine and continues the program at the given context, if that is possible. Otherwise it returns, and the
+/// handler has to return to the kernel.
 ///
 /// # Safety
-/// The context must be that of the SIGSYS whose handler calls this. The signal mask must still be the program's, and
-/// nothing of the handler's stack may be needed any more.
-pub unsafe fn go(context: &Context) {
+/// The context must be that of the SIGSYS whose handler calls this. The thread is inside by flag, by this gate; unless a
+/// signal was put off, its mask is the program's. Nothing of the handler's stack may be needed any more.
+pub unsafe fn go(context: &Context, gate: *mut Gate) {
     if is_possible(context) {
         // SAFETY: the caller guarantees it.
-        unsafe { leave(context.as_ptr()) }
+        unsafe { leave(context.as_ptr(), gate) }
     }
 }
 
 /// Loads the registers. r11 holds the frame's address until the stack pointer is the program's. From then on the next
-/// signal may overwrite the frame, which is below the stack pointer.
+/// signal may overwrite the frame, which is below the stack pointer. Returns if a signal was put off.
 #[unsafe(naked)]
-unsafe extern "C-unwind" fn leave(frame: *mut c_void) -> ! {
+unsafe extern "C-unwind" fn leave(frame: *mut c_void, gate: *mut Gate) {
     naked_asm!(
         ".globl ufutex_back_begins, ufutex_back_ends",
         ".hidden ufutex_back_begins, ufutex_back_ends",
         ".cfi_startproc",
         "mov r11, rdi",
+        "mov rcx, rsi",
         "mov rsi, [r11 + {fp}]",
         "mov eax, [rsi + {features}]",
         "mov edx, [rsi + {features} + 4]",
         "xrstor64 [rsi]",
+        "mov byte ptr [rcx + {busy}], {outside}",
         "ufutex_back_begins:",
+        "cmp byte ptr [rcx + {deferred}], 0",
+        "jne 2f",
         "mov r8, [r11 + {r8}]",
         "mov r9, [r11 + {r9}]",
         "mov r10, [r11 + {r10}]",
@@ -88,7 +93,11 @@ unsafe extern "C-unwind" fn leave(frame: *mut c_void) -> ! {
         "mov rsp, [r11 + {rsp}]",
         "ufutex_back_ends:",
         "jmp rcx",
+        "2: ret",
         ".cfi_endproc",
+        busy = const gate::BUSY_AT,
+        outside = const gate::OUTSIDE,
+        deferred = const gate::DEFERRED_AT,
         fp = const FP_STATE,
         features = const FEATURES,
         r8 = const at(libc::REG_R8),

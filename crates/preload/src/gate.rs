@@ -33,13 +33,14 @@ pub static RAW_THREADS: AtomicBool = AtomicBool::new(false);
 const NEEDED: u64 = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1) | 1 << (libc::SIGSYS - 1);
 /// Blocked inside only if the program blocks it. A program that single-steps itself steps through code with this mask, and
 /// is ended if the signal is blocked there. A program that blocks it, to take it by sigwait(3), is ended if it is not.
-const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
+pub const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
 /// The signals that a thread causes by its own instructions.
 pub const FAULTS: u64 = NEEDED | TRAP;
 /// The signals that are always blocked inside.
-const ALL: u64 = !FAULTS;
+pub const ALL: u64 = !FAULTS;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"ufx gate");
+/// The first word of a gate.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ufx gate");
 
 /// The state that a thread and its signal handlers share. Only one thread accesses it.
 #[repr(C)]
@@ -56,7 +57,8 @@ pub struct Gate {
     restart: u8,
 }
 
-const OUTSIDE: u8 = 0;
+/// Outside.
+pub const OUTSIDE: u8 = 0;
 /// Inside. The thread may hold something.
 pub const BUSY: u8 = 1;
 /// Inside, in [`sleep`]. The thread holds nothing, so a handler that was not seen being installed may make calls.
@@ -76,6 +78,10 @@ pub struct Meanwhile {
     /// Whether a call that was interrupted is made again.
     pub restarts: bool,
 }
+
+/// The offsets of two fields, for assembly.
+pub const BUSY_AT: usize = offset_of!(Gate, busy);
+pub const DEFERRED_AT: usize = offset_of!(Gate, deferred);
 
 // The gate in each thread's storage. Written in assembly, because it must be reached by one load: compilers access a
 // thread-local of a shared library through a function that may allocate.
@@ -107,7 +113,7 @@ fn gate_offset() -> u64 {
 
 /// Whether programs may read the address of their storage by an instruction. Otherwise it takes a system call, which is
 /// slower, and which a program's own filter may forbid.
-static HAS_FSGSBASE: AtomicBool = AtomicBool::new(false);
+pub static HAS_FSGSBASE: AtomicBool = AtomicBool::new(false);
 
 /// Finds out what the machine supports, before the program begins.
 pub fn begin() {
@@ -349,11 +355,6 @@ pub fn block(mask: u64) -> u64 {
     change(libc::SIG_SETMASK, mask)
 }
 
-/// The calling thread's mask.
-pub fn mask() -> u64 {
-    change(libc::SIG_BLOCK, 0)
-}
-
 fn change(how: i32, mask: u64) -> u64 {
     let mut before = 0u64;
     // SAFETY: changes the calling thread's mask, stores into `before`.
@@ -508,8 +509,8 @@ pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
         inside = const offset_of!(Sleep, inside),
         number = const offset_of!(Sleep, number),
         args = const offset_of!(Sleep, args),
-        deferred = const offset_of!(Gate, deferred),
-        busy = const offset_of!(Gate, busy),
+        deferred = const DEFERRED_AT,
+        busy = const BUSY_AT,
         asleep = const ASLEEP,
         is_busy = const BUSY,
         sigprocmask = const libc::SYS_rt_sigprocmask,

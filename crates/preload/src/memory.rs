@@ -27,7 +27,7 @@ struct Line {
 }
 
 /// The access waits for a page as long as necessary.
-const WAITS: u32 = 0;
+pub const WAITS: u32 = 0;
 /// The access fails if it is interrupted. The engine repeats it after [`UserMemory::fault_in`].
 const FAILS: u32 = 1;
 

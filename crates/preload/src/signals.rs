@@ -306,13 +306,14 @@ fn earlier(context: &Context) -> Option<Context> {
     window.contains(&rip).then(|| unsafe { Context::new(earlier) })
 }
 
-/// Moves a thread out of a stub: see `patch/stub.rs`. Also moves the context of an earlier signal whose handler is at its
+/// Moves a thread out of a stub: see `patch/stub.rs`; out of the handler of SIGSYS: see `trap.rs`. Also moves the context of an earlier signal whose handler is at its
 /// beginning, as it is if the kernel delivers two signals at once.
 ///
 /// A handler is not at its beginning any more in the few instructions before its own call of this function. If another
 /// signal comes there, the earlier context may still be in a stub, where an unwinder ends.
 fn move_to_site(context: &Context) {
     patch::move_to_site(context);
+    trap::settle(context);
     if let Some(earlier) = earlier(context) {
         move_to_site(&earlier);
     }
@@ -376,7 +377,7 @@ global_asm!(
 );
 
 /// The offset of a register in a context.
-const fn in_context(register: i32) -> usize {
+pub const fn in_context(register: i32) -> usize {
     offset_of!(libc::ucontext_t, uc_mcontext) + offset_of!(libc::mcontext_t, gregs) + register as usize * 8
 }
 
@@ -384,6 +385,9 @@ unsafe extern "C" {
     #[link_name = "ufutex_restore"]
     pub safe fn restore();
 }
+
+/// The offset of the mask in a context.
+pub const MASK_IN_CONTEXT: usize = offset_of!(libc::ucontext_t, uc_sigmask);
 
 /// Offset of `struct _fpx_sw_bytes` in a frame's floating-point area. In it the kernel describes what the area
 /// contains.
@@ -432,6 +436,28 @@ impl Context {
         }
     }
 
+    /// Makes this context, of a signal that has interrupted the handler of another, the other's: its registers, its mask and
+    /// its alternate stack.
+    pub fn become_like(&self, other: &Context) {
+        for register in (libc::REG_R8..=libc::REG_RIP).chain([libc::REG_EFL]) {
+            self.set_register(register, other.register(register));
+        }
+        // SAFETY: both are valid, as `new` requires.
+        unsafe {
+            *self.mask() = *other.mask();
+            (*self.0).uc_stack = (*other.0).uc_stack;
+        }
+        // The kernel lays out all areas of a thread in the same way.
+        if let (Some((from, _)), Some((to, _))) = (other.xsave_area(), self.xsave_area()) {
+            const SIZE: usize = SOFTWARE + 4;
+            // SAFETY: the area says its own size, the mark behind it included.
+            unsafe {
+                let size = |area: *const u8| area.add(SIZE).cast::<u32>().read_unaligned() as usize;
+                core::ptr::copy_nonoverlapping(from, to.cast_mut(), size(from).min(size(to)));
+            }
+        }
+    }
+
     /// The flags of the thread's alternate stack, as they were before the signal.
     pub fn alternate_stack_flags(&self) -> u32 {
         // SAFETY: valid, as `new` requires.
@@ -455,10 +481,9 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
     // SAFETY: a handler's second argument.
     let code = unsafe { (*info).si_code };
     back::complete(&context);
-    let rip = context.register(libc::REG_RIP);
     // SAFETY: a handler's second argument.
     if signal == libc::SIGBUS && is_mark(unsafe { &*info }) {
-        if let Some(resume) = memory::interruption(rip) {
+        if let Some(resume) = memory::interruption(context.register(libc::REG_RIP)) {
             context.set_register(libc::REG_RIP, resume);
         }
         return 0;
@@ -473,7 +498,7 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
     // A trap after a step says the address of the next instruction, which may be such an access too.
     if is_own_fault
         && is_fault(signal)
-        && let Some(resume) = memory::fixup(rip)
+        && let Some(resume) = memory::fixup(context.register(libc::REG_RIP))
     {
         context.set_register(libc::REG_RIP, resume);
         return 0;

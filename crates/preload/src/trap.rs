@@ -5,12 +5,13 @@
 //! SIGSYS is removed from masks before the kernel gets them, an action for SIGSYS is remembered and not installed, and
 //! a program that is executed gets this library again, or is not executed.
 //!
-//! The handler begins with the program's own signal mask. If the thread has glibc's storage, the handler enters the
-//! engine by flag. Otherwise, and whenever it takes a lock of ours, it blocks all signals except those of faults. A
-//! signal that arrives before that counts as one that arrived before the call.
+//! The handler begins with the program's own signal mask. If the thread has glibc's storage, the handler goes inside by
+//! flag at once. Otherwise, and for calls that are not on futexes or timers, it blocks all signals except those of faults. A
+//! signal that arrives before that counts as one that arrived before the call. So no handler of the program, and none of
+//! libc's, runs on top of this one: libc's handler of cancellation looks whether the thread was interrupted at its system call.
 
 use core::arch::naked_asm;
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -182,32 +183,146 @@ const AT_EXECVE_CHECK: u64 = 0x10000;
 const ARGUMENTS: [libc::c_int; 6] =
     [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
 
-/// The handler of SIGSYS. It may not use its stack before it has the rights for that: see `pkeys.rs`. It calls
-/// [`handle`], with the rights that the kernel has given it as the fourth argument, or 0 if the program has not allocated
-/// a key.
+/// The handler of SIGSYS. It may not use its stack before it has the rights for that: see `pkeys.rs`.
+///
+/// No other handler may run on top of it: the program's handlers, and those of libc's own signals, look where the thread was
+/// interrupted. So it first goes inside by flag, or blocks all signals. A signal that arrives before that is handled as if
+/// it had arrived before the call ([`settle`]).
+///
+/// Then it calls [`handle`], with the rights that the kernel has given it, or 0 if the program has not allocated a key.
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn on_sigsys(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     naked_asm!(
+        ".globl ufutex_trap_kept, ufutex_trap_entered",
+        ".hidden ufutex_trap_kept, ufutex_trap_entered",
         ".cfi_startproc",
-        "xor ecx, ecx",
+        "mov r12, rdx",
+        "mov r13, rsi",
+        "ufutex_trap_kept:",
+        "xor ebx, ebx",
         "cmp dword ptr [rip + {offset}], 0",
         "je 2f",
-        "mov r8, rdx",
+        "xor ecx, ecx",
         ".byte 0x0f, 0x01, 0xee", // rdpkru: into eax, and 0 into edx
-        "mov r9d, eax",
+        "mov ebx, eax",
         "xor eax, eax",
         ".byte 0x0f, 0x01, 0xef", // wrpkru
-        "mov rdx, r8",
-        "mov ecx, r9d",
         "2:",
+        // The thread's gate, if it has one of its own. Finding it may fault.
+        "cmp byte ptr [rip + {has_fsgsbase}], 0",
+        "je 4f",
+        "cmp byte ptr [rip + {raw_threads}], 0",
+        "jne 4f",
+        "test dword ptr [r12 + {mask}], {faults}",
+        "jnz 4f",
+        "rdfsbase rax",
+        "test rax, rax",
+        "jz 4f",
+        "add rax, qword ptr [rip + ufutex_gate@GOTTPOFF]",
+        "movabs rcx, {magic}",
+        "3: cmp [rax], rcx",
+        ".pushsection ufutex_fixups, \"aR\"",
+        ".balign 4",
+        ".long 3b - .",
+        ".long 4f - .",
+        ".long {waits}",
+        ".popsection",
+        "jne 4f",
+        // It is busy if a debugger calls a function in a thread that it has stopped inside the engine.
+        "cmp byte ptr [rax + {busy}], {outside}",
+        "je 5f",
+        "4:",
+        "movabs r9, {cookie}",
+        // Unless that call is the one that a filter of the program has stopped.
+        "cmp qword ptr [r12 + {rax}], {sigprocmask}",
+        "jne 3f",
+        "cmp [r12 + {r9}], r9",
+        "je 2f",
+        "3:",
+        "mov rax, [r12 + {mask}]",
+        "and rax, {trap}",
+        "movabs rcx, {all}",
+        "or rax, rcx",
+        "push rax",
+        ".cfi_adjust_cfa_offset 8",
+        "mov eax, {sigprocmask}",
+        "mov edi, {setmask}",
+        "mov rsi, rsp",
+        "xor edx, edx",
+        "mov r10d, 8",
+        "syscall",
+        "pop rcx",
+        ".cfi_adjust_cfa_offset -8",
+        "2:",
+        "xor r9d, r9d",
+        "xor ecx, ecx",
+        "jmp 6f",
+        "5:",
+        "mov rcx, rax",
+        "mov byte ptr [rcx + {busy}], {is_busy}",
+        "ufutex_trap_entered:",
+        "6:",
+        "mov rdi, r13",
+        "mov rsi, r12",
+        "mov edx, ebx",
         "jmp {handle}",
         ".cfi_endproc",
         offset = sym pkeys::OFFSET,
+        has_fsgsbase = sym gate::HAS_FSGSBASE,
+        raw_threads = sym RAW_THREADS,
+        mask = const signals::MASK_IN_CONTEXT,
+        rax = const signals::in_context(libc::REG_RAX),
+        r9 = const signals::in_context(libc::REG_R9),
+        faults = const bit(libc::SIGSEGV) | bit(libc::SIGBUS),
+        waits = const memory::WAITS,
+        magic = const gate::MAGIC,
+        busy = const gate::BUSY_AT,
+        outside = const gate::OUTSIDE,
+        is_busy = const gate::BUSY,
+        trap = const gate::TRAP,
+        all = const gate::ALL,
+        sigprocmask = const libc::SYS_rt_sigprocmask,
+        setmask = const libc::SIG_SETMASK,
+        cookie = const raw::COOKIE,
         handle = sym handle,
     )
 }
 
-extern "C-unwind" fn handle(_: i32, info: *mut libc::siginfo_t, context: *mut c_void, rights: u32) {
+unsafe extern "C" {
+    // Labels in `on_sigsys`, not functions.
+    safe fn ufutex_trap_kept();
+    safe fn ufutex_trap_entered();
+}
+
+/// Makes the context of a signal that has interrupted the handler of SIGSYS that of the trapped call, so that the program's
+/// handler finds the thread there: if that handler has done nothing yet, the call is made again. Elsewhere signals are put
+/// off.
+pub fn settle(context: &Context) {
+    end_sleep(context);
+    let rip = context.register(libc::REG_RIP);
+    let [begins, kept, ends] =
+        [on_sigsys as *const (), ufutex_trap_kept as *const (), ufutex_trap_entered as *const ()].map(|at| at as u64);
+    if !(begins..ends).contains(&rip) {
+        return;
+    }
+    let registers = if rip < kept { [libc::REG_RSI, libc::REG_RDX] } else { [libc::REG_R13, libc::REG_R12] };
+    let [info, trapped] = registers.map(|register| context.register(register) as usize);
+    // SAFETY: at these instructions the registers hold the handler's second and third argument.
+    let (code, trapped) = unsafe {
+        let info: *const libc::siginfo_t = ptr::with_exposed_provenance(info);
+        ((*info).si_code, Context::new(ptr::with_exposed_provenance_mut(trapped)))
+    };
+    // A SIGSYS that was sent does not come again.
+    if code == SYS_SECCOMP {
+        trapped.set_register(libc::REG_RIP, trapped.register(libc::REG_RIP) - CALL_BYTES);
+        context.become_like(&trapped);
+    }
+}
+
+/// The length of a `syscall` instruction. It takes the call's number from rax.
+const CALL_BYTES: u64 = 2;
+
+extern "C-unwind" fn handle(info: *mut libc::siginfo_t, context: *mut c_void, rights: u32, gate: *mut Gate) {
     // SAFETY: a handler's third argument.
     let context = unsafe { Context::new(context) };
     pkeys::enter(&context);
@@ -215,7 +330,8 @@ extern "C-unwind" fn handle(_: i32, info: *mut libc::siginfo_t, context: *mut c_
     // SAFETY: a handler's second argument. The call's number stands behind its address.
     let (code, tag, number) = unsafe { ((*info).si_code, (*info).si_errno, *info.cast::<i32>().add(6)) };
     let args = ARGUMENTS.map(|register| context.register(register));
-    let trapped = Trapped { number: number.into(), args, context: &context };
+    let gate = Cell::new((!gate.is_null()).then_some(gate));
+    let trapped = Trapped { number: number.into(), args, context: &context, gate };
     let outcome = match code {
         SYS_SECCOMP if tag == i32::from(filter::TAG) => trapped.make(),
         SYS_SECCOMP if trapped.is_marked() => trapped.end(),
@@ -223,25 +339,25 @@ extern "C-unwind" fn handle(_: i32, info: *mut libc::siginfo_t, context: *mut c_
     };
     match outcome {
         Outcome::Result(result) => context.set_register(libc::REG_RAX, result as u64),
-        Outcome::Unmasked(result) => {
-            context.set_register(libc::REG_RAX, result as u64);
-            // SAFETY: the context is this handler's own, and the mask has not changed.
-            unsafe { back::go(&context) };
-        }
         Outcome::Again => {
-            // The instruction is two bytes long. It takes the call's number from rax.
-            context.set_register(libc::REG_RIP, context.register(libc::REG_RIP) - 2);
+            context.set_register(libc::REG_RIP, context.register(libc::REG_RIP) - CALL_BYTES);
             context.set_register(libc::REG_RAX, number as u64);
         }
-        Outcome::NotOurs => not_ours(&context, info, rights),
+        Outcome::NotOurs => {
+            trapped.block();
+            return not_ours(&context, info, rights);
+        }
+    }
+    if let Some(gate) = trapped.gate.get() {
+        // SAFETY: the context is this handler's own, the thread is inside by this gate, and its mask is the program's.
+        unsafe { back::go(&context, gate) };
+        trapped.block();
     }
 }
 
 /// What happens after a trapped call.
 enum Outcome {
     Result(isize),
-    /// As `Result`, if the signal mask has been the program's throughout.
-    Unmasked(isize),
     /// Executes the instruction again, perhaps with other arguments.
     Again,
     /// A SIGSYS that our filter has not caused.
@@ -252,9 +368,21 @@ struct Trapped<'a> {
     number: i64,
     args: [u64; 6],
     context: &'a Context,
+    /// The thread's gate, while it is inside by flag. `None` when it is inside by mask.
+    gate: Cell<Option<*mut Gate>>,
 }
 
 impl Trapped<'_> {
+    /// Goes from inside by flag to inside by mask, until the kernel restores the program's mask.
+    fn block(&self) {
+        if let Some(gate) = self.gate.take() {
+            // SAFETY: the kernel keeps the mask there.
+            gate::set_mask(gate::inside(unsafe { *self.context.mask() }));
+            // SAFETY: this thread's own gate. A signal that was put off comes when the kernel restores the mask.
+            unsafe { Gate::leave(gate, gate::OUTSIDE) };
+        }
+    }
+
     /// Whether this is a call of our own that a filter of the program has stopped.
     fn is_marked(&self) -> bool {
         mark::is_own(self.number, &self.args)
@@ -266,6 +394,10 @@ impl Trapped<'_> {
     /// To end the process, SIGSYS is blocked and the call is made again. The kernel then ends the process instead of
     /// calling the handler.
     fn end(&self) -> Outcome {
+        if let Some(gate) = self.gate.take() {
+            // SAFETY: this thread's own gate. The kernel restores the mask.
+            unsafe { Gate::leave(gate, gate::OUTSIDE) };
+        }
         static SAID: AtomicBool = AtomicBool::new(false);
         if !SAID.swap(true, Ordering::Relaxed) {
             // Formatted without allocating, because an allocation makes system calls too.
@@ -282,52 +414,64 @@ impl Trapped<'_> {
 
     fn make(&self) -> Outcome {
         let [a, b, c, d, e, f] = self.args;
-        match self.number {
-            number if mark::is_probe(number, &self.args) => Outcome::Result(PROBED),
-            libc::SYS_futex
-            | calls::SYS_FUTEX_WAITV
-            | calls::SYS_FUTEX_WAKE
-            | calls::SYS_FUTEX_WAIT
-            | calls::SYS_FUTEX_REQUEUE => self.futex(),
-            number if credentials::is_one(number, a) => blocked(|| credentials::call(number, self.args)),
-            libc::SYS_timer_create..=libc::SYS_timer_delete => self.timer(),
-            libc::SYS_prctl if a as u32 == timers::PR_TIMER_CREATE_RESTORE_IDS as u32 => self.timer(),
-            libc::SYS_rt_sigtimedwait if timers::is_on() => self.inside(|inside| wait::sigtimedwait(self.args, inside)),
-            libc::SYS_rt_sigtimedwait => self.inside(|inside| wait::kernel(self.args, inside)),
+        let is_futex = [libc::SYS_futex, calls::SYS_FUTEX_WAITV, calls::SYS_FUTEX_WAKE, calls::SYS_FUTEX_WAIT];
+        if is_futex.contains(&self.number) || self.number == calls::SYS_FUTEX_REQUEUE {
+            return if mark::is_probe(self.number, &self.args) { Outcome::Result(PROBED) } else { self.futex() };
+        }
+        if timers::is_on() && self.is_of_timers() && !mark::is_probe(self.number, &self.args) {
+            return self.inside(|inside| match self.number {
+                libc::SYS_rt_sigtimedwait => wait::sigtimedwait(self.args, inside),
+                number => timers::call(number, self.args),
+            });
+        }
+        // The other calls change the mask, or take locks of ours for longer, or are made again by the program.
+        self.block();
+        let result = match self.number {
+            number if mark::is_probe(number, &self.args) => PROBED,
+            number if credentials::is_one(number, a) => credentials::call(number, self.args),
+            libc::SYS_rt_sigtimedwait => return self.inside(|inside| wait::kernel(self.args, inside)),
+            // Without `--timers` the filter was installed in a program that had `--timers` and executed this one.
+            number if self.is_of_timers() => timers::kernel(number, self.args),
             // Returns the error of a kernel without this operation: otherwise our handler's system calls and its return
             // would be dispatched too.
-            libc::SYS_prctl if a as u32 == PR_SET_SYSCALL_USER_DISPATCH as u32 => {
-                Outcome::Result(-(libc::EINVAL as isize))
-            }
-            libc::SYS_prctl => blocked(|| engine::prctl(b, c, d)),
-            libc::SYS_rt_sigaction => blocked(|| signals::rt_sigaction(a, b, c, d)),
-            libc::SYS_rt_sigprocmask => Outcome::Result(self.sigprocmask()),
-            libc::SYS_rt_sigsuspend => Outcome::Result(self.with_mask(0, b)),
-            libc::SYS_ppoll => Outcome::Result(self.with_mask(3, e)),
-            libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Outcome::Result(self.with_mask(4, f)),
-            libc::SYS_pselect6 => Outcome::Result(self.pselect6()),
+            libc::SYS_prctl if a as u32 == PR_SET_SYSCALL_USER_DISPATCH as u32 => -(libc::EINVAL as isize),
+            libc::SYS_prctl => engine::prctl(b, c, d),
+            libc::SYS_rt_sigaction => signals::rt_sigaction(a, b, c, d),
+            libc::SYS_rt_sigprocmask => self.sigprocmask(),
+            libc::SYS_rt_sigsuspend => self.with_mask(0, b),
+            libc::SYS_ppoll => self.with_mask(3, e),
+            libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => self.with_mask(4, f),
+            libc::SYS_pselect6 => self.pselect6(),
             libc::SYS_clone => {
                 RAW_THREADS.store(true, Ordering::Relaxed);
-                self.again_marked()
+                return self.again_marked();
             }
             // The program executes the call itself. If the handler made it, sigreturn would undo the change of the rights.
             libc::SYS_pkey_alloc => {
                 pkeys::begin(self.context);
-                self.again_marked()
+                return self.again_marked();
             }
-            libc::SYS_clone3 => self.clone3(),
-            libc::SYS_execve => blocked(|| self.exec(None, [a, b, c], 0)),
-            libc::SYS_execveat if e & AT_EXECVE_CHECK != 0 => {
-                // SAFETY: the program's own call, in which the kernel only says whether the file may be executed.
-                Outcome::Result(unsafe { raw::own(self.number, [a, b, c, d, e]) })
-            }
-            libc::SYS_execveat => blocked(|| self.exec(Some(a), [b, c, d], e)),
+            libc::SYS_clone3 => return self.clone3(),
+            libc::SYS_execve => self.exec(None, [a, b, c], 0),
+            // SAFETY: the program's own call, in which the kernel only says whether the file may be executed.
+            libc::SYS_execveat if e & AT_EXECVE_CHECK != 0 => unsafe { raw::own(self.number, [a, b, c, d, e]) },
+            libc::SYS_execveat => self.exec(Some(a), [b, c, d], e),
             libc::SYS_exit_group => {
                 exit::report();
                 // SAFETY: the program's own call.
-                Outcome::Result(unsafe { raw::own(libc::SYS_exit_group, [a]) })
+                unsafe { raw::own(libc::SYS_exit_group, [a]) }
             }
-            _ => Outcome::NotOurs,
+            _ => return Outcome::NotOurs,
+        };
+        Outcome::Result(result)
+    }
+
+    /// Whether the engine makes the call with `--timers`, apart from calls that change credentials.
+    fn is_of_timers(&self) -> bool {
+        match self.number {
+            libc::SYS_timer_create..=libc::SYS_timer_delete | libc::SYS_rt_sigtimedwait => true,
+            libc::SYS_prctl => self.args[0] as u32 == timers::PR_TIMER_CREATE_RESTORE_IDS as u32,
+            _ => false,
         }
     }
 
@@ -339,15 +483,6 @@ impl Trapped<'_> {
             self.context.set_register(register, arg);
         }
         Outcome::Again
-    }
-
-    /// A call of timers. Without `--timers` the filter was installed in a program that had `--timers` and executed this
-    /// one.
-    fn timer(&self) -> Outcome {
-        if timers::is_on() {
-            return self.inside(|_| timers::call(self.number, self.args));
-        }
-        blocked(|| timers::kernel(self.number, self.args))
     }
 
     fn futex(&self) -> Outcome {
@@ -390,35 +525,21 @@ impl Trapped<'_> {
 
     /// Runs `f` inside the engine: see `gate.rs`.
     fn inside(&self, f: impl FnOnce(&Inside) -> isize) -> Outcome {
-        // SAFETY: the kernel keeps the mask there.
-        let mask = unsafe { *self.context.mask() };
-        let catches_faults = mask & (bit(libc::SIGSEGV) | bit(libc::SIGBUS)) == 0;
-        let may_look = catches_faults && !RAW_THREADS.load(Ordering::Relaxed) && gate::is_found_without_a_call();
-        // The gate is busy if a debugger calls a function in a thread that it has stopped inside the engine.
-        // SAFETY: this thread's own gate, here and below, unless some threads share a gate.
-        let is_free = |gate: &*mut Gate| unsafe { !Gate::is_busy(*gate) };
-        let Some(gate) = may_look.then(Gate::find).flatten().filter(is_free) else { return self.inside_by_mask(f) };
-        // SAFETY: as above.
-        let before = unsafe { Gate::enter(gate) };
-        let result = f(&Inside { gate, mask: ptr::null() });
-        // SAFETY: as above.
-        match unsafe { Gate::leave(gate, before) } {
-            None => Outcome::Unmasked(result),
-            // The kernel restores the mask of the handler's context.
-            Some(meanwhile) => after_signal(result, meanwhile.restarts),
-        }
-    }
-
-    /// Like [`inside`](Self::inside), for a thread that may not have a gate of its own.
-    #[cold]
-    fn inside_by_mask(&self, f: impl FnOnce(&Inside) -> isize) -> Outcome {
-        gate::block_all();
-        let mut gate = Gate::new();
+        let mut by_mask = Gate::new();
         // The context holds the program's mask, without SIGSYS.
-        let result = f(&Inside { gate: &raw mut gate, mask: self.context.mask() });
-        // SAFETY: on our own stack.
-        let meanwhile = unsafe { Gate::meanwhile(&raw const gate) };
-        meanwhile.map_or(Outcome::Result(result), |meanwhile| after_signal(result, meanwhile.restarts))
+        let (gate, mask) = match self.gate.get() {
+            Some(gate) => (gate, ptr::null()),
+            None => (&raw mut by_mask, self.context.mask().cast_const()),
+        };
+        let result = f(&Inside { gate, mask });
+        // SAFETY: this thread's own gate.
+        let Some(meanwhile) = (unsafe { Gate::meanwhile(gate) }) else { return Outcome::Result(result) };
+        // The program's result of a call that a signal has interrupted. The signal is delivered when the kernel has restored
+        // the mask.
+        match ufutex::syscall::resume(result, Some(meanwhile.restarts)) {
+            ufutex::syscall::Resume::Return(result) => Outcome::Result(result),
+            ufutex::syscall::Resume::Again | ufutex::syscall::Resume::Continue => Outcome::Again,
+        }
     }
 
     /// Changes the program's mask, which the kernel restores after this handler.
@@ -444,8 +565,7 @@ impl Trapped<'_> {
         0
     }
 
-    /// Makes a call that sleeps with another mask, with SIGSYS removed from that mask. A handler of the program that
-    /// ends the sleep runs on top of this function, and may never return.
+    /// Makes a call that sleeps with another mask, with SIGSYS removed from that mask.
     fn with_mask(&self, argument: usize, size: u64) -> isize {
         let mut args = self.args;
         let mask;
@@ -455,7 +575,7 @@ impl Trapped<'_> {
             mask = wanted & !bit(libc::SIGSYS);
             args[argument] = (&raw const mask) as u64;
         }
-        self.make_marked(args)
+        self.sleep_with_mask(args)
     }
 
     /// Like [`with_mask`](Self::with_mask), for the call whose mask and size stand in memory.
@@ -469,20 +589,15 @@ impl Trapped<'_> {
             pair = [(&raw const mask) as u64, 8];
             args[5] = (&raw const pair) as u64;
         }
-        self.make_marked(args)
+        self.sleep_with_mask(args)
     }
 
-    /// Makes the program's call, a sleep with another mask, with other arguments, marked so that it passes the filter.
-    fn make_marked(&self, mut args: [u64; 6]) -> isize {
+    /// Makes the program's call with other arguments, marked so that it passes the filter. A handler of the program may end
+    /// the sleep: [`end_sleep`].
+    fn sleep_with_mask(&self, mut args: [u64; 6]) -> isize {
         mark::put(self.number, &mut args);
         // SAFETY: the program's own call, with arguments as valid as its own.
-        let result = unsafe { raw::syscall6(self.number, args) };
-        if result == -(libc::EINTR as isize) {
-            // The handler that has run may have changed the mask of its context, which is now this thread's.
-            // SAFETY: the kernel keeps the mask there.
-            unsafe { *self.context.mask() = gate::mask() & !bit(libc::SIGSYS) };
-        }
-        result
+        unsafe { sleep_with_mask(self.number, &raw const args, self.context.as_ptr()) }
     }
 
     /// execve(2) and execveat(2). A failure leaves `errno` as it was: checking the files changes it, and a program that
@@ -519,19 +634,53 @@ impl Trapped<'_> {
     }
 }
 
-/// The program's result of a call that a signal has interrupted. The signal is delivered when the kernel has restored
-/// the mask.
-fn after_signal(result: isize, restarts: bool) -> Outcome {
-    match ufutex::syscall::resume(result, Some(restarts)) {
-        ufutex::syscall::Resume::Return(result) => Outcome::Result(result),
-        ufutex::syscall::Resume::Again | ufutex::syscall::Resume::Continue => Outcome::Again,
-    }
+/// Makes the system call `number` in the handler whose context is `trapped`.
+#[unsafe(naked)]
+unsafe extern "C" fn sleep_with_mask(number: i64, args: *const [u64; 6], trapped: *mut c_void) -> isize {
+    naked_asm!(
+        ".globl ufutex_slept_with_mask",
+        ".hidden ufutex_slept_with_mask",
+        ".cfi_startproc",
+        "push rbx",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset rbx, 0",
+        "mov rbx, rdx",
+        "mov rax, rdi",
+        "mov r11, rsi",
+        "mov rdi, [r11]",
+        "mov rsi, [r11 + 8]",
+        "mov rdx, [r11 + 16]",
+        "mov r10, [r11 + 24]",
+        "mov r8, [r11 + 32]",
+        "mov r9, [r11 + 40]",
+        "syscall",
+        "ufutex_slept_with_mask:",
+        "xor r9d, r9d",
+        "pop rbx",
+        ".cfi_adjust_cfa_offset -8",
+        "ret",
+        ".cfi_endproc",
+    )
 }
 
-/// Runs `f` with all signals blocked except those of faults, until the kernel restores the program's mask.
-fn blocked(f: impl FnOnce() -> isize) -> Outcome {
-    gate::block_all();
-    Outcome::Result(f())
+unsafe extern "C" {
+    // A label in `sleep_with_mask`, not a function.
+    safe fn ufutex_slept_with_mask();
+}
+
+/// If a signal has ended a sleep with another mask, makes its context that of the trapped call, which has returned `EINTR`:
+/// the program's handler then runs with the mask of the sleep, returns to the program, and the mask from before the call is
+/// restored, as in the kernel.
+fn end_sleep(context: &Context) {
+    // All signals are blocked but in the sleep.
+    if context.register(libc::REG_RIP) != ufutex_slept_with_mask as *const () as u64 {
+        return;
+    }
+    let trapped = ptr::with_exposed_provenance_mut(context.register(libc::REG_RBX) as usize);
+    // SAFETY: at this instruction the register holds the context of the handler of SIGSYS.
+    let trapped = unsafe { Context::new(trapped) };
+    trapped.set_register(libc::REG_RAX, context.register(libc::REG_RAX));
+    context.become_like(&trapped);
 }
 
 /// Executes a program. The filter stays, so the program needs this library too. A program that cannot load it is

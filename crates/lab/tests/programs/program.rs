@@ -303,6 +303,7 @@ pub fn ours() -> Vec<Program> {
         c("served_pages").in_modes(UNREPORTED),
         c_by_instruction("served_pages").in_modes(TRAP_UNREPORTED),
         c_by_instruction("signal_unwind").in_modes(UNREPORTED),
+        c_by_instruction("signal_places"),
         c("fork_threads").in_modes(SCHEMES),
         c_by_instruction("fork_threads"),
         c("tracer").in_modes(TRAP_SEES),

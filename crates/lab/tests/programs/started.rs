@@ -211,7 +211,6 @@ fn calls_nothing_of_others() -> Outcome {
         ("the calling thread's, which libc's functions and ours store to", &["__errno_location"]),
         ("registers a function, once, before the program begins", &["__register_atfork"]),
         ("registers a function, when quick_exit(3) is called", &["__cxa_at_quick_exit"]),
-        ("a thread of libc's, made and ended for pthread_cancel(3)", &["pthread_join", "pause"]),
         ("threads of libc's for SIGEV_THREAD, as its own timer_create(3) makes them", &["pthread_attr_*"]),
         ("the unwinder, which has to be the program's: a thread may be cancelled inside", &["_Unwind_*"]),
         ("of the compiler's start files", &["__cxa_finalize", "__gmon_start__", "_ITM_*"]),

@@ -1,7 +1,10 @@
 // Threads are cancelled in each kind of wait: the clean-up handlers run once, a condition's mutex is owned again, and
 // the object that they waited for still works for other threads.
 #include "futex.h"
+#include <poll.h>
 #include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
 
 static pthread_mutex_t mutex, plain = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -118,6 +121,53 @@ static void in_a_semaphore(void) {
     CHECK_ERRNO(sem_trywait(&semaphore), EAGAIN);
 }
 
+static void *posts_and_waits(void *unused) {
+    pthread_cleanup_push(counts, NULL);
+    CHECK_EQ(sem_post(&ready), 0);
+    while (sem_wait(&semaphore)) CHECK_EQ(errno, EINTR);
+    pthread_cleanup_pop(1);
+    return unused;
+}
+
+// The thread is cancelled anywhere between its post and its sleep.
+static void around_a_call(void) {
+    CHECK_EQ(sem_init(&semaphore, 0, 0), 0);
+    CHECK_EQ(sem_init(&ready, 0, 0), 0);
+    cleaned = 0;
+    for (int i = 0; i < 10000; i++) {
+        pthread_t thread = start(posts_and_waits, NULL);
+        CHECK_EQ(sem_wait(&ready), 0);
+        CHECK_EQ(pthread_cancel(thread), 0);
+        CHECK(join(thread) == PTHREAD_CANCELED);
+    }
+    CHECK_EQ(cleaned, 10000);
+}
+
+static int queue;
+
+static void *sleeps_with_a_mask(void *which) {
+    sigset_t none;
+    sigemptyset(&none);
+    fd_set files;
+    FD_ZERO(&files);
+    pthread_cleanup_push(counts, NULL);
+    waiting = 1;
+    for (;;) switch ((long)which % 4) {
+        case 0: ppoll(NULL, 0, NULL, &none); break;
+        case 1: pselect(0, &files, NULL, NULL, NULL, &none); break;
+        case 2: epoll_pwait(queue, (struct epoll_event[1]){}, 1, -1, &none); break;
+        default: sigsuspend(&none);
+        }
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+
+static void in_a_sleep_with_a_mask(void) {
+    queue = epoll_create1(0);
+    CHECK(queue >= 0);
+    for (long which = 0; which < 4; which++) cancels(sleeps_with_a_mask, (void *)which, 200);
+}
+
 static void in_a_lock(void) {
     for (int i = 0; i < 100; i++) {
         cleaned = 0;
@@ -208,5 +258,5 @@ static void with_data_of_threads(void) {
     CHECK_EQ(cleaned, 400); // the clean-up handler and the thread-specific data of each thread
 }
 
-MAIN(CASE(in_a_condition), CASE(in_a_semaphore), CASE(in_a_lock), CASE(asynchronously_in_a_futex_call),
-     CASE(posts_against_cancels), CASE(with_data_of_threads))
+MAIN(CASE(in_a_condition), CASE(in_a_semaphore), CASE(around_a_call), CASE(in_a_sleep_with_a_mask), CASE(in_a_lock),
+     CASE(asynchronously_in_a_futex_call), CASE(posts_against_cancels), CASE(with_data_of_threads))
