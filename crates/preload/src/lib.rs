@@ -16,7 +16,7 @@
 //! | `mark.rs` | `--trap`: how the library's own calls are told from the program's |
 //! | `back.rs` | `--trap`: the way back to the program |
 //! | `pkeys.rs` | `--trap`: memory with protection keys |
-//! | `patch/` | `--trap`: libc's futex calls without a trap |
+//! | `patch/` | jumps in libc's code: to futex calls without a trap, and without `--trap` from `syscall` and `sigaction` |
 //! | `tracer.rs` | `--trap`: hiding the traps from debuggers |
 //! | `timers/` | `--timers`: timer_create(2) and its family |
 //! | `kernel.rs` | `--kernel`: futexes stay with the kernel, on a table of a given size |
