@@ -109,7 +109,7 @@ const FIRST_LOG2: u32 = 4;
 
 /// The objects of a system.
 pub(crate) struct Objects {
-    chunks: [Lazy<Vec<Place>>; (PLACE_BITS - FIRST_LOG2) as usize],
+    chunks: [Lazy<Vec<ObjectPlace>>; (PLACE_BITS - FIRST_LOG2) as usize],
     /// The number of places that have been in use. Their chunks exist.
     count: AtomicU32,
     /// The number of these that are free, or a few more or less while a thread takes or frees one.
@@ -119,7 +119,7 @@ pub(crate) struct Objects {
     nodes: Nodes,
 }
 
-struct Place {
+struct ObjectPlace {
     /// Null until the place is used for the first time.
     table: AtomicPtr<Bucket>,
     /// The generation in the upper bits. The lowest bit says that an object has the place.
@@ -153,7 +153,7 @@ impl Objects {
         (0..self.count.load(Ordering::Relaxed)).filter_map(|index| self.table(ObjectId::system(index.into())))
     }
 
-    fn place(&self, index: u32) -> Option<&Place> {
+    fn place(&self, index: u32) -> Option<&ObjectPlace> {
         let (chunk, in_chunk) = chunk_of(index);
         self.chunks.get(chunk)?.get()?.get(in_chunk)
     }
@@ -171,7 +171,7 @@ impl Objects {
         Ok(ObjectId::system(number_of(place.state.load(Ordering::Relaxed), index)))
     }
 
-    fn make_table(&self, place: &Place, on: PlatformRef, node: u32) -> bool {
+    fn make_table(&self, place: &ObjectPlace, on: PlatformRef, node: u32) -> bool {
         let Some(table) = make(SMALLEST_LOG2, on, self.nodes.memory(), node) else { return false };
         make_all_live(table);
         if mutant(Mutant::ObjectTableIsReplaced) {
@@ -187,7 +187,7 @@ impl Objects {
         true
     }
 
-    fn find_free(&self) -> Option<(u32, &Place)> {
+    fn find_free(&self) -> Option<(u32, &ObjectPlace)> {
         if self.free.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -201,7 +201,7 @@ impl Objects {
     }
 
     /// Takes a place that has not been in use. No other thread waits meanwhile.
-    fn add(&self) -> Result<(u32, &Place), Error> {
+    fn add(&self) -> Result<(u32, &ObjectPlace), Error> {
         loop {
             let index = self.count.load(Ordering::Relaxed);
             let (chunk, in_chunk) = chunk_of(index);
@@ -227,7 +227,7 @@ impl Objects {
     }
 
     /// Makes a place free whose state is `state`, if it has a generation left. `false` if the state has changed.
-    fn free(&self, place: &Place, state: u64) -> bool {
+    fn free(&self, place: &ObjectPlace, state: u64) -> bool {
         let next = state + TAKEN;
         let is_freed = place.state.compare_exchange(state, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if is_freed && can_be_taken(next) {
@@ -246,7 +246,7 @@ impl Drop for Objects {
     }
 }
 
-impl Place {
+impl ObjectPlace {
     /// Takes the place if it is free.
     fn try_take(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
@@ -259,10 +259,10 @@ impl Place {
     }
 }
 
-fn places(log2: u32) -> Result<Vec<Place>, Error> {
+fn places(log2: u32) -> Result<Vec<ObjectPlace>, Error> {
     let mut places = Vec::new();
     places.try_reserve_exact(1 << log2).map_err(|_| Error::NoMemory)?;
-    places.resize_with(1 << log2, || Place { table: AtomicPtr::new(null_mut()), state: AtomicU64::new(0) });
+    places.resize_with(1 << log2, || ObjectPlace { table: AtomicPtr::new(null_mut()), state: AtomicU64::new(0) });
     Ok(places)
 }
 
