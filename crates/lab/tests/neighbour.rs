@@ -10,7 +10,7 @@ fn rows(arguments: &[&str]) -> Vec<Value> {
     rows_of(&printed(&[&["bench", "neighbour", "--json"], arguments].concat()))
 }
 
-const ATTACKS: [&str; 6] = ["pi-chain", "timers", "keys", "slots", "priorities", "crowd"];
+const ATTACKS: [&str; 7] = ["pi-chain", "timers", "processes", "keys", "slots", "priorities", "crowd"];
 const OPERATIONS: [&str; 4] = ["private", "shared", "pi", "timeout"];
 
 #[test]
@@ -29,8 +29,8 @@ fn each_attack_has_a_row_for_each_operation_of_the_neighbour() {
             assert!(number(&row["ratio"], ratio) > 0.0, "{ratio} in {row}");
         }
         assert!(number(row, "alone_per_sec") > 0.0 && number(row, "attacked_per_sec") > 0.0, "{row}");
-        // The attack `timers` has no steps of its own: the driver's thread expires the timers.
-        assert!(number(row, "steps") > 0.0 || row["attack"] == "timers", "{row}");
+        // The attacks with timers have no steps of their own: the driver's thread expires the timers.
+        assert!(number(row, "steps") > 0.0 || row["attack"] == "timers" || row["attack"] == "processes", "{row}");
     }
 }
 
@@ -80,10 +80,10 @@ fn mistakes_are_one_line_that_names_what_is_accepted() {
     assert_mistakes(
         &["bench", "neighbour"],
         &[
-            (&["--attacks", "flood"], "--attacks 'flood' is not accepted; accepted: pi-chain, timers, keys"),
+            (&["--attacks", "flood"], "--attacks 'flood' is not accepted; accepted: pi-chain, timers, processes"),
             (&["--operations", "pi,join"], "accepted: private, shared, pi, timeout"),
             (&["-n", "0"], "--number '0'"),
-            (&["-r", "0.1"], "--runtime '0.1' is too short for 320 samples; accepted: 3.20 or more"),
+            (&["-r", "0.1"], "--runtime '0.1' is too short for 360 samples; accepted: 3.60 or more"),
         ],
     );
 }

@@ -8,6 +8,7 @@
 pub mod clocks;
 #[cfg(feature = "_host")]
 mod host;
+mod line;
 mod queue;
 pub mod sleep;
 pub mod thread;
@@ -31,6 +32,7 @@ use crate::sys::platform::PlatformRef;
 use crate::sys::random;
 use crate::sys::unwind::call;
 use clocks::nanoseconds;
+use line::{Laps, OwnerGroup};
 use queue::Link;
 use thread::DriverThread;
 use turn::Turn;
@@ -45,11 +47,14 @@ use wheel::{Node, Wheel};
 /// [`next`](Self::next), waits in its own way, and calls [`turn`](Self::turn). All namespaces then use the system's driver,
 /// unless they are made with another ([`PidNamespace::with_driver`](crate::PidNamespace::with_driver)).
 ///
-/// A `Driver` is a handle; its clones refer to one driver. It does not survive fork(2): a child process does not have
+/// A `Driver` is a handle; its clones refer to one driver. Handles differ in the group that owners of deadlines join: see
+/// [`turn`](Self::turn). It does not survive fork(2): a child process does not have
 /// the thread. See [`System::abandon_after_fork`](crate::System::abandon_after_fork).
 #[derive(Clone)]
 pub struct Driver {
     pub(crate) inner: Counted<Inner>,
+    /// The group of the owners that are made with this handle. `None` is the driver's own.
+    group: Option<Counted<OwnerGroup>>,
 }
 
 pub(crate) struct Inner {
@@ -57,6 +62,8 @@ pub(crate) struct Inner {
     /// One for each clock: made for the first owner of deadlines, because each takes two KiB.
     bases: [Lazy<Lock<Earliest>>; 4],
     source: Source,
+    /// The group of owners that were made without naming one.
+    group: OwnerGroup,
     seed: u64,
     /// The number of CPUs; 0 until the host is asked.
     cpus: AtomicU64,
@@ -69,9 +76,9 @@ pub(crate) struct Inner {
 
 /// The queues of one clock, by their earliest deadlines.
 struct Earliest {
+    /// Contains the ready line: see `line`.
     wheel: Wheel,
-    /// The number of nodes in the ready line. Their deadlines have passed.
-    ready: usize,
+    laps: Laps,
     /// The time of the next turn, as it was last announced to the thread or embedder that turns the driver.
     announced: u64,
     /// The number of calls of [`Driver::next`] for this clock.
@@ -80,7 +87,7 @@ struct Earliest {
 
 impl Earliest {
     const fn new() -> Self {
-        Self { wheel: Wheel::new(), ready: 0, announced: NEVER, looks: 0 }
+        Self { wheel: Wheel::new(), laps: Laps::new(), announced: NEVER, looks: 0 }
     }
 
     /// # Safety
@@ -88,19 +95,12 @@ impl Earliest {
     unsafe fn remove(&mut self, node: *mut Node) {
         // SAFETY: the caller guarantees it.
         unsafe {
-            self.ready -= usize::from((*node).is_ready());
-            self.wheel.remove(node);
+            if (*node).is_ready() {
+                self.leave_line(node);
+            } else {
+                self.wheel.remove(node);
+            }
         }
-    }
-
-    /// Puts `node` at the end of the ready line.
-    ///
-    /// # Safety
-    /// `node` belongs to the lock, and is in no wheel; its owner takes it out before freeing it.
-    unsafe fn make_ready(&mut self, node: *mut Node) {
-        // SAFETY: the caller guarantees it.
-        unsafe { self.wheel.make_ready(node) };
-        self.ready += 1;
     }
 }
 
@@ -192,12 +192,25 @@ impl Driver {
             cpus: AtomicU64::new(cpus),
             bases: [(); 4].map(|()| Lazy::new()),
             source,
+            group: OwnerGroup::new(),
             seed: random::seed(address),
             owners: AtomicU64::new(0),
             abandoned: AtomicU32::new(0),
             model,
         })?;
-        Ok(Self { inner })
+        Ok(Self { inner, group: None })
+    }
+
+    /// A handle of this driver whose owners of deadlines are a group of their own.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(crate) fn with_new_group(&self) -> Result<Self, Error> {
+        Ok(Self { inner: self.inner.clone(), group: Some(Counted::new(|_| OwnerGroup::new())?) })
+    }
+
+    fn group(&self) -> &OwnerGroup {
+        self.group.as_deref().unwrap_or(&self.inner.group)
     }
 
     /// Gives this process's copy of the driver up, in the child of fork(2), with all timers that run by it. They can be
@@ -262,11 +275,14 @@ impl Driver {
     /// Expires all deadlines that are due, on the calling thread, which delivers the timers and wakes the tasks.
     /// Returns the number of deadlines that have passed. Several threads may turn at once.
     ///
-    /// The owners of deadlines are processes, which have timers, and domains, which have timeouts. Each owner in line
-    /// is served 64 deadlines, and the clocks are read before the next one is served. So a deadline that comes during
-    /// the turn waits for at most 64 deadlines of each other owner on its clock, however many the other owners have,
-    /// and for as many on each of the other clocks. How long that takes depends on how long 64 calls of each
-    /// [`Deliver`](crate::timer::Deliver) take. The turn ends when all deadlines have passed that were due at its
+    /// The owners of deadlines are processes, which have timers, and domains, which have timeouts. They are grouped by
+    /// [`PidNamespace`](crate::PidNamespace): a domain by its own, timers by the one whose
+    /// [`driver`](crate::PidNamespace::driver) they were made with. Groups take turns, and so do the owners of a group. In
+    /// each turn one owner is served 64 deadlines, and the clocks are read before the next one is served. So a deadline
+    /// that comes during the turn waits for at most 64 deadlines of each other group on its clock, however many owners
+    /// and deadlines those have, and for as many on each of the other clocks. Of its own group it waits for 64 of each
+    /// other owner, and for those of the other groups in between. How long that takes depends on how long 64 calls of
+    /// each [`Deliver`](crate::timer::Deliver) take. The turn ends when all deadlines have passed that were due at its
     /// beginning. Deadlines that have come since may be left; then [`next`](Self::next) returns a time that has passed.
     ///
     /// With clocks of an embedder, a thread that has turned must call `next` afterwards, and turn by that time or have

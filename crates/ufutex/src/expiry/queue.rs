@@ -3,6 +3,7 @@
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
+use super::line::WaitingOwners;
 use super::wheel::{Next, Node, Wheel};
 use super::{Base, Driver, Inner, NEVER};
 use crate::lock::Lock;
@@ -47,7 +48,7 @@ impl Visit {
     }
 }
 
-/// The number of deadlines of one owner that may pass before the turn serves the next owner.
+/// The number of deadlines of one owner that may pass before the turn serves the next owner in line.
 const SHARE: u32 = 64;
 /// Sorting one batch of deadlines is charged to the share like this many deadlines that pass.
 const BATCH: u32 = 16;
@@ -94,11 +95,22 @@ pub(super) struct Link {
     /// First field, because the driver knows only the node's address.
     node: UnsafeCell<Node>,
     owner: NonNull<dyn Owner>,
+    /// The owner's group.
+    waiting: NonNull<UnsafeCell<WaitingOwners>>,
 }
 
 impl Link {
     pub fn node(this: NonNull<Self>) -> *mut Node {
         this.as_ptr().cast()
+    }
+
+    /// The group of the link's owner.
+    ///
+    /// # Safety
+    /// As for [`owner_of`](Self::owner_of).
+    pub unsafe fn waiting_of(node: *mut Node) -> *mut WaitingOwners {
+        // SAFETY: the node is the link's first field. The owner keeps its group.
+        unsafe { (*node.cast::<Self>()).waiting.as_ref().get() }
     }
 
     /// # Safety
@@ -162,13 +174,14 @@ impl Queue {
         Self { base, state: Lock::new(on, state), link: UnsafeCell::new(None) }
     }
 
-    /// Sets the owner. Called before anything else.
+    /// Sets the owner, and the group of `driver` as its group. Called before anything else.
     ///
     /// # Safety
-    /// No other thread uses the queue yet. It stays in place, and the owner is valid, until `retire`.
-    pub unsafe fn settle(&self, owner: NonNull<dyn Owner>) {
+    /// No other thread uses the queue yet. It stays in place, and the owner and `driver` are valid, until `retire`.
+    pub unsafe fn settle(&self, owner: NonNull<dyn Owner>, driver: &Driver) {
+        let waiting = NonNull::from(driver.group().on(self.base));
         // SAFETY: no other thread uses the queue.
-        unsafe { *self.link.get() = Some(Link { node: UnsafeCell::new(Node::new()), owner }) };
+        unsafe { *self.link.get() = Some(Link { node: UnsafeCell::new(Node::new()), owner, waiting }) };
     }
 
     fn link(&self) -> Option<NonNull<Link>> {

@@ -1,7 +1,7 @@
 //! Sleeps of tasks: the timeouts of waits that are futures.
 //!
-//! A domain's sleeps are one owner in the driver, as a process's timers are. So if many tasks of one domain sleep until
-//! the same time, the sleeps of another domain wait for only one share of them.
+//! A domain's sleeps are one owner in the driver, as a process's timers are. So if many tasks of one guest sleep until
+//! the same time, the sleeps of another guest's domains wait for only one share of them.
 
 use core::cell::UnsafeCell;
 use core::pin::Pin;
@@ -31,7 +31,7 @@ impl Sleeps {
         let this = Counted::new(|_| Self { queue: Queue::new(driver.platform(), base), driver: driver.clone() })?;
         // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are
         // dropped.
-        unsafe { this.queue.settle(NonNull::<Self>::from(&*this) as NonNull<dyn Owner>) };
+        unsafe { this.queue.settle(NonNull::<Self>::from(&*this) as NonNull<dyn Owner>, &this.driver) };
         Ok(this)
     }
 }

@@ -1,15 +1,16 @@
 //! A turn: expires all deadlines that are due, owner by owner.
 //!
-//! Owners with deadlines that have passed are in a line, in the order in which turns have noticed them. The turn takes
-//! the first owner and expires a share of its deadlines that are due. If the owner has more, it goes to the end of the
-//! line. The clocks are read before each share, and clocks that can be set also before each deadline is expired. So an
-//! owner whose deadline passes during the turn also joins the line, behind the owners that are in it, however many
-//! deadlines those have. Each clock has a line of its own, and the turn serves one share of each line in rotation.
+//! Owners with deadlines that have passed are in a line, in which groups of owners take turns (see `line`). The turn
+//! takes the first owner and expires a share of its deadlines that are due. If the owner has more, it goes to the end of
+//! its group. The clocks are read before each share, and clocks that can be set also before each deadline is expired. So
+//! an owner whose deadline passes during the turn also joins the line, behind one owner of each other group, however
+//! many owners and deadlines those have. Each clock has a line of its own, and the turn serves one share of each line in
+//! rotation.
 //!
 //! On a clock where nothing is due the turn ends at once: it takes the lock of that clock's wheel once.
 //!
 //! A turn ends when all deadlines that were due at its beginning have passed. To know that, the turn asks each owner
-//! after its share whether it still has such deadlines. If one says yes, the turn visits as many owners as are in the
+//! after its share whether it still has such deadlines. If one says yes, the turn visits every owner that is in the
 //! line at that moment, since another of them may have such deadlines too. When all of these have said no, the turn
 //! ends. A deadline that is armed during the turn for a time before the turn began is held back from the turn. A
 //! deadline that becomes due during the turn does not make the turn longer. So it ends, whatever is armed.
@@ -43,8 +44,9 @@ struct Round {
     /// Some owner may still have deadlines that were due when the turn began. True at first, and after a visit to an
     /// owner that says so.
     owes: bool,
-    /// The number of owners that have to be visited before it is known that none has such deadlines.
-    left: usize,
+    /// At the end of this lap all owners have been visited, and it is known that none has such deadlines. `None` if that
+    /// is known.
+    until: Option<u64>,
     /// Owners have been taken out of the driver's wheel during the turn.
     has_served: bool,
     /// A waker or a delivery has panicked: the rest of this clock is left to the next turn.
@@ -73,11 +75,11 @@ impl Round {
     }
 
     fn goes_on(&self) -> bool {
-        self.owes || self.left != 0
+        self.owes || self.until.is_some()
     }
 
     fn end(&mut self) {
-        (self.owes, self.left, self.has_panicked) = (false, 0, true);
+        (self.owes, self.until, self.has_panicked) = (false, None, true);
     }
 }
 
@@ -142,7 +144,7 @@ impl<'d> Turn<'d> {
             return Some(round.began);
         }
         if inner.earliest(base)?.lock().with(|earliest| earliest.wheel.is_empty()) {
-            (round.owes, round.left) = (false, 0);
+            (round.owes, round.until) = (false, None);
             return None;
         }
         Some(inner.now(base))
@@ -162,14 +164,11 @@ impl<'d> Turn<'d> {
                     return Some(None);
                 }
                 if core::mem::take(&mut round.owes) {
-                    round.left = earliest.ready;
+                    round.until = Some(earliest.laps.until());
                 }
-                let Some(node) = earliest.wheel.pop_ready() else {
-                    round.left = 0;
-                    return None;
-                };
-                earliest.ready -= 1;
-                round.left = round.left.saturating_sub(1);
+                let node = earliest.pop_ready();
+                round.until = round.until.filter(|lap| node.is_some() && !earliest.laps.is_over(*lap));
+                let node = node?;
                 // SAFETY: every node in this wheel belongs to a link, whose owner takes it out, with this lock held,
                 // before freeing it.
                 Some(unsafe { Link::owner_of(node) })

@@ -37,7 +37,9 @@ const RINGS: [u16; 2] = [(LEVELS * SLOTS) as u16, (LEVELS * SLOTS) as u16 + 1];
 const READY: u16 = RINGS[1] + 1;
 /// The bit of the first ring in `levels`.
 const RING: u32 = 1 << 16;
-/// The `slot` of a node that is in no wheel.
+/// The `slot` of a node that is in no wheel, but in a [`NodeRing`] of the owner's.
+const APART: u16 = u16::MAX - 1;
+/// The `slot` of a node that is in no wheel and no ring.
 const NOWHERE: u16 = u16::MAX;
 
 /// A place in a wheel. Its fields are guarded by the lock of the wheel.
@@ -90,9 +92,14 @@ impl Node {
         self.slot != NOWHERE
     }
 
-    /// Whether the node is in the ready line.
+    /// Whether the node is in the ready line, or waits behind it.
     pub const fn is_ready(&self) -> bool {
-        self.slot == READY
+        matches!(self.slot, READY | APART)
+    }
+
+    /// Whether the node is in a ring that is no wheel's.
+    pub const fn is_apart(&self) -> bool {
+        self.slot == APART
     }
 
     /// The deadline with which the node was last inserted into a wheel.
@@ -114,6 +121,73 @@ pub enum Next {
     Never,
 }
 
+/// Nodes in order, linked in a ring. This is the first, or null. They stay in place until they have been taken out.
+pub struct NodeRing(*mut Node);
+
+impl NodeRing {
+    pub const fn new() -> Self {
+        Self(ptr::null_mut())
+    }
+
+    /// Puts `node` at the end of a ring that is no wheel's.
+    ///
+    /// # Safety
+    /// `node` is valid, and in no wheel and no ring.
+    pub unsafe fn push(&mut self, node: *mut Node) {
+        // SAFETY: the caller guarantees it.
+        unsafe { self.link(node, APART) };
+    }
+
+    /// Takes out the first node.
+    pub fn pop(&mut self) -> Option<*mut Node> {
+        let first = self.0;
+        // SAFETY: the node is in this ring.
+        (!first.is_null()).then(|| unsafe { self.unlink(first) }).map(|()| first)
+    }
+
+    /// # Safety
+    /// As for `push`.
+    unsafe fn link(&mut self, node: *mut Node, slot: u16) {
+        let first = self.0;
+        // SAFETY: the caller guarantees that `node` is valid. The ring's nodes are valid.
+        unsafe {
+            (*node).slot = slot;
+            if first.is_null() {
+                self.0 = node;
+                (*node).next = node;
+                (*node).previous = node;
+            } else {
+                let last = (*first).previous;
+                (*node).next = first;
+                (*node).previous = last;
+                (*last).next = node;
+                (*first).previous = node;
+            }
+        }
+    }
+
+    /// Takes `node` out.
+    ///
+    /// # Safety
+    /// `node` is in this ring.
+    pub unsafe fn unlink(&mut self, node: *mut Node) {
+        // SAFETY: the caller guarantees that the node is valid. Its neighbours are in the ring, so they are valid too.
+        unsafe {
+            let (next, previous) = ((*node).next, (*node).previous);
+            if next == node {
+                self.0 = ptr::null_mut();
+            } else {
+                (*previous).next = next;
+                (*next).previous = previous;
+                if self.0 == node {
+                    self.0 = next;
+                }
+            }
+            (*node).slot = NOWHERE;
+        }
+    }
+}
+
 /// A set of nodes, ordered by deadline: see the top of this file.
 pub struct Wheel {
     /// The wheel's own time. No node is due before it, unless its deadline had passed already when it was inserted.
@@ -131,8 +205,8 @@ pub struct Wheel {
     held: u8,
     /// The clock has been set back: nodes are being moved from the slots to the ring of nodes to be placed.
     gathers: bool,
-    /// The first node of each slot or ring, or null. The others follow in a ring.
-    first: [*mut Node; READY as usize + 1],
+    /// The nodes of each slot, and the rings after them.
+    first: [NodeRing; READY as usize + 1],
 }
 
 // SAFETY: the pointers are to nodes in the wheel, to which only the holder of the wheel has access.
@@ -148,7 +222,7 @@ impl Wheel {
             floor: 0,
             held: 0,
             gathers: false,
-            first: [ptr::null_mut(); READY as usize + 1],
+            first: [const { NodeRing::new() }; READY as usize + 1],
         }
     }
 
@@ -157,7 +231,7 @@ impl Wheel {
     }
 
     const fn is_empty_in(&self, slot: u16) -> bool {
-        self.first[slot as usize].is_null()
+        self.first[slot as usize].0.is_null()
     }
 
     /// The ring of nodes that are held back.
@@ -223,11 +297,10 @@ impl Wheel {
         unsafe { self.link_ring(node, READY) };
     }
 
-    /// Takes out the first node of the ready line.
-    pub fn pop_ready(&mut self) -> Option<*mut Node> {
-        let first = self.first[READY as usize];
-        // SAFETY: a node of this wheel, or null, which is not removed.
-        (!first.is_null() && unsafe { self.remove(first) }).then_some(first)
+    /// The first node of the ready line.
+    pub fn first_ready(&self) -> Option<*mut Node> {
+        let first = self.first[READY as usize].0;
+        (!first.is_null()).then_some(first)
     }
 
     /// Takes `node` out, if it is in this wheel. Returns whether it was.
@@ -235,25 +308,15 @@ impl Wheel {
     /// # Safety
     /// `node` is valid, and is in this wheel or in none.
     pub unsafe fn remove(&mut self, node: *mut Node) -> bool {
-        // SAFETY: the caller guarantees that the node is valid. Its neighbours are in the wheel, so they are valid too.
-        unsafe {
-            let slot = (*node).slot;
-            if slot == NOWHERE {
-                return false;
-            }
-            let (next, previous) = ((*node).next, (*node).previous);
-            let first = &mut self.first[usize::from(slot)];
-            if next == node {
-                *first = ptr::null_mut();
-                self.mark_empty(slot);
-            } else {
-                (*previous).next = next;
-                (*next).previous = previous;
-                if *first == node {
-                    *first = next;
-                }
-            }
-            (*node).slot = NOWHERE;
+        // SAFETY: the caller guarantees that the node is valid.
+        let slot = unsafe { (*node).slot };
+        if slot == NOWHERE {
+            return false;
+        }
+        // SAFETY: the node is in this slot.
+        unsafe { self.first[usize::from(slot)].unlink(node) };
+        if self.is_empty_in(slot) {
+            self.mark_empty(slot);
         }
         true
     }
@@ -332,7 +395,7 @@ impl Wheel {
                 self.gathers = false;
                 continue;
             };
-            let node = self.first[usize::from(from)];
+            let node = self.first[usize::from(from)].0;
             // SAFETY: a node of this wheel. While the wheel gathers, `place` puts the node into the pool.
             unsafe {
                 self.remove(node);
@@ -362,7 +425,7 @@ impl Wheel {
         self.levels |= 1 << level;
         self.slots[level as usize] |= 1 << digit;
         // SAFETY: the caller guarantees it.
-        unsafe { self.link(node, slot as u16) };
+        unsafe { self.first[slot].link(node, slot as u16) };
     }
 
     /// # Safety
@@ -370,28 +433,7 @@ impl Wheel {
     unsafe fn link_ring(&mut self, node: *mut Node, ring: u16) {
         self.levels |= RING << (ring - RINGS[0]);
         // SAFETY: the caller guarantees it.
-        unsafe { self.link(node, ring) };
-    }
-
-    /// # Safety
-    /// As for `place`.
-    unsafe fn link(&mut self, node: *mut Node, slot: u16) {
-        let first = &mut self.first[usize::from(slot)];
-        // SAFETY: the caller guarantees that `node` is valid. The slot's nodes are valid.
-        unsafe {
-            (*node).slot = slot;
-            if first.is_null() {
-                *first = node;
-                (*node).next = node;
-                (*node).previous = node;
-            } else {
-                let last = (**first).previous;
-                (*node).next = *first;
-                (*node).previous = last;
-                (*last).next = node;
-                (**first).previous = node;
-            }
-        }
+        unsafe { self.first[usize::from(ring)].link(node, ring) };
     }
 
     fn mark_empty(&mut self, slot: u16) {
@@ -409,7 +451,7 @@ impl Wheel {
     /// Moves a batch out of the slot that is being emptied. Returns whether the slot is empty now.
     fn empty_further(&mut self) -> bool {
         for _ in 0..BATCH {
-            let node = self.first[usize::from(self.emptied)];
+            let node = self.first[usize::from(self.emptied)].0;
             if node.is_null() {
                 self.emptied = NOWHERE;
                 return true;
@@ -434,7 +476,7 @@ impl Wheel {
     /// The slot's earliest node, and `true`, if the slot has few nodes; of several with that deadline, the first.
     /// Otherwise the slot's first node, and `false`.
     fn earliest_of(&self, slot: u16) -> (*mut Node, bool) {
-        let first = self.first[usize::from(slot)];
+        let first = self.first[usize::from(slot)].0;
         let mut earliest = first;
         let mut node = first;
         for _ in 0..FEW {

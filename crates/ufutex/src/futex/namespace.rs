@@ -97,12 +97,13 @@ impl PidNamespace {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn with_driver(system: &System, driver: &Driver) -> Result<Self, Error> {
-        let inner = system.make_namespace(driver)?;
+        let inner = system.make_namespace(&driver.with_new_group()?)?;
         Ok(Self { inner: NamespaceRef(Some(Counted::new(|_| inner)?)), system: system.clone() })
     }
 
     /// The driver that expires the timeouts of the namespace's tasks. Make the timers of its processes with it too: drivers
-    /// have locks and threads of their own, so no guest makes another guest's timers late.
+    /// have locks and threads of their own, so no guest makes another guest's timers late. If several namespaces share a
+    /// driver, it serves them by namespace first: see [`Driver::turn`].
     ///
     /// ```
     /// use ufutex::{PidNamespace, System, timer::Timers};

@@ -150,7 +150,8 @@ struct Inner {
 }
 
 impl Timers {
-    /// Makes an empty table of timers, for a process whose expired timers go to `deliver`.
+    /// Makes an empty table of timers, for a process whose expired timers go to `deliver`. `driver` is
+    /// [`PidNamespace::driver`](crate::PidNamespace::driver) for a process of a guest: see [`Driver::turn`].
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -189,7 +190,7 @@ impl Timers {
         for queue in &inner.queues {
             // SAFETY: no other thread has the timers yet. The queues are a part of them, and are retired when they are
             // dropped.
-            unsafe { queue.settle(NonNull::<Inner>::from(&*inner) as NonNull<dyn Owner>) };
+            unsafe { queue.settle(NonNull::<Inner>::from(&*inner) as NonNull<dyn Owner>, &inner.driver) };
         }
         Ok(Self { inner })
     }

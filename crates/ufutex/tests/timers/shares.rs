@@ -1,5 +1,6 @@
-//! Fairness between owners of timers. An owner with many due timers delays another owner by at most a share, `SHARE`
-//! deliveries. The simulated clock advances with each delivery.
+//! Fairness between owners of timers, and between groups of them. An owner with many due timers delays another owner by at
+//! most a share, `SHARE` deliveries, and so does a group of owners, a PID namespace. The simulated clock advances with each
+//! delivery.
 //!
 //! Promise: shares of a turn
 
@@ -12,7 +13,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use ufutex::timer::{Base, Clocks, Deliver, Driver, Expiry, Notice, Notify, TimerClock, TimerOptions, Timers};
-use ufutex::{Clock, Config, Domain, Error, System, Timeout, WaitOptions};
+use ufutex::{Clock, Config, Domain, Error, Options, PidNamespace, System, Timeout, WaitOptions};
 
 use crate::clock::{BASES, ManualClocks};
 
@@ -149,6 +150,117 @@ fn deadline_on_one_clock_does_not_wait_for_those_on_another() {
     single_beside_crowds(&[TimerClock::Monotonic], TimerClock::Boottime);
     single_beside_crowds(&[TimerClock::Tai], TimerClock::Monotonic);
     single_beside_crowds(&[TimerClock::Monotonic, TimerClock::Boottime, TimerClock::Tai], TimerClock::Boottime);
+}
+
+/// A system whose namespaces all use the driver that the embedder turns, and some namespaces.
+fn guests<const N: usize>() -> (Arc<Log>, System, [PidNamespace; N]) {
+    let clocks = ManualClocks::at(START);
+    let system = System::with_config(Config::new().clocks(clocks.clone())).unwrap();
+    let guests = std::array::from_fn(|_| PidNamespace::new(&system).unwrap());
+    (Log::new(&clocks), system, guests)
+}
+
+/// The name of a process of a guest that has many.
+fn process(number: usize) -> char {
+    char::from_u32(0xe000 + number as u32).expect("for private use")
+}
+
+/// One guest has many processes and another has many timers, which are all always due.
+#[test]
+fn deadline_waits_for_one_share_of_each_other_namespace_however_many_processes_it_has() {
+    const PROCESSES: usize = 500;
+    let (log, system, [guest, of_many, of_one]) = guests();
+    let (_single, owner) = single(&log, guest.driver(), TimerClock::Monotonic);
+    let monotonic = [TimerClock::Monotonic];
+    let _many: Vec<_> = (0..PROCESSES).map(|i| crowd(process(i), &log, of_many.driver(), &monotonic, 3)).collect();
+    let _one = crowd('m', &log, of_one.driver(), &monotonic, 3000);
+    log.clocks.advance(STEP);
+    assert!(system.driver().turn() >= 3 * PROCESSES + 3000);
+    // What was due at the beginning has passed.
+    assert!((0..PROCESSES).all(|i| log.count(process(i)) >= 3) && log.count('m') >= 3000);
+    let Then::Again(_, deadlines) = &owner.2 else { unreachable!() };
+    let passes = log.passed_by('1', deadlines.lock().unwrap().iter().copied());
+    assert!(passes.len() >= 20, "it expired {} times", passes.len());
+    // The rest of the current share, and one share of each other namespace.
+    assert!(passes.iter().all(|passed| *passed <= 3 * SHARE), "too many deliveries to others: {passes:?}");
+}
+
+/// Futures of many domains of one guest time out now, and one of another guest a little later.
+#[test]
+fn timeout_of_a_future_waits_for_one_share_of_another_namespace_however_many_domains_it_has() {
+    const DOMAINS: usize = 2000;
+    let (log, system, [guest, other]) = guests();
+    let [one, many] = [(&guest, 1), (&other, DOMAINS)]
+        .map(|(guest, count)| (0..count).map(|_| Domain::in_namespace(guest, Options::new())).collect::<Vec<Domain>>());
+    let word = AtomicU32::new(0);
+    let due = STEP * 200;
+    let wait = |domain, name, after| {
+        let until = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, START + after));
+        let mut wait = Box::pin(Domain::wait_async(domain, &word, 0, until));
+        let waker = Waker::from(Arc::new(Task(name, log.clone())));
+        assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        wait
+    };
+    let _waits: Vec<_> = many.iter().map(|domain| wait(domain, 'm', STEP)).collect();
+    let _wait = wait(&one[0], '1', due);
+    log.clocks.advance(STEP);
+    assert_eq!(system.driver().turn(), DOMAINS + 1);
+    let passes = log.passed_by('1', [START + due]);
+    assert!(passes[0] <= 2, "{} others were woken first", passes[0]);
+}
+
+/// Namespaces take turns, and so do the processes of one.
+#[test]
+fn namespaces_that_are_always_due_take_turns() {
+    let (log, system, [two, one]) = guests();
+    let of = |name, guest: &PidNamespace| crowd(name, &log, guest.driver(), &[TimerClock::Monotonic], 300);
+    let _crowds = [of('a', &two), of('b', &two), of('c', &one)];
+    log.clocks.advance(STEP);
+    system.driver().turn();
+    let order: Vec<char> = log.served.lock().unwrap().iter().map(|(name, _)| *name).collect();
+    let shares: Vec<(char, usize)> = order.chunk_by(|a, b| a == b).map(|share| (share[0], share.len())).collect();
+    assert!(shares.iter().all(|(_, length)| *length <= SHARE), "{shares:?}");
+    let takes_turns = |w: &[(char, usize)]| {
+        let [first, second, third, fourth] = [0, 1, 2, 3].map(|i| w[i].0);
+        (first == 'c') == (third == 'c') && (second == 'c') == (fourth == 'c') && {
+            let [x, y] = if first == 'c' { [second, fourth] } else { [first, third] };
+            x != y
+        }
+    };
+    assert!(shares.len() > 10 && shares.windows(4).all(takes_turns), "{shares:?}");
+}
+
+/// A delivery that ends other processes of its guest, which are in line.
+struct Ends(Mutex<Vec<Timers>>, Arc<Log>);
+
+impl Deliver for Ends {
+    fn expired(&self, _: &Timers, _: Notice) {
+        self.1.note('e');
+        self.0.lock().unwrap().clear();
+    }
+}
+
+#[test]
+fn processes_that_end_while_they_are_in_line_leave_it() {
+    for ended in [1, 2, 50] {
+        let (log, system, [guest, other]) = guests();
+        let ends = Arc::new(Ends(Mutex::default(), log.clone()));
+        let first = Timers::new(guest.driver(), ends.clone()).unwrap();
+        let id = first.create(TimerClock::Monotonic, SIGNAL).unwrap();
+        first.settime(id, Expiry::After(STEP), Duration::ZERO).unwrap();
+        let of = |name, guest: &PidNamespace| crowd(name, &log, guest.driver(), &[TimerClock::Monotonic], 1);
+        ends.0.lock().unwrap().extend((0..ended).map(|_| of('m', &guest)));
+        let (_stays, _other) = (of('s', &guest), of('o', &other));
+        log.clocks.set(Base::Monotonic, START + STEP);
+        system.driver().turn();
+        assert_eq!(log.count('e'), 1);
+        let [gone, stays, others] = ['m', 's', 'o'].map(|name| log.count(name));
+        assert!(gone <= SHARE && stays >= 1 && others >= 1, "{gone} {stays} {others}");
+        let before = log.count('m');
+        system.driver().turn();
+        assert_eq!(log.count('m'), before);
+        assert!(log.count('s') > stays && log.count('o') > others);
+    }
 }
 
 /// Owners whose timers are always due take turns.

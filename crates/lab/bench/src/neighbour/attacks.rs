@@ -21,6 +21,8 @@ pub enum Attack {
     PiChain,
     /// Timers with an interval of one nanosecond, always due
     Timers,
+    /// Processes of one guest, each with 64 timers of one nanosecond
+    Processes,
     /// Keys in the global table; one after another waits again
     Keys,
     /// Keys in a domain that is resized from 0 slots to 2 and back
@@ -36,6 +38,7 @@ impl fmt::Display for Attack {
         f.write_str(match self {
             Self::PiChain => "pi-chain",
             Self::Timers => "timers",
+            Self::Processes => "processes",
             Self::Keys => "keys",
             Self::Slots => "slots",
             Self::Priorities => "priorities",
@@ -51,6 +54,9 @@ const STRIDE: u64 = 64;
 /// Interval at which an attacker checks for the end, if the driver's thread does the work of the attack.
 const CHECK_EVERY: Duration = Duration::from_millis(1);
 
+/// Timers of each of the `processes`: as many as a process is served in a turn before the next one is.
+const TIMERS: usize = 64;
+
 type Queued<'d> = Vec<Pin<Box<dyn Future<Output = Result<(), Error>> + 'd>>>;
 
 impl Attack {
@@ -59,6 +65,7 @@ impl Attack {
         match self {
             Self::PiChain => &[1000],
             Self::Timers => &[10_000, 100_000, 1_000_000],
+            Self::Processes => &[5000],
             Self::Slots => &[1_000_000],
             Self::Keys | Self::Priorities | Self::Crowd => &[100_000],
         }
@@ -79,7 +86,8 @@ impl Attack {
     pub fn perform(self, system: &System, number: usize, index: usize, channels: &Channels) {
         let built = match self {
             Self::PiChain => pi_chain(system, number, channels),
-            Self::Timers => timers(system, number, channels),
+            Self::Timers => timers(system, 1, number, channels),
+            Self::Processes => timers(system, number, TIMERS, channels),
             Self::Keys => keys(system, number, index, channels),
             Self::Slots => slots(system, number, channels),
             Self::Priorities => priorities(system, number, index, channels),
@@ -130,16 +138,23 @@ fn pi_chain(system: &System, owners: usize, channels: &Channels) -> Result<(), E
     Ok(())
 }
 
-fn timers(system: &System, count: usize, channels: &Channels) -> Result<(), Error> {
-    // The notice is taken at once. That arms the next interval, which has passed already.
-    let deliver = Arc::new(Callback(|_: &Timers, _: Expired| {}));
+/// Processes of one guest, each with `count` timers that are always due.
+fn timers(system: &System, processes: usize, count: usize, channels: &Channels) -> Result<(), Error> {
     let guest = PidNamespace::new(system)?;
-    let timers = Timers::with_options(guest.driver(), deliver, TimerOptions::new().max_timers(count))?;
-    let notify = Some(Notify::Signal { signal: 1, value: 0 });
-    let ids: Vec<i32> = (0..count).map(|_| timers.create(TimerClock::Monotonic, notify)).collect::<Result<_, _>>()?;
+    let process = |_| {
+        // The notice is taken at once. That arms the next interval, which has passed already.
+        let deliver = Arc::new(Callback(|_: &Timers, _: Expired| {}));
+        let timers = Timers::with_options(guest.driver(), deliver, TimerOptions::new().max_timers(count))?;
+        let notify = Some(Notify::Signal { signal: 1, value: 0 });
+        let ids = (0..count).map(|_| timers.create(TimerClock::Monotonic, notify)).collect::<Result<Vec<i32>, _>>()?;
+        Ok((timers, ids))
+    };
+    let processes = (0..processes).map(process).collect::<Result<Vec<_>, Error>>()?;
     let nanosecond = Duration::from_nanos(1);
     let set_all = |setting: Setting| {
-        ids.iter().for_each(|id| _ = timers.settime(*id, Expiry::After(setting.value), setting.interval))
+        for (timers, ids) in &processes {
+            ids.iter().for_each(|id| _ = timers.settime(*id, Expiry::After(setting.value), setting.interval));
+        }
     };
     channels.serve(
         || set_all(Setting { value: nanosecond, interval: nanosecond }),

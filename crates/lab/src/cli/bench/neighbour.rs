@@ -12,14 +12,15 @@ use strum::VariantArray;
 /// The flags.
 #[derive(Args)]
 pub struct NeighbourArgs {
-    /// Attacks, a comma list [default: all]: pi-chain, timers, keys, slots, priorities, crowd
+    /// Attacks, a comma list [default: all]: pi-chain, timers, processes, keys, slots,
+    /// priorities, crowd
     #[arg(long, value_name = "LIST", value_parser = attacks)]
     pub attacks: Option<List<Attack>>,
     /// The neighbour's operations, a comma list [default: all]: private, shared, pi, timeout
     #[arg(long, value_name = "LIST", value_parser = operations)]
     pub operations: Option<List<Operation>>,
-    /// Size of an attack (owners, timers, keys or waiters), a comma list [default: pi-chain 1000; timers
-    /// 10000,100000,1000000; slots 1000000; the others 100000]
+    /// Size of an attack (owners, timers, processes, keys or waiters), a comma list [default: pi-chain 1000; timers
+    /// 10000,100000,1000000; processes 5000; slots 1000000; the others 100000]
     #[arg(short, long, value_name = "LIST", value_parser = values::number, allow_negative_numbers = true)]
     pub number: Option<List<usize>>,
     /// Threads that attack, each from its own domain [default: one on each CPU but the neighbour's]
@@ -101,7 +102,7 @@ impl NeighbourArgs {
 }
 
 fn attacks(text: &str) -> Result<List<Attack>, String> {
-    values::list(text, "pi-chain, timers, keys, slots, priorities, crowd", |part| part.parse().ok())
+    values::list(text, "pi-chain, timers, processes, keys, slots, priorities, crowd", |part| part.parse().ok())
 }
 
 fn operations(text: &str) -> Result<List<Operation>, String> {

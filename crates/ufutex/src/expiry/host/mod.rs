@@ -150,7 +150,7 @@ impl Shared {
             // SAFETY: the thread that drops the last handle takes the address out, under this lock, before the memory
             // is freed.
             let inner = unsafe { Counted::upgrade((*driver)?.0) }?;
-            Some(Driver { inner })
+            Some(Driver { inner, group: None })
         })
     }
 }
