@@ -10,9 +10,11 @@
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_long, c_void};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
+use crate::entry::fail;
 use crate::filter;
+use crate::memory;
 use crate::process::process;
 use crate::raw;
 use crate::real::{REAL, Real};
@@ -29,9 +31,6 @@ const RESUMES: [c_int; 6] = [
     libc::PTRACE_SYSEMU_SINGLESTEP as c_int,
     SINGLE_BLOCK,
 ];
-
-/// Whether this process has traced another.
-static TRACES: AtomicBool = AtomicBool::new(false);
 
 /// The PID of the child of vfork(2) that becomes traced at its execve(2), or 0. The child sets it in the
 /// memory that it shares with its parent.
@@ -84,13 +83,9 @@ pub unsafe extern "C" fn ptrace(
     data: *mut c_void,
 ) -> c_long {
     if trap::is_on() {
-        if request == TRACE_ME {
-            if process().is_some_and(crate::process::Process::is_borrowed) {
-                TRACED_LATER.store(raw::pid(), Ordering::Relaxed);
-                return 0;
-            }
-        } else {
-            TRACES.store(true, Ordering::Relaxed);
+        if request == TRACE_ME && process().is_some_and(crate::process::Process::is_borrowed) {
+            TRACED_LATER.store(raw::pid(), Ordering::Relaxed);
+            return 0;
         }
         if RESUMES.contains(&request) {
             note_resumed(thread, request);
@@ -138,7 +133,7 @@ fn passes_on(thread: libc::pid_t, status: c_int) -> bool {
     resumed >= 0
 }
 
-/// `wait4(2)`, for a process that traces.
+/// `wait4(2)` under a trap. A process does not know that it traces: a child may have asked for it (PTRACE_TRACEME).
 unsafe extern "C-unwind" fn wait_traced(
     process: libc::pid_t,
     status: *mut c_int,
@@ -155,15 +150,14 @@ unsafe extern "C-unwind" fn wait_traced(
         if waited > 0 && passes_on(waited, ours) {
             continue;
         }
-        if waited > 0 && !status.is_null() {
-            // SAFETY: the program's pointer, which libc's function would write through.
-            unsafe { *status = ours };
+        if waited > 0 && !status.is_null() && memory::write(status.addr() as u64, &ours).is_err() {
+            return fail(-(libc::EFAULT as isize));
         }
         return waited;
     }
 }
 
-/// `waitid(2)`, for a process that traces.
+/// `waitid(2)` under a trap.
 unsafe extern "C-unwind" fn wait_for_traced(
     kind: libc::idtype_t,
     id: libc::id_t,
@@ -197,10 +191,10 @@ unsafe extern "C-unwind" fn wait_for_traced(
 #[unsafe(naked)]
 pub unsafe extern "C" fn waitid() -> c_int {
     naked_asm!(
-        "cmp byte ptr [rip + {traces}], 0",
+        "cmp byte ptr [rip + {on}], 0",
         "jne {wait_for_traced}",
         "jmp qword ptr [rip + {real} + {offset}]",
-        traces = sym TRACES,
+        on = sym trap::ON,
         real = sym REAL,
         offset = const offset_of!(Real, waitid),
         wait_for_traced = sym wait_for_traced,
@@ -214,13 +208,13 @@ macro_rules! wait_function {
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() -> libc::pid_t {
             naked_asm!(
-                "cmp byte ptr [rip + {traces}], 0",
+                "cmp byte ptr [rip + {on}], 0",
                 "jne 2f",
                 "jmp qword ptr [rip + {real} + {offset}]",
                 "2:",
                 $($shuffle,)*
                 "jmp {wait_traced}",
-                traces = sym TRACES,
+                on = sym trap::ON,
                 real = sym REAL,
                 offset = const offset_of!(Real, $name),
                 wait_traced = sym wait_traced,

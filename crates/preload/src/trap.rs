@@ -28,9 +28,10 @@ use crate::signals::{self, Action, Context, bit};
 use crate::timers::{self, credentials, wait};
 use crate::{back, exit, filter, mark, memory, mixed, pkeys, settings, tracer};
 
-static ON: AtomicBool = AtomicBool::new(false);
-
 /// Whether system calls of this process are trapped.
+pub static ON: AtomicBool = AtomicBool::new(false);
+
+/// [`ON`].
 pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }

@@ -307,6 +307,8 @@ pub fn ours() -> Vec<Program> {
         c("fork_threads").in_modes(SCHEMES),
         c_by_instruction("fork_threads"),
         c("tracer").in_modes(TRAP_SEES),
+        c("bad_addresses").in_modes(UNREPORTED),
+        Program { name: "bad_addresses_and_timers".to_owned(), ..c("bad_addresses").in_modes(TIMERS_UNREPORTED) },
         c("spawn").in_modes(TRAP_SEES),
         c("raw_clone"),
         c_by_instruction("raw_clone"),

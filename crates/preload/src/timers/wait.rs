@@ -3,6 +3,7 @@
 use super::alarm::now;
 use super::mail::arrive_at;
 use crate::engine::Inside;
+use crate::entry::fail;
 use crate::gate::{self, Gate, Sleep};
 use crate::memory;
 use crate::raw::COOKIE;
@@ -88,15 +89,13 @@ pub unsafe extern "C" fn begins(waiting: *mut Waiting) {
     waiting.until = Left::of(waiting.timeout).until.unwrap_or(u64::MAX);
 }
 
-/// Called when a signal has come. Returns 0 if the wait has to go on.
+/// Called when a signal has come. Returns 0 if the wait has to go on, and -1 if the program's address is bad.
 pub unsafe extern "C" fn came(waiting: *mut Waiting, signal: i32) -> i32 {
     // SAFETY: on the stack of the assembly, which waits for this function.
     let waiting = unsafe { &mut *waiting };
     if arrive_at(signal, (&raw mut waiting.told) as u64) {
-        if waiting.info != 0 {
-            let place: *mut [u64; 16] = core::ptr::with_exposed_provenance_mut(waiting.info as usize);
-            // SAFETY: the program's pointer, which libc's function would write through.
-            unsafe { place.write(waiting.told) };
+        if waiting.info != 0 && memory::write(waiting.info, &waiting.told).is_err() {
+            return fail(-(libc::EFAULT as isize));
         }
         return signal;
     }

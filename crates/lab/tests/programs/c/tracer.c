@@ -79,6 +79,27 @@ static void by_fork(void) {
     follow(PTRACE_CONT);
 }
 
+// A tracer that makes no call of ptrace(2) before the child's first stop, which is the first of all.
+static void by_its_child(void) {
+    traced = fork();
+    if (!traced) {
+        ptrace(PTRACE_TRACEME, 0, 0, 0);
+        char *arguments[] = {"tracer", "traced", NULL};
+        execv("/proc/self/exe", arguments);
+        _exit(98);
+    }
+    int status;
+    for (int stops = 0;;) {
+        CHECK_EQ(waitpid(traced, &status, 0), traced);
+        if (WIFEXITED(status)) {
+            printf("ended by status %d after %d stops\n", WEXITSTATUS(status), stops);
+            return;
+        }
+        printf("stop %d: %s\n", ++stops, sigabbrev_np(WSTOPSIG(status)));
+        CHECK_EQ(ptrace(PTRACE_CONT, traced, 0, WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status)), 0);
+    }
+}
+
 // As many small tracers begin.
 static void by_stop(void) {
     traced = fork();
@@ -117,6 +138,6 @@ static void by_waitid(void) {
 
 int main(int argc, char **argv) {
     if (argc > 1) return to_be_traced();
-    static const Case cases[] = {CASE(by_vfork), CASE(by_fork), CASE(by_stop), CASE(by_calls), CASE(by_waitid)};
+    static const Case cases[] = {CASE(by_its_child), CASE(by_vfork), CASE(by_fork), CASE(by_stop), CASE(by_calls), CASE(by_waitid)};
     return run_cases(cases, sizeof cases / sizeof *cases, 1, argv);
 }
