@@ -28,6 +28,8 @@ const SA_RESETHAND: u64 = libc::SA_RESETHAND as u32 as u64;
 const DFL: u64 = libc::SIG_DFL as u64;
 const IGN: u64 = libc::SIG_IGN as u64;
 const SIGNALS: usize = 64;
+/// libc's signal for pthread_cancel(3).
+const CANCEL: i32 = 32;
 
 pub const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
@@ -561,6 +563,13 @@ fn is_put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, instal
         gate::block(u64::MAX);
         send_again(signal, info);
         *mask = gate::inside(*mask) | bit(signal);
+        return true;
+    }
+    if signal == CANCEL && earlier(context).is_some() {
+        // libc's handler would find the other handler interrupted, and not the wait. It comes when that one has returned.
+        gate::block(u64::MAX);
+        send_again(signal, info);
+        *mask |= bit(signal);
         return true;
     }
     let Some(gate) = Gate::find() else { return false };

@@ -304,6 +304,8 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("served_pages").in_modes(TRAP_UNREPORTED),
         c_by_instruction("signal_unwind").in_modes(UNREPORTED),
         c_by_instruction("signal_places"),
+        c("small_stack"),
+        c_by_instruction("small_stack"),
         c("fork_threads").in_modes(SCHEMES),
         c_by_instruction("fork_threads"),
         c("tracer").in_modes(TRAP_SEES),
@@ -316,6 +318,17 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("cancel"),
         c("pkeys"),
         c_by_instruction("pkeys"),
+    ];
+    programs.extend(of_timers());
+    programs.extend(ends());
+    programs.extend(beside_other_libraries());
+    programs.extend(of_other_languages());
+    programs
+}
+
+/// Programs that make timers.
+fn of_timers() -> Vec<Program> {
+    vec![
         c("timers").in_modes(TIMERS),
         Program { name: "timers_by_syscall".to_owned(), ..c_with("timers", &["-DBY_SYSCALL"], &[]).in_modes(TIMERS) },
         c_by_instruction("timers").in_modes(TRAPPED_TIMERS_ONLY),
@@ -328,11 +341,7 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("credentials").in_modes(TRAPPED_TIMERS_ONLY),
         c("timer_storm").in_modes(TIMERS),
         c_by_instruction("timer_storm").in_modes(TRAPPED_TIMERS_ONLY),
-    ];
-    programs.extend(ends());
-    programs.extend(beside_other_libraries());
-    programs.extend(of_other_languages());
-    programs
+    ]
 }
 
 /// Programs beside another library that replaces functions of libc, or that is initialised before ours.
