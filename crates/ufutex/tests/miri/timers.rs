@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use ufutex::PidNamespace;
 use ufutex::timer::{Callback, Expired, Expiry, TimerClock, Timers};
 
-use crate::clocks::{driver, while_it_turns};
+use crate::clocks::{driver, system, while_it_turns};
 
 const US: Duration = Duration::from_micros(1);
 
@@ -41,6 +42,27 @@ fn processes_are_dropped_while_the_driver_turns() {
             let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
             timers.settime(id, Expiry::After((1 + round) * US), US).expect("it is there");
             _ = expiries.try_recv();
+        }
+    });
+}
+
+/// Processes of two guests that share a driver: while one stands in line, others of its guest wait behind it.
+#[test]
+fn processes_are_dropped_while_they_are_in_line() {
+    let system = system();
+    let guests = [(); 2].map(|()| PidNamespace::new(&system).expect("there is memory"));
+    while_it_turns(system.driver(), || {
+        for round in 0..3 {
+            let processes: Vec<_> = (0..6)
+                .map(|number| {
+                    let driver = guests[number % 2].driver();
+                    let (timers, expiries) = Timers::channel(driver, Default::default()).expect("there is memory");
+                    let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
+                    timers.settime(id, Expiry::After((1 + round) * US), US).expect("it is there");
+                    (timers, expiries)
+                })
+                .collect();
+            processes.into_iter().rev().for_each(|(_, expiries)| _ = expiries.try_recv());
         }
     });
 }
