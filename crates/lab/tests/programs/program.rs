@@ -387,7 +387,11 @@ fn of_other_languages() -> Vec<Program> {
     programs.push(Program::new("cxx_atomic_wait", || made(compile::cxx("atomic_wait"), &[])).in_modes(SCHEMES));
     programs.push(Program::new("rust_standard_library", standard_library::ready).in_modes(SCHEMES));
     let python = Program::new("python_threads", || match installed("python3") {
-        Some(python) => Ready::Yes(python, vec![compile::sources().join("others/threads.py").into()]),
+        Some(python) => Ready::Yes(
+            python,
+            // Python 3.12 and later print a warning with the PID where a program with threads forks.
+            vec!["-W".into(), "ignore".into(), compile::sources().join("others/threads.py").into()],
+        ),
         None => Ready::Lacking("no python3 here".into()),
     });
     programs.push(python.in_modes(TRAP_SEES));

@@ -4,11 +4,12 @@
 #include "unwind_to.h"
 
 static uint32_t word;
-static atomic_int handled, lost, is_over;
+static atomic_int handled, lost, has_begun, is_over;
 
 enum { MILLISECONDS = 700 };
 
 static void makes_calls(void) {
+    has_begun = 1;
     while (!is_over) futex(&word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
@@ -29,9 +30,9 @@ static void from_any_call(void) {
     // Unwinders load what they need on first use.
     unwinds(0);
     CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
-    handled = lost = is_over = 0;
+    handled = lost = has_begun = is_over = 0;
     CHECK_EQ(pthread_create(&thread, NULL, calls, NULL), 0);
-    nap_us(10000);
+    while (!has_begun) sched_yield();
     struct timespec begin, now;
     CHECK_EQ(clock_gettime(CLOCK_MONOTONIC, &begin), 0);
     do {

@@ -32,7 +32,7 @@ static void *makes_calls(void *unused) {
 static void storm(void) {
     stop = handled = 0;
     victim = start(makes_calls, NULL);
-    for (long i = 0; handled < 2000; i++) {
+    while (handled < 2000) {
         pthread_kill(victim, SIGUSR1);
         for (volatile int n = 0; n < 2000; n++) {}
     }
