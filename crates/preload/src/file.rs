@@ -14,6 +14,18 @@ pub fn read<'t>(path: &[u8], to: &'t mut [u8]) -> Option<&'t [u8]> {
     to.get(..length?)
 }
 
+/// Writes all of `bytes` at an offset of a file. Returns `false` if that is not possible.
+pub fn write_at(path: &[u8], offset: u64, bytes: &[u8]) -> bool {
+    let mut is_written = false;
+    opened(path, libc::O_WRONLY, |file| {
+        // SAFETY: `bytes` are read. What the file is, the caller knows.
+        let written =
+            unsafe { raw::own(libc::SYS_pwrite64, [file, bytes.as_ptr() as u64, bytes.len() as u64, offset]) };
+        is_written = written == bytes.len() as isize;
+    });
+    is_written
+}
+
 /// Calls `f` with the name of each entry of a directory, until it returns `false`. `buffer` holds some at a time.
 pub fn each_entry(path: &[u8], buffer: &mut [u8], mut f: impl FnMut(&[u8]) -> bool) {
     const NAME: usize = offset_of!(Entry, kind) + 1;

@@ -298,6 +298,7 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("signal_fault"),
         c("unseen_handlers").in_modes(TRAP_SEES),
         with_library("other_ways", "other_ways_library", &[]).in_modes(UNREPORTED),
+        with_library("other_ways", "other_ways_library", &["mdwe"]).in_modes(UNREPORTED),
         with_library("chained", "chain_library", &["first"]).in_modes(CHAINED),
         with_library("chained", "chain_library", &["last"]).in_modes(CHAINED),
         c("served_pages").in_modes(UNREPORTED),

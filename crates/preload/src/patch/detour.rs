@@ -12,14 +12,16 @@ use core::{ptr, slice};
 
 use super::{PAGE, make_writable, protect};
 use crate::real::{self, REAL};
-use crate::{entry, gate, settings};
+use crate::{entry, file, gate, settings};
 
 /// `jmp [rip]`, behind which the target's address stands.
 const JUMP: [u8; 6] = [0xff, 0x25, 0, 0, 0, 0];
+/// The length of the jump with its target's address.
+const JUMP_LEN: usize = JUMP.len() + size_of::<u64>();
 /// `endbr64`: where an indirect call may arrive. It stays.
 const LANDING: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
-/// Writes the jumps, before the program begins. A function of libc stays as it is if code may not be changed.
+/// Writes the jumps, before the program begins. A function of libc stays as it is if its code may not be changed.
 pub fn detour_libc() {
     if settings::get().trap {
         return;
@@ -49,22 +51,24 @@ pub fn detour_libc() {
 }
 
 /// Writes a jump. Returns `false` if that is not possible.
+///
+/// No thread executes the function, since the program has not begun. Both functions are longer than the jump.
 fn detour(function: u64, target: u64) -> bool {
-    let at = |address: u64| ptr::with_exposed_provenance_mut::<u8>(address as usize);
+    let at = |address: u64| ptr::with_exposed_provenance_mut::<[u8; JUMP_LEN]>(address as usize);
     // SAFETY: the function's first bytes.
-    let begins = unsafe { at(function).cast::<[u8; 4]>().read_unaligned() } == LANDING;
+    let begins = unsafe { at(function).read() }.starts_with(&LANDING);
     let begin = function + if begins { LANDING.len() as u64 } else { 0 };
-    let end = begin + (JUMP.len() + size_of::<u64>()) as u64;
-    let pages = begin & !(PAGE - 1)..end.next_multiple_of(PAGE);
+    let mut jump = [0; JUMP_LEN];
+    jump[..JUMP.len()].copy_from_slice(&JUMP);
+    jump[JUMP.len()..].copy_from_slice(&target.to_le_bytes());
+    let pages = begin & !(PAGE - 1)..(begin + JUMP_LEN as u64).next_multiple_of(PAGE);
     if !make_writable(&pages) {
-        return false;
+        // Slower, but a process may write its code there also if it may not make it writable. Some kernels can be told to
+        // forbid that too.
+        return file::write_at(b"/proc/self/mem\0", begin, &jump);
     }
-    // SAFETY: code that was made writable, and that no thread executes, since the program has not begun. Both functions
-    // are longer than the jump.
-    unsafe {
-        at(begin).cast::<[u8; 6]>().write_unaligned(JUMP);
-        at(begin + JUMP.len() as u64).cast::<u64>().write_unaligned(target);
-    }
+    // SAFETY: code that was made writable.
+    unsafe { at(begin).write(jump) };
     protect(&pages);
     true
 }

@@ -1,7 +1,13 @@
 // Futex calls by ways that pass a preloaded library: from a library that is loaded with RTLD_DEEPBIND (other_ways_library.c,
-// whose path is the argument), and by libc's own `syscall` from dlsym(3). Waits by one way meet wakes by another.
+// whose path is the argument), and by libc's own `syscall` from dlsym(3). Waits by one way meet wakes by another. With the
+// argument `mdwe`, also in a process that may not make code writable.
 #include "futex.h"
 #include <dlfcn.h>
+#include <sys/prctl.h>
+
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE 65
+#endif
 
 static _Atomic uint32_t word;
 typedef long (*call)(long, ...);
@@ -32,7 +38,14 @@ static void meet(const char *name, call there) {
 }
 
 int main(int argc, char **argv) {
-    CHECK_EQ(argc, 2);
+    if (argc == 3) {
+        if (prctl(PR_SET_MDWE, 1, 0, 0, 0)) {
+            perror("PR_SET_MDWE");
+            return SKIPPED;
+        }
+        execl("/proc/self/exe", argv[0], argv[1], NULL);
+        fail(__FILE__, __LINE__, "execl", 0, 0);
+    }
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
     CHECK(library);
     meet("RTLD_DEEPBIND", (call)dlsym(library, "deep_syscall"));
