@@ -58,8 +58,8 @@ pub(crate) struct Slot {
     object: AtomicPtr<()>,
     /// How many users count themselves in the slot.
     users: AtomicU32,
-    /// How many handles have been made of this slot: a handle has the sum of this and [`first_generation`]. Guarded by
-    /// the registry's lock.
+    /// How many handles have been made of this slot: a handle has the sum of this and [`first_generation`]. Changed by
+    /// the thread that has taken the slot.
     generation: AtomicU32,
     /// One more than the number of the next free slot, 0 for none. Meaningful while the slot is free.
     next_free: AtomicU32,
