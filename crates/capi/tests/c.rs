@@ -1,9 +1,14 @@
 //! Builds the C tests in `tests/c` with the system's compiler, and runs them with both libraries and under sanitizers.
 
+#[path = "../../ufutex/tests/common/skipped.rs"]
+mod skipped;
+
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+
+use skipped::skip;
 
 fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -19,7 +24,7 @@ fn compiler(variable: &str, default: &str) -> Option<String> {
     let name = env::var(variable).unwrap_or_else(|_| default.into());
     let works = Command::new(&name).arg("--version").output().is_ok_and(|output| output.status.success());
     if !works {
-        println!("skipped: there is no {name} here");
+        skip(format_args!("no {name} here"));
     }
     works.then_some(name)
 }
@@ -79,7 +84,7 @@ impl Build {
     fn run(&self, name: &str) {
         let Some(cc) = compiler("CC", "cc") else { return };
         if self.name == SANITIZED.name && !has_sanitizers(&cc) {
-            println!("skipped: {cc} has no sanitizers here");
+            skip(format_args!("{cc} has no sanitizers here"));
             return;
         }
         let program = self.program(name);

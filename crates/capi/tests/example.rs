@@ -1,8 +1,13 @@
 //! Builds `examples/c` with its own Makefile and pkg-config against an installation, runs it, and compares its output.
 
+#[path = "../../ufutex/tests/common/skipped.rs"]
+mod skipped;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
+
+use skipped::skip;
 
 /// Installs the header, the libraries and ufutex.pc under `prefix`.
 fn install(prefix: &Path) {
@@ -23,7 +28,7 @@ fn install(prefix: &Path) {
 fn runs(variables: &[&str]) {
     for tool in ["make", "pkg-config", "cc"] {
         if !Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success()) {
-            println!("skipped: there is no {tool} here");
+            skip(format_args!("no {tool} here"));
             return;
         }
     }

@@ -1,9 +1,14 @@
 //! The libraries export the functions of the header, with their versions, and nothing else.
 
+#[path = "../../ufutex/tests/common/skipped.rs"]
+mod skipped;
+
 use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use skipped::skip;
 
 fn library(name: &str) -> PathBuf {
     env::current_exe().unwrap().parent().unwrap().join(name)
@@ -17,7 +22,7 @@ fn output(tool: &str, args: &[&str], library: &Path) -> Option<String> {
             Some(String::from_utf8(output.stdout).unwrap())
         }
         Err(error) => {
-            println!("skipped: {tool}: {error}");
+            skip(format_args!("no {tool} here (Debian's package binutils): {error}"));
             None
         }
     }
@@ -54,7 +59,7 @@ fn shared_library_exports_the_header_with_versions_and_nothing_else() {
         let linker = output("readelf", &["-p", ".comment"], &library).unwrap();
         assert!(!linker.contains("LLD"), "LLD can do versions: {linker}");
         assert_eq!(exported, declared());
-        println!("skipped: the linker here takes no version script beside rustc's");
+        skip("the linker here takes no version script beside rustc's");
     }
 }
 

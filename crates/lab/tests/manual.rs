@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::skipped::skip;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -119,7 +120,7 @@ fn shells_can_read_the_completions_and_bash_completes_by_them() {
         let mut child = match Command::new(shell).args(["-n", "/dev/stdin"]).stdin(Stdio::piped()).spawn() {
             Ok(child) => child,
             Err(error) => {
-                eprintln!("skipped: {shell} is not here: {error}");
+                skip(format_args!("no {shell} here: {error}"));
                 continue;
             }
         };
@@ -189,7 +190,7 @@ fn formatters_have_nothing_to_say_against_the_pages() {
                     let said = [output.stdout, output.stderr].concat();
                     assert!(said.is_empty(), "{formatter:?}: {}", String::from_utf8_lossy(&said));
                 }
-                Err(error) => eprintln!("skipped: {} is not here: {error}", formatter[0]),
+                Err(error) => skip(format_args!("no {} here: {error}", formatter[0])),
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::skipped::skip;
 use common::{assert_mistakes, printed, rows_of, text};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -47,7 +48,7 @@ fn perf(arguments: &[&str]) -> Option<String> {
     let mut child = match started {
         Ok(child) => child,
         Err(error) => {
-            eprintln!("skipped: no perf here: {error}");
+            skip(format_args!("no perf here (Debian's package linux-perf): {error}"));
             return None;
         }
     };
@@ -56,14 +57,14 @@ fn perf(arguments: &[&str]) -> Option<String> {
         if start.elapsed() > PERFS_TIME {
             let _ = child.kill();
             let _ = child.wait();
-            eprintln!("skipped: perf bench futex {arguments:?} has lost a thread of its own");
+            skip(format_args!("perf bench futex {arguments:?} has lost a thread of its own"));
             return None;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
     let output = child.wait_with_output().expect("perf's output");
     if !output.status.success() {
-        eprintln!("skipped: perf bench futex {arguments:?} fails here");
+        skip(format_args!("perf bench futex {arguments:?} fails here"));
         return None;
     }
     Some(text(&output.stdout))

@@ -1,6 +1,9 @@
 //! Compares the results of `elf::check` with what the kernel does with the same files.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
+#[path = "../../ufutex/tests/common/skipped.rs"]
+mod skipped;
+
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -12,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use skipped::skip;
 use ufutex_program::elf::{Reason, Refusal, check};
 
 /// Held while a program is written or a child is started. A child inherits all open files until it executes a program,
@@ -127,7 +131,7 @@ fn a_static_program_is_refused_at_a_fixed_address_and_at_any() {
     let place = TempDir::new("static");
     for flags in [&["-static"][..], &["-static-pie"]] {
         let Some(path) = place.program("program", flags) else {
-            println!("skipped: cc {flags:?} makes no program here (libc.a is missing?)");
+            skip(format_args!("cc {flags:?} makes no program here (libc.a is missing?)"));
             continue;
         };
         assert_eq!(reason(&path), Some(Reason::Static), "{flags:?}");
@@ -270,12 +274,12 @@ fn no_file_stays_open() {
 fn programs_with_rights_of_their_own_are_refused_where_the_kernel_is_careful() {
     // SAFETY: the call always succeeds.
     if unsafe { libc::geteuid() } != 0 {
-        println!("skipped: only root can make files that belong to others");
+        skip("only root can make files that belong to others");
         return;
     }
     let place = TempDir::new("rights");
     let Some(program) = place.program("program", &[]) else {
-        println!("skipped: cc makes no program here");
+        skip("cc makes no program here");
         return;
     };
     let content = fs::read(&program).expect("just made");
@@ -323,7 +327,7 @@ fn programs_with_rights_of_their_own_are_refused_where_the_kernel_is_careful() {
 fn a_file_system_mounted_nosuid_gives_no_rights() {
     let place = TempDir::new("nosuid");
     let Some(program) = place.program("program", &[]) else {
-        println!("skipped: cc makes no program here");
+        skip("cc makes no program here");
         return;
     };
     let mounted = place.0.join("mounted");
@@ -344,7 +348,7 @@ fn a_file_system_mounted_nosuid_gives_no_rights() {
                 == 0
     };
     if !done {
-        println!("skipped: nothing can be mounted here: {}", io::Error::last_os_error());
+        skip(format_args!("nothing can be mounted here: {}", io::Error::last_os_error()));
         return;
     }
     for (mode, capable) in [(0o6755, false), (0o755, true)] {

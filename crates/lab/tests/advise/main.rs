@@ -2,7 +2,11 @@
 //! on them, or the program calls without a pause.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
+#[path = "../../../ufutex/tests/common/skipped.rs"]
+mod skipped;
+
 use serde_json::Value;
+use skipped::skip;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
@@ -86,7 +90,7 @@ fn calls_on_many_words_that_differ_are_counted_with_their_words() {
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
         assert!(figure(&one, "contended") > 0.0, "{one}");
     } else {
-        println!("whether waits meet in buckets is left out: that takes two CPUs, and this process may use one");
+        skip("this process may use one CPU alone, and waits meet in buckets on two");
     }
 }
 

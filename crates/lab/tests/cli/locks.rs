@@ -1,5 +1,6 @@
 //! `bench locks`: parking_lot on both versions of its core, and std.
 
+use crate::common::skipped::skip;
 use crate::common::{text, ufutex};
 use crate::{assert_keys, assert_numbers, of, rows};
 
@@ -9,7 +10,7 @@ pub fn has_locks() -> bool {
     let said = text(&output.stderr);
     let reason = said.lines().find(|line| line.contains("cannot be built here"));
     if let Some(reason) = reason {
-        eprintln!("skipped: {reason}");
+        skip(reason);
     }
     reason.is_none()
 }

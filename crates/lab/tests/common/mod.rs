@@ -1,6 +1,9 @@
 //! Shared by the tests of the command.
 #![allow(dead_code, reason = "each test program has this file in it and uses some of it")]
 
+#[path = "../../../ufutex/tests/common/skipped.rs"]
+pub mod skipped;
+
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 

@@ -5,9 +5,12 @@
 
 mod browser;
 mod looks;
+#[path = "../../../ufutex/tests/common/skipped.rs"]
+mod skipped;
 
 use browser::Browser;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use skipped::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -39,8 +42,9 @@ fn trial(name: String, page: &Page, look: impl Fn(&Path) -> Result<(), String> +
     let page = page.clone();
     Trial::ignorable_test(name, move || {
         if Browser::program().is_none() {
-            println!("skipped: chromium is not installed");
-            return Ok(Completion::ignored_with("chromium is not installed"));
+            let reason = "no chromium here (Debian's package chromium)";
+            skip(reason);
+            return Ok(Completion::ignored_with(reason));
         }
         let file = page.get_or_init(made).clone()?;
         look(&file).map(|()| Completion::Completed).map_err(Failed::from)

@@ -4,7 +4,7 @@
 //! - `c/`: our own programs, each named after what it tests;
 //! - `others/`: C++, Go, Java and Python; `standard_library.rs` is a Rust program, run as this test's own executable;
 //! - `started.rs`: programs that cannot be run, and what a program sees of how it was started;
-//! - `installed.rs`: Debian's programs. Missing ones are skipped, and the reasons are printed at the end.
+//! - `installed.rs`: Debian's programs. Missing ones are skipped.
 //!
 //! `cargo test -p lab --test programs -- mutex` runs the trials with `mutex` in their name. A trial is named
 //! program::mode. `UFUTEX_PROGRAMS_LAUNCHER=/path/to/ufutex` uses another build of the command.
@@ -14,19 +14,18 @@ mod installed;
 mod mode;
 mod program;
 mod run;
+#[path = "../../../ufutex/tests/common/skipped.rs"]
+mod skipped;
 mod standard_library;
 mod started;
 
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use crate::mode::Mode;
 use crate::program::Outcome;
-
-/// The skipped programs with the reasons, one line for each program.
-static SKIPPED: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(standard_library::ARGUMENT) {
@@ -38,13 +37,7 @@ fn main() -> ExitCode {
     // have a time limit.
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     arguments.test_threads.get_or_insert((2 * cpus).min(8));
-    let conclusion = libtest_mimic::run(&arguments, trials());
-    let skipped = SKIPPED.lock().unwrap();
-    for (name, reason) in skipped.iter() {
-        println!("skipped: {name}: {reason}");
-    }
-    println!("programs skipped: {}\n", skipped.len());
-    conclusion.exit_code()
+    libtest_mimic::run(&arguments, trials()).exit_code()
 }
 
 fn trials() -> Vec<Trial> {
@@ -54,24 +47,20 @@ fn trials() -> Vec<Trial> {
         for &mode in std::iter::once(&Mode::Kernel).chain(program.modes) {
             let program = Arc::clone(&program);
             let name = format!("{}::{mode}", program.name);
-            trials.push(Trial::ignorable_test(name, move || verdict(&program.name, program.judge(mode))));
+            trials.push(Trial::ignorable_test(name, move || verdict(program.judge(mode))));
         }
     }
-    let started =
-        started::TRIALS.iter().map(|&(name, trial)| Trial::ignorable_test(name, move || verdict(name, trial())));
+    let started = started::TRIALS.iter().map(|&(name, trial)| Trial::ignorable_test(name, move || verdict(trial())));
     trials.extend(started);
     trials
 }
 
-fn verdict(name: &str, outcome: Outcome) -> Result<Completion, Failed> {
+fn verdict(outcome: Outcome) -> Result<Completion, Failed> {
     match outcome {
         Outcome::Right => Ok(Completion::Completed),
         Outcome::Wrong(how) => Err(how.into()),
         Outcome::Skipped(reason) => {
-            let mut skipped = SKIPPED.lock().unwrap();
-            if !skipped.iter().any(|(known, _)| known == name) {
-                skipped.push((name.to_owned(), reason.clone()));
-            }
+            skipped::skip(&reason);
             Ok(Completion::ignored_with(reason))
         }
     }

@@ -7,4 +7,6 @@ mod options;
 mod process;
 mod program;
 mod report;
+#[path = "../../../ufutex/tests/common/skipped.rs"]
+mod skipped;
 mod slots;

@@ -1,6 +1,7 @@
 //! The program replaces the command's process, with everything that the process was given.
 
 use crate::command::{UFUTEX, output, printed, run, spawn, text};
+use crate::skipped::skip;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
@@ -89,7 +90,7 @@ fn another_preloaded_library_stays_behind_ours() {
         .map(|name| format!("/lib/x86_64-linux-gnu/{name}"))
         .find(|path| Path::new(path).exists())
     else {
-        println!("skipped: no library to preload is where it usually is");
+        skip("no library to preload is where it usually is");
         return;
     };
     let all = printed(

@@ -1,6 +1,7 @@
 //! Which file is run, and which files are refused in one line.
 
 use crate::command::{TempDir, assert_refused, copy, is_root, printed, run};
+use crate::skipped::skip;
 use std::fs;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -23,10 +24,8 @@ fn a_program_is_looked_for_in_path_as_by_a_shell() {
     assert_eq!(printed(command.env("PATH", list(&["missing", "d", "a", "b", "c"]))), format!("{second}\n"));
     assert_eq!(printed(command.env("PATH", list(&["d"]) + "::" + &list(&["b"]))), "tool\n", "the working directory");
     let line = format!("{} cannot be run: permission denied", place.path("a/tool"));
-    if is_root() {
-        // A file without any x bit cannot be executed, not even by root.
-        assert_refused(command.env("PATH", list(&["missing", "a", "d"])), 126, &line);
-    }
+    // A file without any x bit cannot be executed, not even by root.
+    assert_refused(command.env("PATH", list(&["missing", "a", "d"])), 126, &line);
     let line = format!("{} cannot be run: it is a directory", place.path("d/tool"));
     assert_refused(command.env("PATH", list(&["missing", "d"])), 126, &line);
     assert_refused(command.env("PATH", list(&["missing"])), 127, "'tool' is not found in PATH");
@@ -55,7 +54,7 @@ fn a_static_program_is_refused() {
     let compiled =
         Command::new("sh").args(["-c", "cc -static $0 -o $1 2>&1", &source, &program]).stdout(Stdio::null()).status();
     if !compiled.is_ok_and(|status| status.success()) {
-        println!("skipped: cc -static makes no program here (libc.a is missing?)");
+        skip("cc -static makes no program here (libc.a is missing?)");
         return;
     }
     let line = format!("{program} is statically linked: nothing can be preloaded into it");
@@ -68,7 +67,7 @@ fn a_static_program_is_refused() {
 #[test]
 fn a_setuid_program_of_another_user_is_refused() {
     if !is_root() {
-        println!("skipped: only root can make a program that belongs to another user");
+        skip("only root can make a program that belongs to another user");
         return;
     }
     let place = TempDir::new("setuid");

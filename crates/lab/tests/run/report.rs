@@ -1,6 +1,7 @@
 //! The report: when it is written, where, and its content.
 
 use crate::command::{TempDir, assert_refused, output, run, spawn, text};
+use crate::skipped::skip;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -38,7 +39,7 @@ fn a_thread_with_the_smallest_stack_can_end_the_program_with_a_report() {
     let script = "cc -pthread $0 -o $1 2>&1";
     let compiled = Command::new("sh").args(["-c", script, &source, &program]).stdout(Stdio::null()).status();
     if !compiled.is_ok_and(|status| status.success()) {
-        println!("skipped: cc makes no program here");
+        skip("cc makes no program here");
         return;
     }
     for options in [&["--stats"][..], &["--stats", "--trap"]] {

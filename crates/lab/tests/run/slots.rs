@@ -1,6 +1,7 @@
 //! Tables of a given size: the engine's (`--slots`) and the kernel's (`--kernel`).
 
 use crate::command::{TempDir, UFUTEX, assert_refused, output, printed, run, text};
+use crate::skipped::skip;
 use std::process::Command;
 use std::process::Stdio;
 
@@ -18,8 +19,7 @@ fn the_program_reads_its_slots_and_may_change_them_unless_immutable() {
     let compiled =
         Command::new("sh").args(["-c", "cc $0 -o $1 2>&1", &source, &program]).stdout(Stdio::null()).status();
     if !compiled.is_ok_and(|status| status.success()) {
-        println!("skipped: cc makes no program here");
-        return;
+        return skip("cc makes no program here");
     }
     let told = |options: &[&str]| printed(run(options).arg(&program));
     assert_eq!(told(&["--slots", "64"]), "64 128\n");
@@ -72,7 +72,7 @@ fn kernels_slots(place: &TempDir) -> Option<(String, bool)> {
     let (source, program) = (place.file("program.c", KERNELS_SLOTS, 0o644), place.path("program"));
     let compiled = Command::new("cc").args(["-pthread", &source, "-o", &program]).status();
     if !compiled.is_ok_and(|status| status.success()) {
-        println!("skipped: cc makes no program here");
+        skip("cc makes no program here");
         return None;
     }
     // SAFETY: the call takes only numbers and changes nothing.
@@ -87,7 +87,7 @@ fn with_kernel_the_program_and_its_children_have_the_kernels_slots() {
     for slots in ["64", "2", "0"] {
         let mut command = run(["--kernel", "--slots", slots, &program]);
         if !has_slots {
-            println!("this kernel has no PR_FUTEX_HASH: only its refusal is tested");
+            skip("this kernel has no PR_FUTEX_HASH (Linux 6.16): only its refusal is tested");
             let line = format!(
                 "--kernel --slots {slots}: prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, {slots}, 0) fails with EINVAL; \
                  accepted: a kernel that has it: Linux 6.16 or later, with CONFIG_FUTEX_PRIVATE_HASH"
@@ -106,10 +106,10 @@ fn with_kernel_the_program_and_its_children_have_the_kernels_slots() {
 #[test]
 fn with_kernel_immutable_holds_or_is_refused_in_one_line_before_the_program_starts() {
     let place = TempDir::new("immutable");
-    let Some((program, true)) = kernels_slots(&place) else {
-        println!("skipped: no cc, or this kernel has no PR_FUTEX_HASH");
-        return;
-    };
+    let Some((program, has_slots)) = kernels_slots(&place) else { return };
+    if !has_slots {
+        return skip("this kernel has no PR_FUTEX_HASH (Linux 6.16)");
+    }
     let mut command = run(["--kernel", "--slots", "64", "--immutable", &program]);
     let ended = output(&mut command);
     if ended.status.success() {
@@ -131,8 +131,7 @@ fn with_kernel_what_a_trap_holds_and_what_is_static_are_refused() {
     let (source, program) = (place.file("program.c", "int main(void) { return 0; }\n", 0o644), place.path("program"));
     let compiled = Command::new("cc").args(["-static", &source, "-o", &program]).stderr(Stdio::null()).status();
     if !compiled.is_ok_and(|status| status.success()) {
-        println!("what is static is left out: cc makes no such program here");
-        return;
+        return skip("cc -static makes no program here (libc.a is missing?)");
     }
     let output = output(&mut run(["--kernel", "--slots", "64", &program]));
     let line = text(&output.stderr);

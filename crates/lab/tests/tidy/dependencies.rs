@@ -5,8 +5,8 @@ use std::process::Command;
 
 use super::source::root;
 
-/// What cargo says that users compile, on any target, with any feature: a package and its version. The error is cargo's,
-/// if it cannot fetch the packages of other hosts, which it reads.
+/// What cargo says that users compile, on any target, with any feature: a package and its version. The error says why
+/// there is no cargo here, or is cargo's if it cannot fetch the packages of other hosts, which it reads.
 pub fn compiled() -> Result<BTreeSet<String>, String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(root()).args([
@@ -19,7 +19,7 @@ pub fn compiled() -> Result<BTreeSet<String>, String> {
         "normal,build",
     ]);
     cargo.args(["--prefix", "none", "--no-dedupe", "--package", "ufutex", "--package", "ufutex-capi"]);
-    let output = cargo.args(["--package", "ufutex-parking"]).output().expect("cargo can be run");
+    let output = cargo.args(["--package", "ufutex-parking"]).output().map_err(|error| error.to_string())?;
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     if !output.status.success() && ["download", "offline", "network"].iter().any(|word| error.contains(word)) {
         return Err(error);

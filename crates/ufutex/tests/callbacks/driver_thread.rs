@@ -10,14 +10,10 @@ use ufutex::timer::{Cpus, Driver, DriverThread, Expiry, Setting, TimerClock, Tim
 use crate::common::PATIENCE;
 use crate::common::asleep::thread_id;
 use crate::common::kernel::{pointer, succeeded, syscall};
+use crate::common::skipped::skip;
 
 /// Held by a test that starts a driver's thread, so that there is one such thread at a time.
 static ONE: Mutex<()> = Mutex::new(());
-
-fn is_root() -> bool {
-    // SAFETY: geteuid(2) has no preconditions.
-    unsafe { libc::geteuid() == 0 }
-}
 
 fn mask_of(thread: i32) -> Vec<u8> {
     let mut mask = vec![0u8; 1024];
@@ -48,11 +44,27 @@ pub fn set_policy(policy: i32, priority: i32) -> bool {
     unsafe { syscall(libc::SYS_sched_setscheduler, [0, policy as u64, pointer(&raw const priority), 0, 0, 0]) == 0 }
 }
 
+/// Whether a thread of this user may do this. It is tried: besides root's rights, limits decide (`RLIMIT_NICE`,
+/// `RLIMIT_RTPRIO`), and root may have no rights, as in a container.
+fn may(try_it: impl FnOnce() -> bool + Send) -> bool {
+    std::thread::scope(|scope| scope.spawn(try_it).join().expect("it does not panic"))
+}
+
+fn may_be_realtime() -> bool {
+    may(|| set_policy(libc::SCHED_FIFO, 99))
+}
+
+fn may_leave_idle() -> bool {
+    may(|| set_policy(libc::SCHED_IDLE, 0) && set_policy(libc::SCHED_OTHER, 0))
+}
+
+fn may_be_less_nice() -> bool {
+    may(|| set_nice(15) && set_nice(0))
+}
+
 /// A CPU of this process, if this user may have threads with a real-time priority.
 pub fn one_cpu() -> Option<u32> {
-    let may = || set_policy(libc::SCHED_FIFO, 1);
-    let may = std::thread::scope(|scope| scope.spawn(may).join().expect("it does not panic"));
-    may.then(|| cpus_of(&mask_of(0))[0])
+    may_be_realtime().then(|| cpus_of(&mask_of(0))[0])
 }
 
 fn set_nice(nice: i32) -> bool {
@@ -134,11 +146,11 @@ fn is_asleep(thread: i32) -> bool {
 #[test]
 fn thread_that_was_woken_because_a_clock_was_set_sleeps_again() {
     if cfg!(miri) || std::env::var_os("UFUTEX_EMULATED").is_some() {
-        println!("skipped: /proc shows the emulator's threads");
+        skip("/proc shows the emulator's threads");
         return;
     }
     if runs(thread_id()).is_none_or(|[_, slices]| slices == 0) {
-        println!("skipped: /proc/self/task/TID/schedstat does not count here");
+        skip("/proc/self/task/TID/schedstat does not count here");
         return;
     }
     let _one = one();
@@ -172,7 +184,7 @@ fn thread_that_was_woken_because_a_clock_was_set_sleeps_again() {
 /// `nice cargo test`.
 fn process() -> Scheduled {
     let main = std::process::id() as i32;
-    let nice = if is_root() { 0 } else { nice_of_process() };
+    let nice = if may_be_less_nice() { 0 } else { nice_of_process() };
     Scheduled { policy: libc::SCHED_OTHER, priority: 0, nice, cpus: cpus_of(&mask_of(main)) }
 }
 
@@ -215,8 +227,8 @@ fn wait_until_there_is_none() {
 #[test]
 fn idle_thread_that_arms_first_does_not_make_the_driver_idle() {
     let _one = one();
-    if !is_root() {
-        println!("skipped: a thread that is idle may not make another one that is not, without CAP_SYS_NICE");
+    if !may_leave_idle() {
+        skip("a thread that is idle may not make another one that is not, without CAP_SYS_NICE or RLIMIT_NICE");
         return;
     }
     let driver = Driver::host().expect("there is memory");
@@ -227,8 +239,8 @@ fn idle_thread_that_arms_first_does_not_make_the_driver_idle() {
 #[test]
 fn niced_thread_that_arms_first_does_not_make_the_driver_nice() {
     let _one = one();
-    if !is_root() {
-        println!("skipped: a thread that is niced may not make another one that is not, without CAP_SYS_NICE");
+    if !may_be_less_nice() {
+        skip("a thread that is niced may not make another one that is not, without CAP_SYS_NICE or RLIMIT_NICE");
         return;
     }
     let driver = Driver::host().expect("there is memory");
@@ -242,7 +254,7 @@ fn realtime_thread_that_arms_first_does_not_make_the_driver_one() {
     let driver = Driver::host().expect("there is memory");
     let realtime = || {
         if !set_policy(libc::SCHED_RR, 7) {
-            println!("skipped in part: this user may not have real-time threads");
+            skip("this user may not have real-time threads (CAP_SYS_NICE or RLIMIT_RTPRIO)");
         }
     };
     assert_eq!(when_armed_by(realtime, &driver, |found| *found == process()), process());
@@ -253,7 +265,7 @@ fn bound_thread_that_arms_first_does_not_bind_the_driver() {
     let _one = one();
     let expected = process();
     if expected.cpus.len() < 2 {
-        println!("skipped: the process has one CPU, to which everything is bound");
+        skip("the process has one CPU, to which everything is bound");
         return;
     }
     let driver = Driver::host().expect("there is memory");
@@ -287,8 +299,8 @@ fn driver_is_scheduled_as_configured() {
     let driver = Driver::host_with(DriverThread::new().cpus(Cpus::Starter)).expect("there is memory");
     let bound = Scheduled { cpus: vec![first], ..process() };
     assert_eq!(when_armed_by(|| bind_to(0, first), &driver, |found| *found == bound), bound);
-    if !is_root() {
-        println!("skipped in part: this user may not have real-time threads");
+    if !may_be_realtime() || !may_leave_idle() {
+        skip("this user may not have real-time threads (CAP_SYS_NICE or RLIMIT_RTPRIO)");
         return;
     }
     let config = ufutex::Config::new().driver_thread(DriverThread::new().realtime(5));
@@ -298,18 +310,25 @@ fn driver_is_scheduled_as_configured() {
     assert_eq!(when_armed_by(idle, system.driver(), |found| *found == expected), expected);
 }
 
-/// Settings that are not permitted are ignored. Here the thread has no privileges, and the CPU does not exist.
+/// Settings that are not permitted are ignored. Here the thread gives up its rights, and the CPU does not exist.
 #[test]
 fn driver_runs_although_its_settings_are_not_permitted() {
     let _one = one();
+    // SAFETY: the system call drops the privileges of this thread and of those that it starts later. It fails for a user
+    // who has none.
+    let gives_up_its_rights = || unsafe { syscall(libc::SYS_setresuid, [65534, 65534, 65534, 0, 0, 0]) };
+    let still = || {
+        gives_up_its_rights();
+        set_policy(libc::SCHED_FIFO, 99) || set_nice(-20)
+    };
+    if may(still) {
+        return skip("this user's limits permit real-time threads (RLIMIT_RTPRIO, RLIMIT_NICE)");
+    }
     let settings = DriverThread::new().nice(-20).realtime(99).cpus(Cpus::Only([8191].into()));
     let driver = Driver::host_with(settings).expect("there is memory");
     let nice = nice_of_process().max(5); // lowering it below that of the process takes privileges
     let unprivileged = || {
-        if is_root() {
-            // SAFETY: the system call drops the privileges of this thread and of those that it starts later.
-            assert_eq!(unsafe { syscall(libc::SYS_setresuid, [65534, 65534, 65534, 0, 0, 0]) }, 0);
-        }
+        gives_up_its_rights();
         assert!(set_nice(nice));
     };
     let found = when_armed_by(unprivileged, &driver, |found| found.policy == libc::SCHED_OTHER);

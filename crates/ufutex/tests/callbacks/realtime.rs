@@ -8,6 +8,7 @@ use ufutex::{Domain, Error, Timeout, WaitOptions};
 
 use crate::common::domains::system;
 use crate::common::kernel::now;
+use crate::common::skipped::skip;
 use crate::common::waiters::{idle, queue};
 use crate::driver_thread::{bind_to, one_cpu, set_policy};
 
@@ -15,7 +16,9 @@ use crate::driver_thread::{bind_to, one_cpu, set_policy};
 /// CPU time.
 #[test]
 fn timeout_of_a_realtime_thread_ends_while_a_normal_thread_resizes() {
-    let Some(cpu) = one_cpu() else { return println!("skipped: this user may not have real-time threads") };
+    let Some(cpu) = one_cpu() else {
+        return skip("this user may not have real-time threads (CAP_SYS_NICE or RLIMIT_RTPRIO)");
+    };
     let system = system();
     let domain = Domain::with_options(&system, ufutex::Options::new());
     assert_eq!(domain.set_slots(2), Ok(()));

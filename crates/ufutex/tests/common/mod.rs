@@ -20,6 +20,7 @@ pub mod platforms;
 pub mod random;
 #[cfg(target_os = "linux")]
 pub mod refuse;
+pub mod skipped;
 pub mod sleeping;
 pub mod waiters;
 pub mod waker;

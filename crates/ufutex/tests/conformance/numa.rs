@@ -13,6 +13,7 @@ use ufutex::{
 
 use crate::common::arena::{Arena, PAGE, Rights};
 use crate::common::kernel::{pointer, syscall};
+use crate::common::skipped::skip;
 use crate::common::sleeping::Sleeping;
 
 const SIZE_U32: u32 = 2;
@@ -57,7 +58,7 @@ fn prefer_0(page: u64) -> bool {
     // SAFETY: a mapping of our own, whose contents mbind(2) does not change.
     let result = unsafe { syscall(libc::SYS_mbind, args) };
     if result != 0 {
-        println!("skipped: mbind(2) is not permitted here: errno {}", -result);
+        skip(format_args!("mbind(2) is not permitted here: errno {}", -result));
     }
     result == 0
 }
@@ -81,7 +82,7 @@ fn kernel_has_nodes() -> bool {
     let arena = Arena::new(1);
     let has = [NUMA, MPOL].iter().all(|flag| kernel_wake(arena.at(0), SIZE_U32 | PRIVATE | flag) == 0);
     if !has {
-        println!("skipped: this kernel has no FUTEX2_NUMA and FUTEX2_MPOL (Linux 6.16)");
+        skip("this kernel has no FUTEX2_NUMA and FUTEX2_MPOL (Linux 6.16)");
     }
     has
 }
@@ -324,7 +325,7 @@ fn pairs_of_operations_match_as_in_the_kernel() {
             let (kernels, ours) = (kernel_matches(&memory, waits, wakes), engine.matches(&memory, waits, wakes));
             let what = format!("waits {waits}, wakes {wakes}, policy {}", memory.prefers_0);
             if HostTopology::get().nodes() > 1 {
-                println!("not compared on a machine with several nodes: {what}");
+                skip("the machine has several nodes, and the bodies expect one");
                 continue;
             }
             assert_eq!(kernels, ours, "{what}");

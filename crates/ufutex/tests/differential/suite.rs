@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::common::random::Random;
+use crate::common::skipped::skip;
 use crate::compare::{Bench, Difference};
 use crate::engine::Variant;
 use crate::generate::Generator;
 use crate::memory::Memory;
-use crate::program::{Arg, Cmd, Number, PRIVATE, Program, Step};
+use crate::program::{Arg, Cmd, Number, PRIVATE, Program, Step, WORKERS};
 use crate::shrink::shrink;
 use crate::workers::{Target, Workers};
+
+const NO_PRIORITIES: &str = "this user may not have real-time threads (CAP_SYS_NICE or RLIMIT_RTPRIO)";
 
 /// Serialises the tests, whose workers are all pinned to one CPU.
 fn turn() -> MutexGuard<'static, ()> {
@@ -28,7 +31,7 @@ pub struct Suite {
 impl Suite {
     pub fn new() -> Self {
         if cfg!(not(target_arch = "x86_64")) {
-            eprintln!("skipped: the kernel, as the instruction that calls it is written for x86-64 alone");
+            skip("the kernel, as the instruction that calls it is written for x86-64 alone");
         }
         let turn = turn();
         let workers = Workers::start();
@@ -71,6 +74,9 @@ impl Suite {
 
     /// Runs `count` random programs. Stops after `most` failures that make different calls.
     pub fn check_random(&mut self, seed: u64, count: u64, most: usize) {
+        if !self.is_fast() {
+            skip(format_args!("random programs with priorities, as {NO_PRIORITIES}"));
+        }
         let begin = Instant::now();
         let mut next_report = Duration::from_secs(10);
         let mut failures: Vec<Failure> = Vec::new();
@@ -150,11 +156,18 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Runs one program on the kernel and on all variants of the engine.
+/// Runs one program on the kernel and on all variants of the engine. If the host gives the workers no priorities, the
+/// kernel cannot run a program in which they differ.
 pub fn check(program: &Program) {
+    let mut suite = Suite::new();
     let engines = (0..Variant::COUNT).map(|number| Subject::Engine(Variant::number(number)));
-    let subjects: Vec<Subject> = [Subject::Kernel].into_iter().chain(engines).collect();
-    if let Err(failure) = Suite::new().check(program, &subjects) {
+    let mut subjects: Vec<Subject> = engines.collect();
+    if suite.is_fast() || program.priorities == [program.priorities[0]; WORKERS] {
+        subjects.insert(0, Subject::Kernel);
+    } else {
+        skip(format_args!("a program with priorities on the kernel, as {NO_PRIORITIES}"));
+    }
+    if let Err(failure) = suite.check(program, &subjects) {
         panic!("{}", failure.message);
     }
 }

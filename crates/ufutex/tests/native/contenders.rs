@@ -16,6 +16,7 @@ use crate::common::PATIENCE;
 use crate::common::asleep::{thread_id, until};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::patient::within_patience;
+use crate::common::skipped::skip;
 
 // What a contender expects in the word that it sleeps on, as in `lock/state.rs`.
 const ASLEEP: u32 = 0b1;
@@ -269,8 +270,8 @@ mod on_the_host {
     fn contender_does_not_register_for_membarrier() {
         match barrier() {
             Some(libc::EPERM) => {}
-            Some(error) => return println!("skipped: membarrier(2): {}", io::Error::from_raw_os_error(error)),
-            None => return println!("skipped: the process has registered, as some C libraries do"),
+            Some(error) => return skip(format_args!("membarrier(2): {}", io::Error::from_raw_os_error(error))),
+            None => return skip("the process has registered, as some C libraries do"),
         }
         while_one_contends(&system(), |thread| until("the contender sleeps", || contention(thread).is_some()));
         assert_eq!(barrier(), Some(libc::EPERM), "the process has registered");

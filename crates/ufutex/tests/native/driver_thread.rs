@@ -14,6 +14,7 @@ use ufutex::{Domain, Error, System, WaitOptions};
 use crate::common::emulated;
 use crate::common::kernel::now;
 use crate::common::refuse::refuse;
+use crate::common::skipped::skip;
 
 /// The first timeout of a future or the first timer starts the driver's thread. If the host refuses one of the system
 /// calls that this takes, they say so, and the next ones try again.
@@ -41,7 +42,7 @@ fn driver_whose_thread_is_refused_starts_later() {
             match std::thread::scope(|scope| scope.spawn(refuses).join().expect("no panic")) {
                 Ok(Ok(())) => assert!(may_succeed, "{calls:?}"),
                 Ok(refused) => assert_eq!(refused, Err(error), "{calls:?}"),
-                Err(reason) => return println!("skipped: {reason}"),
+                Err(reason) => return skip(reason),
             }
             assert_eq!(starts(&system), Ok(()));
         }

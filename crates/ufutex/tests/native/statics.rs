@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use ufutex::{Address, Config, Error, Options, Requeue, Requeued, StaticDomain, WaitOptions, platform::Topology};
 
 use crate::common::asleep::until;
+use crate::common::skipped::skip;
 use crate::common::sleeping::Sleeping;
 
 static COUNTED: StaticDomain = StaticDomain::with(Config::new().cpus(2), Options::new().counters(true));
@@ -99,7 +100,7 @@ fn wait_of_the_process_ends_with_a_wake_or_another_value() {
 #[test]
 fn wakes_of_the_process_wake_one_and_all() {
     if !cfg!(target_os = "linux") {
-        return println!("skipped: nothing shows here whether a thread sleeps by the process's own domain");
+        return skip("nothing shows here whether a thread sleeps by the process's own domain");
     }
     let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
     let waiters = [(); 3].map(|()| Sleeping::new(move || ufutex::wait(word, 0)));

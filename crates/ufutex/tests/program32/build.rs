@@ -49,7 +49,7 @@ fn compiled() -> Result<PathBuf, String> {
     let links = gcc(&own, std::slice::from_ref(&probe)).output().is_ok_and(|output| output.status.success());
     std::fs::remove_file(probe).expect("it was written");
     if !links {
-        return Err("`gcc -m32` makes no programs here".into());
+        return Err("`gcc -m32` makes no programs here (Debian's package gcc-multilib)".into());
     }
     let output = gcc(&own, &SOURCES.map(|name| sources.join(name).with_extension("c"))).output().expect("it has run");
     assert!(output.status.success(), "gcc: {}", String::from_utf8_lossy(&output.stderr));

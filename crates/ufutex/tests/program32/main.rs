@@ -16,6 +16,7 @@ mod program;
 mod region;
 mod supervisor;
 
+use common::skipped::skip;
 use program::{Machine, Outcome, Waits};
 
 /// How many calls the engine must have answered at least, by the numbers of i386. Each ring of `guest/tokens.c` makes a
@@ -33,7 +34,7 @@ fn on_both(waits: Waits) -> Result<(Outcome, Outcome), String> {
 fn compare(waits: Waits, restarts: u64) {
     let (kernel, engine) = match on_both(waits) {
         Ok(both) => both,
-        Err(reason) => return println!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     let lines = kernel.output.lines().zip(engine.output.lines()).enumerate();
     let differing =

@@ -17,6 +17,7 @@ use crate::common::errno::{EAGAIN, EFAULT, EINVAL, ENOSYS, ETIMEDOUT};
 use crate::common::int_80::{int_80, lack};
 use crate::common::kernel::now;
 use crate::common::libc;
+use crate::common::skipped::skip;
 
 const FUTEX: u32 = 240;
 const FUTEX_TIME64: u32 = 422;
@@ -117,7 +118,7 @@ fn on_both(body: impl Fn(&dyn Machine, &Memory)) {
             body(&engine, &memory);
             engine.exit();
         } else if let Some(reason) = lack() {
-            println!("skipped: {reason}");
+            skip(reason);
         } else {
             body(&Kernel, &memory);
         }

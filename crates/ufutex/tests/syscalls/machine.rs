@@ -15,6 +15,7 @@ use crate::call::Call;
 use crate::common::PATIENCE;
 use crate::common::arena::Arena;
 use crate::common::asleep::{thread_id, until};
+use crate::common::skipped::skip;
 use crate::memory::{Memory, Word};
 
 /// How a sleeping thread is interrupted.
@@ -170,7 +171,7 @@ impl Machine {
 /// Whether nothing is lacking. Prints the reason if something is.
 pub fn is_possible(lack: Option<String>) -> bool {
     if let Some(reason) = &lack {
-        println!("skipped: {reason}");
+        skip(reason);
     }
     lack.is_none()
 }

@@ -2,6 +2,7 @@
 
 use crate::calls::WAITERS;
 use crate::common::errno::{EAGAIN, EDEADLK, ETIMEDOUT};
+use crate::common::skipped::skip;
 use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;
@@ -60,7 +61,7 @@ const LONGEST_CHAIN: usize = 1025;
 /// The deadlock detection stops after this number of locks and returns EDEADLK.
 fn chain_that_is_too_long_is_edeadlk(m: &Machine) {
     match std::fs::read_to_string("/proc/sys/kernel/max_lock_depth") {
-        Ok(depth) if depth.trim() != "1024" => return println!("skipped: kernel.max_lock_depth is {depth} here"),
+        Ok(depth) if depth.trim() != "1024" => return skip(format_args!("kernel.max_lock_depth is {depth} here")),
         _ => {}
     }
     let threads: Vec<Thread> = (0..1100).map(|_| m.thread()).collect();

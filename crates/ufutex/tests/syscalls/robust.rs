@@ -7,6 +7,7 @@ use crate::common::arena::Rights;
 use crate::common::errno::{EFAULT, EINVAL, ESRCH};
 #[cfg(target_os = "linux")]
 use crate::common::kernel::syscall;
+use crate::common::skipped::skip;
 use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;
@@ -417,7 +418,7 @@ fn list_of_an_inaccessible_process_is_eperm(m: &Machine) {
     });
     match result.join().expect("it does not panic") {
         Some(result) => assert_eq!(result, crate::common::errno::EPERM),
-        None => println!("skipped: a thread cannot become another user's here"),
+        None => skip("a thread cannot become another user's here"),
     }
 }
 

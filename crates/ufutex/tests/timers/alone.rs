@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::common::PATIENCE;
 use crate::common::emulated;
 use crate::common::kernel::{pointer, syscall};
+use crate::common::skipped::skip;
 
 const MARK: &str = "UFUTEX_TIMERS_ALONE";
 
@@ -55,7 +56,7 @@ pub fn alone(name: &str, test: impl FnOnce()) {
     assert!(in_time, "{name} hangs:\n{said}");
     assert!(output.status.success(), "{name} fails by itself, {}:\n{said}", output.status);
     assert!(said.contains("1 passed"), "{name} is no test's name:\n{said}");
-    said.lines().filter(|line| line.contains("skipped: ")).for_each(|line| println!("{line}"));
+    said.lines().filter_map(|line| line.split_once("skipped: ")).for_each(|(_, reason)| skip(reason));
 }
 
 fn start(name: &str) -> Child {

@@ -8,6 +8,7 @@ use ufutex::timer::TimerCall;
 
 use crate::common::errno::{EFAULT, EINVAL, EOPNOTSUPP};
 use crate::common::libc;
+use crate::common::skipped::skip;
 use crate::machine::{HOUR, MS, Machine, now};
 use crate::on_every_machine;
 
@@ -24,7 +25,7 @@ const JUNK: u64 = 0x7777 << 32;
 /// Whether the kernel can be asked. Prints the reason if not.
 fn is_there(m: &Machine) -> bool {
     let lack = if m.system().is_kernel() { crate::common::int_80::lack() } else { None };
-    lack.inspect(|reason| println!("skipped: {reason}")).is_none()
+    lack.inspect(|reason| skip(reason)).is_none()
 }
 
 fn call(m: &Machine, call: CompatTimerCall, args: &[u32]) -> isize {

@@ -14,6 +14,7 @@ use crate::common::errno::EAGAIN;
 #[cfg(target_arch = "x86_64")]
 use crate::common::int_80::int_80;
 use crate::common::kernel::{pointer, syscall};
+use crate::common::skipped::skip;
 use crate::machine::{Call, Info, Machine, System};
 
 /// The host's kernel.
@@ -25,7 +26,7 @@ pub fn machine() -> Machine {
 /// added the restoring of IDs, and 6.18 changed the order of the checks.
 pub fn is_as_described() -> bool {
     if let Some(reason) = lacks_the_kernel() {
-        println!("skipped: {reason}");
+        skip(reason);
         return false;
     }
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -33,7 +34,7 @@ pub fn is_as_described() -> bool {
     let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let is_new = version >= (6, 18);
     if !is_new {
-        println!("skipped: this kernel is {}, older than 6.18", release.trim());
+        skip(format_args!("this kernel is {}, older than 6.18", release.trim()));
     }
     is_new
 }

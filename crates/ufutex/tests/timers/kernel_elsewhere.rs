@@ -1,5 +1,6 @@
 //! There is no timer_create(2) here, so no body runs on it.
 
+use crate::common::skipped::skip;
 use crate::machine::Machine;
 
 /// Never called: each test asks [`is_as_described`] first.
@@ -9,6 +10,6 @@ pub fn machine() -> Machine {
 
 /// Whether this kernel behaves as the bodies expect. Prints the reason if not.
 pub fn is_as_described() -> bool {
-    println!("skipped: there is no timer_create(2) of Linux to compare with here");
+    skip("there is no timer_create(2) of Linux to compare with here");
     false
 }

@@ -1,6 +1,10 @@
 //! Compares the figures with the ratios that the mails give, and with the mails' text if it is available.
 
+#[path = "../../../../ufutex/tests/common/skipped.rs"]
+mod skipped;
+
 use super::{Source, TABLES, figure};
+use skipped::skip;
 use strum::VariantArray;
 
 #[test]
@@ -36,13 +40,13 @@ fn the_mails_own_ratios_are_those_of_the_figures() {
 #[test]
 fn each_row_stands_in_its_mail() {
     let Some(directory) = std::env::var_os("UFUTEX_SEEDS") else {
-        eprintln!("skipped: UFUTEX_SEEDS names no directory with the mails");
+        skip("UFUTEX_SEEDS names no directory with the mails");
         return;
     };
     let files: Vec<_> = std::fs::read_dir(directory).expect("a directory").map(|file| file.expect("a file")).collect();
     for (name, table) in TABLES.iter() {
         let Some(file) = files.iter().find(|file| is_of(&file.file_name().to_string_lossy(), table.source)) else {
-            eprintln!("skipped: {name}: no mail {} there", table.source);
+            skip(format_args!("{name}: no mail {} there", table.source));
             continue;
         };
         let numbers = numbers(&std::fs::read_to_string(file.path()).expect("text"));

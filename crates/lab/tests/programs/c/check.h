@@ -33,6 +33,11 @@ static inline _Noreturn void fail(const char *file, int line, const char *what, 
     _exit(99);
 }
 
+static inline _Noreturn void skip(const char *reason) {
+    dprintf(2, "%s\n", reason);
+    _exit(SKIPPED);
+}
+
 #define CHECK(condition) ((condition) ? (void)0 : fail(__FILE__, __LINE__, #condition, 0, 1))
 #define CHECK_EQ(left, right)                                                                                          \
     do {                                                                                                               \

@@ -13,10 +13,8 @@ static void present(void) {
     word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(word != MAP_FAILED);
     errno = 0;
-    if (sys(SYS_futex2_wake, ARGUMENT(word), 1, 1, FUTEX2_U32, 0, 0) == -1 && errno == ENOSYS) {
-        fprintf(stderr, "this kernel has no futex_wake(2)\n");
-        exit(SKIPPED);
-    }
+    if (sys(SYS_futex2_wake, ARGUMENT(word), 1, 1, FUTEX2_U32, 0, 0) == -1 && errno == ENOSYS)
+        skip("this kernel has no futex_wake(2)");
 }
 
 static const uint32_t all_flags[] = {0, 1, 2, 3, 4, 64, 128, 128 | 2, 128 | 3, 256, 1u << 31};

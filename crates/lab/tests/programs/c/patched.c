@@ -37,10 +37,7 @@ static void *nothing(void *unused) { return unused; }
 static void begin(void) {
     // Any function of libc that the library has not replaced.
     dl_iterate_phdr(looks_for_function, dlsym(RTLD_DEFAULT, "fork"));
-    if (!function) {
-        fprintf(stderr, "this libc has no function that is a futex call\n");
-        exit(SKIPPED);
-    }
+    if (!function) skip("this libc has no function that is a futex call");
     join(start(nothing, NULL));
     const char *settings = getenv("UFUTEX_RUN");
     int expected = settings && strstr(settings, ",trap") && !strstr(settings, ",no-patch");
@@ -155,10 +152,7 @@ static void *wakes(void *unused) {
 
 static void registers_stay(void) {
     begin();
-    if (!__builtin_cpu_supports("avx")) {
-        fprintf(stderr, "this machine has no AVX\n");
-        exit(SKIPPED);
-    }
+    if (!__builtin_cpu_supports("avx")) skip("this machine has no AVX");
     for (int round = 0; round < 3; round++) {
         check_call("wake", (long)&word, FUTEX_WAKE_PRIVATE, 1, UNUSED, UNUSED, UNUSED);
         check_call("wait, differs", (long)&word, FUTEX_WAIT_PRIVATE, 1, 0, UNUSED, UNUSED);

@@ -98,10 +98,8 @@ static void calls(int first, int last) {
 
 static void futex_waits(void) { calls(0, 1); }
 static void futex2_waits(void) {
-    if (sys(SYS_futex2_wake, ARGUMENT(&words[0]), 1, 1, FUTEX2_U32, 0, 0) == -1 && errno == ENOSYS) {
-        fprintf(stderr, "this kernel has no futex_wake(2)\n");
-        exit(SKIPPED);
-    }
+    if (sys(SYS_futex2_wake, ARGUMENT(&words[0]), 1, 1, FUTEX2_U32, 0, 0) == -1 && errno == ENOSYS)
+        skip("this kernel has no futex_wake(2)");
     calls(2, 3);
 }
 

@@ -9,6 +9,7 @@ use ufutex_linear::Stopwatch;
 use crate::common::asleep::thread_id;
 use crate::common::kernel::{lacks_priorities, now, pointer, set_priority, syscall};
 use crate::common::libc;
+use crate::common::skipped::skip;
 use crate::generate::Theme;
 use crate::ops::Op;
 use crate::run::{Outcome, Target, random_histories_are_linearizable};
@@ -100,7 +101,7 @@ fn histories_of_the_kernel_are_linearizable() {
     let mut themes = vec![Theme::Waits, Theme::OrderedLocks];
     match lacks_priorities() {
         None => themes.push(Theme::Priorities),
-        Some(reason) => eprintln!("skipped: real-time priorities. {reason}"),
+        Some(reason) => skip(format_args!("histories with real-time priorities: {reason}")),
     }
     random_histories_are_linearizable("histories_of_the_kernel", &themes, &|number, _| {
         Box::new(Kernel { resizes: AtomicUsize::new((number.is_multiple_of(RESIZE_EACH)).into()) })

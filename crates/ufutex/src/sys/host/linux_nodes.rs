@@ -168,7 +168,12 @@ fn prefer(memory: *mut libc::c_void, bytes: usize, node: u32) -> bool {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/common/skipped.rs"]
+mod skipped;
+
+#[cfg(test)]
 mod tests {
+    use super::skipped::skip;
     use super::*;
     use std::vec::Vec;
 
@@ -244,7 +249,7 @@ mod tests {
             match policy(memory, node) {
                 Some(policy) if node == here && has_policies => assert_eq!(policy, (MPOL_PREFERRED as i32, true)),
                 Some((mode, _)) if node != here => assert_eq!(mode, 0, "there is no node {node}, and so no policy"),
-                _ => std::println!("skipped: memory policies are not to be had here"),
+                _ => skip("memory policies are not to be had here"),
             }
             // SAFETY: allocated with this layout; `bytes` is not used any more.
             unsafe { HostMemory.free(memory, layout) };

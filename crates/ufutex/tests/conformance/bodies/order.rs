@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::common::asleep::until;
+use crate::common::skipped::skip;
 use crate::futex::{Futex, How, PLAINLY, word};
 use crate::sleeper::{Order, Sleeper};
 
@@ -42,7 +43,7 @@ pub fn wake_of_several_takes_those_that_came_first(futex: &Arc<dyn Futex>) {
 
 pub fn real_time_priority_comes_first_and_then_the_order_of_arrival(futex: &Arc<dyn Futex>) {
     if let Some(reason) = futex.lacks_priorities() {
-        println!("skipped: {reason}");
+        skip(reason);
         return;
     }
     let priorities = [0, 1, 99, 50, 0, 99, 1, 50];
