@@ -132,7 +132,7 @@ impl Shift {
     pub fn requeue(&self, heart: &Heart, random: &mut Random) {
         let (from, mut to) = (self.word(random), self.word(random));
         // A requeue of a word to itself would count waiters that it does not move.
-        while from.is_global() && !to.is_global() || from.address() == to.address() {
+        while !from.may_move_to(&to) || from.address() == to.address() {
             to = self.word(random);
         }
         let most = Requeue { wake: random.index(3), requeue: random.of(&[0, 1, 2, 10, usize::MAX]) };

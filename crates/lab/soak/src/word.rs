@@ -45,10 +45,18 @@ pub struct Word<'a> {
 }
 
 impl Word<'_> {
-    /// Whether it is looked up in a table of the system. A requeue from such a word to one in the domain's own table is
-    /// refused.
-    pub fn is_global(&self) -> bool {
-        self.scope != Scope::Private || self.node.is_some()
+    /// Whether waiters may be requeued from here to `to`: waiters in a shared table may not be taken into a table that
+    /// fewer domains share. Those of an object stay in objects, and those of a node do not come into the domain's own table.
+    pub fn may_move_to(&self, to: &Self) -> bool {
+        to.reach() >= self.reach()
+    }
+
+    /// How many domains share the word's table: 0 for one, 1 for those of a namespace, 2 for all.
+    fn reach(&self) -> u8 {
+        match self.scope {
+            Scope::Object { .. } => 2,
+            _ => u8::from(self.node.is_some()),
+        }
     }
 
     pub fn value(&self) -> u32 {

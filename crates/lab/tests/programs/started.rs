@@ -215,7 +215,9 @@ fn calls_nothing_of_others() -> Outcome {
         ("the unwinder, which has to be the program's: a thread may be cancelled inside", &["_Unwind_*"]),
         ("of the compiler's start files", &["__cxa_finalize", "__gmon_start__", "_ITM_*"]),
     ];
-    let library = launcher().with_file_name("libufutex_preload.so");
+    // Beside the command, or where Cargo builds it as a dependency of the command.
+    let places = ["libufutex_preload.so", "deps/libufutex_preload.so"].map(|name| launcher().with_file_name(name));
+    let library = places.iter().find(|place| place.exists()).unwrap_or(&places[0]);
     let is_known = |name: &str| {
         RESOLVED.iter().flat_map(|(_, names)| *names).any(|known| match known.strip_suffix('*') {
             Some(beginning) => name.starts_with(beginning),
@@ -229,7 +231,7 @@ fn calls_nothing_of_others() -> Outcome {
             others => Err(format!("{library:?} calls {}: see preload/src/local.rs", others.join(", "))),
         }
     };
-    outcome(fs::read(&library).map_err(|error| format!("{library:?}: {error}")).and_then(unknown))
+    outcome(fs::read(library).map_err(|error| format!("{library:?}: {error}")).and_then(unknown))
 }
 
 /// The names of the symbols that relocations of an ELF file name.

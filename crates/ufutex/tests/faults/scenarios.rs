@@ -82,7 +82,7 @@ fn pid_namespace_without_memory<S: Scheme>() {
             assert_eq!(domain.task(1).map(|task| task.tid()), Ok(1));
         }
     });
-    assert_eq!(failures, 3, "a namespace, its driver, and a small table for words that its domains share");
+    assert_eq!(failures, 4, "a namespace, its driver and the group of its timers, and a small table for shared words");
 }
 
 #[test]
