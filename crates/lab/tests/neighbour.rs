@@ -10,17 +10,37 @@ fn rows(arguments: &[&str]) -> Vec<Value> {
     rows_of(&printed(&[&["bench", "neighbour", "--json"], arguments].concat()))
 }
 
-const ATTACKS: [&str; 7] = ["pi-chain", "timers", "processes", "keys", "slots", "priorities", "crowd"];
-const OPERATIONS: [&str; 4] = ["private", "shared", "pi", "timeout"];
+const ATTACKS: [&str; 14] = [
+    "pi-chain",
+    "chain-limit",
+    "timers",
+    "processes",
+    "keys",
+    "slots",
+    "resizes",
+    "largest-table",
+    "priorities",
+    "crowd",
+    "hand-off",
+    "waitv",
+    "wake-op",
+    "waiter-limit",
+];
+const OPERATIONS: [&str; 6] = ["private", "shared", "pi", "timeout", "timer", "executor"];
+const CPUS: [&str; 4] = ["full", "rationed", "idle", "stopped"];
 
 #[test]
 fn each_attack_has_a_row_for_each_operation_of_the_neighbour() {
-    let rows = rows(&["-n", "100", "-r", "2", "--repeat", "2"]);
+    let rows = rows(&["-n", "100", "-r", "4", "--repeat", "2"]);
     let expected = ATTACKS.iter().flat_map(|attack| OPERATIONS.map(|operation| (*attack, operation)));
     let found = rows.iter().map(|row| (row["attack"].as_str().unwrap_or(""), row["operation"].as_str().unwrap_or("")));
     assert!(found.eq(expected), "{rows:?}");
     for row in &rows {
         assert_eq!((&row["workload"], &row["number"], &row["repeat"]), (&"neighbour".into(), &100.into(), &2.into()));
+        assert_eq!(row["cpu"], "full");
+        for stuck in ["alone", "attacked"] {
+            assert!((0.0..=1.0).contains(&number(&row["stuck"], stuck)), "{stuck} in {row}");
+        }
         for tail in ["alone_ns", "attacked_ns"] {
             let rising = ["p50", "p99", "p999", "max"].map(|key| number(&row[tail], key));
             assert!(rising.is_sorted() && rising[3] > 0.0, "{tail} in {row}");
@@ -29,9 +49,19 @@ fn each_attack_has_a_row_for_each_operation_of_the_neighbour() {
             assert!(number(&row["ratio"], ratio) > 0.0, "{ratio} in {row}");
         }
         assert!(number(row, "alone_per_sec") > 0.0 && number(row, "attacked_per_sec") > 0.0, "{row}");
-        // The attacks with timers have no steps of their own: the driver's thread expires the timers.
+        // Attacks by timers have no steps of their own: the driver's thread expires the timers.
         assert!(number(row, "steps") > 0.0 || row["attack"] == "timers" || row["attack"] == "processes", "{row}");
     }
+}
+
+/// The attackers' threads go on after each sample, or the run would not end.
+#[test]
+fn each_attack_ends_with_each_share_of_cpu_time() {
+    let cpus = CPUS.join(",");
+    let rows = rows(&["--cpu", &cpus, "--operations", "shared,timer", "-n", "64", "-r", "2.5", "--repeat", "1"]);
+    let found = rows.iter().map(|row| (row["attack"].as_str().unwrap_or(""), row["cpu"].as_str().unwrap_or("")));
+    let expected = ATTACKS.iter().flat_map(|attack| CPUS.iter().flat_map(|cpu| [(*attack, *cpu); 2]));
+    assert!(found.eq(expected), "{rows:?}");
 }
 
 #[test]
@@ -72,7 +102,7 @@ fn table_has_a_sentence_below_it() {
         "1",
     ]);
     assert!(text.contains("## neighbour") && text.contains("| keys"), "{text}");
-    assert!(text.contains("'shared' under 'keys' (10)"), "{text}");
+    assert!(text.contains("'shared' under 'keys' (10, full)"), "{text}");
 }
 
 #[test]
@@ -80,10 +110,11 @@ fn mistakes_are_one_line_that_names_what_is_accepted() {
     assert_mistakes(
         &["bench", "neighbour"],
         &[
-            (&["--attacks", "flood"], "--attacks 'flood' is not accepted; accepted: pi-chain, timers, processes"),
-            (&["--operations", "pi,join"], "accepted: private, shared, pi, timeout"),
+            (&["--attacks", "flood"], "--attacks 'flood' is not accepted; accepted: pi-chain, chain-limit, timers, "),
+            (&["--operations", "pi,join"], "accepted: private, shared, pi, timeout, timer, executor"),
+            (&["--cpu", "some"], "--cpu 'some' is not accepted; accepted: full, rationed, idle, stopped"),
             (&["-n", "0"], "--number '0'"),
-            (&["-r", "0.1"], "--runtime '0.1' is too short for 360 samples; accepted: 3.60 or more"),
+            (&["-r", "0.1"], "--runtime '0.1' is too short for 1020 samples; accepted: 10.20 or more"),
         ],
     );
 }

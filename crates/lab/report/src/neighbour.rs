@@ -15,6 +15,9 @@ pub fn neighbour(lab: &Lab<'_>, asked: &Neighbour, pairs: &[Pair]) -> Result<()>
     publish(lab, "neighbour", &rows, &[], || format!("{}\n{}", text(&rows), sentence(&rows)))
 }
 
+/// An operation that takes longer is stuck.
+const STUCK_NS: u64 = 1_000_000;
+
 /// Percentiles of one operation's time.
 #[derive(Clone, Copy, Serialize)]
 struct Tail {
@@ -50,12 +53,20 @@ struct Ratio {
     rate: f64,
 }
 
+/// The share of all samples' time that the neighbour was stuck.
+#[derive(Clone, Copy, Serialize)]
+struct Stuck {
+    alone: f64,
+    attacked: f64,
+}
+
 /// One object of `--json`.
 #[derive(Serialize)]
 struct Row {
     workload: &'static str,
     attack: String,
     number: usize,
+    cpu: String,
     operation: String,
     attackers: usize,
     repeat: usize,
@@ -63,6 +74,7 @@ struct Row {
     steps: u64,
     alone_ns: Tail,
     attacked_ns: Tail,
+    stuck: Stuck,
     alone_per_sec: f64,
     attacked_per_sec: f64,
     ratio: Ratio,
@@ -79,7 +91,10 @@ impl Row {
         let (alone, attacked) = (tails(&pair.alone), tails(&pair.attacked));
         let (alone_rates, attacked_rates) = (rates(&pair.alone), rates(&pair.attacked));
         let of = |tails: &[Tail], figure: fn(&Tail) -> f64| tails.iter().map(figure).collect::<Vec<_>>();
-        let median = |tails: &[Tail]| Tail::each(|figure| stats::median(&of(tails, figure)));
+        let median = |tails: &[Tail]| Tail {
+            max: of(tails, |tail| tail.max).into_iter().fold(0.0, f64::max),
+            ..Tail::each(|figure| stats::median(&of(tails, figure)))
+        };
         // A lateness below a nanosecond counts as one, so that it can be divided by.
         let over = |these: &[f64], those: &[f64]| {
             stats::pairwise(these, those, |this, that| this.max(1.0) / that.max(1.0)).unwrap_or(f64::NAN)
@@ -88,6 +103,7 @@ impl Row {
             workload: "neighbour",
             attack: pair.attack.to_string(),
             number: pair.number,
+            cpu: pair.cpu.to_string(),
             operation: pair.operation.to_string(),
             attackers: asked.attackers,
             repeat: rounds,
@@ -95,6 +111,7 @@ impl Row {
             steps: pair.steps,
             alone_ns: median(&alone),
             attacked_ns: median(&attacked),
+            stuck: Stuck { alone: stuck(&pair.alone[..rounds]), attacked: stuck(&pair.attacked) },
             alone_per_sec: stats::median(&alone_rates),
             attacked_per_sec: stats::median(&attacked_rates),
             ratio: Ratio {
@@ -105,26 +122,28 @@ impl Row {
     }
 }
 
+/// The share of the samples' time that operations of more than [`STUCK_NS`] took, less the time for which the neighbour's
+/// thread had no CPU because of others.
+fn stuck(found: &[Found]) -> f64 {
+    let one = |found: &Found| {
+        let long = found.times.iter_recorded().filter(|time| time.value_iterated_to() > STUCK_NS);
+        let ns: f64 = long.map(|time| time.value_iterated_to() as f64 * time.count_at_value() as f64).sum();
+        (ns - found.ready.as_nanos() as f64).max(0.0)
+    };
+    found.iter().map(one).sum::<f64>() / found.iter().map(|one| one.elapsed.as_nanos() as f64).sum::<f64>()
+}
+
 fn text(rows: &[Row]) -> String {
-    let header = [
-        "attack",
-        "number",
-        "operation",
-        "alone p50, us",
-        "p99",
-        "p99.9",
-        "max",
-        "attacked p50, us",
-        "p99",
-        "p99.9",
-        "max",
-    ];
+    let header = ["attack", "number", "cpu", "operation"];
+    let alone = ["alone p50, us", "p99", "p99.9", "max", "stuck, %"];
+    let attacked = ["attacked p50, us", "p99", "p99.9", "max", "stuck, %"];
     let ratios = ["p50 / alone", "p99", "p99.9", "rate"];
-    let mut table = table::new(&[&header[..], &ratios[..]].concat());
+    let mut table = table::new(&[&header[..], &alone, &attacked, &ratios].concat());
     for row in rows {
-        let mut cells = vec![row.attack.clone(), row.number.to_string(), row.operation.clone()];
-        for tail in [row.alone_ns, row.attacked_ns] {
+        let mut cells = vec![row.attack.clone(), row.number.to_string(), row.cpu.clone(), row.operation.clone()];
+        for (tail, stuck) in [(row.alone_ns, row.stuck.alone), (row.attacked_ns, row.stuck.attacked)] {
             cells.extend([tail.p50, tail.p99, tail.p999, tail.max].map(|ns| format!("{:.2}", ns / 1000.0)));
+            cells.push(format!("{:.1}", 100.0 * stuck));
         }
         let Ratio { tail, rate } = row.ratio;
         cells.extend([tail.p50, tail.p99, tail.p999, rate].map(|ratio| table::ratio(Some(ratio))));
@@ -138,8 +157,8 @@ fn sentence(rows: &[Row]) -> String {
     let worst = rows.iter().max_by(|this, that| this.ratio.tail.p99.total_cmp(&that.ratio.tail.p99));
     worst.map_or_else(String::new, |row| {
         format!(
-            "The attack slows '{}' under '{}' ({}) most: its p99 is {:.1} times that beside attackers that only burn CPU.",
-            row.operation, row.attack, row.number, row.ratio.tail.p99
+            "The attack slows '{}' under '{}' ({}, {}) most: its p99 is {:.1} times that beside attackers that only burn CPU.",
+            row.operation, row.attack, row.number, row.cpu, row.ratio.tail.p99
         )
     })
 }

@@ -1,6 +1,7 @@
 //! The attackers' threads. They set their attack up, then burn CPU or attack, as the orders say.
 
 use super::attacks::Attack;
+use super::cpu::{Cpu, Threads};
 use anyhow::{Context, Result, bail};
 use lab_measure::machine;
 use std::hint::spin_loop;
@@ -8,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
-use ufutex::System;
+use std::time::Duration;
+use ufutex::{Domain, PidNamespace, System};
 
 /// What the attackers do during a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum Order {
 
 /// An attacker's ends of the channels.
 pub struct Channels {
+    /// All attackers' threads.
+    pub threads: Threads,
     orders: Receiver<(Order, Arc<AtomicBool>)>,
     /// One value when the attack is set up, one when an order has begun, and one with its number of steps when it has
     /// ended.
@@ -76,48 +80,89 @@ impl Attacker {
 }
 
 /// All attackers of one system.
-pub struct Attackers(Vec<Attacker>);
+pub struct Attackers {
+    all: Vec<Attacker>,
+    threads: Threads,
+    /// The CPU time that they get.
+    cpu: Cpu,
+    /// The CPUs that they share, which are all but the neighbour's.
+    cpus: Vec<usize>,
+    /// The neighbour's CPU, the first one.
+    neighbours: usize,
+    /// The first attacker's domain.
+    pub domain: Arc<Domain>,
+}
 
 impl Attackers {
-    /// Starts `count` attackers and waits until they are set up. They share all CPUs but the neighbour's, the first
-    /// one.
-    pub fn start(attack: Attack, number: usize, count: usize, system: &System, cpus: &[usize]) -> Result<Self> {
-        let left = if cpus.len() > 1 { &cpus[1..] } else { cpus };
-        let mut attackers = Self(Vec::new());
+    /// Starts `count` attackers, each with a domain in a namespace of its own, and waits until they are set up.
+    pub fn start(
+        attack: Attack,
+        number: usize,
+        cpu: Cpu,
+        count: usize,
+        system: &System,
+        cpus: &[usize],
+    ) -> Result<Self> {
+        let guest = || {
+            let namespace = PidNamespace::new(system).context("cannot make an attacker's namespace")?;
+            anyhow::Ok(Arc::new(Domain::in_namespace(&namespace, attack.options(number))))
+        };
+        let (threads, cpus) = (Threads::default(), cpus.to_vec());
+        let neighbours = cpus[0];
+        let cpus = if cpus.len() > 1 { cpus[1..].to_vec() } else { cpus };
+        let mut attackers = Self { all: Vec::new(), threads, cpu, cpus, neighbours, domain: guest()? };
         for index in 0..count {
             let (orders, their_orders) = channel();
             let (their_replies, replies) = channel();
-            let (system, cpu) = (system.clone(), left[index % left.len()]);
-            let channels = Channels { orders: their_orders, replies: their_replies };
+            let domain = if index == 0 { attackers.domain.clone() } else { guest()? };
+            let cpu = attackers.cpus[index % attackers.cpus.len()];
+            let threads = attackers.threads.clone();
+            let channels = Channels { threads, orders: their_orders, replies: their_replies };
             let thread = Builder::new().name("attacker".to_string()).spawn(move || {
                 machine::pin(cpu);
-                attack.perform(&system, number, index, &channels);
+                channels.threads.add();
+                attack.perform(&domain, number, index, &channels);
             });
             let thread = thread.with_context(|| format!("cannot start attacker {index} of {count}"))?;
-            attackers.0.push(Attacker { orders, replies, thread });
+            attackers.all.push(Attacker { orders, replies, thread });
         }
-        attackers.0.iter().try_for_each(|attacker| attacker.reply().map(|_| ()))?;
+        attackers.all.iter().try_for_each(|attacker| attacker.reply().map(|_| ()))?;
         Ok(attackers)
     }
 
-    /// Has all attackers carry out `order` while `work` runs. Returns the number of their steps.
-    pub fn during<R>(&self, order: Order, work: impl FnOnce() -> R) -> Result<(R, u64)> {
+    /// Runs `neighbour` in a thread on the first CPU for `length`. Meanwhile all attackers carry out `order`, with their
+    /// share of CPU time. Returns the number of their steps too.
+    pub fn during<R: Send>(
+        &self,
+        order: Order,
+        length: Duration,
+        neighbour: impl FnOnce() -> Result<R> + Send,
+    ) -> Result<(R, u64)> {
         let stop = Arc::new(AtomicBool::new(false));
-        for attacker in &self.0 {
+        for attacker in &self.all {
             attacker.orders.send((order, stop.clone())).ok().context("an attacker ended early")?;
         }
-        let begun = self.0.iter().try_for_each(|attacker| attacker.reply().map(|_| ()));
-        let result = work();
+        let begun = self.all.iter().try_for_each(|attacker| attacker.reply().map(|_| ()));
+        let first_cpu = self.neighbours;
+        let result = std::thread::scope(|scope| {
+            // The main thread's CPUs stay as they are.
+            let neighbour = scope.spawn(move || {
+                machine::pin(first_cpu);
+                neighbour()
+            });
+            let rationed = self.cpu.ration(&self.threads, &self.cpus, length);
+            rationed.and(neighbour.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
         stop.store(true, Ordering::Relaxed);
         begun?;
-        let steps = self.0.iter().map(Attacker::reply).sum::<Result<u64>>()?;
-        Ok((result, steps))
+        let steps = self.all.iter().map(Attacker::reply).sum::<Result<u64>>()?;
+        Ok((result?, steps))
     }
 }
 
 impl Drop for Attackers {
     fn drop(&mut self) {
-        for Attacker { orders, replies, thread } in self.0.drain(..) {
+        for Attacker { orders, replies, thread } in self.all.drain(..) {
             drop((orders, replies));
             // If the thread panicked, the message has been printed.
             let _ = thread.join();

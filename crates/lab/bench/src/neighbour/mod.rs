@@ -2,15 +2,17 @@
 //!
 //! There are two systems. In each, the neighbour's domain repeats one operation, and the attackers have their own
 //! domains. Each guest has its own PID namespace, as guests have that do not trust each other. In the first system the
-//! attackers' threads only burn CPU. In the second they attack. Samples of the two systems alternate, so they differ by
-//! the attack and not by other work on the machine.
+//! attackers' threads only burn CPU. In the second they attack. In both they get the same share of CPU time. Samples of the
+//! two systems alternate, so they differ by the attack and not by other work on the machine.
 
 mod attacks;
 mod channels;
+mod cpu;
 mod neighbours;
 mod settings;
 
 pub use attacks::Attack;
+pub use cpu::Cpu;
 pub use neighbours::{Found, Operation};
 pub use settings::Neighbour;
 
@@ -18,7 +20,6 @@ use super::{Lab, Sink};
 use anyhow::{Context, Result};
 use channels::{Attackers, Order};
 use lab_measure::interrupt;
-use lab_measure::machine;
 use ufutex::{Domain, Error, Options, PidNamespace, System};
 
 /// One operation under one attack, round by round.
@@ -27,6 +28,8 @@ pub struct Pair {
     pub attack: Attack,
     /// Size of the attack: number of owners, timers, keys or waiters.
     pub number: usize,
+    /// The attackers' CPU time.
+    pub cpu: Cpu,
     /// The neighbour's operation.
     pub operation: Operation,
     /// Samples beside attackers that burn CPU.
@@ -41,19 +44,21 @@ pub struct Pair {
 pub fn run(asked: &Neighbour, sink: &mut dyn Sink) -> Result<()> {
     let lab = Lab::new(&asked.settings);
     sink.opening(&lab)?;
-    let stages: usize = asked.attacks.iter().map(|attack| asked.numbers(*attack).len()).sum();
-    let stage =
-        format!("neighbour: {stages} attacks on {} operations, {} rounds", asked.operations.len(), asked.rounds);
-    let progress = lab.progress(&stage, stages * asked.rounds);
+    let stages = asked.stages();
+    let stage = format!(
+        "neighbour: {} attacks on {} operations, {} rounds",
+        stages.len(),
+        asked.operations.len(),
+        asked.rounds
+    );
+    let progress = lab.progress(&stage, stages.len() * asked.rounds);
     let mut pairs = Vec::new();
-    for attack in asked.attacks.iter().copied() {
-        for number in asked.numbers(attack) {
-            if interrupt::requested() {
-                break;
-            }
-            progress.remark(&format!("neighbour: {attack}, {number}"));
-            pairs.extend(under(&lab, asked, attack, number, || progress.step())?);
+    for (attack, number, cpu) in stages {
+        if interrupt::requested() {
+            break;
         }
+        progress.remark(&format!("neighbour: {attack}, {number}, {cpu}"));
+        pairs.extend(under(&lab, asked, (attack, number, cpu), || progress.step())?);
     }
     drop(progress);
     pairs.retain(|pair| !pair.attacked.is_empty());
@@ -65,30 +70,36 @@ pub fn run(asked: &Neighbour, sink: &mut dyn Sink) -> Result<()> {
 }
 
 /// Measures all operations beside one attack.
-fn under(lab: &Lab<'_>, asked: &Neighbour, attack: Attack, number: usize, round_done: impl Fn()) -> Result<Vec<Pair>> {
+fn under(
+    lab: &Lab<'_>,
+    asked: &Neighbour,
+    (attack, number, cpu): (Attack, usize, Cpu),
+    round_done: impl Fn(),
+) -> Result<Vec<Pair>> {
     let make = || System::with_config(attack.config(number)).context("cannot make a system");
     let (calm, attacked) = (make()?, make()?);
-    let cpus = &lab.cpus;
-    let attackers = Attackers::start(attack, number, asked.attackers, &attacked, cpus)?;
+    let attackers = Attackers::start(attack, number, cpu, asked.attackers, &attacked, &lab.cpus)?;
+    let other = guest(&calm)?;
     let new = |operation: &Operation| Pair {
         attack,
         number,
+        cpu,
         operation: *operation,
         alone: Vec::new(),
         attacked: Vec::new(),
         steps: 0,
     };
     let mut pairs: Vec<Pair> = asked.operations.iter().map(new).collect();
-    let measure = |operation: Operation, system: &System, order: Order| {
-        attackers.during(order, || on_first_cpu(cpus, || operation.measure(system, asked.sample)))
+    let measure = |operation: Operation, system: &System, other: &Domain, order: Order| {
+        attackers.during(order, asked.sample, || operation.measure(system, other, asked.sample))
     };
     lab.beside_noise(|| {
         for _ in 0..asked.rounds {
             for pair in &mut pairs {
-                let (alone, _) = measure(pair.operation, &calm, Order::Burn)?;
-                let (under_attack, steps) = measure(pair.operation, &attacked, Order::Attack)?;
-                pair.alone.push(alone?);
-                pair.attacked.push(under_attack?);
+                let (alone, _) = measure(pair.operation, &calm, &other, Order::Burn)?;
+                let (under_attack, steps) = measure(pair.operation, &attacked, &attackers.domain, Order::Attack)?;
+                pair.alone.push(alone);
+                pair.attacked.push(under_attack);
                 pair.steps += steps;
                 if interrupt::requested() {
                     return Ok(());
@@ -104,15 +115,4 @@ fn under(lab: &Lab<'_>, asked: &Neighbour, attack: Attack, number: usize, round_
 /// Makes a domain in a PID namespace of its own.
 fn guest(system: &System) -> Result<Domain, Error> {
     Ok(Domain::in_namespace(&PidNamespace::new(system)?, Options::new()))
-}
-
-/// Runs `work` in a thread that is pinned to the first CPU. The main thread's CPUs stay as they are.
-fn on_first_cpu<R: Send>(cpus: &[usize], work: impl FnOnce() -> R + Send) -> R {
-    std::thread::scope(|scope| {
-        let neighbour = scope.spawn(|| {
-            cpus.first().copied().into_iter().for_each(machine::pin);
-            work()
-        });
-        neighbour.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }

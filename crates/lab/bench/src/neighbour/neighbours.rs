@@ -12,13 +12,13 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use ufutex::timer::{Expiries, Expiry, TimerClock, TimerOptions, Timers};
 use ufutex::{Domain, Error, ObjectId, Shared, System, Target, Timeout, WaitOptions, Waiter};
 
 /// Number of the neighbour's shared object. The attackers' objects have greater numbers.
 const OBJECT: u64 = 1;
-/// Number of shared words that the neighbour uses in turn. With this many, some are in a bucket that an attacker
-/// filled.
-const WORDS: u64 = 64;
+/// Number of shared words that the neighbour uses in turn. With this many, most buckets of its global table are used.
+const WORDS: u64 = 1024;
 /// Distance between two words, in bytes: a cache line.
 const STRIDE: u64 = 64;
 /// The timeout whose lateness is measured.
@@ -40,16 +40,15 @@ pub enum Operation {
     Pi,
     /// Lateness of a future's timeout of 200 us
     Timeout,
+    /// Lateness of a timer of 200 us
+    Timer,
+    /// Poll and drop a future of the attacker, as an executor does that serves both guests
+    Executor,
 }
 
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Private => "private",
-            Self::Shared => "shared",
-            Self::Pi => "pi",
-            Self::Timeout => "timeout",
-        })
+        f.write_str((*self).into())
     }
 }
 
@@ -59,11 +58,14 @@ pub struct Found {
     pub times: Histogram<u32>,
     /// Length of the sample.
     pub elapsed: Duration,
+    /// How long the neighbour's thread was ready to run and had no CPU. 0 if the kernel does not say.
+    pub ready: Duration,
 }
 
 impl Operation {
-    /// Repeats the operation for `length`, in a new domain.
-    pub fn measure(self, system: &System, length: Duration) -> Result<Found> {
+    /// Repeats the operation for `length`, in a new domain. `other` is the domain of another guest, for an executor of
+    /// both.
+    pub fn measure(self, system: &System, other: &Domain, length: Duration) -> Result<Found> {
         let domain = guest(system)?;
         let word = AtomicU32::new(0);
         match self {
@@ -77,19 +79,31 @@ impl Operation {
                 sample(length, |_| hand_over(&domain, &word, &owner, &heir))
             }
             Self::Timeout => sample(length, |_| lateness(&domain, &word)),
+            Self::Timer => {
+                let (timers, expiries) = Timers::channel(domain.pid_namespace().driver(), TimerOptions::new())?;
+                let id = timers.create(TimerClock::Monotonic, None)?;
+                sample(length, |_| lateness_of_timer(&timers, id, &expiries))
+            }
+            Self::Executor => sample(length, |_| Ok(poll_and_drop(other, &word))),
         }
     }
 }
 
 fn sample(length: Duration, mut operation: impl FnMut(u64) -> Result<Duration>) -> Result<Found> {
     let mut times = Histogram::new_with_bounds(1, LONGEST, 3)?;
-    let (begin, mut round) = (Instant::now(), 0);
+    let (begin, ready, mut round) = (Instant::now(), ready(), 0);
     while begin.elapsed() < length {
         let time = operation(round)?;
         times.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LONGEST));
         round += 1;
     }
-    Ok(Found { times, elapsed: begin.elapsed() })
+    Ok(Found { times, elapsed: begin.elapsed(), ready: self::ready().saturating_sub(ready) })
+}
+
+/// How long this thread has been ready to run without a CPU, the second number of `schedstat`.
+fn ready() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(text.split(' ').nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0))
 }
 
 /// Queues a waiter without a thread, and wakes it.
@@ -156,4 +170,31 @@ fn lateness(domain: &Domain, word: &AtomicU32) -> Result<Duration> {
         }
         std::thread::park();
     }
+}
+
+/// Time from the end of a timer until this thread has received it.
+fn lateness_of_timer(timers: &Timers, id: i32, expiries: &Expiries) -> Result<Duration> {
+    let begin = Instant::now();
+    timers.settime(id, Expiry::After(TIMEOUT), Duration::ZERO)?;
+    let expired = expiries.recv();
+    ensure!(expired.id == id, "another timer expired");
+    Ok(begin.elapsed().saturating_sub(TIMEOUT))
+}
+
+/// Queues a waiter of the other guest, as its executor, gives it another waker, and gives it up. If the guest has reached
+/// a limit, the wait is refused.
+fn poll_and_drop(other: &Domain, word: &AtomicU32) -> Duration {
+    struct Nothing;
+    impl Wake for Nothing {
+        fn wake(self: Arc<Self>) {}
+    }
+    let waker = Arc::new(Nothing).into();
+    let begin = Instant::now();
+    {
+        let mut wait = pin!(other.wait_async(word, 0, WaitOptions::new()));
+        if wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            let _queued = wait.as_mut().poll(&mut Context::from_waker(&waker));
+        }
+    }
+    begin.elapsed()
 }

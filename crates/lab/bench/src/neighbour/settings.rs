@@ -1,6 +1,6 @@
 //! Settings of `bench neighbour`. Every value has been checked.
 
-use super::{Attack, Operation};
+use super::{Attack, Cpu, Operation};
 use crate::Settings;
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ pub struct Neighbour {
     pub attacks: Vec<Attack>,
     /// The operations that are measured beside each attack.
     pub operations: Vec<Operation>,
+    /// The attackers' CPU time, in the order in which it is measured under each attack.
+    pub cpus: Vec<Cpu>,
     /// `-n`, if given.
     pub numbers: Option<Vec<usize>>,
     /// Number of attacking threads.
@@ -23,8 +25,10 @@ pub struct Neighbour {
 }
 
 impl Neighbour {
-    /// The sizes of `attack`, in the order in which they run.
-    pub fn numbers(&self, attack: Attack) -> Vec<usize> {
-        self.numbers.clone().unwrap_or_else(|| attack.numbers().to_vec())
+    /// Each attack with each of its sizes and each share of CPU time, in the order in which they run.
+    pub fn stages(&self) -> Vec<(Attack, usize, Cpu)> {
+        let numbers = |attack: Attack| self.numbers.clone().unwrap_or_else(|| attack.numbers().to_vec());
+        let sizes = self.attacks.iter().flat_map(|attack| numbers(*attack).into_iter().map(|number| (*attack, number)));
+        sizes.flat_map(|(attack, number)| self.cpus.iter().map(move |cpu| (attack, number, *cpu))).collect()
     }
 }
