@@ -113,4 +113,5 @@ catches!(parking_catches_park_lets_go, ParkLetsGo, 2000, crowd);
 catches!(parking_catches_timed_out_unlocked, TimedOutUnlocked, 2000, crowd);
 catches!(parking_catches_timeout_loses_wake, TimeoutLosesWake, 2000, crowd);
 catches!(parking_catches_source_stays_live, SourceStaysLive, 2000, crowd);
-catches!(parking_catches_timed_out_in_pieces, TimedOutInPieces, 2000, crowd);
+// Few schedules take a waiter off between two pieces of a move.
+catches!(parking_catches_timed_out_in_pieces, TimedOutInPieces, 16_000, crowd);
