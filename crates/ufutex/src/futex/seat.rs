@@ -84,12 +84,15 @@ impl Seats {
 
     /// A free seat of the calling thread's shard; `None` if the shard is locked, or there is no memory.
     fn take(&self) -> Option<Taken<'_>> {
-        let shard = |_| Shard(Lock::new(self.on, Free { first: ptr::null_mut(), chunks: ptr::null_mut() }));
-        let shards = self.shards.get_or_make(|| Ok(core::array::from_fn(shard))).ok()?;
         // The hint is made from the stack's address. Stacks are aligned to large powers of two, so the lower bits of
         // the product are equal for all threads. Use the upper bits.
         let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let shard = mixed as usize % SHARDS;
+        self.take_from(mixed as usize % SHARDS)
+    }
+
+    fn take_from(&self, shard: usize) -> Option<Taken<'_>> {
+        let make = |_| Shard(Lock::new(self.on, Free { first: ptr::null_mut(), chunks: ptr::null_mut() }));
+        let shards = self.shards.get_or_make(|| Ok(core::array::from_fn(make))).ok()?;
         let (seat, member) = shards[shard].0.try_lock()?.with(Free::take)?;
         Some(Taken { shards, shard, seat, member })
     }
@@ -256,7 +259,7 @@ mod tests {
     #[test]
     fn seats_are_apart_and_used_again() {
         let seats = Seats::new(PlatformRef::HOST);
-        let take = || seats.take().expect("there is memory, and no other thread");
+        let take = || seats.take_from(3).expect("there is memory, and no other thread");
         let taken: Vec<_> = (0..100).map(|_| take()).collect();
         let mut addresses: Vec<_> = taken.iter().map(|taken| taken.seat.addr().get()).collect();
         addresses.sort_unstable();
@@ -271,10 +274,11 @@ mod tests {
     #[test]
     fn no_thread_waits_for_a_shard() {
         let seats = Seats::new(PlatformRef::HOST);
-        let seat = seats.take().expect("there is memory");
-        let (shards, own, there) = (seat.shards, seat.shard, seat.seat);
+        let own = 3;
+        let seat = seats.take_from(own).expect("there is memory");
+        let (shards, there) = (seat.shards, seat.seat);
         let holder = shards[own].0.lock();
-        assert!(seats.take().is_none(), "the shard's holder may have lost its CPU");
+        assert!(seats.take_from(own).is_none(), "the shard's holder may have lost its CPU");
         drop(seat);
         drop(holder);
         let next = shards[(own + 1) % SHARDS].0.lock().with(|free| free.first);
