@@ -367,7 +367,7 @@ unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::time
 }
 
 unsafe extern "C" fn sched_getaffinity(thread: c_int, bytes: usize, set: *mut u8) -> c_int {
-    // SAFETY: the caller's pointer, with room for so many bytes.
+    // SAFETY: the caller passes a pointer with room for that number of bytes.
     unsafe {
         match raw::own(libc::SYS_sched_getaffinity, [thread as u64, bytes as u64, set as u64]) {
             written @ 0.. => {

@@ -48,8 +48,8 @@ use wheel::{Node, Wheel};
 /// unless they are made with another ([`PidNamespace::with_driver`](crate::PidNamespace::with_driver)).
 ///
 /// A `Driver` is a handle; its clones refer to one driver. Handles differ in the group that owners of deadlines join: see
-/// [`turn`](Self::turn). It does not survive fork(2): a child process does not have
-/// the thread. See [`System::abandon_after_fork`](crate::System::abandon_after_fork).
+/// [`turn`](Self::turn). A driver does not survive fork(2), because a child process does not have the thread. See
+/// [`System::abandon_after_fork`](crate::System::abandon_after_fork).
 #[derive(Clone)]
 pub struct Driver {
     pub(crate) inner: Counted<Inner>,

@@ -315,7 +315,7 @@ fn driver_is_scheduled_as_configured() {
 fn driver_runs_although_its_settings_are_not_permitted() {
     let _one = one();
     // SAFETY: the system call drops the privileges of this thread and of those that it starts later. It fails for a user
-    // who has none.
+    // without privileges.
     let gives_up_its_rights = || unsafe { syscall(libc::SYS_setresuid, [65534, 65534, 65534, 0, 0, 0]) };
     let still = || {
         gives_up_its_rights();

@@ -44,9 +44,8 @@
 //! # Locks
 //!
 //! In this order: the lock of a bucket; the lock of a [`region`], which guards the graph that contains the domain's
-//! tasks and locks; the lock of the homes or of the TIDs of a
-//! [namespace](super::namespace). With a bucket locked the region
-//! is only tried: [`turns`] says what happens if it is busy. A queued waiter's signal is guarded by the region's lock,
+//! tasks and locks; the lock of the homes or of the TIDs of a [namespace](super::namespace). With a bucket locked the
+//! region is only tried: [`turns`] says what happens if it is busy. A queued waiter's signal is guarded by the region's lock,
 //! not by the bucket's, because the death of an owner locks no bucket. Schedulers, wakers and faults come after all
 //! these locks have been released.
 //!

@@ -97,8 +97,8 @@ impl HomeRef {
     }
 
     fn get<'a>(self) -> &'a Home {
-        // SAFETY: homes live as long as their namespace. Whoever uses a `HomeRef` has a handle of it, or keeps one of its
-        // waiters queued.
+        // SAFETY: homes live as long as their namespace. The user of a `HomeRef` has a handle of the namespace, or has locked
+        // a bucket where one of its waiters is queued.
         unsafe { self.0.as_ref() }
     }
 }
