@@ -63,7 +63,6 @@
 #![no_std]
 // The documentation says which feature or host an item needs, and does not name features that no user can switch on.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![cfg_attr(docsrs, doc(auto_cfg(hide(feature, values("_host", "loom", "shuttle", "sim")))))]
 #![deny(unsafe_op_in_unsafe_fn)]
 // A build without one of the parts has functions that only this part calls. They do not get into a program.
 #![cfg_attr(
@@ -75,13 +74,11 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
-#[cfg(feature = "counted")]
-mod counted_schemes;
 mod error;
 mod expiry;
 mod futex;
 mod lock;
-#[cfg(feature = "_host")]
+#[cfg(feature = "std")]
 mod process;
 mod signal;
 mod sync;
@@ -119,7 +116,7 @@ pub use futex::wait::WaitOptions;
 pub use futex::wait_any::WaitAny;
 pub use futex::waiter::{Queued, Waiter};
 pub use futex::wake_op::{Compare, Modify, WakeOp};
-#[cfg(feature = "_host")]
+#[cfg(feature = "std")]
 #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
 pub use process::{abandon_after_fork, wait, wait_timeout, wake_all, wake_one};
 pub use sys::callbacks::Callbacks;
@@ -129,8 +126,6 @@ pub use table::size::Policy;
 
 /// How operations reach their bucket while tables change: a type parameter of [`Domain`].
 pub mod scheme {
-    #[cfg(feature = "counted")]
-    pub use crate::counted_schemes::{Atomic, PerCpu};
     pub use crate::table::refs::{Fixed, Live, Scheme};
 }
 
@@ -152,7 +147,7 @@ pub mod platform {
     pub use crate::sys::clock::Deadline;
     #[cfg(feature = "std")]
     pub use crate::sys::host::nodes::HostTopology;
-    #[cfg(feature = "_host")]
+    #[cfg(feature = "std")]
     #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
     pub use crate::sys::host::{Host, any_std::AnyStd};
     pub use crate::sys::platform::Platform;
@@ -189,21 +184,7 @@ pub mod parking {
     pub use crate::futex::parking::{BothQueues, Filter, Filtered, Parked, ParkingLot, PlaceRef, Queue};
 }
 
-/// Source positions for the simulator, which attributes cache-line transfers to functions.
-#[cfg(feature = "sim")]
-pub mod source {
-    /// The line at which each function of this crate begins.
-    pub static FUNCTIONS: ufutex_coherence::functions::Table = include!(concat!(env!("OUT_DIR"), "/functions.rs"));
-}
 
-/// The internals that the model tests use.
-#[cfg(any(feature = "loom", feature = "shuttle"))]
-pub mod model {
-    pub use crate::lock::{LIVE, Lock, StateLock};
-    pub use crate::signal::group::model::Grouped;
-    pub use crate::sync::{AtomicU32, Mutant, Ordering, with_mutant};
-    pub use crate::sys::platform::PlatformRef;
-}
 
 /// The examples of README.md and of the pages in docs/, as tests. Only doctests read those files: they are no part of
 /// the packaged crate.

@@ -9,7 +9,7 @@ const FLOORS: [&[&str]; 6] = [
     &["sync", "error", "sys"],
     &["lock"],
     &["table", "signal", "expiry"],
-    &["futex", "timer", "counted_schemes"],
+    &["futex", "timer"],
     &["syscall", "wasm", "process"],
     &["lib"],
 ];
@@ -70,15 +70,12 @@ fn first_name(path: &str) -> &str {
 }
 
 /// Accepted statics, each with its reason.
-const STATICS: [(&str, &str); 8] = [
+const STATICS: [(&str, &str); 5] = [
     ("sys/host/any_std.rs", "the sleepers of every system, found by address as futex(2) finds them"),
     ("sys/host/linux_nodes.rs", "the host has one topology, which is read once"),
     ("sys/host/std_clocks.rs", "the epoch of a clock that has none: hosts that are neither a Unix nor Windows"),
     ("process.rs", "the domain of programs that make none: an embedder does not call these functions"),
-    ("sync/backend.rs", "how often a thread of a model has spun"),
-    ("sync/mutants.rs", "the fault of the running model"),
     ("sync/shards.rs", "random hints, which no user can switch on"),
-    ("lib.rs", "the table of functions of the model's build"),
 ];
 
 /// Statics in the engine. There should be none, because an embedder may have several systems.

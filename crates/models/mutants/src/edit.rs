@@ -2,14 +2,14 @@
 
 use crate::mutant::Mutant;
 
-/// `text` with the insertions of `mutants`. `first` is the number of the first; the next ones follow.
-pub fn insert(text: &str, mutants: &[Mutant], first: usize) -> String {
+/// `text` with the insertions of `mutants`, which have these numbers.
+pub fn insert(text: &str, mutants: &[(usize, Mutant)]) -> String {
     // What is found earlier is further outside: it begins before, and ends behind, what is found later.
     let mut insertions = Vec::new();
-    for (index, mutant) in mutants.iter().enumerate() {
-        let number = first + index;
-        insertions.push((mutant.at.start, 1, index as isize, filled(&mutant.before, number)));
-        insertions.push((mutant.at.end, 0, -(index as isize), filled(&mutant.after, number)));
+    for (number, mutant) in mutants {
+        let order = *number as isize;
+        insertions.push((mutant.at.start, 1, order, filled(&mutant.before, *number)));
+        insertions.push((mutant.at.end, 0, -order, filled(&mutant.after, *number)));
     }
     insertions.sort();
     let (mut edited, mut done) = (String::new(), 0);
@@ -30,12 +30,11 @@ fn filled(text: &str, number: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cfg::Builds;
     use crate::engine;
     use crate::find::find;
 
     fn edited(text: &str) -> String {
-        insert(text, &find("it.rs", text, Builds::ALL).mutants, 7)
+        insert(text, &(7..).zip(find("it.rs", text).mutants).collect::<Vec<_>>())
     }
 
     #[test]
@@ -60,7 +59,7 @@ mod tests {
         let sources = engine::sources(&engine::root());
         assert!(sources.len() > 100, "{} files", sources.len());
         for source in &sources {
-            let changed = insert(&source.text, &source.mutants, 0);
+            let changed = insert(&source.text, &(0..).zip(source.mutants.iter().cloned()).collect::<Vec<_>>());
             syn::parse_file(&changed).unwrap_or_else(|error| panic!("{}: {error}", source.file));
             let lengths = source
                 .mutants

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cfg::Builds;
 use crate::mutant::Mutant;
 use crate::{edit, find};
 
@@ -17,6 +16,15 @@ pub struct Source {
     pub file: String,
     pub text: String,
     pub mutants: Vec<Mutant>,
+    /// The number of the first one.
+    first: usize,
+}
+
+impl Source {
+    /// The mutants with their numbers.
+    fn numbered(&self) -> Vec<(usize, Mutant)> {
+        (self.first..).zip(self.mutants.iter().cloned()).collect()
+    }
 }
 
 /// The checkout's root.
@@ -28,24 +36,25 @@ pub fn root() -> PathBuf {
 /// among them, nor are those that say how the engine is compiled: the atomics and the engine's own faults.
 pub fn sources(root: &Path) -> Vec<Source> {
     let mut all = Vec::new();
-    add(&root.join(ENGINE), "lib.rs", "", Builds::ALL, &mut all);
+    add(&root.join(ENGINE), "lib.rs", "", &mut all);
     all
 }
 
-fn add(engine: &Path, file: &str, directory: &str, builds: Builds, all: &mut Vec<Source>) {
+fn add(engine: &Path, file: &str, directory: &str, all: &mut Vec<Source>) {
     const APART: [&str; 2] = ["sync/backend.rs", "sync/mutants.rs"];
     if APART.contains(&file) {
         return;
     }
     let text = fs::read_to_string(engine.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-    let found = find::find(file, &text, builds);
-    all.push(Source { file: file.to_string(), text, mutants: found.mutants });
-    for (module, builds) in found.modules {
+    let found = find::find(file, &text);
+    let first = all.last().map_or(0, |last| last.first + last.mutants.len());
+    all.push(Source { file: file.to_string(), text, mutants: found.mutants, first });
+    for module in found.modules {
         let below = format!("{directory}{module}");
         let file =
             [format!("{below}.rs"), format!("{below}/mod.rs")].into_iter().find(|file| engine.join(file).exists());
         if let Some(file) = file {
-            add(engine, &file, &format!("{below}/"), builds, all);
+            add(engine, &file, &format!("{below}/"), all);
         }
     }
 }
@@ -63,17 +72,35 @@ pub fn write_copy(root: &Path, tree: &Path, sources: &[Source]) {
         }
     }
     let engine = tree.join(ENGINE);
-    let mut number = 0;
-    for source in sources {
-        let mut text = edit::insert(&source.text, &source.mutants, number);
-        if source.file == "lib.rs" {
-            // Parentheses around what is already in some would be hundreds of warnings.
-            text = format!("#![allow(warnings)]\n{text}\npub mod mutation;\n");
-        }
-        write(&engine.join(&source.file), text.as_bytes());
-        number += source.mutants.len();
-    }
+    sources.iter().for_each(|source| write_file(&engine, &source.file, &source.text, &source.numbered()));
     write(&engine.join("mutation.rs"), include_bytes!("switch.rs"));
+    for (package, copy) in [("loom", ufutex_seam::loom()), ("shuttle", ufutex_seam::shuttle())] {
+        // What the build script would make has the mutants already.
+        let package = tree.join("crates/models").join(package);
+        let features = copy.features().join("\", \"");
+        let build = format!(
+            "fn main() {{ ufutex_seam::Copy::of(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/engine\")).with_features(&[\"{features}\"]).write() }}\n"
+        );
+        write(&package.join("build.rs"), build.as_bytes());
+        for file in &copy.files {
+            let source = sources.iter().find(|source| source.file == file.path);
+            let mut mutants = source.map(Source::numbered).unwrap_or_default();
+            // Those of text that the copy does not have are left out.
+            mutants.retain_mut(|(_, mutant)| file.place_of(mutant.at.clone()).map(|at| mutant.at = at).is_some());
+            write_file(&package.join("engine"), &file.path, file.text(), &mutants);
+        }
+        write(&package.join("engine/mutation.rs"), include_bytes!("switch.rs"));
+    }
+}
+
+/// Writes a file of the engine, with these mutants in it.
+fn write_file(engine: &Path, path: &str, text: &str, mutants: &[(usize, Mutant)]) {
+    let mut text = edit::insert(text, mutants);
+    if path == "lib.rs" {
+        // Parentheses around what is already in some would be hundreds of warnings.
+        text = format!("#![allow(warnings)]\n{text}\npub mod mutation;\n");
+    }
+    write(&engine.join(path), text.as_bytes());
 }
 
 /// Writes a file that has other contents: Cargo compiles again what depends on a newer file.

@@ -6,21 +6,21 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, BinOp, Expr, Stmt, UnOp};
 
-use crate::cfg::Builds;
+use crate::cfg::is_compiled;
 use crate::mutant::{Kind, Mutant};
 
-/// A file's mutants, and the modules that it declares: a module's name and the builds that have it.
+/// A file's mutants, and the names of the modules that it declares.
 #[derive(Default)]
 pub struct Found {
     pub mutants: Vec<Mutant>,
-    pub modules: Vec<(String, Builds)>,
+    pub modules: Vec<String>,
 }
 
-/// Finds the mutants in `text`, which is compiled in `builds`. Panics if it cannot be parsed.
-pub fn find(file: &str, text: &str, builds: Builds) -> Found {
+/// Finds the mutants in `text`. Panics if it cannot be parsed.
+pub fn find(file: &str, text: &str) -> Found {
     let parsed = syn::parse_file(text).unwrap_or_else(|error| panic!("{file}: {error}"));
     let found = Found::default();
-    let mut finder = Finder { file, text, builds, within: Vec::new(), method: String::new(), found };
+    let mut finder = Finder { file, text, within: Vec::new(), method: String::new(), found };
     finder.visit_file(&parsed);
     finder.found
 }
@@ -28,7 +28,6 @@ pub fn find(file: &str, text: &str, builds: Builds) -> Found {
 struct Finder<'a> {
     file: &'a str,
     text: &'a str,
-    builds: Builds,
     /// Modules, types and functions around the place.
     within: Vec<String>,
     /// The method whose arguments are visited.
@@ -52,16 +51,13 @@ impl Finder<'_> {
         });
     }
 
-    /// Visits what has these attributes, in the builds that compile it, as a part of `name`.
+    /// Visits what has these attributes, if it is compiled, as a part of `name`.
     fn inside(&mut self, name: Option<String>, attributes: &[Attribute], visit: impl FnOnce(&mut Self)) {
-        let outer = self.builds;
-        self.builds = outer.with(attributes);
-        if !self.builds.is_empty() {
+        if is_compiled(attributes) {
             self.within.extend(name.clone());
             visit(self);
             self.within.truncate(self.within.len() - usize::from(name.is_some()));
         }
-        self.builds = outer;
     }
 
     /// The code of the line on which `range` begins.
@@ -153,9 +149,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
         let name = module.ident.to_string();
         if module.content.is_none() {
-            let builds = self.builds.with(&module.attrs);
-            if !builds.is_empty() {
-                self.found.modules.push((name, builds));
+            if is_compiled(&module.attrs) {
+                self.found.modules.push(name);
             }
             return;
         }
@@ -333,7 +328,7 @@ mod tests {
 
     /// The mutants in a function with this body: what each does to it, without the file and the function.
     fn changes(body: &str) -> Vec<String> {
-        let found = find("it.rs", &format!("impl<T> It<T> {{ fn f() {{ {body} }} }}"), Builds::ALL);
+        let found = find("it.rs", &format!("impl<T> It<T> {{ fn f() {{ {body} }} }}"));
         let changes = found.mutants.iter().map(|mutant| mutant.id.strip_prefix("it.rs It::f ").expect("its place"));
         changes.map(str::to_string).collect()
     }
@@ -389,8 +384,8 @@ mod tests {
     #[test]
     fn functions_that_are_evaluated_at_compile_time_and_tests_have_none() {
         let text = "const fn f() -> bool { 1 < 2 }\n#[cfg(test)] mod tests { fn g() -> bool { 1 < 2 } }\nmod below;";
-        let found = find("it.rs", text, Builds::ALL);
+        let found = find("it.rs", text);
         assert_eq!(found.mutants, []);
-        assert_eq!(found.modules, [("below".to_string(), Builds::ALL)]);
+        assert_eq!(found.modules, ["below"]);
     }
 }

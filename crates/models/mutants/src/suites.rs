@@ -11,7 +11,7 @@ use crate::mutant::{Kind, Mutant};
 use crate::process::{End, run};
 
 /// The packages whose tests can be run.
-pub const PACKAGES: [&str; 4] = ["ufutex", "ufutex-counted", "ufutex-loom", "ufutex-shuttle"];
+pub const PACKAGES: [&str; 3] = ["ufutex", "ufutex-loom", "ufutex-shuttle"];
 
 /// Suites that are not run: they have no harness, run for as long as they are told to, or need programs of other kinds.
 const APART: [&str; 4] = ["memory", "soak", "program32", "guest"];
@@ -31,12 +31,8 @@ pub struct Test {
 
 impl Test {
     /// Whether it could notice this mutant. On x86-64 every load acquires and every store releases, and shuttle runs one
-    /// thread at a time. So only loom sees a weaker ordering, and shuttle sees no fence. The suites of `ufutex-counted` are
-    /// those of `ufutex` on the schemes that it adds, and see what is in their files.
+    /// thread at a time. So only loom sees a weaker ordering, and shuttle sees no fence.
     pub fn may_notice(&self, mutant: &Mutant) -> bool {
-        if self.suite.starts_with("ufutex-counted") && !mutant.file.starts_with("counted_schemes") {
-            return false;
-        }
         match mutant.kind {
             Kind::Ordering => self.suite.starts_with("ufutex-loom"),
             Kind::Fence => !self.suite.starts_with("ufutex-shuttle"),
@@ -103,7 +99,7 @@ pub fn build(tree: &Path, target: &Path, packages: &[String]) -> Result<Vec<Test
     command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
     // Always all packages: what features a dependency has must not depend on which are asked for, or it is compiled again.
     command.args(PACKAGES.iter().flat_map(|package| ["-p", package]));
-    let has_only_models = !packages.iter().any(|package| ["ufutex", "ufutex-counted"].contains(&package.as_str()));
+    let has_only_models = !packages.iter().any(|package| package == "ufutex");
     command.args(if has_only_models { &["--test", "models"][..] } else { &["--tests"] });
     command.current_dir(tree).env("CARGO_TARGET_DIR", target).env("CARGO_INCREMENTAL", "0");
     let output = command.output().map_err(|error| error.to_string())?;

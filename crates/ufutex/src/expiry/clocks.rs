@@ -3,7 +3,6 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::sync::MODEL;
 use crate::sys::callbacks::{Callbacks, callbacks};
 use crate::sys::clock::Clock;
 
@@ -111,4 +110,4 @@ const SECOND: u64 = 1_000_000_000;
 const KTIME_MAX: u64 = i64::MAX as u64;
 
 /// The last nanosecond of any clock: the kernel's `KTIME_MAX`.
-pub(crate) const LAST: u64 = if MODEL { 0xfff } else { KTIME_MAX };
+pub(crate) const LAST: u64 = KTIME_MAX;

@@ -6,7 +6,7 @@
 //! of timers or futexes.
 
 pub mod clocks;
-#[cfg(feature = "_host")]
+#[cfg(feature = "std")]
 mod host;
 mod line;
 mod queue;
@@ -24,7 +24,7 @@ use core::time::Duration;
 
 use crate::error::Error;
 use crate::lock::Lock;
-use crate::sync::{AtomicU32, AtomicU64, Mutant, Ordering, mutant};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::callbacks::Callbacks;
 use crate::sys::counted::Counted;
 use crate::sys::lazy::Lazy;
@@ -109,11 +109,11 @@ const NEVER: u64 = u64::MAX;
 
 /// The source of time.
 enum Source {
-    #[cfg(feature = "_host")]
+    #[cfg(feature = "std")]
     Host(host::Host),
     Given(Callbacks<dyn Clocks>),
     /// There are no clocks: neither an operating system nor an embedder's.
-    #[cfg_attr(feature = "_host", expect(dead_code))]
+    #[cfg_attr(feature = "std", expect(dead_code))]
     None,
 }
 
@@ -122,7 +122,7 @@ impl Driver {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    #[cfg(feature = "_host")]
+    #[cfg(feature = "std")]
     #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
     pub fn host() -> Result<Self, Error> {
         Self::host_with(DriverThread::new())
@@ -132,7 +132,7 @@ impl Driver {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    #[cfg(feature = "_host")]
+    #[cfg(feature = "std")]
     #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
     pub fn host_with(thread: DriverThread) -> Result<Self, Error> {
         Self::make(PlatformRef::HOST, Source::Host(host::Host::new(thread)), None)
@@ -157,9 +157,9 @@ impl Driver {
     ) -> Result<Self, Error> {
         match clocks {
             Some(clocks) => Self::make(on, Source::Given(clocks), None),
-            #[cfg(feature = "_host")]
+            #[cfg(feature = "std")]
             None => Self::make(on, Source::Host(host::Host::new(thread)), None),
-            #[cfg(not(feature = "_host"))]
+            #[cfg(not(feature = "std"))]
             None => {
                 let _there_is_none = thread;
                 Self::make(on, Source::None, None)
@@ -174,7 +174,7 @@ impl Driver {
     /// [`Error::NoMemory`].
     pub(crate) fn for_another_namespace(&self) -> Result<Self, Error> {
         match &self.inner.source {
-            #[cfg(feature = "_host")]
+            #[cfg(feature = "std")]
             Source::Host(host) => Self::make(self.inner.on, Source::Host(host.another()), Some(self.clone())),
             Source::Given(_) | Source::None => Ok(self.clone()),
         }
@@ -182,7 +182,7 @@ impl Driver {
 
     fn make(on: PlatformRef, source: Source, model: Option<Self>) -> Result<Self, Error> {
         let cpus = match &source {
-            #[cfg(feature = "_host")]
+            #[cfg(feature = "std")]
             Source::Host(_) => 0,
             Source::Given(clocks) => clocks.cpus().max(1) as u64,
             Source::None => 1,
@@ -325,7 +325,7 @@ impl Driver {
     #[cold]
     fn count_cpus(&self) -> u64 {
         let cpus = match &self.inner.source {
-            #[cfg(feature = "_host")]
+            #[cfg(feature = "std")]
             Source::Host(_) => host::cpus(),
             _ => 1,
         };
@@ -361,7 +361,7 @@ impl Driver {
     /// thread, which ends the program if there is no memory.
     pub fn start(&self) -> Result<(), Error> {
         match &self.inner.source {
-            #[cfg(feature = "_host")]
+            #[cfg(feature = "std")]
             Source::Host(host) => host.start(self),
             Source::Given(_) => Ok(()),
             Source::None => Err(Error::NoSuchOperation),
@@ -377,7 +377,7 @@ impl Inner {
 
     fn now(&self, base: Base) -> u64 {
         match &self.source {
-            #[cfg(feature = "_host")]
+            #[cfg(feature = "std")]
             Source::Host(_) => host::now(base),
             Source::Given(clocks) => nanoseconds(clocks.now(base)),
             Source::None => 0,
@@ -386,7 +386,7 @@ impl Inner {
 
     fn cpu_time(&self, of: CpuClock) -> Option<u64> {
         match &self.source {
-            #[cfg(feature = "_host")]
+            #[cfg(feature = "std")]
             Source::Host(_) => host::cpu_time(of),
             Source::Given(clocks) => clocks.cpu_time(of).map(nanoseconds),
             Source::None => None,
@@ -396,7 +396,7 @@ impl Inner {
     /// Notifies the embedder, or wakes the host's thread, to look for the next deadline. Called with nothing locked.
     fn changed(&self) {
         match &self.source {
-            #[cfg(feature = "_host")]
+            #[cfg(feature = "std")]
             Source::Host(host) => host.wake(),
             Source::Given(clocks) => call(|| clocks.changed()),
             Source::None => {}
@@ -406,7 +406,7 @@ impl Inner {
     /// Records that the embedder was told to turn at `at`. It may have been told an earlier time before, for a timer
     /// that is disarmed now. A deadline before `at` must then notify it, so `announced` is raised to `at`.
     fn is_told(&self, earliest: &mut Earliest, at: u64) {
-        if matches!(self.source, Source::Given(_)) && !mutant(Mutant::ToldKeepsEarlier) {
+        if matches!(self.source, Source::Given(_)) {
             earliest.announced = earliest.announced.max(at);
         }
     }
@@ -419,13 +419,13 @@ impl Inner {
         }
         let is_earlier = at < earliest.announced;
         earliest.announced = at;
-        #[cfg(feature = "_host")]
+        #[cfg(feature = "std")]
         if let Source::Host(host) = &self.source {
             host.program(base, at);
             return false;
         }
         let _by_the_hosts_thread = base;
-        is_earlier && !mutant(Mutant::ArmNotifiesNobody)
+        is_earlier
     }
 
     /// Puts `link` into the wheel, due at `at`, or takes it out if `at` is `NEVER`. If the link is in the wheel with an

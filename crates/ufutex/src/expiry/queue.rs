@@ -7,7 +7,6 @@ use super::line::WaitingOwners;
 use super::wheel::{Next, Node, Wheel};
 use super::{Base, Driver, Inner, NEVER};
 use crate::lock::Lock;
-use crate::sync::{Mutant, mutant};
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 
@@ -226,7 +225,7 @@ impl Queue {
         self.state.lock().with(|state| {
             // SAFETY: the caller guarantees it.
             let was_armed = unsafe { state.wheel.remove(node) };
-            let is_last = state.wheel.is_empty() || mutant(Mutant::DisarmSilencesOthers);
+            let is_last = state.wheel.is_empty();
             if was_armed && is_last && if_last == IfLast::Unschedule {
                 self.unschedule(driver, state)
             } else {
@@ -309,7 +308,6 @@ impl Share<'_> {
                         }
                     }
                     Next::Working => {}
-                    Next::At(_) if mutant(Mutant::TurnForgetsRest) => {}
                     Next::At(_) | Next::Never => queue.finish(self.driver, state, now),
                 }
                 next

@@ -14,7 +14,7 @@ use super::queue::{Held, IfLast, Owner, Queue, Visit};
 use super::wheel::Node;
 use super::{Base, Driver};
 use crate::error::Error;
-use crate::sync::{AtomicU32, Mutant, Ordering, mutant};
+use crate::sync::{AtomicU32, Ordering};
 use crate::sys::counted::Counted;
 use crate::sys::lazy::Lazy;
 use crate::sys::unwind::Callback;
@@ -143,14 +143,10 @@ impl<'d> Sleep<'d> {
         // The waker is cloned before the lock is taken, and the old one is dropped after it: a waker's clone and drop
         // are the executor's code.
         let mut waker = Some(Callback::of(waker));
-        let is_over = || self.is_over.load(Ordering::Relaxed) != 0; // [T]
-        let too_early = mutant(Mutant::SleepLooksFirst).then(is_over);
-        if !mutant(Mutant::SleepKeepsWaker) {
-            // SAFETY: with the queue locked, the waker belongs to this thread.
-            self.sleeps.queue.with_locked(|| unsafe { core::ptr::swap(self.waker.get(), &raw mut waker) });
-        }
+        // SAFETY: with the queue locked, the waker belongs to this thread.
+        self.sleeps.queue.with_locked(|| unsafe { core::ptr::swap(self.waker.get(), &raw mut waker) });
         // Either `fire` finds this waker later, or the time was up before.
-        too_early.unwrap_or_else(is_over)
+        self.is_over.load(Ordering::Relaxed) != 0 // [T]
     }
 
     /// Ends the sleep, because its time is up. Returns the waker to wake.
@@ -160,12 +156,7 @@ impl<'d> Sleep<'d> {
     unsafe fn fire(node: *mut Node) -> Option<Callback> {
         // SAFETY: the node is the sleep's first field, and the sleep stays in place.
         let this = unsafe { &*node.cast::<Self>() };
-        if !mutant(Mutant::SleepGoesOn) {
-            this.is_over.store(1, Ordering::Relaxed); // [T]
-        }
-        if mutant(Mutant::SleepFiresSilently) {
-            return None;
-        }
+        this.is_over.store(1, Ordering::Relaxed); // [T]
         // SAFETY: the queue is locked.
         unsafe { (*this.waker.get()).take() }
     }
@@ -173,7 +164,7 @@ impl<'d> Sleep<'d> {
 
 impl Drop for Sleep<'_> {
     fn drop(&mut self) {
-        if mutant(Mutant::SleepStaysArmed) || self.sleeps.driver.is_abandoned() {
+        if self.sleeps.driver.is_abandoned() {
             return;
         }
         // The queue stays scheduled in the wheel: most timeouts never come, and the next is soon armed.

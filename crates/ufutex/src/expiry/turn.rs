@@ -18,7 +18,6 @@
 use super::queue::{Held, Link, Visit};
 use super::wheel::Next;
 use super::{Base, Driver, Earliest, Inner, NEVER};
-use crate::sync::{Mutant, mutant};
 use crate::sys::unwind::{Otherwise, call};
 
 /// The number of owners that are put in line before another thread may take the driver's lock.
@@ -211,7 +210,7 @@ impl Drop for Turn<'_> {
         }
         // A caller of `Driver::next` during the turn did not see the owners that were out of the wheel, and may be
         // asleep for too long.
-        if has_been_asked && !mutant(Mutant::TurnIgnoresLooks) {
+        if has_been_asked {
             inner.changed();
         }
     }

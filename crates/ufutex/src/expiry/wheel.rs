@@ -15,14 +15,12 @@
 use core::marker::PhantomPinned;
 use core::ptr;
 
-use super::clocks::LAST;
-use crate::sync::MODEL;
+
 
 /// Bits of a digit.
 const DIGIT: u32 = 4;
 const SLOTS: usize = 1 << DIGIT;
-/// In a model the clocks end early, and the wheel fits on the small stacks of its threads.
-const LEVELS: usize = if MODEL { LAST.count_ones().div_ceil(DIGIT) as usize } else { (u64::BITS / DIGIT) as usize };
+const LEVELS: usize = (u64::BITS / DIGIT) as usize;
 /// A slot with more nodes than this is not searched for its earliest node.
 const FEW: usize = 16;
 /// The number of nodes that move down a level before the wheel's lock may change hands.
@@ -508,5 +506,5 @@ const fn digit(time: u64, level: u32) -> usize {
     (time >> (level * DIGIT)) as usize % SLOTS
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(test)]
 mod tests;

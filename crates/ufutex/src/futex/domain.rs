@@ -16,7 +16,6 @@ use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::table::MAX_SLOTS_LOG2;
 use crate::table::hash::{Hasher, Salt};
-use crate::table::layout;
 use crate::table::refs::tables::{Global, Tables};
 use crate::table::refs::{Live, Scheme};
 use crate::table::size::{self, Policy, SmallPolicy};
@@ -51,7 +50,7 @@ pub struct Domain<S: Scheme = Live> {
     pub(super) system: System,
 }
 
-#[cfg(all(target_pointer_width = "64", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(target_pointer_width = "64")]
 const _: () = {
     let first = core::mem::offset_of!(Domain, hasher);
     assert!(first == 32 && core::mem::offset_of!(Domain, tables) + Tables::READ_BYTES <= first + 96);
@@ -313,21 +312,11 @@ impl<S: Scheme> core::fmt::Debug for Domain<S> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Domain")
             .field("scheme", &S::NAME)
-            .field("layout", &layout::NAME_AND_BYTES.0)
             .field("policy", &self.policy())
             .field("slots", &self.slots())
             .field("table_bytes", &self.table_bytes())
             .field("waiting", &self.waiting())
             .field("counters", &self.counters())
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(feature = "sim")]
-impl<S: Scheme> Domain<S> {
-    /// Names the domain's parts for the simulator's statistics. The domain must not move afterwards.
-    pub fn name_objects(&self) {
-        self.tables.name();
-        self.scheme.name();
     }
 }

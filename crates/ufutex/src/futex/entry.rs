@@ -6,7 +6,7 @@ use core::num::NonZeroU32;
 use core::ptr::NonNull;
 
 use crate::signal::{PendingWake, Receiver, Signal};
-use crate::sync::{MODEL, Mutant, UnsafeCell, mutant};
+use crate::sync::UnsafeCell;
 use crate::table::hash::Key;
 use crate::table::list::{Node, Pick, Taken};
 
@@ -22,7 +22,7 @@ pub(crate) struct Entry {
     since: UnsafeCell<Moment>,
 }
 
-#[cfg(all(target_pointer_width = "64", not(any(feature = "loom", feature = "shuttle"))))]
+#[cfg(target_pointer_width = "64")]
 const _: () = assert!(core::mem::offset_of!(Entry, signal) == size_of::<Node>() + 8, "`wakes` fits in one word");
 
 /// Which wakes take an entry, or what becomes of the wake that has taken it.
@@ -92,7 +92,7 @@ impl Entry {
     /// The caller holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn was_there(&self, began: Moment) -> bool {
         // SAFETY: guaranteed by the caller.
-        self.since.with(|s| unsafe { *s <= began }) || mutant(Mutant::LateComersAreTaken)
+        self.since.with(|s| unsafe { *s <= began })
     }
 
     /// Whether a wake may take this waiter. If not, it waits for a lock.
@@ -169,7 +169,7 @@ pub(crate) fn pick(mask: NonZeroU32, count: usize, began: Moment, now: Moment) -
             // SAFETY: as above.
             let was_there = || unsafe { entry.was_there(began) };
             // SAFETY: as above.
-            let is_marker = || unsafe { entry.node.is_marker() } && !mutant(Mutant::MarkerEndsWake);
+            let is_marker = || unsafe { entry.node.is_marker() };
             match *wakes {
                 Wakes::Mask(bitset) if bitset.get() & mask.get() != 0 && was_there() => {
                     *wakes = Wakes::PassOn(pass_on);
@@ -185,16 +185,15 @@ pub(crate) fn pick(mask: NonZeroU32, count: usize, began: Moment, now: Moment) -
 }
 
 /// After it has visited this many waiters to take them, and this many to move them, an operation unlocks a global
-/// bucket, which other domains use too. The visits take some ten microseconds. In a model, which has few waiters, it is
-/// 1.
-pub(crate) const PIECE: usize = if MODEL { 1 } else { 256 };
+/// bucket, which other domains use too. The visits take some ten microseconds.
+pub(crate) const PIECE: usize = 256;
 
 /// The most waiters that a wake can take without allocating memory.
 pub(crate) const BATCH: usize = 16;
 
 /// The most waiters that a wake takes without counting them and allocating memory first. Nearly all wakes take no more.
-/// In a model, which has few waiters, it is 1.
-pub(crate) const AT_ONCE: usize = if MODEL { 1 } else { BATCH };
+
+pub(crate) const AT_ONCE: usize = BATCH;
 
 /// Memory for the work that is left when waiters have been taken off their queue: a [`PendingWake`] for each. In a
 /// domain's own table a wake takes all its waiters at once, so that it is one step. It takes them in pieces only if

@@ -12,7 +12,6 @@ use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
 use crate::signal::Signal;
-use crate::sync::{Mutant, mutant};
 use crate::sys::clock::Timeout;
 use crate::table::refs::{Live, Scheme};
 
@@ -109,7 +108,7 @@ impl<T: Target, S: Scheme> Operation for Wait<'_, T, S> {
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
         // SAFETY: as in `poll_for`.
         let this = unsafe { self.get_unchecked_mut() };
-        if this.waiter.give_up() || mutant(Mutant::TimeoutLosesWake) { Err(cause.into()) } else { Ok(()) }
+        if this.waiter.give_up() { Err(cause.into()) } else { Ok(()) }
     }
 }
 

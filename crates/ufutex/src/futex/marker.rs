@@ -6,7 +6,6 @@ use core::ptr::NonNull;
 use super::domain::Domain;
 use super::entry::{Entry, PIECE};
 use super::place::Place;
-use crate::sync::{Mutant, mutant};
 use crate::table::bucket::Guard;
 use crate::table::list::{Most, Node, Pick, Taken};
 use crate::table::refs::Scheme;
@@ -41,9 +40,7 @@ impl<'d, S: Scheme> Marker<'d, S> {
     /// Notes that the operation goes on with `next`, a waiter of the key that is queued in `bucket`: queues the marker
     /// before it, unless `next` is the key's first waiter.
     pub fn keep(self: Pin<&Self>, bucket: &mut Guard<'_>, next: NonNull<Node>) {
-        if mutant(Mutant::PieceForgetsPlace) {
-            return;
-        }
+        
         // SAFETY: not queued: taken off by `next`, or never queued. It is pinned, and leaves the queue in its drop.
         unsafe { bucket.pause(self.node(), next) };
     }

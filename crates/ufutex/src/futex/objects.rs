@@ -12,7 +12,7 @@ use core::ptr::null_mut;
 
 use super::system::System;
 use crate::error::Error;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Mutant, Ordering, mutant};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sys::lazy::Lazy;
 use crate::sys::mem::ObjectId;
 use crate::sys::platform::PlatformRef;
@@ -174,10 +174,7 @@ impl Objects {
     fn make_table(&self, place: &ObjectPlace, on: PlatformRef, node: u32) -> bool {
         let Some(table) = make(SMALLEST_LOG2, on, self.nodes.memory(), node) else { return false };
         make_all_live(table);
-        if mutant(Mutant::ObjectTableIsReplaced) {
-            place.table.store(table.into_raw(), Ordering::Release); // [F]
-            return true;
-        }
+        
         // An object that had the place before may have made a table that this thread has not seen.
         if place.table.compare_exchange(null_mut(), table.into_raw(), Ordering::Release, Ordering::Relaxed).is_err() {
             // [F]
@@ -250,10 +247,7 @@ impl ObjectPlace {
     /// Takes the place if it is free.
     fn try_take(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
-        if mutant(Mutant::PlaceIsTakenTwice) && can_be_taken(state) {
-            self.state.store(state | TAKEN, Ordering::Relaxed);
-            return true;
-        }
+        
         can_be_taken(state)
             && self.state.compare_exchange(state, state | TAKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }

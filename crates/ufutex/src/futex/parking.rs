@@ -19,7 +19,7 @@ use super::place::Place;
 use super::system::System;
 use crate::error::Error;
 use crate::signal::Receiver;
-use crate::sync::{Mutant, UnsafeCell, mutant};
+use crate::sync::UnsafeCell;
 use crate::sys::clock::Deadline;
 use crate::sys::platform::PlatformRef;
 use crate::table::bucket::Guard;
@@ -114,9 +114,7 @@ impl ParkingLot {
             self.note_bounce(bounces);
             return Parked::Invalid;
         }
-        if mutant(Mutant::ParkLetsGo) {
-            locked.guard.let_go();
-        }
+        
         let place = ParkingPlace::new(self.domain.platform(), self.domain.key(&queue), queue.hash, park_token);
         let parked = self.queue_up(locked, &place, &queue);
         self.note_bounce(bounces);
@@ -203,7 +201,7 @@ impl ParkingLot {
             let guard = self.domain.lock_queued(entry)?;
             // SAFETY: the guard proves that the entry is queued, and its bucket locked.
             let (_, hash) = unsafe { entry.node.key() };
-            if has_whole_queue(&self.domain.tables, guard.bucket(), hash) || mutant(Mutant::TimedOutInPieces) {
+            if has_whole_queue(&self.domain.tables, guard.bucket(), hash) {
                 return Some(guard);
             }
             drop(guard);
@@ -271,10 +269,7 @@ impl ParkingPlace {
         // SAFETY: the place belongs to the caller until the thread is notified, which is the last step.
         unsafe {
             let cell = &raw const (*node.cast::<Self>().as_ptr()).unpark_token;
-            if mutant(Mutant::UnparkTokenLate) {
-                drop(notify_one(node));
-                return (*cell).with_mut(|t| *t = token);
-            }
+            
             (*cell).with_mut(|t| *t = token);
             drop(notify_one(node));
         }
@@ -311,9 +306,7 @@ impl InQueue<'_> {
                 // SAFETY: as above.
                 unsafe { guard.remove(this.place.node()) };
                 let is_last = guard.first(key, hash).is_none();
-                if mutant(Mutant::TimedOutUnlocked) {
-                    guard.let_go();
-                }
+                
                 timed_out(key.address as usize, is_last);
             });
             if left.is_some() {
@@ -322,10 +315,7 @@ impl InQueue<'_> {
             // If an unpark has taken the place first, this is no timeout: its callback has counted this thread as
             // unparked.
             entry.signal.wait_for_waker(this.lot.domain.platform());
-            if mutant(Mutant::TimeoutLosesWake) {
-                return Parked::TimedOut;
             }
-        }
         // SAFETY: this thread has been notified, so the place is its own again.
         Parked::Unparked(this.place.unpark_token.with(|t| unsafe { *t }))
     }
@@ -490,9 +480,7 @@ impl BothQueues<'_> {
             unsafe {
                 next = self.pair.first().after(node);
                 self.pair.first().take_to(node, to, self.to.hash);
-                if mutant(Mutant::RequeueLetsGo) {
-                    self.pair.first().let_go();
-                }
+                
                 new_chain = new_chain.or(self.pair.second().insert(node));
             }
         }
@@ -500,7 +488,7 @@ impl BothQueues<'_> {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};

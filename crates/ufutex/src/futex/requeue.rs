@@ -12,7 +12,6 @@ use super::pair::Pair;
 use super::place::Place;
 use super::wake::{notify_taken, wanted};
 use crate::error::Error;
-use crate::sync::{Mutant, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
 use crate::sys::unwind::{Otherwise, call};
@@ -278,12 +277,8 @@ impl<S: Scheme> Domain<S> {
                 // SAFETY: queued in the first bucket. `pair` keeps both buckets locked until the node is in the second.
                 let new_chain = unsafe {
                     pair.first().take_to(node, work.keys[1], work.places[1].hash);
-                    if mutant(Mutant::RequeueLetsGo) {
-                        pair.first().let_go();
-                    }
-                    if !mutant(Mutant::RequeueKeepsMoment) {
-                        entry.set_since(self.system.joins(entry.node.priority()));
-                    }
+                    entry.set_since(self.system.joins(entry.node.priority()));
+                    
                     pair.second().insert(node)
                 };
                 done.new_chain = done.new_chain.or(new_chain);

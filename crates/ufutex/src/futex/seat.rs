@@ -19,7 +19,7 @@ use super::domain::Domain;
 use super::waiter::Waiter;
 use crate::lock::Lock;
 use crate::signal::group::{Group, Members};
-use crate::sync::{MODEL, thread_hint};
+use crate::sync::thread_hint;
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::table::refs::Scheme;
@@ -184,7 +184,7 @@ impl<S: Scheme> Domain<S> {
     /// Runs `f` with an idle waiter for the calling thread. If the second argument is `Some`, the thread has to sleep
     /// in that group with that bit. If it is `None`, the thread sleeps on the word of its entry.
     pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d, S>>, Option<Members>) -> R) -> R {
-        let fits = size_of::<Waiter<'_, S>>() <= size_of::<Seat>() && !MODEL;
+        let fits = size_of::<Waiter<'_, S>>() <= size_of::<Seat>();
         let Some(taken) = fits.then(|| self.system.seats().take()).flatten() else {
             return f(core::pin::pin!(Waiter::new()).into_ref(), None);
         };
@@ -199,12 +199,11 @@ impl<S: Scheme> Domain<S> {
 }
 
 const _: () = assert!(size_of::<Seat>() == 128);
-#[cfg(not(any(feature = "loom", feature = "shuttle")))]
 const _: () = assert!(size_of::<Chunk>() == 4096);
-#[cfg(all(target_pointer_width = "64", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Waiter<'_, crate::table::refs::Live>>() <= 128);
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(test)]
 mod tests {
     //! Promise: sleep in a group
     //! Promise: groups never meet

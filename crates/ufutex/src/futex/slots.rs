@@ -307,7 +307,7 @@ impl<S: Scheme> Domain<S> {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::futex::config::{Config, Options};

@@ -16,7 +16,7 @@ use super::wait::WaitOptions;
 use super::waiter::{Queued, Waiter};
 use super::wake_op::WakeOp;
 use crate::error::Error;
-use crate::sync::{const_unless_modelled, wake_barrier};
+use crate::sync::wake_barrier;
 use crate::sys::lazy::Lazy;
 
 /// A [`Domain`] with a [`System`] of its own that can be the value of a static. The first wait makes both.
@@ -51,25 +51,23 @@ pub struct StaticDomain {
 }
 
 impl StaticDomain {
-    const_unless_modelled! {
-        /// With the default settings.
-        #[expect(clippy::new_without_default, reason = "a constant default needs a name")]
-        pub fn new() -> Self {
-            Self::with(Config::new(), Options::new())
-        }
+    /// With the default settings.
+    #[expect(clippy::new_without_default, reason = "a constant default needs a name")]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::with(Config::new(), Options::new())
     }
 
-    const_unless_modelled! {
-        /// With a system of this configuration, and a domain with these options.
-        ///
-        /// ```
-        /// use ufutex::{Config, Options, StaticDomain};
-        ///
-        /// static FUTEXES: StaticDomain = StaticDomain::with(Config::new().cpus(4), Options::new().counters(true));
-        /// ```
-        pub fn with(config: Config, options: Options) -> Self {
-            Self { domain: Lazy::new(), config, options }
-        }
+    /// With a system of this configuration, and a domain with these options.
+    ///
+    /// ```
+    /// use ufutex::{Config, Options, StaticDomain};
+    ///
+    /// static FUTEXES: StaticDomain = StaticDomain::with(Config::new().cpus(4), Options::new().counters(true));
+    /// ```
+    #[must_use]
+    pub const fn with(config: Config, options: Options) -> Self {
+        Self { domain: Lazy::new(), config, options }
     }
 
     /// The domain. The first call makes it.
@@ -260,7 +258,6 @@ impl core::fmt::Debug for StaticDomain {
     }
 }
 
-#[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
 const _: () = {
     const fn is_shared_by_threads<T: Send + Sync>() {}
     is_shared_by_threads::<StaticDomain>();

@@ -11,7 +11,7 @@ use super::pi::system::Pi;
 use super::priority::NORMAL;
 use crate::error::Error;
 use crate::expiry::Driver;
-use crate::sync::{AtomicU32, AtomicU64, Mutant, Ordering, mutant};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 use crate::sys::random;
@@ -190,7 +190,7 @@ impl System {
         // SAFETY: as for this function.
         unsafe { self.driver().abandon_after_fork() };
         // SAFETY: as for this function.
-        #[cfg(feature = "_host")]
+        #[cfg(feature = "std")]
         unsafe {
             crate::sys::host::any_std::forget_sleepers();
         }
@@ -228,7 +228,7 @@ impl System {
     /// future passes on must not go to it in place of a waiter that was there when the wake came.
     #[inline]
     pub(crate) fn joins(&self, priority: u8) -> Moment {
-        if priority == NORMAL || mutant(Mutant::OvertakesUnnoticed) {
+        if priority == NORMAL {
             return self.now();
         }
         let Moment(before) = self.begin_in_pieces();

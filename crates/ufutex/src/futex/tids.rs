@@ -97,7 +97,7 @@ fn remove<T>(slot: &mut Slot<T>, tid: u32, level: u32) {
     *slot = Slot::Empty;
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -15,7 +15,6 @@ use super::waiter::Waiter;
 use crate::error::Error;
 use crate::signal::Signal;
 use crate::signal::sleeper::Sleeper;
-use crate::sync::{Mutant, mutant};
 use crate::sys::clock::Timeout;
 use crate::table::refs::{Live, Scheme};
 
@@ -100,7 +99,7 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme> Operation for WaitAny<'_, 
         if this.waiters.is_empty() {
             return match this.begin(receiver) {
                 Ok(()) => Poll::Pending,
-                Err(error) => Poll::Ready(this.leave().filter(|_| !mutant(Mutant::WaitAnyForgetsWake)).ok_or(error)),
+                Err(error) => Poll::Ready(this.leave().ok_or(error)),
             };
         }
         // Gives each waiter the task's new waker, up to the first waiter that has been woken.

@@ -18,7 +18,7 @@ use super::wake::Woken;
 use crate::error::Error;
 use crate::signal::group::Members;
 use crate::signal::{Callback, Receiver, Signal};
-use crate::sync::{Mutant, UnsafeCell, mutant, wait_barrier};
+use crate::sync::{UnsafeCell, wait_barrier};
 use crate::sys::clock::Deadline;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::platform::PlatformRef;
@@ -47,7 +47,6 @@ unsafe impl<S: Scheme> Send for Waiter<'_, S> {}
 // the future.
 unsafe impl<S: Scheme> Sync for Waiter<'_, S> {}
 
-#[cfg(not(any(feature = "loom", feature = "shuttle")))]
 const _: () = assert!(size_of::<Waiter<'_, Live>>() <= 128);
 
 impl<S: Scheme> Default for Waiter<'_, S> {
@@ -103,7 +102,7 @@ impl<'d, S: Scheme> Waiter<'d, S> {
         }
         match receiver {
             PollReceiver::Task(waker) => {
-                if !self.set_waker(waker) && !mutant(Mutant::LatePollIsSilent) {
+                if !self.set_waker(waker) {
                     // A wake has taken the entry. It wakes the previous waker, which may not be this task's any more,
                     // so make the task poll again.
                     waker.wake_by_ref();
@@ -146,9 +145,6 @@ impl<'d, S: Scheme> Waiter<'d, S> {
     /// Makes `waker` the waker that a wake wakes. Returns `false` if a wake has taken the entry already; that wake
     /// wakes the old waker.
     pub(super) fn set_waker(&self, waker: &Waker) -> bool {
-        if mutant(Mutant::PollKeepsWaker) {
-            return !self.is_woken();
-        }
         self.set_receiver(Receiver::Waker(Callback::of(waker)))
     }
 
@@ -174,7 +170,7 @@ impl<'d, S: Scheme> Waiter<'d, S> {
         let entry = unsafe { self.entry().as_ref() };
         // SAFETY: the guard proves that the node is queued in its bucket.
         let removed = domain.with_queued(entry, |guard| unsafe { guard.remove(node) }).is_some();
-        if !removed && !mutant(Mutant::DropSkipsHandover) {
+        if !removed {
             entry.signal.wait_for_waker(domain.platform());
         }
         removed
@@ -197,11 +193,9 @@ impl<'d, S: Scheme> Waiter<'d, S> {
         let removed = domain.with_queued(entry, |guard| unsafe { guard.remove(self.entry().cast()) }).is_some();
         if !removed {
             entry.signal.wait_for_notification(domain.platform());
-            if !entry.signal.is_woken() && !mutant(Mutant::CancelForgetsCall) {
-                if !mutant(Mutant::CancelPassesOn) {
-                    // SAFETY: notified.
-                    unsafe { entry.keep_wake() };
-                }
+            if !entry.signal.is_woken() {
+                // SAFETY: notified.
+                unsafe { entry.keep_wake() };
                 return false;
             }
         }
@@ -216,7 +210,7 @@ impl<'d, S: Scheme> Waiter<'d, S> {
         if domain.system.is_abandoned() {
             return;
         }
-        if !self.leave() && !mutant(Mutant::DropLosesWake) {
+        if !self.leave() {
             // SAFETY: the wake has been seen, so the entry is ours again.
             let ((key, hash), bitset, taken) = unsafe {
                 let entry = self.entry().as_ref();
@@ -448,7 +442,7 @@ impl<S: Scheme> Domain<S> {
             // SAFETY: null, or a bucket of a table of this domain, its namespace or its system, valid as long as the domain.
             let bucket: &Bucket = unsafe { address.cast::<Bucket>().as_ref() }?;
             if let Some(guard) = bucket.lock(&self.tables.store)
-                && (entry.node.bucket() == address || mutant(Mutant::CancelSkipsRecheck))
+                && entry.node.bucket() == address
             {
                 return Some(guard);
             }
@@ -588,7 +582,7 @@ impl<'w, 'd, S: Scheme> Queued<'w, 'd, S> {
             return Ok(());
         }
         // If a wake has taken the entry first, this is no timeout: the waker has counted this waiter as woken.
-        if waiter.give_up() || mutant(Mutant::TimeoutLosesWake) { Err(Error::TimedOut) } else { Ok(()) }
+        if waiter.give_up() { Err(Error::TimedOut) } else { Ok(()) }
     }
 }
 

@@ -33,12 +33,7 @@ impl<T> Lock<T> {
         LockGuard(self)
     }
 
-    /// As [`lock`](Self::lock), for a contender that is starving from the beginning.
-    #[cfg(any(feature = "loom", feature = "shuttle"))]
-    pub fn lock_starving(&self) -> LockGuard<'_, T> {
-        while self.lock.lock_starving(&self.on).is_none() {}
-        LockGuard(self)
-    }
+    
 
     /// Locks if no thread holds the lock.
     #[inline]
@@ -66,7 +61,7 @@ impl<T> Drop for LockGuard<'_, T> {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(test)]
 mod tests {
     //! Promise: lock handed over
 

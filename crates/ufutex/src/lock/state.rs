@@ -24,7 +24,7 @@
 
 use core::time::Duration;
 
-use crate::sync::{AtomicU32, MODEL, Mutant, Ordering, mutant, relaxed_in, spin_loop};
+use crate::sync::{AtomicU32, Ordering, spin_loop};
 use crate::sys::barrier;
 use crate::sys::clock::Timeout;
 use crate::sys::park::{Parked, Parker};
@@ -38,7 +38,7 @@ pub const LIVE: u32 = 2;
 pub const ONE_WAITER: u32 = 4;
 
 /// A few microseconds: longer than a thread holds a bucket unless it loses its CPU.
-const SPINS: u32 = if MODEL { 0 } else { 100 };
+const SPINS: u32 = 100;
 
 /// The length of a contender's first sleep, if no thread wakes it. Each sleep that ends by its deadline doubles the next
 /// one, so that thousands of contenders do not disturb a thread that holds the lock for long. A contender that raises
@@ -52,7 +52,7 @@ const UNSEEN_SLEEP: Duration = Duration::from_millis(1);
 const PATIENCE_NS: u64 = 500_000;
 
 /// Without a clock: a contender that has failed to get the lock more often than this is starving.
-const PATIENT_ROUNDS: u32 = if MODEL { 1 } else { 500 };
+const PATIENT_ROUNDS: u32 = 500;
 
 // Values of `contended`. Each contains the bits of the lesser ones, so a contender that raises the word by an `or`
 // cannot lower it.
@@ -123,11 +123,7 @@ impl StateLock {
         self.lock_after(on, Patience::default())
     }
 
-    /// As [`lock`](Self::lock), for a contender that is starving from the beginning.
-    #[cfg(any(feature = "loom", feature = "shuttle"))]
-    pub fn lock_starving(&self, on: &PlatformRef) -> Option<u32> {
-        self.lock_after(on, Patience { since: None, rounds: PATIENT_ROUNDS })
-    }
+    
 
     /// Locks after a first try has failed, and sleeps if that takes long. `mark` is what this contender has raised
     /// `contended` to.
@@ -159,9 +155,8 @@ impl StateLock {
             if before == NOBODY || raised == GRANTED {
                 sleep = UNSEEN_SLEEP;
             }
-            // No deadline in a model: [D] is a fence there, and a deadline would hide a wake that never comes.
-            let deadline = (!MODEL).then(|| on.begin(Timeout::After(sleep)));
-            let parked = self.contended.park(*on, raised, deadline.as_ref());
+            let deadline = on.begin(Timeout::After(sleep));
+            let parked = self.contended.park(*on, raised, Some(&deadline));
             if parked == Parked::TimedOut && raised != GRANTED {
                 // No unlock has woken this contender: most likely one thread has held the lock all the time, and no
                 // other has been preferred. A contender that is starving stays so, since `mark` is never lowered.
@@ -202,18 +197,8 @@ impl StateLock {
     /// Claims the lock if it has been granted. Only starving contenders claim it, so that no other contender takes it
     /// from them.
     pub(super) fn claim(&self, on: &PlatformRef, mark: u32) -> Option<u32> {
-        let is_granted = || MODEL || self.contended.load(Ordering::Relaxed) == GRANTED;
-        if mark != STARVING || !is_granted() {
+        if mark != STARVING || self.contended.load(Ordering::Relaxed) != GRANTED {
             return None;
-        }
-        if mutant(Mutant::ClaimTrustsLook) {
-            if self.contended.load(Ordering::Acquire) != GRANTED {
-                // [V]
-                return None;
-            }
-            self.contended.store(ASLEEP, Ordering::Relaxed);
-            on.enter();
-            return Some(self.held_state());
         }
         on.enter();
         // Other contenders may sleep: our own unlock wakes them. [V]: Acquire, to see what the last holder did to the
@@ -228,7 +213,7 @@ impl StateLock {
     /// Takes back `STARVING` after the lock was taken without a grant: otherwise an unlock could grant the lock to this
     /// contender after it has left. Other starving contenders raise the word again.
     fn lower_starving(&self, mark: u32) {
-        if mark == STARVING && !mutant(Mutant::StarvingLeavesMark) {
+        if mark == STARVING {
             let _others = self.contended.compare_exchange(STARVING, ASLEEP, Ordering::Relaxed);
         }
     }
@@ -238,12 +223,12 @@ impl StateLock {
     /// bucket has become live again meanwhile and the lock has been granted, this may be the only contender that can
     /// claim it. In that case it takes the lock.
     fn leave_retired(&self, on: &PlatformRef, mark: u32) -> Option<u32> {
-        if mark == NOBODY || mutant(Mutant::LeaverForgetsSleepers) {
+        if mark == NOBODY {
             return None;
         }
         loop {
             let seen = self.contended.load(Ordering::Relaxed);
-            if seen == GRANTED && mark == STARVING && !mutant(Mutant::LeaverForgetsGrant) {
+            if seen == GRANTED && mark == STARVING {
                 if let Some(state) = self.claim(on, mark) {
                     return Some(state);
                 }
@@ -266,9 +251,7 @@ impl StateLock {
 
     #[inline(always)]
     fn try_lock_entered(&self) -> Option<Option<u32>> {
-        // Loom keeps one last access of each object. A load here would hide from loom that another thread's lock-free
-        // check and the exchange below depend on each other.
-        let mut seen = if MODEL { LIVE } else { self.state.load(Ordering::Relaxed) };
+        let mut seen = self.state.load(Ordering::Relaxed);
         loop {
             if seen & LIVE == 0 {
                 return Some(None);
@@ -300,7 +283,7 @@ impl StateLock {
     #[inline(always)]
     pub fn unlock_and_stay(&self, on: &PlatformRef, next: u32) -> bool {
         debug_assert_eq!(next & LOCKED, 0);
-        self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]
+        self.state.store(next, Ordering::Release); // [E]
         barrier::light(); // [D] pairs with [C]
         let slept = self.contended.load(Ordering::Relaxed) != 0 && self.wake_contenders(on);
         on.leave();
@@ -335,9 +318,6 @@ impl StateLock {
     /// After an unlock: wakes the contenders, or grants the lock to a starving one. Returns whether there were any.
     #[cold]
     fn wake_contenders(&self, on: &PlatformRef) -> bool {
-        if mutant(Mutant::UnlockSkipsSleepers) {
-            return false;
-        }
         loop {
             let seen = self.contended.load(Ordering::Relaxed);
             let done = match seen {
@@ -370,23 +350,17 @@ impl StateLock {
         let state = match self.try_lock_entered() {
             Some(Some(state)) => state,
             // The bucket is not live: a granted lock would stay held for ever.
-            Some(None) if !mutant(Mutant::GrantOfRetired) => return self.take_down(on, STARVING),
-            Some(None) => self.held_state(),
+            Some(None) => return self.take_down(on, STARVING),
             // Another thread has taken the lock. It will see `STARVING` when it unlocks, unless it misses the mark.
             None => return Some(true),
         };
-        let order = relaxed_in(Mutant::GrantRelaxed, Ordering::Release); // [V]
-        if self.contended.compare_exchange(STARVING, GRANTED, order).is_err() {
+        // [V]
+        if self.contended.compare_exchange(STARVING, GRANTED, Ordering::Release).is_err() {
             self.state.store(state, Ordering::Release); // [E]
             barrier::light(); // [D] pairs with [C]
             return None;
         }
-        if mutant(Mutant::GrantUnlocks) {
-            self.state.store(state, Ordering::Release); // [E]
-        }
-        if !mutant(Mutant::GrantIsSilent) {
-            self.contended.wake_all(*on);
-        }
+        self.contended.wake_all(*on);
         Some(true)
     }
 }
@@ -402,7 +376,7 @@ impl Patience {
     /// Counts a round, and returns the value that the contender has to raise `contended` to.
     fn mark(&mut self, on: &PlatformRef) -> u32 {
         self.rounds = self.rounds.saturating_add(1);
-        let is_over = match if MODEL { None } else { on.monotonic_ns() } {
+        let is_over = match on.monotonic_ns() {
             Some(now) => now.saturating_sub(*self.since.get_or_insert(now)) >= PATIENCE_NS,
             None => self.rounds > PATIENT_ROUNDS,
         };

@@ -12,7 +12,7 @@ use core::num::NonZeroU32;
 use core::ptr::NonNull;
 
 use super::Signal;
-use crate::sync::{AtomicU32, Mutant, Ordering, mutant};
+use crate::sync::{AtomicU32, Ordering};
 use crate::sys::clock::Deadline;
 use crate::sys::park::{Parked, Parker};
 use crate::sys::platform::PlatformRef;
@@ -93,14 +93,13 @@ impl Signal {
     pub(crate) fn sleep_in_group(&self, member: Members, deadline: Option<&Deadline>) -> Option<bool> {
         const TRIES: u32 = 8;
         let on = PlatformRef::HOST;
-        if !crate::sync::MODEL && deadline.is_some_and(|deadline| on.has_passed(deadline)) {
+        if deadline.is_some_and(|deadline| on.has_passed(deadline)) {
             return Some(self.is_woken());
         }
         let wakes = &member.group().wakes;
         for _ in 0..TRIES {
-            let too_late = mutant(Mutant::GroupLoadedLate) && self.is_woken();
             let before = wakes.load(Ordering::Acquire); // [Y]: before the check of the signal
-            if too_late || (!mutant(Mutant::GroupLoadedLate) && self.is_woken()) {
+            if self.is_woken() {
                 return Some(true);
             }
             if wakes.park_with(on, before, deadline, member.bits) == Parked::TimedOut {
@@ -108,58 +107,5 @@ impl Signal {
             }
         }
         self.is_woken().then_some(true)
-    }
-}
-
-/// A group and the signals of its threads, for models of [Y].
-#[cfg(any(feature = "loom", feature = "shuttle"))]
-pub mod model {
-    use alloc::boxed::Box;
-
-    use super::{Group, Members, NonNull, Signal};
-    use crate::signal::{PendingWake, Receiver};
-
-    /// `N` threads, each with a signal.
-    pub struct Grouped<const N: usize> {
-        /// In a box, because its members point to it.
-        _group: Box<Group>,
-        members: [Members; N],
-        signals: [Signal; N],
-    }
-
-    impl<const N: usize> Default for Grouped<N> {
-        fn default() -> Self {
-            Self::new()
-        }
-    }
-
-    impl<const N: usize> Grouped<N> {
-        /// A group that nobody sleeps in.
-        pub fn new() -> Self {
-            let group = Box::new(Group::new());
-            // SAFETY: the group stays in its box for as long as the members exist.
-            let members = core::array::from_fn(|i| unsafe { Members::one(NonNull::from(&*group), i as u32) });
-            let signals = members.map(|member| Signal::new(Receiver::Member(member)));
-            Self { _group: group, members, signals }
-        }
-
-        /// Sleeps as thread number `i` until its wake has come. `None` if other wakes have kept it from sleeping.
-        pub fn sleep(&self, i: usize) -> Option<bool> {
-            self.signals[i].sleep_in_group(self.members[i], None)
-        }
-
-        /// Wakes these threads, which no other call wakes.
-        pub fn wake(&self, which: &[usize]) {
-            // SAFETY: each signal is woken once, and its thread leaves the signal alone until then.
-            let mut all = which.iter().map(|&i| unsafe { Signal::wake(&raw const self.signals[i]) });
-            let Some(mut first) = all.next() else { return };
-            for mut other in all {
-                let members = first.members().zip(other.members());
-                if members.is_some_and(|(first, other)| first.join(*other)) {
-                    other.disarm();
-                }
-            }
-            drop::<PendingWake>(first);
-        }
     }
 }

@@ -6,7 +6,7 @@ pub(crate) mod thread;
 
 use core::ptr::NonNull;
 
-use crate::sync::{Mutant, Ordering, UnsafeCell, mutant};
+use crate::sync::{Ordering, UnsafeCell};
 use crate::sys::park::{Address, Parker};
 use crate::sys::platform::PlatformRef;
 pub(crate) use crate::sys::unwind::Callback;
@@ -134,12 +134,7 @@ impl Signal {
     /// Whether a wake has come. If so, everything that the waker did happens before what follows.
     #[inline]
     pub(crate) fn is_woken(&self) -> bool {
-        let woken = self.state.load(Ordering::Acquire) == WOKEN; // [J]
-        #[cfg(any(feature = "loom", feature = "shuttle"))]
-        if woken {
-            self.state.settle();
-        }
-        woken
+        self.state.load(Ordering::Acquire) == WOKEN // [J]
     }
 
     /// Whether a wake has come. A waker that was lent may still be running.
@@ -164,19 +159,9 @@ impl Signal {
                 unsafe { Parker::store_and_wake(state, on, WOKEN) };
                 return PendingWake::NOTHING;
             }
-            Receiver::Member(members) => {
-                if mutant(Mutant::GroupWokenEarly) {
-                    members.wake(); // [Y], too early
-                    PendingWake::NOTHING
-                } else {
-                    PendingWake(Action::WakeMembers(members))
-                }
-            }
+            Receiver::Member(members) => PendingWake(Action::WakeMembers(members)),
             // SAFETY: the sleeper's owner does not leave before it has seen the store below.
             Receiver::Sleeper(sleeper) => unsafe {
-                if mutant(Mutant::NotifiesTooLate) {
-                    Parker::store(&*state, WOKEN, Ordering::Release); // [J], too early
-                }
                 PendingWake::of_thread(sleeper.as_ref().notify())
             },
             // The waker has been moved out of the waiter's memory, and may outlive it.
@@ -188,8 +173,7 @@ impl Signal {
                 // SAFETY: as above. The waiter leaves a waker that it has lent alone until it sees WOKEN.
                 unsafe {
                     (*this).receiver.with_mut(|r| *r = Receiver::Waker(waker));
-                    let notified = if mutant(Mutant::ReturnsTooEarly) { WOKEN } else { CALLING };
-                    Parker::store(&*state, notified, Ordering::Release); // [J]
+                    Parker::store(&*state, CALLING, Ordering::Release); // [J]
                     return PendingWake(Action::CallLent(NonNull::new_unchecked(this.cast_mut())));
                 }
             }
@@ -210,9 +194,8 @@ impl Signal {
             let this = this.as_ptr();
             ((*this).receiver.with_mut(|r| core::mem::replace(&mut *r, Receiver::TAKEN)), &raw const (*this).state)
         };
-        let release = if mutant(Mutant::ReturnRelaxed) { Ordering::Relaxed } else { Ordering::Release }; // [J]
         // SAFETY: as above.
-        let _returned = Otherwise::new(|| unsafe { Parker::store(&*state, WOKEN, release) }); // [J]
+        let _returned = Otherwise::new(|| unsafe { Parker::store(&*state, WOKEN, Ordering::Release) }); // [J]
         if let Receiver::Waker(waker) = receiver {
             waker.wake();
         }

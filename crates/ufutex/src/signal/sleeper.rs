@@ -14,9 +14,7 @@
 
 use core::time::Duration;
 
-#[cfg(feature = "loom")]
-use crate::sync::UnsafeCell;
-use crate::sync::{AtomicPtr, MODEL, Mutant, Ordering, mutant, spin_loop};
+use crate::sync::{AtomicPtr, Ordering, spin_loop};
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::park::{Address, Parked, Parker};
 use crate::sys::platform::PlatformRef;
@@ -33,17 +31,14 @@ const IN_USE: u32 = 8;
 const CLEARED: u32 = 16;
 
 /// How often a spinning thread looks at the word before it looks at the clock.
-const LOOKS: u32 = if MODEL { 1 } else { 8 };
+const LOOKS: u32 = 8;
 
 /// A word that one thread sleeps on.
 pub(crate) struct Sleeper {
     word: Parker,
     /// The platform of the thread that uses the sleeper, or used it last.
     on: AtomicPtr<()>,
-    /// Lets a model detect an access after the drop.
-    #[cfg(feature = "loom")]
-    life: UnsafeCell<()>,
-}
+    }
 
 /// A thread's use of a [`Sleeper`].
 pub(crate) struct InUse<'a>(&'a Sleeper);
@@ -70,9 +65,7 @@ impl Sleeper {
         Self {
             word: Parker::new(0),
             on: AtomicPtr::new(PlatformRef::HOST.into_raw()),
-            #[cfg(feature = "loom")]
-            life: UnsafeCell::new(()),
-        }
+                    }
     }
 
     /// Reserves the sleeper for the calling thread, which sleeps by `on`. `None` if another thread uses it.
@@ -102,8 +95,6 @@ impl Sleeper {
     /// Sets `NOTIFIED`. After this the caller gives the entry back, and then wakes the thread by the returned address.
     /// `None` if the thread is awake, and will see `NOTIFIED` before it sleeps.
     pub(crate) fn notify(&self) -> Option<Address> {
-        #[cfg(feature = "loom")]
-        self.life.with(|_| ());
         self.raise(NOTIFIED)
     }
 
@@ -118,8 +109,7 @@ impl Sleeper {
     pub(crate) fn clear(&self) {
         let mut before = self.word.load(Ordering::Relaxed);
         loop {
-            let still_ends =
-                before & (IN_USE | INTERRUPTED) == IN_USE | INTERRUPTED && !mutant(Mutant::ClearForgetsWait);
+            let still_ends = before & (IN_USE | INTERRUPTED) == IN_USE | INTERRUPTED;
             let after = before & !INTERRUPTED | if still_ends { CLEARED } else { 0 };
             // [N]: the caller sees what was stored before the interrupt was raised.
             match self.word.compare_exchange(before, after, Ordering::Acquire) {
@@ -148,7 +138,7 @@ impl Sleeper {
                 }
                 spin_loop();
             }
-            if MODEL || on.has_passed(&end) || deadline.is_some_and(|deadline| on.has_passed(deadline)) {
+            if on.has_passed(&end) || deadline.is_some_and(|deadline| on.has_passed(deadline)) {
                 return false;
             }
         }
@@ -158,9 +148,9 @@ impl Sleeper {
     pub(crate) fn sleep(&self, deadline: Option<&Deadline>) -> Slept {
         let on = self.platform();
         loop {
-            let passing = if mutant(Mutant::SpinnerStaysMarked) { NOTIFIED } else { NOTIFIED | SPINNING };
+            let passing = NOTIFIED | SPINNING;
             let before = self.word.take_down(passing); // [N]
-            if before & NOTIFIED != 0 && !mutant(Mutant::SleeperForgets) {
+            if before & NOTIFIED != 0 {
                 return Slept::Notified;
             }
             if before & (INTERRUPTED | CLEARED) != 0 {
@@ -168,7 +158,7 @@ impl Sleeper {
             }
             // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed. So do
             // not begin such a sleep.
-            let has_passed = !MODEL && deadline.is_some_and(|deadline| on.has_passed(deadline));
+            let has_passed = deadline.is_some_and(|deadline| on.has_passed(deadline));
             if has_passed || self.word.park(on, before & !passing, deadline) == Parked::TimedOut {
                 return Slept::TimedOut;
             }
@@ -176,12 +166,7 @@ impl Sleeper {
     }
 }
 
-#[cfg(feature = "loom")]
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        self.life.with_mut(|_| ());
-    }
-}
+
 
 impl core::fmt::Debug for Sleeper {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -189,7 +174,7 @@ impl core::fmt::Debug for Sleeper {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

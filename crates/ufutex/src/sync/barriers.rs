@@ -1,6 +1,6 @@
 //! The two barriers of the handshake between a waiter and a waker: see [A] and [B] in ORDERING.md.
 
-use super::{MODEL, Mutant, Ordering, fence, mutant};
+use super::{Ordering, fence};
 
 /// **[A]** A full barrier between the acquisition of a bucket's lock and the waiter's load of the futex word.
 ///
@@ -9,10 +9,7 @@ use super::{MODEL, Mutant, Ordering, fence, mutant};
 /// store, and a model checker takes nothing but a fence for a full barrier. In both cases this function is a fence.
 #[inline(always)]
 pub fn wait_barrier() {
-    if mutant(Mutant::NoWaitBarrier) {
-        return;
-    }
-    if cfg!(all(target_arch = "x86_64", not(miri))) && !MODEL {
+    if cfg!(all(target_arch = "x86_64", not(miri))) {
         core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
     } else {
         fence(Ordering::SeqCst);
@@ -24,8 +21,5 @@ pub fn wait_barrier() {
 /// Pairs with **[A]**, [`wait_barrier`].
 #[inline(always)]
 pub fn wake_barrier() {
-    if mutant(Mutant::NoWakeBarrier) {
-        return;
-    }
     fence(Ordering::SeqCst);
 }

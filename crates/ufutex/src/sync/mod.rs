@@ -1,9 +1,8 @@
-//! The only directory that names where atomics come from: `core`, a model checker's, or the virtual cores of `ufutex
-//! sim`.
+//! The only directory that names where atomics come from. All other files import their atomics, cells and barriers from
+//! here.
 //!
-//! The packages in `crates/models` compile this crate's source with the feature `loom`, `shuttle` or `sim`, so the
-//! models check and measure the code that ships, not a copy of it. All other files import their atomics, cells and
-//! barriers from here.
+//! The models in `crates/models` are copies of this crate's source with other files in place of some, most of them of
+//! this directory. So they check the code that ships.
 
 mod backend;
 mod barriers;
@@ -15,12 +14,9 @@ mod tally;
 pub use backend::*;
 pub use barriers::{wait_barrier, wake_barrier};
 pub use made::Made;
-pub(crate) use made::const_unless_modelled;
-#[cfg(any(feature = "loom", feature = "shuttle"))]
-pub use mutants::with_mutant;
 pub use mutants::{Mutant, mutant, relaxed_in};
 pub use shards::{MODEL_SHARDS, thread_hint, thread_shard};
 pub use tally::Tally;
 
 /// Whether a model checker's atomics are in use.
-pub const MODEL: bool = cfg!(any(feature = "loom", feature = "shuttle"));
+pub const MODEL: bool = false;

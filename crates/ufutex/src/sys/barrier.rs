@@ -11,16 +11,10 @@ use crate::sync;
 /// **[D]** Of the thread that unlocks: a barrier for the compiler alone. In a model a full one.
 #[inline(always)]
 pub fn light() {
-    if !sync::MODEL {
-        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
-    } else if !sync::mutant(sync::Mutant::NoUnlockBarrier) {
-        sync::fence(sync::Ordering::SeqCst);
-    }
+    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
 }
 
 /// **[C]** Of the contender: a full barrier.
 pub fn heavy() {
-    if !sync::mutant(sync::Mutant::NoContendedBarrier) {
-        sync::fence(sync::Ordering::SeqCst); // [C]
-    }
+    sync::fence(sync::Ordering::SeqCst); // [C]
 }

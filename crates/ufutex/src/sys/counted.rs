@@ -5,7 +5,7 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use crate::error::Error;
-use crate::sync::{AtomicUsize, Mutant, Ordering, mutant};
+use crate::sync::{AtomicUsize, Ordering};
 
 /// A handle of a `T`, which lives as long as any of its handles.
 pub struct Counted<T: ?Sized> {
@@ -63,7 +63,7 @@ impl<T> Counted<T> {
         let inner = unsafe { Self::around(value) };
         // SAFETY: the caller guarantees that the memory is there.
         let handles = unsafe { &inner.as_ref().handles };
-        let more = |n: usize| (n != 0 || mutant(Mutant::HoldRevives)).then(|| n + 1);
+        let more = |n: usize| (n != 0).then(|| n + 1);
         handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self { inner })
     }
 

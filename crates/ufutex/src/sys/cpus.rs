@@ -26,7 +26,7 @@ impl Cpus {
 
 /// The CPUs that this thread may run on. Unlike the standard library it reads no cgroups, because it must not allocate.
 /// Their quotas limit CPU time, not the CPUs that run at the same time.
-#[cfg(all(feature = "_host", target_os = "linux"))]
+#[cfg(all(feature = "std", target_os = "linux"))]
 fn online() -> usize {
     // For a kernel that is built for more CPUs the call fails.
     let mut mask = [0u64; 8192 / 64];
@@ -41,17 +41,17 @@ fn online() -> usize {
     cpus.max(1)
 }
 
-#[cfg(all(feature = "_host", not(target_os = "linux")))]
+#[cfg(all(feature = "std", not(target_os = "linux")))]
 fn online() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-#[cfg(not(feature = "_host"))]
+#[cfg(not(feature = "std"))]
 fn online() -> usize {
     1
 }
 
-#[cfg(all(test, feature = "_host", target_os = "linux"))]
+#[cfg(all(test, feature = "std", target_os = "linux"))]
 mod tests {
     use super::*;
 

@@ -5,7 +5,7 @@ use core::ptr::{self, NonNull};
 
 use super::counted::Counted;
 use crate::error::Error;
-use crate::sync::{AtomicPtr, Made, Mutant, Ordering, const_unless_modelled, relaxed_in};
+use crate::sync::{AtomicPtr, Made, Ordering};
 
 /// A value that the first thread to need it makes, in memory of its own. It is dropped with the `Lazy`.
 ///
@@ -36,10 +36,8 @@ struct Kept<T> {
 }
 
 impl<T> Lazy<T> {
-    const_unless_modelled! {
-        pub fn new() -> Self {
-            Self { kept: AtomicPtr::new(ptr::null_mut()), _owns: PhantomData }
-        }
+    pub const fn new() -> Self {
+        Self { kept: AtomicPtr::new(ptr::null_mut()), _owns: PhantomData }
     }
 
     /// The value if it has been made.
@@ -89,8 +87,7 @@ impl<T> Lazy<T> {
         };
         kept.made.finish();
         let ours = ptr::from_ref::<Kept<T>>(&kept).cast_mut();
-        let order = relaxed_in(Mutant::LazyRelaxed, Ordering::Release); // [W]
-        let there = match self.kept.compare_exchange(ptr::null_mut(), ours, order, Ordering::Acquire) {
+        let there = match self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Acquire) {
             // [W]
             Ok(_) => {
                 // `drop` gives this handle back.

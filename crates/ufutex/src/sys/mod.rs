@@ -13,10 +13,7 @@ pub(crate) mod platform;
 pub(crate) mod probe;
 pub(crate) mod random;
 #[cfg(all(feature = "std", target_os = "linux"))]
-#[cfg_attr(
-    any(feature = "sim", feature = "loom", feature = "shuttle"),
-    allow(dead_code, reason = "threads of a model and virtual threads make no system calls")
-)]
+
 pub(crate) mod syscall;
 pub(crate) mod topology;
 pub(crate) mod unwind;

@@ -5,14 +5,12 @@
 //! mean the host. So the locks in zeroed memory, such as the buckets of a new table, are the host's without
 //! initialisation. The host's functions are called directly, and those of another platform by pointers.
 
-#[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
 use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
 use super::clock::{Clock, Deadline, Timeout};
 use super::host;
-#[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
 use super::park::Parked;
 
 /// What the engine needs of an operating system. A kernel implements it, or any other embedder whose threads are not
@@ -113,10 +111,6 @@ pub trait Platform: 'static {
 }
 
 /// The functions of a platform.
-#[cfg_attr(
-    any(feature = "loom", feature = "shuttle", feature = "sim"),
-    expect(dead_code, reason = "words are models'")
-)]
 struct Calls {
     park: fn(&AtomicU32, u32, Option<Deadline>),
     unpark: fn(*const AtomicU32, usize) -> usize,
@@ -236,7 +230,6 @@ impl PlatformRef {
     }
 
     /// Sleeps while `word` is `expected`, until `deadline` at the latest.
-    #[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
     pub fn park(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Parked {
         let Some(calls) = self.0 else { return host::park(word, expected, deadline) };
         (calls.park)(word, expected, deadline.copied());
@@ -245,7 +238,6 @@ impl PlatformRef {
 
     /// Wakes up to `count` threads that sleep on the word at `word`, which need not be mapped any more. Returns how
     /// many there were, as far as is known.
-    #[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
     pub fn unpark(self, word: *const AtomicU32, count: usize) -> usize {
         match self.0 {
             None => host::unpark(word, count),
@@ -260,9 +252,8 @@ impl PlatformRef {
 
     /// As `park`, with bits by which [`unpark_bits`](Self::unpark_bits) chooses. Without a host that does so, any wake
     /// of the word wakes the thread.
-    #[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
     pub fn park_with(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> Parked {
-        #[cfg(all(feature = "_host", target_os = "linux"))]
+        #[cfg(all(feature = "std", target_os = "linux"))]
         if self.is_host() {
             return host::park_with(word, expected, deadline, bits);
         }
@@ -271,9 +262,8 @@ impl PlatformRef {
     }
 
     /// Wakes all threads that sleep on the word at `word` with one of these bits.
-    #[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
     pub fn unpark_bits(self, word: *const AtomicU32, bits: NonZeroU32) {
-        #[cfg(all(feature = "_host", target_os = "linux"))]
+        #[cfg(all(feature = "std", target_os = "linux"))]
         if self.is_host() {
             return host::unpark_bits(word, bits);
         }

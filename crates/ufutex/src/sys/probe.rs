@@ -3,11 +3,7 @@
 //! that finds another value, or of a wake that finds no waiter, has none.
 
 /// A probe of the provider `ufutex`: its name, and arguments that can be cast to `isize`.
-#[cfg(all(
-    feature = "probes",
-    target_os = "linux",
-    not(any(feature = "loom", feature = "shuttle", feature = "sim", miri))
-))]
+#[cfg(all(feature = "probes", target_os = "linux", not(miri)))]
 macro_rules! probe {
     // One rule for each number of arguments, so that the arguments are evaluated here: the crate's macro evaluates them
     // in an `unsafe` block.
@@ -26,11 +22,7 @@ macro_rules! probe {
 }
 
 /// Without probes the arguments are type-checked and never evaluated.
-#[cfg(not(all(
-    feature = "probes",
-    target_os = "linux",
-    not(any(feature = "loom", feature = "shuttle", feature = "sim", miri))
-)))]
+#[cfg(not(all(feature = "probes", target_os = "linux", not(miri))))]
 macro_rules! probe {
     ($name:ident $(, $argument:expr)*) => {
         if false { let _ = ($($argument as isize,)*); }

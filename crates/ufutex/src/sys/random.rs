@@ -1,17 +1,16 @@
 //! Seeds that other programs cannot guess.
 
 /// A seed. Without an operating system it is only derived from `address`.
-#[cfg(feature = "_host")]
+#[cfg(feature = "std")]
 pub fn seed(address: usize) -> u64 {
     use core::hash::BuildHasher;
     // The standard library's maps draw their keys from the operating system.
     std::hash::RandomState::new().hash_one(address)
 }
 
-#[cfg(not(feature = "_host"))]
+#[cfg(not(feature = "std"))]
 pub fn seed(address: usize) -> u64 {
-    // A model and a simulation must behave the same each time.
-    if crate::sync::MODEL || cfg!(feature = "sim") { 1 } else { address as u64 }
+        address as u64
 }
 
 /// One step of the SplitMix64 generator: spreads a seed over all bits.

@@ -95,10 +95,10 @@ unsafe impl NodeMemory for AnyMemory {
 }
 
 /// A machine of which nothing is known: one node.
-#[cfg(not(feature = "_host"))]
+#[cfg(not(feature = "std"))]
 struct OneNode;
 
-#[cfg(not(feature = "_host"))]
+#[cfg(not(feature = "std"))]
 impl Topology for OneNode {
     fn nodes(&self) -> usize {
         1
@@ -146,13 +146,13 @@ impl Nodes {
     }
 }
 
-#[cfg(feature = "_host")]
+#[cfg(feature = "std")]
 fn host() -> &'static dyn Topology {
     super::host::nodes::HostTopology::get()
 }
 
 /// One node. A model must behave the same each time, and without an operating system the nodes are not known.
-#[cfg(not(feature = "_host"))]
+#[cfg(not(feature = "std"))]
 fn host() -> &'static dyn Topology {
     &OneNode
 }

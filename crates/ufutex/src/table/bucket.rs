@@ -4,11 +4,9 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use super::hash::Key;
-use super::layout::{Back, QueueCell};
 use super::list::{Most, Node, Pick, Queue, Ring, Taken, Waiters};
 use crate::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
-use crate::sync::Mutant::{DrainsBeforeFlip, EmptyIgnoresLive, EmptyIgnoresLock};
-use crate::sync::{Ordering, Tally, UnsafeCell, mutant, thread_hint};
+use crate::sync::{Ordering, Tally, UnsafeCell, thread_hint};
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 
@@ -25,8 +23,7 @@ pub struct Bucket {
     /// Guarded by `lock`.
     traffic: UnsafeCell<Traffic>,
     /// Guarded by `lock`.
-    queue: QueueCell,
-    back: Back,
+    queue: UnsafeCell<Queue>,
 }
 
 /// Counts the operations that found their bucket locked by another thread.
@@ -66,8 +63,7 @@ impl Bucket {
             lock: StateLock::new(state),
             on: PlatformRef::HOST,
             traffic: UnsafeCell::new(Traffic::default()),
-            queue: QueueCell::new(Queue::new()),
-            back: Back::new(),
+            queue: UnsafeCell::new(Queue::new()),
         }
     }
 
@@ -79,18 +75,6 @@ impl Bucket {
     /// The platform of the contenders for the lock.
     pub fn platform(&self) -> PlatformRef {
         self.on
-    }
-
-    /// Sets the pointer back to `table`, to which this bucket belongs. Does nothing in layouts that have no such
-    /// pointer.
-    pub fn set_back(&self, table: *mut ()) {
-        self.back.set(table);
-    }
-
-    /// Whether the pointer back to the table is `table`. Always `true` in layouts that have no such pointer.
-    #[inline(always)]
-    pub fn check_back(&self, table: *const ()) -> bool {
-        self.back.check(table)
     }
 
     /// Locks the bucket if it is live. Counts in `contended` if another thread holds it.
@@ -154,14 +138,7 @@ impl Bucket {
     /// The caller has executed [B] before. ORDERING.md explains why each of the three conditions is needed.
     #[inline(always)]
     pub fn proves_empty(&self) -> bool {
-        let mut state = self.lock.peek(Ordering::Acquire); // [E]: Acquire, so that [G] is read after it
-        if mutant(EmptyIgnoresLive) {
-            state |= LIVE;
-        }
-        if mutant(EmptyIgnoresLock) {
-            state &= !LOCKED;
-        }
-        state == LIVE
+        self.lock.peek(Ordering::Acquire) == LIVE // [E]: Acquire, so that [G] is read after it
     }
 
     /// Writes to a target bucket, so that its memory is present before the mover locks the source.
@@ -199,9 +176,7 @@ impl Bucket {
     /// The caller is the mover, and this bucket is not live.
     pub unsafe fn make_live_locked(&self) -> Guard<'_> {
         self.on.enter();
-        if !mutant(DrainsBeforeFlip) {
-            self.lock.hold_state(LIVE);
-        }
+        self.lock.hold_state(LIVE);
         Guard { bucket: self, state: LIVE }
     }
 
@@ -282,15 +257,7 @@ impl<'t> Guard<'t> {
         self.with_queue(|q| unsafe { q.take_to(node, key, hash) });
     }
 
-    /// For a mutant alone: unlocks and locks again, so that other threads may have the lock in between.
-    pub fn let_go(&mut self) {
-        self.bucket.lock.unlock(&self.bucket.on, self.state);
-        self.state = loop {
-            if let Some(state) = self.bucket.lock.lock(&self.bucket.on) {
-                break state;
-            }
-        };
-    }
+    
 
     /// An upper bound for the number of waiters of `key`, counted up to `limit`: see [`Queue::count`]. `hash` is the
     /// key's hash.
@@ -419,9 +386,7 @@ impl<'t> Guard<'t> {
 
     /// For movers: unlocks this bucket and makes it not live. Its waiters have moved, and its keys are live elsewhere.
     pub fn retire(mut self) {
-        if !mutant(crate::sync::Mutant::SourceStaysLive) {
-            self.state = 0;
-        }
+        self.state = 0;
         self.unlock_and_stay();
     }
 
@@ -477,29 +442,7 @@ impl Drop for Guard<'_> {
     }
 }
 
-#[cfg(feature = "sim")]
-impl Bucket {
-    const FIELDS: &'static [crate::sync::objects::Field] = &{
-        use crate::sync::objects::Field;
-        use core::mem::{offset_of, size_of};
-        [
-            Field { offset: 0, bytes: 4, name: "state" },
-            Field { offset: 4, bytes: size_of::<StateLock>() - 4, name: "contended" },
-            Field { offset: offset_of!(Self, on), bytes: size_of::<PlatformRef>(), name: "platform" },
-            Field { offset: offset_of!(Self, traffic), bytes: size_of::<UnsafeCell<Traffic>>(), name: "traffic" },
-            Field { offset: offset_of!(Self, queue), bytes: size_of::<QueueCell>(), name: "queue" },
-            Field { offset: offset_of!(Self, back), bytes: size_of::<Back>(), name: "priv" },
-        ]
-    };
-
-    /// Names a table's buckets for the statistics of transfers.
-    pub fn name(first: NonNull<Self>, slots: usize) {
-        crate::sync::objects::name(first.as_ptr().addr(), size_of::<Self>(), slots, "Bucket", Self::FIELDS);
-    }
-}
-
-#[cfg(not(any(feature = "loom", feature = "shuttle")))]
-const _: () = assert!(size_of::<Bucket>() == super::layout::NAME_AND_BYTES.1);
+const _: () = assert!(size_of::<Bucket>() == 64);
 
 #[cfg(test)]
 mod tests {
@@ -513,7 +456,7 @@ mod tests {
         with_more(full, 1);
     }
 
-    #[cfg(feature = "_host")]
+    #[cfg(feature = "std")]
     #[test]
     fn buckets_of_a_table_are_on_its_platform() {
         use crate::sys::topology::AnyMemory;

@@ -17,7 +17,7 @@ pub use super::node::Node;
 use super::node::links;
 use super::ring;
 use super::tree::{self, Position, Slot, Start};
-use crate::sync::{Mutant, mutant};
+
 
 /// A bucket's queue. All zeroes mean an empty queue.
 #[repr(C)]
@@ -165,11 +165,7 @@ impl Queue {
             let l = links(node.as_ptr());
             ((*l).key, (*l).hash) = (key, hash);
         }
-        if mutant(Mutant::RequeueShowsTaken) {
-            // SAFETY: the node is queued, so it is valid.
-            unsafe { node.as_ref() }.set_bucket(ptr::null_mut());
         }
-    }
 
     /// The slot that refers to `node`, if `node` is a head. Otherwise the root.
     ///
@@ -411,16 +407,13 @@ impl Queue {
             let (mut node, mut count) = (head, 1);
             loop {
                 let next = (*links(node)).next;
-                let forgotten =
-                    ((*links(node)).is_marker && mutant(Mutant::MarkerIsNotMoved)).then(|| (*node).bucket());
+                
                 if is_new {
                     (*node).set_bucket(bucket);
                 } else {
                     self.insert(NonNull::new_unchecked(node), bucket);
                 }
-                if let Some(old) = forgotten {
-                    (*node).set_bucket(old);
-                }
+                
                 if node == last {
                     return count;
                 }
@@ -438,7 +431,7 @@ impl Queue {
 #[inline(always)]
 unsafe fn is_passed_over(node: *mut Node) -> bool {
     // SAFETY: the caller guarantees it.
-    unsafe { (*links(node)).is_marker && !mutant(Mutant::MarkerIsWaiter) }
+    unsafe { (*links(node)).is_marker }
 }
 
 /// The waiters of one key, in wake order.

@@ -5,7 +5,6 @@ pub(crate) mod bucket;
 pub(crate) mod budget;
 pub(crate) mod globals;
 pub(crate) mod hash;
-pub(crate) mod layout;
 pub(crate) mod list;
 pub(crate) mod mover;
 pub(crate) mod node;
@@ -122,7 +121,7 @@ impl Table {
         }
     }
 
-    /// The table's identity: a bucket's pointer back to its table is compared with it.
+    /// The address of the first bucket.
     #[inline(always)]
     pub fn identity(self) -> *mut () {
         self.buckets().cast()

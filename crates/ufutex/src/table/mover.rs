@@ -17,11 +17,11 @@ use core::ops::{Range, RangeInclusive};
 
 use super::Table;
 use super::bucket::{Guard, Tried};
-use crate::sync::{MODEL, Mutant, mutant};
+
 
 /// The number of waiters that are moved to or from a global bucket before it is unlocked for other threads. Moving them
-/// takes some microseconds. In a model it is one, because a model has few waiters.
-const PIECE: usize = if MODEL { 1 } else { 64 };
+/// takes some microseconds.
+const PIECE: usize = 64;
 
 /// The table where a domain's private keys are.
 pub enum Place {
@@ -144,9 +144,7 @@ fn private_to_private(from: Table, to: Table, step: usize, locked: Locked) -> bo
     }
     // Takes the page faults of a new table here, while no source is locked.
     targets.clone().for_each(|slot| to.slot(slot).touch());
-    if mutant(Mutant::TargetLiveEarly) {
-        targets.clone().for_each(|slot| to.slot(slot).make_live());
-    }
+    
     if !lock_all(from, sources.clone(), locked) {
         return false;
     }
@@ -159,9 +157,7 @@ fn private_to_private(from: Table, to: Table, step: usize, locked: Locked) -> bo
         }
         source.suspend();
     }
-    if !mutant(Mutant::TargetLiveEarly) {
-        targets.for_each(|slot| to.slot(slot).make_live());
-    }
+    targets.for_each(|slot| to.slot(slot).make_live());
     retire_all(from, sources);
     true
 }
@@ -181,10 +177,7 @@ fn private_to_global(from: Table, global: Table, space: u64, slot: usize, locked
         // Unlocks with `drop`, so that a thread that sleeps for the bucket gets the CPU.
         drop(target);
         source.moved_away(moved);
-        if mutant(Mutant::MoverLetsGo) {
-            source.let_go();
         }
-    }
     source.retire();
     true
 }
@@ -212,10 +205,7 @@ fn global_to_private(global: Table, space: u64, to: Table, slot: usize, locked: 
             if is_last {
                 break;
             }
-            if mutant(Mutant::MoverLetsGo) {
-                target.let_go();
             }
-        }
     }
     true
 }

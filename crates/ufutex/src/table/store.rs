@@ -15,10 +15,9 @@ use core::ptr::{self, NonNull};
 
 use super::bucket::{Bucket, CountsContention};
 use super::budget::{Budget, Bytes};
-use super::layout::Back;
 use super::size::SMALLEST_LOG2;
 use super::{MAX_SLOTS_LOG2, Table};
-use crate::sync::{AtomicPtr, MODEL, Ordering, Tally};
+use crate::sync::{AtomicPtr, Ordering, Tally};
 use crate::sys::counted::Counted;
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
@@ -130,17 +129,6 @@ impl Store {
     }
 }
 
-#[cfg(feature = "sim")]
-impl Store {
-    /// Names what operations write here, for the statistics of transfers.
-    pub fn name(&self) {
-        use crate::sync::objects::{Field, name};
-        const FIELDS: &[Field] =
-            &[Field { offset: core::mem::offset_of!(Store, contended), bytes: size_of::<Tally>(), name: "contended" }];
-        name(ptr::from_ref(self).addr(), size_of::<Self>(), 1, "Tables", FIELDS);
-    }
-}
-
 impl Drop for Store {
     fn drop(&mut self) {
         let bytes = self.bytes();
@@ -172,13 +160,7 @@ pub fn make(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32
     let layout = memory_layout(slots)?;
     // The size is not zero: a bucket is not empty, and there is at least one.
     let buckets = NonNull::new(memory.allocate(layout, node).cast::<Bucket>())?;
-    if MODEL {
-        for i in 0..slots {
-            // SAFETY: within the allocation. In a model an atomic that holds 0 is not all zeroes. A real one is, so
-            // pages of the table stay untouched until a mover needs them.
-            unsafe { buckets.add(i).write(Bucket::new(0)) };
-        }
-    }
+    // The buckets are all zeroes, so that pages of the table stay untouched until a mover needs them.
     if !on.is_host() {
         // The host is all zeroes.
         for i in 0..slots {
@@ -186,14 +168,9 @@ pub fn make(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32
             unsafe { buckets.add(i).as_mut() }.set_platform(on);
         }
     }
-    #[cfg(feature = "sim")]
-    Bucket::name(buckets, slots);
+    
     // SAFETY: the allocation holds that many buckets.
-    let table = unsafe { Table::new(buckets, slots_log2) };
-    if Back::IS_THERE {
-        (0..slots).for_each(|i| table.slot(i).set_back(table.identity()));
-    }
-    Some(table)
+    Some(unsafe { Table::new(buckets, slots_log2) })
 }
 
 /// # Safety
@@ -201,14 +178,8 @@ pub fn make(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32
 pub unsafe fn free(table: Table, memory: &dyn NodeMemory) {
     let buckets = table.identity().cast::<Bucket>();
     if let Some(layout) = memory_layout(table.slots()) {
-        // SAFETY: the caller guarantees it. Buckets need no drop except in a model, which watches that they are
-        // dropped.
-        unsafe {
-            if MODEL {
-                (0..table.slots()).for_each(|i| buckets.add(i).drop_in_place());
-            }
-            memory.free(buckets.cast(), layout);
-        }
+        // SAFETY: the caller guarantees it. Buckets need no drop.
+        unsafe { memory.free(buckets.cast(), layout) };
     }
 }
 

@@ -211,7 +211,7 @@ impl futures_core::Stream for Expiries {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::timer::Notify;

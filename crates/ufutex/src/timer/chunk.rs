@@ -37,7 +37,7 @@ const FIRST: usize = size_of::<Chunk>();
 const REST: usize = (FIRST + TIMERS * size_of::<Timer>()).next_multiple_of(align_of::<Rest>());
 
 const _: () = assert!(align_of::<Chunk>() >= align_of::<Timer>() && align_of::<Chunk>() >= align_of::<Rest>());
-#[cfg(all(target_pointer_width = "64", not(any(feature = "loom", feature = "shuttle"))))]
+#[cfg(target_pointer_width = "64")]
 const _: () = assert!(LAYOUT.size() == 8176);
 
 /// Makes a chunk with `timers` timers: at least one, at most `TIMERS`. No thread can find them. They are free, and

@@ -347,7 +347,7 @@ pub(crate) struct Reserved<'t> {
     id: u32,
 }
 
-#[cfg(all(test, feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
     use crate::expiry::{Base, Clocks, Driver};

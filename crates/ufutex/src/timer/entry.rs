@@ -46,7 +46,7 @@ unsafe impl Sync for Timer {}
 // SAFETY: as for `Sync`.
 unsafe impl Send for Timer {}
 
-#[cfg(all(target_pointer_width = "64", not(any(feature = "loom", feature = "shuttle"))))]
+#[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Timer>() == 32 && size_of::<Rest>() == 96);
 
 /// The state of a timer between settings and expiries.

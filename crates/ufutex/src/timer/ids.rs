@@ -607,7 +607,7 @@ impl Drop for Growth {
     }
 }
 
-#[cfg(all(test, feature = "_host"))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
 

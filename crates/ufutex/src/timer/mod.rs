@@ -29,7 +29,7 @@ mod create;
 mod deliver;
 mod entry;
 mod expire;
-#[cfg(all(feature = "_host", target_os = "linux"))]
+#[cfg(all(feature = "std", target_os = "linux"))]
 mod host;
 mod ids;
 mod lookup;
@@ -48,7 +48,7 @@ pub use call::{Caller, CompatTimerCall, TimerCall};
 pub use channel::Expiries;
 pub use deliver::{Callback, Deliver};
 pub use expire::{Expired, Notice};
-#[cfg(all(feature = "_host", target_os = "linux"))]
+#[cfg(all(feature = "std", target_os = "linux"))]
 #[cfg_attr(docsrs, doc(cfg(all(feature = "std", target_os = "linux"))))]
 pub use host::{EventFd, Signals};
 pub use options::TimerOptions;

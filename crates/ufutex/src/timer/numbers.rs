@@ -200,7 +200,7 @@ impl Numbers {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+#[cfg(test)]
 pub mod tests {
     use super::*;
     use std::vec::Vec;

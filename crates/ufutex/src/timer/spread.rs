@@ -37,7 +37,7 @@ impl Spread {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashMap;

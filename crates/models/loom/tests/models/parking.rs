@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
-use ufutex_loom::model::{AtomicU32, Ordering};
+use ufutex_loom::model::{AtomicU32, Ordering, PlatformRef};
 use ufutex_loom::parking::{Filter, Parked, ParkingLot, PlaceRef};
 use ufutex_loom::platform::Deadline;
 use ufutex_loom::{Config, System};
@@ -49,7 +49,7 @@ enum Unlock {
 }
 
 fn some_time() -> Option<Deadline> {
-    Some(NEVER.begin())
+    Some(PlatformRef::HOST.begin(NEVER))
 }
 
 impl Shared {

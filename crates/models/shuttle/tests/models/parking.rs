@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use shuttle::sync::Arc;
 use shuttle::thread;
-use ufutex_shuttle::model::{AtomicU32, Ordering::SeqCst};
+use ufutex_shuttle::model::{AtomicU32, Ordering::SeqCst, PlatformRef};
 use ufutex_shuttle::parking::{Parked, ParkingLot};
 use ufutex_shuttle::{Clock, Config, System, Timeout};
 
@@ -41,7 +41,7 @@ impl Mutex {
 
     /// Locks the mutex. `false` if the thread gives up.
     fn lock(&self, gives_up: bool) -> bool {
-        let deadline = gives_up.then(|| Timeout::At(Clock::Monotonic, Duration::MAX).begin());
+        let deadline = gives_up.then(|| PlatformRef::HOST.begin(Timeout::At(Clock::Monotonic, Duration::MAX)));
         loop {
             let word = self.word.load(SeqCst);
             if word & HELD == 0 {

@@ -526,7 +526,7 @@ impl<T: Target, S: Scheme> Drop for LockPi<'_, '_, T, S> {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::System;

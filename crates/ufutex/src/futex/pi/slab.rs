@@ -145,7 +145,7 @@ impl<T> core::ops::IndexMut<u32> for Slab<T> {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -75,7 +75,7 @@ impl<S: Scheme> Domain<S> {
     /// Whether waiting threads may spin: an owner can run at the same time, and sleeping is the host's, which costs what
     /// [`SPIN`] says. Threads of an embedder's platform may share a CPU, so they sleep at once.
     fn may_spin(&self) -> bool {
-        MODEL || cfg!(feature = "_host") && self.platform().is_host() && self.system.globals().cpus() > 1
+        MODEL || cfg!(feature = "std") && self.platform().is_host() && self.system.globals().cpus() > 1
     }
 }
 
@@ -93,7 +93,7 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(skipped(&record), 1, "the failures before the success do not count");
     }
 
-    #[cfg(feature = "_host")]
+    #[cfg(feature = "std")]
     #[test]
     fn threads_spin_on_the_host_alone_and_not_on_one_cpu() {
         use crate::platform::Host;

@@ -1,47 +1,38 @@
-//! The platform that the engine runs on if it is given no other: an operating system, the virtual cores of `sim`, what
-//! a model checker has, or nothing.
+//! The platform that the engine runs on if it is given no other: an operating system, or nothing.
 
-#[cfg(feature = "_host")]
+#[cfg(feature = "std")]
 pub(crate) mod any_std;
-#[cfg(all(feature = "_host", target_os = "linux"))]
+#[cfg(all(feature = "std", target_os = "linux"))]
 mod linux;
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub(crate) mod linux_nodes;
-#[cfg(any(feature = "loom", feature = "shuttle"))]
-mod model;
 #[cfg(not(feature = "std"))]
 mod nothing;
 #[cfg(all(feature = "std", not(target_os = "linux")))]
 pub(crate) mod one_node;
-#[cfg(all(feature = "_host", not(any(unix, windows))))]
+#[cfg(all(feature = "std", not(any(unix, windows))))]
 pub(crate) mod std_clocks;
-#[cfg(all(feature = "_host", unix))]
+#[cfg(all(feature = "std", unix))]
 pub(crate) mod unix_clocks;
-#[cfg(feature = "sim")]
-mod virtual_cores;
-#[cfg(all(feature = "_host", windows))]
+#[cfg(all(feature = "std", windows))]
 mod windows;
-#[cfg(all(feature = "_host", windows))]
+#[cfg(all(feature = "std", windows))]
 pub(crate) mod windows_clocks;
 
-#[cfg(all(feature = "_host", not(any(target_os = "linux", windows))))]
+#[cfg(all(feature = "std", not(any(target_os = "linux", windows))))]
 use any_std as chosen;
-#[cfg(all(feature = "_host", target_os = "linux"))]
+#[cfg(all(feature = "std", target_os = "linux"))]
 use linux as chosen;
-#[cfg(any(feature = "loom", feature = "shuttle"))]
-use model as chosen;
 #[cfg(not(feature = "std"))]
 use nothing as chosen;
-#[cfg(feature = "sim")]
-use virtual_cores as chosen;
-#[cfg(all(feature = "_host", windows))]
+#[cfg(all(feature = "std", windows))]
 use windows as chosen;
 
-#[cfg(all(feature = "_host", not(any(unix, windows))))]
+#[cfg(all(feature = "std", not(any(unix, windows))))]
 pub(crate) use std_clocks as clocks;
-#[cfg(all(feature = "_host", unix))]
+#[cfg(all(feature = "std", unix))]
 pub(crate) use unix_clocks as clocks;
-#[cfg(all(feature = "_host", windows))]
+#[cfg(all(feature = "std", windows))]
 pub(crate) use windows_clocks as clocks;
 
 #[cfg(all(feature = "std", target_os = "linux"))]
@@ -49,7 +40,7 @@ pub(crate) use linux_nodes as nodes;
 #[cfg(all(feature = "std", not(target_os = "linux")))]
 pub(crate) use one_node as nodes;
 
-#[cfg(feature = "_host")]
+#[cfg(feature = "std")]
 use {
     super::clock::{Clock, Deadline},
     super::platform::Platform,
@@ -57,13 +48,11 @@ use {
     core::time::Duration,
 };
 
-pub use chosen::{now, sleep, yield_now};
-#[cfg(all(feature = "_host", target_os = "linux"))]
+pub use chosen::{now, park, sleep, unpark, yield_now};
+#[cfg(all(feature = "std", target_os = "linux"))]
 pub use linux::{WAKES_BY_BITS, park_with, unpark_bits};
-#[cfg(not(all(feature = "_host", target_os = "linux")))]
+#[cfg(not(all(feature = "std", target_os = "linux")))]
 pub const WAKES_BY_BITS: bool = false;
-#[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
-pub use chosen::{park, unpark};
 
 /// The host's own platform. A system uses it unless [`Config::platform`](crate::Config::platform) names another. An
 /// embedder's platform can add something to it, and call it for the rest.
@@ -94,11 +83,11 @@ pub use chosen::{park, unpark};
 /// # let _ = system;
 /// # Ok::<(), ufutex::Error>(())
 /// ```
-#[cfg(feature = "_host")]
+#[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug)]
 pub struct Host;
 
-#[cfg(feature = "_host")]
+#[cfg(feature = "std")]
 impl Platform for Host {
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) {
         let _engine_looks_itself = chosen::park(word, expected, deadline.as_ref());

@@ -13,7 +13,7 @@
 use super::tables::{Current, Move, Progress, Tables};
 use super::{Locked, Scheme, Second, lock_in, sealed::Sealed};
 use crate::error::Error;
-use crate::sync::{Mutant, mutant, spin_loop};
+use crate::sync::spin_loop;
 use crate::table::bucket::Guard;
 use crate::table::mover::{self, Place};
 
@@ -74,7 +74,7 @@ impl Scheme for Live {
                 (Current::Global, _) | (_, Current::Global) => {
                     match Second::of(tables.global.get_or_make().bucket(hash), first) {
                         Second::Busy => return Second::Busy,
-                        second if is_in_global(tables, hash) || mutant(Mutant::SecondSkipsRecheck) => return second,
+                        second if is_in_global(tables, hash) => return second,
                         _ => {}
                     }
                 }
@@ -215,7 +215,7 @@ fn advance(tables: &Tables, going_on: &mut Option<Progress>, limit: u32) {
     tables.note_left_step(None);
     for step in progress.next_step..end {
         let is_done = mover::step(plan.from, plan.target, step as usize, mover::Locked::Skip);
-        progress.skipped |= !is_done && !mutant(Mutant::SkippedStepIsForgotten);
+        progress.skipped |= !is_done;
     }
     if end < steps {
         progress.next_step = end;
@@ -252,7 +252,7 @@ fn lock_elsewhere(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
             (Current::None, _) => return None,
             (Current::Global, _) | (_, Current::Global) => {
                 if let Some(guard) = lock_in(tables, tables.global.get_or_make(), hash)
-                    && (is_in_global(tables, hash) || mutant(Mutant::GlobalSkipsRecheck))
+                    && is_in_global(tables, hash)
                 {
                     return Some(guard);
                 }
@@ -280,7 +280,7 @@ fn is_in_global(tables: &Tables, hash: u32) -> bool {
     };
     let uses_global = matches!(current, Current::Global) || matches!(next, Current::Global);
     let is_elsewhere = live_in(current) || live_in(next);
-    uses_global && !is_elsewhere && (tables.moves() == moves || mutant(Mutant::GlobalIgnoresMoves))
+    uses_global && !is_elsewhere && tables.moves() == moves
 }
 
 /// Whether all waiters with a key of `hash` are in `bucket`. The caller holds its lock, and one of them is queued there.
@@ -304,14 +304,10 @@ fn proves_empty_elsewhere(tables: &Tables, hash: u32) -> bool {
         // seen that private table, so this thread sees that table too. And if the key has left the global bucket since,
         // and perhaps come back, this thread sees that move's number.
         (Current::Global, Current::None) => {
-            tables.global.get_or_make().bucket(hash).proves_empty() && (tables.moves() == moves || is_deceived(tables))
+            tables.global.get_or_make().bucket(hash).proves_empty() && tables.moves() == moves
         }
         _ => false,
     }
 }
 
-/// In a mutant alone: replaces the second reading of `moves`.
-fn is_deceived(tables: &Tables) -> bool {
-    let is_same = || matches!((tables.next(), tables.current()), (Current::None, Current::Global));
-    mutant(Mutant::EmptySkipsGlobalRecheck) || (mutant(Mutant::EmptyTrustsSameTable) && is_same())
-}
+

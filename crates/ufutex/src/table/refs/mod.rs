@@ -38,10 +38,7 @@ pub trait Scheme: Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn new() -> Self;
 
-    /// Names the memory that all operations touch, for the statistics of transfers.
-    #[cfg(feature = "sim")]
-    #[doc(hidden)]
-    fn name(&self) {}
+    
 
     /// Locks the live bucket of `hash`; `None` if the domain has no table yet.
     #[doc(hidden)]
@@ -92,13 +89,6 @@ pub struct Locked<'a, S: Scheme> {
 }
 
 impl<'a, S: Scheme> Locked<'a, S> {
-    /// A locked bucket whose table `pin` keeps in place.
-    #[cfg(feature = "counted")]
-    #[inline(always)]
-    pub(crate) fn pinned(guard: Guard<'a>, pin: S::Pin<'a>) -> Self {
-        Self { guard, _pin: Some(pin) }
-    }
-
     /// Wraps a bucket of the global table, which needs no pin.
     pub fn global(guard: Guard<'a>) -> Self {
         Self { guard, _pin: None }
@@ -156,11 +146,7 @@ pub(crate) fn try_current<'a, S: Scheme>(
 /// Locks the bucket of `hash` in `table`, one of `tables`, if it is live there.
 #[inline(always)]
 fn lock_in<'a>(tables: &Tables, table: Table, hash: u32) -> Option<Guard<'a>> {
-    let bucket = table.bucket(hash);
-    if !bucket.check_back(table.identity()) {
-        return None;
-    }
-    bucket.lock(&tables.store)
+    table.bucket(hash).lock(&tables.store)
 }
 
 /// Locks the bucket of `hash` in the table in use. For schemes that never move keys bucket by bucket.

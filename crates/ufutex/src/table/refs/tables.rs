@@ -4,7 +4,7 @@ use core::ptr::{NonNull, null_mut, without_provenance_mut};
 
 use crate::error::Error;
 use crate::lock::Lock;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Mutant, Ordering, relaxed_in};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
@@ -214,16 +214,10 @@ impl Tables {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn store_or_make(&self) -> Result<&Store, Error> {
-        #[cfg(feature = "sim")]
-        let is_there = self.store.get().is_some();
+        
         let max_bytes = (self.max_lines as usize).saturating_mul(LINE);
         // SAFETY: the caller of `new` promised that the namespace's tables, and so their source, stay valid.
-        let store = self.store.get_or_make(|| Ok(unsafe { Store::new(self.global.globals().source(), max_bytes) }))?;
-        #[cfg(feature = "sim")]
-        if !is_there {
-            store.name();
-        }
-        Ok(store)
+        self.store.get_or_make(|| Ok(unsafe { Store::new(self.global.globals().source(), max_bytes) }))
     }
 
     #[inline(always)]
@@ -285,13 +279,13 @@ impl Tables {
     pub fn announce(&self, to: Current) {
         self.next.store(to.into_raw(), Ordering::Release); // [F]
         let moves = self.moves.load(Ordering::Relaxed);
-        self.moves.store(moves.wrapping_add(1), relaxed_in(Mutant::MovesRelaxed, Ordering::Release)); // [G]
+        self.moves.store(moves.wrapping_add(1), Ordering::Release); // [G]
     }
 
     /// For a mover: makes `to` the table in use, when all keys are in it. A thread that reads `next` and finds `None`,
     /// and reads `current` after it, sees `to`.
     pub fn publish(&self, to: Current) {
-        self.current.store(to.into_raw(), relaxed_in(Mutant::PublishRelaxed, Ordering::Release)); // [F]
+        self.current.store(to.into_raw(), Ordering::Release); // [F]
         self.next.store(null_mut(), Ordering::Release); // [F]
     }
 
@@ -392,25 +386,5 @@ impl Tables {
     /// The number of buckets of the private table in use; 0 if there is none.
     pub fn slots(&self) -> usize {
         self.current_private().map_or(0, Table::slots)
-    }
-}
-
-#[cfg(feature = "sim")]
-impl Tables {
-    const FIELDS: &'static [crate::sync::objects::Field] = &{
-        use crate::sync::objects::Field;
-        use core::mem::offset_of;
-        [
-            Field { offset: offset_of!(Self, current), bytes: 8, name: "current" },
-            Field { offset: offset_of!(Self, next), bytes: 8, name: "next" },
-            Field { offset: offset_of!(Self, moves), bytes: 8, name: "moves" },
-            Field { offset: offset_of!(Self, resize), bytes: size_of::<Lock<Option<Progress>>>(), name: "resize" },
-        ]
-    };
-
-    /// Names the words for the statistics of transfers. The `Tables` must not be moved any more.
-    pub fn name(&self) {
-        let here = core::ptr::from_ref(self).addr();
-        crate::sync::objects::name(here, size_of::<Self>(), 1, "Tables", Self::FIELDS);
     }
 }

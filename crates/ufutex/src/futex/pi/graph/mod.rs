@@ -18,7 +18,7 @@ mod heights;
 mod lent;
 mod part;
 mod queue;
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(test)]
 mod tests;
 
 use alloc::vec::Vec;

@@ -63,13 +63,6 @@ impl Scheme for PerCpu {
         Self { cpus: CpuCounter::new(), count: Count::new() }
     }
 
-    #[cfg(feature = "sim")]
-    fn name(&self) {
-        use crate::sync::objects::{self, Field};
-        objects::name(self.cpus.state_address(), 4, 1, "PerCpu", &[Field { offset: 0, bytes: 4, name: "state" }]);
-        self.count.name("PerCpu");
-    }
-
     #[inline(always)]
     fn lock<'a>(&'a self, tables: &'a Tables, hash: u32) -> Option<Locked<'a, Self>> {
         let pin = self.pin();
@@ -122,12 +115,7 @@ impl Scheme for PerCpu {
     }
 }
 
-#[cfg(all(
-    test,
-    target_os = "linux",
-    feature = "std",
-    not(any(miri, feature = "loom", feature = "shuttle", feature = "sim"))
-))]
+#[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use super::*;
     use crate::counted_schemes::rseq::{Area, restart_sequences};

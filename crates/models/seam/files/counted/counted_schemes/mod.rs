@@ -1,16 +1,13 @@
 //! Schemes that count references, as the kernel's private hash does: `atomic` and `percpu`.
 //!
-//! They are here to be compared with `live`, and only packages in `crates/models` have their feature, `counted`.
-//! Nothing that an embedder uses depends on this directory.
+//! They are here to be compared with `live`.
 
 mod atomic;
 mod count;
 mod cpu_counter;
 mod percpu;
-#[cfg(all(feature = "_host", target_os = "linux"))]
+#[cfg(all(feature = "std", target_os = "linux"))]
 mod rseq;
-#[cfg(feature = "sim")]
-mod virtual_cpu_counter;
 
 pub use atomic::Atomic;
 pub use percpu::PerCpu;

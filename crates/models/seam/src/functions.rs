@@ -1,42 +1,22 @@
-//! Makes the table of the engine's functions, a `ufutex_coherence::functions::Table`, for the build script.
-//!
-//! It is not in `ufutex-coherence`, because the build script would then compile that package a second time.
+//! The table of the engine's functions, a `ufutex_coherence::functions::Table`: reports name functions, and the compiler
+//! only gives lines.
 
 use std::fmt::Write;
-use std::io;
-use std::path::{Path, PathBuf};
 
-/// The table of all sources below `root`, as a Rust expression.
-///
-/// # Errors
-/// Fails if the sources cannot be read.
-pub fn table_of(root: &Path) -> io::Result<String> {
-    let mut files = Vec::new();
-    find(root, &mut files)?;
-    files.sort();
+use crate::File;
+
+/// The table of all functions of `files`, as a Rust expression.
+pub fn table_of(files: &[File]) -> String {
+    let mut files: Vec<_> = files.iter().map(|file| (&file.path, file.text())).collect();
+    files.sort_unstable();
     let mut table = String::from("&[\n");
-    for file in files {
-        let path = file.strip_prefix(root).unwrap_or(&file).display().to_string();
-        let begins: String = begins(&std::fs::read_to_string(&file)?)
-            .into_iter()
-            .map(|(line, name)| format!("({line}, {name:?}), "))
-            .collect();
+    for (path, text) in files {
+        let begins: String =
+            begins(text).into_iter().map(|(line, name)| format!("({line}, {name:?}), ")).collect();
         let _ = writeln!(table, "    ({path:?}, &[{begins}]),");
     }
     table.push(']');
-    Ok(table)
-}
-
-fn find(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            find(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    Ok(())
+    table
 }
 
 /// The lines of `source` in which functions begin, with their names.

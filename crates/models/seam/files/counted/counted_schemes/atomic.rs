@@ -3,12 +3,9 @@
 //! This is the kernel's first implementation. The counter's cache line is transferred between all CPUs, and a resize
 //! needs a moment with no operation in flight, which may never come.
 
-use core::hint::black_box;
-
 use super::count::Count;
 use super::{move_all, try_to_grow};
 use crate::error::Error;
-use crate::sync::{Mutant, mutant};
 use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
@@ -34,14 +31,10 @@ impl Drop for Pin<'_> {
 }
 
 impl Atomic {
-    /// Reads what the kernel read before it counted: the table's mask, on the counter's line, and the bucket's pointer
-    /// back to the table, in layouts that have one.
+    /// Reads what the kernel read before it counted: the table's mask, on the counter's line.
     #[inline(always)]
-    fn look_up(&self, tables: &Tables, hash: u32) {
+    fn look_up(&self, _tables: &Tables, _hash: u32) {
         self.count.look();
-        if let Some(table) = tables.current_private() {
-            black_box(table.bucket(hash).check_back(table.identity()));
-        }
     }
 
     #[inline(always)]
@@ -61,11 +54,6 @@ impl Scheme for Atomic {
 
     fn new() -> Self {
         Self { count: Count::new() }
-    }
-
-    #[cfg(feature = "sim")]
-    fn name(&self) {
-        self.count.name("Atomic");
     }
 
     #[inline(always)]
@@ -122,7 +110,7 @@ impl Scheme for Atomic {
 /// operations are let in again and nothing has changed.
 pub fn wait_until_frozen(count: &Count, keep_trying: &mut dyn FnMut() -> bool) -> Result<(), Error> {
     let mut round = 0;
-    while !count.is_frozen() && !mutant(Mutant::PivotSkipsCount) {
+    while !count.is_frozen() {
         let let_in = Otherwise::new(|| {
             if !count.restore_bias() {
                 count.thaw();

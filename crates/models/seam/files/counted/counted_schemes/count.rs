@@ -6,7 +6,7 @@
 
 use core::hint::black_box;
 
-use crate::sync::{AtomicU64, MODEL, Ordering, Tally};
+use crate::sync::{AtomicU64, Ordering, Tally};
 use crate::sys::platform::PlatformRef;
 
 const FROZEN: u64 = 1 << 63;
@@ -23,15 +23,6 @@ pub struct Count {
 impl Count {
     pub fn new() -> Self {
         Self { count: AtomicU64::new(BIAS), beside: Tally::new() }
-    }
-
-    /// Names the counter for the statistics of transfers.
-    #[cfg(feature = "sim")]
-    pub fn name(&self, object: &'static str) {
-        use crate::sync::objects::{self, Field};
-        const FIELDS: &[Field] =
-            &[Field { offset: 0, bytes: 8, name: "count" }, Field { offset: 8, bytes: 8, name: "beside" }];
-        objects::name(self.count.as_ptr().addr(), 16, 1, object, FIELDS);
     }
 
     /// Reads the counter's line, as the kernel does before it counts up and before it counts down: there, the table's
@@ -81,11 +72,11 @@ impl Count {
     /// that follow each other closely would always get in before them.
     pub fn let_waiters_in(&self) {
         let mut round = 0;
-        while !MODEL && round < 8 && self.beside.get() != 0 && PlatformRef::HOST.nap(&mut round) {}
+        while round < 8 && self.beside.get() != 0 && PlatformRef::HOST.nap(&mut round) {}
     }
 
     /// The number of references, and the bias.
-    #[cfg(all(test, feature = "_host", target_os = "linux"))] // as the test that calls it
+    #[cfg(all(test, feature = "std", target_os = "linux"))] // as the test that calls it
     pub fn references(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

@@ -1,0 +1,28 @@
+//! A model checker: its threads sleep in `sys/park.rs`, and neither nap nor yield. No model depends on the time.
+
+use core::sync::atomic::AtomicU32;
+use core::time::Duration;
+
+use super::clock::{Clock, Deadline};
+use super::park::Parked;
+extern crate std;
+
+pub const WAKES_BY_BITS: bool = false;
+
+pub fn now(_clock: Clock) -> Option<Duration> {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().ok()
+}
+
+pub fn yield_now() {}
+
+pub fn sleep(_length: Duration) -> bool {
+    false
+}
+
+pub fn park(_word: &AtomicU32, _expected: u32, _deadline: Option<&Deadline>) -> Parked {
+    unreachable!("words are a model's")
+}
+
+pub fn unpark(_word: *const AtomicU32, _count: usize) -> usize {
+    unreachable!("words are a model's")
+}
