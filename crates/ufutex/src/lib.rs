@@ -184,8 +184,6 @@ pub mod parking {
     pub use crate::futex::parking::{BothQueues, Filter, Filtered, Parked, ParkingLot, PlaceRef, Queue};
 }
 
-
-
 /// The examples of README.md and of the pages in docs/, as tests. Only doctests read those files: they are no part of
 /// the packaged crate.
 #[cfg(doctest)]

@@ -1,16 +1,16 @@
 //! Futexes of an ordinary program, which makes no domain: functions on one domain of the process.
 
 use crate::error::Error;
-use crate::futex::key::Address;
+use crate::futex::key::{Key, Target};
 use crate::futex::static_domain::StaticDomain;
 use crate::futex::wait::WaitOptions;
-use crate::sync::AtomicU32;
 use crate::sys::clock::Timeout;
 
 /// The domain of the process. The first wait makes it.
 static FUTEXES: StaticDomain = StaticDomain::new();
 
-/// Blocks the calling thread while `word` holds `expected`, until a wake comes.
+/// Blocks the calling thread while `word`, a reference to an atomic or another [`Target`], holds `expected`, until a wake
+/// comes.
 ///
 /// Returns at once if the word holds another value. Otherwise it returns when [`wake_one`] or [`wake_all`] has chosen
 /// this waiter: there are no spurious wakeups. The word may hold `expected` again by then, so a caller that waits for a
@@ -43,10 +43,10 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 /// waiter in the child, or the reverse, not even on a word in memory that both have mapped.
 ///
 /// # Panics
-/// If there is no memory for the domain, or if 2^24 threads wait already.
+/// If there is no memory for the domain, if 2^24 threads wait already, or if the target cannot be read.
 #[inline]
-pub fn wait(word: &AtomicU32, expected: u32) {
-    let _is_woken = ended(FUTEXES.wait(word, expected));
+pub fn wait<T: Target>(word: T, expected: T::Value) {
+    let _is_woken = ended(FUTEXES.get().and_then(|domain| domain.wait(word, expected)));
 }
 
 /// As [`wait`], but for no longer than `timeout`: a [`Duration`](std::time::Duration), an
@@ -65,26 +65,27 @@ pub fn wait(word: &AtomicU32, expected: u32) {
 /// # Panics
 /// As for `wait`.
 #[inline]
-pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: impl Into<Timeout>) -> bool {
-    ended(FUTEXES.wait_with(word, expected, &WaitOptions::new().timeout(timeout)))
+pub fn wait_timeout<T: Target>(word: T, expected: T::Value, timeout: impl Into<Timeout>) -> bool {
+    let options = WaitOptions::new().timeout(timeout);
+    ended(FUTEXES.get().and_then(|domain| domain.wait_with(word, expected, &options)))
 }
 
-/// Wakes one thread that waits for `word`, if there is one. Takes a reference, or any pointer, null too: the word is
-/// not accessed, and may have been freed already.
+/// Wakes one thread that waits for `word`, if there is one. Takes a reference or the word's [`Address`](crate::Address):
+/// the word is not accessed, and may have been freed already.
 ///
 /// Change the word first. Then a thread that waits for the old value either is asleep, and can be woken, or will not go
 /// to sleep. No memory is allocated. It is no function for signal handlers, unlike futex(2): it locks a bucket, which
 /// the interrupted thread may hold.
 #[inline]
-pub fn wake_one(word: *const AtomicU32) {
-    FUTEXES.wake(Address::of(word), 1);
+pub fn wake_one<K: Key>(word: K) {
+    FUTEXES.wake_one(word);
 }
 
 /// Wakes all threads that wait for `word`. Like [`wake_one`], with one difference: for more than 16 threads it tries to
 /// allocate memory. If it gets none, it wakes them in several steps.
 #[inline]
-pub fn wake_all(word: *const AtomicU32) {
-    FUTEXES.wake(Address::of(word), usize::MAX);
+pub fn wake_all<K: Key>(word: K) {
+    FUTEXES.wake_all(word);
 }
 
 /// Gives the process's copy of the domain up, in the child of fork(2): [`wait`] and its like go on with a new one. See

@@ -111,7 +111,10 @@ mod tests {
         let mut file = File::new("", "a b  c d".into());
         assert_eq!(around.make(&mut file), Ok(()));
         assert_eq!(file.text(), "a (b  c) d");
-        assert_eq!((file.place_of(2..6), file.place_of(0..8), file.place_of(5..6)), (Some(3..7), Some(0..10), Some(6..7)));
+        assert_eq!(
+            (file.place_of(2..6), file.place_of(0..8), file.place_of(5..6)),
+            (Some(3..7), Some(0..10), Some(6..7))
+        );
         assert_eq!(edit(None, "b c").make(&mut file), Ok(()));
         assert_eq!((file.text(), file.place_of(2..6), file.place_of(0..1)), ("a (X) d", None, Some(0..1)));
     }

@@ -11,8 +11,7 @@ pub fn table_of(files: &[File]) -> String {
     files.sort_unstable();
     let mut table = String::from("&[\n");
     for (path, text) in files {
-        let begins: String =
-            begins(text).into_iter().map(|(line, name)| format!("({line}, {name:?}), ")).collect();
+        let begins: String = begins(text).into_iter().map(|(line, name)| format!("({line}, {name:?}), ")).collect();
         let _ = writeln!(table, "    ({path:?}, &[{begins}]),");
     }
     table.push(']');

@@ -47,19 +47,24 @@ pub fn shuttle() -> Copy {
 }
 
 fn model(checker: &str) -> Copy {
-    counted().without_tests().with_files("model").with_files(checker).with_edits("model.toml").with_features(&["parking"])
+    counted()
+        .without_tests()
+        .with_files("model")
+        .with_files(checker)
+        .with_edits("model.toml")
+        .with_features(&["parking"])
 }
 
-/// With the schemes that count references.
+/// With the schemes that count references, and their unit tests.
 #[must_use]
 pub fn counted() -> Copy {
-    Copy::of(SOURCE).with_files("counted").with_edits("counted.toml").with_features(&PARTS)
+    Copy::of(SOURCE).without_tests().with_files("counted").with_edits("counted.toml").with_features(&PARTS)
 }
 
 /// As [`counted`], for the host.
 #[must_use]
 pub fn counted_on_the_host() -> Copy {
-    counted().with_features(&["std", "probes"])
+    counted().with_features(&["std", "probes", "counted"])
 }
 
 /// For virtual cores.

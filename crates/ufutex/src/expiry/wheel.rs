@@ -15,8 +15,6 @@
 use core::marker::PhantomPinned;
 use core::ptr;
 
-
-
 /// Bits of a digit.
 const DIGIT: u32 = 4;
 const SLOTS: usize = 1 << DIGIT;

@@ -192,7 +192,6 @@ pub(crate) const PIECE: usize = 256;
 pub(crate) const BATCH: usize = 16;
 
 /// The most waiters that a wake takes without counting them and allocating memory first. Nearly all wakes take no more.
-
 pub(crate) const AT_ONCE: usize = BATCH;
 
 /// Memory for the work that is left when waiters have been taken off their queue: a [`PendingWake`] for each. In a

@@ -40,7 +40,6 @@ impl<'d, S: Scheme> Marker<'d, S> {
     /// Notes that the operation goes on with `next`, a waiter of the key that is queued in `bucket`: queues the marker
     /// before it, unless `next` is the key's first waiter.
     pub fn keep(self: Pin<&Self>, bucket: &mut Guard<'_>, next: NonNull<Node>) {
-        
         // SAFETY: not queued: taken off by `next`, or never queued. It is pinned, and leaves the queue in its drop.
         unsafe { bucket.pause(self.node(), next) };
     }

@@ -174,7 +174,7 @@ impl Objects {
     fn make_table(&self, place: &ObjectPlace, on: PlatformRef, node: u32) -> bool {
         let Some(table) = make(SMALLEST_LOG2, on, self.nodes.memory(), node) else { return false };
         make_all_live(table);
-        
+
         // An object that had the place before may have made a table that this thread has not seen.
         if place.table.compare_exchange(null_mut(), table.into_raw(), Ordering::Release, Ordering::Relaxed).is_err() {
             // [F]
@@ -247,7 +247,7 @@ impl ObjectPlace {
     /// Takes the place if it is free.
     fn try_take(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
-        
+
         can_be_taken(state)
             && self.state.compare_exchange(state, state | TAKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }

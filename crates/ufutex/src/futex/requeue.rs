@@ -278,7 +278,7 @@ impl<S: Scheme> Domain<S> {
                 let new_chain = unsafe {
                     pair.first().take_to(node, work.keys[1], work.places[1].hash);
                     entry.set_since(self.system.joins(entry.node.priority()));
-                    
+
                     pair.second().insert(node)
                 };
                 done.new_chain = done.new_chain.or(new_chain);

@@ -1,20 +1,9 @@
 //! A domain in a static, made by its first wait.
 
-use core::num::NonZeroU32;
-use core::ops::Deref;
-use core::pin::Pin;
-use core::task::Waker;
-
 use super::config::{Config, Options};
 use super::domain::Domain;
-use super::key::{Key, Target};
-#[cfg(feature = "requeue")]
-use super::requeue::{Requeue, Requeued};
+use super::key::Key;
 use super::system::System;
-use super::task::Task;
-use super::wait::WaitOptions;
-use super::waiter::{Queued, Waiter};
-use super::wake_op::WakeOp;
 use crate::error::Error;
 use crate::sync::wake_barrier;
 use crate::sys::lazy::Lazy;
@@ -23,24 +12,25 @@ use crate::sys::lazy::Lazy;
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Release}};
-/// use ufutex::StaticDomain;
+/// use ufutex::{Error, StaticDomain};
 ///
 /// static FUTEXES: StaticDomain = StaticDomain::new();
 /// static WORD: AtomicU32 = AtomicU32::new(0);
 ///
 /// let waiter = std::thread::spawn(|| {
+///     let futexes = FUTEXES.get()?;
 ///     while WORD.load(Acquire) == 0 {
-///         let _ = FUTEXES.wait(&WORD, 0);
+///         let _ = futexes.wait(&WORD, 0);
 ///     }
+///     Ok::<(), Error>(())
 /// });
 /// WORD.store(1, Release);
-/// FUTEXES.wake(&WORD, 1);
-/// waiter.join().unwrap();
+/// FUTEXES.wake_one(&WORD);
+/// assert_eq!(waiter.join().unwrap(), Ok(()));
 /// ```
 ///
-/// A wake never makes the domain: as long as there is none, there are no waiters. Every other method listed here makes
-/// the domain, even if it does not wait, and returns an error if that fails. The remaining methods of [`Domain`] are
-/// reached through `Deref`, which makes the domain too, but panics if it cannot: call [`get`](Self::get) before.
+/// [`get`](Self::get) gives the domain, and makes it if need be. A wake never makes it: as long as there is none, there
+/// are no waiters.
 ///
 /// It needs no `std`. No thread waits for another that makes the domain: each thread that finds none makes one, and all
 /// use the one that was stored first.
@@ -116,139 +106,22 @@ impl StaticDomain {
         })
     }
 
-    /// See [`Domain::wait`].
-    ///
-    /// # Errors
-    /// As there, and as for [`get`](Self::get).
-    #[inline]
-    pub fn wait<T: Target>(&self, target: T, expected: T::Value) -> Result<(), Error> {
-        self.get()?.wait(target, expected)
-    }
-
-    /// See [`Domain::wait_with`].
-    ///
-    /// # Errors
-    /// As there, and as for [`get`](Self::get).
-    #[inline]
-    pub fn wait_with<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Result<(), Error> {
-        self.get()?.wait_with(target, expected, options)
-    }
-
-    /// See [`Domain::wait_any`].
-    ///
-    /// # Errors
-    /// As there, and as for [`get`](Self::get).
-    pub fn wait_any<T: Target>(&self, words: &[(T, T::Value)], options: &WaitOptions) -> Result<usize, Error> {
-        self.get()?.wait_any(words, options)
-    }
-
-    /// See [`Domain::prepare`].
-    ///
-    /// # Errors
-    /// As there, and as for [`get`](Self::get).
-    pub fn prepare<'w, 'd, T: Target>(
-        &'d self,
-        waiter: Pin<&'w mut Waiter<'d>>,
-        target: T,
-        expected: T::Value,
-        options: &WaitOptions,
-    ) -> Result<Queued<'w, 'd>, Error> {
-        self.get()?.prepare(waiter, target, expected, options)
-    }
-
-    /// See [`Domain::prepare_with`].
-    ///
-    /// # Errors
-    /// As there, and as for [`get`](Self::get).
-    pub fn prepare_with<'w, 'd, T: Target>(
-        &'d self,
-        waiter: Pin<&'w mut Waiter<'d>>,
-        target: T,
-        expected: T::Value,
-        options: &WaitOptions,
-        waker: Waker,
-    ) -> Result<Queued<'w, 'd>, Error> {
-        self.get()?.prepare_with(waiter, target, expected, options, waker)
-    }
-
-    /// See [`Domain::wake`]. Returns 0 without making the domain if there has been no wait.
+    /// See [`Domain::wake`]. Does not make the domain.
     #[inline]
     pub fn wake<K: Key>(&self, key: K, count: usize) -> usize {
         self.found_by_wake().map_or(0, |domain| domain.wake(key, count))
     }
 
-    /// See [`Domain::wake_bitset`]. Returns 0 without making the domain if there has been no wait.
+    /// See [`Domain::wake_one`]. Does not make the domain.
     #[inline]
-    pub fn wake_bitset<K: Key>(&self, key: K, count: usize, bitset: NonZeroU32) -> usize {
-        self.found_by_wake().map_or(0, |domain| domain.wake_bitset(key, count, bitset))
+    pub fn wake_one<K: Key>(&self, key: K) -> bool {
+        self.wake(key, 1) != 0
     }
 
-    /// See [`Domain::try_wake_bitset`]. Returns 0 without making the domain if there has been no wait.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn try_wake_bitset<K: Key>(&self, key: K, count: usize, bitset: NonZeroU32) -> Result<usize, Error> {
-        self.found_by_wake().map_or(Ok(0), |domain| domain.try_wake_bitset(key, count, bitset))
-    }
-
-    /// See [`Domain::requeue`].
-    ///
-    /// # Errors
-    /// As there, and as for [`get`](Self::get).
-    #[cfg(feature = "requeue")]
-    pub fn requeue<K: Key, U: Key>(&self, from: K, to: U, most: Requeue) -> Result<Requeued, Error> {
-        self.get()?.requeue(from, to, most)
-    }
-
-    /// See [`Domain::cmp_requeue`].
-    ///
-    /// # Errors
-    /// As there, and as for [`get`](Self::get).
-    #[cfg(feature = "requeue")]
-    pub fn cmp_requeue<T: Target, U: Key>(
-        &self,
-        from: T,
-        expected: T::Value,
-        to: U,
-        most: Requeue,
-    ) -> Result<Requeued, Error> {
-        self.get()?.cmp_requeue(from, expected, to, most)
-    }
-
-    /// See [`Domain::wake_op`].
-    ///
-    /// # Errors
-    /// As there, and as for [`get`](Self::get).
-    pub fn wake_op<K: Key, T: Target>(
-        &self,
-        first: K,
-        count: usize,
-        second: T,
-        op: WakeOp,
-        second_count: usize,
-    ) -> Result<usize, Error> {
-        self.get()?.wake_op(first, count, second, op, second_count)
-    }
-
-    /// See [`Domain::task`].
-    ///
-    /// # Errors
-    /// As there, and as for [`get`](Self::get).
-    pub fn task(&self, tid: u32) -> Result<Task, Error> {
-        self.get()?.task(tid)
-    }
-}
-
-impl Deref for StaticDomain {
-    type Target = Domain;
-
-    /// As [`get`](Self::get).
-    ///
-    /// # Panics
-    /// If the domain has not been made, and cannot be made.
+    /// See [`Domain::wake_all`]. Does not make the domain.
     #[inline]
-    fn deref(&self) -> &Domain {
-        self.get().expect("there is memory for the domain of a static, and its configuration is valid")
+    pub fn wake_all<K: Key>(&self, key: K) -> usize {
+        self.wake(key, usize::MAX)
     }
 }
 

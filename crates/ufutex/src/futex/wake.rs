@@ -42,6 +42,18 @@ impl<S: Scheme> Domain<S> {
         self.wake_bitset(key, count, NonZeroU32::MAX)
     }
 
+    /// Wakes the first waiter of the word, if there is one: see [`wake`](Self::wake). Returns whether there was.
+    #[inline(always)]
+    pub fn wake_one<K: Key>(&self, key: K) -> bool {
+        self.wake(key, 1) != 0
+    }
+
+    /// Wakes all waiters of the word: see [`wake`](Self::wake). Returns how many there were.
+    #[inline(always)]
+    pub fn wake_all<K: Key>(&self, key: K) -> usize {
+        self.wake(key, usize::MAX)
+    }
+
     /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`. In a
     /// global table it takes several steps if it visits more than 256 waiters, including those that it does not wake.
     ///
@@ -103,7 +115,6 @@ impl<S: Scheme> Domain<S> {
         began: Option<Moment>,
         woken: &mut Woken,
     ) {
-        
         // A domain without a table has no waiters.
         let Some(mut locked) = self.lock(place) else { return };
         let (key, hash) = (self.key(place), place.hash);

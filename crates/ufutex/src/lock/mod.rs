@@ -33,8 +33,6 @@ impl<T> Lock<T> {
         LockGuard(self)
     }
 
-    
-
     /// Locks if no thread holds the lock.
     #[inline]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {

@@ -123,8 +123,6 @@ impl StateLock {
         self.lock_after(on, Patience::default())
     }
 
-    
-
     /// Locks after a first try has failed, and sleeps if that takes long. `mark` is what this contender has raised
     /// `contended` to.
     fn lock_after(&self, on: &PlatformRef, mut patience: Patience) -> Option<u32> {

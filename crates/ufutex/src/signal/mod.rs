@@ -161,9 +161,7 @@ impl Signal {
             }
             Receiver::Member(members) => PendingWake(Action::WakeMembers(members)),
             // SAFETY: the sleeper's owner does not leave before it has seen the store below.
-            Receiver::Sleeper(sleeper) => unsafe {
-                PendingWake::of_thread(sleeper.as_ref().notify())
-            },
+            Receiver::Sleeper(sleeper) => unsafe { PendingWake::of_thread(sleeper.as_ref().notify()) },
             // The waker has been moved out of the waiter's memory, and may outlive it.
             // SAFETY: as above.
             Receiver::Waker(waker) if unsafe { !(*this).lends.with(|lends| *lends) } => {

@@ -38,7 +38,7 @@ pub(crate) struct Sleeper {
     word: Parker,
     /// The platform of the thread that uses the sleeper, or used it last.
     on: AtomicPtr<()>,
-    }
+}
 
 /// A thread's use of a [`Sleeper`].
 pub(crate) struct InUse<'a>(&'a Sleeper);
@@ -62,10 +62,7 @@ pub(crate) enum Slept {
 
 impl Sleeper {
     pub(crate) fn new() -> Self {
-        Self {
-            word: Parker::new(0),
-            on: AtomicPtr::new(PlatformRef::HOST.into_raw()),
-                    }
+        Self { word: Parker::new(0), on: AtomicPtr::new(PlatformRef::HOST.into_raw()) }
     }
 
     /// Reserves the sleeper for the calling thread, which sleeps by `on`. `None` if another thread uses it.
@@ -165,8 +162,6 @@ impl Sleeper {
         }
     }
 }
-
-
 
 impl core::fmt::Debug for Sleeper {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

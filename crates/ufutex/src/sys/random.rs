@@ -10,7 +10,7 @@ pub fn seed(address: usize) -> u64 {
 
 #[cfg(not(feature = "std"))]
 pub fn seed(address: usize) -> u64 {
-        address as u64
+    address as u64
 }
 
 /// One step of the SplitMix64 generator: spreads a seed over all bits.

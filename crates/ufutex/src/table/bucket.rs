@@ -257,8 +257,6 @@ impl<'t> Guard<'t> {
         self.with_queue(|q| unsafe { q.take_to(node, key, hash) });
     }
 
-    
-
     /// An upper bound for the number of waiters of `key`, counted up to `limit`: see [`Queue::count`]. `hash` is the
     /// key's hash.
     pub fn count(&mut self, key: Key, hash: u32, limit: usize) -> usize {

@@ -18,7 +18,6 @@ use super::node::links;
 use super::ring;
 use super::tree::{self, Position, Slot, Start};
 
-
 /// A bucket's queue. All zeroes mean an empty queue.
 #[repr(C)]
 pub struct Queue {
@@ -165,7 +164,7 @@ impl Queue {
             let l = links(node.as_ptr());
             ((*l).key, (*l).hash) = (key, hash);
         }
-        }
+    }
 
     /// The slot that refers to `node`, if `node` is a head. Otherwise the root.
     ///
@@ -407,13 +406,13 @@ impl Queue {
             let (mut node, mut count) = (head, 1);
             loop {
                 let next = (*links(node)).next;
-                
+
                 if is_new {
                     (*node).set_bucket(bucket);
                 } else {
                     self.insert(NonNull::new_unchecked(node), bucket);
                 }
-                
+
                 if node == last {
                     return count;
                 }

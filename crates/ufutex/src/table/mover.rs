@@ -18,7 +18,6 @@ use core::ops::{Range, RangeInclusive};
 use super::Table;
 use super::bucket::{Guard, Tried};
 
-
 /// The number of waiters that are moved to or from a global bucket before it is unlocked for other threads. Moving them
 /// takes some microseconds.
 const PIECE: usize = 64;
@@ -144,7 +143,7 @@ fn private_to_private(from: Table, to: Table, step: usize, locked: Locked) -> bo
     }
     // Takes the page faults of a new table here, while no source is locked.
     targets.clone().for_each(|slot| to.slot(slot).touch());
-    
+
     if !lock_all(from, sources.clone(), locked) {
         return false;
     }
@@ -177,7 +176,7 @@ fn private_to_global(from: Table, global: Table, space: u64, slot: usize, locked
         // Unlocks with `drop`, so that a thread that sleeps for the bucket gets the CPU.
         drop(target);
         source.moved_away(moved);
-        }
+    }
     source.retire();
     true
 }
@@ -205,7 +204,7 @@ fn global_to_private(global: Table, space: u64, to: Table, slot: usize, locked: 
             if is_last {
                 break;
             }
-            }
+        }
     }
     true
 }

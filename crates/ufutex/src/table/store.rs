@@ -168,7 +168,7 @@ pub fn make(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32
             unsafe { buckets.add(i).as_mut() }.set_platform(on);
         }
     }
-    
+
     // SAFETY: the allocation holds that many buckets.
     Some(unsafe { Table::new(buckets, slots_log2) })
 }

@@ -49,7 +49,7 @@ impl Process {
             thread.process.domain.exit(&thread.task, &thread.process.memory).expect("the task does not wait");
             drop(thread);
             has_ended.store(1, Release);
-            FUTEXES.wake(&*has_ended, 1);
+            FUTEXES.wake_one(&*has_ended);
         });
         child
     }
@@ -83,7 +83,8 @@ impl Child {
     /// Sleeps until the thread has ended.
     pub fn join(self) {
         while self.0.load(Acquire) == 0 {
-            let _differs = FUTEXES.wait(&*self.0, 0);
+            let futexes = FUTEXES.get().expect("there is memory");
+            let _differs = futexes.wait(&*self.0, 0);
         }
     }
 }

@@ -37,7 +37,8 @@ fn first_wait_and_wake() {
     };
     let mut waiter = pin!(Waiter::new());
     let options = WaitOptions::new();
-    let queued = world.futexes.prepare_with(waiter.as_mut(), &world.word, 0, &options, Waker::noop().clone());
+    let domain = world.futexes.get().expect("there is memory");
+    let queued = domain.prepare_with(waiter.as_mut(), &world.word, 0, &options, Waker::noop().clone());
     assert_not_lost(queued, waker.join().unwrap());
 }
 

@@ -309,5 +309,3 @@ fn proves_empty_elsewhere(tables: &Tables, hash: u32) -> bool {
         _ => false,
     }
 }
-
-

@@ -38,8 +38,6 @@ pub trait Scheme: Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn new() -> Self;
 
-    
-
     /// Locks the live bucket of `hash`; `None` if the domain has no table yet.
     #[doc(hidden)]
     fn lock<'a>(&'a self, tables: &'a Tables, hash: u32) -> Option<Locked<'a, Self>>;

@@ -214,7 +214,6 @@ impl Tables {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn store_or_make(&self) -> Result<&Store, Error> {
-        
         let max_bytes = (self.max_lines as usize).saturating_mul(LINE);
         // SAFETY: the caller of `new` promised that the namespace's tables, and so their source, stay valid.
         self.store.get_or_make(|| Ok(unsafe { Store::new(self.global.globals().source(), max_bytes) }))
