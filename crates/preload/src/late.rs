@@ -11,7 +11,7 @@
 
 use core::cell::UnsafeCell;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 
 use crate::calls::{self, Route, SYS_FUTEX_WAIT, SYS_FUTEX_WAKE};
 use crate::engine::{self, Inside};
@@ -21,7 +21,7 @@ use crate::raw;
 
 /// A place for a call that is made later. All zeroes at first.
 pub struct Late {
-    /// The gate of the thread that has the place. Null if it is free.
+    /// The gate of the thread that has the place. Null if it is free. [`MAKING`] while its call is read.
     gate: AtomicPtr<Gate>,
     /// The call's number and arguments. Accessed by the thread that has the place.
     call: UnsafeCell<(i64, [u64; 6])>,
@@ -29,6 +29,9 @@ pub struct Late {
 
 const WAKE: u32 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u32;
 const WAKE_BITSET: u32 = (libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG) as u32;
+
+/// The gate of a place whose thread is about to make the call. No handler adds to that call any more.
+const MAKING: *mut Gate = ptr::without_provenance_mut(1);
 
 /// The most calls of one process that wait to be made.
 pub const MOST: usize = 64;
@@ -74,7 +77,8 @@ unsafe fn note(gate: *mut Gate, number: i64, args: [u64; 6]) {
         return;
     }
     let take = |place: &&Late| {
-        place.gate.compare_exchange(ptr::null_mut(), gate, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        // [Pj]
+        place.gate.compare_exchange(ptr::null_mut(), gate, Ordering::Acquire, Ordering::Relaxed).is_ok()
     };
     let Some(place) = places.iter().find(take) else {
         raw::die(&[
@@ -112,9 +116,13 @@ fn add((noted, theirs): &mut (i64, [u64; 6]), number: i64, args: &[u64; 6]) -> b
 pub unsafe fn make(gate: *mut Gate) {
     let places = process().map_or(&[][..], |process| &process.late);
     for place in places.iter().filter(|place| place.gate.load(Ordering::Relaxed) == gate) {
+        // A handler that interrupts this thread from here on takes another place. If it added to this call after the call
+        // has been read, its wake would be lost.
+        place.gate.store(MAKING, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst); // [Ph]: the call is not read before
         // SAFETY: this thread has the place.
         let (number, args) = unsafe { *place.call.get() };
-        place.gate.store(ptr::null_mut(), Ordering::Relaxed);
+        place.gate.store(ptr::null_mut(), Ordering::Release); // [Pj]
         if let Route::Ours(number, _, may_sleep) = calls::route_of(number, &args) {
             engine::call(number, args, may_sleep, &Inside { gate, mask: ptr::null() });
         }
