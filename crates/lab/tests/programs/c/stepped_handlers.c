@@ -10,6 +10,8 @@
 static _Atomic uint32_t word, other;
 static atomic_long woken;
 static atomic_int stop;
+// Words that have no waiters, more than the library has places for.
+static _Atomic uint32_t others[200];
 // The places of the handler's wakes, and how often it has run.
 static volatile long first, second, step;
 static volatile int is_put_off;
@@ -20,6 +22,8 @@ static void wake_at_place(int signal, siginfo_t *info, void *context) {
     step++;
     if (step == first) is_put_off = wake(&word, 1) == 0;
     if (step == second) wake(&word, 1);
+    if (step == first && second == 0)
+        for (unsigned i = 0; i < sizeof others / sizeof *others; i++) wake(&others[i], 1);
     if (step >= first && step >= second) ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~SINGLE_STEP;
     errno = saved;
 }
