@@ -1,6 +1,7 @@
 // A handler that is installed by the instruction runs after each instruction of a futex call, and makes calls of its own: one
 // at each place of the call in turn, and then a second one at each place behind the last one where the first is put off
-// until the call ends. Each of them wakes a waiter.
+// until the call ends. Each of them wakes a waiter. A handler that is seen being installed may change actions while its thread
+// changes one.
 #include "futex.h"
 #include <ucontext.h>
 
@@ -83,4 +84,25 @@ static void wakes_at_each_place(void) {
     for (int i = 0; i < WAITERS; i++) join(threads[i]);
 }
 
-MAIN(CASE(wakes_at_each_place))
+static void does_nothing(int signal) { (void)signal; }
+
+static void changes_an_action(int signal) {
+    (void)signal;
+    struct sigaction action = {.sa_handler = does_nothing};
+    CHECK_EQ(sigaction(SIGUSR2, &action, NULL), 0);
+    step++;
+}
+
+static void actions_at_each_place(void) {
+    struct sigaction action = {.sa_handler = changes_an_action};
+    CHECK_EQ(sigaction(SIGTRAP, &action, NULL), 0);
+    action.sa_handler = does_nothing;
+    step = 0;
+    begin_steps();
+    int result = sigaction(SIGUSR1, &action, NULL);
+    end_steps();
+    CHECK_EQ(result, 0);
+    CHECK(step > 0);
+}
+
+MAIN(CASE(wakes_at_each_place), CASE(actions_at_each_place))
