@@ -476,9 +476,12 @@ pub unsafe extern "C" fn sigaction_of_libc(
     });
     let action = action.as_ref().map_or(0, |action| core::ptr::from_ref(action) as u64);
     let mut was = Action::default();
-    let mask = gate::block_all();
-    let result = signals::rt_sigaction(signal as u64, action, (&raw mut was) as u64, 8);
-    gate::set_mask(mask);
+    let result = unstepped(|| {
+        let mask = gate::block_all();
+        let result = signals::rt_sigaction(signal as u64, action, (&raw mut was) as u64, 8);
+        gate::set_mask(mask);
+        result
+    });
     if result < 0 {
         return fail(result);
     }

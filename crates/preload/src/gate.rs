@@ -232,7 +232,8 @@ impl Gate {
         let mut bits = 0;
         // SAFETY: the caller guarantees it.
         unsafe {
-            while (*this).deferred != 0 {
+            // [Ph]: volatile, so that it is read after `busy` is stored. A handler may leave a call just before that.
+            while ptr::read_volatile(&raw const (*this).deferred) != 0 {
                 let new = ptr::replace(&raw mut (*this).deferred, 0);
                 bits |= new;
                 if new & LATE != 0 {

@@ -11,7 +11,7 @@
 
 use core::cell::UnsafeCell;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 
 use crate::calls::{self, Route, SYS_FUTEX_WAIT, SYS_FUTEX_WAKE};
 use crate::engine::{self, Inside};
@@ -21,7 +21,7 @@ use crate::raw;
 
 /// A place for a call that is made later. All zeroes at first.
 pub struct Late {
-    /// The gate of the thread that has the place. Null if it is free.
+    /// The gate of the thread that has the place. Null if it is free. [`MAKING`] while its call is read.
     gate: AtomicPtr<Gate>,
     /// The call's number and arguments. Accessed by the thread that has the place.
     call: UnsafeCell<(i64, [u64; 6])>,
@@ -30,8 +30,53 @@ pub struct Late {
 const WAKE: u32 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u32;
 const WAKE_BITSET: u32 = (libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG) as u32;
 
-/// The most calls of one process that wait to be made.
-pub const MOST: usize = 64;
+/// The gate of a place whose thread is about to make the call. No handler adds to that call any more.
+const MAKING: *mut Gate = ptr::without_provenance_mut(1);
+
+/// The places of a process. All zeroes at first.
+pub struct Places {
+    first: [Late; AT_FIRST],
+    /// More, each page with as many as it has room for. Null until a handler needs one.
+    more: AtomicPtr<Page>,
+}
+
+/// The number of places that take no memory of their own.
+const AT_FIRST: usize = 16;
+
+#[repr(C)]
+struct Page {
+    places: [Late; PAGE / size_of::<Late>() - 1],
+    next: AtomicPtr<Page>,
+}
+
+const PAGE: usize = 4096;
+const _: () = assert!(size_of::<Page>() <= PAGE);
+
+impl Places {
+    fn all(&'static self) -> impl Iterator<Item = &'static Late> {
+        // [Pj]: a page that is found is all zeroes, or in use.
+        // SAFETY: pages are never unmapped.
+        let page = |at: &'static AtomicPtr<Page>| unsafe { at.load(Ordering::Acquire).as_ref() };
+        let pages = core::iter::successors(page(&self.more), move |before| page(&before.next));
+        self.first.iter().chain(pages.flat_map(|page| &page.places))
+    }
+
+    /// Makes more places. Returns `false` if there is no memory.
+    fn add(&'static self) -> bool {
+        let Some(at) = raw::map(PAGE) else { return false };
+        let page = ptr::with_exposed_provenance_mut::<Page>(at as usize);
+        let mut first = self.more.load(Ordering::Acquire); // [Pj]
+        loop {
+            // SAFETY: new memory, whose zeroes are places that are free.
+            unsafe { (*page).next.store(first, Ordering::Relaxed) };
+            // [Pj]
+            match self.more.compare_exchange(first, page, Ordering::Release, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(now) => first = now,
+            }
+        }
+    }
+}
 
 /// What a futex call does that a handler makes while its thread is inside.
 pub enum Instead {
@@ -66,20 +111,24 @@ pub unsafe fn call(gate: *mut Gate, number: i64, args: [u64; 6]) -> Instead {
 /// # Safety
 /// As for [`call`].
 unsafe fn note(gate: *mut Gate, number: i64, args: [u64; 6]) {
-    let places = process().map_or(&[][..], |process| &process.late);
-    // The thread may be interrupted often at one place, and a place for each call would not suffice.
-    let mut mine = places.iter().filter(|place| place.gate.load(Ordering::Relaxed) == gate);
+    let Some(places) = process().map(|process| &process.late) else { return };
+    // The thread may be interrupted often at one place. A place for each call would take much memory.
+    let mut mine = places.all().filter(|place| place.gate.load(Ordering::Relaxed) == gate);
     // SAFETY: this thread has the place.
     if mine.any(|place| add(unsafe { &mut *place.call.get() }, number, &args)) {
         return;
     }
     let take = |place: &&Late| {
-        place.gate.compare_exchange(ptr::null_mut(), gate, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        // [Pj]
+        place.gate.compare_exchange(ptr::null_mut(), gate, Ordering::Acquire, Ordering::Relaxed).is_ok()
     };
-    let Some(place) = places.iter().find(take) else {
-        raw::die(&[
-            "too many wakes by signal handlers that were installed by an instruction; --trap sees all handlers",
-        ]);
+    let place = loop {
+        if let Some(place) = places.all().find(take) {
+            break place;
+        }
+        if !places.add() {
+            raw::die(&["no memory for the wakes of signal handlers that were installed by an instruction"]);
+        }
     };
     // SAFETY: this thread has taken the place. The gate is as the caller guarantees.
     unsafe {
@@ -110,11 +159,15 @@ fn add((noted, theirs): &mut (i64, [u64; 6]), number: i64, args: &[u64; 6]) -> b
 /// # Safety
 /// The gate is the calling thread's own. The thread is inside, and holds nothing.
 pub unsafe fn make(gate: *mut Gate) {
-    let places = process().map_or(&[][..], |process| &process.late);
-    for place in places.iter().filter(|place| place.gate.load(Ordering::Relaxed) == gate) {
+    let Some(places) = process().map(|process| &process.late) else { return };
+    for place in places.all().filter(|place| place.gate.load(Ordering::Relaxed) == gate) {
+        // A handler that interrupts this thread from here on takes another place. If it added to this call after the call
+        // has been read, its wake would be lost.
+        place.gate.store(MAKING, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst); // [Ph]: the call is not read before
         // SAFETY: this thread has the place.
         let (number, args) = unsafe { *place.call.get() };
-        place.gate.store(ptr::null_mut(), Ordering::Relaxed);
+        place.gate.store(ptr::null_mut(), Ordering::Release); // [Pj]
         if let Route::Ours(number, _, may_sleep) = calls::route_of(number, &args) {
             engine::call(number, args, may_sleep, &Inside { gate, mask: ptr::null() });
         }

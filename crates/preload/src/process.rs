@@ -38,7 +38,7 @@ pub struct Process {
     /// The words on which threads sleep.
     pub seats: seat::Seats,
     /// Calls of handlers that are made later.
-    pub late: [late::Late; late::MOST],
+    pub late: late::Places,
     /// When the process began, in nanoseconds of CLOCK_MONOTONIC. 0 in the child of a fork.
     pub began_ns: AtomicU64,
     /// The CPU time that it had spent by then, in nanoseconds: in user mode and in the kernel.

@@ -297,6 +297,7 @@ pub fn ours() -> Vec<Program> {
         c("signal_fault"),
         c_by_instruction("signal_fault"),
         c("unseen_handlers").in_modes(TRAP_SEES),
+        c("stepped_handlers"),
         with_library("other_ways", "other_ways_library", &[]).in_modes(UNREPORTED),
         with_library("other_ways", "other_ways_library", &["mdwe"]).in_modes(UNREPORTED),
         with_library("chained", "chain_library", &["first"]).in_modes(CHAINED),

@@ -153,7 +153,11 @@ pub fn own_threads() -> usize {
 /// Called by a thread that is about to end by exit(2). If the program has no other, the process ends with it, and so must
 /// the thread that waits for the clocks.
 pub fn before_exit_of_thread() {
-    if !is_on() || timing().is_none() || process::threads() != Some(1 + own_threads()) {
+    if !is_on() || timing().is_none() {
+        return;
+    }
+    let others = usize::from(running::has_first_ended()) + own_threads();
+    if process::threads() != Some(1 + others) {
         return;
     }
     let Some(process) = process().filter(|process| !process.is_borrowed()) else { return };

@@ -58,13 +58,21 @@ fn list(names: &mut [u8], threads: &mut [i32]) -> usize {
 
 /// Whether a thread runs, or is ready to run.
 fn runs(thread: i32) -> bool {
+    state(thread) == Some(b'R')
+}
+
+/// Whether the process's first thread has ended. The kernel lists it as long as there is another one.
+pub fn has_first_ended() -> bool {
+    state(raw::pid()) == Some(b'Z')
+}
+
+/// A thread's state: a letter of proc_pid_stat(5).
+fn state(thread: i32) -> Option<u8> {
     let mut path = [0u8; 40];
-    if write!(&mut path[..], "/proc/self/task/{thread}/stat\0").is_err() {
-        return false;
-    }
+    write!(&mut path[..], "/proc/self/task/{thread}/stat\0").ok()?;
     // The state stands behind the name, which is short and in parentheses.
     let mut text = [0u8; 64];
-    let Some(text) = file::read(&path, &mut text) else { return false };
+    let text = file::read(&path, &mut text)?;
     let after_name = text.iter().rposition(|byte| *byte == b')').map_or(0, |at| at + 2);
-    text.get(after_name) == Some(&b'R')
+    text.get(after_name).copied()
 }

@@ -160,15 +160,15 @@ impl Objects {
 
     /// Takes a free place, and makes its table if it has none.
     fn take(&self, on: PlatformRef, node: u32) -> Result<ObjectId, Error> {
-        let (index, place) = match self.find_free() {
+        let (index, place, state) = match self.find_free() {
             Some(found) => found,
             None => self.add()?,
         };
         if place.table.load(Ordering::Relaxed).is_null() && !self.make_table(place, on, node) {
-            self.free(place, place.state.load(Ordering::Relaxed));
+            self.free(place, state);
             return Err(Error::NoMemory);
         }
-        Ok(ObjectId::system(number_of(place.state.load(Ordering::Relaxed), index)))
+        Ok(ObjectId::system(number_of(state, index)))
     }
 
     fn make_table(&self, place: &ObjectPlace, on: PlatformRef, node: u32) -> bool {
@@ -184,34 +184,43 @@ impl Objects {
         true
     }
 
-    fn find_free(&self) -> Option<(u32, &ObjectPlace)> {
+    fn find_free(&self) -> Option<(u32, &ObjectPlace, u64)> {
         if self.free.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let count = self.count.load(Ordering::Relaxed);
         let first = self.next.load(Ordering::Relaxed).min(count);
-        let mut places = (first..count).chain(0..first).filter_map(|index| Some((index, self.place(index)?)));
-        let found = places.find(|(_, place)| place.try_take())?;
-        self.free.fetch_sub(1, Ordering::Relaxed);
+        let take = |index| self.place(index).and_then(|place| Some((index, place, self.try_take(place)?)));
+        let found = (first..count).chain(0..first).find_map(take)?;
         self.next.store(found.0 + 1, Ordering::Relaxed);
         Some(found)
     }
 
     /// Takes a place that has not been in use. No other thread waits meanwhile.
-    fn add(&self) -> Result<(u32, &ObjectPlace), Error> {
+    fn add(&self) -> Result<(u32, &ObjectPlace, u64), Error> {
         loop {
             let index = self.count.load(Ordering::Relaxed);
             let (chunk, in_chunk) = chunk_of(index);
             let chunk_log2 = FIRST_LOG2 + chunk as u32;
             let places = self.chunks.get(chunk).ok_or(Error::NoMemory)?.get_or_make(|| places(chunk_log2))?;
             let place = &places[in_chunk];
-            let is_taken = place.try_take();
+            let taken = self.try_take(place);
             let _or_another_thread =
                 self.count.compare_exchange(index, index + 1, Ordering::Relaxed, Ordering::Relaxed);
-            if is_taken {
-                return Ok((index, place));
+            if let Some(state) = taken {
+                return Ok((index, place, state));
             }
         }
+    }
+
+    /// Takes the place if it is free. Returns its state.
+    fn try_take(&self, place: &ObjectPlace) -> Option<u64> {
+        let state = place.try_take()?;
+        // If this thread adds the place, another may have added it, and freed it, a moment ago.
+        if state > TAKEN {
+            self.free.fetch_sub(1, Ordering::Relaxed);
+        }
+        Some(state)
     }
 
     /// Makes the object's place free. `false` if the object does not have it.
@@ -244,12 +253,14 @@ impl Drop for Objects {
 }
 
 impl ObjectPlace {
-    /// Takes the place if it is free.
-    fn try_take(&self) -> bool {
+    /// Takes the place if it is free. Returns its state.
+    fn try_take(&self) -> Option<u64> {
         let state = self.state.load(Ordering::Relaxed);
-
-        can_be_taken(state)
-            && self.state.compare_exchange(state, state | TAKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        if !can_be_taken(state) {
+            return None;
+        }
+        let taken = state | TAKEN;
+        self.state.compare_exchange(state, taken, Ordering::Relaxed, Ordering::Relaxed).ok().map(|_| taken)
     }
 }
 
@@ -280,4 +291,24 @@ fn chunk_of(index: u32) -> (usize, usize) {
     let from_one = index as usize + (1 << FIRST_LOG2);
     let log2 = from_one.ilog2();
     ((log2 - FIRST_LOG2) as usize, from_one - (1 << log2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn place_that_is_added_behind_another_threads_back_does_not_count_as_free() {
+        let system = System::new();
+        drop(SharedObject::new(&system).expect("there is memory"));
+        let objects = system.objects();
+        assert_eq!(objects.free.load(Ordering::Relaxed), 1);
+        // As a thread has loaded it that goes on after another one has added a place, and has freed it.
+        objects.count.store(0, Ordering::Relaxed);
+        let object = SharedObject::new(&system).expect("there is memory");
+        assert_eq!(objects.count.load(Ordering::Relaxed), 1);
+        assert_eq!(objects.free.load(Ordering::Relaxed), 0, "otherwise each next object looks at all places in vain");
+        drop(object);
+        assert_eq!(objects.free.load(Ordering::Relaxed), 1);
+    }
 }

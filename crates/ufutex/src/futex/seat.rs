@@ -7,8 +7,9 @@
 //! sleep costs thousands.
 //!
 //! Threads of all guests use the shards, and a holder may lose its CPU. So no thread waits for a shard. If the shard is
-//! locked, or there is no memory for a chunk, the waiter lies on the stack. A seat goes back to any shard that is not
-//! locked. If all are, it stays out of use. That cannot happen often: a thread that finds its shard locked takes no seat.
+//! locked, or there is no memory for a chunk, the waiter lies on the stack. A seat whose shard is locked goes to a list of
+//! returned seats, which needs no lock. The shard takes them all when it has no free seat. So each shard has as many seats as
+//! its threads have used at a time, rounded up to whole chunks: no seat moves to another shard, where no thread may need it.
 
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -19,7 +20,7 @@ use super::domain::Domain;
 use super::waiter::Waiter;
 use crate::lock::Lock;
 use crate::signal::group::{Group, Members};
-use crate::sync::thread_hint;
+use crate::sync::{AtomicPtr, Ordering, thread_hint};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::table::refs::Scheme;
@@ -67,7 +68,11 @@ pub(crate) struct Seats {
 }
 
 #[repr(align(64))]
-struct Shard(Lock<Free>);
+struct Shard {
+    free: Lock<Free>,
+    /// The seats that were given back while the shard was locked, linked as the free ones are. Null if there are none.
+    returned: AtomicPtr<Seat>,
+}
 
 struct Free {
     first: *mut Seat,
@@ -91,15 +96,40 @@ impl Seats {
     }
 
     fn take_from(&self, shard: usize) -> Option<Taken<'_>> {
-        let make = |_| Shard(Lock::new(self.on, Free { first: ptr::null_mut(), chunks: ptr::null_mut() }));
-        let shards = self.shards.get_or_make(|| Ok(core::array::from_fn(make))).ok()?;
-        let (seat, member) = shards[shard].0.try_lock()?.with(Free::take)?;
-        Some(Taken { shards, shard, seat, member })
+        let make = |_| Shard {
+            free: Lock::new(self.on, Free { first: ptr::null_mut(), chunks: ptr::null_mut() }),
+            returned: AtomicPtr::new(ptr::null_mut()),
+        };
+        let shard = &self.shards.get_or_make(|| Ok(core::array::from_fn(make))).ok()?[shard];
+        let (seat, member) = shard.free.try_lock()?.with(|free| free.take(&shard.returned))?;
+        Some(Taken { shard, seat, member })
+    }
+}
+
+impl Shard {
+    /// Gives back a seat whose shard is locked.
+    #[cold]
+    fn give_back_behind_lock(&self, seat: NonNull<Seat>, member: Members) {
+        let mut next = self.returned.load(Ordering::Relaxed);
+        loop {
+            let free = ManuallyDrop::new(FreeSeat { next, member });
+            // SAFETY: the caller has the seat, and does not use it any more.
+            unsafe { seat.write(Seat { free }) };
+            // Seats leave this list all at once, so if it begins with `next`, that seat has the rest behind it.
+            match self.returned.compare_exchange(next, seat.as_ptr(), Ordering::Release, Ordering::Relaxed) {
+                // [Z]
+                Ok(_) => return,
+                Err(now) => next = now,
+            }
+        }
     }
 }
 
 impl Free {
-    fn take(&mut self) -> Option<(NonNull<Seat>, Members)> {
+    fn take(&mut self, returned: &AtomicPtr<Seat>) -> Option<(NonNull<Seat>, Members)> {
+        if self.first.is_null() {
+            self.first = returned.swap(ptr::null_mut(), Ordering::Acquire); // [Z]
+        }
         if self.first.is_null() {
             self.add_chunk()?;
         }
@@ -151,18 +181,17 @@ impl Drop for Free {
 
 /// A seat that is taken. Its drop frees the seat.
 struct Taken<'s> {
-    shards: &'s [Shard; SHARDS],
-    /// The index of the shard that it came from.
-    shard: usize,
+    /// Where it came from.
+    shard: &'s Shard,
     seat: NonNull<Seat>,
     member: Members,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        let (before, from) = self.shards.split_at(self.shard);
-        if let Some(mut free) = from.iter().chain(before).find_map(|shard| shard.0.try_lock()) {
-            free.with(|free| free.give_back(self.seat, self.member));
+        match self.shard.free.try_lock() {
+            Some(mut free) => free.with(|free| free.give_back(self.seat, self.member)),
+            None => self.shard.give_back_behind_lock(self.seat, self.member),
         }
     }
 }
@@ -273,14 +302,49 @@ mod tests {
     #[test]
     fn no_thread_waits_for_a_shard() {
         let seats = Seats::new(PlatformRef::HOST);
-        let own = 3;
-        let seat = seats.take_from(own).expect("there is memory");
-        let (shards, there) = (seat.shards, seat.seat);
-        let holder = shards[own].0.lock();
-        assert!(seats.take_from(own).is_none(), "the shard's holder may have lost its CPU");
+        let seat = seats.take_from(3).expect("there is memory");
+        let holder = seat.shard.free.lock();
+        assert!(seats.take_from(3).is_none(), "the shard's holder may have lost its CPU");
         drop(seat);
         drop(holder);
-        let next = shards[(own + 1) % SHARDS].0.lock().with(|free| free.first);
-        assert_eq!(next, there.as_ptr(), "it went to the next shard");
+        assert!(seats.take_from(3).is_some());
+    }
+
+    /// The number of chunks of a shard.
+    fn chunks(shard: &Shard) -> usize {
+        shard.free.lock().with(|free| {
+            // SAFETY: chunks are valid as long as the shard.
+            let next = |chunk: &*mut Chunk| unsafe { chunk.as_ref() }.map(|chunk| chunk.head.next);
+            core::iter::successors(Some(free.chunks), next).filter(|chunk| !chunk.is_null()).count()
+        })
+    }
+
+    #[test]
+    fn seat_that_is_given_back_while_its_shard_is_locked_is_used_again() {
+        let seats = Seats::new(PlatformRef::HOST);
+        for _ in 0..10 {
+            // More than a chunk has, and given back in two parts.
+            let mut taken: Vec<_> = (0..SEATS + 9).map(|_| seats.take_from(3).expect("there is memory")).collect();
+            let shard = taken[0].shard;
+            let holder = shard.free.lock();
+            taken.truncate(20);
+            drop(holder);
+            drop(taken);
+            assert_eq!(chunks(shard), 2);
+        }
+        let others = seats.shards.get().expect("they were made").iter().filter(|shard| chunks(shard) != 0);
+        assert_eq!(others.count(), 1);
+    }
+
+    #[test]
+    fn threads_of_one_shard_need_no_more_seats_than_they_use() {
+        let seats = Seats::new(PlatformRef::HOST);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..100_000).for_each(|_| drop(seats.take_from(3))));
+            }
+        });
+        let made: usize = seats.shards.get().expect("they were made").iter().map(chunks).sum();
+        assert_eq!(made, 1);
     }
 }

@@ -47,4 +47,22 @@ static void exit_of_the_last_thread(void) {
     reap(child, 9);
 }
 
-MAIN(CASE(timers), CASE(arguments), CASE(exit_of_the_last_thread))
+static void *ends_later(void *unused) {
+    nap_us(100000);
+    syscall(SYS_exit, 10);
+    return unused;
+}
+
+// The kernel lists the first thread until the last one has ended.
+static void exit_of_the_first_thread(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        int result = 10;
+        uses_a_timer(&result);
+        start(ends_later, NULL);
+        syscall(SYS_exit, 10);
+    }
+    reap(child, 10);
+}
+
+MAIN(CASE(timers), CASE(arguments), CASE(exit_of_the_last_thread), CASE(exit_of_the_first_thread))
