@@ -35,7 +35,7 @@ pub struct Timer {
 #[repr(C, align(32))]
 pub struct Rest {
     /// First field, because a timer's queue knows only the node's address. Belongs to the queue's lock or, while the
-    /// timer is free, to the lock of the list or group that has it.
+    /// timer is free, to the shard that has it.
     node: cell::UnsafeCell<Node>,
     /// Belongs to the timer's lock. Only its `number` is valid from the beginning; the rest is first written by `fill`.
     state: UnsafeCell<MaybeUninit<State>>,
@@ -216,16 +216,16 @@ impl Timer {
 }
 
 impl Rest {
-    /// Initializes, in place, the rest of the timer with this index in its chunk. The timer is free, and `next` is the
-    /// next one in the free list. The fields are written one by one, which compiles to no call.
+    /// Initializes, in place, the rest of the timer with this index in its chunk. The timer is free. The fields are
+    /// written one by one, which compiles to no call.
     ///
     /// # Safety
     /// `this` is valid for writes, and belongs to the caller alone.
-    pub unsafe fn make(this: NonNull<Self>, index: u16, next: *mut Timer) {
+    pub unsafe fn make(this: NonNull<Self>, index: u16) {
         let this = this.as_ptr();
         // SAFETY: the caller guarantees it.
         unsafe {
-            (&raw mut (*this).node).write(cell::UnsafeCell::new(Node::keeping(index, next)));
+            (&raw mut (*this).node).write(cell::UnsafeCell::new(Node::keeping(index, ptr::null_mut::<Timer>())));
             if MODEL {
                 // Outside of a model there is nothing to write.
                 (&raw mut (*this).state).write(UnsafeCell::new(MaybeUninit::uninit()));
