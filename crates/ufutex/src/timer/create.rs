@@ -148,7 +148,7 @@ impl Timers {
             return Err(Error::Again);
         }
         let place = Otherwise::new(|| store.give_back_place());
-        let batch = match store.take_spare(ids) {
+        let batch = match store.take_spare(shard, ids) {
             Some(batch) => batch,
             None => {
                 let count = store.count_chunk();
@@ -275,7 +275,7 @@ mod tests {
         let timers = after_a_meeting();
         let Inner { ids, store, .. } = &*timers.inner;
         for block in [1, 3, 5] {
-            store.hold(&store.own_of(6), ids).expect("there is a table").take_block(); // another thread's
+            store.hold(store.other_shard(), ids).expect("there is a table").take_block(); // another thread's
             assert!((64 * block..64 * (block + 1)).all(|id| create(&timers) == Ok(id)), "block {block}");
         }
     }
@@ -338,7 +338,7 @@ mod tests {
             timer.invalidate_as(id);
             group.remove(timer);
             drop(group);
-            store.hold(store.own_of(6), ids).expect("there is a table").give_back(timer.into());
+            store.hold(store.other_shard(), ids).expect("there is a table").give_back(timer.into());
         }
         assert_eq!(timers.count(), LIMIT - 1000);
         assert!((0..1000).all(|_| create(&timers).is_ok()));

@@ -154,10 +154,10 @@ impl Store {
         &self.own[thread_shard(OWN_SHARDS)]
     }
 
-    /// The shard with this number.
+    /// A shard of another thread.
     #[cfg(all(test, feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
-    pub fn own_of(&self, number: usize) -> &Shard {
-        &self.own[number]
+    pub fn other_shard(&self) -> &Shard {
+        if ptr::eq(self.own_shard(), &self.own[0]) { &self.own[1] } else { &self.own[0] }
     }
 
     fn shards(&self) -> impl Iterator<Item = &Shard> {
@@ -234,11 +234,14 @@ impl Store {
         self.admission.give_back(None::<&mut u64>);
     }
 
-    /// Takes free timers from a shard that has as many as a chunk. Without this, a thread that makes timers for other
-    /// threads to delete would need more and more memory.
-    pub fn take_spare(&self, ids: &Ids) -> Option<Batch> {
-        let take = |stock: &mut Stock| (stock.count >= TIMERS).then(|| array::from_fn(|_| stock.pop()));
-        self.shards().filter_map(|shard| self.hold(shard, ids)).find_map(|mut held| held.with(take))
+    /// Takes a free timer from `shard`, or as many as a chunk has from one that has so many. Without the latter, a thread that
+    /// makes timers for other threads to delete would need more and more memory.
+    pub fn take_spare(&self, shard: &Shard, ids: &Ids) -> Option<Batch> {
+        self.shards().filter_map(|shard| self.hold(shard, ids)).find_map(|mut held| {
+            let most = if ptr::eq(held.shard, shard) { 1 } else { TIMERS };
+            let take = |stock: &mut Stock| array::from_fn(|index| if index < most { stock.pop() } else { None });
+            held.with(|stock| (stock.count >= most).then(|| take(stock)))
+        })
     }
 
     /// Counts a chunk of timers that is about to be made. Returns how many timers there will be.
