@@ -91,7 +91,7 @@ impl Timers {
                 break;
             }
         }
-        timer.into_iter().for_each(|timer| store.give_back(timer, ids));
+        timer.into_iter().for_each(|timer| store.give_back(timer, 0, ids));
         Err(Error::Again)
     }
 
@@ -127,7 +127,7 @@ impl Timers {
         let group = self.group(id)?;
         if group.has(id) {
             drop(group);
-            store.give_back(free, ids);
+            store.give_back(free, id, ids);
             return Err(Error::Busy);
         }
         // SAFETY: a timer of the store, which is valid as long as `self`.

@@ -41,7 +41,7 @@ impl Timers {
         let is_back = self.take_out(timer, id, spot);
         drop(locked);
         if !is_back {
-            self.inner.store.give_back(timer.into(), &self.inner.ids);
+            self.inner.store.give_back(timer.into(), id, &self.inner.ids);
         }
         must_notify.now(&self.inner.driver);
         Ok(())
@@ -52,7 +52,7 @@ impl Timers {
     pub(super) fn abandon(&self, timer: &Timer, id: u32) {
         let Inner { ids, store, .. } = &*self.inner;
         if !ids.spot(id).is_some_and(|spot| self.take_out(timer, id, spot)) {
-            store.give_back(timer.into(), ids);
+            store.give_back(timer.into(), id, ids);
         }
     }
 

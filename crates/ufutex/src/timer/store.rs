@@ -216,10 +216,14 @@ impl Store {
         false
     }
 
-    /// Takes back a timer that cannot be found any more.
-    pub fn give_back(&self, timer: NonNull<Timer>, ids: &Ids) {
+    /// Takes back a timer that cannot be found any more, and was `id`. If the calling thread's shard has no IDs, it passes to
+    /// the lock of that ID's group, which the thread takes next if it deletes one timer after another.
+    pub fn give_back(&self, timer: NonNull<Timer>, id: u32, ids: &Ids) {
         if let Some(mut held) = self.hold(self.own_shard(), ids) {
             held.give_back(timer);
+            if held.next_id().is_none() {
+                held.leave(id);
+            }
         }
     }
 
