@@ -47,9 +47,11 @@ impl Kept for &Tally {
 /// Places behind a lock, which the caller holds.
 impl Kept for u64 {
     fn take(&mut self, n: u64) -> bool {
-        let rest = self.checked_sub(n);
-        *self = rest.unwrap_or(*self);
-        rest.is_some()
+        let has_enough = *self >= n;
+        if has_enough {
+            *self -= n;
+        }
+        has_enough
     }
 
     fn add(&mut self, n: u64) -> u64 {

@@ -38,7 +38,7 @@ const _: () = assert!(align_of::<Chunk>() >= align_of::<Timer>() && align_of::<C
 #[cfg(all(target_pointer_width = "64", not(any(feature = "loom", feature = "shuttle"))))]
 const _: () = assert!(LAYOUT.size() == 8176);
 
-/// Makes a chunk of timers. No thread can find them. They are free.
+/// Makes a chunk of timers. No thread can find them. They are free, and linked in memory order; the last links to none.
 pub fn make() -> Option<NonNull<Chunk>> {
     // SAFETY: the size of the layout is not zero.
     let memory = NonNull::new(unsafe { alloc(LAYOUT) })?;
@@ -52,7 +52,8 @@ pub fn make() -> Option<NonNull<Chunk>> {
             timer(chunk, index).write(Timer::new(rest(index)));
         }
         for index in 0..TIMERS {
-            Rest::make(rest(index), index as u16);
+            let next = if index + 1 < TIMERS { timer(chunk, index + 1).as_ptr() } else { ptr::null_mut() };
+            Rest::make(rest(index), index as u16, next);
         }
         Some(chunk)
     }

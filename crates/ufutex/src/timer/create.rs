@@ -54,45 +54,73 @@ impl Timers {
         if let Some(id) = requested {
             return self.reserve_as(id);
         }
-        let Inner { driver, ids, store, .. } = &*self.inner;
+        let Inner { driver, store, .. } = &*self.inner;
         driver.start().map_err(|_| Error::Again)?;
-        let (mut shard, mut timer) = (store.shard(), None);
-        let mut passed = 0;
-        for round in 0.. {
-            if round > 2 * passed + ROUNDS {
-                break; // other threads are always faster
+        let own = store.own_shard();
+        let shard = store.shard(own);
+        match self.try_reserve(shard, None) {
+            Ok(reserved) => Ok(reserved),
+            Err(missing) => self.reserve_after(missing, shard, own),
+        }
+    }
+
+    /// Reserves the next ID of `shard`, if it has one that is free, and a timer. `timer` is one that the caller has.
+    #[inline(always)]
+    fn try_reserve(&self, shard: &Shard, timer: Option<NonNull<Timer>>) -> Result<Reserved<'_>, Missing> {
+        let Inner { ids, store, .. } = &*self.inner;
+        let seen = shard.peek();
+        let Some(group) = ids.lock(seen.id()) else { return Err(Missing::Table) };
+        let Some(mut held) = store.hold_as_seen(shard, seen, group) else { return Err(Missing::Own(timer)) };
+        let Some(timer) = timer.or_else(|| held.take()) else { return Err(Missing::Timer) };
+        let Some(id) = held.next_id() else {
+            held.take_block();
+            return Err(Missing::Id(timer));
+        };
+        let is_free = !held.group.has(id);
+        let group = held.pass(id);
+        if !is_free {
+            return Err(Missing::FreeId(timer));
+        }
+        // SAFETY: a timer of the store, which is valid as long as `self`.
+        let timer = unsafe { timer.as_ref() };
+        group.insert(timer, id);
+        Ok(Reserved { timer, id })
+    }
+
+    /// Goes on after a first try.
+    #[cold]
+    #[inline(never)]
+    fn reserve_after<'t>(
+        &'t self,
+        mut missing: Missing,
+        mut shard: &'t Shard,
+        own: &'t Shard,
+    ) -> Result<Reserved<'t>, Error> {
+        let Inner { ids, store, .. } = &*self.inner;
+        let (mut rounds, mut passed) = (0, 0);
+        loop {
+            let mut timer = None;
+            match missing {
+                Missing::Table => drop(self.group(0)?),
+                Missing::Timer => timer = Some(self.bring(shard)?),
+                Missing::Own(its) => (shard, timer) = (own, its),
+                Missing::Id(its) => timer = Some(its),
+                Missing::FreeId(its) => {
+                    timer = Some(its);
+                    passed += 1;
+                }
             }
-            let seen = shard.peek();
-            let group = self.group(seen.id())?;
-            let Some(mut held) = store.hold_as_seen(shard, seen, group) else {
-                shard = store.own_shard();
-                continue;
-            };
-            timer = timer.or_else(|| held.take());
-            let Some(new) = timer else {
-                drop(held);
-                timer = Some(self.bring(shard)?);
-                continue;
-            };
-            let Some(id) = held.next_id() else {
-                held.take_block();
-                continue;
-            };
-            let is_free = !held.group.has(id);
-            let group = held.pass(id);
-            if is_free {
-                // SAFETY: a timer of the store, which is valid as long as `self`.
-                let timer = unsafe { new.as_ref() };
-                group.insert(timer, id);
-                return Ok(Reserved { timer, id });
+            rounds += 1;
+            // Either no ID is free, or other threads are always faster.
+            if passed >= store.passes_max() || rounds > 2 * passed + ROUNDS {
+                timer.into_iter().for_each(|timer| store.give_back(timer, 0, ids));
+                return Err(Error::Again);
             }
-            passed += 1;
-            if passed >= store.passes_max() {
-                break;
+            match self.try_reserve(shard, timer) {
+                Ok(reserved) => return Ok(reserved),
+                Err(again) => missing = again,
             }
         }
-        timer.into_iter().for_each(|timer| store.give_back(timer, 0, ids));
-        Err(Error::Again)
     }
 
     /// The group of `id`, locked. Makes the first table if need be.
@@ -116,7 +144,7 @@ impl Timers {
             return Err(Error::Invalid);
         }
         driver.start().map_err(|_| Error::Again)?;
-        let shard = store.shard();
+        let shard = store.shard(store.own_shard());
         drop(self.group(id)?); // from here on there is a table
         let free = store.hold(shard, ids).and_then(|mut held| held.take());
         // As in the kernel, the limit comes first: at the limit this is no `Busy`.
@@ -160,7 +188,7 @@ impl Timers {
                 batch
             }
         };
-        let timer = store.keep_rest(batch, shard, ids).ok_or(Error::Again)?;
+        let timer = store.give_batch(batch, shard, ids).ok_or(Error::Again)?;
         place.disarm();
         Ok(timer)
     }
@@ -216,6 +244,18 @@ impl Timers {
             _ => Ok(()),
         }
     }
+}
+
+/// What a thread that makes a timer has to get first. It may have a timer already.
+enum Missing {
+    Table,
+    Timer,
+    /// A shard of its own, because another thread has taken the ID.
+    Own(Option<NonNull<Timer>>),
+    /// A block of IDs; the shard has it now.
+    Id(NonNull<Timer>),
+    /// Another ID than the one in use that it has passed over.
+    FreeId(NonNull<Timer>),
 }
 
 /// A timer that is being made: it has an ID, but cannot be found. The caller has to [finish](Timers::finish) it.
@@ -292,7 +332,7 @@ mod tests {
     fn shard_is_held_as_it_was_seen_or_not_at_all() {
         let timers = after_a_meeting();
         let Inner { ids, store, .. } = &*timers.inner;
-        let (shard, group) = (store.shard(), || ids.lock(64).expect("there is a table"));
+        let (shard, group) = (store.shard(store.own_shard()), || ids.lock(64).expect("there is a table"));
         let seen = shard.peek();
         assert!(store.hold_as_seen(shard, seen, group()).is_some());
         assert_eq!(create(&timers), Ok(64));

@@ -216,16 +216,16 @@ impl Timer {
 }
 
 impl Rest {
-    /// Initializes, in place, the rest of the timer with this index in its chunk. The timer is free. The fields are
-    /// written one by one, which compiles to no call.
+    /// Initializes, in place, the rest of the timer with this index in its chunk. The timer is free, and `next` is the
+    /// next one in the free list. The fields are written one by one, which compiles to no call.
     ///
     /// # Safety
     /// `this` is valid for writes, and belongs to the caller alone.
-    pub unsafe fn make(this: NonNull<Self>, index: u16) {
+    pub unsafe fn make(this: NonNull<Self>, index: u16, next: *mut Timer) {
         let this = this.as_ptr();
         // SAFETY: the caller guarantees it.
         unsafe {
-            (&raw mut (*this).node).write(cell::UnsafeCell::new(Node::keeping(index, ptr::null_mut::<Timer>())));
+            (&raw mut (*this).node).write(cell::UnsafeCell::new(Node::keeping(index, next)));
             if MODEL {
                 // Outside of a model there is nothing to write.
                 (&raw mut (*this).state).write(UnsafeCell::new(MaybeUninit::uninit()));

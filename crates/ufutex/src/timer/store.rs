@@ -109,6 +109,8 @@ impl Shard {
 pub struct Held<'s> {
     store: &'s Store,
     shard: &'s Shard,
+    /// The shard's word.
+    seen: Seen,
     pub group: Locked<'s>,
 }
 
@@ -141,10 +143,9 @@ impl Store {
         ids * (PASSES_MIN / ids).max(2)
     }
 
-    /// The shard for the calling thread's next timer: its own, while that has IDs.
+    /// The shard for the next timer of a thread whose own shard is `own`: that, while it has IDs.
     #[inline(always)]
-    pub fn shard(&self) -> &Shard {
-        let own = self.own_shard();
+    pub fn shard<'s>(&'s self, own: &'s Shard) -> &'s Shard {
         if own.word.load(Ordering::Relaxed) & HAS_IDS != 0 { own } else { &self.common }
     }
 
@@ -169,7 +170,7 @@ impl Store {
     #[inline(always)]
     pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: Seen, group: Locked<'s>) -> Option<Held<'s>> {
         let is_same = shard.peek() == seen || mutant(Mutant::ShardTrustsPeek);
-        is_same.then_some(Held { store: self, shard, group })
+        is_same.then_some(Held { store: self, shard, seen, group })
     }
 
     /// Holds `shard`, whatever its next ID is. `None` if there is no table, and so no timer. A round that does not succeed
@@ -178,8 +179,9 @@ impl Store {
         loop {
             let id = shard.peek().id();
             let group = ids.lock(id)?;
-            if shard.peek().is_guarded_by(id) || mutant(Mutant::ShardTrustsPeek) {
-                return Some(Held { store: self, shard, group });
+            let seen = shard.peek();
+            if seen.is_guarded_by(id) || mutant(Mutant::ShardTrustsPeek) {
+                return Some(Held { store: self, shard, seen, group });
             }
         }
     }
@@ -188,8 +190,8 @@ impl Store {
     pub fn jump_behind(&self, id: u32, ids: &Ids) {
         let void = || {
             self.shards().filter_map(|shard| self.hold(shard, ids)).for_each(|held| {
-                let id = held.shard.peek().id();
-                held.shard.word.store(id, Ordering::Relaxed);
+                let id = held.seen.id();
+                held.leave(id);
             });
         };
         if mutant(Mutant::JumpVoidsFirst) {
@@ -208,8 +210,9 @@ impl Store {
     #[must_use]
     pub fn takes_back_here(&self, timer: NonNull<Timer>, id: u32, group: Locked<'_>) -> bool {
         for shard in [&self.common, self.own_shard()] {
-            if shard.peek().is_guarded_by(id) {
-                Held { store: self, shard, group }.give_back(timer);
+            let seen = shard.peek();
+            if seen.is_guarded_by(id) {
+                Held { store: self, shard, seen, group }.give_back(timer);
                 return true;
             }
         }
@@ -242,9 +245,8 @@ impl Store {
     /// makes timers for other threads to delete would need more and more memory.
     pub fn take_spare(&self, shard: &Shard, ids: &Ids) -> Option<Batch> {
         self.shards().filter_map(|shard| self.hold(shard, ids)).find_map(|mut held| {
-            let most = if ptr::eq(held.shard, shard) { 1 } else { TIMERS };
-            let take = |stock: &mut Stock| array::from_fn(|index| if index < most { stock.pop() } else { None });
-            held.with(|stock| (stock.count >= most).then(|| take(stock)))
+            let count = if ptr::eq(held.shard, shard) { 1 } else { TIMERS };
+            held.with(|stock| stock.pop_batch(count))
         })
     }
 
@@ -266,15 +268,17 @@ impl Store {
             unsafe { (*chunk.as_ptr()).next = chunks.0 };
             chunks.0 = chunk.as_ptr();
         });
-        // SAFETY: each is an index of the chunk.
-        Some(array::from_fn(|index| Some(unsafe { chunk::timer(chunk, index) })))
+        // SAFETY: both are indexes of the chunk.
+        let [first, last] = [0, TIMERS - 1].map(|index| unsafe { chunk::timer(chunk, index) });
+        Some(Batch { first, last, count: TIMERS })
     }
 
-    /// Leaves all timers of the batch but the first to `shard`, and returns the first. Their places are elsewhere.
-    pub fn keep_rest(&self, batch: Batch, shard: &Shard, ids: &Ids) -> Option<NonNull<Timer>> {
-        let [first, rest @ ..] = batch;
-        self.hold(shard, ids)?.with(|stock| rest.into_iter().flatten().rev().for_each(|timer| stock.push(timer)));
-        first
+    /// Gives the timers of the batch to `shard`, without places, and takes one of them.
+    pub fn give_batch(&self, batch: Batch, shard: &Shard, ids: &Ids) -> Option<NonNull<Timer>> {
+        self.hold(shard, ids)?.with(|stock| {
+            stock.push_batch(batch);
+            stock.pop()
+        })
     }
 
     /// The number of timers in use. Only roughly, while other threads make and delete timers.
@@ -308,8 +312,12 @@ impl Store {
     }
 }
 
-/// Free timers on their way to a shard.
-pub type Batch = [Option<NonNull<Timer>>; TIMERS];
+/// Free timers on their way to a shard: linked by their nodes. The last links to none.
+pub struct Batch {
+    first: NonNull<Timer>,
+    last: NonNull<Timer>,
+    count: usize,
+}
 
 impl<'s> Held<'s> {
     #[inline(always)]
@@ -342,8 +350,7 @@ impl<'s> Held<'s> {
     /// The next ID; `None` if the shard's block has ended.
     #[inline(always)]
     pub fn next_id(&self) -> Option<u32> {
-        let word = self.shard.word.load(Ordering::Relaxed);
-        (word & HAS_IDS != 0).then_some(word & !HAS_IDS)
+        (self.seen.0 & HAS_IDS != 0).then_some(self.seen.id())
     }
 
     /// Takes a block of IDs. The shard belongs to the lock of another group then.
@@ -391,6 +398,29 @@ impl Stock {
         unsafe { (*timer.as_ref().node()).keep(self.first) };
         self.first = timer.as_ptr();
         self.count += 1;
+    }
+
+    /// Takes this many timers off the list, at least one, if it has as many.
+    fn pop_batch(&mut self, count: usize) -> Option<Batch> {
+        let first = NonNull::new(self.first).filter(|_| self.count >= count)?;
+        let mut last = first;
+        // SAFETY: free timers and their nodes belong to the shard alone, which has enough of them.
+        unsafe {
+            for _ in 1..count {
+                last = NonNull::new_unchecked((*last.as_ref().node()).kept());
+            }
+            self.first = (*last.as_ref().node()).kept();
+            (*last.as_ref().node()).keep::<Timer>(ptr::null_mut());
+        }
+        self.count -= count;
+        Some(Batch { first, last, count })
+    }
+
+    fn push_batch(&mut self, Batch { first, last, count }: Batch) {
+        // SAFETY: the batch belongs to this call alone.
+        unsafe { (*last.as_ref().node()).keep(self.first) };
+        self.first = first.as_ptr();
+        self.count += count;
     }
 }
 
