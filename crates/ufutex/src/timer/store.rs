@@ -89,7 +89,7 @@ impl Seen {
     /// Whether the shard belongs to the lock of this ID's group.
     #[inline(always)]
     fn is_guarded_by(self, id: u32) -> bool {
-        self.id() >> GROUP_LOG2 == id >> GROUP_LOG2
+        ((self.0 ^ id) & !HAS_IDS) >> GROUP_LOG2 == 0
     }
 }
 
@@ -209,7 +209,8 @@ impl Store {
     #[inline(always)]
     #[must_use]
     pub fn takes_back_here(&self, timer: NonNull<Timer>, id: u32, group: Locked<'_>) -> bool {
-        for shard in [&self.common, self.own_shard()] {
+        // The own one first: other threads write the line of the common one with each timer that they make.
+        for shard in [self.own_shard(), &self.common] {
             let seen = shard.peek();
             if seen.is_guarded_by(id) {
                 Held { store: self, shard, seen, group }.give_back(timer);
