@@ -3,7 +3,6 @@
 use core::ptr::NonNull;
 
 use super::entry::Timer;
-use super::ids::Locked;
 use super::lookup::valid_id;
 use super::store::Shard;
 use super::{Inner, Notify, TimerClock, Timers};
@@ -56,59 +55,55 @@ impl Timers {
         }
         let Inner { driver, store, .. } = &*self.inner;
         driver.start().map_err(|_| Error::Again)?;
-        let own = store.own_shard();
-        let shard = store.shard(own);
+        let (shard, own) = store.pick();
         match self.try_reserve(shard, None) {
             Ok(reserved) => Ok(reserved),
-            Err(missing) => self.reserve_after(missing, shard, own),
+            Err((missing, timer)) => self.reserve_after(missing, timer, shard, own),
         }
     }
 
-    /// Reserves the next ID of `shard`, if it has one that is free, and a timer. `timer` is one that the caller has.
+    /// Reserves the next ID of `shard` and a free timer: `timer`, if the caller has one, or one of the shard's.
     #[inline(always)]
-    fn try_reserve(&self, shard: &Shard, timer: Option<NonNull<Timer>>) -> Result<Reserved<'_>, Missing> {
+    fn try_reserve(
+        &self,
+        shard: &Shard,
+        timer: Option<NonNull<Timer>>,
+    ) -> Result<Reserved<'_>, (Missing, Option<NonNull<Timer>>)> {
         let Inner { ids, store, .. } = &*self.inner;
         let seen = shard.peek();
-        let Some(group) = ids.lock(seen.id()) else { return Err(Missing::Table) };
-        let Some(mut held) = store.hold_as_seen(shard, seen, group) else { return Err(Missing::Own(timer)) };
-        let Some(timer) = timer.or_else(|| held.take()) else { return Err(Missing::Timer) };
+        let Some(group) = ids.lock(seen.id()) else { return Err((Missing::Table, timer)) };
+        let Some(mut held) = store.hold_as_seen(shard, seen, group) else { return Err((Missing::Shard, timer)) };
+        let Some(free) = timer.or_else(|| held.take()) else { return Err((Missing::Timer, None)) };
         let Some(id) = held.next_id() else {
             held.take_block();
-            return Err(Missing::Id(timer));
+            return Err((Missing::Block, Some(free)));
         };
-        let is_free = !held.group.has(id);
-        let group = held.pass(id);
-        if !is_free {
-            return Err(Missing::FreeId(timer));
-        }
         // SAFETY: a timer of the store, which is valid as long as `self`.
-        let timer = unsafe { timer.as_ref() };
-        group.insert(timer, id);
-        Ok(Reserved { timer, id })
+        let timer = unsafe { free.as_ref() };
+        let is_inserted = held.group.insert(timer, id);
+        held.pass(id);
+        if is_inserted { Ok(Reserved { timer, id }) } else { Err((Missing::FreeId, Some(free))) }
     }
 
-    /// Goes on after a first try.
+    /// Goes on after a first try, which has found what is missing.
     #[cold]
     #[inline(never)]
     fn reserve_after<'t>(
         &'t self,
         mut missing: Missing,
+        mut timer: Option<NonNull<Timer>>,
         mut shard: &'t Shard,
         own: &'t Shard,
     ) -> Result<Reserved<'t>, Error> {
         let Inner { ids, store, .. } = &*self.inner;
         let (mut rounds, mut passed) = (0, 0);
         loop {
-            let mut timer = None;
             match missing {
-                Missing::Table => drop(self.group(0)?),
+                Missing::Table => ids.make_first()?,
                 Missing::Timer => timer = Some(self.bring(shard)?),
-                Missing::Own(its) => (shard, timer) = (own, its),
-                Missing::Id(its) => timer = Some(its),
-                Missing::FreeId(its) => {
-                    timer = Some(its);
-                    passed += 1;
-                }
+                Missing::Shard => shard = own,
+                Missing::Block => {}
+                Missing::FreeId => passed += 1,
             }
             rounds += 1;
             // Either no ID is free, or other threads are always faster.
@@ -118,20 +113,9 @@ impl Timers {
             }
             match self.try_reserve(shard, timer) {
                 Ok(reserved) => return Ok(reserved),
-                Err(again) => missing = again,
+                Err(again) => (missing, timer) = again,
             }
         }
-    }
-
-    /// The group of `id`, locked. Makes the first table if need be.
-    #[inline(always)]
-    fn group(&self, id: u32) -> Result<Locked<'_>, Error> {
-        let ids = &self.inner.ids;
-        if let Some(group) = ids.lock(id) {
-            return Ok(group);
-        }
-        ids.make_first();
-        ids.lock(id).ok_or(Error::Again)
     }
 
     /// Reserves exactly this ID. IDs that are handed out later follow it.
@@ -144,24 +128,19 @@ impl Timers {
             return Err(Error::Invalid);
         }
         driver.start().map_err(|_| Error::Again)?;
-        let shard = store.shard(store.own_shard());
-        drop(self.group(id)?); // from here on there is a table
-        let free = store.hold(shard, ids).and_then(|mut held| held.take());
+        ids.make_first()?;
+        let (shard, _) = store.pick();
         // As in the kernel, the limit comes first: at the limit this is no `Busy`.
-        let free = match free {
+        let free = match store.hold(shard, ids).and_then(|mut held| held.take()) {
             Some(timer) => timer,
             None => self.bring(shard)?,
         };
-        let group = self.group(id)?;
-        if group.has(id) {
-            drop(group);
+        // SAFETY: a timer of the store, which is valid as long as `self`.
+        let timer = unsafe { free.as_ref() };
+        if !ids.lock(id).is_some_and(|group| group.insert(timer, id)) {
             store.give_back(free, id, ids);
             return Err(Error::Busy);
         }
-        // SAFETY: a timer of the store, which is valid as long as `self`.
-        let timer = unsafe { free.as_ref() };
-        group.insert(timer, id);
-        drop(group);
         store.jump_behind(id, ids);
         Ok(Reserved { timer, id })
     }
@@ -193,18 +172,6 @@ impl Timers {
         Ok(timer)
     }
 
-    #[inline(always)]
-    fn check(&self, notify: Notify) -> Result<(), Error> {
-        let is_fine = match notify {
-            Notify::None => true,
-            Notify::Signal { signal, .. } => (1..=LAST_SIGNAL).contains(&signal),
-            Notify::Thread { signal, thread, .. } => {
-                (1..=LAST_SIGNAL).contains(&signal) && self.inner.deliver.has_thread(thread)
-            }
-        };
-        if is_fine { Ok(()) } else { Err(Error::Invalid) }
-    }
-
     /// Makes a reserved timer valid. It checks in the kernel's order: first the signal, then `tell` with the ID, then
     /// the clock. If one of them fails, the ID is used up.
     #[inline(always)]
@@ -217,9 +184,20 @@ impl Timers {
     ) -> Result<i32, Error> {
         let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
         let abandon = Otherwise::new(|| self.abandon(timer, id));
-        self.check(notify)?;
+        let (signal, thread) = match notify {
+            Notify::None => (SIGALRM, None),
+            Notify::Signal { signal, .. } => (signal, None),
+            Notify::Thread { signal, thread, .. } => (signal, Some(thread)),
+        };
+        if !(1..=LAST_SIGNAL).contains(&signal) || thread.is_some_and(|thread| !self.inner.deliver.has_thread(thread)) {
+            return Err(Error::Invalid);
+        }
         tell(id as i32)?;
-        self.check_clock(clock)?;
+        if let TimerClock::Cpu(of) = clock
+            && self.inner.driver.cpu_time(of).is_none()
+        {
+            return Err(Error::Invalid);
+        }
         abandon.disarm();
         if matches!(clock, TimerClock::Cpu(_)) {
             self.inner.cpu_timers.fetch_add(1, Ordering::Relaxed);
@@ -236,26 +214,21 @@ impl Timers {
         let is_served = self.inner.serves_cpu_clocks || !matches!(clock, TimerClock::Cpu(_));
         if is_served { Ok(()) } else { Err(Error::Invalid) }
     }
-
-    #[inline(always)]
-    fn check_clock(&self, clock: TimerClock) -> Result<(), Error> {
-        match clock {
-            TimerClock::Cpu(of) if self.inner.driver.cpu_time(of).is_none() => Err(Error::Invalid),
-            _ => Ok(()),
-        }
-    }
 }
 
-/// What a thread that makes a timer has to get first. It may have a timer already.
+/// What a thread that makes a timer has to get first.
+#[derive(Clone, Copy)]
 enum Missing {
+    /// The first table of IDs.
     Table,
+    /// A free timer, or a place for it.
     Timer,
     /// A shard of its own, because another thread has taken the ID.
-    Own(Option<NonNull<Timer>>),
-    /// A block of IDs; the shard has it now.
-    Id(NonNull<Timer>),
-    /// Another ID than the one in use that it has passed over.
-    FreeId(NonNull<Timer>),
+    Shard,
+    /// A block of IDs. The shard has one now.
+    Block,
+    /// An ID that is not in use.
+    FreeId,
 }
 
 /// A timer that is being made: it has an ID, but cannot be found. The caller has to [finish](Timers::finish) it.
@@ -332,7 +305,7 @@ mod tests {
     fn shard_is_held_as_it_was_seen_or_not_at_all() {
         let timers = after_a_meeting();
         let Inner { ids, store, .. } = &*timers.inner;
-        let (shard, group) = (store.shard(store.own_shard()), || ids.lock(64).expect("there is a table"));
+        let (shard, group) = (store.pick().0, || ids.lock(64).expect("there is a table"));
         let seen = shard.peek();
         assert!(store.hold_as_seen(shard, seen, group()).is_some());
         assert_eq!(create(&timers), Ok(64));

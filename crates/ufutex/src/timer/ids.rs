@@ -17,6 +17,7 @@ use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
 use super::spread::Spread;
+use crate::error::Error;
 use crate::lock::{LIVE, Lock, StateLock};
 use crate::sync::{AtomicPtr, AtomicU32, MODEL, Made, Mutant, Ordering, mutant, relaxed_in};
 use crate::sys::platform::PlatformRef;
@@ -194,18 +195,25 @@ impl Ids {
         }
     }
 
-    /// Makes the first table, if there is none yet and there is memory.
+    /// Makes the first table, if there is none yet.
+    ///
+    /// # Errors
+    /// [`Error::Again`]: there is no memory.
     #[cold]
     #[inline(never)]
-    pub fn make_first(&self) {
+    pub fn make_first(&self) -> Result<(), Error> {
+        if !self.current.load(Ordering::Relaxed).is_null() {
+            return Ok(());
+        }
         self.growth.lock().with(|growth| {
             if !self.current.load(Ordering::Relaxed).is_null() {
-                return;
+                return Ok(());
             }
-            let Some(table) = growth.make(FIRST_LOG2) else { return };
+            let table = growth.make(FIRST_LOG2).ok_or(Error::Again)?;
             (0..table.groups()).for_each(|group| table.group(group).lock.make_live());
             self.current.store(table.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
-        });
+            Ok(())
+        })
     }
 
     /// Notes that there are now `timers` timers: begins to grow the table, or continues by a step. If there is no
@@ -296,20 +304,6 @@ impl Ids {
     }
 }
 
-/// Puts `timer` first into the chain of `slot`, whose group is locked or not live yet.
-fn put_first(slot: &Slot, timer: &Timer) {
-    timer.made.finish();
-    // [R] for both stores: a look-up that has stood on this timer since it was in another chain may go on from it, and
-    // so be the first to reach its successor.
-    let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);
-    let first = slot.load(Ordering::Relaxed);
-    // Most timers are alone in their slots, before and after. Then the timer is not written to.
-    if timer.next.load(Ordering::Relaxed) != first {
-        timer.next.store(first, order);
-    }
-    slot.store(ptr::from_ref(timer).cast_mut(), relaxed_in(Mutant::HeadRelaxed, Ordering::Release)); // [R]
-}
-
 /// The timer that a slot or a link refers to. No lock guards these pointers.
 fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
     // SAFETY: null, or a timer, which exists as long as the table that the caller is using.
@@ -324,7 +318,7 @@ pub struct Spot<'i> {
 }
 
 impl Spot<'_> {
-    /// Inserts `timer`, whose ID is `id`, here. The group is locked, or not live yet.
+    /// Puts `timer`, whose ID is `id`, first into the chain here. The group is locked, or not live yet.
     #[inline(always)]
     fn put(&self, timer: &Timer, id: u32) {
         let block = (id >> GROUP_LOG2) + 1;
@@ -333,7 +327,16 @@ impl Spot<'_> {
             let now = if was == NO_BLOCK { block } else { SEVERAL_BLOCKS };
             self.group.block.store(now, Ordering::Relaxed);
         }
-        put_first(self.slot, timer);
+        timer.made.finish();
+        // [R] for both stores: a look-up that has stood on this timer since it was in another chain may go on from it, and
+        // so be the first to reach its successor.
+        let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);
+        let first = self.slot.load(Ordering::Relaxed);
+        // Most timers are alone in their slots, before and after. Then the timer is not written to.
+        if timer.next.load(Ordering::Relaxed) != first {
+            timer.next.store(first, order);
+        }
+        self.slot.store(ptr::from_ref(timer).cast_mut(), relaxed_in(Mutant::HeadRelaxed, Ordering::Release)); // [R]
     }
 }
 
@@ -341,19 +344,17 @@ impl Spot<'_> {
 pub struct Locked<'i>(Spot<'i>);
 
 impl<'i> Locked<'i> {
-    /// Whether there is a timer with this ID, or a timer that has reserved it.
+    /// Inserts `timer` as `id`. It cannot be found yet. Returns `false` if a timer has that ID, or has reserved it.
     #[inline(always)]
-    pub fn has(&self, id: u32) -> bool {
-        !self.0.slot.load(Ordering::Relaxed).is_null()
-            && self.chain().any(|other| other.id() == id)
-            && !mutant(Mutant::InsertSkipsCheck)
-    }
-
-    /// Inserts `timer` as `id`, which no timer has. It cannot be found yet.
-    #[inline(always)]
-    pub fn insert(&self, timer: &Timer, id: u32) {
-        timer.invalidate_as(id);
-        self.0.put(timer, id);
+    #[must_use]
+    pub fn insert(&self, timer: &Timer, id: u32) -> bool {
+        let is_free = self.0.slot.load(Ordering::Relaxed).is_null() || self.chain().all(|other| other.id() != id);
+        if is_free || mutant(Mutant::InsertSkipsCheck) {
+            timer.invalidate_as(id);
+            self.0.put(timer, id);
+            return true;
+        }
+        false
     }
 
     /// Takes `timer`, which has this ID, out.
@@ -489,7 +490,7 @@ mod tests {
     fn groups_of_a_table_are_on_its_platform() {
         for on in [PlatformRef::HOST, PlatformRef::of::<crate::platform::AnyStd>()] {
             let ids = Ids::new(on, 0);
-            ids.make_first();
+            ids.make_first().expect("there is memory");
             let table = Table::from_word(ids.current.load(Ordering::Relaxed)).expect("the memory is there");
             assert!((0..table.groups()).all(|group| table.group(group).on.is_host() == on.is_host()));
         }

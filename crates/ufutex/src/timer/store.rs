@@ -143,13 +143,15 @@ impl Store {
         ids * (PASSES_MIN / ids).max(2)
     }
 
-    /// The shard for the next timer of a thread whose own shard is `own`: that, while it has IDs.
+    /// The shard for the calling thread's next timer, and its own, which is the former while it has IDs. The caller keeps them
+    /// for one operation.
     #[inline(always)]
-    pub fn shard<'s>(&'s self, own: &'s Shard) -> &'s Shard {
-        if own.word.load(Ordering::Relaxed) & HAS_IDS != 0 { own } else { &self.common }
+    pub fn pick(&self) -> (&Shard, &Shard) {
+        let own = self.own_shard();
+        (if own.word.load(Ordering::Relaxed) & HAS_IDS != 0 { own } else { &self.common }, own)
     }
 
-    /// The shard of threads that have met others at the common one. The caller keeps it for one operation.
+    /// The calling thread's own shard, for when it has met other threads at the common one.
     #[inline(always)]
     pub fn own_shard(&self) -> &Shard {
         &self.own[thread_shard(OWN_SHARDS)]
@@ -361,11 +363,10 @@ impl<'s> Held<'s> {
         self.leave(HAS_IDS | first);
     }
 
-    /// Goes on to the ID after `id`, which is the next one. Returns the group's lock, to which the shard need not belong any
-    /// more. A thread whose own block ends takes another one if other threads have taken blocks since. Otherwise it may be
+    /// Goes on to the ID after `id`, which is the next one. A thread whose own block ends takes another one if other threads have taken blocks since. Otherwise it may be
     /// alone, and goes back to the common shard.
     #[inline(always)]
-    pub fn pass(self, id: u32) -> Locked<'s> {
+    pub fn pass(self, id: u32) {
         let store = self.store;
         let after = id.wrapping_add(1) & store.mask;
         let has_company = || !ptr::eq(self.shard, &store.common) && store.next.load(Ordering::Relaxed) != after;
@@ -373,13 +374,13 @@ impl<'s> Held<'s> {
             0 if has_company() => HAS_IDS | store.take_block(),
             0 => id,
             _ => HAS_IDS | after,
-        })
+        });
     }
 
+    /// Lets the shard go, with `word`. It need not belong to the group's lock any more.
     #[inline(always)]
-    fn leave(self, word: u32) -> Locked<'s> {
+    fn leave(self, word: u32) {
         self.shard.word.store(word, relaxed_in(Mutant::ShardRelaxed, Ordering::Release)); // [Z]
-        self.group
     }
 }
 
