@@ -199,20 +199,21 @@ impl Store {
         if mutant(Mutant::JumpVoidsFirst) {
             void();
         }
-        // First the counter: a shard that takes a block after it has been made to give up its block, takes it from here.
-        self.next.store(id.wrapping_add(1) & self.mask, Ordering::Relaxed);
+        // First the counter: a shard that takes a block after its block was made void takes it from here. A swap, because
+        // loom does not order a plain store with the exchanges of other threads.
+        self.next.swap(id.wrapping_add(1) & self.mask, Ordering::Relaxed);
         if !mutant(Mutant::JumpVoidsFirst) {
             void();
         }
     }
 
-    /// Takes back a timer that cannot be found any more, if `group`, where it was as `id`, guards the shard of the calling
-    /// thread or the common one.
+    /// Takes back a timer that cannot be found any more, if `group`, where it was as `id`, guards the shard for the calling
+    /// thread's next timer, or its own.
     #[inline(always)]
     #[must_use]
     pub fn takes_back_here(&self, timer: NonNull<Timer>, id: u32, group: Locked<'_>) -> bool {
-        // The own one first: other threads write the line of the common one with each timer that they make.
-        for shard in [self.own_shard(), &self.common] {
+        let (next, own) = self.pick();
+        for shard in [next, own] {
             let seen = shard.peek();
             if seen.is_guarded_by(id) {
                 Held { store: self, shard, seen, group }.give_back(timer);

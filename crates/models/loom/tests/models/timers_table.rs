@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 use ufutex_loom::Error;
-use ufutex_loom::timer::{Setting, TimerClock, TimerOptions};
+use ufutex_loom::timer::{Setting, TimerClock};
 
 use crate::support::{PAIR, TRIO, catches, check, check_crowd, check_pair};
 use crate::timers::{Process, setting, spawn};
