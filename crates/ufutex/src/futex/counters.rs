@@ -7,12 +7,12 @@
 
 use alloc::vec::Vec;
 
-use super::admission::{Admission, Places};
 use super::domain::Domain;
 use super::place::Place;
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::{AtomicU64, Tally, thread_hint};
+use crate::sys::admission::{Admission, Places};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
@@ -181,9 +181,10 @@ impl Counting {
         self.rest.get()
     }
 
+    /// The calling thread's shard of places; `None` before the rest has been made.
     #[inline]
-    fn places(&self) -> Option<&Places> {
-        self.rest.get().map(|rest| &rest.places)
+    fn own_places(&self) -> Option<&Tally> {
+        self.rest.get().map(|rest| rest.places.own(&self.waiters))
     }
 
     fn sum(&self, of: impl Fn(&Shard) -> &Tally) -> u64 {
@@ -263,7 +264,8 @@ impl<S: Scheme> Domain<S> {
     /// and end.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.counting.waiters.taken(self.counting.places()) as usize
+        let kept = self.counting.rest().map_or(0, |rest| rest.places.kept());
+        self.counting.waiters.taken(kept) as usize
     }
 
     /// Calls `what` to count an operation, if operations are counted.
@@ -311,7 +313,7 @@ impl<S: Scheme> Domain<S> {
     /// [`Error::NoMemory`]; then only the refusal is counted.
     pub(super) fn admit_waiter(&self, in_bucket: u32) -> Result<(), Error> {
         let counting = &self.counting;
-        if in_bucket < MAX_WAITERS && counting.waiters.take(counting.places()) {
+        if in_bucket < MAX_WAITERS && counting.waiters.take(counting.own_places().as_mut()) {
             return Ok(());
         }
         if let Some(rest) = counting.rest() {
@@ -328,7 +330,7 @@ impl<S: Scheme> Domain<S> {
 
     /// Gives back the place of an admitted waiter, which has become idle again or could not be queued.
     pub(super) fn dismiss_waiter(&self) {
-        self.counting.waiters.give_back(self.counting.places());
+        self.counting.waiters.give_back(self.counting.own_places().as_mut());
     }
 }
 

@@ -36,7 +36,6 @@ pub(crate) mod priority;
 #[cfg(feature = "robust")]
 pub(crate) mod robust;
 
-pub(crate) mod admission;
 pub(crate) mod config;
 pub(crate) mod entry;
 pub(crate) mod key;

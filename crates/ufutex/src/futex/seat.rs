@@ -117,7 +117,7 @@ impl Shard {
             unsafe { seat.write(Seat { free }) };
             // Seats leave this list all at once, so if it begins with `next`, that seat has the rest behind it.
             match self.returned.compare_exchange(next, seat.as_ptr(), Ordering::Release, Ordering::Relaxed) {
-                // [Z]
+                // [X]
                 Ok(_) => return,
                 Err(now) => next = now,
             }
@@ -128,7 +128,7 @@ impl Shard {
 impl Free {
     fn take(&mut self, returned: &AtomicPtr<Seat>) -> Option<(NonNull<Seat>, Members)> {
         if self.first.is_null() {
-            self.first = returned.swap(ptr::null_mut(), Ordering::Acquire); // [Z]
+            self.first = returned.swap(ptr::null_mut(), Ordering::Acquire); // [X]
         }
         if self.first.is_null() {
             self.add_chunk()?;

@@ -43,15 +43,12 @@ pub enum Mutant {
     GroupLiveEarly,
     /// The growth of a table leaves a source group live.
     GroupStaysLive,
-    /// A deleted timer that its group keeps for reuse can be handed out twice.
-    KeptStays,
-    /// Free timers are taken from their list before the lock is taken that those hold who look for free timers or count
-    /// them.
-    StockTakesEarly,
-    /// A free timer is searched for in the groups only once, so one that is freed behind the search is missed.
-    OneSearch,
-    /// New timers count as made before the list is locked into which they go.
-    TimersCountEarly,
+    /// A shard is used without a check that its next ID is still that whose group was locked.
+    ShardTrustsPeek,
+    /// [Z]: a shard passes to the lock of another group without Release.
+    ShardRelaxed,
+    /// When IDs jump, the shards' blocks become void before the counter has jumped.
+    JumpVoidsFirst,
     /// [Q]: a timer is published without Release.
     TimerRelaxed,
     /// [R]: a timer becomes the first of a chain without Release.
@@ -62,8 +59,6 @@ pub enum Mutant {
     IdsRelaxed,
     /// An insertion does not check whether the ID is in use.
     InsertSkipsCheck,
-    /// An ID is taken without a check that it is still the next one.
-    ClaimTrustsPeek,
     /// An expiry does not check that the timer is valid, and may read the state of a timer that another thread is
     /// making.
     ExpiryIgnoresWord,

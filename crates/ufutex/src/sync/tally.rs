@@ -20,12 +20,12 @@ impl Tally {
 
     /// Adds `n`.
     pub fn add(&self, n: u64) {
-        self.0.fetch_add(n, Relaxed);
+        self.add_and_get(n);
     }
 
-    /// Adds one. Returns the new value.
-    pub fn add_one(&self) -> u64 {
-        self.0.fetch_add(1, Relaxed).wrapping_add(1)
+    /// Adds `n`. Returns the new value.
+    pub fn add_and_get(&self, n: u64) -> u64 {
+        self.0.fetch_add(n, Relaxed).wrapping_add(n)
     }
 
     /// Subtracts `n` if the value is at least `n`. Returns whether it did.

@@ -4,7 +4,7 @@
 //! to a cache line, so that more timers fit into a CPU's cache.
 
 use alloc::alloc::{Layout, alloc, dealloc};
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use super::entry::{Rest, Timer};
 use crate::expiry::wheel::Node;
@@ -18,8 +18,6 @@ pub const TIMERS: usize = if MODEL { 2 } else { 63 };
 pub struct Chunk {
     /// The owner's next chunk.
     pub next: *mut Chunk,
-    /// The number of timers that have been made, from the first on.
-    pub timers: usize,
     /// The memory that the allocator returned.
     memory: NonNull<u8>,
 }
@@ -40,22 +38,21 @@ const _: () = assert!(align_of::<Chunk>() >= align_of::<Timer>() && align_of::<C
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(LAYOUT.size() == 8176);
 
-/// Makes a chunk with `timers` timers: at least one, at most `TIMERS`. No thread can find them. They are free, and
-/// linked in memory order; the last one links to `free`.
-pub fn make(timers: usize, next: *mut Chunk, free: *mut Timer) -> Option<NonNull<Chunk>> {
+/// Makes a chunk of timers. No thread can find them. They are free, and linked in memory order; the last links to none.
+pub fn make() -> Option<NonNull<Chunk>> {
     // SAFETY: the size of the layout is not zero.
     let memory = NonNull::new(unsafe { alloc(LAYOUT) })?;
     // SAFETY: within the new memory, which has room for `TIMERS` timers from its first cache line on.
     unsafe {
         let chunk = memory.byte_add(memory.align_offset(align_of::<Chunk>())).cast::<Chunk>();
-        chunk.write(Chunk { next, timers, memory });
+        chunk.write(Chunk { next: ptr::null_mut(), memory });
         let rest = |index| chunk.byte_add(REST).cast::<Rest>().add(index);
         // In memory order, in which a CPU fetches ahead.
-        for index in 0..timers {
+        for index in 0..TIMERS {
             timer(chunk, index).write(Timer::new(rest(index)));
         }
-        for index in 0..timers {
-            let next = if index + 1 < timers { timer(chunk, index + 1).as_ptr() } else { free };
+        for index in 0..TIMERS {
+            let next = if index + 1 < TIMERS { timer(chunk, index + 1).as_ptr() } else { ptr::null_mut() };
             Rest::make(rest(index), index as u16, next);
         }
         Some(chunk)
@@ -69,7 +66,7 @@ pub fn make(timers: usize, next: *mut Chunk, free: *mut Timer) -> Option<NonNull
 pub unsafe fn free(chunk: NonNull<Chunk>) {
     // SAFETY: the caller guarantees it.
     unsafe {
-        for index in 0..chunk.as_ref().timers {
+        for index in 0..TIMERS {
             timer(chunk, index).drop_in_place();
             chunk.byte_add(REST).cast::<Rest>().add(index).drop_in_place();
         }

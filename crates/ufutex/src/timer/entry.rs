@@ -35,7 +35,7 @@ pub struct Timer {
 #[repr(C, align(32))]
 pub struct Rest {
     /// First field, because a timer's queue knows only the node's address. Belongs to the queue's lock or, while the
-    /// timer is free, to the lock of the list or group that has it.
+    /// timer is free, to the shard that has it.
     node: cell::UnsafeCell<Node>,
     /// Belongs to the timer's lock. Only its `number` is valid from the beginning; the rest is first written by `fill`.
     state: UnsafeCell<MaybeUninit<State>>,

@@ -12,22 +12,19 @@
 //! each would double the table. The table grows by the number of timers that there is memory for, so calls need not
 //! count timers. It is moved a few groups at a time, by threads that make more timers.
 
-mod kept;
-
 use core::alloc::Layout;
-use core::convert::Infallible;
 use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
 use super::spread::Spread;
-use super::store::Batch;
+use crate::error::Error;
 use crate::lock::{LIVE, Lock, StateLock};
 use crate::sync::{AtomicPtr, AtomicU32, MODEL, Made, Mutant, Ordering, mutant, relaxed_in};
 use crate::sys::platform::PlatformRef;
 use crate::sys::zeroed;
 
-/// log2 of the number of slots that share a lock, and of the number of IDs in a block.
-const GROUP_LOG2: u32 = if MODEL { 0 } else { 6 };
+/// log2 of the number of slots that share a lock.
+pub const GROUP_LOG2: u32 = if MODEL { 0 } else { 6 };
 const GROUP: usize = 1 << GROUP_LOG2;
 /// log2 of the number of groups for 2^31 IDs.
 const MAX_GROUPS_LOG2: u32 = 31 - GROUP_LOG2;
@@ -47,17 +44,9 @@ struct Group {
     lock: StateLock,
     /// The platform of contenders. Set before another thread can reach the group.
     on: PlatformRef,
-    /// The first of the free timers that are kept for the next ones that are made here; null if there are none. Their
-    /// nodes link them. So a thread that makes or deletes a timer seldom has to lock a free list. Written with the lock
-    /// held; `keeps_one` reads it without, as a hint.
-    kept: Slot,
-    /// The number of timers that are kept. Written with the lock held; `kept_and` and `unstock` read it without.
-    keeps: AtomicU32,
     /// The number, plus one, of the block that all timers of this group have been from; or [`NO_BLOCK`], or
     /// [`SEVERAL_BLOCKS`]. Guarded by the lock.
     block: AtomicU32,
-    /// The number of timers that have been taken out of this group. Guarded by the lock.
-    removed: AtomicU32,
     made: Made,
 }
 
@@ -96,20 +85,6 @@ struct Growth {
 
 // SAFETY: the pointers are to tables that belong to the `Ids`.
 unsafe impl Send for Growth {}
-
-/// The result of an insertion.
-#[derive(Clone, Copy)]
-pub enum Inserted<'i> {
-    Done(&'i Timer),
-    /// There is already a timer with this ID.
-    InUse,
-    /// `claim` has refused the ID.
-    Refused,
-    /// No timer was given, and none is kept in the group.
-    NoneKept,
-    /// There is no table, and no memory for one.
-    NoMemory,
-}
 
 impl Ids {
     /// Makes an `Ids` without a table. `seed` decides where groups go.
@@ -175,105 +150,8 @@ impl Ids {
         if mutant(Mutant::LookUpTrustsMiss) {
             return None;
         }
-        let locked = self.lock_live(id)?;
+        let locked = self.lock(id)?;
         locked.chain().find_map(|timer| timer.overrun_of(id).map(|overrun| (timer, overrun)))
-    }
-
-    /// Inserts a timer as `id`, at `spot` if the caller knows that: `given`, or the first that the group keeps.
-    /// `claim` decides, with the group locked, whether the ID may be used.
-    #[inline(always)]
-    pub fn insert<'i>(
-        &'i self,
-        id: u32,
-        spot: Option<Spot<'i>>,
-        given: Option<&'i Timer>,
-        claim: impl FnOnce() -> bool,
-    ) -> Inserted<'i> {
-        let Some(locked) = spot.map_or_else(|| self.lock_or_make(id), |spot| self.lock_at(spot, id)) else {
-            return Inserted::NoMemory;
-        };
-        let group = locked.0.group;
-        let Some(timer) = given.or_else(|| group.first_kept()) else { return Inserted::NoneKept };
-        if !claim() {
-            return Inserted::Refused;
-        }
-        if locked.has(id) {
-            return Inserted::InUse;
-        }
-        if given.is_none() && !mutant(Mutant::KeptStays) {
-            group.let_go(timer);
-        }
-        timer.invalidate_as(id);
-        locked.0.put(timer, id);
-        Inserted::Done(timer)
-    }
-
-    /// Runs `f` with the group of `id` locked. `None` if there is no table.
-    pub fn with_group<R>(&self, id: u32, f: impl FnOnce() -> R) -> Option<R> {
-        let locked = self.lock_live(id)?;
-        let done = f();
-        drop(locked);
-        Some(done)
-    }
-
-    /// Takes `timer`, which is in the table as `id`, out. Returns `true` if the group keeps it for the next timer that
-    /// is made there, and `false` if it now belongs to the caller.
-    #[inline(always)]
-    #[must_use]
-    pub fn remove(&self, timer: &Timer, id: u32, spot: Spot<'_>) -> bool {
-        let Some(locked) = self.lock_at(spot, id) else { return false };
-        let mut link = locked.0.slot;
-        while let Some(found) = as_timer(link.load(Ordering::Relaxed)) {
-            if ptr::eq(found, timer) {
-                link.store(timer.next.load(Ordering::Relaxed), Ordering::Release); // [R]
-                // A look-up that stands on this timer ends here, and searches again.
-                timer.next.store(ptr::null_mut(), Ordering::Relaxed);
-                let removed = &locked.0.group.removed;
-                removed.store(removed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-                break;
-            }
-            link = &found.next;
-        }
-        let group = locked.0.group;
-        let keeps = group.first_kept().is_none();
-        if keeps {
-            group.keep(Batch::of(timer));
-        }
-        keeps
-    }
-
-    /// The number of timers that have been taken out in all. If two readings are equal, all IDs that were seen in use
-    /// between them were in use when the second was taken: a timer that is taken out is counted by its group.
-    pub fn removed(&self) -> u32 {
-        self.growth.lock().with(|_| {
-            let mut removed = 0u32;
-            let None: Option<Infallible> = self.find_in_groups(|group| {
-                removed = removed.wrapping_add(group.removed.load(Ordering::Relaxed));
-                None
-            });
-            removed
-        })
-    }
-
-    /// Calls `find` with each live group, locked, until it finds something. The caller holds the lock that keeps the
-    /// tables from growing.
-    fn find_in_groups<R>(&self, mut find: impl FnMut(&Group) -> Option<R>) -> Option<R> {
-        self.tables().find_map(|table| {
-            (0..table.groups()).find_map(|number| {
-                let group = table.group(number);
-                // A group that is not live has nothing: its timers and its counts have moved.
-                group.lock.lock(&group.on)?;
-                let found = find(group);
-                group.lock.unlock_and_stay(&group.on, LIVE);
-                found
-            })
-        })
-    }
-
-    /// The tables in use. The caller holds the lock that keeps them from growing.
-    fn tables(&self) -> impl Iterator<Item = Table> {
-        let words = [&self.current, &self.next].map(|word| word.load(Ordering::Acquire)); // [S]
-        words.into_iter().filter_map(Table::from_word)
     }
 
     /// The group of `id` in `table`, and the slot in that group.
@@ -288,13 +166,14 @@ impl Ids {
 
     /// Locks the live group of `id`, which is most likely that of `spot`; `None` if there is no table.
     #[inline(always)]
-    fn lock_at<'i>(&'i self, spot: Spot<'i>, id: u32) -> Option<Locked<'i>> {
+    pub fn lock_at<'i>(&'i self, spot: Spot<'i>, id: u32) -> Option<Locked<'i>> {
         // If this group is live, the ID belongs here, even if the table has been outgrown.
         if spot.group.lock.lock_if_idle(&spot.group.on) { Some(Locked(spot)) } else { self.lock_slowly(id) }
     }
 
     /// Locks the live group of `id`; `None` if there is no table.
-    fn lock_live(&self, id: u32) -> Option<Locked<'_>> {
+    #[inline(always)]
+    pub fn lock(&self, id: u32) -> Option<Locked<'_>> {
         self.lock_at(self.spot(id)?, id)
     }
 
@@ -316,25 +195,25 @@ impl Ids {
         }
     }
 
-    #[inline(always)]
-    fn lock_or_make(&self, id: u32) -> Option<Locked<'_>> {
-        if self.current.load(Ordering::Relaxed).is_null() {
-            self.make_first();
-        }
-        self.lock_at(self.spot(id)?, id)
-    }
-
+    /// Makes the first table, if there is none yet.
+    ///
+    /// # Errors
+    /// [`Error::Again`]: there is no memory.
     #[cold]
     #[inline(never)]
-    fn make_first(&self) {
+    pub fn make_first(&self) -> Result<(), Error> {
+        if !self.current.load(Ordering::Relaxed).is_null() {
+            return Ok(());
+        }
         self.growth.lock().with(|growth| {
             if !self.current.load(Ordering::Relaxed).is_null() {
-                return;
+                return Ok(());
             }
-            let Some(table) = growth.make(FIRST_LOG2) else { return };
+            let table = growth.make(FIRST_LOG2).ok_or(Error::Again)?;
             (0..table.groups()).for_each(|group| table.group(group).lock.make_live());
             self.current.store(table.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
-        });
+            Ok(())
+        })
     }
 
     /// Notes that there are now `timers` timers: begins to grow the table, or continues by a step. If there is no
@@ -388,11 +267,6 @@ impl Ids {
                 1
             }
         };
-        to.group(group).kept.store(source.kept.load(Ordering::Relaxed), Ordering::Relaxed);
-        to.group(group).keeps.store(source.keeps.load(Ordering::Relaxed), Ordering::Relaxed);
-        source.kept.store(ptr::null_mut(), Ordering::Relaxed);
-        source.keeps.store(0, Ordering::Relaxed);
-        to.group(group).removed.store(source.removed.load(Ordering::Relaxed), Ordering::Relaxed);
         if !mutant(Mutant::GroupLiveEarly) {
             targets().for_each(|target| target.lock.make_live());
         }
@@ -430,20 +304,6 @@ impl Ids {
     }
 }
 
-/// Puts `timer` first into the chain of `slot`, whose group is locked or not live yet.
-fn put_first(slot: &Slot, timer: &Timer) {
-    timer.made.finish();
-    // [R] for both stores: a look-up that has stood on this timer since it was in another chain may go on from it, and
-    // so be the first to reach its successor.
-    let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);
-    let first = slot.load(Ordering::Relaxed);
-    // Most timers are alone in their slots, before and after. Then the timer is not written to.
-    if timer.next.load(Ordering::Relaxed) != first {
-        timer.next.store(first, order);
-    }
-    slot.store(ptr::from_ref(timer).cast_mut(), relaxed_in(Mutant::HeadRelaxed, Ordering::Release)); // [R]
-}
-
 /// The timer that a slot or a link refers to. No lock guards these pointers.
 fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
     // SAFETY: null, or a timer, which exists as long as the table that the caller is using.
@@ -458,7 +318,7 @@ pub struct Spot<'i> {
 }
 
 impl Spot<'_> {
-    /// Inserts `timer`, whose ID is `id`, here. The group is locked, or not live yet.
+    /// Puts `timer`, whose ID is `id`, first into the chain here. The group is locked, or not live yet.
     #[inline(always)]
     fn put(&self, timer: &Timer, id: u32) {
         let block = (id >> GROUP_LOG2) + 1;
@@ -467,26 +327,49 @@ impl Spot<'_> {
             let now = if was == NO_BLOCK { block } else { SEVERAL_BLOCKS };
             self.group.block.store(now, Ordering::Relaxed);
         }
-        put_first(self.slot, timer);
-    }
-
-    /// Whether the group keeps a timer. Another thread may take it at any time.
-    #[inline(always)]
-    pub fn keeps_one(&self) -> bool {
-        !self.group.kept.load(Ordering::Relaxed).is_null()
+        timer.made.finish();
+        // [R] for both stores: a look-up that has stood on this timer since it was in another chain may go on from it, and
+        // so be the first to reach its successor.
+        let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);
+        let first = self.slot.load(Ordering::Relaxed);
+        // Most timers are alone in their slots, before and after. Then the timer is not written to.
+        if timer.next.load(Ordering::Relaxed) != first {
+            timer.next.store(first, order);
+        }
+        self.slot.store(ptr::from_ref(timer).cast_mut(), relaxed_in(Mutant::HeadRelaxed, Ordering::Release)); // [R]
     }
 }
 
 /// The locked live group of an ID. Unlocks when dropped.
-struct Locked<'i>(Spot<'i>);
+pub struct Locked<'i>(Spot<'i>);
 
 impl<'i> Locked<'i> {
-    /// Whether there is a timer with this ID, or a timer that has reserved it.
+    /// Inserts `timer` as `id`. It cannot be found yet. Returns `false` if a timer has that ID, or has reserved it.
     #[inline(always)]
-    fn has(&self, id: u32) -> bool {
-        !self.0.slot.load(Ordering::Relaxed).is_null()
-            && self.chain().any(|other| other.id() == id)
-            && !mutant(Mutant::InsertSkipsCheck)
+    #[must_use]
+    pub fn insert(&self, timer: &Timer, id: u32) -> bool {
+        let is_free = self.0.slot.load(Ordering::Relaxed).is_null() || self.chain().all(|other| other.id() != id);
+        if is_free || mutant(Mutant::InsertSkipsCheck) {
+            timer.invalidate_as(id);
+            self.0.put(timer, id);
+            return true;
+        }
+        false
+    }
+
+    /// Takes `timer`, which has this ID, out.
+    #[inline(always)]
+    pub fn remove(&self, timer: &Timer) {
+        let mut link = self.0.slot;
+        while let Some(found) = as_timer(link.load(Ordering::Relaxed)) {
+            if ptr::eq(found, timer) {
+                link.store(timer.next.load(Ordering::Relaxed), Ordering::Release); // [R]
+                // A look-up that stands on this timer ends here, and searches again.
+                timer.next.store(ptr::null_mut(), Ordering::Relaxed);
+                break;
+            }
+            link = &found.next;
+        }
     }
 
     fn chain(&self) -> impl Iterator<Item = &'i Timer> {
@@ -506,15 +389,7 @@ impl Drop for Locked<'_> {
 impl Group {
     /// Makes a group that is not live, unlocked and empty, as all zeroes are.
     fn new() -> Self {
-        Self {
-            lock: StateLock::new(0),
-            on: PlatformRef::HOST,
-            kept: AtomicPtr::new(ptr::null_mut()),
-            keeps: AtomicU32::new(0),
-            block: AtomicU32::new(NO_BLOCK),
-            removed: AtomicU32::new(0),
-            made: Made::new(),
-        }
+        Self { lock: StateLock::new(0), on: PlatformRef::HOST, block: AtomicU32::new(NO_BLOCK), made: Made::new() }
     }
 }
 
@@ -615,7 +490,7 @@ mod tests {
     fn groups_of_a_table_are_on_its_platform() {
         for on in [PlatformRef::HOST, PlatformRef::of::<crate::platform::AnyStd>()] {
             let ids = Ids::new(on, 0);
-            ids.make_first();
+            ids.make_first().expect("there is memory");
             let table = Table::from_word(ids.current.load(Ordering::Relaxed)).expect("the memory is there");
             assert!((0..table.groups()).all(|group| table.group(group).on.is_host() == on.is_host()));
         }

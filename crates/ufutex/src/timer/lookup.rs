@@ -1,10 +1,8 @@
 //! Looking timers up, and deleting them.
 
-use core::ptr::NonNull;
-
-use super::Timers;
 use super::entry::{Locked, State, Status, Timer};
 use super::ids::Spot;
+use super::{Inner, Timers};
 use crate::error::Error;
 use crate::expiry::{Base, IfLast, MustNotify};
 use crate::sync::{Mutant, Ordering, mutant};
@@ -40,10 +38,10 @@ impl Timers {
         if !mutant(Mutant::DeleteLeavesValid) {
             timer.invalidate_as(id);
         }
-        let is_kept = self.inner.ids.remove(timer, id, spot);
+        let is_back = self.take_out(timer, id, spot);
         drop(locked);
-        if !is_kept {
-            self.inner.store.give_back(NonNull::from(timer));
+        if !is_back {
+            self.inner.store.give_back(timer.into(), id, &self.inner.ids);
         }
         must_notify.now(&self.inner.driver);
         Ok(())
@@ -52,10 +50,21 @@ impl Timers {
     /// Frees a timer that could not be found yet, because making it has failed.
     #[cold]
     pub(super) fn abandon(&self, timer: &Timer, id: u32) {
-        let is_kept = self.inner.ids.spot(id).is_some_and(|spot| self.inner.ids.remove(timer, id, spot));
-        if !is_kept {
-            self.inner.store.give_back(NonNull::from(timer));
+        let Inner { ids, store, .. } = &*self.inner;
+        if !ids.spot(id).is_some_and(|spot| self.take_out(timer, id, spot)) {
+            store.give_back(timer.into(), id, ids);
         }
+    }
+
+    /// Takes the timer out of the table, and gives it back to a shard if one belongs to the lock that this takes. Returns
+    /// whether one does.
+    #[inline(always)]
+    #[must_use]
+    fn take_out(&self, timer: &Timer, id: u32, spot: Spot<'_>) -> bool {
+        let Inner { ids, store, .. } = &*self.inner;
+        let Some(group) = ids.lock_at(spot, id) else { return false };
+        group.remove(timer);
+        store.takes_back_here(timer.into(), id, group)
     }
 
     /// The timer with this ID, locked.

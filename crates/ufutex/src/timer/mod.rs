@@ -33,7 +33,6 @@ mod expire;
 mod host;
 mod ids;
 mod lookup;
-mod numbers;
 mod options;
 mod set;
 mod spread;
@@ -60,7 +59,6 @@ use crate::sys::callbacks::Callbacks;
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 use ids::Ids;
-use numbers::Numbers;
 use store::Store;
 
 /// The clock that a timer runs by.
@@ -136,7 +134,6 @@ struct Inner {
     /// How threads wait for a timer that another thread has locked.
     on: PlatformRef,
     ids: Ids,
-    numbers: Numbers,
     store: Store,
     /// Whether callers name the IDs: 0 means that they do not.
     restores: AtomicU32,
@@ -178,8 +175,7 @@ impl Timers {
         let inner = Counted::new(|_| Inner {
             on,
             ids: Ids::new(on, driver.seed()),
-            numbers: Numbers::new(mask),
-            store: Store::new(on, options.limit()),
+            store: Store::new(on, options.limit(), mask),
             restores: AtomicU32::new(0),
             serves_cpu_clocks: options.has_host_pids() || driver.has_given_clocks(),
             cpu_timers: AtomicUsize::new(0),
@@ -204,8 +200,7 @@ impl Timers {
     /// The number of timers. Only roughly, while other threads make and delete timers.
     #[must_use]
     pub fn count(&self) -> usize {
-        let (kept, in_use) = self.inner.ids.kept_and(|| self.inner.store.in_use());
-        in_use.saturating_sub(kept)
+        self.inner.store.in_use(&self.inner.ids)
     }
 
     /// The memory that finding timers by their IDs takes, in bytes, without the timers themselves.

@@ -30,7 +30,12 @@ impl TimerOptions {
 
     /// Sets the number of timers that a process may have. One more is `EAGAIN`. A timer counts from the beginning of the
     /// call that makes it until the call that deletes it has returned. `usize::MAX` means as many as there is
-    /// memory for. Processes whose timers are due are served 64 timers at a time in turn, so many timers of one process
+    /// memory for.
+    ///
+    /// The limit is never exceeded. From 65,536 on, a call that makes a timer may be `EAGAIN` although others have been
+    /// deleted, if other threads delete or make timers at the same moment. Below that number it is exact.
+    ///
+    /// Processes whose timers are due are served 64 timers at a time in turn, so many timers of one process
     /// do not delay the timers of another.
     #[must_use]
     pub const fn max_timers(mut self, timers: usize) -> Self {

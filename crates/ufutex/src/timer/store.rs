@@ -1,252 +1,395 @@
-//! The memory of a process's timers.
+//! What new timers are made of: IDs, memory and places below the limit.
+//!
+//! IDs come from one counter, in blocks of 64 that are groups of the table. A *shard* has the rest of a block, free timers
+//! and free places. All threads use the common shard, so IDs follow one another as the kernel's do. A thread that loses
+//! an ID there to another thread goes to a shard of its own, with a block of its own.
+//!
+//! **A shard has no lock of its own: it belongs to the lock of the group of its next ID**, which a thread that makes a
+//! timer needs anyway. When the next ID is in another group, the shard belongs to that group's lock from then on [Z].
 //!
 //! Memory that is once a timer stays a timer until the process's table is freed: look-ups take no lock, and may use a
-//! stale pointer. Free timers are in several lists, so that threads seldom contend for one.
+//! stale pointer.
 
+use core::array;
 use core::ptr::{self, NonNull};
 
 use super::chunk::{self, Chunk, TIMERS};
 use super::entry::Timer;
-use crate::lock::{Lock, LockGuard};
-use crate::sync::{AtomicUsize, MODEL, MODEL_SHARDS, Mutant, Ordering, mutant, thread_shard};
+use super::ids::{GROUP_LOG2, Ids, Locked};
+use crate::lock::Lock;
+use crate::sync::{
+    AtomicU32, AtomicUsize, MODEL, MODEL_SHARDS, Mutant, Ordering, UnsafeCell, mutant, relaxed_in, thread_shard,
+};
+use crate::sys::admission::{self, Admission, Kept};
 use crate::sys::platform::PlatformRef;
 
-/// Number of lists among which threads that make timers at the same time are spread.
-const SHARDS: usize = if MODEL { MODEL_SHARDS } else { 8 };
+/// IDs in a block: as many as a group of the table has slots, but for models, whose groups have one slot.
+const BLOCK: u32 = if MODEL { 2 } else { 64 };
+/// Number of shards of threads that make timers at the same time. A thread picks one by a hint, so threads may share one.
+const OWN_SHARDS: usize = if MODEL { MODEL_SHARDS } else { admission::SHARDS - 1 };
+/// The least number of IDs in use that a create passes over before it gives up.
+const PASSES_MIN: u64 = if MODEL { 8 } else { 1 << 14 };
 
-/// The memory of a process's timers, and the lists of those that are not in use.
+/// A bit of a shard's word, above its next ID. Clear: the shard's block has ended.
+const HAS_IDS: u32 = 1 << 31;
+
+/// The timers that a process does not use, and the IDs for them: see the top of this file.
 pub struct Store {
-    shards: [Shard; SHARDS],
-    limit: usize,
+    common: Shard,
+    own: [Shard; OWN_SHARDS],
+    /// The first ID of the next block.
+    next: AtomicU32,
+    /// The highest ID.
+    mask: u32,
+    admission: Admission,
     /// The number of timers that have been made, in use or not.
     made: AtomicUsize,
+    chunks: Lock<Chunks>,
 }
 
+/// What threads make timers of.
 #[repr(align(128))]
-struct Shard(Lock<Free>);
+pub struct Shard {
+    /// The next ID, or the last one of a block that has ended.
+    word: AtomicU32,
+    /// Guarded by the lock of that ID's group.
+    stock: UnsafeCell<Stock>,
+}
 
-struct Free {
+struct Stock {
+    /// The free timers; their nodes link them.
     first: *mut Timer,
-    /// The number of timers in this list.
     count: usize,
-    chunks: *mut Chunk,
+    /// Free places, if the limit is not small.
+    places: u64,
 }
 
-/// Why no timer was made.
-pub enum NotMade {
-    NoMemory,
-    /// There would be more timers than the embedder has made room for, because other threads have made some. Or the
-    /// limit is reached.
-    NoRoom,
-}
-
-/// Free timers on their way to a list or a group: linked by their nodes. The last links to none.
-pub struct Batch {
-    pub first: NonNull<Timer>,
-    last: NonNull<Timer>,
-    pub count: usize,
-}
-
+// SAFETY: `stock` is used only through a `Held`, of which there is one at a time.
+unsafe impl Sync for Shard {}
 // SAFETY: the pointers are to memory that belongs to the store alone.
-unsafe impl Send for Free {}
+unsafe impl Send for Shard {}
+
+/// All memory of timers.
+struct Chunks(*mut Chunk);
+
+// SAFETY: as for `Shard`.
+unsafe impl Send for Chunks {}
+
+/// The value of a shard's word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Seen(u32);
+
+impl Seen {
+    /// An ID of the group to whose lock the shard belongs.
+    #[inline(always)]
+    pub fn id(self) -> u32 {
+        self.0 & !HAS_IDS
+    }
+
+    /// Whether the shard belongs to the lock of this ID's group.
+    #[inline(always)]
+    fn is_guarded_by(self, id: u32) -> bool {
+        ((self.0 ^ id) & !HAS_IDS) >> GROUP_LOG2 == 0
+    }
+}
+
+impl Shard {
+    fn new() -> Self {
+        let stock = Stock { first: ptr::null_mut(), count: 0, places: 0 };
+        Self { word: AtomicU32::new(0), stock: UnsafeCell::new(stock) }
+    }
+
+    #[inline(always)]
+    pub fn peek(&self) -> Seen {
+        Seen(self.word.load(Ordering::Acquire)) // [Z]
+    }
+}
+
+/// A shard whose lock is held.
+pub struct Held<'s> {
+    store: &'s Store,
+    shard: &'s Shard,
+    /// The shard's word.
+    seen: Seen,
+    pub group: Locked<'s>,
+}
 
 impl Store {
-    /// Makes a store for at most `limit` timers.
-    pub fn new(on: PlatformRef, limit: usize) -> Self {
-        let shards = core::array::from_fn(|_| Shard(Lock::new(on, Free::new())));
-        Self { shards, limit, made: AtomicUsize::new(0) }
-    }
-
-    /// Takes a free timer from the calling thread's list; `None` if that list is empty.
-    #[inline(always)]
-    pub fn take(&self) -> Option<NonNull<Timer>> {
-        self.list_of(thread_shard(SHARDS)).with(Free::pop)
-    }
-
-    /// Takes a free timer from the calling thread's list, or from a list that has plenty. Without the latter, a thread
-    /// that makes timers for other threads to delete would need more and more memory.
-    pub fn take_free(&self) -> Option<NonNull<Timer>> {
-        let own = thread_shard(SHARDS);
-        let first = self.list_of(own).with(Free::pop);
-        first.or_else(|| (0..SHARDS).find_map(|number| self.take_from(number, own)))
-    }
-
-    /// Takes a timer from list `number`, if that is `own`. Otherwise, if it has as many as a chunk, moves half as many to
-    /// list `own`, and takes one of them.
-    fn take_from(&self, number: usize, own: usize) -> Option<NonNull<Timer>> {
-        // If the own list was in use before, another was looked into.
-        if number == own {
-            return self.shards[own].0.lock().with(Free::pop);
-        }
-        let has_plenty = |free: &mut Free| free.count >= TIMERS;
-        if !self.shards[number].0.lock().with(has_plenty) {
-            return None;
-        }
-        // Both lists stay locked during the move, so that a thread which locks all lists misses no timer. The lower
-        // number first, as in `all_lists`.
-        let mut lower = self.shards[own.min(number)].0.lock();
-        let mut upper = self.shards[own.max(number)].0.lock();
-        let (to, from) = if own < number { (&mut lower, &mut upper) } else { (&mut upper, &mut lower) };
-        let batch = from.with(|from| if has_plenty(from) { from.pop_batch(TIMERS / 2) } else { None })?;
-        to.with(|to| {
-            to.push_batch(batch);
-            to.pop()
-        })
-    }
-
-    /// Takes up to `most` free timers from the calling thread's list. `None` if it is empty, or at the limit, where others
-    /// may need them.
-    pub fn take_batch(&self, most: usize) -> Option<Batch> {
-        self.next()?;
-        self.list_of(thread_shard(SHARDS)).with(|free| free.pop_batch(most))
-    }
-
-    /// Gives free timers to the calling thread's list.
-    pub fn give_batch(&self, batch: Batch) {
-        self.list_of(thread_shard(SHARDS)).with(|free| free.push_batch(batch));
-    }
-
-    /// Takes a free timer from any list that has one. May miss one that moves.
-    pub fn take_any(&self) -> Option<NonNull<Timer>> {
-        self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop))
-    }
-
-    /// As `take_any`, with all lists locked: misses none.
-    pub fn take_last(&self) -> Option<NonNull<Timer>> {
-        self.all_lists().iter_mut().find_map(|list| list.with(Free::pop))
-    }
-
-    /// Locks all lists at once: no timer is made, or moves from one list to another, meanwhile.
-    fn all_lists(&self) -> [LockGuard<'_, Free>; SHARDS] {
-        self.shards.each_ref().map(|shard| shard.0.lock())
-    }
-
-    /// The number of timers that there will be if as many are made as fit into a chunk, or up to the limit. `None` if
-    /// the limit is reached.
-    pub fn next(&self) -> Option<usize> {
-        self.after(self.made())
-    }
-
-    fn after(&self, made: usize) -> Option<usize> {
-        (made < self.limit).then(|| self.limit.min(made.saturating_add(TIMERS)))
-    }
-
-    /// Makes as many timers as fit into a chunk, or up to the limit, and returns one of them. Refuses if there would be
-    /// more than `room` in all.
-    ///
-    /// The list that gets them is locked when they are counted as made. So a thread that finds the limit reached, and
-    /// locks all lists to find a free timer, waits for those that are being made.
-    #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
-    pub fn make(&self, room: usize) -> Result<NonNull<Timer>, NotMade> {
-        let more = |made| self.after(made).filter(|&after| after <= room);
-        let count = || self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        let early = mutant(Mutant::TimersCountEarly).then(count);
-        self.list_of(thread_shard(SHARDS)).with(|free| {
-            let made = early.unwrap_or_else(count).map_err(|_| NotMade::NoRoom)?;
-            let timers = TIMERS.min(self.limit - made);
-            if free.add_chunk(timers).is_none() {
-                self.made.fetch_sub(timers, Ordering::Relaxed);
-                return Err(NotMade::NoMemory);
-            }
-            free.pop().ok_or(NotMade::NoMemory)
-        })
-    }
-
-    /// Takes back a timer that cannot be found any more.
-    #[inline(always)]
-    pub fn give_back(&self, timer: NonNull<Timer>) {
-        self.list_of(thread_shard(SHARDS)).with(|free| free.push(timer));
-    }
-
-    /// Locks the calling thread's list, whose number is `own`, or the next list that is not locked.
-    #[inline(always)]
-    fn list_of(&self, own: usize) -> LockGuard<'_, Free> {
-        match self.shards[own].0.try_lock() {
-            Some(list) => list,
-            None => self.other_list(own),
+    /// Makes a store for at most `limit` timers, with IDs up to `mask`, which is one less than a power of two.
+    pub fn new(on: PlatformRef, limit: usize, mask: u32) -> Self {
+        Self {
+            common: Shard::new(),
+            own: array::from_fn(|_| Shard::new()),
+            next: AtomicU32::new(0),
+            mask,
+            admission: Admission::new(limit as u64),
+            made: AtomicUsize::new(0),
+            chunks: Lock::new(on, Chunks(ptr::null_mut())),
         }
     }
 
+    /// The highest ID.
+    pub fn max_id(&self) -> u32 {
+        self.mask
+    }
+
+    /// How many IDs in use a create passes over before it gives up: all IDs or, if there are fewer timers, more than there
+    /// are timers; twice or more often, because other threads may take a free one first. Each ID is passed over equally
+    /// often if all are in use, so that the next ID stays what it was, as in the kernel.
     #[cold]
-    fn other_list(&self, own: usize) -> LockGuard<'_, Free> {
-        let others = (1..SHARDS).map(|i| (own + i) & (SHARDS - 1));
-        for number in others {
-            if let Some(list) = self.shards[number].0.try_lock() {
-                return list;
+    pub fn passes_max(&self) -> u64 {
+        let timers = self.made.load(Ordering::Relaxed) as u64 + u64::from(BLOCK);
+        let ids = timers.min(u64::from(self.mask) + 1);
+        ids * (PASSES_MIN / ids).max(2)
+    }
+
+    /// The shard for the calling thread's next timer, and its own, which is the former while it has IDs. The caller keeps them
+    /// for one operation.
+    #[inline(always)]
+    pub fn pick(&self) -> (&Shard, &Shard) {
+        let own = self.own_shard();
+        (if own.word.load(Ordering::Relaxed) & HAS_IDS != 0 { own } else { &self.common }, own)
+    }
+
+    /// The calling thread's own shard, for when it has met other threads at the common one.
+    #[inline(always)]
+    pub fn own_shard(&self) -> &Shard {
+        &self.own[thread_shard(OWN_SHARDS)]
+    }
+
+    /// A shard of another thread.
+    #[cfg(all(test, feature = "std"))]
+    pub fn other_shard(&self) -> &Shard {
+        if ptr::eq(self.own_shard(), &self.own[0]) { &self.own[1] } else { &self.own[0] }
+    }
+
+    fn shards(&self) -> impl Iterator<Item = &Shard> {
+        core::iter::once(&self.common).chain(&self.own)
+    }
+
+    /// Holds `shard`, if its word is still what the caller saw before it locked that ID's group. Otherwise another thread
+    /// has taken the ID, or IDs have jumped.
+    #[inline(always)]
+    pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: Seen, group: Locked<'s>) -> Option<Held<'s>> {
+        let is_same = shard.peek() == seen || mutant(Mutant::ShardTrustsPeek);
+        is_same.then_some(Held { store: self, shard, seen, group })
+    }
+
+    /// Holds `shard`, whatever its next ID is. `None` if there is no table, and so no timer. A round that does not succeed
+    /// means that other threads have used up a block in the meantime.
+    pub fn hold<'s>(&'s self, shard: &'s Shard, ids: &'s Ids) -> Option<Held<'s>> {
+        loop {
+            let id = shard.peek().id();
+            let group = ids.lock(id)?;
+            let seen = shard.peek();
+            if seen.is_guarded_by(id) || mutant(Mutant::ShardTrustsPeek) {
+                return Some(Held { store: self, shard, seen, group });
             }
         }
-        self.shards[own].0.lock()
     }
 
-    /// The number of timers that have been made, in use or not.
-    pub fn made(&self) -> usize {
-        self.made.load(Ordering::Relaxed)
+    /// Makes IDs go on after `id`, whatever blocks the shards have.
+    pub fn jump_behind(&self, id: u32, ids: &Ids) {
+        let void = || {
+            self.shards().filter_map(|shard| self.hold(shard, ids)).for_each(|held| {
+                let id = held.seen.id();
+                held.leave(id);
+            });
+        };
+        if mutant(Mutant::JumpVoidsFirst) {
+            void();
+        }
+        // First the counter: a shard that takes a block after its block was made void takes it from here. A swap, because
+        // loom does not order a plain store with the exchanges of other threads.
+        self.next.swap(id.wrapping_add(1) & self.mask, Ordering::Relaxed);
+        if !mutant(Mutant::JumpVoidsFirst) {
+            void();
+        }
     }
 
-    /// The number of timers that are in no list: in use, or kept by groups.
-    pub fn in_use(&self) -> usize {
-        let mut lists = self.all_lists();
-        let free = lists.iter_mut().map(|list| list.with(|free| free.count)).sum();
-        self.made().saturating_sub(free)
+    /// Takes back a timer that cannot be found any more, if `group`, where it was as `id`, guards the shard for the calling
+    /// thread's next timer, or its own.
+    #[inline(always)]
+    #[must_use]
+    pub fn takes_back_here(&self, timer: NonNull<Timer>, id: u32, group: Locked<'_>) -> bool {
+        let (next, own) = self.pick();
+        for shard in [next, own] {
+            let seen = shard.peek();
+            if seen.is_guarded_by(id) {
+                Held { store: self, shard, seen, group }.give_back(timer);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes back a timer that cannot be found any more, and was `id`. If the calling thread's shard has no IDs, it passes to
+    /// the lock of that ID's group, which the thread takes next if it deletes one timer after another.
+    pub fn give_back(&self, timer: NonNull<Timer>, id: u32, ids: &Ids) {
+        if let Some(mut held) = self.hold(self.own_shard(), ids) {
+            held.give_back(timer);
+            if held.next_id().is_none() {
+                held.leave(id);
+            }
+        }
+    }
+
+    /// Takes a place, wherever there is one. May miss one that is given back meanwhile.
+    pub fn take_any_place(&self, ids: &Ids) -> bool {
+        let mut shards = self.shards().filter_map(|shard| self.hold(shard, ids));
+        self.admission.take(None::<&mut u64>) || shards.any(|mut held| held.with(|stock| stock.places.take(1)))
+    }
+
+    /// Gives back a place that has not become a timer.
+    pub fn give_back_place(&self) {
+        self.admission.give_back(None::<&mut u64>);
+    }
+
+    /// Takes a free timer from `shard`, or as many as a chunk has from one that has so many. Without the latter, a thread that
+    /// makes timers for other threads to delete would need more and more memory.
+    pub fn take_spare(&self, shard: &Shard, ids: &Ids) -> Option<Batch> {
+        self.shards().filter_map(|shard| self.hold(shard, ids)).find_map(|mut held| {
+            let count = if ptr::eq(held.shard, shard) { 1 } else { TIMERS };
+            held.with(|stock| stock.pop_batch(count))
+        })
+    }
+
+    /// Counts a chunk of timers that is about to be made. Returns how many timers there will be.
+    pub fn count_chunk(&self) -> usize {
+        self.made.fetch_add(TIMERS, Ordering::Relaxed) + TIMERS
+    }
+
+    /// Takes back `count_chunk`.
+    pub fn discount_chunk(&self) {
+        self.made.fetch_sub(TIMERS, Ordering::Relaxed);
+    }
+
+    /// Makes a chunk of timers; `None` if there is no memory.
+    pub fn make_chunk(&self) -> Option<Batch> {
+        let chunk = chunk::make()?;
+        self.chunks.lock().with(|chunks| {
+            // SAFETY: no other thread has the new chunk.
+            unsafe { (*chunk.as_ptr()).next = chunks.0 };
+            chunks.0 = chunk.as_ptr();
+        });
+        // SAFETY: both are indexes of the chunk.
+        let [first, last] = [0, TIMERS - 1].map(|index| unsafe { chunk::timer(chunk, index) });
+        Some(Batch { first, last, count: TIMERS })
+    }
+
+    /// Gives the timers of the batch to `shard`, without places, and takes one of them.
+    pub fn give_batch(&self, batch: Batch, shard: &Shard, ids: &Ids) -> Option<NonNull<Timer>> {
+        self.hold(shard, ids)?.with(|stock| {
+            stock.push_batch(batch);
+            stock.pop()
+        })
+    }
+
+    /// The number of timers in use. Only roughly, while other threads make and delete timers.
+    pub fn in_use(&self, ids: &Ids) -> usize {
+        let held = self.shards().filter_map(|shard| self.hold(shard, ids));
+        self.admission.taken(held.map(|mut held| held.with(|stock| stock.places)).sum()) as usize
     }
 
     /// All memory, in bytes.
     pub fn bytes(&self) -> usize {
-        let mut bytes = 0;
-        self.for_each_chunk(|_| bytes += chunk::BYTES);
-        bytes
+        self.made.load(Ordering::Relaxed) / TIMERS * chunk::BYTES
     }
 
     /// Calls `f` with all timers, in use or free.
     pub fn for_each(&self, mut f: impl FnMut(&Timer)) {
-        self.for_each_chunk(|chunk| {
-            // SAFETY: chunks are freed with the store, and hold this many timers.
-            unsafe { (0..chunk.as_ref().timers).for_each(|index| f(chunk::timer(chunk, index).as_ref())) };
-        });
-    }
-
-    fn for_each_chunk(&self, mut f: impl FnMut(NonNull<Chunk>)) {
-        for shard in &self.shards {
-            let mut next = shard.0.lock().with(|free| free.chunks);
-            while let Some(chunk) = NonNull::new(next) {
-                // SAFETY: as in `for_each`; a chunk's header does not change.
-                next = unsafe { chunk.as_ref() }.next;
-                f(chunk);
+        let mut next = self.chunks.lock().with(|chunks| chunks.0);
+        while let Some(chunk) = NonNull::new(next) {
+            // SAFETY: chunks are freed with the store, and their headers do not change any more.
+            unsafe {
+                (0..TIMERS).for_each(|index| f(chunk::timer(chunk, index).as_ref()));
+                next = chunk.as_ref().next;
             }
         }
     }
+
+    /// Takes a block of IDs from the counter: from the ID returned to the end of that ID's group.
+    #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
+    fn take_block(&self) -> u32 {
+        let end = |first: u32| Some((first / BLOCK + 1) * BLOCK & self.mask);
+        self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end).unwrap_or_else(|first| first)
+    }
 }
 
-impl Batch {
-    /// The free timers that `first` links to, and itself. They belong to the caller.
-    pub fn from_first(first: &Timer) -> Self {
-        let mut batch = Self { first: first.into(), last: first.into(), count: 1 };
-        // SAFETY: free timers and their nodes belong to the caller.
-        while let Some(next) = NonNull::new(unsafe { (*batch.last.as_ref().node()).kept::<Timer>() }) {
-            batch.last = next;
-            batch.count += 1;
-        }
-        batch
-    }
+/// Free timers on their way to a shard: linked by their nodes. The last links to none.
+pub struct Batch {
+    first: NonNull<Timer>,
+    last: NonNull<Timer>,
+    count: usize,
+}
 
-    /// One timer, which no thread uses any more.
+impl<'s> Held<'s> {
     #[inline(always)]
-    pub fn of(timer: &Timer) -> Self {
-        // SAFETY: a free timer and its node belong to the caller.
-        unsafe { (*timer.node()).keep::<Timer>(ptr::null_mut()) };
-        Self { first: timer.into(), last: timer.into(), count: 1 }
+    fn with<R>(&mut self, f: impl FnOnce(&mut Stock) -> R) -> R {
+        // SAFETY: this guard has the lock that the shard belongs to, and `&mut self` rules out a second reference.
+        self.shard.stock.with_mut(|stock| f(unsafe { &mut *stock }))
+    }
+
+    /// Takes a free timer and a place for it, if the shard has both.
+    #[inline(always)]
+    pub fn take(&mut self) -> Option<NonNull<Timer>> {
+        let admission = &self.store.admission;
+        self.with(|stock| {
+            let has_both =
+                !stock.first.is_null() && admission.take(admission.is_sharded().then_some(&mut stock.places));
+            has_both.then(|| stock.pop())?
+        })
+    }
+
+    /// Takes back a timer and its place.
+    #[inline(always)]
+    pub fn give_back(&mut self, timer: NonNull<Timer>) {
+        let admission = &self.store.admission;
+        self.with(|stock| {
+            stock.push(timer);
+            admission.give_back(admission.is_sharded().then_some(&mut stock.places));
+        });
+    }
+
+    /// The next ID; `None` if the shard's block has ended.
+    #[inline(always)]
+    pub fn next_id(&self) -> Option<u32> {
+        (self.seen.0 & HAS_IDS != 0).then_some(self.seen.id())
+    }
+
+    /// Takes a block of IDs. The shard belongs to the lock of another group then.
+    #[cold]
+    pub fn take_block(self) {
+        let first = self.store.take_block();
+        self.leave(HAS_IDS | first);
+    }
+
+    /// Goes on to the ID after `id`, which is the next one. A thread whose own block ends takes another one if other threads have taken blocks since. Otherwise it may be
+    /// alone, and goes back to the common shard.
+    #[inline(always)]
+    pub fn pass(self, id: u32) {
+        let store = self.store;
+        let after = id.wrapping_add(1) & store.mask;
+        let has_company = || !ptr::eq(self.shard, &store.common) && store.next.load(Ordering::Relaxed) != after;
+        self.leave(match after % BLOCK {
+            0 if has_company() => HAS_IDS | store.take_block(),
+            0 => id,
+            _ => HAS_IDS | after,
+        });
+    }
+
+    /// Lets the shard go, with `word`. It need not belong to the group's lock any more.
+    #[inline(always)]
+    fn leave(self, word: u32) {
+        self.shard.word.store(word, relaxed_in(Mutant::ShardRelaxed, Ordering::Release)); // [Z]
     }
 }
 
-impl Free {
-    const fn new() -> Self {
-        Self { first: ptr::null_mut(), count: 0, chunks: ptr::null_mut() }
-    }
-
+impl Stock {
     #[inline(always)]
     fn pop(&mut self) -> Option<NonNull<Timer>> {
         let timer = NonNull::new(self.first)?;
-        // SAFETY: a free timer and its node belong to this list alone.
+        // SAFETY: a free timer and its node belong to the shard alone.
         self.first = unsafe { (*timer.as_ref().node()).kept() };
         self.count -= 1;
         Some(timer)
@@ -260,18 +403,14 @@ impl Free {
         self.count += 1;
     }
 
-    /// Takes up to `most` timers off the list, and at least one.
-    fn pop_batch(&mut self, most: usize) -> Option<Batch> {
-        let first = NonNull::new(self.first)?;
+    /// Takes this many timers off the list, at least one, if it has as many.
+    fn pop_batch(&mut self, count: usize) -> Option<Batch> {
+        let first = NonNull::new(self.first).filter(|_| self.count >= count)?;
         let mut last = first;
-        let mut count = 1;
-        // SAFETY: free timers and their nodes belong to this list alone.
+        // SAFETY: free timers and their nodes belong to the shard alone, which has enough of them.
         unsafe {
-            while count < most
-                && let Some(next) = NonNull::new((*last.as_ref().node()).kept::<Timer>())
-            {
-                last = next;
-                count += 1;
+            for _ in 1..count {
+                last = NonNull::new_unchecked((*last.as_ref().node()).kept());
             }
             self.first = (*last.as_ref().node()).kept();
             (*last.as_ref().node()).keep::<Timer>(ptr::null_mut());
@@ -286,23 +425,14 @@ impl Free {
         self.first = first.as_ptr();
         self.count += count;
     }
-
-    fn add_chunk(&mut self, timers: usize) -> Option<()> {
-        let chunk = chunk::make(timers, self.chunks, self.first)?;
-        self.chunks = chunk.as_ptr();
-        // SAFETY: a chunk has at least one timer.
-        self.first = unsafe { chunk::timer(chunk, 0) }.as_ptr();
-        self.count += timers;
-        Some(())
-    }
 }
 
-impl Drop for Free {
+impl Drop for Chunks {
     fn drop(&mut self) {
-        while let Some(chunk) = NonNull::new(self.chunks) {
-            // SAFETY: a chunk that `add_chunk` made. The process's table is being freed, so no thread uses the timers.
+        while let Some(chunk) = NonNull::new(self.0) {
+            // SAFETY: a chunk that `make_chunk` made. The process's table is being freed, so no thread uses the timers.
             unsafe {
-                self.chunks = chunk.as_ref().next;
+                self.0 = chunk.as_ref().next;
                 chunk::free(chunk);
             }
         }

@@ -47,7 +47,7 @@ fn patiently(what: &str, mut has_come: impl FnMut() -> bool) {
 fn memory_of_timers_deleted_by_other_threads_is_reused() {
     let driver = Driver::with_clocks(ManualClocks::at(MS)).expect("there is memory");
     let (timers, _) = counting(&driver);
-    // A thread's list of free timers is chosen by its stack address, so several threads use several lists.
+    // A thread's shard is chosen by its stack address, so several threads use several shards.
     let deleters: Vec<_> = (0..8)
         .map(|_| {
             let (ids, given) = mpsc::channel::<Vec<i32>>();

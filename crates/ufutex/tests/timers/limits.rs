@@ -51,23 +51,6 @@ fn default_limit_is_65536_timers() {
     assert_eq!(create(&more), Err(Error::Again));
 }
 
-/// The group of the next IDs keeps free timers for them. A create of another ID gets them if there are no others.
-#[test]
-fn timers_that_wait_for_the_next_ids_are_free() {
-    let timers = timers(TimerOptions::new().max_timers(126));
-    for id in 0..65 {
-        assert_eq!(create(&timers), Ok(id));
-    }
-    assert_eq!(timers.count(), 65);
-    for id in 0..61 {
-        assert_eq!(timers.create_as(1000 + 1000 * id, MONOTONIC, SILENT), Ok(1000 + 1000 * id));
-    }
-    assert_eq!(
-        (timers.create_as(999, MONOTONIC, SILENT), create(&timers), timers.count()),
-        (Err(Error::Again), Err(Error::Again), 126)
-    );
-}
-
 #[test]
 fn limit_of_0_is_eagain() {
     let timers = timers(TimerOptions::new().max_timers(0));
@@ -213,8 +196,7 @@ fn memory_is_reused() {
         ids.iter().for_each(|&id| timers.delete(id).expect("it was made"));
         bytes.push(timers.bytes());
     }
-    // There are eight free lists, and a call may use any of them. Each may hold up to 63 free timers of a chunk while
-    // the other lists are empty. Also, each group of 64 slots may keep up to 63 timers for the next creates in the group.
+    // There are eight shards, and a call may use any of them. Each may hold up to 62 free timers while the others have none.
     let chunk = 8 << 10;
     assert!(bytes[19] <= bytes[0] + 10 * chunk, "{bytes:?}");
 }
@@ -238,7 +220,7 @@ fn memory_freed_by_other_threads_is_reused() {
     assert!(timers.bytes() <= most * 3 / 2, "{} bytes after {most}", timers.bytes());
 }
 
-/// The same at the same time. The free timers are found although the lists that have them are in use again and again.
+/// The same at the same time. The free timers are found although the shards that have them are in use again and again.
 #[test]
 fn memory_freed_at_the_same_time_is_reused() {
     const PAIRS: usize = 4;
@@ -252,23 +234,9 @@ fn memory_freed_at_the_same_time_is_reused() {
             scope.spawn(move || gone.iter().for_each(|id| timers.delete(id).expect("it was made")));
         }
     });
-    // Each pair has up to 102 timers in use. Each list may hold up to 62 free timers of a chunk, and each group of IDs one, or up
-    // to 63 while its block is in use.
+    // Each pair has up to 102 timers in use, and each shard may hold up to 62 free timers that others do not take.
     assert_eq!(timers.count(), 0);
     assert!(timers.bytes() < 600_000, "{} bytes", timers.bytes());
-}
-
-/// A jump of IDs skips IDs whose group keeps free timers. They go back to a list.
-#[test]
-fn jumps_leave_no_memory_behind() {
-    const JUMPS: i32 = 5000;
-    let timers = timers(TimerOptions::new());
-    for id in (0..64 * JUMPS).step_by(64) {
-        timers.create_as(id, MONOTONIC, SILENT).expect("the ID is free");
-        assert_eq!(create(&timers), Ok(id + 1));
-    }
-    let each = timers.bytes() / (2 * JUMPS as usize);
-    assert!(each < 500, "{each} bytes for each timer");
 }
 
 #[test]

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 use ufutex_loom::Error;
-use ufutex_loom::timer::{Setting, TimerClock, TimerOptions};
+use ufutex_loom::timer::{Setting, TimerClock};
 
 use crate::support::{PAIR, TRIO, catches, check, check_crowd, check_pair};
 use crate::timers::{Process, setting, spawn};
@@ -108,8 +108,8 @@ fn made_when_deleted() {
     }
 }
 
-/// A deleted timer is kept for the next one of its group. Of two threads that want it, one gets it.
-fn kept_for_one() {
+/// A deleted timer is free for the next one that is made. Of two threads that want it, one gets it.
+fn free_for_one() {
     let process = Process::with(&[0, 1]);
     process.timers.delete(0).expect("the timer was there");
     let other = spawn(&process, |process| process.create(2));
@@ -118,45 +118,15 @@ fn kept_for_one() {
     assert_eq!(process.timers.count(), 3);
 }
 
-/// A process with the timers 0 and 1, whose chunk they fill. The next thread that makes a timer makes a chunk, and moves
-/// its second timer to the group of ID 2, because that of ID 1 has none left.
-fn about_to_stock(limit: usize) -> Arc<Process> {
-    let process = Process::with_options(&[], TimerOptions::new().max_timers(limit));
-    assert_eq!([next_id(&process), next_id(&process)], [0, 1]);
-    process
-}
-
-/// A thread that wants a timer finds the last free one, also while it is on its way to a group.
-fn found_on_its_way() {
-    let process = about_to_stock(6);
-    let other = spawn(&process, |process| [7, 5, 3].map(|id| process.create(id)));
-    next_id(&process);
-    assert_eq!((other.join().unwrap(), process.timers.count()), ([Ok(()); 3], 6));
-    assert_eq!(process.create(11), Err(Error::Again));
-}
-
-/// Timers on their way to a group are free, and counted as free.
-fn counted_on_its_way() {
-    let process = about_to_stock(8);
-    let other = spawn(&process, |process| process.timers.count());
-    next_id(&process);
-    // The one that is being made may count.
-    let count = other.join().unwrap();
-    assert!(count == 2 || count == 3, "{count}");
+/// A timer is deleted while the shard that it goes to moves on to the lock of another group.
+fn freed_while_another_is_made() {
+    let process = Process::with(&[0]);
+    let other = spawn(&process, |process| process.timers.delete(0));
+    let ids = [next_id(&process), next_id(&process)];
+    assert_eq!(other.join().unwrap(), Ok(()));
+    process.create(5).expect("the ID is free");
+    assert!(ids.into_iter().chain([5]).all(|id| process.timers.getoverrun(id) == Ok(0)));
     assert_eq!(process.timers.count(), 3);
-}
-
-/// One of the four timers that the limit allows is free at each moment: first in a group, in the end in a list. A thread
-/// that searches for it from place to place must not miss it.
-fn found_behind_the_search() {
-    // All in the group of ID 0. ID 1 is in another.
-    let process = Process::with_options(&[0, 4, 8, 12], TimerOptions::new().max_timers(4));
-    process.timers.delete(0).expect("the timer was there");
-    let other = spawn(&process, |process| process.create(1));
-    // The group keeps a timer, so this one goes to a list. Then the group's is made again.
-    process.timers.delete(4).expect("the timer was there");
-    let again = process.create(0);
-    assert_eq!((other.join().unwrap(), again), (Ok(()), Ok(())));
 }
 
 fn next_id(process: &Process) -> i32 {
@@ -184,7 +154,7 @@ fn ids_follow_on_one_that_was_named() {
     process.create(8).expect("the ID is free");
     let ids = [next_id(&process), next_id(&process)];
     let others = other.join().unwrap();
-    // Threads that collide may get blocks, and the block that was given out first need not be used first.
+    // A thread that loses an ID gets a block, and the block that was given out first need not be used first.
     assert!(ids[0] > 8 && ids[1] > 8, "{ids:?}");
     assert!(ids[0] != ids[1] && !ids.iter().any(|id| others.contains(id)), "{ids:?} {others:?}");
 }
@@ -289,19 +259,9 @@ fn an_id_is_handed_out_once() {
 }
 
 #[test]
-fn a_timer_that_is_kept_becomes_one_other() {
-    check(kept_for_one);
-}
-
-#[test]
-fn a_free_timer_that_moves_to_a_group_is_found_and_counted() {
-    check_pair(found_on_its_way);
-    check_pair(counted_on_its_way);
-}
-
-#[test]
-fn a_timer_that_is_freed_behind_the_search_is_found() {
-    check_pair(found_behind_the_search);
+fn a_timer_that_is_free_becomes_one_other() {
+    check(free_for_one);
+    check(freed_while_another_is_made);
 }
 
 #[test]
@@ -326,12 +286,10 @@ catches!(timers_table_catches_look_up_trusts_miss, LookUpTrustsMiss, TRIO, found
 catches!(timers_table_catches_look_up_skips_recheck, LookUpSkipsRecheck, TRIO, never_another);
 catches!(timers_table_catches_delete_leaves_valid, DeleteLeavesValid, PAIR, deleted_once);
 catches!(timers_table_catches_insert_skips_check, InsertSkipsCheck, PAIR, created_once);
-catches!(timers_table_catches_claim_trusts_peek, ClaimTrustsPeek, TRIO, ids_follow_one_another);
-catches!(timers_table_catches_kept_stays, KeptStays, TRIO, kept_for_one);
-catches!(timers_table_catches_stock_takes_early, StockTakesEarly, PAIR, found_on_its_way);
-catches!(timers_table_catches_stock_takes_early_by_count, StockTakesEarly, PAIR, counted_on_its_way);
-catches!(timers_table_catches_one_search, OneSearch, PAIR, found_behind_the_search);
-catches!(timers_table_catches_timers_count_early, TimersCountEarly, PAIR, found_on_its_way);
+catches!(timers_table_catches_shard_trusts_peek, ShardTrustsPeek, TRIO, ids_follow_one_another);
+catches!(timers_table_catches_shard_trusts_peek_in_a_delete, ShardTrustsPeek, TRIO, freed_while_another_is_made);
+catches!(timers_table_catches_shard_relaxed, ShardRelaxed, TRIO, ids_follow_one_another);
+catches!(timers_table_catches_jump_voids_first, JumpVoidsFirst, TRIO, ids_follow_on_one_that_was_named);
 catches!(timers_table_catches_group_live_early, GroupLiveEarly, TRIO, found_while_it_grows);
 catches!(timers_table_catches_group_stays_live, GroupStaysLive, TRIO, found_while_it_grows);
 catches!(timers_table_catches_timer_relaxed, TimerRelaxed, PAIR, found_when_made);

@@ -1,4 +1,4 @@
-//! Limits how many waiters a domain may have.
+//! Limits how many waiters a domain may have, and how many timers a process.
 //!
 //! A wait that is queued takes a place, and gives it back when it has been woken. If the free places were one number,
 //! its cache line would be transferred between all CPUs, in addition to the line of a table's reference count. So most
@@ -6,14 +6,18 @@
 //! its place back to the shard from which it will take the next one. Places are only moved, never made, so the limit is
 //! never exceeded.
 //!
-//! A thread cannot take a place from another thread's shard. So a wait may be refused although other shards have free
+//! A thread does not take a place from another thread's shard. So a wait may be refused although other shards have free
 //! places. With a small limit, where that would matter, all threads share the first shard. It keeps the places that
 //! have been given back, so that waiters write no line of the domain itself.
+//!
+//! The shards of timers have a lock, under which the places are a plain number, and a create that finds none in its own
+//! shard looks into the others. With a small limit their places are in no shard.
 
 use crate::sync::{Tally, thread_shard};
 
-/// Number of shards, a power of two. More shards would cost each domain more memory than their contention is worth.
-const SHARDS: usize = 8;
+/// Number of shards of waiters' places, a power of two. More shards would cost each domain more memory than their
+/// contention is worth. Timers have at most as many.
+pub const SHARDS: usize = 8;
 /// Number of places that are moved at once between `free` and a shard.
 const BATCH: u64 = 256;
 /// The most free places that a shard keeps, apart from those that are being moved.
@@ -22,6 +26,40 @@ const KEPT_MAX: u64 = 2 * BATCH;
 /// shards can keep are at most a sixteenth of all.
 const SHARED_FROM: u64 = 16 * SHARDS as u64 * KEPT_MAX;
 
+/// Free places of some of the threads.
+pub trait Kept {
+    /// Takes `n` places if there are that many. Returns whether there were.
+    fn take(&mut self, n: u64) -> bool;
+    /// Adds `n` places. Returns how many there are now.
+    fn add(&mut self, n: u64) -> u64;
+}
+
+impl Kept for &Tally {
+    fn take(&mut self, n: u64) -> bool {
+        Tally::take(self, n)
+    }
+
+    fn add(&mut self, n: u64) -> u64 {
+        self.add_and_get(n)
+    }
+}
+
+/// Places behind a lock, which the caller holds.
+impl Kept for u64 {
+    fn take(&mut self, n: u64) -> bool {
+        let has_enough = *self >= n;
+        if has_enough {
+            *self -= n;
+        }
+        has_enough
+    }
+
+    fn add(&mut self, n: u64) -> u64 {
+        *self += n;
+        *self
+    }
+}
+
 /// A shard: free places of some of the threads, on a cache line of their own.
 #[derive(Default)]
 #[repr(align(64))]
@@ -29,11 +67,11 @@ struct Shard(Tally);
 
 /// The shards of a domain. They are made when it gets its first waiter.
 #[derive(Default)]
-pub(super) struct Places([Shard; SHARDS]);
+pub struct Places([Shard; SHARDS]);
 
-/// The places of a domain. Each function is passed the shards, once the domain has them. Places may be taken without
-/// shards and given back with them: they are only moved.
-pub(super) struct Admission {
+/// The places of a domain or of a process's timers. Places may be taken without a shard and given back to one: they are
+/// only moved.
+pub struct Admission {
     max: u64,
     /// Free places that are in no shard.
     free: Tally,
@@ -45,19 +83,15 @@ impl Admission {
         Self { max, free: Tally::of(max) }
     }
 
-    /// How many places are taken. The number is approximate while other threads take places and give them back.
-    pub fn taken(&self, places: Option<&Places>) -> u64 {
-        let free = self.max.saturating_sub(self.free.get());
-        let shards = places.map_or(&[][..], |places| &places.0);
-        shards.iter().fold(free, |taken, shard| taken.saturating_sub(shard.0.get()))
+    /// How many places are taken, if the shards keep `kept` free ones. The number is approximate while other threads take
+    /// places and give them back.
+    pub fn taken(&self, kept: u64) -> u64 {
+        self.max.saturating_sub(self.free.get()).saturating_sub(kept)
     }
 
-    /// Takes a place. Returns `false` if there is none.
-    pub fn take(&self, places: Option<&Places>) -> bool {
-        self.take_from(self.own(places))
-    }
-
-    fn take_from(&self, own: Option<&Tally>) -> bool {
+    /// Takes a place, if there is one in `own` or in no shard.
+    #[inline]
+    pub fn take(&self, own: Option<&mut impl Kept>) -> bool {
         let Some(own) = own else { return self.free.take(1) };
         if own.take(1) {
             return true;
@@ -73,27 +107,31 @@ impl Admission {
         self.free.take(1)
     }
 
-    /// Gives a place back.
-    pub fn give_back(&self, places: Option<&Places>) {
-        self.give_back_to(self.own(places));
-    }
-
-    fn give_back_to(&self, own: Option<&Tally>) {
+    /// Gives a place back to `own`, or to no shard.
+    #[inline]
+    pub fn give_back(&self, own: Option<&mut impl Kept>) {
         let Some(own) = own else { return self.free.add(1) };
-        if own.add_one() >= KEPT_MAX && self.is_sharded() && own.take(BATCH) {
+        if own.add(1) >= KEPT_MAX && self.is_sharded() && own.take(BATCH) {
             self.free.add(BATCH);
         }
     }
 
     /// Whether threads have shards of their own.
-    fn is_sharded(&self) -> bool {
+    #[inline]
+    pub fn is_sharded(&self) -> bool {
         self.max >= SHARED_FROM
     }
+}
 
-    /// The calling thread's shard, or the first one for all threads. `None` if there are none.
-    fn own<'p>(&self, places: Option<&'p Places>) -> Option<&'p Tally> {
-        let shard = if self.is_sharded() { thread_shard(SHARDS) } else { 0 };
-        places.map(|places| &places.0[shard].0)
+impl Places {
+    /// The calling thread's shard, or the first one for all threads.
+    pub fn own(&self, admission: &Admission) -> &Tally {
+        &self.0[if admission.is_sharded() { thread_shard(SHARDS) } else { 0 }].0
+    }
+
+    /// How many free places the shards keep.
+    pub fn kept(&self) -> u64 {
+        self.0.iter().fold(0, |kept, shard| kept.saturating_add(shard.0.get()))
     }
 }
 
@@ -113,23 +151,23 @@ mod tests {
         }
 
         fn take(&self) -> bool {
-            self.admission.take(Some(&self.shards))
+            self.admission.take(Some(&mut self.shards.own(&self.admission)))
         }
 
         fn give_back(&self) {
-            self.admission.give_back(Some(&self.shards));
+            self.admission.give_back(Some(&mut self.shards.own(&self.admission)));
         }
 
         fn taken(&self) -> u64 {
-            self.admission.taken(Some(&self.shards))
+            self.admission.taken(self.shards.kept())
         }
     }
 
     #[test]
     fn shards_may_come_when_places_have_been_taken() {
         let places = Domain::new(SHARED_FROM);
-        assert!((0..3 * KEPT_MAX).all(|_| places.admission.take(None)));
-        assert_eq!((places.admission.taken(None), places.taken()), (3 * KEPT_MAX, 3 * KEPT_MAX));
+        assert!((0..3 * KEPT_MAX).all(|_| places.admission.take(None::<&mut u64>)));
+        assert_eq!((places.admission.taken(0), places.taken()), (3 * KEPT_MAX, 3 * KEPT_MAX));
         (0..3 * KEPT_MAX).for_each(|_| places.give_back());
         assert_eq!(places.taken(), 0);
     }
@@ -178,11 +216,11 @@ mod tests {
     #[test]
     fn thread_that_waits_again_and_again_finds_its_own_place() {
         let places = Domain::new(SHARED_FROM);
-        let own = places.admission.own(Some(&places.shards));
+        let mut own = places.shards.own(&places.admission);
         for _ in 0..3 * BATCH {
-            assert!(places.admission.take_from(own));
+            assert!(places.admission.take(Some(&mut own)));
             assert_eq!(places.taken(), 1);
-            places.admission.give_back_to(own);
+            places.admission.give_back(Some(&mut own));
         }
         assert_eq!(places.admission.free.get(), SHARED_FROM - BATCH, "moved once");
     }
