@@ -147,13 +147,6 @@ pub enum Mutant {
     HandOverKeepsOwner,
     /// A waiter that has inherited a lock gives up as if it had not.
     HeirLeaves,
-    /// An operation that has locked a region does not check that the home still names it.
-    RegionSkipsSecondLook,
-    /// An operation that has waited for a region does not check, with the bucket locked, that it still needs this
-    /// region.
-    HeldRegionIsTrusted,
-    /// An operation waits for a region with a bucket locked.
-    BucketWaitsForRegion,
     /// Two objects take one place.
     PlaceIsTakenTwice,
     /// The table of an object's place is replaced by one that another thread has made.
