@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Cause, Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, SharedObject, System, Task,
+    Cause, Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, SharedObject, System, Task, WaitOptions,
     pi::{Priority, WAITERS},
 };
 
@@ -17,7 +17,7 @@ use crate::common::domains::on_every_scheme;
 use crate::common::guest_memory::{Event, GuestMemory};
 use crate::common::platforms::watched;
 use crate::common::waiters::{idle, queue};
-use crate::futures::{pending, poll};
+use crate::futures::{at_once, pending, poll};
 use crate::places::{Word, words};
 
 /// A system whose global tables have two buckets, the minimum.
@@ -134,8 +134,8 @@ impl<S: Scheme> World<S> {
         let system = system_with_two_buckets();
         let object = SharedObject::new(&system).expect("the memory is there");
         let stranger = PidNamespace::new(&system).expect("the memory is there");
-        let [here, stranger] =
-            [system.pid_namespace(), stranger].map(|namespace| Domain::in_namespace_in(&namespace, Options::new()));
+        let [here, stranger] = [system.pid_namespace(), stranger]
+            .map(|namespace| Domain::in_namespace_in(&namespace, Options::new().early_return(false)));
         Self::new([here, stranger], object.id(), Some(object))
     }
 
@@ -147,7 +147,7 @@ impl<S: Scheme> World<S> {
     }
 
     fn new([here, stranger]: [Domain<S>; 2], id: ObjectId, object: Option<SharedObject>) -> Self {
-        let tasks = [1, 2, 3].map(|tid| here.task(tid).expect("the TID is free"));
+        let tasks = [11, 12, 13].map(|tid| here.task(tid).expect("the TID is free"));
         Self { here, stranger, tasks, words: words(), id, object }
     }
 
@@ -227,7 +227,7 @@ fn waiter_is_polled_and_ends_with_nothing_locked<S: Scheme>() {
 fn new_owner_waits_with_nothing_locked<S: Scheme>() {
     both::<S>(|world| {
         let (here, [a, b, c]) = (&world.here, &world.tasks);
-        let dead = here.task(9).expect("the TID is free");
+        let dead = here.task(19).expect("the TID is free");
         assert_eq!(here.lock_pi(world.lock(), &dead, None), Ok(()));
         let [first, mut second, mut third] = [a, b, c].map(|task| pending(here.lock_pi_async(world.lock(), task)));
         drop(dead);
@@ -241,13 +241,56 @@ fn new_owner_waits_with_nothing_locked<S: Scheme>() {
 fn requeue_waits_with_nothing_locked<S: Scheme>() {
     both::<S>(|world| {
         let (here, [a, b, _]) = (&world.here, &world.tasks);
-        let mut waits = [a, b].map(|task| pending(here.wait_requeue_pi_async(world.condition(), 0, world.lock(), task)));
+        let mut waits =
+            [a, b].map(|task| pending(here.wait_requeue_pi_async(world.condition(), 0, world.lock(), task)));
         assert_eq!(world.while_busy(|| here.cmp_requeue_pi(world.condition(), 0, world.lock(), 9)), Ok(2));
         assert_eq!(waits.each_mut().map(poll), [Poll::Ready(Ok(())), Poll::Pending]);
-        assert_eq!(world.words[0].load(SeqCst), WAITERS | 1);
+        assert_eq!(world.words[0].load(SeqCst), WAITERS | a.tid());
         assert_eq!(here.unlock_pi(world.lock(), a), Ok(()));
         assert_eq!(poll(&mut waits[1]), Poll::Ready(Ok(())));
     });
+}
+
+/// A guest's thread is stuck with a bucket of the shared object locked. An operation of another guest that needs this bucket
+/// and has waited for its own graph does not keep the graph.
+fn graph_is_free_while_an_operation_waits_for_a_bucket<S: Scheme>() {
+    let world = World::<S>::of_two_namespaces();
+    let sibling = Domain::<S>::in_namespace_in(&world.here.pid_namespace(), Options::new());
+    let (here, [a, b, _]) = (&world.here, &world.tasks);
+    assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
+    let tid = AtomicI32::new(0);
+    let [is_inside, may_go_on] = [const { AtomicBool::new(false) }; 2];
+    let memory = GuestMemory::with_hook(|event, _| {
+        if event == Event::Load {
+            is_inside.store(true, SeqCst);
+            until("the load may end", || may_go_on.load(SeqCst));
+        }
+        Ok(())
+    });
+    std::thread::scope(|scope| {
+        let (tries, stuck) = while_one_is_stuck(here, || {
+            let tries = scope.spawn(|| {
+                tid.store(thread_id(), SeqCst);
+                here.try_lock_pi(world.lock(), b)
+            });
+            let sleeps = || tid.load(SeqCst) != 0 && futex_call(tid.load(SeqCst)).is_some();
+            until("the operation waits for the graph", sleeps);
+            let stuck = scope.spawn(|| {
+                let word = Shared::object(memory.target(0), world.id, 0);
+                at_once(world.stranger.wait_async(word, 1, WaitOptions::new()))
+            });
+            until("the other guest has the bucket", || is_inside.load(SeqCst));
+            (tries, stuck)
+        });
+        until("the operation waits for the bucket", || futex_call(tid.load(SeqCst)).is_some());
+        let uses = scope.spawn(|| use_all_operations(&sibling));
+        until("the graph is free", || uses.is_finished());
+        assert!(!tries.is_finished() && !stuck.is_finished());
+        may_go_on.store(true, SeqCst);
+        assert_eq!(stuck.join().expect("it does not panic"), Err(Error::Again));
+        assert_eq!(tries.join().expect("it does not panic"), Err(Error::Again));
+    });
+    assert_eq!(here.unlock_pi(world.lock(), a), Ok(()));
 }
 
 on_every_scheme![
@@ -256,4 +299,5 @@ on_every_scheme![
     waiter_is_polled_and_ends_with_nothing_locked,
     new_owner_waits_with_nothing_locked,
     requeue_waits_with_nothing_locked,
+    graph_is_free_while_an_operation_waits_for_a_bucket,
 ];

@@ -40,12 +40,7 @@ const HEIR: u32 = 1;
 
 impl PiEntry {
     pub fn new(entry: Entry, namespace: u64, purpose: Purpose) -> Self {
-        Self {
-            entry,
-            namespace,
-            purpose: UnsafeCell::new(purpose),
-            outcome: AtomicU32::new(0),
-        }
+        Self { entry, namespace, purpose: UnsafeCell::new(purpose), outcome: AtomicU32::new(0) }
     }
 
     /// # Safety

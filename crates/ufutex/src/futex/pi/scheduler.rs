@@ -143,7 +143,8 @@ impl System {
         let mut reported = level;
         // The task's present priority, if it differs. Nothing is known of a task that has ended.
         let changed_from = |reported| {
-            let now = namespace.tasks.lock().with(|tasks| tasks.by_tid.get(tid).map(|task| tasks.graph.effective(task.id)));
+            let now =
+                namespace.tasks.lock().with(|tasks| tasks.by_tid.get(tid).map(|task| tasks.graph.effective(task.id)));
             now.filter(|&now| now != reported)
         };
         loop {

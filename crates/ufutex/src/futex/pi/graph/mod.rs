@@ -124,15 +124,7 @@ impl<E: Copy> Graph<E> {
     pub fn new(max_depth: usize, changes: Changes, chains_refused: Counted<AtomicU64>) -> Self {
         // The limit does not count the first wait of a chain.
         let highest = u32::try_from(max_depth.saturating_add(1)).unwrap_or(u32::MAX - 1).min(u32::MAX - 1);
-        Self {
-            tasks: Slab::new(),
-            locks: Slab::new(),
-            highest,
-            chains_refused,
-            visited: 0,
-            changes,
-            changed: None,
-        }
+        Self { tasks: Slab::new(), locks: Slab::new(), highest, chains_refused, visited: 0, changes, changed: None }
     }
 
     /// Adds a task.
