@@ -81,4 +81,4 @@ fn chains_of_owners_cross_domains() {
 }
 
 catches!(graph_catches_hand_over_keeps_owner, HandOverKeepsOwner, 300, chains_across_domains);
-catches!(graph_catches_lock_hides_waiter, LockHidesWaiter, 300, chains_across_domains);
+catches!(graph_catches_timeout_loses_wake, TimeoutLosesWake, 300, chains_across_domains);

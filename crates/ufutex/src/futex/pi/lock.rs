@@ -5,7 +5,7 @@ use core::task::Poll;
 
 use super::entry::{EntryRef, PiEntry, Purpose};
 use super::waiter::{Left, PiWaiter, Seen};
-use super::{LockId, PiGraph, TaskId, lock_both};
+use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::key::{Target, is_of_object};
@@ -15,7 +15,6 @@ use crate::futex::operation::{Cause, Operation, PollReceiver, block_on, operatio
 use crate::futex::place::Place;
 use crate::futex::task::Task;
 use crate::futex::timeout_watch::TimeoutWatch;
-use crate::lock::LockGuard;
 use crate::signal::Receiver;
 use crate::signal::sleeper::Sleeper;
 use crate::sync::{Mutant, mutant, spin_loop};
@@ -23,7 +22,7 @@ use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::bucket::Guard;
-use crate::table::refs::{Live, Locked, Scheme};
+use crate::table::refs::{Live, Scheme};
 
 /// The future of [`Domain::lock_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks the lock
 /// that it has been handed.
@@ -106,7 +105,7 @@ impl<S: Scheme> Domain<S> {
         let place = self.place(&word);
         let mut faults = Faults::default();
         loop {
-            let (mut locked, mut tasks) = self.lock_with_graph(&place);
+            let (mut locked, mut tasks) = self.lock_both(|| self.lock_or_make(&place), || self.try_lock(&place));
             let attempt = tasks.with(|tasks| self.try_acquire(&mut locked.guard, tasks, &place, &word, task));
             drop((tasks, locked));
             match attempt {
@@ -153,11 +152,6 @@ impl<S: Scheme> Domain<S> {
 
     pub(super) fn check_lock<T: Target>(&self, word: &T, task: &Task) -> Result<(), Error> {
         if word.width() == Width::U32 && task.belongs_to(self) { Ok(()) } else { Err(Error::Invalid) }
-    }
-
-    /// Locks the bucket of `place`, and the graph.
-    pub(super) fn lock_with_graph(&self, place: &Place) -> (Locked<'_, S>, LockGuard<'_, Tasks>) {
-        lock_both(&self.namespace().tasks, || self.lock_or_make(place), || self.try_lock(place))
     }
 
     /// Whether the task of a queued waiter belongs to the domain's namespace: only then may the domain's tasks see its
@@ -364,7 +358,7 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
         let mut receiver = Some(receiver.for_entry());
         loop {
             let mut new_chain = None;
-            let (mut locked, mut tasks) = domain.lock_with_graph(&place);
+            let (mut locked, mut tasks) = domain.lock_both(|| domain.lock_or_make(&place), || domain.try_lock(&place));
             let attempt =
                 tasks.with(|t| self.lock_or_queue(&mut locked.guard, t, &place, &mut receiver, &mut new_chain));
             drop((tasks, locked));

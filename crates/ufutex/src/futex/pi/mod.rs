@@ -46,7 +46,7 @@
 //! The [`graph`] of a namespace has all its tasks and the locks that they wait for, of all its domains. One lock guards it,
 //! and the [TIDs](super::tids) too. So an owner that is found by its TID cannot have gone. An operation on a lock holds it
 //! together with the lock of a bucket, or of two. No thread waits for either with the other held: with a bucket locked the
-//! graph is only tried, and with the graph locked a bucket is only tried ([`lock_both`]).
+//! graph is only tried, and with the graph locked a bucket is only tried ([`lock_both`](Domain::lock_both)).
 //!
 //! - A bucket of a [`SharedObject`](super::objects::SharedObject) is used by other namespaces. A thread that waited for its
 //!   graph with such a bucket locked would make them wait for whichever thread of its guest has the graph, and that one may
@@ -76,29 +76,30 @@ mod unlock;
 mod waiter;
 
 use self::entry::EntryRef;
+use super::domain::Domain;
 use super::namespace::Tasks;
-use crate::lock::{Lock, LockGuard};
+use crate::lock::LockGuard;
+use crate::table::refs::Scheme;
 
 pub(super) type PiGraph = graph::Graph<EntryRef>;
 pub(super) type TaskId = graph::TaskId<EntryRef>;
 type LockId = graph::LockId<EntryRef>;
 
-/// Locks a bucket, or a pair of buckets, and the graph of a namespace: see "Locks" above. `wait` locks the bucket,
-/// `attempt` only tries.
-fn lock_both<B>(
-    tasks: &Lock<Tasks>,
-    wait: impl Fn() -> B,
-    attempt: impl Fn() -> Option<B>,
-) -> (B, LockGuard<'_, Tasks>) {
-    loop {
-        let bucket = wait();
-        if let Some(graph) = tasks.try_lock() {
-            return (bucket, graph);
-        }
-        drop(bucket);
-        let graph = tasks.lock();
-        if let Some(bucket) = attempt() {
-            return (bucket, graph);
+impl<S: Scheme> Domain<S> {
+    /// Locks a bucket, or a pair of buckets, and the graph of the namespace: see "Locks" above. `wait` locks the bucket,
+    /// `attempt` only tries.
+    fn lock_both<B>(&self, wait: impl Fn() -> B, attempt: impl Fn() -> Option<B>) -> (B, LockGuard<'_, Tasks>) {
+        let tasks = &self.namespace().tasks;
+        loop {
+            let bucket = wait();
+            if let Some(graph) = tasks.try_lock() {
+                return (bucket, graph);
+            }
+            drop(bucket);
+            let graph = tasks.lock();
+            if let Some(bucket) = attempt() {
+                return (bucket, graph);
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use core::task::Poll;
 use super::entry::{EntryRef, Purpose};
 use super::lock::{Acquired, Others, Refused};
 use super::waiter::{Left, PiWaiter, Seen};
-use super::{LockId, PiGraph, TaskId, lock_both};
+use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::entry::{Entry, Moment, PIECE};
@@ -178,7 +178,7 @@ impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
             let mut pending = None;
             let wait = || domain.lock_pair(&source, &target);
             let attempt = || domain.try_lock_pair(&source, &target);
-            let (mut pair, mut tasks) = lock_both(&domain.namespace().tasks, wait, attempt);
+            let (mut pair, mut tasks) = domain.lock_both(wait, attempt);
             let result = match self.from.load() {
                 Ok(value) if value == self.expected => tasks.with(|tasks| self.piece(&mut pair, tasks, &mut pending)),
                 Ok(_) => return self.stop(Error::Again),

@@ -64,22 +64,14 @@ impl<T> Slab<T> {
     }
 
     pub fn insert(&mut self, value: T) -> Result<Id<T>, Error> {
-        let index = match self.free {
-            Some(index) => {
-                if let Slot::Free(next) = core::mem::replace(self.slot_mut(index), Slot::Used(value)) {
-                    self.free = next;
-                }
-                index
+        if let Some(index) = self.free {
+            if let Slot::Free(next) = core::mem::replace(self.slot_mut(index), Slot::Used(value)) {
+                self.free = next;
             }
-            None => self.push(value)?,
-        };
-        self.used += 1;
-        Ok(Id { index, _type: PhantomData })
-    }
-
-    /// Adds a slot. No slot is free, so `used` is the number of slots, and the index of the next.
-    #[cold]
-    fn push(&mut self, value: T) -> Result<u32, Error> {
+            self.used += 1;
+            return Ok(Id { index, _type: PhantomData });
+        }
+        // No slot is free, so `used` is the number of slots, and the index of the next.
         let index = self.used;
         if index == u32::MAX {
             return Err(Error::NoMemory);
@@ -95,7 +87,8 @@ impl<T> Slab<T> {
         let slots = &mut self.chunks[chunk];
         slots.try_reserve(1).map_err(|_| Error::NoMemory)?;
         slots.push(Slot::Used(value));
-        Ok(index)
+        self.used += 1;
+        Ok(Id { index, _type: PhantomData })
     }
 
     pub fn remove(&mut self, id: Id<T>) {

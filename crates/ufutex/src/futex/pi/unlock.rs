@@ -58,7 +58,7 @@ impl<S: Scheme> Domain<S> {
     fn unlock_slowly<T: Target>(&self, word: &T, place: &Place, task: &Task) -> Result<(), Error> {
         let mut faults = Faults::default();
         loop {
-            let (mut locked, mut tasks) = self.lock_with_graph(place);
+            let (mut locked, mut tasks) = self.lock_both(|| self.lock_or_make(place), || self.try_lock(place));
             // If the platform's holders keep their CPU, this thread keeps it until it has woken the heir: another
             // thread may report meanwhile that this one has lost the heir's priority.
             let section = self.platform().section();

@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use super::entry::{EntryRef, PiEntry, Purpose};
-use super::{LockId, PiGraph, lock_both};
+use super::{LockId, PiGraph};
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::entry::{Entry, PendingWakes, Wakes};
@@ -278,11 +278,8 @@ impl<S: Scheme> Domain<S> {
     /// Runs `f` with the bucket locked in which `entry` is queued now, and the graph. `None` if `entry` is not queued any
     /// more.
     fn with_lock_waiter<R>(&self, entry: &PiEntry, f: impl FnOnce(&mut Guard<'_>, &mut PiGraph) -> R) -> Option<R> {
-        let (bucket, mut tasks) = lock_both(
-            &self.namespace().tasks,
-            || self.lock_queued(&entry.entry),
-            || self.try_lock_queued(&entry.entry),
-        );
+        let (bucket, mut tasks) =
+            self.lock_both(|| self.lock_queued(&entry.entry), || self.try_lock_queued(&entry.entry));
         let mut bucket = bucket?;
         Some(tasks.with(|tasks| f(&mut bucket, &mut tasks.graph)))
     }

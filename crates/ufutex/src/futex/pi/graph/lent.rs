@@ -38,6 +38,7 @@ impl Lent {
         self.levels.trailing_zeros() as u8
     }
 
+    /// Makes room for all levels.
     pub fn make_room(&mut self) -> Result<(), Error> {
         if self.counts.is_empty() {
             self.counts.try_reserve_exact(LEVELS).map_err(|_| Error::NoMemory)?;
