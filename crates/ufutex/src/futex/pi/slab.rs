@@ -31,7 +31,7 @@ impl<T> core::fmt::Debug for Id<T> {
     }
 }
 
-enum Slot<T> {
+pub(super) enum Slot<T> {
     Used(T),
     /// Free. The value is the next free slot, `None` for the last.
     Free(Option<u32>),
@@ -44,7 +44,7 @@ const CHUNK: usize = 1 << CHUNK_LOG2;
 /// See the top of this file. A slab grows by a chunk and does not move the values in full chunks, so the time of an
 /// insertion does not depend on the number of values.
 pub struct Slab<T> {
-    chunks: Vec<Vec<Slot<T>>>,
+    pub(super) chunks: Vec<Vec<Slot<T>>>,
     free: Option<u32>,
     used: u32,
 }
@@ -56,11 +56,6 @@ impl<T> Slab<T> {
 
     pub fn is_empty(&self) -> bool {
         self.used == 0
-    }
-
-    #[cfg(test)]
-    pub fn has_memory(&self) -> bool {
-        !self.chunks.is_empty()
     }
 
     pub fn insert(&mut self, value: T) -> Result<Id<T>, Error> {

@@ -325,8 +325,8 @@ fn last_task_takes_the_memory_along() {
     graph.block(ids[1], lock, 1).unwrap();
     graph.unblock(ids[1]);
     for &id in &ids {
-        assert!(graph.tasks.has_memory() && graph.locks.has_memory());
+        assert!(!graph.tasks.chunks.is_empty() && !graph.locks.chunks.is_empty());
         graph.unregister(id);
     }
-    assert!(!graph.tasks.has_memory() && !graph.locks.has_memory());
+    assert!(graph.tasks.chunks.is_empty() && graph.locks.chunks.is_empty());
 }
