@@ -5,7 +5,7 @@ use super::counters::Counting;
 use super::key::private_space;
 use super::namespace::{NamespaceRef, PidNamespace};
 #[cfg(feature = "pi")]
-use super::pi::domain::Joined;
+use super::pi::spin::Spins;
 use super::place::{NodesOnce, Place};
 use super::slots::Control;
 use super::system::System;
@@ -42,9 +42,9 @@ pub struct Domain<S: Scheme = Live> {
     policy: SmallPolicy,
     pub(super) tables: Tables,
     pub(super) counting: Counting,
-    /// Empty until the domain has had a task.
+    /// Empty until a thread has waited for a lock.
     #[cfg(feature = "pi")]
-    pub(super) home: Lazy<Joined>,
+    pub(super) spins: Lazy<Spins>,
     // These two are last, so that the namespace's tables outlive the rest.
     pub(super) namespace: NamespaceRef,
     pub(super) system: System,
@@ -173,7 +173,7 @@ impl<S: Scheme> Domain<S> {
             counting: Counting::new(options.max_waiters, options.counters.then(|| globals.cpus())),
             sleeps: LazySleeps::new(),
             #[cfg(feature = "pi")]
-            home: Lazy::new(),
+            spins: Lazy::new(),
             namespace: namespace.inner().clone(),
             system: system.clone(),
         }

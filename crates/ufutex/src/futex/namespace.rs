@@ -1,6 +1,6 @@
 //! PID namespaces: which task a TID names, and what the domains of one guest share.
 //!
-//! A [`Namespace`] has the tables, regions, names and driver of its domains. No domain of another namespace locks any of
+//! A [`Namespace`] has the tables, tasks and driver of its domains. No domain of another namespace locks any of
 //! them. So a guest's thread that loses its CPU with one of their locks held stops nobody but its own guest. Domains of two
 //! namespaces meet at a [`SharedObject`](super::objects::SharedObject) only, which has a table of its own.
 //!
@@ -9,9 +9,9 @@
 
 use super::domain::Domain;
 #[cfg(feature = "pi")]
-use super::pi::region::Regions;
+use super::pi::PiGraph;
 use super::system::System;
-use super::task::Named;
+use super::task::{Named, TaskKind};
 use super::tids::Tids;
 use crate::error::Error;
 use crate::expiry::Driver;
@@ -68,13 +68,19 @@ pub struct PidNamespace {
 
 /// What the domains of a namespace share. See the top of this file.
 pub(crate) struct Namespace {
-    number: u64,
-    /// The tasks by TID. The time that the lock is held does not grow with their number.
-    tids: Lock<Tids<Counted<Named>>>,
+    pub number: u64,
+    pub tasks: Lock<Tasks>,
     pub globals: Globals,
     pub driver: Driver,
+}
+
+/// The tasks of a namespace: by TID, and in the graph of `lock_pi`. Aligned so that their lock shares no cache line with what
+/// lies beside it.
+#[repr(align(64))]
+pub(crate) struct Tasks {
+    pub by_tid: Tids<Counted<Named>>,
     #[cfg(feature = "pi")]
-    pub regions: Regions,
+    pub graph: PiGraph,
 }
 
 /// Keeps a [`Namespace`] alive. `None` means the system's own, which lives as long as the system.
@@ -177,34 +183,40 @@ impl Namespace {
         number: u64,
         globals: Globals,
         driver: Driver,
-        #[cfg(feature = "pi")] regions: Regions,
+        #[cfg(feature = "pi")] graph: PiGraph,
     ) -> Self {
-        Self {
-            number,
-            tids: Lock::new(on, Tids::new()),
-            globals,
-            driver,
+        let tasks = Tasks {
+            by_tid: Tids::new(),
             #[cfg(feature = "pi")]
-            regions,
-        }
+            graph,
+        };
+        Self { number, tasks: Lock::new(on, tasks), globals, driver }
     }
+}
 
-    /// Notes that a task has the TID.
+impl Tasks {
+    /// Adds a task with this TID, of the domain with the number `space`.
     ///
     /// # Errors
     /// [`Error::Busy`] if another task has the TID; [`Error::NoMemory`].
-    pub fn name(&self, tid: u32, task: Counted<Named>) -> Result<(), Error> {
-        self.tids.lock().with(|tids| tids.insert(tid, task))
-    }
-
-    /// Notes that no task has the TID any more.
-    pub fn forget(&self, tid: u32) {
-        self.tids.lock().with(|tids| tids.remove(tid));
-    }
-
-    /// What the task with this TID has, if there is one. It may have ended by the time that the caller uses it.
-    pub fn look_up<R>(&self, tid: u32, what: impl FnOnce(&Named) -> R) -> Option<R> {
-        self.tids.lock().with(|tids| tids.get(tid).map(|named| what(named)))
+    pub fn add(&mut self, tid: u32, kind: TaskKind, space: u64) -> Result<Counted<Named>, Error> {
+        let _unused_without_features = (kind, space);
+        #[cfg(feature = "pi")]
+        let id = self.graph.register(tid, kind)?;
+        let named = Counted::new(|_| Named {
+            #[cfg(any(feature = "robust", feature = "pi"))]
+            space,
+            #[cfg(feature = "robust")]
+            lists: super::robust::Lists::new(),
+            #[cfg(feature = "pi")]
+            id,
+        });
+        let added = named.and_then(|named| self.by_tid.insert(tid, named.clone()).map(|()| named));
+        #[cfg(feature = "pi")]
+        if added.is_err() {
+            self.graph.unregister(id);
+        }
+        added
     }
 }
 

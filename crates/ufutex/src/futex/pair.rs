@@ -94,8 +94,7 @@ impl<S: Scheme> Domain<S> {
         self.is_global(pair.first().bucket(), first) || self.is_global(pair.second().bucket(), second)
     }
 
-    /// As `lock_pair`, without waiting: `None` if one of the buckets is busy. For a caller that holds the lock of a
-    /// region.
+    /// As `lock_pair`, without waiting: `None` if one of the buckets is busy. For a caller that has the graph locked.
     #[cold]
     pub(super) fn try_lock_pair(&self, first: &Place, second: &Place) -> Option<Pair<'_, S>> {
         let locked = self.try_lock(first)?;
@@ -106,7 +105,7 @@ impl<S: Scheme> Domain<S> {
         }
     }
 
-    /// Locks the bucket of one word if it is free. For a caller that holds the lock of a region, and no bucket.
+    /// Locks the bucket of one word if it is free. For a caller that has the graph locked, and no bucket.
     #[cold]
     pub(super) fn try_lock(&self, place: &Place) -> Option<Locked<'_, S>> {
         match self.lock_second(place, None) {

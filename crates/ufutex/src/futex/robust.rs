@@ -87,7 +87,7 @@ impl<S: Scheme> Domain<S> {
             let is_own = task.space == self.tables.space;
             if is_own { Ok(task.lists.of(pointers).load(Ordering::Relaxed)) } else { Err(Error::NotPermitted) }
         };
-        self.namespace().look_up(tid, list).ok_or(Error::NoTask)?
+        self.namespace().tasks.lock().with(|tasks| tasks.by_tid.get(tid).map(|task| list(task))).ok_or(Error::NoTask)?
     }
 
     /// Ends the task: walks its robust lists, and then hands its locks to the tasks that wait for them.

@@ -7,7 +7,7 @@ use super::namespace::Namespace;
 use super::numa::OnNode;
 use super::objects::Objects;
 #[cfg(feature = "pi")]
-use super::pi::system::Pi;
+use super::pi::scheduler::Pi;
 use super::priority::NORMAL;
 use crate::error::Error;
 use crate::expiry::Driver;
@@ -114,7 +114,7 @@ impl System {
                 globals,
                 driver,
                 #[cfg(feature = "pi")]
-                pi.make_regions(on, 0),
+                pi.make_graph(),
             ),
             #[cfg(feature = "pi")]
             pi,
@@ -312,7 +312,7 @@ impl System {
             self.globals().another()?,
             driver.clone(),
             #[cfg(feature = "pi")]
-            self.pi().make_regions(on, number),
+            self.pi().make_graph(),
         ))
     }
 

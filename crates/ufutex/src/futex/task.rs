@@ -4,8 +4,6 @@ use super::domain::Domain;
 use super::interrupt::Interrupt;
 use super::lock_word::TID_MASK;
 use super::namespace::{Namespace, NamespaceRef};
-#[cfg(feature = "pi")]
-use super::pi::registration::Registration;
 use super::priority::Priority;
 #[cfg(feature = "robust")]
 use super::robust::Lists;
@@ -32,30 +30,35 @@ use crate::table::refs::Scheme;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Task {
-    system: System,
+    pub(super) system: System,
     namespace: NamespaceRef,
     tid: u32,
     space: u64,
-    named: Counted<Named>,
+    pub(super) named: Counted<Named>,
     own: AtomicU8,
     /// 1 when the task has been removed from look-ups: it has ended, or is being dropped.
     ended: AtomicU8,
     interrupt: Interrupt,
     /// A wait with a timeout that was interrupted, and can be continued.
     restart: Lock<Option<RestartBlock>>,
+    /// 1 while an entry of the task stands in the queue of a lock, or waits to be requeued to one. If one does when the
+    /// task is dropped, its future was forgotten. The flag orders nothing: a future borrows the task, so it is gone before
+    /// the task is dropped.
     #[cfg(feature = "pi")]
-    pub(super) registration: Registration,
+    pub(super) waits: AtomicU8,
 }
 
 /// What a look-up by TID finds. The task refers to it, and so does its PID namespace until the task is hidden.
 pub(crate) struct Named {
     /// The number of the task's domain.
-    #[cfg(feature = "robust")]
+    #[cfg(any(feature = "robust", feature = "pi"))]
     pub space: u64,
     #[cfg(feature = "robust")]
     pub lists: Lists,
+    /// The task in the graph of its namespace. It is there until the [`Task`] is dropped, or for ever if a future of it
+    /// was forgotten.
     #[cfg(feature = "pi")]
-    pub home: super::pi::region::HomeRef,
+    pub id: super::pi::TaskId,
 }
 
 /// The kind of a task.
@@ -81,36 +84,23 @@ impl<S: Scheme> Domain<S> {
     }
 
     pub(super) fn make_task(&self, tid: u32, kind: TaskKind) -> Result<Task, Error> {
-        let _unused_without_pi = kind;
         if tid == 0 || tid > TID_MASK {
             return Err(Error::Invalid);
         }
-        #[cfg(feature = "pi")]
-        let home = self.home()?;
-        let named = Counted::new(|_| Named {
-            #[cfg(feature = "robust")]
-            space: self.tables.space,
-            #[cfg(feature = "robust")]
-            lists: Lists::new(),
-            #[cfg(feature = "pi")]
-            home,
-        })?;
-        let namespace = self.namespace();
-        namespace.name(tid, named.clone())?;
-        #[cfg(feature = "pi")]
-        let registration = Registration::new(&self.system, home, tid, kind).inspect_err(|_| namespace.forget(tid))?;
+        let space = self.tables.space;
+        let named = self.namespace().tasks.lock().with(|tasks| tasks.add(tid, kind, space))?;
         Ok(Task {
             system: self.system.clone(),
             namespace: self.namespace.clone(),
             tid,
-            space: self.tables.space,
+            space,
             named,
             own: AtomicU8::new(Priority::NORMAL.level()),
             ended: AtomicU8::new(0),
             interrupt: Interrupt::new(),
             restart: Lock::new(self.platform(), None),
             #[cfg(feature = "pi")]
-            registration,
+            waits: AtomicU8::new(0),
         })
     }
 }
@@ -133,7 +123,7 @@ impl Task {
     pub fn set_priority(&self, priority: Priority) {
         self.own.store(priority.level(), Ordering::Relaxed);
         #[cfg(feature = "pi")]
-        self.registration.set_own_priority(&self.system, priority);
+        self.set_own_in_graph(priority);
     }
 
     /// The task's own priority, by which it is queued at plain words: see [`set_priority`](Self::set_priority).
@@ -146,7 +136,7 @@ impl Task {
     #[must_use]
     pub fn priority(&self) -> Priority {
         #[cfg(feature = "pi")]
-        return self.registration.priority(&self.system);
+        return self.in_graph(|graph, id| Priority::from_level(graph.effective(id)));
         #[cfg(not(feature = "pi"))]
         self.own_priority()
     }
@@ -180,7 +170,7 @@ impl Task {
     /// `Busy` if the task waits for a lock.
     pub(super) fn can_end(&self) -> Result<(), Error> {
         #[cfg(feature = "pi")]
-        if self.registration.waits() {
+        if self.waits.load(Ordering::Relaxed) != 0 {
             return Err(Error::Busy);
         }
         Ok(())
@@ -193,7 +183,7 @@ impl Task {
         self.can_end()?;
         self.hide();
         #[cfg(feature = "pi")]
-        self.registration.pass_on_locks(&self.system);
+        self.pass_on_locks();
         Ok(())
     }
 
@@ -202,12 +192,10 @@ impl Task {
         if self.ended.swap(1, Ordering::Relaxed) != 0 {
             return;
         }
-        #[cfg(feature = "pi")]
-        self.registration.hide(&self.system);
-        self.namespace().forget(self.tid);
+        self.namespace().tasks.lock().with(|tasks| tasks.by_tid.remove(self.tid));
     }
 
-    fn namespace(&self) -> &Namespace {
+    pub(super) fn namespace(&self) -> &Namespace {
         self.namespace.of(&self.system)
     }
 }
@@ -219,15 +207,12 @@ impl Drop for Task {
             return;
         }
         let ended = self.end();
-        // If a forgotten future still waits for the task, only the TID is given back.
+        // If a forgotten future still waits for the task, only the TID is given back. Other namespaces may meet its entry in
+        // an object's table. They read no more of it than the number of its namespace.
         self.hide();
         #[cfg(feature = "pi")]
         if ended.is_ok() {
-            self.registration.unregister(&self.system);
-        } else {
-            // The entry of the forgotten future names a home of the namespace, and may stand in the table of an object that
-            // other namespaces use.
-            core::mem::forget(self.namespace.clone());
+            self.in_graph(|graph, id| graph.unregister(id));
         }
         #[cfg(not(feature = "pi"))]
         let _always = ended;

@@ -22,13 +22,6 @@ pub enum Mutant {
     HandOverKeepsOwner,
     /// A waiter that has inherited a lock gives up as if it had not.
     HeirLeaves,
-    /// An operation that has locked a region does not check that the home still names it.
-    RegionSkipsSecondLook,
-    /// An operation that has waited for a region does not check, with the bucket locked, that it still needs this
-    /// region.
-    HeldRegionIsTrusted,
-    /// An operation waits for a region with a bucket locked.
-    BucketWaitsForRegion,
     /// A look-up that does not find a timer without a lock does not search again under the lock.
     LookUpTrustsMiss,
     /// A thread that has found and locked a timer does not check that the timer still has the ID.

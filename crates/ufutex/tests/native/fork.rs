@@ -254,7 +254,7 @@ impl Clocks for Gated {
     fn changed(&self) {}
 }
 
-/// At the fork one thread is in the middle of a lock's operation, and has locked its bucket and the tasks' region. Another
+/// At the fork one thread is in the middle of a lock's operation, and has locked its bucket and the graph. Another
 /// one is in the middle of the driver's turn, and has locked the queue of the timeouts. The child has neither thread. It
 /// drops everything, which must not wait for these locks.
 #[test]

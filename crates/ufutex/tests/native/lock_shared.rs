@@ -146,11 +146,39 @@ fn locks_differ_by_object_and_by_offset<S: Scheme>() {
     assert_eq!(poll(&mut waits), Poll::Ready(Ok(())));
 }
 
+/// A lock goes on to tasks of other domains after the owner's task and domain have been dropped, in this order or the other.
+fn lock_outlives_domains_and_tasks<S: Scheme>() {
+    let (_, system) = Log::system(Config::new());
+    let [word] = words();
+    let lock = object(word, 64);
+    for round in 0..50u32 {
+        let domains = [(); 3].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+        let tid = 10 * round;
+        let [a, b, c] = [0, 1, 2].map(|i| domains[i as usize].task(tid + i + 1).expect("the TID is free"));
+        let [here, there, third] = domains;
+        assert_eq!(here.lock_pi(lock, &a, None), Ok(()));
+        let mut b_waits = pending(there.lock_pi_async(lock, &b));
+        let mut c_waits = pending(third.lock_pi_async(lock, &c));
+        drop((here, a));
+        assert_eq!(poll(&mut b_waits), Poll::Ready(Ok(())));
+        drop(b_waits);
+        if round % 2 == 0 {
+            drop((there, b));
+            assert_eq!(poll(&mut c_waits), Poll::Ready(Ok(())));
+        } else {
+            assert_eq!(there.unlock_pi(lock, &b), Ok(()));
+            assert_eq!(poll(&mut c_waits), Poll::Ready(Ok(())));
+        }
+        assert_eq!(third.unlock_pi(lock, &c), Ok(()));
+    }
+}
+
 on_every_scheme![
     private_lock_with_the_tid_of_another_domains_task_is_esrch,
     lock_and_priority_pass_between_domains,
     lock_of_a_dead_owner_passes_to_the_other_domain,
     owner_outlives_its_domain,
+    lock_outlives_domains_and_tasks,
     waiters_are_requeued_by_another_domain,
     locks_differ_by_object_and_by_offset,
 ];

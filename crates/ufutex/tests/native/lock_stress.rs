@@ -161,7 +161,7 @@ fn locks_of_owners_that_exit_are_passed_on<S: Scheme>() {
     assert!(place.times.into_inner() > 3);
 }
 
-/// The last waiter of a lock leaves while the owner, which unlocks, waits for the region where another thread changes
+/// The last waiter of a lock leaves while the owner, which unlocks, waits for the graph, in which another thread changes
 /// priorities.
 fn unlock_finds_its_last_waiter_gone<S: Scheme>() {
     let (_, domain) = system_and_domain::<S>();

@@ -13,7 +13,7 @@ mod groups;
 mod pid_namespaces;
 mod places;
 
-mod busy_regions;
+mod busy_graph;
 mod contenders;
 mod driver_thread;
 mod interrupt;
@@ -22,7 +22,6 @@ mod lock_death;
 mod lock_depth;
 mod lock_leave;
 mod lock_priority;
-mod lock_regions;
 mod lock_shared;
 mod lock_stress;
 mod outside;

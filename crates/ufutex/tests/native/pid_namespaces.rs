@@ -15,10 +15,10 @@ use ufutex::{
     syscall::Number,
 };
 
+use crate::busy_graph::{use_all_operations, while_one_is_stuck};
 use crate::common::domains::{on_every_scheme, system};
 use crate::common::guest_memory::GuestMemory;
 use crate::futures::{Boxed, at_once, pending, poll};
-use crate::lock_regions::{use_all_operations, while_one_is_stuck};
 use crate::places::{Word, lasting_task, words};
 
 /// The limit on the length of chains in these systems.
@@ -136,7 +136,7 @@ fn chain_to_a_tid_of_another_namespace_does_not_reach_it<S: Scheme>() {
     }
 }
 
-/// An operation of the attacker blocks while it holds the lock of its region. The victim is in another region.
+/// An operation of the attacker blocks while it holds its graph. The victim is in another one.
 fn victim_is_not_blocked_by_a_stuck_attacker<S: Scheme>() {
     for has_the_tid_too in [false, true] {
         let [attacker, victims] = guests::<S>();
@@ -272,8 +272,8 @@ fn requeue_moves_waiters_of_its_own_namespace_only<S: Scheme>() {
     assert_eq!((poll(&mut late), word.load(Relaxed)), (Poll::Ready(Ok(())), 3));
 }
 
-/// A region that the domains of one namespace have left is reused by domains of another.
-fn regions_are_reused_across_namespaces<S: Scheme>() {
+/// Namespaces, each with two domains, come and go.
+fn namespaces_that_share_an_object_come_and_go<S: Scheme>() {
     let system = system();
     drop(SharedObject::new(&system).expect("the memory is there"));
     let [word] = words();
@@ -344,7 +344,7 @@ on_every_scheme![
     operations_on_a_lock_of_another_namespace_change_nothing,
     no_task_of_another_namespace_queues_behind_a_dead_owners_waiters,
     requeue_moves_waiters_of_its_own_namespace_only,
-    regions_are_reused_across_namespaces,
+    namespaces_that_share_an_object_come_and_go,
     robust_list_of_a_tid_in_another_namespace_is_esrch,
     scheduler_gets_the_namespace_of_a_tid,
 ];

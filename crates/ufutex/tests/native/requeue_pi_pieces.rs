@@ -9,11 +9,11 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Access, Cause, Domain, Error, Fault, Key, Options, Shared, System, Target, Task,
+    Access, Cause, Domain, Error, Fault, Key, ObjectId, Options, Shared, System, Target, Task,
     pi::{LockPi, Priority, WAITERS, WaitRequeuePi},
 };
 
-use crate::busy_regions::{object, system_with_two_buckets, use_the_buckets};
+use crate::busy_graph::{object, system_with_two_buckets, use_the_buckets};
 use crate::common::domains::on_every_scheme;
 use crate::futures::{Boxed, pending, poll};
 use crate::places::{Word, words};
@@ -131,7 +131,7 @@ fn other_operations_run_between_pieces<S: Scheme>() {
     let mut late_waits = Vec::new();
     let from = Interrupted::new(usize::MAX, || {
         assert_eq!((world.waiting_at(0), world.waiting_at(64)), (PIECE, CROWD - PIECE));
-        use_the_buckets(&stranger, [2, 3]);
+        use_the_buckets(&stranger, ObjectId::new(5).expect("small enough"), [2, 3]);
         for (i, task) in late.iter().enumerate() {
             task.set_priority(Priority::realtime((i / 2) as u8 + 1));
             late_waits.push(world.wait(task));
@@ -291,23 +291,6 @@ fn piece_ends_after_a_search_for_a_deadlock<S: Scheme>() {
     assert_eq!(from.loads.get(), WAITERS, "{}: pieces", S::NAME);
 }
 
-/// Waiters of many domains, each of which may bring a region. A piece has waiters of at most 17.
-fn piece_ends_after_some_domains<S: Scheme>() {
-    const DOMAINS: usize = 100;
-    let world = World::<S>::new();
-    let domains: Vec<_> = (0..DOMAINS).map(|_| Domain::<S>::with_options_in(&world.system, Options::new())).collect();
-    let tasks: Vec<_> = domains.iter().zip(10..).map(|(domain, tid)| domain.task(tid).expect("it is free")).collect();
-    let _waits: Vec<_> = domains
-        .iter()
-        .zip(&tasks)
-        .map(|(domain, task)| pending(domain.wait_requeue_pi_async(world.condition, 0, world.lock, task)))
-        .collect();
-    let from = Interrupted::lost_after(usize::MAX);
-    assert_eq!(world.requeue(&from), Ok(DOMAINS));
-    let pieces = from.loads.get();
-    assert!((DOMAINS / 17..=DOMAINS / 8).contains(&pieces), "{}: {pieces} pieces", S::NAME);
-}
-
 /// In a domain's own table the requeue is one step, which compares the word once.
 fn private_requeue_is_one_step<S: Scheme>() {
     let world = World::<S>::new();
@@ -355,6 +338,5 @@ on_every_scheme![
     error_in_a_later_piece_keeps_earlier_waiters_requeued,
     piece_ends_after_a_thousand_visits,
     piece_ends_after_a_search_for_a_deadlock,
-    piece_ends_after_some_domains,
     private_requeue_is_one_step,
 ];

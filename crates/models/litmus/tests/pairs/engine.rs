@@ -536,48 +536,6 @@ pub(super) const PAIRS: &[Pair] = &[
         needed: &["N end", "N occupy"],
         kept: &[("N end", "rel", "The other half is for the entry that a waker has taken, above")],
     },
-    // `futex/pi/region.rs`.
-    Pair {
-        name: "[X]: a region's memory, and its home",
-        code: &[
-            ("ufutex/src/futex/pi/region.rs", "region", &["NonNull::new(self.region.load(Ordering::Acquire)) // [X]"]),
-            ("ufutex/src/futex/pi/region.rs", "set_region", &["self.region.store(region, Ordering::Release); // [X]"]),
-        ],
-        init: "memory = 9, home = 1",
-        program: "
-        waiter of another domain            | operation
-        memory = 0 na                       | region = home acq      [X load]
-        home = 2 rel           [X store]    | if region == 2: found = memory na",
-        forbidden: "region == 2 && found == 9",
-        needed: &["X store", "X load"],
-        kept: &[],
-    },
-    // Region 1's lock: 0 free, 1 held by the waiter, 2 free again, 3 held by the operation.
-    Pair {
-        name: "[X]: the second look at the home, with the region locked",
-        code: &[
-            (
-                "ufutex/src/futex/pi/region.rs",
-                "lock",
-                &["home.get().region()?", "found.graph.lock()", "home.get().region() == Some(region)"],
-            ),
-            ("ufutex/src/futex/pi/region.rs", "set_region", &["self.region.store(region, Ordering::Release); // [X]"]),
-        ],
-        init: "lock = 0, home = 1",
-        program: "
-        waiter of another domain            | operation
-        lock: 0 -> 1 acq       [E lock]     | region = home acq      [X first look]
-        home = 2 rel           [X store]    | lock: 2 -> 3 acq       [E lock after]
-        lock = 2 rel           [E unlock]   | again = home acq       [X second look]",
-        forbidden: "again == 1",
-        needed: &["E unlock", "E lock after"],
-        kept: &[
-            ("E lock", "rlx", "The stronger one is for the region, which the lock guards"),
-            ("X store", "rlx", "The stronger one is for the region's memory, above"),
-            ("X first look", "rlx", "The stronger one is for the region's memory, above"),
-            ("X second look", "rlx", "One function loads it"),
-        ],
-    },
     // `timer/ids.rs` `remove`: a link over a timer that is taken out. The group's lock: 0 to 1 held, 2 free, 3 held.
     Pair {
         name: "[R]: a link over a timer that is taken out",

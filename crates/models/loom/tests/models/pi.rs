@@ -296,8 +296,8 @@ fn requeue_against_timeout(unlocks_late: bool) {
     locks.assert_free(1 + locked);
 }
 
-/// A waiter leaves, and finds its region busy. When it has that, and tries the bucket, the queue moves out of the global table.
-fn drop_against_region_then_move() {
+/// A waiter leaves, and finds the graph busy. When it has that, and tries the bucket, the queue moves out of the global table.
+fn drop_against_graph_then_move() {
     let world = World::<Live>::with_slots(0);
     let [one, two] = [1, 2].map(|tid| world.domain.task(tid).expect("the number is free"));
     assert_eq!(world.domain.lock_pi(&world.word, &one, None), Ok(()));
@@ -320,7 +320,7 @@ fn drop_against_region_then_move() {
 
 #[test]
 fn a_waiter_leaves_while_its_queue_moves() {
-    check_pair(drop_against_region_then_move);
+    check_pair(drop_against_graph_then_move);
 }
 
 #[test]

@@ -4,11 +4,11 @@
 
 mod apart;
 mod conservation;
+mod graph;
 mod growth;
 mod lock;
 mod parking;
 mod pi;
-mod regions;
 mod requeue;
 mod runs;
 mod semaphore;

@@ -2,10 +2,8 @@
 
 use core::ptr::NonNull;
 
-use super::graph::{LockId, TaskId};
-use super::region::HomeRef;
-use crate::futex::entry::{Entry, Wakes};
-use crate::signal::Receiver;
+use super::{LockId, TaskId};
+use crate::futex::entry::Entry;
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 use crate::table::hash::Key;
 use crate::table::list::Node;
@@ -15,8 +13,8 @@ use crate::table::list::Node;
 pub(crate) struct PiEntry {
     // First, so that a pointer to the node is also a pointer to this struct.
     pub entry: Entry,
-    /// The home of the task that waits. The lock that it waits for is in the same region.
-    pub home: HomeRef,
+    /// The number of the PID namespace of the task that waits. Its graph has the task, and the lock that it waits for.
+    pub namespace: u64,
     /// Guarded by the lock of the bucket where it is queued.
     purpose: UnsafeCell<Purpose>,
     outcome: AtomicU32,
@@ -30,10 +28,10 @@ pub(crate) enum Purpose {
         /// The key of the lock.
         to: Key,
         /// The task that is to get the lock.
-        task: TaskId<EntryRef>,
+        task: TaskId,
     },
     /// For this lock. The entry is queued by the key of the lock's word.
-    Lock(LockId<EntryRef>),
+    Lock(LockId),
 }
 
 /// The owner of the lock has died and this waiter has inherited the lock. It is still queued, and has to write its TID
@@ -41,13 +39,8 @@ pub(crate) enum Purpose {
 const HEIR: u32 = 1;
 
 impl PiEntry {
-    pub fn new(key: Key, hash: u32, priority: u8, receiver: Receiver, home: HomeRef, purpose: Purpose) -> Self {
-        Self {
-            entry: Entry::new(key, hash, priority, Wakes::None, receiver),
-            home,
-            purpose: UnsafeCell::new(purpose),
-            outcome: AtomicU32::new(0),
-        }
+    pub fn new(entry: Entry, namespace: u64, purpose: Purpose) -> Self {
+        Self { entry, namespace, purpose: UnsafeCell::new(purpose), outcome: AtomicU32::new(0) }
     }
 
     /// # Safety
@@ -69,7 +62,7 @@ impl PiEntry {
         self.outcome.load(Ordering::Relaxed) == HEIR // [O]: the flag guards no other data
     }
 
-    /// Marks the waiter as heir. Call only with the region locked.
+    /// Marks the waiter as heir. Call only with the graph locked.
     pub fn make_heir(&self) {
         self.outcome.store(HEIR, Ordering::Relaxed); // [O]: before the waiter is notified
     }
@@ -99,7 +92,7 @@ impl EntryRef {
 
     /// # Safety
     /// The entry is queued, or in a graph, and stays so as long as the result is used: the caller holds the lock of its
-    /// bucket or of its region.
+    /// bucket or of the graph.
     pub unsafe fn get<'a>(self) -> &'a PiEntry {
         // SAFETY: the caller guarantees it.
         unsafe { self.0.as_ref() }

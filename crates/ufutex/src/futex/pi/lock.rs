@@ -4,16 +4,14 @@ use core::pin::Pin;
 use core::task::Poll;
 
 use super::entry::{EntryRef, PiEntry, Purpose};
-use super::graph::{LockId, TaskId};
-use super::region::{Guard as Region, HomeRef, PiGraph};
-use super::turns::Turns;
 use super::waiter::{Left, PiWaiter, Seen};
+use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::key::{Target, is_of_object};
 use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
-use crate::futex::operation::block_on;
-use crate::futex::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
+use crate::futex::namespace::Tasks;
+use crate::futex::operation::{Cause, Operation, PollReceiver, block_on, operation_is_a_future};
 use crate::futex::place::Place;
 use crate::futex::task::Task;
 use crate::futex::timeout_watch::TimeoutWatch;
@@ -24,7 +22,6 @@ use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::bucket::Guard;
-use crate::table::hash::Key;
 use crate::table::refs::{Live, Scheme};
 
 /// The future of [`Domain::lock_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks the lock
@@ -107,46 +104,40 @@ impl<S: Scheme> Domain<S> {
         self.check_lock(&word, task)?;
         let place = self.place(&word);
         let mut faults = Faults::default();
-        let mut turns = Turns::new(&self.namespace().regions);
         loop {
-            let mut locked = turns.bucket(|| self.lock_or_make(&place), || self.try_lock(&place));
-            let attempt = self.try_acquire(&mut turns, &mut locked.guard, &place, &word, task);
-            drop(locked);
+            let (mut locked, mut tasks) = self.lock_both(|| self.lock_or_make(&place), || self.try_lock(&place));
+            let attempt = tasks.with(|tasks| self.try_acquire(&mut locked.guard, tasks, &place, &word, task));
+            drop((tasks, locked));
             match attempt {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(Error::Again),
-                Err(refused) => refused.resolve(&word, &mut faults, &mut turns)?,
+                Err(refused) => refused.resolve(&word, &mut faults)?,
             }
         }
     }
 
     /// Takes the lock of `word` for `task`. Returns `false` if the task would have to wait. The word's bucket, that of
-    /// `place`, is locked.
+    /// `place`, is locked, and so is the graph.
     fn try_acquire<T: Target>(
         &self,
-        turns: &mut Turns<'_>,
         bucket: &mut Guard<'_>,
+        tasks: &mut Tasks,
         place: &Place,
         word: &T,
         task: &Task,
     ) -> Result<bool, Refused> {
-        // The task will not wait, so its own region is not needed.
-        let met = self.met(bucket, place, word, task.tid())?.unwrap_or(task.home());
-        let mut region = turns.region(met, met)?;
-        region.with(|g| {
-            let Acquired::Contended(lock) =
-                self.acquire(bucket, g, place, word, (task.id(), task.tid()), Others::Unknown)?
-            else {
-                return Ok(true);
-            };
-            let has_lock = g.owner(lock) == Some(task.id());
-            g.drop_if_idle(lock);
-            if has_lock {
-                // [S6], but the task is not ending: the program has changed the word. The kernel repairs the word here.
-                exchange(word, word.load32()?, task.tid() | WAITERS | OWNER_DIED)?;
-            }
-            Ok(false)
-        })
+        let id = task.named.id;
+        let Acquired::Contended(lock) = self.acquire(bucket, tasks, place, word, (id, task.tid()), Others::Unknown)?
+        else {
+            return Ok(true);
+        };
+        let has_lock = tasks.graph.owner(lock) == Some(id);
+        tasks.graph.drop_if_idle(lock);
+        if has_lock {
+            // [S6], but the task is not ending: the program has changed the word. The kernel repairs the word here.
+            exchange(word, word.load32()?, task.tid() | WAITERS | OWNER_DIED)?;
+        }
+        Ok(false)
     }
 
     /// Changes the word from 0 to the task's TID, as every program does before it calls futex(2). It does not if
@@ -163,72 +154,32 @@ impl<S: Scheme> Domain<S> {
         if word.width() == Width::U32 && task.belongs_to(self) { Ok(()) } else { Err(Error::Invalid) }
     }
 
-    /// The home in whose region the word's lock is. If waiters are queued, it is the first one's home. Otherwise it is
-    /// the home of the owner, if the word is in a shared object, whose owner may be another domain's task. `None` means
-    /// that the task's own region is enough.
-    ///
-    /// If the first waiter belongs to another PID namespace, its region must not be locked. The error is then
-    /// [`Error::Deadlock`] if the word names the caller, `tid`, and [`Error::Invalid`] otherwise. The word's bucket,
-    /// that of `place`, is locked.
-    pub(super) fn met<T: Target>(
-        &self,
-        bucket: &mut Guard<'_>,
-        place: &Place,
-        word: &T,
-        tid: u32,
-    ) -> Result<Option<HomeRef>, Refused> {
-        let key = self.key(place);
-        if let Some(first) = bucket.first(key, place.hash) {
-            // SAFETY: queued, and the bucket is locked.
-            let home = unsafe { EntryRef::of(first).map(|entry| entry.get().home) };
-            if home.is_none_or(|home| self.is_of_namespace(home)) {
-                return Ok(home);
-            }
-            let is_own = tid != 0 && word.load32()? & TID_MASK == tid;
-            return Err(if is_own { Error::Deadlock } else { Error::Invalid }.into());
-        }
-        if !is_of_object(key) {
-            return Ok(None);
-        }
-        let owner = word.load32()? & TID_MASK;
-        Ok(if owner == 0 || owner == tid { None } else { self.home_of(owner) })
-    }
-
-    /// Locks a region that contains the task's home and the home that the task has [`met`](Self::met) at the word of
-    /// `place`. The word's bucket is locked.
-    fn region_with<'s, T: Target>(
-        &'s self,
-        turns: &mut Turns<'s>,
-        bucket: &mut Guard<'_>,
-        place: &Place,
-        word: &T,
-        task: &Task,
-    ) -> Result<Region<'s>, Refused> {
-        let met = self.met(bucket, place, word, task.tid())?.unwrap_or(task.home());
-        turns.region(task.home(), met)
+    /// Whether the task of a queued waiter belongs to the domain's namespace: only then may the domain's tasks see its
+    /// TID, and use what its entry says of the graph.
+    pub(super) fn is_of_namespace(&self, entry: &PiEntry) -> bool {
+        entry.namespace == self.namespace().number
     }
 
     /// Takes the lock of `word` for the task with this TID, or finds the lock that the task has to wait for, by the
-    /// table in `pi`. The word's bucket, that of `place`, is locked, and so is the region of the home that
-    /// [`met`](Self::met) returns.
-    ///
+    /// table in `pi`. The word's bucket, that of `place`, is locked, and so is the graph.
     pub(super) fn acquire<T: Target>(
         &self,
         bucket: &mut Guard<'_>,
-        graph: &mut PiGraph,
+        tasks: &mut Tasks,
         place: &Place,
         word: &T,
-        (task, tid): (TaskId<EntryRef>, u32),
+        (task, tid): (TaskId, u32),
         others: Others,
     ) -> Result<Acquired, Refused> {
         let value = word.load32()?;
         if value & TID_MASK == tid {
             return Err(Error::Deadlock.into());
         }
-        let key = self.key(place);
+        let (key, graph) = (self.key(place), &mut tasks.graph);
         if let Some(first) = bucket.first(key, place.hash) {
             // SAFETY: queued, and the bucket is locked.
-            return unsafe { check_state(graph, first, value) }.map(Acquired::Contended);
+            let first = unsafe { EntryRef::of(first).map(|entry| entry.get()) };
+            return self.check_state(graph, first, value).map(Acquired::Contended);
         }
         if value & TID_MASK == 0 {
             // [S1]. If the lock has to be in the graph, it is added before the word is written, because that may need
@@ -246,34 +197,32 @@ impl<S: Scheme> Domain<S> {
         // [S2]. From here on the owner cannot unlock without the engine.
         let waiters = if mutant(Mutant::LockHidesWaiter) { 0 } else { WAITERS };
         exchange(word, value, value | waiters)?;
-        let Some(owner) = self.find_owner(graph, key, value & TID_MASK, task)? else {
+        // In memory that only the domain maps, the word names no task of another domain.
+        let owner = tasks.by_tid.get(value & TID_MASK);
+        let Some(owner) = owner.filter(|owner| is_of_object(key) || owner.space == self.tables.space) else {
             // The owner may have just ended, and its robust list changed the word.
             return Err(if word.load32()? == value | WAITERS { Error::NoTask.into() } else { Refused::Retry });
         };
-        if graph.is_kernel(owner) {
+        if graph.is_kernel(owner.id) {
             return Err(Error::NotPermitted.into());
         }
-        Ok(Acquired::Contended(graph.add_lock(owner)?))
+        Ok(Acquired::Contended(graph.add_lock(owner.id)?))
     }
 
-    /// The task that a word names, in the domain's PID namespace. In memory that only the domain maps, no task of
-    /// another domain is found.
-    fn find_owner(
-        &self,
-        graph: &PiGraph,
-        key: Key,
-        tid: u32,
-        task: TaskId<EntryRef>,
-    ) -> Result<Option<TaskId<EntryRef>>, Refused> {
-        if !is_of_object(key) {
-            return Ok(graph.find(task.part(), tid));
-        }
-        match self.home_of(tid) {
-            None => Ok(None),
-            Some(home) if graph.has(home.number()) => Ok(graph.find(home.number(), tid)),
-            // The word has changed since the region of its former owner was locked.
-            Some(_) => Err(Refused::Retry),
-        }
+    /// The lock that `first` waits for, if the state is valid: [S3] to [S10], in which a waiter is queued. The word holds
+    /// `value`. `first` is `None` if the waiter waits for no lock. Its bucket is locked, and so is the graph.
+    fn check_state(&self, graph: &PiGraph, first: Option<&PiEntry>, value: u32) -> Result<LockId, Refused> {
+        let first = first.filter(|first| self.is_of_namespace(first));
+        // SAFETY: queued, and its bucket is locked.
+        let Some(Purpose::Lock(lock)) = first.map(|first| unsafe { first.purpose() }) else {
+            return Err(Error::Invalid.into()); // [S3], or a waiter of another PID namespace
+        };
+        let (tid, has_died) = (value & TID_MASK, value & OWNER_DIED != 0);
+        let is_valid = match graph.owner(lock) {
+            None => has_died && tid == 0,                                     // [S4]; not [S5], [S7]
+            Some(owner) => tid == graph.tid(owner) || (has_died && tid == 0), // [S8], [S6]; not [S9], [S10]
+        };
+        if is_valid { Ok(lock) } else { Err(Error::Invalid.into()) }
     }
 }
 
@@ -290,9 +239,9 @@ pub(super) enum Others {
 #[derive(Clone, Copy)]
 pub(super) enum Acquired {
     /// The task has the lock. `Some` if the lock was added to the graph, as with [`Others::AboutToWait`].
-    Owned(Option<LockId<EntryRef>>),
-    /// The task has to wait for this lock. If it does not wait in the end, call [`Graph::drop_if_idle`].
-    Contended(LockId<EntryRef>),
+    Owned(Option<LockId>),
+    /// The task has to wait for this lock. If it does not wait in the end, call [`PiGraph::drop_if_idle`].
+    Contended(LockId),
 }
 
 /// Why an attempt has failed. The operation goes on with [`resolve`](Self::resolve).
@@ -302,8 +251,6 @@ pub(super) enum Refused {
     Fault,
     /// The word changed meanwhile.
     Retry,
-    /// Another thread holds the region of this home.
-    Busy(HomeRef),
     Error(Error),
 }
 
@@ -320,14 +267,9 @@ impl From<Fault> for Refused {
 }
 
 impl Refused {
-    /// Prepares another attempt, or returns the error that ends the operation. No lock is held except by `turns`.
-    pub fn resolve<T: Target>(self, word: &T, faults: &mut Faults, turns: &mut Turns<'_>) -> Result<(), Error> {
-        turns.unlock_region();
+    /// Prepares another attempt, or returns the error that ends the operation. No lock is held.
+    pub fn resolve<T: Target>(self, word: &T, faults: &mut Faults) -> Result<(), Error> {
         match self {
-            Self::Busy(home) => {
-                turns.wait_for(home);
-                Ok(())
-            }
             Self::Fault => Ok(faults.resolve(|| word.fault_in(Access::Write))?),
             Self::Retry => {
                 // Another operation has changed the word and so made progress. There is no lock to wait for.
@@ -344,29 +286,6 @@ fn exchange<T: Target>(word: &T, current: u32, new: u32) -> Result<(), Refused> 
         Ok(_) => Ok(()),
         Err(_) => Err(Refused::Retry),
     }
-}
-
-/// The lock that `first` waits for, if the state is valid: [S3] to [S10], in which a waiter is queued. The word holds
-/// `value`.
-///
-/// # Safety
-/// `first` is queued, and its bucket locked.
-unsafe fn check_state(
-    graph: &PiGraph,
-    first: core::ptr::NonNull<crate::table::list::Node>,
-    value: u32,
-) -> Result<LockId<EntryRef>, Refused> {
-    // SAFETY: the caller guarantees that it is queued, and its bucket locked.
-    let purpose = unsafe { EntryRef::of(first).map(|entry| entry.get().purpose()) };
-    let Some(Purpose::Lock(lock)) = purpose else {
-        return Err(Error::Invalid.into()); // [S3]
-    };
-    let (tid, has_died) = (value & TID_MASK, value & OWNER_DIED != 0);
-    let is_valid = match graph.owner(lock) {
-        None => has_died && tid == 0,                                     // [S4]; not [S5], [S7]
-        Some(owner) => tid == graph.tid(owner) || (has_died && tid == 0), // [S8], [S6]; not [S9], [S10]
-    };
-    if is_valid { Ok(lock) } else { Err(Error::Invalid.into()) }
 }
 
 impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
@@ -394,7 +313,11 @@ impl<T: Target, S: Scheme> Operation for LockPi<'_, '_, T, S> {
         // SAFETY: `waiter` is the one field that must stay in place, and is not moved out of.
         let this = unsafe { self.get_unchecked_mut() };
         if !this.waiter.is_busy() {
-            return this.begin(receiver);
+            return match this.begin(receiver) {
+                Ok(true) => Poll::Ready(Ok(())),
+                Ok(false) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            };
         }
         match this.waiter.look(receiver) {
             Seen::Waiting => Poll::Pending,
@@ -424,16 +347,8 @@ impl<T: Target, S: Scheme> Operation for LockPi<'_, '_, T, S> {
 }
 
 impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
-    fn begin(&mut self, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
-        match self.try_begin(receiver) {
-            Ok(true) => Poll::Ready(Ok(())),
-            Ok(false) => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error)),
-        }
-    }
-
     /// Takes the lock or queues the waiter. Returns whether the task has the lock already.
-    fn try_begin(&mut self, receiver: PollReceiver<'_>) -> Result<bool, Error> {
+    fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<bool, Error> {
         let domain = self.domain;
         domain.check_lock(&self.word, self.task)?;
         let place = domain.place(&self.word);
@@ -441,18 +356,15 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
         // Cloned before a lock is taken and dropped after all are released, because a waker's clone and drop run an
         // embedder's code.
         let mut receiver = Some(receiver.for_entry());
-        let mut turns = Turns::new(&domain.namespace().regions);
         loop {
             let mut new_chain = None;
-            let mut locked = turns.bucket(|| domain.lock_or_make(&place), || domain.try_lock(&place));
-            let region = domain.region_with(&mut turns, &mut locked.guard, &place, &self.word, self.task);
-            let attempt = region.and_then(|mut region| {
-                region.with(|g| self.lock_or_queue(&mut locked.guard, g, &place, &mut receiver, &mut new_chain))
-            });
-            drop(locked);
+            let (mut locked, mut tasks) = domain.lock_both(|| domain.lock_or_make(&place), || domain.try_lock(&place));
+            let attempt =
+                tasks.with(|t| self.lock_or_queue(&mut locked.guard, t, &place, &mut receiver, &mut new_chain));
+            drop((tasks, locked));
             match attempt {
                 Ok(has_lock) => {
-                    let _reported = Otherwise::new(|| domain.system.report_priorities(self.task.home()));
+                    let _reported = Otherwise::new(|| domain.system.report_priorities(domain.namespace()));
                     if has_lock {
                         self.waiter.release();
                     } else {
@@ -463,42 +375,36 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
                 }
                 Err(refused) => {
                     self.waiter.release();
-                    refused.resolve(&self.word, &mut faults, &mut turns)?;
+                    refused.resolve(&self.word, &mut faults)?;
                 }
             }
         }
     }
-}
 
-impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
     /// Takes the lock, or queues the waiter for it. Returns whether the task has the lock. The word's bucket is locked,
-    /// and so is a region with the homes of all tasks that take part.
+    /// and so is the graph.
     fn lock_or_queue(
         &mut self,
         bucket: &mut Guard<'_>,
-        graph: &mut PiGraph,
+        tasks: &mut Tasks,
         place: &Place,
         receiver: &mut Option<Receiver>,
         new_chain: &mut Option<u32>,
     ) -> Result<bool, Refused> {
-        let (domain, task) = (self.domain, self.task.id());
-        let lock = match domain.acquire(bucket, graph, place, &self.word, (task, self.task.tid()), Others::Unknown)? {
+        let (domain, task) = (self.domain, self.task.named.id);
+        let lock = match domain.acquire(bucket, tasks, place, &self.word, (task, self.task.tid()), Others::Unknown)? {
             Acquired::Owned(_) => return Ok(true),
             Acquired::Contended(lock) => lock,
         };
+        let graph = &mut tasks.graph;
         if let Err(error) = PiWaiter::admit(domain, self.task, bucket) {
             graph.drop_if_idle(lock);
             return Err(Refused::Error(error));
         }
-        let priority = self.task.own_priority().level();
         // Moved into the entry. On an error, the value that is left is dropped with no lock held, since dropping a
         // waker runs an embedder's code.
         let receiver = receiver.take().unwrap_or(Receiver::TAKEN);
-        let key = domain.key(place);
-        let entry = PiEntry::new(key, place.hash, priority, receiver, self.task.home(), Purpose::Lock(lock));
-        let entry = self.waiter.set(domain, self.task, entry);
-        // SAFETY: not queued yet, so no other thread reaches it.
-        unsafe { entry.get().entry.set_since(domain.system.now()) };
+        let entry = self.waiter.set(domain, self.task, place, receiver, Purpose::Lock(lock));
         if let Err(error) = graph.block(task, lock, entry) {
             let has_lock = graph.owner(lock) == Some(task);
             graph.drop_if_idle(lock);
@@ -508,7 +414,7 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
         }
         // SAFETY: new and not queued; it stays in place until it has left queue and graph.
         *new_chain = unsafe { bucket.insert(entry.node()) };
-        self.spins = (graph.first_waiter(lock) == Some(task)).then_some(place.hash);
+        self.spins = graph.first_waiter(lock).is_some_and(|(first, _)| first == task).then_some(place.hash);
         Ok(false)
     }
 }

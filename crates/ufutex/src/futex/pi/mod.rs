@@ -31,7 +31,7 @@
 //! # Changes
 //!
 //! - **Unlock** ([`unlock`]) of [S8] writes `WAITERS | TID` of the first waiter, makes it the owner and takes it off
-//!   the queue, in one step under the locks of bucket and region. The new owner has the lock before it runs; no task
+//!   the queue, in one step under the locks of bucket and graph. The new owner has the lock before it runs; no task
 //!   can steal it. In [S1] and [S2] unlock writes 0. In every other state the owner is not the caller: `EPERM` by the
 //!   word, else `EINVAL`.
 //! - **Death of the owner** ([`registration`]) makes the first waiter the holder without writing the word, because the
@@ -43,30 +43,63 @@
 //!
 //! # Locks
 //!
-//! In this order: the lock of a bucket; the lock of a [`region`], which guards the graph that contains the domain's
-//! tasks and locks; the lock of the homes or of the TIDs of a [namespace](super::namespace). With a bucket locked the
-//! region is only tried: [`turns`] says what happens if it is busy. A queued waiter's signal is guarded by the region's lock,
-//! not by the bucket's, because the death of an owner locks no bucket. Schedulers, wakers and faults come after all
-//! these locks have been released.
+//! The [`graph`] of a namespace has all its tasks and the locks that they wait for, of all its domains. One lock guards it,
+//! and the [TIDs](super::tids) too. So an owner that is found by its TID cannot have gone. An operation on a lock holds it
+//! together with the lock of a bucket, or of two. No thread waits for either with the other held: with a bucket locked the
+//! graph is only tried, and with the graph locked a bucket is only tried ([`lock_both`](Domain::lock_both)).
 //!
-//! Before a task begins to wait, the regions of the waiter and of the lock become one ([`lock`]). So any later
-//! operation on the wait finds both in one region, whichever of the two it starts from.
+//! - A bucket of a [`SharedObject`](super::objects::SharedObject) is used by other namespaces. A thread that waited for its
+//!   graph with such a bucket locked would make them wait for whichever thread of its guest has the graph, and that one may
+//!   have lost its CPU far from the object, or may be at a long requeue.
+//! - A thread that waited for such a bucket with the graph locked would make all tasks of its guest wait for a thread of
+//!   another guest, which may have lost its CPU.
+//! - In buckets that only one namespace uses, plain waits and wakes do not wait for operations on locks elsewhere. These could
+//!   wait for each other, since domains of a namespace trust each other. But then there would be two rules.
+//!
+//! An attempt fails only if the lock that is tried is held at that moment. The other lock is waited for in turn, and a
+//! contender of either is handed it after half a millisecond ([`lock`](crate::lock)). So threads that keep a bucket busy
+//! delay an operation only while other tasks of the operation's own namespace keep the graph busy too.
+//!
+//! A queued waiter's signal is guarded by the graph's lock, not by the bucket's, because the death of an owner locks no
+//! bucket. Schedulers, wakers and faults come after all these locks have been released.
 
-pub(super) mod domain;
 mod entry;
 mod graph;
-mod homes;
 pub(crate) mod lock;
-pub(super) mod region;
-pub(super) mod registration;
 #[cfg(feature = "requeue")]
 pub(crate) mod requeue;
 pub(crate) mod scheduler;
 mod slab;
-mod spin;
-pub(super) mod system;
-mod turns;
+pub(super) mod spin;
+mod task;
 mod unlock;
 mod waiter;
 
-use entry::EntryRef;
+use self::entry::EntryRef;
+use super::domain::Domain;
+use super::namespace::Tasks;
+use crate::lock::LockGuard;
+use crate::table::refs::Scheme;
+
+pub(super) type PiGraph = graph::Graph<EntryRef>;
+pub(super) type TaskId = graph::TaskId<EntryRef>;
+type LockId = graph::LockId<EntryRef>;
+
+impl<S: Scheme> Domain<S> {
+    /// Locks a bucket, or a pair of buckets, and the graph of the namespace: see "Locks" above. `wait` locks the bucket,
+    /// `attempt` only tries.
+    fn lock_both<B>(&self, wait: impl Fn() -> B, attempt: impl Fn() -> Option<B>) -> (B, LockGuard<'_, Tasks>) {
+        let tasks = &self.namespace().tasks;
+        loop {
+            let bucket = wait();
+            if let Some(graph) = tasks.try_lock() {
+                return (bucket, graph);
+            }
+            drop(bucket);
+            let graph = tasks.lock();
+            if let Some(bucket) = attempt() {
+                return (bucket, graph);
+            }
+        }
+    }
+}

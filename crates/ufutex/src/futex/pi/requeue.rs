@@ -4,18 +4,16 @@
 use core::pin::Pin;
 use core::task::Poll;
 
-use super::entry::{EntryRef, PiEntry, Purpose};
-use super::graph::{LockId, TaskId};
+use super::entry::{EntryRef, Purpose};
 use super::lock::{Acquired, Others, Refused};
-use super::region::{Guard as Region, HomeRef, PiGraph};
-use super::turns::Turns;
 use super::waiter::{Left, PiWaiter, Seen};
+use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::entry::{Entry, Moment, PIECE};
-use crate::futex::key::{Target, is_of_object};
-use crate::futex::operation::block_on;
-use crate::futex::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
+use crate::futex::key::Target;
+use crate::futex::namespace::Tasks;
+use crate::futex::operation::{Cause, Operation, PollReceiver, block_on, operation_is_a_future};
 use crate::futex::pair::Pair;
 use crate::futex::place::Place;
 use crate::futex::requeue::Requeued;
@@ -85,9 +83,8 @@ impl<S: Scheme> Domain<S> {
     /// have the lock or wait for it.
     ///
     /// In a domain's own table this is one step. If other domains use a bucket of the two words, it may take several: a
-    /// step ends after 256 waiters, after about 1,000 visits of lock owners along chains, after 16 changes of the
-    /// waiters' domain, and before a waiter whose region is busy. The word is compared in each step.
-    /// The first step in which it differs or cannot be read ends the operation, which returns the number of waiters
+    /// step ends after 256 waiters, and after about 1,000 visits of lock owners along chains. The word is compared in each
+    /// step. The first step in which it differs or cannot be read ends the operation, which returns the number of waiters
     /// handled until then. Waiters that came after the first step stay where they are.
     ///
     /// # Errors
@@ -128,14 +125,11 @@ impl<S: Scheme> Domain<S> {
 
 /// A piece ends once its walks along chains have visited this many holders. The last walk is completed.
 const VISITED: u64 = 4 * PIECE as u64;
-/// How often the home may change from one waiter of a piece to the next. The piece ends before the next change: each home
-/// may bring a region.
-const HOMES: usize = 16;
 
 /// A requeue to a lock.
 ///
 /// If other domains use a bucket of the two words, the requeue goes in pieces, with nothing locked between two of them. A
-/// piece has at most [`PIECE`] waiters, and fewer if chains of holders are long or the waiters belong to many domains.
+/// piece has at most [`PIECE`] waiters, and fewer if chains of holders are long.
 /// Later pieces move only waiters that were in the queue when the first piece ended: see [`Moment`].
 ///
 /// Each piece treats the lock as an operation of its own would. The lock may have become free between two pieces, if
@@ -168,15 +162,6 @@ struct Done {
     new_chain: Option<u32>,
 }
 
-/// The work left after a piece, to be done with nothing locked.
-#[derive(Default)]
-struct Owed {
-    /// Wakes the waiter that has been given the lock.
-    pending: Option<PendingWake>,
-    /// The home in whose region priorities may have changed.
-    home: Option<HomeRef>,
-}
-
 impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
     fn run(mut self) -> Result<usize, Error> {
         self.run_pieces().map(|()| self.done.count)
@@ -187,25 +172,25 @@ impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
         let domain = self.domain;
         let [source, target] = self.places;
         let (mut faults, mut faults_of_lock) = (Faults::default(), Faults::default());
-        let mut turns = Turns::new(&domain.namespace().regions);
         loop {
-            // Declared before the pair, so that it is dropped after the pair has been unlocked, also by a panic.
-            let mut owed = Owed::default();
+            // Wakes the waiter that has been given the lock. Declared before the locks, so that it is dropped after they
+            // have been unlocked, also by a panic.
+            let mut pending = None;
             let wait = || domain.lock_pair(&source, &target);
-            let mut pair = turns.bucket(wait, || domain.try_lock_pair(&source, &target));
+            let attempt = || domain.try_lock_pair(&source, &target);
+            let (mut pair, mut tasks) = domain.lock_both(wait, attempt);
             let result = match self.from.load() {
-                Ok(value) if value == self.expected => self.piece(&mut pair, &mut turns, &mut owed),
+                Ok(value) if value == self.expected => tasks.with(|tasks| self.piece(&mut pair, tasks, &mut pending)),
                 Ok(_) => return self.stop(Error::Again),
                 Err(Fault) => {
-                    drop(pair);
-                    turns.unlock_region();
+                    drop((tasks, pair));
                     match faults.resolve(|| self.from.fault_in(Access::Read)) {
                         Ok(()) => continue,
                         Err(Fault) => return self.stop(Error::Fault),
                     }
                 }
             };
-            drop(pair);
+            drop((tasks, pair));
             // If a callback panics, the other waiters are still requeued.
             let has_more = matches!(result, Ok(false));
             let go_on = Otherwise::new(|| {
@@ -214,15 +199,13 @@ impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
                 }
             });
             // Before the waiter that got the lock runs, because other waiters may lend it their priority.
-            if let Some(home) = owed.home {
-                domain.system.report_priorities(home);
-            }
-            drop(owed);
+            domain.system.report_priorities(domain.namespace());
+            drop(pending);
             go_on.disarm();
             match result {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                Err(refused) => refused.resolve(self.lock, &mut faults_of_lock, &mut turns)?,
+                Err(refused) => refused.resolve(self.lock, &mut faults_of_lock)?,
             }
         }
     }
@@ -234,19 +217,23 @@ impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
     }
 
     /// Does one piece. Returns whether it was the last.
-    fn piece(&mut self, pair: &mut Pair<'d, S>, turns: &mut Turns<'d>, owed: &mut Owed) -> Result<bool, Refused> {
+    fn piece(
+        &mut self,
+        pair: &mut Pair<'d, S>,
+        tasks: &mut Tasks,
+        pending: &mut Option<PendingWake>,
+    ) -> Result<bool, Refused> {
         // The kernel reads the lock's word first, and so fails on an unreadable one even if there are no waiters.
         self.lock.load32()?;
         let Some(first) = self.first(pair) else { return Ok(true) };
         let (entry, task) = self.meant_for_lock(first)?;
+        let queued = pair.second().first(self.keys[1], self.places[1].hash);
         // SAFETY: queued, and its bucket is locked.
-        let home = unsafe { entry.get().home };
-        let met = self.domain.met(pair.second(), &self.places[1], self.lock, 0)?.unwrap_or(home);
-        let mut region = turns.region(home, met)?;
-        owed.home = Some(home);
-        let end = self.done.count + self.include_others(pair, &mut region, first)?;
-        region.with(|graph| self.requeue(pair, graph, (first, entry, task), end, owed))?;
-        drop(region);
+        let queued = queued.and_then(|node| unsafe { EntryRef::of(node).map(|entry| entry.get()) });
+        if queued.is_some_and(|queued| !self.domain.is_of_namespace(queued)) {
+            return Err(Error::Invalid.into());
+        }
+        self.requeue(pair, tasks, (first, entry, task), pending)?;
         if self.done.count == self.most || self.first(pair).is_none() {
             return Ok(true);
         }
@@ -254,55 +241,24 @@ impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
         Ok(false)
     }
 
-    /// How many waiters, from `first` on, this piece may move. Moves the regions of their homes into `region`. If one
-    /// is busy, the piece ends before that waiter, which begins the next piece.
-    fn include_others(
-        &self,
-        pair: &mut Pair<'d, S>,
-        region: &mut Region<'_>,
-        first: NonNull<Node>,
-    ) -> Result<usize, Refused> {
-        let [source, target] = &self.places;
-        let mut limit = self.most - self.done.count;
-        if self.domain.is_any_global(pair, source, target) {
-            limit = limit.min(PIECE);
-        }
-        if !is_of_object(self.keys[0]) {
-            return Ok(limit); // all waiters belong to this domain
-        }
-        let mut next = self.after(pair, first);
-        let (mut last, mut homes) = (None, 0);
-        for count in 1..limit {
-            let Some(node) = next else { break };
-            let Ok((entry, _)) = self.meant_for_lock(node) else { break };
-            // SAFETY: queued, and its bucket is locked.
-            let home = unsafe { entry.get().home };
-            if last != Some(home) {
-                (last, homes) = (Some(home), homes + 1);
-                if homes > HOMES || !region.include(home)? {
-                    return Ok(count);
-                }
-            }
-            next = self.after(pair, node);
-        }
-        Ok(limit)
-    }
-
-    /// Gives the lock to the first waiter, if it is free, and makes the others wait for it, until `end` waiters have
-    /// been requeued in all.
+    /// Gives the lock to the first waiter, if it is free, and makes the others of the piece wait for it.
     fn requeue(
         &mut self,
         pair: &mut Pair<'d, S>,
-        graph: &mut PiGraph,
-        (first, entry, task): (NonNull<Node>, EntryRef, TaskId<EntryRef>),
-        end: usize,
-        owed: &mut Owed,
+        tasks: &mut Tasks,
+        (first, entry, task): (NonNull<Node>, EntryRef, TaskId),
+        pending: &mut Option<PendingWake>,
     ) -> Result<(), Refused> {
         let others = if self.done.count + 1 < self.most { Others::AboutToWait } else { Others::Unknown };
-        let who = (task, graph.tid(task));
-        let acquired = self.domain.acquire(pair.second(), graph, &self.places[1], self.lock, who, others)?;
+        let [source, target] = self.places;
+        // Other domains must not wait for long for a bucket that they use too.
+        let in_pieces = self.domain.is_any_global(pair, &source, &target);
+        let end = if in_pieces { self.most.min(self.done.count + PIECE) } else { self.most };
+        let visited = if in_pieces { tasks.graph.visited + VISITED } else { u64::MAX };
+        let who = (task, tasks.graph.tid(task));
+        let acquired = self.domain.acquire(pair.second(), tasks, &target, self.lock, who, others)?;
         let (lock, next) = match acquired {
-            Acquired::Contended(lock) => (Some(lock), Some(first)),
+            Acquired::Contended(lock) => (lock, Some(first)),
             Acquired::Owned(lock) => {
                 let next = self.after(pair, first);
                 self.done.count += 1;
@@ -310,30 +266,29 @@ impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
                 // SAFETY: queued in the first bucket.
                 unsafe { pair.first().remove(first) };
                 // SAFETY: taken off its queue; not used afterwards.
-                owed.pending = Some(unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) });
+                *pending = Some(unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) });
+                let Some(lock) = lock else { return Ok(()) };
                 (lock, next)
             }
         };
-        let Some(lock) = lock else { return Ok(()) };
-        let result = self.move_waiters(pair, graph, lock, next, end);
-        graph.drop_if_idle(lock);
+        let result = self.move_waiters(pair, &mut tasks.graph, lock, next, (end, visited));
+        tasks.graph.drop_if_idle(lock);
         result
     }
 
-    /// Makes waiters, from `next` on, wait for `lock`, until `end` waiters have been requeued in all.
+    /// Makes waiters, from `next` on, wait for `lock`, until `end` waiters have been requeued in all, or the graph's walks
+    /// have visited as many holders as `visited` says.
     fn move_waiters(
         &mut self,
         pair: &mut Pair<'d, S>,
         graph: &mut PiGraph,
-        lock: LockId<EntryRef>,
+        lock: LockId,
         mut next: Option<NonNull<Node>>,
-        end: usize,
+        (end, visited): (usize, u64),
     ) -> Result<(), Refused> {
         let now = self.domain.system.now();
-        let [source, target] = &self.places;
-        let most = if self.domain.is_any_global(pair, source, target) { graph.visited + VISITED } else { u64::MAX };
         while self.done.count < end
-            && graph.visited < most
+            && graph.visited < visited
             && let Some(node) = next
         {
             let (entry, task) = self.meant_for_lock(node)?;
@@ -382,14 +337,12 @@ impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
 
     /// The entry of a waiter of the first word, and its task. Refused if the waiter does not wait to be requeued to our
     /// lock, or belongs to another PID namespace.
-    fn meant_for_lock(&self, node: NonNull<Node>) -> Result<(EntryRef, TaskId<EntryRef>), Refused> {
+    fn meant_for_lock(&self, node: NonNull<Node>) -> Result<(EntryRef, TaskId), Refused> {
         // SAFETY: queued, and its bucket is locked.
         unsafe {
             let entry = EntryRef::of(node).ok_or(Error::Invalid)?;
             match entry.get().purpose() {
-                Purpose::Requeue { to, task }
-                    if to == self.keys[1] && self.domain.is_of_namespace(entry.get().home) =>
-                {
+                Purpose::Requeue { to, task } if to == self.keys[1] && self.domain.is_of_namespace(entry.get()) => {
                     Ok((entry, task))
                 }
                 _ => Err(Error::Invalid.into()),
@@ -474,15 +427,8 @@ impl<T: Target, U: Target, S: Scheme> WaitRequeuePi<'_, '_, T, U, S> {
             return Err(Error::Invalid);
         }
         PiWaiter::admit(domain, self.task, &locked.guard)?;
-        let priority = self.task.own_priority().level();
-        let purpose = Purpose::Requeue { to, task: self.task.id() };
-        let entry = self.waiter.set(
-            domain,
-            self.task,
-            PiEntry::new(key, place.hash, priority, receiver, self.task.home(), purpose),
-        );
-        // SAFETY: not queued yet, so no other thread accesses it.
-        unsafe { entry.get().entry.set_since(domain.system.now()) };
+        let purpose = Purpose::Requeue { to, task: self.task.named.id };
+        let entry = self.waiter.set(domain, self.task, &place, receiver, purpose);
         // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
         let new_chain = unsafe { locked.guard.insert(entry.node()) };
         drop(locked);

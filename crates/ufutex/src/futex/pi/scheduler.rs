@@ -1,11 +1,17 @@
-//! Reports the priorities that tasks run with to an embedder's scheduler.
+//! Reports the priorities that tasks run with to an embedder's scheduler; what graphs are made with.
 
 use core::fmt;
 
-use super::region::HomeRef;
+use super::PiGraph;
+use super::graph::Changes;
+use crate::error::Error;
+use crate::futex::config::Config;
+use crate::futex::namespace::Namespace;
 use crate::futex::priority::Priority;
 use crate::futex::system::System;
+use crate::sync::{AtomicU64, Ordering};
 use crate::sys::callbacks::{Callbacks, callbacks};
+use crate::sys::counted::Counted;
 use crate::sys::unwind::{Otherwise, call};
 
 /// An embedder's scheduler, which runs tasks with the priority that their waiters lend them.
@@ -80,56 +86,80 @@ impl fmt::Debug for GivenScheduler {
     }
 }
 
-/// Names a task by its home and TID. It may be kept after the task has ended, even when the home has become
-/// another domain's.
-#[derive(Clone, Copy)]
-struct Named {
-    home: HomeRef,
-    tid: u32,
+/// What a system has for the locks of all its namespaces.
+pub(crate) struct Pi {
+    max_depth: usize,
+    scheduler: Option<Callbacks<dyn Scheduler>>,
+    chains_refused: Counted<AtomicU64>,
+}
+
+impl Pi {
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn new(max_depth: usize, scheduler: Option<Callbacks<dyn Scheduler>>) -> Result<Self, Error> {
+        Ok(Self { max_depth, scheduler, chains_refused: Counted::new(|_| AtomicU64::new(0))? })
+    }
+
+    /// The graph of a new namespace.
+    pub fn make_graph(&self) -> PiGraph {
+        let changes = if self.scheduler.is_some() { Changes::Remembered } else { Changes::Ignored };
+        PiGraph::new(self.max_depth, changes, self.chains_refused.clone())
+    }
 }
 
 impl System {
-    /// Reports to the scheduler all changes of priority, in the region of a home, that have not been reported yet.
-    pub(crate) fn report_priorities(&self, home: HomeRef) {
-        let Some(scheduler) = self.scheduler() else { return };
+    /// A system with `config`. `scheduler` is notified of the priorities that its tasks are to run with.
+    ///
+    /// # Errors
+    /// As for [`with_config`](Self::with_config).
+    pub fn with_scheduler(config: Config, scheduler: impl Into<Callbacks<dyn Scheduler>>) -> Result<Self, Error> {
+        Self::with_config(config.scheduler(scheduler.into()))
+    }
+
+    /// How many waits for a lock were refused because the chain of owners would have been longer than is allowed.
+    #[must_use]
+    pub fn pi_chains_refused(&self) -> u64 {
+        self.pi().chains_refused.load(Ordering::Relaxed)
+    }
+
+    /// Reports to the scheduler all changes of priority, of tasks of the namespace, that have not been reported yet. The
+    /// graph is not locked.
+    pub(crate) fn report_priorities(&self, namespace: &Namespace) {
+        let Some(scheduler) = self.pi().scheduler.as_deref() else { return };
         loop {
             // No other thread reports what this one is about to. So if the platform allows it, this one keeps its CPU
             // until the scheduler knows the task's last priority: it may be less urgent than the task.
             let _section = self.platform().section();
-            // The region is unlocked before the scheduler is called.
-            let change = self.in_region(home, |g| {
-                let (home, tid, level) = g.next_changed()?;
-                Some((Named { home, tid }, level))
-            });
-            let Some((task, level)) = change.flatten() else { return };
-            self.report(scheduler, home, task, level);
+            let change = namespace.tasks.lock().with(|tasks| tasks.graph.next_changed());
+            let Some((tid, level)) = change else { return };
+            self.report(scheduler, namespace, tid, level);
         }
     }
 
     /// Reports one change. If the task's priority has changed again meanwhile, it reports that too, so that the last
-    /// report is right. If the scheduler panics, the change counts as reported, and everything else in the region of
-    /// `home` is reported before the panic continues.
-    fn report(&self, scheduler: &dyn Scheduler, home: HomeRef, task: Named, level: u8) {
+    /// report is right. If the scheduler panics, the change counts as reported, and everything else is reported before the
+    /// panic continues.
+    fn report(&self, scheduler: &dyn Scheduler, namespace: &Namespace, tid: u32, level: u8) {
         let mut reported = level;
+        // The task's present priority, if it differs. Nothing is known of a task that has ended.
+        let changed_from = |reported| {
+            let now =
+                namespace.tasks.lock().with(|tasks| tasks.by_tid.get(tid).map(|task| tasks.graph.effective(task.id)));
+            now.filter(|&now| now != reported)
+        };
         loop {
-            let go_on = Otherwise::new(move || {
-                if let Some(now) = self.changed_from(task, reported) {
-                    self.report(scheduler, home, task, now);
+            let go_on = Otherwise::new(|| {
+                if let Some(now) = changed_from(reported) {
+                    self.report(scheduler, namespace, tid, now);
                 }
-                self.report_priorities(home);
+                self.report_priorities(namespace);
             });
-            call(|| scheduler.set_priority_in(task.home.regions().namespace, task.tid, Priority::from_level(reported)));
+            call(|| scheduler.set_priority_in(namespace.number, tid, Priority::from_level(reported)));
             go_on.disarm();
-            match self.changed_from(task, reported) {
+            match changed_from(reported) {
                 Some(now) => reported = now,
                 None => return,
             }
         }
-    }
-
-    /// The task's present priority, if it differs from `level`.
-    fn changed_from(&self, of: Named, level: u8) -> Option<u8> {
-        let now = self.in_region(of.home, |g| g.find(of.home.number(), of.tid).map(|task| g.effective(task)));
-        now.flatten().filter(|&now| now != level)
     }
 }

@@ -2,29 +2,13 @@
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
-use core::num::NonZeroU32;
 
 use crate::error::Error;
 
-/// Names a `T` by the number of its part in the graph and its index in that part's slab.
+/// Names a `T` by its index in a slab.
 pub struct Id<T> {
-    part: NonZeroU32,
     index: u32,
     _type: PhantomData<fn() -> T>,
-}
-
-impl<T> Id<T> {
-    pub fn new(part: NonZeroU32, index: u32) -> Self {
-        Self { part, index, _type: PhantomData }
-    }
-
-    pub fn part(self) -> NonZeroU32 {
-        self.part
-    }
-
-    pub fn index(self) -> u32 {
-        self.index
-    }
 }
 
 impl<T> Clone for Id<T> {
@@ -36,18 +20,18 @@ impl<T> Copy for Id<T> {}
 
 impl<T> PartialEq for Id<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.part == other.part && self.index == other.index
+        self.index == other.index
     }
 }
 impl<T> Eq for Id<T> {}
 
 impl<T> core::fmt::Debug for Id<T> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "#{}.{}", self.part, self.index)
+        write!(f, "#{}", self.index)
     }
 }
 
-enum Slot<T> {
+pub(super) enum Slot<T> {
     Used(T),
     /// Free. The value is the next free slot, `None` for the last.
     Free(Option<u32>),
@@ -60,7 +44,7 @@ const CHUNK: usize = 1 << CHUNK_LOG2;
 /// See the top of this file. A slab grows by a chunk and does not move the values in full chunks, so the time of an
 /// insertion does not depend on the number of values.
 pub struct Slab<T> {
-    chunks: Vec<Vec<Slot<T>>>,
+    pub(super) chunks: Vec<Vec<Slot<T>>>,
     free: Option<u32>,
     used: u32,
 }
@@ -74,14 +58,13 @@ impl<T> Slab<T> {
         self.used == 0
     }
 
-    pub fn insert(&mut self, value: T) -> Result<u32, Error> {
+    pub fn insert(&mut self, value: T) -> Result<Id<T>, Error> {
         if let Some(index) = self.free {
-            let slot = self.slot_mut(index);
-            if let Slot::Free(next) = core::mem::replace(slot, Slot::Used(value)) {
+            if let Slot::Free(next) = core::mem::replace(self.slot_mut(index), Slot::Used(value)) {
                 self.free = next;
             }
             self.used += 1;
-            return Ok(index);
+            return Ok(Id { index, _type: PhantomData });
         }
         // No slot is free, so `used` is the number of slots, and the index of the next.
         let index = self.used;
@@ -100,12 +83,12 @@ impl<T> Slab<T> {
         slots.try_reserve(1).map_err(|_| Error::NoMemory)?;
         slots.push(Slot::Used(value));
         self.used += 1;
-        Ok(index)
+        Ok(Id { index, _type: PhantomData })
     }
 
-    pub fn remove(&mut self, index: u32) {
-        *self.slot_mut(index) = Slot::Free(self.free);
-        self.free = Some(index);
+    pub fn remove(&mut self, id: Id<T>) {
+        *self.slot_mut(id.index) = Slot::Free(self.free);
+        self.free = Some(id.index);
         self.used -= 1;
     }
 
@@ -122,25 +105,25 @@ fn place(index: u32) -> (usize, usize) {
     ((index >> CHUNK_LOG2) as usize, index as usize % CHUNK)
 }
 
-impl<T> core::ops::Index<u32> for Slab<T> {
+impl<T> core::ops::Index<Id<T>> for Slab<T> {
     type Output = T;
 
     #[inline(always)]
-    fn index(&self, index: u32) -> &T {
-        let (chunk, offset) = place(index);
+    fn index(&self, id: Id<T>) -> &T {
+        let (chunk, offset) = place(id.index);
         match &self.chunks[chunk][offset] {
             Slot::Used(value) => value,
-            Slot::Free(_) => unreachable!("an index is given back with the last use of it"),
+            Slot::Free(_) => unreachable!("an ID is given back with the last use of it"),
         }
     }
 }
 
-impl<T> core::ops::IndexMut<u32> for Slab<T> {
+impl<T> core::ops::IndexMut<Id<T>> for Slab<T> {
     #[inline(always)]
-    fn index_mut(&mut self, index: u32) -> &mut T {
-        match self.slot_mut(index) {
+    fn index_mut(&mut self, id: Id<T>) -> &mut T {
+        match self.slot_mut(id.index) {
             Slot::Used(value) => value,
-            Slot::Free(_) => unreachable!("an index is given back with the last use of it"),
+            Slot::Free(_) => unreachable!("an ID is given back with the last use of it"),
         }
     }
 }
@@ -150,16 +133,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_keep_their_numbers_while_others_come_and_go() {
+    fn values_keep_their_ids_while_others_come_and_go() {
         let mut slab = Slab::new();
-        let numbers: Vec<_> = (0..1000).map(|value| slab.insert(value).unwrap()).collect();
-        assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
-        numbers.iter().step_by(3).for_each(|&number| slab.remove(number));
-        assert!(numbers.iter().filter(|&&n| n % 3 != 0).all(|&n| slab[n] == n));
+        let ids: Vec<_> = (0..1000).map(|value| slab.insert(value).unwrap()).collect();
+        assert!(ids.iter().enumerate().all(|(i, id)| id.index as usize == i));
+        ids.iter().step_by(3).for_each(|&id| slab.remove(id));
+        assert!(ids.iter().enumerate().filter(|(i, _)| i % 3 != 0).all(|(i, &id)| slab[id] == i));
         let again: Vec<_> = (0..334).map(|_| slab.insert(7).unwrap()).collect();
-        assert!(again.iter().all(|n| n % 3 == 0), "free slots are used first");
-        assert_eq!(slab.insert(8).unwrap(), 1000);
-        (0..=1000).for_each(|number| slab.remove(number));
+        assert!(again.iter().all(|id| id.index % 3 == 0), "free slots are used first");
+        let last = slab.insert(8).unwrap();
+        assert_eq!(last.index, 1000);
+        ids.iter().chain([&last]).for_each(|&id| slab.remove(id));
         assert!(slab.is_empty());
     }
 }

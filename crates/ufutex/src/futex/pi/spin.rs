@@ -27,7 +27,7 @@ const SPIN: Duration = Duration::from_micros(30);
 const RECORDS: usize = if MODEL { 1 } else { 64 };
 
 /// What came of spinning for the locks of a domain.
-pub(super) struct Spins([Record; RECORDS]);
+pub(crate) struct Spins([Record; RECORDS]);
 
 /// In the upper byte how many waits in a row have spun in vain, up to [`MOST_FAILURES`]. In the lower byte how many
 /// waits are not to spin from now on. Threads change it at the same time, and may undo each other's changes: it is a
@@ -83,7 +83,10 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
     /// Spins until the lock is handed over, if that is worthwhile. `hash` is the word's. The calling thread sleeps on
     /// `sleeper` afterwards.
     pub(super) fn spin_for(&self, hash: u32, sleeper: &Sleeper, deadline: Option<&Deadline>) {
-        let Some(spins) = self.domain.spins().filter(|_| self.domain.may_spin()) else { return };
+        if !self.domain.may_spin() {
+            return;
+        }
+        let Ok(spins) = self.domain.spins.get_or_make(|| Ok(Spins::new())) else { return };
         let record = spins.of(hash);
         if MODEL {
             sleeper.spin(SPIN, deadline);

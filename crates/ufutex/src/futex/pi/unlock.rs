@@ -1,14 +1,12 @@
 //! Unlocking.
 
 use super::entry::{EntryRef, Purpose};
-use super::graph::LockId;
 use super::lock::Refused;
-use super::region::PiGraph;
-use super::turns::Turns;
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::key::Target;
 use crate::futex::lock_word::{TID_MASK, WAITERS};
+use crate::futex::namespace::Tasks;
 use crate::futex::place::Place;
 use crate::futex::task::Task;
 use crate::signal::{PendingWake, Signal};
@@ -59,22 +57,19 @@ impl<S: Scheme> Domain<S> {
     #[cold]
     fn unlock_slowly<T: Target>(&self, word: &T, place: &Place, task: &Task) -> Result<(), Error> {
         let mut faults = Faults::default();
-        let mut turns = Turns::new(&self.namespace().regions);
         loop {
-            let mut locked = turns.bucket(|| self.lock_or_make(place), || self.try_lock(place));
+            let (mut locked, mut tasks) = self.lock_both(|| self.lock_or_make(place), || self.try_lock(place));
             // If the platform's holders keep their CPU, this thread keeps it until it has woken the heir: another
             // thread may report meanwhile that this one has lost the heir's priority.
             let section = self.platform().section();
-            let result = self.hand_over(&mut turns, &mut locked.guard, place, word, task);
-            drop(locked);
+            let result = tasks.with(|tasks| self.hand_over(&mut locked.guard, tasks, place, word, task));
+            drop((tasks, locked));
             match result {
                 Ok(pending) => {
-                    // The last waiter may have left while this thread waited for its region, which nobody needs then.
-                    turns.unlock_region();
                     // After the heir is woken. Otherwise, as soon as the scheduler knows that this thread has lost the
                     // heir's priority, threads of priorities in between could keep the lock from the heir. The report
                     // is made even if the heir's waker panics.
-                    let _reported = Otherwise::new(|| self.system.report_priorities(task.home()));
+                    let _reported = Otherwise::new(|| self.system.report_priorities(self.namespace()));
                     let section = (!pending.calls_waker()).then_some(section);
                     drop(pending);
                     drop(section);
@@ -82,20 +77,20 @@ impl<S: Scheme> Domain<S> {
                 }
                 Err(refused) => {
                     drop(section);
-                    refused.resolve(word, &mut faults, &mut turns)?;
+                    refused.resolve(word, &mut faults)?;
                 }
             }
         }
     }
 
-    /// Writes the next owner's TID, or 0, and makes that task the owner. The bucket is locked.
+    /// Writes the next owner's TID, or 0, and makes that task the owner. Bucket and graph are locked.
     ///
     /// The word is read with its bucket locked, so a waiter that sets [`WAITERS`] at the same time causes no error. The
     /// kernel reads the word before it locks the bucket, and so fails with `EINVAL` or `EAGAIN` in such races.
     fn hand_over<T: Target>(
         &self,
-        turns: &mut Turns<'_>,
         bucket: &mut Guard<'_>,
+        tasks: &mut Tasks,
         place: &Place,
         word: &T,
         task: &Task,
@@ -111,44 +106,27 @@ impl<S: Scheme> Domain<S> {
             };
         };
         // SAFETY: queued, and the bucket is locked.
-        let first = unsafe { EntryRef::of(first).map(|entry| (entry.get().purpose(), entry.get().home)) };
-        let Some((Purpose::Lock(lock), home)) = first else {
-            return Err(Error::Invalid.into()); // [S3]
+        let first = unsafe { EntryRef::of(first).map(|entry| entry.get()) };
+        let first = first.filter(|first| self.is_of_namespace(first));
+        // SAFETY: as above.
+        let Some(Purpose::Lock(lock)) = first.map(|first| unsafe { first.purpose() }) else {
+            return Err(Error::Invalid.into()); // [S3], or a waiter of another PID namespace
         };
-        if !self.is_of_namespace(home) {
-            return Err(Error::Invalid.into());
+        let graph = &mut tasks.graph;
+        let heir = graph.first_waiter(lock).filter(|_| graph.owner(lock) == Some(task.named.id));
+        let Some((heir, entry)) = heir else { return Err(Error::Invalid.into()) };
+        match word.compare_exchange32(value, WAITERS | graph.tid(heir))? {
+            Ok(_) => {}
+            // As in the kernel: the word had the TID alone, and the guest has set a bit.
+            Err(now) if now & TID_MASK == value => return Err(Refused::Retry),
+            Err(_) => return Err(Error::Invalid.into()),
         }
-        let entry = turns.region(home, home)?.with(|g| pass(g, lock, word, value, task))?;
+        if !mutant(Mutant::HandOverKeepsOwner) {
+            graph.hand_over(lock);
+        }
         // SAFETY: the entry waits for this lock, so it is queued by its key, in this bucket.
         unsafe { bucket.remove(entry.node()) };
         // SAFETY: removed from queue and graph; not used afterwards.
         Ok(unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) })
     }
-}
-
-/// Makes the first waiter the owner, and returns its entry. Bucket and region are locked.
-fn pass<T: Target>(
-    graph: &mut PiGraph,
-    lock: LockId<EntryRef>,
-    word: &T,
-    value: u32,
-    task: &Task,
-) -> Result<EntryRef, Refused> {
-    if graph.owner(lock) != Some(task.id()) {
-        return Err(Error::Invalid.into());
-    }
-    let heir = graph.first_waiter(lock).and_then(|heir| graph.blocked_on(heir).map(|(_, entry)| (heir, entry)));
-    let Some((heir, entry)) = heir else {
-        return Err(Error::Invalid.into());
-    };
-    match word.compare_exchange32(value, WAITERS | graph.tid(heir))? {
-        Ok(_) => {}
-        // As in the kernel: the word had the TID alone, and the guest has set a bit.
-        Err(now) if now & TID_MASK == value => return Err(Refused::Retry),
-        Err(_) => return Err(Error::Invalid.into()),
-    }
-    if !mutant(Mutant::HandOverKeepsOwner) {
-        graph.hand_over(lock);
-    }
-    Ok(entry)
 }

@@ -6,18 +6,17 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use super::entry::{EntryRef, PiEntry, Purpose};
-use super::lock::Refused;
-use super::region::PiGraph;
-use super::turns::Turns;
+use super::{LockId, PiGraph};
 use crate::error::Error;
 use crate::futex::domain::Domain;
-use crate::futex::entry::PendingWakes;
+use crate::futex::entry::{Entry, PendingWakes, Wakes};
 use crate::futex::key::Target;
 use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::futex::operation::PollReceiver;
+use crate::futex::place::Place;
 use crate::futex::task::Task;
 use crate::signal::{Callback, Receiver};
-use crate::sync::{Mutant, UnsafeCell, mutant};
+use crate::sync::{Mutant, Ordering, UnsafeCell, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
 use crate::sys::unwind::Otherwise;
@@ -36,7 +35,7 @@ pub(super) struct PiWaiter<'d, 't, S: Scheme> {
 
 type Busy<'d, 't, S> = (&'d Domain<S>, &'t Task);
 
-// SAFETY: the entry is reached by other threads under the locks of bucket and region in any case, and a waker is
+// SAFETY: the entry is reached by other threads under the locks of bucket and graph in any case, and a waker is
 // `Send`.
 unsafe impl<S: Scheme> Send for PiWaiter<'_, '_, S> {}
 // SAFETY: a shared reference to a waiter gives access to nothing in it; its future has it to itself.
@@ -75,16 +74,33 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
         self.busy.get().is_some()
     }
 
-    /// Counts one more waiter in the bucket and lets the task wait. On success [`set`](Self::set) must follow.
+    /// Counts one more waiter in the bucket and lets the task wait. On success [`set`](Self::set) must follow. `Busy` if
+    /// the task already waits elsewhere.
     pub fn admit(domain: &Domain<S>, task: &Task, bucket: &Guard<'_>) -> Result<(), Error> {
         domain.admit_waiter(bucket.waiters())?;
-        task.begins_to_wait().inspect_err(|_| domain.dismiss_waiter())
+        if task.waits.swap(1, Ordering::Relaxed) != 0 {
+            domain.dismiss_waiter();
+            return Err(Error::Busy);
+        }
+        Ok(())
     }
 
-    /// Makes the waiter busy with `entry`, which has been admitted. The caller queues it, or takes it back with
-    /// [`release`](Self::release).
-    pub fn set(&self, domain: &'d Domain<S>, task: &'t Task, entry: PiEntry) -> EntryRef {
+    /// Makes the waiter busy: `task`, which has been admitted, waits at `place`, whose bucket is locked. The caller queues
+    /// the entry, or takes it back with [`release`](Self::release).
+    pub fn set(
+        &self,
+        domain: &'d Domain<S>,
+        task: &'t Task,
+        place: &Place,
+        receiver: Receiver,
+        purpose: Purpose,
+    ) -> EntryRef {
         debug_assert!(!self.is_busy());
+        let priority = task.own_priority().level();
+        let entry = Entry::new(domain.key(place), place.hash, priority, Wakes::None, receiver);
+        // SAFETY: no other thread has it yet.
+        unsafe { entry.set_since(domain.system.now()) };
+        let entry = PiEntry::new(entry, domain.namespace().number, purpose);
         // SAFETY: idle, so no other thread reaches it.
         self.entry.with_mut(|e| _ = unsafe { (*e).write(entry) });
         self.busy.set(Some((domain, task)));
@@ -94,7 +110,7 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
     /// Makes the waiter idle. No other thread reaches its entry any more.
     pub fn release(&self) {
         if let Some((domain, task)) = self.busy.take() {
-            task.waits_no_more();
+            task.waits.store(0, Ordering::Relaxed);
             domain.dismiss_waiter();
             // SAFETY: initialised as it was not idle.
             let entry = unsafe { self.entry_ref().0.as_ref() };
@@ -134,7 +150,7 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
                         if entry.is_heir() {
                             return Seen::Heir;
                         }
-                        // SAFETY: queued; bucket and region are locked.
+                        // SAFETY: queued; bucket and graph are locked.
                         unsafe { entry.entry.signal.swap_receiver(&mut receiver) };
                         Seen::Waiting
                     });
@@ -165,7 +181,7 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
             match purpose {
                 Purpose::Requeue { .. } => Left::Unrequeued,
                 Purpose::Lock(_) => {
-                    g.unblock(task.id());
+                    g.unblock(task.named.id);
                     Left::Unlocked
                 }
             }
@@ -175,7 +191,7 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
             Some(left) => {
                 // Idle before the scheduler is called, since the scheduler may do anything. It is called even if the
                 // waker's drop panics.
-                let _reported = Otherwise::new(|| domain.system.report_priorities(task.home()));
+                let _reported = Otherwise::new(|| domain.system.report_priorities(domain.namespace()));
                 self.release();
                 left
             }
@@ -205,7 +221,7 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
         }
     }
 
-    /// Runs `write` with bucket and region locked. If it succeeds, the task has the lock, and the waiter is no longer
+    /// Runs `write` with bucket and graph locked. If it succeeds, the task has the lock, and the waiter is no longer
     /// queued.
     fn with_lock_inherited(
         &self,
@@ -234,7 +250,7 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
 
     /// For an heir that does not want the lock: makes the next waiter the heir.
     pub fn renounce(&self) {
-        let Some((domain, task)) = self.busy.get() else { return };
+        let Some((domain, _)) = self.busy.get() else { return };
         let (entry, node) = (self.entry(), self.entry_ref().node());
         // As in `unlock_pi`: the next heir is woken before this thread can lose its CPU or its priority. The wake and
         // the report are made when these values are dropped, even if the waker's drop panics.
@@ -246,18 +262,12 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
             let purpose = unsafe { entry.purpose() };
             // SAFETY: as above.
             unsafe { guard.remove(node) };
-            if let Purpose::Lock(lock) = purpose
-                && let Some((_, heir)) = g.orphan(lock)
-            {
-                // SAFETY: the entry was in the graph a moment ago, and we have locked the graph's region.
-                let heir = unsafe { heir.get() };
-                heir.make_heir();
-                // SAFETY: queued, and the region is locked.
-                pending.push(unsafe { heir.entry.signal.notify_queued() });
+            if let Purpose::Lock(lock) = purpose {
+                make_heir(g, lock, &mut pending);
             }
             pending
         });
-        let _reported = Otherwise::new(|| domain.system.report_priorities(task.home()));
+        let _reported = Otherwise::new(|| domain.system.report_priorities(domain.namespace()));
         let _section = section.filter(|_| !pending.as_ref().is_some_and(PendingWakes::calls_wakers));
         let _pending = pending;
         self.release();
@@ -265,28 +275,28 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
 }
 
 impl<S: Scheme> Domain<S> {
-    /// Runs `f` with the bucket locked in which `entry` is queued now, and the region of its home. `None` if `entry` is
-    /// not queued any more.
+    /// Runs `f` with the bucket locked in which `entry` is queued now, and the graph. `None` if `entry` is not queued any
+    /// more.
     fn with_lock_waiter<R>(&self, entry: &PiEntry, f: impl FnOnce(&mut Guard<'_>, &mut PiGraph) -> R) -> Option<R> {
-        let mut turns = Turns::new(&self.namespace().regions);
-        loop {
-            let (wait, attempt) = (|| self.lock_queued(&entry.entry), || self.try_lock_queued(&entry.entry));
-            let mut guard = turns.bucket(wait, attempt)?;
-            match turns.region(entry.home, entry.home) {
-                Ok(mut region) => {
-                    let result = region.with(|graph| f(&mut guard, graph));
-                    drop(region);
-                    return Some(result);
-                }
-                Err(refused) => {
-                    drop(guard);
-                    // `Busy` is the only possible refusal: while a task waits, its home has a region.
-                    if let Refused::Busy(home) = refused {
-                        turns.wait_for(home);
-                    }
-                }
-            }
-        }
+        let (bucket, mut tasks) =
+            self.lock_both(|| self.lock_queued(&entry.entry), || self.try_lock_queued(&entry.entry));
+        let mut bucket = bucket?;
+        Some(tasks.with(|tasks| f(&mut bucket, &mut tasks.graph)))
+    }
+}
+
+/// Makes the first waiter of `lock`, whose owner has died, its heir. `pending` is to wake it once the graph is unlocked.
+pub(super) fn make_heir(graph: &mut PiGraph, lock: LockId, pending: &mut PendingWakes) {
+    let Some((_, heir)) = graph.orphan(lock) else { return };
+    // SAFETY: the entry was in the graph a moment ago. Its waiter removes it from its queue only with the graph locked.
+    let heir = unsafe { heir.get() };
+    if !mutant(Mutant::DeathNotifiesNobody) && !mutant(Mutant::HeirIsNotifiedFirst) {
+        heir.make_heir();
+    }
+    // SAFETY: queued, and the graph is locked.
+    pending.push(unsafe { heir.entry.signal.notify_queued() });
+    if mutant(Mutant::HeirIsNotifiedFirst) {
+        heir.make_heir();
     }
 }
 

@@ -1,24 +1,10 @@
 //! Walks along a chain of holders: the search for a deadlock, and the propagation of priorities and heights.
 
+use super::lent::Brought;
 use super::{Graph, LockId, TaskId};
 use crate::error::Error;
 use crate::futex::priority::NORMAL;
-
-/// What a lock contributes to its holder: its first waiter's priority, and the greatest height of its waiters. Both are
-/// `None` for a lock without waiters.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Brought {
-    level: Option<u8>,
-    height: Option<u32>,
-}
-
-impl Brought {
-    pub const NOTHING: Self = Self { level: None, height: None };
-
-    pub fn new(level: Option<u8>, height: Option<u32>) -> Self {
-        Self { level, height }
-    }
-}
+use crate::sync::Ordering;
 
 /// One of the holder's locks contributed `before` until now, and contributes `after` from now on.
 pub(super) struct Change<E> {
@@ -27,7 +13,7 @@ pub(super) struct Change<E> {
     pub after: Brought,
 }
 
-impl<E: Copy, H: Copy> Graph<E, H> {
+impl<E: Copy> Graph<E> {
     /// Fails with `Deadlock` if `task` must not wait for `lock`, because the chain of holders leads back to `task` or
     /// would become too long.
     ///
@@ -35,22 +21,22 @@ impl<E: Copy, H: Copy> Graph<E, H> {
     /// the first holder that is high enough already. The rest of the chain need not be walked: heights rise along a
     /// chain, so no height behind that holder changes, and `task`, which is lower, cannot be behind it.
     pub(super) fn look_for_deadlock(&mut self, task: TaskId<E>, lock: LockId<E>) -> Result<(), Error> {
-        let mut holder = self[lock].holder;
-        let mut height = self[task].height;
+        let mut holder = self.locks[lock].holder;
+        let mut height = self.tasks[task].height;
         loop {
             if holder == task {
                 return Err(Error::Deadlock);
             }
             height += 1;
             self.visited += 1;
-            if self[holder].height >= height {
+            if self.tasks[holder].height >= height {
                 return Ok(());
             }
-            let Some(blocked) = &self[holder].blocked else { break };
-            holder = self[blocked.lock].holder;
+            let Some(blocked) = &self.tasks[holder].blocked else { break };
+            holder = self.locks[blocked.lock].holder;
         }
         if height > self.highest {
-            self.chains_refused += 1;
+            self.chains_refused.fetch_add(1, Ordering::Relaxed);
             return Err(Error::Deadlock);
         }
         Ok(())
@@ -65,7 +51,7 @@ impl<E: Copy, H: Copy> Graph<E, H> {
                 return;
             }
             self.visited += 1;
-            let task = &mut self[holder];
+            let task = &mut self.tasks[holder];
             if before.level != after.level {
                 before.level.inspect(|&level| task.lent.remove(level));
                 after.level.inspect(|&level| task.lent.add(level));
@@ -82,7 +68,7 @@ impl<E: Copy, H: Copy> Graph<E, H> {
     /// resulting change for the holder of the lock that the task waits for. `None` if nothing changes, or the task does
     /// not wait.
     pub(super) fn adjust(&mut self, id: TaskId<E>) -> Option<Change<E>> {
-        let task = &mut self[id];
+        let task = &mut self.tasks[id];
         let effective = task.own.min(task.lent.best()).min(NORMAL);
         let height = task.heights.greatest().map_or(0, |height| height + 1);
         let is_reordered = core::mem::replace(&mut task.effective, effective) != effective;
@@ -93,13 +79,13 @@ impl<E: Copy, H: Copy> Graph<E, H> {
         if !is_reordered && lower == height {
             return None;
         }
-        let lock = self[id].blocked.as_ref()?.lock;
-        let before = self[lock].brought();
+        let lock = self.tasks[id].blocked.as_ref()?.lock;
+        let before = self.locks[lock].brought();
         if is_reordered {
             self.unqueue(id);
             self.enqueue(id, lock, effective);
         }
-        let lock = &mut self[lock];
+        let lock = &mut self.locks[lock];
         lock.heights.remove(lower);
         lock.heights.add(height);
         Some(Change { holder: lock.holder, before, after: lock.brought() })

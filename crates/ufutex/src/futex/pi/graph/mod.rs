@@ -4,9 +4,9 @@
 //! it. Each waiter lends the holder its priority. If the holder waits for another lock, it is queued there with the
 //! priority that it has been lent, and so on along the chain.
 //!
-//! Tasks and locks refer to each other by number. Each domain's tasks and locks are a [`Part`]. Parts that refer to
-//! each other are in one graph. A walk along a chain is no longer than the longest allowed chain, and ends where
-//! nothing changes. No list is searched. Memory is allocated only when a task is registered or a waiter is added.
+//! Tasks and locks refer to each other by number. A walk along a chain is no longer than the longest allowed chain, and
+//! ends where nothing changes. No list is searched. Memory is allocated only when a task is registered or a waiter is
+//! added.
 //!
 //! The *height* of a task limits the length of chains: it is the number of waits in the longest chain that ends with
 //! the task, 0 if no task waits for it. Each lock counts its waiters by height, and each task counts its locks by the
@@ -14,25 +14,20 @@
 //! heights count for the heir.
 
 mod chain;
-mod heights;
 mod lent;
-mod part;
-mod queue;
 #[cfg(test)]
 mod tests;
 
 use alloc::vec::Vec;
-use core::num::NonZeroU32;
 
-use self::chain::{Brought, Change};
-use self::heights::Heights;
-use self::lent::Lent;
-pub use self::part::Part;
-use self::part::Parts;
-use super::slab::Id;
+use self::chain::Change;
+use self::lent::{Brought, Heights, Lent};
+use super::slab::{Id, Slab};
 use crate::error::Error;
 use crate::futex::priority::NORMAL;
 use crate::futex::task::TaskKind;
+use crate::sync::AtomicU64;
+use crate::sys::counted::Counted;
 
 /// There are 101 levels. Level 0 runs first; tasks without a real-time priority have the last one.
 const LEVELS: usize = NORMAL as usize + 1;
@@ -40,24 +35,26 @@ const LEVELS: usize = NORMAL as usize + 1;
 pub type TaskId<E> = Id<Task<E>>;
 pub type LockId<E> = Id<Lock<E>>;
 
-/// See the top of this file. `E` identifies a waiter's entry, `H` a domain.
-pub struct Graph<E, H> {
-    parts: Parts<E, H>,
+/// See the top of this file. `E` identifies a waiter's entry.
+pub struct Graph<E> {
+    tasks: Slab<Task<E>>,
+    locks: Slab<Lock<E>>,
     /// The greatest height that a task may have.
     highest: u32,
-    /// How many waits have been refused because a task would have become higher than `highest`.
-    pub chains_refused: u64,
+    /// How many waits were refused because a task would have become higher than `highest`, in all graphs of the system.
+    chains_refused: Counted<AtomicU64>,
     /// How many holders have been visited by walks along chains. It only grows.
     pub visited: u64,
     changes: Changes,
-    /// How many parts have remembered changes.
-    unsettled: usize,
+    /// The first task whose change of priority has not been reported.
+    changed: Option<TaskId<E>>,
 }
 
 pub struct Task<E> {
     tid: u32,
     /// A kernel's own thread, for which no task may wait.
     is_kernel: bool,
+    /// It is in the list of tasks whose change of priority has not been reported.
     is_changed: bool,
     /// The task's own priority.
     own: u8,
@@ -73,6 +70,8 @@ pub struct Task<E> {
     /// The first lock that it holds.
     holds: Option<LockId<E>>,
     blocked: Option<Blocked<E>>,
+    // The neighbours in the list of tasks that have changed.
+    prev_changed: Option<TaskId<E>>,
     next_changed: Option<TaskId<E>>,
 }
 
@@ -107,12 +106,8 @@ struct Level<E> {
 }
 
 impl<E> Lock<E> {
-    fn first_level(&self) -> Option<u8> {
-        self.levels.first().map(|level| level.level)
-    }
-
     fn brought(&self) -> Brought {
-        Brought::new(self.first_level(), self.heights.greatest())
+        Brought { level: self.levels.first().map(|first| first.level), height: self.heights.greatest() }
     }
 }
 
@@ -125,21 +120,19 @@ pub enum Changes {
     Ignored,
 }
 
-impl<E: Copy, H: Copy> Graph<E, H> {
-    pub fn new(max_depth: usize, changes: Changes) -> Self {
+impl<E: Copy> Graph<E> {
+    pub fn new(max_depth: usize, changes: Changes, chains_refused: Counted<AtomicU64>) -> Self {
         // The limit does not count the first wait of a chain.
         let highest = u32::try_from(max_depth.saturating_add(1)).unwrap_or(u32::MAX - 1).min(u32::MAX - 1);
-        Self { parts: Parts::new(), highest, chains_refused: 0, visited: 0, changes, unsettled: 0 }
+        Self { tasks: Slab::new(), locks: Slab::new(), highest, chains_refused, visited: 0, changes, changed: None }
     }
 
-    /// Adds a task to a part. `Busy` if another task of the part has its TID.
-    pub fn register(&mut self, number: NonZeroU32, tid: u32, kind: TaskKind) -> Result<TaskId<E>, Error> {
-        let part = self.parts.of_mut(number);
-        if part.by_tid.contains_key(&tid) {
-            return Err(Error::Busy);
-        }
-        part.by_tid.try_reserve(1).map_err(|_| Error::NoMemory)?;
-        let index = part.tasks.insert(Task {
+    /// Adds a task.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn register(&mut self, tid: u32, kind: TaskKind) -> Result<TaskId<E>, Error> {
+        self.tasks.insert(Task {
             tid,
             is_kernel: kind == TaskKind::Kernel,
             is_changed: false,
@@ -151,72 +144,56 @@ impl<E: Copy, H: Copy> Graph<E, H> {
             held: 0,
             holds: None,
             blocked: None,
+            prev_changed: None,
             next_changed: None,
-        })?;
-        let task = Id::new(number, index);
-        part.by_tid.insert(tid, task);
-        Ok(task)
+        })
     }
 
-    /// Removes a task. It waits for no lock, and no task waits for a lock that it holds.
+    /// Removes a task. It waits for no lock, and no task waits for a lock that it holds. The last task takes the graph's
+    /// memory along.
     pub fn unregister(&mut self, task: TaskId<E>) {
-        debug_assert!(self[task].blocked.is_none() && self[task].holds.is_none());
+        debug_assert!(self.tasks[task].blocked.is_none() && self.tasks[task].holds.is_none());
         self.forget_change(task);
-        self.hide(task);
-        self.parts.of_mut(task.part()).tasks.remove(task.index());
-    }
-
-    /// Removes the task from look-ups by TID. Its slot stays, since locks or waiters may still refer to it.
-    pub fn hide(&mut self, task: TaskId<E>) {
-        let tid = self[task].tid;
-        let part = self.parts.of_mut(task.part());
-        if part.by_tid.get(&tid) == Some(&task) {
-            part.by_tid.remove(&tid);
+        self.tasks.remove(task);
+        if self.tasks.is_empty() {
+            debug_assert!(self.locks.is_empty());
+            (self.tasks, self.locks) = (Slab::new(), Slab::new());
         }
-    }
-
-    /// The task with this TID in the part, if the part is in this graph.
-    pub fn find(&self, part: NonZeroU32, tid: u32) -> Option<TaskId<E>> {
-        self.parts.get(part)?.by_tid.get(&tid).copied()
-    }
-
-    /// Whether the part is in this graph.
-    pub fn has(&self, part: NonZeroU32) -> bool {
-        self.parts.get(part).is_some()
     }
 
     /// Whether no task may wait for this one.
     pub fn is_kernel(&self, task: TaskId<E>) -> bool {
-        self[task].is_kernel
+        self.tasks[task].is_kernel
     }
 
     pub fn tid(&self, task: TaskId<E>) -> u32 {
-        self[task].tid
+        self.tasks[task].tid
     }
 
     pub fn effective(&self, task: TaskId<E>) -> u8 {
-        self[task].effective
+        self.tasks[task].effective
     }
 
     /// The owner that the lock's word has to name; `None` while the word names no living task.
     pub fn owner(&self, lock: LockId<E>) -> Option<TaskId<E>> {
-        let lock = &self[lock];
+        let lock = &self.locks[lock];
         (!lock.is_orphan).then_some(lock.holder)
     }
 
-    /// The lock that the task waits for, and the task's entry.
-    pub fn blocked_on(&self, task: TaskId<E>) -> Option<(LockId<E>, E)> {
-        self[task].blocked.as_ref().map(|b| (b.lock, b.entry))
+    /// The waiter that is handed the lock next, and its entry.
+    pub fn first_waiter(&self, lock: LockId<E>) -> Option<(TaskId<E>, E)> {
+        let first = self.locks[lock].levels.first()?.first;
+        self.tasks[first].blocked.as_ref().map(|blocked| (first, blocked.entry))
     }
 
-    /// The waiter that is handed the lock next.
-    pub fn first_waiter(&self, lock: LockId<E>) -> Option<TaskId<E>> {
-        self[lock].levels.first().map(|level| level.first)
+    /// One of the locks that the task holds.
+    pub fn any_held(&self, task: TaskId<E>) -> Option<LockId<E>> {
+        self.tasks[task].holds
     }
 
     /// Sets the task's own priority.
     pub fn set_own(&mut self, task: TaskId<E>, own: u8) {
-        self[task].own = own.min(NORMAL);
+        self.tasks[task].own = own.min(NORMAL);
         if let Some(change) = self.adjust(task) {
             self.follow(change);
         }
@@ -225,7 +202,7 @@ impl<E: Copy, H: Copy> Graph<E, H> {
     /// Adds a lock of `holder` that has no waiters yet; [`drop_if_idle`](Self::drop_if_idle) removes it.
     pub fn add_lock(&mut self, holder: TaskId<E>) -> Result<LockId<E>, Error> {
         self.make_room_to_hold(holder)?;
-        let index = self.parts.of_mut(holder.part()).locks.insert(Lock {
+        let lock = self.locks.insert(Lock {
             holder,
             is_orphan: false,
             waiters: 0,
@@ -234,16 +211,15 @@ impl<E: Copy, H: Copy> Graph<E, H> {
             prev: None,
             next: None,
         })?;
-        let lock = Id::new(holder.part(), index);
         self.link(lock);
         Ok(lock)
     }
 
     /// Removes a lock that has no waiters, unless its holder still has to write the word.
     pub fn drop_if_idle(&mut self, lock: LockId<E>) {
-        if self[lock].waiters == 0 && !self[lock].is_orphan {
+        if self.locks[lock].waiters == 0 && !self.locks[lock].is_orphan {
             self.unlink(lock);
-            self.parts.of_mut(lock.part()).locks.remove(lock.index());
+            self.locks.remove(lock);
         }
     }
 
@@ -252,22 +228,24 @@ impl<E: Copy, H: Copy> Graph<E, H> {
     /// `Deadlock` if a chain of waits leads from the holder back to the task, or if a chain would be too long; `Busy`
     /// if the task already waits for a lock.
     pub fn block(&mut self, task: TaskId<E>, lock: LockId<E>, entry: E) -> Result<(), Error> {
-        if self[task].blocked.is_some() {
+        if self.tasks[task].blocked.is_some() {
             return Err(Error::Busy);
         }
         self.look_for_deadlock(task, lock)?;
         // The waiter may be handed the lock later, which must not need memory.
         self.make_room_to_hold(task)?;
-        self.make_room_to_wait(lock)?;
-        self.tie(task.part(), lock.part());
-        self[task].blocked = Some(Blocked { lock, level: NORMAL, entry, prev: None, next: None });
-        let (level, height) = (self[task].effective, self[task].height);
-        let joined = &mut self[lock];
+        let (different, joined) = (self.highest as usize + 1, &mut self.locks[lock]);
+        let room = LEVELS.min(joined.waiters + 1);
+        joined.levels.try_reserve(room - joined.levels.len()).map_err(|_| Error::NoMemory)?;
+        joined.heights.reserve(different.min(joined.waiters + 1))?;
         let before = joined.brought();
         joined.waiters += 1;
-        joined.heights.add(height);
+        let waiter = &mut self.tasks[task];
+        joined.heights.add(waiter.height);
+        waiter.blocked = Some(Blocked { lock, level: NORMAL, entry, prev: None, next: None });
+        let level = waiter.effective;
         self.enqueue(task, lock, level);
-        let joined = &self[lock];
+        let joined = &self.locks[lock];
         self.follow(Change { holder: joined.holder, before, after: joined.brought() });
         Ok(())
     }
@@ -282,74 +260,159 @@ impl<E: Copy, H: Copy> Graph<E, H> {
     /// Gives the lock to its first waiter. A lock without waiters is removed.
     pub fn hand_over(&mut self, lock: LockId<E>) -> Option<TaskId<E>> {
         let heir = self.pass(lock);
-        self[lock].is_orphan = false;
-        self.drop_if_idle(lock);
-        heir
+        self.adopt(lock);
+        heir.map(|(heir, _)| heir)
     }
 
     /// Gives the lock to its first waiter because the holder has died. The waiter then has to write the word. Returns
     /// the waiter and its entry. A lock without waiters is removed.
     pub fn orphan(&mut self, lock: LockId<E>) -> Option<(TaskId<E>, E)> {
-        let entry = self.first_waiter(lock).and_then(|heir| self.blocked_on(heir)).map(|(_, entry)| entry);
         let heir = self.pass(lock);
-        self[lock].is_orphan = heir.is_some();
+        self.locks[lock].is_orphan = heir.is_some();
         self.drop_if_idle(lock);
-        heir.zip(entry)
+        heir
     }
 
     /// Notes that the word names the holder again.
     pub fn adopt(&mut self, lock: LockId<E>) {
-        self[lock].is_orphan = false;
+        self.locks[lock].is_orphan = false;
         self.drop_if_idle(lock);
-    }
-
-    /// One of the locks that the task holds.
-    pub fn any_held(&self, task: TaskId<E>) -> Option<LockId<E>> {
-        self[task].holds
     }
 
     fn make_room_to_hold(&mut self, task: TaskId<E>) -> Result<(), Error> {
         let different = self.highest as usize + 1;
-        let task = &mut self[task];
+        let task = &mut self.tasks[task];
         task.lent.make_room()?;
         // One more for a lock that the task becomes the holder of, and one for a lock that it may be handed.
         task.heights.reserve(different.min(task.held + 2))
     }
 
-    fn make_room_to_wait(&mut self, lock: LockId<E>) -> Result<(), Error> {
-        let different = self.highest as usize + 1;
-        let lock = &mut self[lock];
-        let room = LEVELS.min(lock.waiters + 1);
-        lock.levels.try_reserve(room - lock.levels.len()).map_err(|_| Error::NoMemory)?;
-        lock.heights.reserve(different.min(lock.waiters + 1))
-    }
-
-    /// Moves the lock from its holder to its first waiter, whose wait ends.
-    fn pass(&mut self, lock: LockId<E>) -> Option<TaskId<E>> {
-        let heir = self.first_waiter(lock)?;
+    /// Moves the lock from its holder to its first waiter, whose wait ends. Returns the waiter and its entry.
+    fn pass(&mut self, lock: LockId<E>) -> Option<(TaskId<E>, E)> {
+        let (heir, entry) = self.first_waiter(lock)?;
         self.take_out(heir);
-        let brought = self[lock].brought();
-        self.follow(Change { holder: self[lock].holder, before: brought, after: Brought::NOTHING });
+        let brought = self.locks[lock].brought();
+        self.follow(Change { holder: self.locks[lock].holder, before: brought, after: Brought::NOTHING });
         self.unlink(lock);
-        self[lock].holder = heir;
+        self.locks[lock].holder = heir;
         self.link(lock);
         self.follow(Change { holder: heir, before: Brought::NOTHING, after: brought });
-        Some(heir)
+        Some((heir, entry))
     }
 
     /// Takes the task out of the waiters of its lock.
     fn take_out(&mut self, task: TaskId<E>) -> Option<LockId<E>> {
-        let lock = self[task].blocked.as_ref()?.lock;
-        let before = self[lock].brought();
-        let height = self[task].height;
+        let lock = self.tasks[task].blocked.as_ref()?.lock;
+        let before = self.locks[lock].brought();
         self.unqueue(task);
-        self[task].blocked = None;
-        let left = &mut self[lock];
+        let waiter = &mut self.tasks[task];
+        waiter.blocked = None;
+        let left = &mut self.locks[lock];
         left.waiters -= 1;
-        left.heights.remove(height);
-        let (holder, after) = (left.holder, left.brought());
-        self.untie(task.part(), lock.part());
-        self.follow(Change { holder, before, after });
+        left.heights.remove(waiter.height);
+        let change = Change { holder: left.holder, before, after: left.brought() };
+        self.follow(change);
         Some(lock)
+    }
+
+    /// Puts a blocked task at the end of its lock's waiters of `level`.
+    fn enqueue(&mut self, task: TaskId<E>, lock: LockId<E>, level: u8) {
+        let levels = &mut self.locks[lock].levels;
+        let prev = match levels.binary_search_by_key(&level, |l| l.level) {
+            Ok(i) => Some(core::mem::replace(&mut levels[i].last, task)),
+            Err(i) => {
+                levels.insert(i, Level { level, first: task, last: task });
+                None
+            }
+        };
+        if let Some(prev) = prev.and_then(|prev| self.tasks[prev].blocked.as_mut()) {
+            prev.next = Some(task);
+        }
+        if let Some(blocked) = &mut self.tasks[task].blocked {
+            (blocked.level, blocked.prev, blocked.next) = (level, prev, None);
+        }
+    }
+
+    fn unqueue(&mut self, task: TaskId<E>) {
+        let Some(blocked) = &self.tasks[task].blocked else { return };
+        let (level, prev, next) = (blocked.level, blocked.prev, blocked.next);
+        let levels = &mut self.locks[blocked.lock].levels;
+        if let Ok(i) = levels.binary_search_by_key(&level, |l| l.level) {
+            match (prev, next) {
+                (None, None) => _ = levels.remove(i),
+                (None, Some(next)) => levels[i].first = next,
+                (Some(prev), None) => levels[i].last = prev,
+                (Some(_), Some(_)) => {}
+            }
+        }
+        if let Some(blocked) = prev.and_then(|prev| self.tasks[prev].blocked.as_mut()) {
+            blocked.next = next;
+        }
+        if let Some(blocked) = next.and_then(|next| self.tasks[next].blocked.as_mut()) {
+            blocked.prev = prev;
+        }
+    }
+
+    /// Adds a lock to the list of its holder's locks.
+    fn link(&mut self, lock: LockId<E>) {
+        let holder = &mut self.tasks[self.locks[lock].holder];
+        holder.held += 1;
+        let next = holder.holds.replace(lock);
+        let added = &mut self.locks[lock];
+        (added.prev, added.next) = (None, next);
+        if let Some(next) = next {
+            self.locks[next].prev = Some(lock);
+        }
+    }
+
+    fn unlink(&mut self, lock: LockId<E>) {
+        let removed = &self.locks[lock];
+        let (prev, next) = (removed.prev, removed.next);
+        let holder = &mut self.tasks[removed.holder];
+        holder.held -= 1;
+        match prev {
+            Some(prev) => self.locks[prev].next = next,
+            None => holder.holds = next,
+        }
+        if let Some(next) = next {
+            self.locks[next].prev = prev;
+        }
+    }
+
+    /// Notes that a task's priority differs from the one reported last.
+    fn note_change(&mut self, id: TaskId<E>) {
+        if self.changes == Changes::Ignored || self.tasks[id].is_changed {
+            return;
+        }
+        let next = self.changed.replace(id);
+        let task = &mut self.tasks[id];
+        (task.is_changed, task.prev_changed, task.next_changed) = (true, None, next);
+        if let Some(next) = next {
+            self.tasks[next].prev_changed = Some(id);
+        }
+    }
+
+    /// A task whose effective priority has changed since it was reported: its TID and its priority now.
+    pub fn next_changed(&mut self) -> Option<(u32, u8)> {
+        let id = self.changed?;
+        self.forget_change(id);
+        let task = &self.tasks[id];
+        Some((task.tid, task.effective))
+    }
+
+    /// Removes the task from those whose changes are to be reported.
+    fn forget_change(&mut self, id: TaskId<E>) {
+        let task = &mut self.tasks[id];
+        if !core::mem::take(&mut task.is_changed) {
+            return;
+        }
+        let (prev, next) = (task.prev_changed, task.next_changed);
+        match prev {
+            Some(prev) => self.tasks[prev].next_changed = next,
+            None => self.changed = next,
+        }
+        if let Some(next) = next {
+            self.tasks[next].prev_changed = prev;
+        }
     }
 }

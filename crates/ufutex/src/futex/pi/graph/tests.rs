@@ -3,11 +3,11 @@
 //! Promise: short chains
 
 use super::*;
+use crate::sync::Ordering;
 use proptest::prelude::*;
 
 const TASKS: usize = 6;
 const LOCKS: usize = 5;
-const PARTS: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -95,30 +95,18 @@ impl Plain {
     }
 }
 
-fn number(part: usize) -> NonZeroU32 {
-    NonZeroU32::new(part as u32 + 1).unwrap()
-}
+type Tested = Graph<usize>;
 
-fn part_of(task: usize) -> usize {
-    task % PARTS
-}
-
-type Tested = Graph<usize, usize>;
-
-/// One graph, made by joining a graph of each part, and its tasks.
+/// A graph and its tasks, whose TIDs are their indices and one.
 fn graph(max_depth: usize) -> (Tested, Vec<TaskId<usize>>) {
-    let mut graph = Graph::new(max_depth, Changes::Remembered);
-    for part in [1, 2, 0] {
-        let mut other = Graph::new(max_depth, Changes::Remembered);
-        other.make_room().unwrap();
-        other.put(Part::new(number(part), part));
-        let mut seen = None;
-        graph.absorb(&mut other, |home| seen = Some(home)).unwrap();
-        assert_eq!((seen, other.parts()), (Some(part), 0));
-    }
-    let tasks =
-        (0..TASKS).map(|i| graph.register(number(part_of(i)), i as u32 + 1, TaskKind::Guest).unwrap()).collect();
+    let refused = Counted::new(|_| AtomicU64::new(0)).unwrap();
+    let mut graph = Graph::new(max_depth, Changes::Remembered, refused);
+    let tasks = (1..=TASKS as u32).map(|tid| graph.register(tid, TaskKind::Guest).unwrap()).collect();
     (graph, tasks)
+}
+
+fn refused(graph: &Tested) -> u64 {
+    graph.chains_refused.load(Ordering::Relaxed)
 }
 
 /// The graph, the simple implementation, the graph's IDs by the simple one's indices, and the priorities reported so
@@ -191,12 +179,12 @@ impl Both {
 
     fn wait(&mut self, t: usize, l: usize, holder: usize) -> Result<(), TestCaseError> {
         let lock = self.locks[l].unwrap_or_else(|| self.graph.add_lock(self.ids[holder]).unwrap());
-        let refused = self.graph.chains_refused;
+        let before = refused(&self.graph);
         let result = self.graph.block(self.ids[t], lock, t);
         self.graph.drop_if_idle(lock);
         let is_circle = self.plain.is_deadlock(t, l);
         let is_too_long = !is_circle && self.plain.is_too_long(t, l, self.max_depth);
-        prop_assert_eq!(self.graph.chains_refused - refused, u64::from(is_too_long));
+        prop_assert_eq!(refused(&self.graph) - before, u64::from(is_too_long));
         if is_circle || is_too_long {
             prop_assert_eq!(result, Err(Error::Deadlock));
             return Ok(());
@@ -218,19 +206,14 @@ impl Both {
 
     fn compare(&mut self) -> Result<(), TestCaseError> {
         prop_assert!(self.plain.longest_chain() <= self.max_depth + 1);
-        let has_changes = self.reported != self.plain.effective;
-        if has_changes {
-            prop_assert!(!self.graph.has_loose(), "somebody is about to tell of changes");
-        }
-        while let Some((home, tid, effective)) = self.graph.next_changed() {
-            let task = tid as usize - 1;
-            prop_assert_eq!(home, part_of(task));
-            self.reported[task] = effective;
+        while let Some((tid, effective)) = self.graph.next_changed() {
+            self.reported[tid as usize - 1] = effective;
         }
         prop_assert_eq!(self.reported, self.plain.effective);
         for (t, &id) in self.ids.iter().enumerate() {
             prop_assert_eq!(self.graph.effective(id), self.plain.effective[t], "task {}", t);
-            prop_assert_eq!(self.graph.blocked_on(id).map(|b| b.1), self.plain.waits_for[t].map(|_| t));
+            let entry = self.graph.tasks[id].blocked.as_ref().map(|blocked| blocked.entry);
+            prop_assert_eq!(entry, self.plain.waits_for[t].map(|_| t));
         }
         for l in 0..LOCKS {
             if let Some(lock) = self.locks[l] {
@@ -238,32 +221,6 @@ impl Both {
                 prop_assert_eq!(self.graph.owner(lock), owner.map(|t| self.ids[t]));
             }
         }
-        let mut tied = [false; PARTS];
-        for l in 0..LOCKS {
-            let Some(lock) = self.locks[l] else { continue };
-            let of_lock = lock.part().get() as usize - 1;
-            for t in self.plain.waiters(l).into_iter().chain(self.plain.holder[l]) {
-                if part_of(t) != of_lock {
-                    (tied[part_of(t)], tied[of_lock]) = (true, true);
-                }
-            }
-        }
-        prop_assert_eq!(self.graph.has_loose(), tied.contains(&false));
-        self.part_and_meet_again(tied)
-    }
-
-    /// Moves parts without ties to graphs of their own, and back.
-    fn part_and_meet_again(&mut self, tied: [bool; PARTS]) -> Result<(), TestCaseError> {
-        let mut others = Vec::new();
-        while let Some(part) = self.graph.take_loose() {
-            prop_assert!(!tied[part.home()]);
-            let mut other = Graph::new(self.max_depth, Changes::Remembered);
-            other.make_room().unwrap();
-            other.put(part);
-            others.push(other);
-        }
-        prop_assert!(others.len() >= tied.iter().filter(|&&tied| !tied).count().min(PARTS - 1));
-        others.iter_mut().for_each(|other| self.graph.absorb(other, |_| ()).unwrap());
         Ok(())
     }
 }
@@ -291,7 +248,7 @@ fn chain_longer_than_allowed_is_refused_and_counted() {
         assert_eq!(graph.block(ids[i], locks[i - 1], i), Ok(()), "lock {i}");
     }
     assert_eq!(graph.block(ids[4], locks[3], 4), Err(Error::Deadlock));
-    assert_eq!(graph.chains_refused, 1);
+    assert_eq!(refused(&graph), 1);
 }
 
 #[test]
@@ -344,71 +301,32 @@ fn death_of_a_holder_gives_the_lock_to_the_first_waiter_who_puts_the_word_right(
 }
 
 #[test]
-fn part_is_finished_when_its_domain_is_gone_and_nothing_of_it_is_left() {
-    let (mut graph, ids) = graph(8);
-    let lock = graph.add_lock(ids[0]).unwrap();
-    graph.block(ids[1], lock, 1).unwrap();
-    graph.leave(number(0));
-    for task in [0, 3] {
-        graph.hide(ids[task]);
-    }
-    assert!(graph.orphan(lock).is_some());
-    for task in [0, 3] {
-        assert!(graph.take_finished().is_none());
-        graph.unregister(ids[task]);
-    }
-    assert!(graph.take_finished().is_none(), "the lock is its last holder's");
-    graph.adopt(lock);
-    while graph.next_changed().is_some() {}
-    graph.note_change(ids[4]);
-    assert!(graph.take_finished().is_none(), "a thread of the domain may be about to tell of the change");
-    assert!(graph.next_changed().is_some());
-    assert_eq!(graph.take_finished().map(|part| part.home()), Some(0));
-    assert!(graph.take_finished().is_none());
-    assert_eq!(graph.parts(), PARTS - 1);
-}
-
-#[test]
 fn task_that_goes_is_not_reported_wherever_it_is_among_those_that_changed() {
     for gone in 0..3 {
-        let mut graph: Tested = Graph::new(8, Changes::Remembered);
-        graph.make_room().unwrap();
-        graph.put(Part::new(number(0), 0));
-        let ids: Vec<_> = (1..=3).map(|tid| graph.register(number(0), tid, TaskKind::Guest).unwrap()).collect();
-        ids.iter().for_each(|&id| graph.note_change(id));
+        let (mut graph, ids) = graph(8);
+        ids[..3].iter().for_each(|&id| graph.note_change(id));
         graph.unregister(ids[gone]);
-        let mut reported: Vec<u32> =
-            std::iter::from_fn(|| graph.next_changed()).take(9).map(|(_, tid, _)| tid).collect();
-        reported.sort_unstable();
-        assert_eq!(reported, [1, 2, 3].into_iter().filter(|&tid| tid != gone as u32 + 1).collect::<Vec<_>>());
-        // The part counts as settled again, and may be taken out.
-        ids.iter().enumerate().filter(|&(i, _)| i != gone).for_each(|(_, &id)| graph.unregister(id));
-        graph.leave(number(0));
-        assert!(graph.take_finished().is_some());
+        let reported: Vec<u32> = std::iter::from_fn(|| graph.next_changed()).take(9).map(|(tid, _)| tid).collect();
+        assert_eq!(reported, [3, 2, 1].into_iter().filter(|&tid| tid != gone as u32 + 1).collect::<Vec<_>>());
     }
     // The only one that has changed.
     let (mut graph, ids) = graph(8);
     graph.note_change(ids[4]);
     graph.unregister(ids[4]);
-    assert_eq!((graph.next_changed(), graph.unsettled), (None, 0));
+    assert_eq!(graph.next_changed(), None);
     graph.note_change(ids[5]);
-    assert_eq!(graph.next_changed().map(|(home, tid, _)| (home, tid)), Some((2, 6)));
+    assert_eq!(graph.next_changed(), Some((6, NORMAL)));
 }
 
 #[test]
-fn a_part_is_taken_out_only_if_there_is_another_and_all_changes_are_reported() {
-    let (mut graph, tasks) = graph(8);
-    graph.set_own(tasks[0], 95);
-    assert!(graph.take_loose().is_none(), "somebody is about to tell of the change");
-    assert!(graph.next_changed().is_some());
-    let taken: Vec<_> = core::iter::from_fn(|| graph.take_loose()).collect();
-    assert_eq!((taken.len(), graph.parts()), (PARTS - 1, 1), "the last one stays");
-    // A part finds its place by its number.
-    for part in taken.into_iter().rev() {
-        graph.make_room().unwrap();
-        graph.put(part);
+fn last_task_takes_the_memory_along() {
+    let (mut graph, ids) = graph(8);
+    let lock = graph.add_lock(ids[0]).unwrap();
+    graph.block(ids[1], lock, 1).unwrap();
+    graph.unblock(ids[1]);
+    for &id in &ids {
+        assert!(!graph.tasks.chunks.is_empty() && !graph.locks.chunks.is_empty());
+        graph.unregister(id);
     }
-    for (i, &task) in tasks.iter().enumerate() {
-        assert_eq!(graph.find(number(part_of(i)), i as u32 + 1), Some(task));
-    }
+    assert!(graph.tasks.chunks.is_empty() && graph.locks.chunks.is_empty());
 }

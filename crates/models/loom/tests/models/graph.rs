@@ -1,12 +1,9 @@
-//! Domains whose tasks share locks: the regions of two domains are joined before a task waits for the other domain's,
-//! and separate when none does, while other tasks are about to lock either.
+//! Domains of one namespace, whose tasks share locks and a graph.
 //!
-//! What must hold: a thread that locks a region finds its own tasks there (it checks again with the region locked); two
-//! threads that want each other's regions do not wait for ever, nor do a thread with the bucket and one with the
-//! region; in the end priorities and words are right.
+//! What must hold: threads that lock a bucket and the graph do not wait for each other for ever, in whichever order they
+//! come to the two; in the end priorities and words are right.
 //!
-//! Promise: busy regions
-//! Promise: separate regions
+//! Promise: busy graph
 
 use loom::sync::Arc;
 use loom::thread;
@@ -69,7 +66,7 @@ impl Neighbours {
     }
 }
 
-/// A task's priority changes while a task of another domain, whose region is new, waits for it and leaves again.
+/// A task's priority changes while a task of another domain, which is new, waits for it and leaves again.
 fn priority_against_newcomer() {
     let both = Neighbours::new();
     let one = both.task(0, 1);
@@ -109,7 +106,7 @@ fn lock_against_lock() {
     assert_eq!(both.words[0].value(), 0);
 }
 
-/// Each domain has a lock, and a second task that wants the other domain's lock. So two threads want both regions.
+/// Each domain has a lock, and a second task that wants the other domain's lock.
 fn each_wants_the_others() {
     let both = Neighbours::new();
     let owners = [both.task(0, 1), both.task(1, 2)];
@@ -129,9 +126,9 @@ fn each_wants_the_others() {
     }
 }
 
-/// A newcomer finds the region of the lock's owner busy, waits for that region, and then for the word's bucket.
-/// Meanwhile a second task of the owner's domain comes to the same bucket and region.
-fn newcomer_waits_for_the_owners_region() {
+/// A newcomer finds the graph busy, waits for it, and then tries the word's bucket. Meanwhile a second task of the owner's
+/// domain comes to the same bucket and graph.
+fn newcomer_waits_for_the_graph() {
     let both = Neighbours::new();
     let (one, three) = (both.task(0, 1), both.task(0, 3));
     assert_eq!(both.lock(0, 0, &one, None), Ok(()));
@@ -149,13 +146,34 @@ fn newcomer_waits_for_the_owners_region() {
     assert_eq!(both.words[0].value(), 0);
 }
 
-#[test]
-fn buckets_and_regions_are_not_waited_for_in_a_circle() {
-    check_pair(newcomer_waits_for_the_owners_region);
+/// A task ends while a task of another domain finds it by its TID.
+fn owner_ends_against_newcomer() {
+    let both = Neighbours::new();
+    let one = both.task(0, 1);
+    assert_eq!(both.lock(0, 0, &one, None), Ok(()));
+    let newcomer = {
+        let both = both.clone();
+        thread::spawn(move || {
+            let two = both.task(1, 2);
+            match both.lock(1, 0, &two, None) {
+                // The owner ended, and its robust list was not walked.
+                Err(error) => assert_eq!(error, Error::NoTask),
+                Ok(()) => both.unlock(1, 0, &two),
+            }
+        })
+    };
+    drop(one);
+    newcomer.join().unwrap();
+    let _same_tid = both.task(0, 1);
 }
 
 #[test]
-fn whoever_locks_a_region_finds_its_tasks_there() {
+fn bucket_and_graph_are_not_waited_for_in_a_circle() {
+    check_pair(newcomer_waits_for_the_graph);
+}
+
+#[test]
+fn priority_of_an_owner_changes_while_a_waiter_comes() {
     check_pair(priority_against_newcomer);
 }
 
@@ -165,11 +183,15 @@ fn a_lock_goes_from_domain_to_domain() {
 }
 
 #[test]
-fn regions_that_want_each_other_become_one() {
+fn domains_want_each_others_locks() {
     check_pair(each_wants_the_others);
 }
 
-catches!(regions_catches_bucket_waits_for_region, BucketWaitsForRegion, PAIR, newcomer_waits_for_the_owners_region);
-catches!(regions_catches_held_region_is_trusted, HeldRegionIsTrusted, PAIR, newcomer_waits_for_the_owners_region);
+#[test]
+fn an_owner_that_is_found_by_its_tid_passes_its_lock_on() {
+    check_pair(owner_ends_against_newcomer);
+}
 
-catches!(regions_catches_region_skips_second_look, RegionSkipsSecondLook, PAIR, priority_against_newcomer);
+catches!(graph_catches_hand_over_keeps_owner, HandOverKeepsOwner, PAIR, lock_against_lock);
+catches!(graph_catches_lock_hides_waiter, LockHidesWaiter, PAIR, lock_against_lock);
+catches!(graph_catches_death_notifies_nobody, DeathNotifiesNobody, PAIR, owner_ends_against_newcomer);

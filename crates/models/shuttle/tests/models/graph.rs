@@ -1,8 +1,7 @@
 //! Tasks of three domains lock and unlock words of one domain and of several, give up, end and come again. One task at
 //! a time has a lock, no waiter is forgotten, and in the end each lock is free.
 //!
-//! Promise: busy regions
-//! Promise: separate regions
+//! Promise: busy graph
 
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -52,7 +51,7 @@ impl Shares {
     }
 }
 
-/// Chains of owners through all three domains, whose regions are joined and separated.
+/// Chains of owners through all three domains.
 fn chains_across_domains() {
     let shares = Shares::new();
     let orders: [&[usize]; 4] = [&[0, 1], &[1, 2], &[0, 2], &[2]];
@@ -77,9 +76,9 @@ fn chains_across_domains() {
 }
 
 #[test]
-fn regions_meet_and_part() {
+fn chains_of_owners_cross_domains() {
     check(300, chains_across_domains);
 }
 
-catches!(regions_catches_held_region_is_trusted, HeldRegionIsTrusted, 300, chains_across_domains);
-catches!(regions_catches_region_skips_second_look, RegionSkipsSecondLook, 300, chains_across_domains);
+catches!(graph_catches_hand_over_keeps_owner, HandOverKeepsOwner, 300, chains_across_domains);
+catches!(graph_catches_timeout_loses_wake, TimeoutLosesWake, 300, chains_across_domains);

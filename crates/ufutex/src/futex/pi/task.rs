@@ -1,0 +1,67 @@
+//! A task in the graph: its priority there, and what becomes of its locks when it ends.
+
+use super::waiter::make_heir;
+use super::{PiGraph, TaskId};
+use crate::error::Error;
+use crate::futex::domain::Domain;
+use crate::futex::entry::{BATCH, PendingWakes};
+use crate::futex::priority::Priority;
+use crate::futex::task::{Task, TaskKind};
+use crate::table::refs::Scheme;
+
+impl<S: Scheme> Domain<S> {
+    /// Like [`task`](Self::task), for a thread of the kernel itself. A task that would have to wait for a lock of such
+    /// an owner gets [`Error::NotPermitted`].
+    ///
+    /// # Errors
+    /// As for `task`.
+    pub fn kernel_task(&self, tid: u32) -> Result<Task, Error> {
+        self.make_task(tid, TaskKind::Kernel)
+    }
+}
+
+impl Task {
+    /// Runs `f` with the graph locked, and with the task's ID there.
+    pub(in crate::futex) fn in_graph<R>(&self, f: impl FnOnce(&mut PiGraph, TaskId) -> R) -> R {
+        self.namespace().tasks.lock().with(|tasks| f(&mut tasks.graph, self.named.id))
+    }
+
+    /// Sets the task's own priority in the graph, and reports those that change.
+    pub(in crate::futex) fn set_own_in_graph(&self, own: Priority) {
+        self.in_graph(|graph, id| graph.set_own(id, own.level()));
+        self.system.report_priorities(self.namespace());
+    }
+
+    /// Hands each lock that the task owns to its first waiter: the task has ended. Does so in batches, so that the graph
+    /// is never locked for long.
+    pub(in crate::futex) fn pass_on_locks(&self) {
+        /// Passes on the remaining locks if a waker panics.
+        struct GoOn<'a>(&'a Task);
+        impl Drop for GoOn<'_> {
+            fn drop(&mut self) {
+                self.0.pass_on_locks();
+            }
+        }
+        loop {
+            let mut pending = PendingWakes::none();
+            // As in `unlock_pi`: the heirs are woken before this thread can lose its CPU or its priority.
+            let section = self.system.platform().section();
+            let is_left = self.in_graph(|graph, id| {
+                for _ in 0..BATCH {
+                    let Some(lock) = graph.any_held(id) else { return false };
+                    make_heir(graph, lock, &mut pending);
+                }
+                true
+            });
+            let go_on = GoOn(self);
+            let section = (!pending.calls_wakers()).then_some(section);
+            drop(pending);
+            drop(section);
+            self.system.report_priorities(self.namespace());
+            core::mem::forget(go_on);
+            if !is_left {
+                return;
+            }
+        }
+    }
+}
