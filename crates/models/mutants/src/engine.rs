@@ -33,7 +33,7 @@ pub fn root() -> PathBuf {
 }
 
 /// The engine's files, found as the compiler finds them: from `lib.rs`, by `mod`. Tests and the files of other hosts are not
-/// among them, nor are those that say how the engine is compiled: the atomics and the engine's own faults.
+/// among them.
 pub fn sources(root: &Path) -> Vec<Source> {
     let mut all = Vec::new();
     add(&root.join(ENGINE), "lib.rs", "", &mut all);
@@ -41,9 +41,8 @@ pub fn sources(root: &Path) -> Vec<Source> {
 }
 
 fn add(engine: &Path, file: &str, directory: &str, all: &mut Vec<Source>) {
-    const APART: [&str; 2] = ["sync/backend.rs", "sync/mutants.rs"];
-    if APART.contains(&file) {
-        return;
+    if file == "sync/backend.rs" {
+        return; // it says how the engine is compiled
     }
     let text = fs::read_to_string(engine.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
     let found = find::find(file, &text);

@@ -102,7 +102,7 @@ impl Finder<'_> {
     fn flip(&mut self, operand: &Expr) {
         let range = operand.span().byte_range();
         let source = self.source(range.clone());
-        if is_constant(source) || is_hook(source) {
+        if is_constant(source) {
             return;
         }
         let change = format!("flips `{}`", one_line(source));
@@ -243,15 +243,8 @@ impl Finder<'_> {
     fn if_expr(&mut self, item: &syn::ExprIf) {
         let range = item.cond.span().byte_range();
         let source = self.source(range.clone());
-        if is_hook(source) && !source.starts_with('!') {
-            // The body is a fault that only the engine's own mutants have.
-            if let Some((_, other)) = &item.else_branch {
-                self.visit_expr(other);
-            }
-            return;
-        }
         let is_let_chain = has_let(&item.cond);
-        if item.else_branch.is_none() && leaves(&item.then_branch) && !is_constant(source) && !is_hook(source) {
+        if item.else_branch.is_none() && leaves(&item.then_branch) && !is_constant(source) {
             let change = format!("never leaves for `{}`", one_line(source));
             let (before, after) = if is_let_chain { ("", " && !{active}") } else { ("(", ") && !{active}") };
             self.add(Kind::Recheck, range, &change, before, after);
@@ -270,13 +263,6 @@ fn is_constant(source: &str) -> bool {
         || source.ends_with("::MODEL")
         || source.starts_with("cfg!")
         || ["true", "false"].contains(&source)
-}
-
-/// Whether a condition asks for a fault of the engine's own `Mutant`.
-fn is_hook(source: &str) -> bool {
-    ["mutant(", "!mutant(", "sync::mutant(", "!sync::mutant("].iter().any(|hook| source.starts_with(hook))
-        && !source.contains("&&")
-        && !source.contains("||")
 }
 
 fn is_comparison(op: &BinOp) -> bool {

@@ -167,7 +167,7 @@ impl Copy {
                 self.edit(&fault.as_edit());
             }
         }
-        if self.files.iter().any(|file| file.path == "sync/mutants.rs") {
+        if self.files.iter().any(|file| file.path == "lib.rs") {
             self = self.with_files("named").with_switches(&faults);
         }
         self
@@ -175,8 +175,7 @@ impl Copy {
 
     /// Writes the names of the faults into `sync/mutants.rs`.
     fn with_switches(mut self, faults: &[Fault]) -> Self {
-        let others = fs::read_to_string(Path::new(SOURCE).join("sync/mutants.rs")).unwrap();
-        let switches = mutants::switches(self.file("sync/mutants.rs").text(), faults, &others);
+        let switches = mutants::switches(self.file("sync/mutants.rs").text(), faults);
         *self.file("sync/mutants.rs") = File::another("sync/mutants.rs", switches);
         self
     }

@@ -70,21 +70,13 @@ impl Fault {
 }
 
 /// `frame`, with the names of all faults in place of its line `// The faults.`
-pub fn switches(frame: &str, faults: &[Fault], others: &str) -> String {
+pub fn switches(frame: &str, faults: &[Fault]) -> String {
     let mut names = String::new();
     let mut seen: Vec<&str> = Vec::new();
     for fault in faults {
         if !seen.contains(&&*fault.name) {
             seen.push(&fault.name);
             let _ = writeln!(names, "    /// {}\n    {},", fault.is, fault.name);
-        }
-    }
-    for line in others.lines() {
-        if let Some(name) = line.trim().strip_suffix(',')
-            && name.chars().all(char::is_alphanumeric)
-            && !seen.contains(&name)
-        {
-            let _ = writeln!(names, "    {name},");
         }
     }
     let mark = "    // The faults.\n";

@@ -1,8 +1,5 @@
 //! Which copy of sharded data a thread uses: a hint.
 
-/// In a model, the number of shards of data that is sharded by thread.
-pub const MODEL_SHARDS: usize = 1;
-
 /// A number that differs between threads that run at the same time, and rarely changes within a thread: the number of
 /// the 64 KiB block of the stack that the caller's frame is in. It needs neither thread-local storage nor an operating
 /// system.

@@ -7,7 +7,6 @@ use super::{Deliver, Driver, Expired, Notice, TimerOptions, Timers};
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::Ordering;
-use crate::sync::{Mutant, mutant};
 use crate::sys::callbacks::Callbacks;
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::park::Parker;
@@ -116,18 +115,12 @@ impl Timers {
 
 impl Deliver for Line {
     fn expired(&self, timers: &Timers, notice: Notice) {
-        if mutant(Mutant::BellRingsFirst) {
-            self.bell.count();
-            self.bell.wake_all(self.on);
-        }
         let waker = self.waiting.lock().with(|waiting| {
             waiting.notices.push(notice, |notice| timers.is_current(notice));
             waiting.waker.take()
         });
-        if !mutant(Mutant::BellRingsFirst) {
-            self.bell.count(); // [U]
-            self.bell.wake_all(self.on);
-        }
+        self.bell.count(); // [U]
+        self.bell.wake_all(self.on);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -184,12 +177,11 @@ impl Expiries {
     /// Polls for the next expired timer. Futures and streams can be built on it. If several tasks poll, only the last
     /// is woken.
     pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Expired> {
-        let too_early = mutant(Mutant::RecvLooksFirst).then(|| self.try_recv());
         // The waker is cloned before the lock is taken, and the old one is dropped after it: a waker's clone and drop
         // are the executor's code.
         let mut waker = Some(Callback::of(context.waker()));
         self.line.waiting.lock().with(|waiting| core::mem::swap(&mut waiting.waker, &mut waker));
-        match too_early.unwrap_or_else(|| self.try_recv()) {
+        match self.try_recv() {
             Some(expired) => Poll::Ready(expired),
             None => Poll::Pending,
         }

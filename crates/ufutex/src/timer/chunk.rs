@@ -8,10 +8,9 @@ use core::ptr::{self, NonNull};
 
 use super::entry::{Rest, Timer};
 use crate::expiry::wheel::Node;
-use crate::sync::MODEL;
 
 /// The number of timers in a chunk. With its header they fill 8 KiB.
-pub const TIMERS: usize = if MODEL { 2 } else { 63 };
+pub const TIMERS: usize = 63;
 
 /// The header of a chunk. The timers follow it.
 #[repr(C, align(64))]

@@ -13,7 +13,7 @@ use super::{CpuClock, Notify, TimerClock};
 use crate::expiry::Base;
 use crate::expiry::wheel::Node;
 use crate::lock::{LIVE, StateLock};
-use crate::sync::{AtomicPtr, AtomicU64, MODEL, Made, Mutant, Ordering, UnsafeCell, relaxed_in};
+use crate::sync::{AtomicPtr, AtomicU64, Made, Ordering, UnsafeCell};
 use crate::sys::platform::PlatformRef;
 
 /// A bit of the upper half of a timer's word, above its ID. It is set while the timer can be found.
@@ -187,8 +187,7 @@ impl Timer {
     /// Makes the timer valid, with `overrun` as the overrun of its last signal. It can be found from here on.
     pub fn publish(&self, id: u32, overrun: i64) {
         let overrun = shown_overrun(overrun) as u32;
-        let order = relaxed_in(Mutant::TimerRelaxed, Ordering::Release); // [Q]
-        self.word.store(u64::from(id | VALID) << 32 | u64::from(overrun), order);
+        self.word.store(u64::from(id | VALID) << 32 | u64::from(overrun), Ordering::Release); // [Q]
     }
 
     /// Locks the memory, whichever timer it is by now.
@@ -226,10 +225,6 @@ impl Rest {
         // SAFETY: the caller guarantees it.
         unsafe {
             (&raw mut (*this).node).write(cell::UnsafeCell::new(Node::keeping(index, next)));
-            if MODEL {
-                // Outside of a model there is nothing to write.
-                (&raw mut (*this).state).write(UnsafeCell::new(MaybeUninit::uninit()));
-            }
             (*this).state.with_mut(|state| (&raw mut (*state.cast::<State>()).number).write(0));
         }
     }

@@ -12,7 +12,6 @@ use super::lookup::valid_id;
 use super::set::{Shown, TICK};
 use super::{Inner, Notify, Timers};
 use crate::expiry::{Base, CpuClock, Held, MustNotify, Owner, Visit};
-use crate::sync::{Mutant, mutant};
 use crate::sys::counted::Counted;
 use crate::sys::unwind::Otherwise;
 
@@ -97,9 +96,7 @@ impl Timers {
             }
             // Read before anything is changed, because an embedder's clock may panic.
             let shown = if state.interval == 0 { None } else { self.shown(state, state.base) };
-            if !mutant(Mutant::TakeKeepsNumber) {
-                state.renumber();
-            }
+            state.renumber();
             let mut must_notify = MustNotify::default();
             let mut overrun = 0;
             if state.interval != 0 {
@@ -135,14 +132,14 @@ impl Timers {
         let mut locked = timer.lock(&self.inner.on);
         // The timer may have been deleted since it left the queue. Then its state belongs to the thread that makes it
         // another timer.
-        if !timer.is_valid() && !mutant(Mutant::ExpiryIgnoresWord) {
+        if !timer.is_valid() {
             return None;
         }
         let id = timer.id();
         locked.with(|state| {
             // The timer may have been set again or disarmed after the queue's lock was released and before this one was
             // taken.
-            if (state.number != tag && !mutant(Mutant::ExpirySkipsRecheck)) || state.status != Status::Armed {
+            if state.number != tag || state.status != Status::Armed {
                 return None;
             }
             if let Some(of) = state.cpu_clock() {
@@ -229,7 +226,7 @@ impl Drop for Timers {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        for queue in self.queues.iter().filter(|_| !mutant(Mutant::RetireForgets)) {
+        for queue in &self.queues {
             // A deadline that is gone needs no notification.
             let _later = queue.retire(&self.driver.inner);
         }

@@ -19,25 +19,25 @@ use super::entry::Timer;
 use super::spread::Spread;
 use crate::error::Error;
 use crate::lock::{LIVE, Lock, StateLock};
-use crate::sync::{AtomicPtr, AtomicU32, MODEL, Made, Mutant, Ordering, mutant, relaxed_in};
+use crate::sync::{AtomicPtr, AtomicU32, Made, Ordering};
 use crate::sys::platform::PlatformRef;
 use crate::sys::zeroed;
 
 /// log2 of the number of slots that share a lock.
-pub const GROUP_LOG2: u32 = if MODEL { 0 } else { 6 };
+pub const GROUP_LOG2: u32 = 6;
 const GROUP: usize = 1 << GROUP_LOG2;
 /// log2 of the number of groups for 2^31 IDs.
 const MAX_GROUPS_LOG2: u32 = 31 - GROUP_LOG2;
 /// The number of timers after which a look-up without a lock gives up: it may have strayed into another chain.
-const STEPS: usize = if MODEL { 3 } else { 64 };
+const STEPS: usize = 64;
 /// log2 of the number of groups of the first table.
-const FIRST_LOG2: u32 = if MODEL { 0 } else { 1 };
+const FIRST_LOG2: u32 = 1;
 /// log2 of the factor by which each table is larger than the one before.
-const GROWTH_LOG2: u32 = if MODEL { 1 } else { 2 };
+const GROWTH_LOG2: u32 = 2;
 /// The number of groups that are moved at a time, if each has had one block. A group that has had several blocks counts
 /// as `SEVERAL` groups.
-const STEP: usize = if MODEL { 1 } else { 16 };
-const SEVERAL: usize = if MODEL { 1 } else { 8 };
+const STEP: usize = 16;
+const SEVERAL: usize = 8;
 /// The lock of a group of slots and the fields that it guards, on a cache line of its own.
 #[repr(align(64))]
 struct Group {
@@ -147,9 +147,6 @@ impl Ids {
         {
             return Some(found);
         }
-        if mutant(Mutant::LookUpTrustsMiss) {
-            return None;
-        }
         let locked = self.lock(id)?;
         locked.chain().find_map(|timer| timer.overrun_of(id).map(|overrun| (timer, overrun)))
     }
@@ -211,7 +208,7 @@ impl Ids {
             }
             let table = growth.make(FIRST_LOG2).ok_or(Error::Again)?;
             (0..table.groups()).for_each(|group| table.group(group).lock.make_live());
-            self.current.store(table.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
+            self.current.store(table.into_word(), Ordering::Release); // [S]
             Ok(())
         })
     }
@@ -230,7 +227,7 @@ impl Ids {
                 let groups_log2 = (current.groups_log2 + GROWTH_LOG2).min(MAX_GROUPS_LOG2);
                 let Some(next) = growth.make(groups_log2) else { return };
                 growth.moved = 0;
-                self.next.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
+                self.next.store(next.into_word(), Ordering::Release); // [S]
             }
             let Some(next) = Table::from_word(self.next.load(Ordering::Relaxed)) else { return };
             let mut spent = 0;
@@ -239,7 +236,7 @@ impl Ids {
                 growth.moved += 1;
             }
             if growth.moved == current.groups() {
-                self.current.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
+                self.current.store(next.into_word(), Ordering::Release); // [S]
                 // A thread that sees this store but not the one before finds no live group, and looks again.
                 self.next.store(ptr::null_mut(), Ordering::Relaxed);
             }
@@ -252,9 +249,6 @@ impl Ids {
         let source = from.group(group);
         while source.lock.lock(&source.on).is_none() {}
         let targets = || (group..to.groups()).step_by(from.groups()).map(|number| to.group(number));
-        if mutant(Mutant::GroupLiveEarly) {
-            targets().for_each(|target| target.lock.make_live());
-        }
         let slots = (0..GROUP).map(|slot| from.slot(group << GROUP_LOG2 | slot));
         let spent = match source.block.load(Ordering::Relaxed) {
             NO_BLOCK => 1,
@@ -267,10 +261,8 @@ impl Ids {
                 1
             }
         };
-        if !mutant(Mutant::GroupLiveEarly) {
-            targets().for_each(|target| target.lock.make_live());
-        }
-        source.lock.unlock(&source.on, if mutant(Mutant::GroupStaysLive) { LIVE } else { 0 });
+        targets().for_each(|target| target.lock.make_live());
+        source.lock.unlock(&source.on, 0);
         spent
     }
 
@@ -289,8 +281,7 @@ impl Ids {
         let group = self.spread.of(block - 1).0 as usize & (to.groups() - 1);
         to.group(group).block.store(block, Ordering::Relaxed);
         for (number, head) in slots.enumerate() {
-            let order = relaxed_in(Mutant::HeadRelaxed, Ordering::Release); // [R]
-            to.slot(group << GROUP_LOG2 | number).store(head.load(Ordering::Relaxed), order);
+            to.slot(group << GROUP_LOG2 | number).store(head.load(Ordering::Relaxed), Ordering::Release); // [R]
             head.store(ptr::null_mut(), Ordering::Relaxed);
         }
     }
@@ -330,13 +321,12 @@ impl Spot<'_> {
         timer.made.finish();
         // [R] for both stores: a look-up that has stood on this timer since it was in another chain may go on from it, and
         // so be the first to reach its successor.
-        let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);
         let first = self.slot.load(Ordering::Relaxed);
         // Most timers are alone in their slots, before and after. Then the timer is not written to.
         if timer.next.load(Ordering::Relaxed) != first {
-            timer.next.store(first, order);
+            timer.next.store(first, Ordering::Release); // [R]
         }
-        self.slot.store(ptr::from_ref(timer).cast_mut(), relaxed_in(Mutant::HeadRelaxed, Ordering::Release)); // [R]
+        self.slot.store(ptr::from_ref(timer).cast_mut(), Ordering::Release); // [R]
     }
 }
 
@@ -349,7 +339,7 @@ impl<'i> Locked<'i> {
     #[must_use]
     pub fn insert(&self, timer: &Timer, id: u32) -> bool {
         let is_free = self.0.slot.load(Ordering::Relaxed).is_null() || self.chain().all(|other| other.id() != id);
-        if is_free || mutant(Mutant::InsertSkipsCheck) {
+        if is_free {
             timer.invalidate_as(id);
             self.0.put(timer, id);
             return true;
@@ -383,13 +373,6 @@ impl Drop for Locked<'_> {
     fn drop(&mut self) {
         // The lock's holder may hold a timer, so it keeps its CPU.
         self.0.group.lock.unlock_and_stay(&self.0.group.on, LIVE);
-    }
-}
-
-impl Group {
-    /// Makes a group that is not live, unlocked and empty, as all zeroes are.
-    fn new() -> Self {
-        Self { lock: StateLock::new(0), on: PlatformRef::HOST, block: AtomicU32::new(NO_BLOCK), made: Made::new() }
     }
 }
 
@@ -437,24 +420,13 @@ impl Growth {
     fn make(&mut self, groups_log2: u32) -> Option<Table> {
         let memory = zeroed::allocate(memory_layout(groups_log2)?);
         let table = Table { groups: NonNull::new(memory)?.cast(), groups_log2 };
-        if MODEL {
-            for group in 0..1 << groups_log2 {
-                // SAFETY: within the new memory.
-                unsafe { table.groups.add(group).write(Group::new()) };
-            }
-            for slot in 0..table.slots() {
-                let slot: *const Slot = table.slot(slot);
-                // SAFETY: within the new memory.
-                unsafe { slot.cast_mut().write(AtomicPtr::new(ptr::null_mut())) };
-            }
-        }
         if !self.on.is_host() {
             for group in 0..1 << groups_log2 {
                 // SAFETY: within the new memory, which no other thread has, and in which all zeroes are a group.
                 unsafe { table.groups.add(group).as_mut() }.on = self.on;
             }
         }
-        // Otherwise all zeroes are right: not live, unlocked, no timers, on the host.
+        // All zeroes are right: not live, unlocked, no timers, on the host.
         self.made[groups_log2 as usize] = table.groups.as_ptr();
         Some(table)
     }
@@ -464,18 +436,6 @@ impl Drop for Growth {
     fn drop(&mut self) {
         for (log2, groups) in self.made.iter().enumerate() {
             let (Some(groups), Some(layout)) = (NonNull::new(*groups), memory_layout(log2 as u32)) else { continue };
-            if MODEL {
-                let table = Table { groups, groups_log2: log2 as u32 };
-                for group in 0..1 << log2 {
-                    // SAFETY: written by `make`, and dropped once.
-                    unsafe { groups.add(group).drop_in_place() };
-                }
-                for slot in 0..table.slots() {
-                    let slot: *const Slot = table.slot(slot);
-                    // SAFETY: written by `make`, and dropped once.
-                    unsafe { slot.cast_mut().drop_in_place() };
-                }
-            }
             // SAFETY: `make` allocated it with this layout, and no thread uses it any more.
             unsafe { zeroed::free(groups.as_ptr().cast(), layout) };
         }

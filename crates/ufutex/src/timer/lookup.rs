@@ -5,7 +5,7 @@ use super::ids::Spot;
 use super::{Inner, Timers};
 use crate::error::Error;
 use crate::expiry::{Base, IfLast, MustNotify};
-use crate::sync::{Mutant, Ordering, mutant};
+use crate::sync::Ordering;
 
 impl Timers {
     /// The number of intervals that had passed unnoticed when the last signal was delivered: timer_getoverrun(2). At
@@ -35,9 +35,7 @@ impl Timers {
             self.inner.cpu_timers.fetch_sub(1, Ordering::Relaxed);
         }
         // A thread that has found the timer and waits for the lock then sees that it is no longer this timer.
-        if !mutant(Mutant::DeleteLeavesValid) {
-            timer.invalidate_as(id);
-        }
+        timer.invalidate_as(id);
         let is_back = self.take_out(timer, id, spot);
         drop(locked);
         if !is_back {
@@ -78,7 +76,7 @@ impl Timers {
         loop {
             let (timer, _) = self.inner.ids.find_at(spot, id).ok_or(Error::Invalid)?;
             let locked = timer.lock(&self.inner.on);
-            if timer.overrun_of(id).is_some() || mutant(Mutant::LookUpSkipsRecheck) {
+            if timer.overrun_of(id).is_some() {
                 return Ok(locked);
             }
             // The timer was deleted meanwhile. There may be a new one with its ID.
@@ -106,9 +104,7 @@ impl State {
     /// clock of its queue; the caller has to take it out of that queue.
     #[inline(always)]
     pub(super) fn stand_down(&mut self) -> Option<Base> {
-        if !mutant(Mutant::DisarmKeepsNumber) {
-            self.renumber();
-        }
+        self.renumber();
         let was = core::mem::replace(&mut self.status, Status::Disarmed);
         (was == Status::Armed).then_some(self.base)
     }

@@ -17,18 +17,16 @@ use super::chunk::{self, Chunk, TIMERS};
 use super::entry::Timer;
 use super::ids::{GROUP_LOG2, Ids, Locked};
 use crate::lock::Lock;
-use crate::sync::{
-    AtomicU32, AtomicUsize, MODEL, MODEL_SHARDS, Mutant, Ordering, UnsafeCell, mutant, relaxed_in, thread_shard,
-};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, UnsafeCell, thread_shard};
 use crate::sys::admission::{self, Admission, Kept};
 use crate::sys::platform::PlatformRef;
 
-/// IDs in a block: as many as a group of the table has slots, but for models, whose groups have one slot.
-const BLOCK: u32 = if MODEL { 2 } else { 64 };
+/// IDs in a block: as many as a group of the table has slots.
+const BLOCK: u32 = 64;
 /// Number of shards of threads that make timers at the same time. A thread picks one by a hint, so threads may share one.
-const OWN_SHARDS: usize = if MODEL { MODEL_SHARDS } else { admission::SHARDS - 1 };
+const OWN_SHARDS: usize = admission::SHARDS - 1;
 /// The least number of IDs in use that a create passes over before it gives up.
-const PASSES_MIN: u64 = if MODEL { 8 } else { 1 << 14 };
+const PASSES_MIN: u64 = 1 << 14;
 
 /// A bit of a shard's word, above its next ID. Clear: the shard's block has ended.
 const HAS_IDS: u32 = 1 << 31;
@@ -171,7 +169,7 @@ impl Store {
     /// has taken the ID, or IDs have jumped.
     #[inline(always)]
     pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: Seen, group: Locked<'s>) -> Option<Held<'s>> {
-        let is_same = shard.peek() == seen || mutant(Mutant::ShardTrustsPeek);
+        let is_same = shard.peek() == seen;
         is_same.then_some(Held { store: self, shard, seen, group })
     }
 
@@ -182,7 +180,7 @@ impl Store {
             let id = shard.peek().id();
             let group = ids.lock(id)?;
             let seen = shard.peek();
-            if seen.is_guarded_by(id) || mutant(Mutant::ShardTrustsPeek) {
+            if seen.is_guarded_by(id) {
                 return Some(Held { store: self, shard, seen, group });
             }
         }
@@ -196,15 +194,11 @@ impl Store {
                 held.leave(id);
             });
         };
-        if mutant(Mutant::JumpVoidsFirst) {
-            void();
-        }
+
         // First the counter: a shard that takes a block after its block was made void takes it from here. A swap, because
         // loom does not order a plain store with the exchanges of other threads.
         self.next.swap(id.wrapping_add(1) & self.mask, Ordering::Relaxed);
-        if !mutant(Mutant::JumpVoidsFirst) {
-            void();
-        }
+        void();
     }
 
     /// Takes back a timer that cannot be found any more, if `group`, where it was as `id`, guards the shard for the calling
@@ -381,7 +375,7 @@ impl<'s> Held<'s> {
     /// Lets the shard go, with `word`. It need not belong to the group's lock any more.
     #[inline(always)]
     fn leave(self, word: u32) {
-        self.shard.word.store(word, relaxed_in(Mutant::ShardRelaxed, Ordering::Release)); // [Z]
+        self.shard.word.store(word, Ordering::Release); // [Z]
     }
 }
 

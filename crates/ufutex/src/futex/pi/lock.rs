@@ -17,7 +17,7 @@ use crate::futex::task::Task;
 use crate::futex::timeout_watch::TimeoutWatch;
 use crate::signal::Receiver;
 use crate::signal::sleeper::Sleeper;
-use crate::sync::{Mutant, mutant, spin_loop};
+use crate::sync::spin_loop;
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::sys::unwind::{Otherwise, call};
@@ -195,8 +195,7 @@ impl<S: Scheme> Domain<S> {
             return Ok(Acquired::Owned(Some(lock)));
         }
         // [S2]. From here on the owner cannot unlock without the engine.
-        let waiters = if mutant(Mutant::LockHidesWaiter) { 0 } else { WAITERS };
-        exchange(word, value, value | waiters)?;
+        exchange(word, value, value | WAITERS)?;
         // In memory that only the domain maps, the word names no task of another domain.
         let owner = tasks.by_tid.get(value & TID_MASK);
         let Some(owner) = owner.filter(|owner| is_of_object(key) || owner.space == self.tables.space) else {
@@ -339,7 +338,7 @@ impl<T: Target, S: Scheme> Operation for LockPi<'_, '_, T, S> {
         let this = unsafe { self.get_unchecked_mut() };
         match this.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => Err(cause.into()),
-            Left::Locked if mutant(Mutant::TimeoutLosesWake) => Err(cause.into()),
+
             Left::Locked => Ok(()),
             Left::Heir => this.waiter.put_word_right(&this.word),
         }

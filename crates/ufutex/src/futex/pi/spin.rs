@@ -15,7 +15,7 @@ use super::lock::LockPi;
 use crate::futex::domain::Domain;
 use crate::futex::key::Target;
 use crate::signal::sleeper::Sleeper;
-use crate::sync::{AtomicU16, MODEL, Ordering};
+use crate::sync::{AtomicU16, Ordering};
 use crate::sys::clock::Deadline;
 use crate::table::refs::Scheme;
 
@@ -24,7 +24,7 @@ use crate::table::refs::Scheme;
 const SPIN: Duration = Duration::from_micros(30);
 
 /// Number of records of a domain, a power of two. A lock has one by its hash, perhaps together with other locks.
-const RECORDS: usize = if MODEL { 1 } else { 64 };
+const RECORDS: usize = 64;
 
 /// What came of spinning for the locks of a domain.
 pub(crate) struct Spins([Record; RECORDS]);
@@ -75,7 +75,7 @@ impl<S: Scheme> Domain<S> {
     /// Whether waiting threads may spin: an owner can run at the same time, and sleeping is the host's, which costs what
     /// [`SPIN`] says. Threads of an embedder's platform may share a CPU, so they sleep at once.
     fn may_spin(&self) -> bool {
-        MODEL || cfg!(feature = "std") && self.platform().is_host() && self.system.globals().cpus() > 1
+        cfg!(feature = "std") && self.platform().is_host() && self.system.globals().cpus() > 1
     }
 }
 
@@ -88,9 +88,7 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
         }
         let Ok(spins) = self.domain.spins.get_or_make(|| Ok(Spins::new())) else { return };
         let record = spins.of(hash);
-        if MODEL {
-            sleeper.spin(SPIN, deadline);
-        } else if record.begin() {
+        if record.begin() {
             record.end(sleeper.spin(SPIN, deadline));
         }
     }

@@ -10,7 +10,7 @@ use crate::futex::namespace::Tasks;
 use crate::futex::place::Place;
 use crate::futex::task::Task;
 use crate::signal::{PendingWake, Signal};
-use crate::sync::{Mutant, mutant, spin_loop};
+use crate::sync::spin_loop;
 use crate::sys::mem::Faults;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
@@ -35,11 +35,8 @@ impl<S: Scheme> Domain<S> {
         let place = self.place(word);
         let tid = task.tid();
         // Unlocks as a program does itself if the word holds only its TID. Not done if waiters are queued.
-        if self.nobody_waits(&place) {
-            let seen = if mutant(Mutant::UnlockTrustsEmptinessCheck) { word.load32()? } else { tid };
-            if matches!(word.compare_exchange32(seen, 0), Ok(Ok(_))) {
-                return Ok(());
-            }
+        if self.nobody_waits(&place) && matches!(word.compare_exchange32(tid, 0), Ok(Ok(_))) {
+            return Ok(());
         }
         self.unlock_slowly(word, &place, task)
     }
@@ -49,7 +46,7 @@ impl<S: Scheme> Domain<S> {
     pub(super) fn give_back<T: Target>(&self, word: &T, task: &Task) {
         // A word that can no longer be written is left as it is. After `Again` the unlock is tried once more: another
         // operation has changed the word and so made progress, and there is no lock to wait for.
-        while !mutant(Mutant::DropKeepsLock) && self.unlock_word(word, task) == Err(Error::Again) {
+        while self.unlock_word(word, task) == Err(Error::Again) {
             spin_loop();
         }
     }
@@ -121,9 +118,7 @@ impl<S: Scheme> Domain<S> {
             Err(now) if now & TID_MASK == value => return Err(Refused::Retry),
             Err(_) => return Err(Error::Invalid.into()),
         }
-        if !mutant(Mutant::HandOverKeepsOwner) {
-            graph.hand_over(lock);
-        }
+        graph.hand_over(lock);
         // SAFETY: the entry waits for this lock, so it is queued by its key, in this bucket.
         unsafe { bucket.remove(entry.node()) };
         // SAFETY: removed from queue and graph; not used afterwards.

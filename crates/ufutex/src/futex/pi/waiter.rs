@@ -16,7 +16,7 @@ use crate::futex::operation::PollReceiver;
 use crate::futex::place::Place;
 use crate::futex::task::Task;
 use crate::signal::{Callback, Receiver};
-use crate::sync::{Mutant, Ordering, UnsafeCell, mutant};
+use crate::sync::{Ordering, UnsafeCell};
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
 use crate::sys::unwind::Otherwise;
@@ -171,7 +171,7 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
         let Some((domain, task)) = self.busy.get() else { return Left::Unrequeued };
         let (entry, node) = (self.entry(), self.entry_ref().node());
         let left = domain.with_lock_waiter(entry, |guard, g| {
-            if entry.is_heir() && !mutant(Mutant::HeirLeaves) {
+            if entry.is_heir() {
                 return Left::Heir;
             }
             // SAFETY: queued in the bucket of `guard`.
@@ -290,14 +290,9 @@ pub(super) fn make_heir(graph: &mut PiGraph, lock: LockId, pending: &mut Pending
     let Some((_, heir)) = graph.orphan(lock) else { return };
     // SAFETY: the entry was in the graph a moment ago. Its waiter removes it from its queue only with the graph locked.
     let heir = unsafe { heir.get() };
-    if !mutant(Mutant::DeathNotifiesNobody) && !mutant(Mutant::HeirIsNotifiedFirst) {
-        heir.make_heir();
-    }
+    heir.make_heir();
     // SAFETY: queued, and the graph is locked.
     pending.push(unsafe { heir.entry.signal.notify_queued() });
-    if mutant(Mutant::HeirIsNotifiedFirst) {
-        heir.make_heir();
-    }
 }
 
 /// Writes the TID of a lock's new owner after the previous owner has died.

@@ -10,9 +10,6 @@ mod tally;
 pub use backend::*;
 pub use barriers::{wait_barrier, wake_barrier};
 pub use made::Made;
-pub use mutants::{Mutant, mutant, relaxed_in, with_mutant};
+pub use mutants::{Mutant, mutant, with_mutant};
 pub use shards::{MODEL_SHARDS, thread_hint, thread_shard};
 pub use tally::Tally;
-
-/// Whether a model checker's atomics are in use.
-pub const MODEL: bool = true;

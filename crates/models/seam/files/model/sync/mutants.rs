@@ -1,6 +1,5 @@
 //! Switches for the faults that a model must catch.
 
-use super::Ordering;
 extern crate std;
 
 /// A fault of the engine.
@@ -17,11 +16,6 @@ std::thread_local! {
 /// Whether `mutant` is switched on in the running model.
 pub fn mutant(mutant: Mutant) -> bool {
     ACTIVE.get() == Some(mutant)
-}
-
-/// `order`, but Relaxed in a mutant.
-pub fn relaxed_in(fault: Mutant, order: Ordering) -> Ordering {
-    if mutant(fault) { Ordering::Relaxed } else { order }
 }
 
 /// Runs `model` with `mutant` switched on.

@@ -1,6 +1,5 @@
 //! Switches for faults on real threads: the environment names one.
 
-use super::Ordering as Order;
 use core::sync::atomic::{AtomicU8, Ordering};
 extern crate std;
 
@@ -9,11 +8,6 @@ extern crate std;
 #[allow(dead_code)]
 pub enum Mutant {
     // The faults.
-}
-
-/// `order`, but Relaxed in a mutant.
-pub fn relaxed_in(fault: Mutant, order: Order) -> Order {
-    if mutant(fault) { Order::Relaxed } else { order }
 }
 
 const UNKNOWN: u8 = 0;

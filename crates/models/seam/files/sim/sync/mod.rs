@@ -3,16 +3,11 @@
 mod backend;
 mod barriers;
 mod made;
-mod mutants;
 mod shards;
 mod tally;
 
 pub use backend::*;
 pub use barriers::{wait_barrier, wake_barrier};
 pub use made::Made;
-pub use mutants::{Mutant, mutant, relaxed_in};
-pub use shards::{MODEL_SHARDS, thread_hint, thread_shard};
+pub use shards::{thread_hint, thread_shard};
 pub use tally::Tally;
-
-/// Whether a model checker's atomics are in use.
-pub const MODEL: bool = false;

@@ -1,8 +1,5 @@
 //! Which copy of sharded data a thread uses: the host's addresses must not decide anything.
 
-/// Not used here.
-pub const MODEL_SHARDS: usize = 1;
-
 #[inline(always)]
 pub fn thread_hint() -> u32 {
     ufutex_coherence::current::thread() as u32
