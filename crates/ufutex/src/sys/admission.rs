@@ -27,14 +27,14 @@ const KEPT_MAX: u64 = 2 * BATCH;
 const SHARED_FROM: u64 = 16 * SHARDS as u64 * KEPT_MAX;
 
 /// Free places of some of the threads.
-pub trait Kept {
+pub trait FreePlaces {
     /// Takes `n` places if there are that many. Returns whether there were.
     fn take(&mut self, n: u64) -> bool;
     /// Adds `n` places. Returns how many there are now.
     fn add(&mut self, n: u64) -> u64;
 }
 
-impl Kept for &Tally {
+impl FreePlaces for &Tally {
     fn take(&mut self, n: u64) -> bool {
         Tally::take(self, n)
     }
@@ -45,7 +45,7 @@ impl Kept for &Tally {
 }
 
 /// Places behind a lock, which the caller holds.
-impl Kept for u64 {
+impl FreePlaces for u64 {
     fn take(&mut self, n: u64) -> bool {
         let has_enough = *self >= n;
         if has_enough {
@@ -91,7 +91,7 @@ impl Admission {
 
     /// Takes a place, if there is one in `own` or in no shard.
     #[inline]
-    pub fn take(&self, own: Option<&mut impl Kept>) -> bool {
+    pub fn take(&self, own: Option<&mut impl FreePlaces>) -> bool {
         let Some(own) = own else { return self.free.take(1) };
         if own.take(1) {
             return true;
@@ -109,7 +109,7 @@ impl Admission {
 
     /// Gives a place back to `own`, or to no shard.
     #[inline]
-    pub fn give_back(&self, own: Option<&mut impl Kept>) {
+    pub fn give_back(&self, own: Option<&mut impl FreePlaces>) {
         let Some(own) = own else { return self.free.add(1) };
         if own.add(1) >= KEPT_MAX && self.is_sharded() && own.take(BATCH) {
             self.free.add(BATCH);

@@ -18,7 +18,7 @@ use super::entry::Timer;
 use super::ids::{GROUP_LOG2, Ids, Locked};
 use crate::lock::Lock;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, UnsafeCell, thread_shard};
-use crate::sys::admission::{self, Admission, Kept};
+use crate::sys::admission::{self, Admission, FreePlaces};
 use crate::sys::platform::PlatformRef;
 
 /// IDs in a block: as many as a group of the table has slots.
@@ -62,7 +62,7 @@ struct Stock {
     places: u64,
 }
 
-// SAFETY: `stock` is used only through a `Held`, of which there is one at a time.
+// SAFETY: `stock` is used only through a `HeldShard`, of which there is one at a time.
 unsafe impl Sync for Shard {}
 // SAFETY: the pointers are to memory that belongs to the store alone.
 unsafe impl Send for Shard {}
@@ -75,9 +75,9 @@ unsafe impl Send for Chunks {}
 
 /// The value of a shard's word.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Seen(u32);
+pub struct ShardWord(u32);
 
-impl Seen {
+impl ShardWord {
     /// An ID of the group to whose lock the shard belongs.
     #[inline(always)]
     pub fn id(self) -> u32 {
@@ -98,17 +98,17 @@ impl Shard {
     }
 
     #[inline(always)]
-    pub fn peek(&self) -> Seen {
-        Seen(self.word.load(Ordering::Acquire)) // [Z]
+    pub fn peek(&self) -> ShardWord {
+        ShardWord(self.word.load(Ordering::Acquire)) // [Z]
     }
 }
 
 /// A shard whose lock is held.
-pub struct Held<'s> {
+pub struct HeldShard<'s> {
     store: &'s Store,
     shard: &'s Shard,
     /// The shard's word.
-    seen: Seen,
+    seen: ShardWord,
     pub group: Locked<'s>,
 }
 
@@ -168,20 +168,20 @@ impl Store {
     /// Holds `shard`, if its word is still what the caller saw before it locked that ID's group. Otherwise another thread
     /// has taken the ID, or IDs have jumped.
     #[inline(always)]
-    pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: Seen, group: Locked<'s>) -> Option<Held<'s>> {
+    pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: ShardWord, group: Locked<'s>) -> Option<HeldShard<'s>> {
         let is_same = shard.peek() == seen;
-        is_same.then_some(Held { store: self, shard, seen, group })
+        is_same.then_some(HeldShard { store: self, shard, seen, group })
     }
 
     /// Holds `shard`, whatever its next ID is. `None` if there is no table, and so no timer. A round that does not succeed
     /// means that other threads have used up a block in the meantime.
-    pub fn hold<'s>(&'s self, shard: &'s Shard, ids: &'s Ids) -> Option<Held<'s>> {
+    pub fn hold<'s>(&'s self, shard: &'s Shard, ids: &'s Ids) -> Option<HeldShard<'s>> {
         loop {
             let id = shard.peek().id();
             let group = ids.lock(id)?;
             let seen = shard.peek();
             if seen.is_guarded_by(id) {
-                return Some(Held { store: self, shard, seen, group });
+                return Some(HeldShard { store: self, shard, seen, group });
             }
         }
     }
@@ -210,7 +210,7 @@ impl Store {
         for shard in [next, own] {
             let seen = shard.peek();
             if seen.is_guarded_by(id) {
-                Held { store: self, shard, seen, group }.give_back(timer);
+                HeldShard { store: self, shard, seen, group }.give_back(timer);
                 return true;
             }
         }
@@ -317,7 +317,7 @@ pub struct Batch {
     count: usize,
 }
 
-impl<'s> Held<'s> {
+impl<'s> HeldShard<'s> {
     #[inline(always)]
     fn with<R>(&mut self, f: impl FnOnce(&mut Stock) -> R) -> R {
         // SAFETY: this guard has the lock that the shard belongs to, and `&mut self` rules out a second reference.
