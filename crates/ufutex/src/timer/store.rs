@@ -305,7 +305,7 @@ impl Store {
     /// Takes a block of IDs from the counter: from the ID returned to the end of that ID's group.
     #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
     fn take_block(&self) -> u32 {
-        let end = |first: u32| Some((first / BLOCK + 1) * BLOCK & self.mask);
+        let end = |first: u32| Some(((first / BLOCK + 1) * BLOCK) & self.mask);
         self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end).unwrap_or_else(|first| first)
     }
 }
