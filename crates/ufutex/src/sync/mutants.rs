@@ -192,8 +192,6 @@ pub enum Mutant {
     TimerRelaxed,
     /// [R]: a timer becomes the first of a chain without Release.
     HeadRelaxed,
-    /// [R]: a timer in a chain gets a successor without Release.
-    SuccessorRelaxed,
     /// [S]: a table of IDs is published without Release.
     IdsRelaxed,
     /// An insertion does not check whether the ID is in use.

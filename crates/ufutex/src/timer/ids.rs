@@ -330,11 +330,10 @@ impl Spot<'_> {
         timer.made.finish();
         // [R] for both stores: a look-up that has stood on this timer since it was in another chain may go on from it, and
         // so be the first to reach its successor.
-        let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);
         let first = self.slot.load(Ordering::Relaxed);
         // Most timers are alone in their slots, before and after. Then the timer is not written to.
         if timer.next.load(Ordering::Relaxed) != first {
-            timer.next.store(first, order);
+            timer.next.store(first, Ordering::Release); // [R]
         }
         self.slot.store(ptr::from_ref(timer).cast_mut(), relaxed_in(Mutant::HeadRelaxed, Ordering::Release)); // [R]
     }

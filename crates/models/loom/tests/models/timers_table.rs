@@ -5,8 +5,9 @@
 //! moved, and misses a timer that exists all the time; or it finds a timer that has become another one by the time it
 //! is locked. And what is found without a lock must be seen complete.
 //!
-//! In a model two timers are allocated at a time, a group has one slot, and one group is moved at a time: of five
-//! timers the first group of two has been moved and the second has not.
+//! In a model two timers are allocated at a time, a group has one slot, and one group is moved at a time. The first table
+//! grows to two groups with the first timers: even IDs are in one chain, odd IDs in the other. Of three timers the first
+//! group has been moved to the next table and the second has not.
 
 use std::sync::Arc;
 use ufutex_loom::Error;
@@ -39,8 +40,8 @@ fn turn_over(process: &Process, gone: i32, made: i32) {
 
 /// The timer before this one in the chain is deleted and made again.
 fn found_all_the_time() {
-    let process = Process::with(&[0, 1]);
-    let change = |process: &Process| turn_over(process, 1, 2);
+    let process = Process::with(&[0, 2]);
+    let change = |process: &Process| turn_over(process, 2, 4);
     let found = look_during(&process, change, |process| (process.timers.getoverrun(0), process.timers.gettime(0)));
     assert_eq!(found, (Ok(0), Ok(Setting::default())));
 }
@@ -48,10 +49,10 @@ fn found_all_the_time() {
 /// A timer's memory becomes another timer's.
 fn never_another() {
     let process = Process::with(&[0]);
-    let found = look_during(&process, |process| turn_over(process, 0, 1), |process| process.timers.gettime(0));
+    let found = look_during(&process, |process| turn_over(process, 0, 2), |process| process.timers.gettime(0));
     assert!(found == Ok(Setting::default()) || found == Err(Error::Invalid), "{found:?}");
     assert_eq!(process.timers.gettime(0), Err(Error::Invalid));
-    assert_eq!(process.timers.gettime(1), Ok(setting(SET, SET)));
+    assert_eq!(process.timers.gettime(2), Ok(setting(SET, SET)));
 }
 
 /// A timer is deleted and made again, with the same ID in the same memory. A look-up sees either timer, or none.
@@ -175,21 +176,21 @@ fn found_while_it_grows() {
 }
 
 fn found_half_way() {
-    let both = |process: &Process| (process.timers.getoverrun(5), process.timers.gettime(2));
-    assert_eq!(look_while_it_grows(&[1, 2, 3, 4, 5, 6], 0, both), (Ok(0), Ok(Setting::default())));
+    let both = |process: &Process| (process.timers.getoverrun(3), process.timers.gettime(2));
+    assert_eq!(look_while_it_grows(&[1, 2, 3, 4], 0, both), (Ok(0), Ok(Setting::default())));
 }
 
 fn absent_while_it_grows() {
-    assert_eq!(look_while_it_grows(&[0, 1], 2, |process| process.timers.getoverrun(7)), Err(Error::Invalid));
+    assert_eq!(look_while_it_grows(&[0, 1], 2, |process| process.timers.getoverrun(4)), Err(Error::Invalid));
 }
 
 fn deleted_while_it_grows() {
     let process = Process::with(&[0, 1]);
     let grow = |process: &Process| process.create(2).expect("the ID is free");
-    let deleted = look_during(&process, grow, |process| [(); 2].map(|()| process.timers.delete(1)));
+    let deleted = look_during(&process, grow, |process| [(); 2].map(|()| process.timers.delete(0)));
     assert_eq!(deleted, [Ok(()), Err(Error::Invalid)]);
-    assert_eq!([0, 1, 2].map(|id| process.timers.getoverrun(id).is_ok()), [true, false, true]);
-    assert_eq!(process.create(1), Ok(()));
+    assert_eq!([0, 1, 2].map(|id| process.timers.getoverrun(id).is_ok()), [false, true, true]);
+    assert_eq!(process.create(0), Ok(()));
 }
 
 /// Both threads make timers, so both may grow the table.
@@ -201,7 +202,7 @@ fn made_while_it_grows() {
 /// A look-up finds a timer in memory that did not exist when it began, in a chain that did: timer 0 belongs to the half
 /// of the table that was moved before.
 fn fresh_in_an_old_chain() {
-    let found = look_while_it_grows(&[1, 2, 3, 4, 5, 6], 0, |process| process.timers.getoverrun(0));
+    let found = look_while_it_grows(&[1, 2, 3, 4], 0, |process| process.timers.getoverrun(0));
     assert!(found == Ok(0) || found == Err(Error::Invalid));
 }
 
@@ -209,13 +210,12 @@ fn fresh_in_an_old_chain() {
 /// thread that brings it back is ordered with that one only by the lock.
 fn fresh_behind_an_old_one() {
     let process = Process::with(&[0]);
-    let looks = spawn(&process, |process| process.timers.getoverrun(9));
+    let looks = spawn(&process, |process| process.timers.getoverrun(6));
     let turnover = spawn(&process, |process| {
         process.timers.delete(0).expect("the timer was there");
         process.create(4).expect("the ID is free");
     });
-    // So that timer 2 is made when the other thread has taken the memory of timer 0, and has not put it back.
-    loom::thread::yield_now();
+    // In time if the other thread has taken the memory of timer 0, and has not put it back.
     process.create(2).expect("the ID is free");
     turnover.join().unwrap();
     assert_eq!(looks.join().unwrap(), Err(Error::Invalid));
@@ -296,6 +296,4 @@ catches!(timers_table_catches_group_live_early, GroupLiveEarly, TRIO, found_whil
 catches!(timers_table_catches_group_stays_live, GroupStaysLive, TRIO, found_while_it_grows);
 catches!(timers_table_catches_timer_relaxed, TimerRelaxed, PAIR, found_when_made);
 catches!(timers_table_catches_head_relaxed, HeadRelaxed, TRIO, fresh_in_an_old_chain);
-// With one preemption, as the model is explored, it is not found. With two the model takes seven seconds of a CPU.
-catches!(timers_table_catches_successor_relaxed, SuccessorRelaxed, TRIO, fresh_behind_an_old_one);
 catches!(timers_table_catches_ids_relaxed, IdsRelaxed, TRIO, found_while_it_grows);

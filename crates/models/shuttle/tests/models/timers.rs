@@ -155,4 +155,3 @@ catches!(timers_catches_expiry_skips_recheck, ExpirySkipsRecheck, 400, turnover)
 catches!(timers_catches_look_up_trusts_miss, LookUpTrustsMiss, 400, turnover);
 catches!(timers_catches_group_stays_live, GroupStaysLive, 400, turnover);
 catches!(timers_catches_turn_forgets_rest, TurnForgetsRest, 400, turnover);
-catches!(timers_catches_shard_trusts_peek, ShardTrustsPeek, 400, turnover);
