@@ -309,9 +309,10 @@ impl Store {
     }
 
     /// Takes a block of IDs from the counter: from the ID returned to the end of that ID's group.
+    #[cold]
     #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
     fn take_block(&self) -> u32 {
-        let end = |first: u32| Some((first / BLOCK + 1) * BLOCK & self.mask);
+        let end = |first: u32| Some(((first / BLOCK + 1) * BLOCK) & self.mask);
         self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end).unwrap_or_else(|first| first)
     }
 }
@@ -358,7 +359,7 @@ impl<'s> HeldShard<'s> {
     }
 
     /// Takes a block of IDs. The shard belongs to the lock of another group then.
-    #[cold]
+    #[inline(always)] // otherwise the caller keeps `self` in memory
     pub fn take_block(self) {
         let first = self.store.take_block();
         self.leave(HAS_IDS | first);
