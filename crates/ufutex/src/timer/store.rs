@@ -303,6 +303,7 @@ impl Store {
     }
 
     /// Takes a block of IDs from the counter: from the ID returned to the end of that ID's group.
+    #[cold]
     #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
     fn take_block(&self) -> u32 {
         let end = |first: u32| Some(((first / BLOCK + 1) * BLOCK) & self.mask);
@@ -352,7 +353,7 @@ impl<'s> HeldShard<'s> {
     }
 
     /// Takes a block of IDs. The shard belongs to the lock of another group then.
-    #[cold]
+    #[inline(always)] // otherwise the caller keeps `self` in memory
     pub fn take_block(self) {
         let first = self.store.take_block();
         self.leave(HAS_IDS | first);

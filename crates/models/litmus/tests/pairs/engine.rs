@@ -543,7 +543,6 @@ pub(super) const PAIRS: &[Pair] = &[
             "ufutex/src/timer/ids.rs",
             "remove",
             &[
-                "self.lock_at(spot, id)",
                 "link.store(timer.next.load(Ordering::Relaxed), Ordering::Release); // [R]",
                 "timer.next.store(ptr::null_mut()",
             ],
@@ -558,18 +557,14 @@ pub(super) const PAIRS: &[Pair] = &[
         needed: &["E unlock", "E lock", "R remove", "R load"],
         kept: &[("R put", "rlx", "The stronger one is for a look-up that stands on the timer which is taken out")],
     },
-    // `timer/ids.rs` `put_first`: A is taken out and made again while a look-up stands on it. Its successor is now B, in
+    // `timer/ids.rs` `put`: A is taken out and made again while a look-up stands on it. Its successor is now B, in
     // memory that the look-up has not seen. The group's lock: 0 to 1 held, 2 free, 3 held.
     Pair {
         name: "[R]: a timer that is put before another, and a look-up that stands on it",
         code: &[(
             "ufutex/src/timer/ids.rs",
-            "put_first",
-            &[
-                "let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);",
-                "timer.next.store(first, order)",
-                "slot.store(",
-            ],
+            "put",
+            &["timer.next.store(first, Ordering::Release); // [R]", "slot.store("],
         )],
         init: "b = 9, lock = 0, slot = 0, next_of_a = 0",
         program: "
