@@ -23,21 +23,13 @@ pub(super) const PAIRS: &[Pair] = &[
             ),
             ("ufutex/src/sync/barriers.rs", "wake_barrier", &["    fence(Ordering::SeqCst);\n}"]),
             ("ufutex/src/futex/key.rs", "load", &["Ok((**self).load(Ordering::Acquire)) // [M]"]),
-            (
-                "ufutex/src/lock/state.rs",
-                "unlock_and_stay",
-                &["self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]"],
-            ),
+            ("ufutex/src/lock/state.rs", "unlock_and_stay", &["self.state.store(next, Ordering::Release); // [E]"]),
             (
                 "ufutex/src/futex/wake.rs",
                 "nobody_waits",
                 &["wake_barrier(); // [B]", "proves_empty(&self.tables", "Bucket::proves_empty"],
             ),
-            (
-                "ufutex/src/table/bucket.rs",
-                "proves_empty",
-                &["let mut state = self.lock.peek(Ordering::Acquire); // [E]"],
-            ),
+            ("ufutex/src/table/bucket.rs", "proves_empty", &["self.lock.peek(Ordering::Acquire) == LIVE // [E]"]),
         ],
         init: "word = 0, state = 0",
         program: "
@@ -62,10 +54,7 @@ pub(super) const PAIRS: &[Pair] = &[
             (
                 "ufutex/src/table/refs/tables.rs",
                 "publish",
-                &[
-                    "relaxed_in(Mutant::PublishRelaxed, Ordering::Release)); // [F]",
-                    "self.next.store(null_mut(), Ordering::Release); // [F]",
-                ],
+                &["Ordering::Release); // [F]", "self.next.store(null_mut(), Ordering::Release); // [F]"],
             ),
             (
                 "ufutex/src/table/refs/tables.rs",
@@ -124,7 +113,7 @@ pub(super) const PAIRS: &[Pair] = &[
                 "ufutex/src/lock/state.rs",
                 "unlock_and_stay",
                 &[
-                    "self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]",
+                    "self.state.store(next, Ordering::Release); // [E]",
                     "barrier::light(); // [D]",
                     "let slept = self.contended.load(Ordering::Relaxed) != 0",
                 ],
@@ -140,14 +129,12 @@ pub(super) const PAIRS: &[Pair] = &[
                     "self.contended.park(",
                 ],
             ),
-            ("ufutex/src/sys/barrier.rs", "heavy", &["        sync::fence(sync::Ordering::SeqCst); // [C]\n"]),
+            ("ufutex/src/sys/barrier.rs", "heavy", &["    sync::fence(sync::Ordering::SeqCst); // [C]\n"]),
             (
                 "ufutex/src/sys/barrier.rs",
                 "light",
-                &[
-                    "        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);\n",
-                    "        sync::fence(sync::Ordering::SeqCst);\n",
-                ],
+                // In a model it is a fence.
+                &["    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);\n"],
             ),
         ],
         init: "state = 1, contended = 0",
@@ -164,23 +151,31 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[H]: the work under a reference, and the pivot after it",
         code: &[
-            ("ufutex/src/counted_schemes/count.rs", "get", &["self.count.fetch_add(1, Ordering::Acquire) & FROZEN"]),
             (
-                "ufutex/src/counted_schemes/count.rs",
+                "models/seam/files/counted/counted_schemes/count.rs",
+                "get",
+                &["self.count.fetch_add(1, Ordering::Acquire) & FROZEN"],
+            ),
+            (
+                "models/seam/files/counted/counted_schemes/count.rs",
                 "put",
                 &["self.count.fetch_sub(1, Ordering::Release) == 1", "self.freeze()"],
             ),
             (
-                "ufutex/src/counted_schemes/count.rs",
+                "models/seam/files/counted/counted_schemes/count.rs",
                 "remove_bias",
                 &["self.count.fetch_sub(BIAS, Ordering::Release) == BIAS", "self.freeze()"],
             ),
             (
-                "ufutex/src/counted_schemes/count.rs",
+                "models/seam/files/counted/counted_schemes/count.rs",
                 "freeze",
                 &["compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed)"],
             ),
-            ("ufutex/src/counted_schemes/count.rs", "is_frozen", &["self.count.load(Ordering::Acquire) & FROZEN != 0"]),
+            (
+                "models/seam/files/counted/counted_schemes/count.rs",
+                "is_frozen",
+                &["self.count.load(Ordering::Acquire) & FROZEN != 0"],
+            ),
         ],
         init: "count = 4, queue = 0",
         program: "
@@ -202,16 +197,20 @@ pub(super) const PAIRS: &[Pair] = &[
         name: "[H]: two users, of which the second freezes the count",
         code: &[
             (
-                "ufutex/src/counted_schemes/count.rs",
+                "models/seam/files/counted/counted_schemes/count.rs",
                 "put",
                 &["self.count.fetch_sub(1, Ordering::Release) == 1", "self.freeze()"],
             ),
             (
-                "ufutex/src/counted_schemes/count.rs",
+                "models/seam/files/counted/counted_schemes/count.rs",
                 "freeze",
                 &["compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed)"],
             ),
-            ("ufutex/src/counted_schemes/count.rs", "is_frozen", &["self.count.load(Ordering::Acquire) & FROZEN != 0"]),
+            (
+                "models/seam/files/counted/counted_schemes/count.rs",
+                "is_frozen",
+                &["self.count.load(Ordering::Acquire) & FROZEN != 0"],
+            ),
         ],
         init: "count = 2, queue = 0",
         program: "
@@ -230,12 +229,12 @@ pub(super) const PAIRS: &[Pair] = &[
         name: "[H]: the pivot, and references after it",
         code: &[
             (
-                "ufutex/src/counted_schemes/count.rs",
+                "models/seam/files/counted/counted_schemes/count.rs",
                 "get",
                 &["self.count.fetch_add(1, Ordering::Acquire) & FROZEN", "self.count.fetch_sub(1, Ordering::Relaxed);"],
             ),
             (
-                "ufutex/src/counted_schemes/count.rs",
+                "models/seam/files/counted/counted_schemes/count.rs",
                 "thaw",
                 &["self.count.fetch_sub(FROZEN - BIAS, Ordering::Release)"],
             ),
@@ -256,9 +255,13 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[H]: a reference that a CPU's counter counted, given back to the count",
         code: &[
-            ("ufutex/src/counted_schemes/count.rs", "add", &["self.count.fetch_add(references, Ordering::AcqRel)"]),
             (
-                "ufutex/src/counted_schemes/percpu.rs",
+                "models/seam/files/counted/counted_schemes/count.rs",
+                "add",
+                &["self.count.fetch_add(references, Ordering::AcqRel)"],
+            ),
+            (
+                "models/seam/files/counted/counted_schemes/percpu.rs",
                 "resize",
                 &[
                     "self.count.add(self.cpus.close() as u64);\n        self.count.remove_bias();",
@@ -291,7 +294,7 @@ pub(super) const PAIRS: &[Pair] = &[
         name: "[I]: \"closed\", and the sum over the CPUs' counters",
         code: &[
             (
-                "ufutex/src/counted_schemes/cpu_counter.rs",
+                "models/seam/files/counted/counted_schemes/cpu_counter.rs",
                 "close",
                 &[
                     "counters.state.store(CLOSED, Ordering::SeqCst); // [I]",
@@ -301,7 +304,7 @@ pub(super) const PAIRS: &[Pair] = &[
                 ],
             ),
             (
-                "ufutex/src/counted_schemes/rseq.rs",
+                "models/seam/files/counted/counted_schemes/rseq.rs",
                 "$name",
                 &["str {v}, [{rs}, #8]", "ldar {v:w}, [{this}]", "[{this}, #16]", "str {v}, [{slot}, #"],
             ),
@@ -327,7 +330,7 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[I]: \"open\", and the table that was published before it",
         code: &[(
-            "ufutex/src/counted_schemes/cpu_counter.rs",
+            "models/seam/files/counted/counted_schemes/cpu_counter.rs",
             "open",
             &["counters.state.store(OPEN, Ordering::Release);"],
         )],
@@ -352,9 +355,9 @@ pub(super) const PAIRS: &[Pair] = &[
             (
                 "ufutex/src/sys/park.rs",
                 "store_and_wake",
-                &["(*word).store(value, Ordering::Release) }; // [J]", "wake(on,"],
+                &["(*word).store(value, Ordering::Release) }; // [J]", "on.unpark(word"],
             ),
-            ("ufutex/src/signal/mod.rs", "is_woken", &["self.state.load(Ordering::Acquire) == WOKEN; // [J]"]),
+            ("ufutex/src/signal/mod.rs", "is_woken", &["self.state.load(Ordering::Acquire) == WOKEN // [J]"]),
         ],
         init: "entry = 1, data = 0, woken = 0",
         program: "
@@ -370,14 +373,14 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[J]: a waker that was lent",
         code: &[
-            ("ufutex/src/signal/mod.rs", "wake", &["Parker::store(&*state, notified, Ordering::Release); // [J]"]),
+            ("ufutex/src/signal/mod.rs", "wake", &["Parker::store(&*state, CALLING, Ordering::Release); // [J]"]),
             (
                 "ufutex/src/signal/mod.rs",
                 "call_lent",
                 &[
                     "Receiver::TAKEN",
-                    "if mutant(Mutant::ReturnRelaxed) { Ordering::Relaxed } else { Ordering::Release };",
                     "Otherwise::new(",
+                    "Parker::store(&*state, WOKEN, Ordering::Release)",
                     "waker.wake();",
                 ],
             ),
@@ -584,11 +587,7 @@ pub(super) const PAIRS: &[Pair] = &[
         code: &[(
             "ufutex/src/timer/ids.rs",
             "move_block",
-            &[
-                "let order = relaxed_in(Mutant::HeadRelaxed, Ordering::Release); // [R]",
-                "store(head.load(Ordering::Relaxed), order)",
-                "head.store(ptr::null_mut()",
-            ],
+            &["store(head.load(Ordering::Relaxed), Ordering::Release); // [R]", "head.store(ptr::null_mut()"],
         )],
         init: "timer = 9, lock = 0, old_slot = 0, new_slot = 0",
         program: "
@@ -610,9 +609,9 @@ pub(super) const PAIRS: &[Pair] = &[
             &[
                 "self.growth.try_lock()",
                 "growth.make(",
-                "self.next.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]",
+                "self.next.store(next.into_word(), Ordering::Release); // [S]",
                 "self.move_group(",
-                "self.current.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]",
+                "self.current.store(next.into_word(), Ordering::Release); // [S]",
             ],
         )],
         init: "table = 9, lock = 0, next = 0, current = 0",

@@ -5,6 +5,8 @@
 
 use super::count::Count;
 use super::{move_all, try_to_grow};
+use core::hint::black_box;
+
 use crate::error::Error;
 use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
@@ -31,10 +33,11 @@ impl Drop for Pin<'_> {
 }
 
 impl Atomic {
-    /// Reads what the kernel read before it counted: the table's mask, on the counter's line.
+    /// Reads what the kernel read before it counted: the table's mask, on the counter's line, and the table.
     #[inline(always)]
-    fn look_up(&self, _tables: &Tables, _hash: u32) {
+    fn look_up(&self, tables: &Tables, _hash: u32) {
         self.count.look();
+        black_box(tables.current_private().is_some());
     }
 
     #[inline(always)]
