@@ -21,6 +21,7 @@ pub use edit::Edit;
 pub use file::File;
 pub use mutants::{Fault, faults};
 
+/// The engine's source.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ufutex/src");
 /// This package, with folders of files that stand in place of the engine's.
 const SEAM: &str = env!("CARGO_MANIFEST_DIR");
@@ -55,7 +56,8 @@ fn model(checker: &str) -> Copy {
         .with_features(&["parking"])
 }
 
-/// With the schemes that count references, and their unit tests.
+/// With the schemes that count references. Their unit tests stay, for [`counted_on_the_host`]; those of the engine have run
+/// as its own.
 #[must_use]
 pub fn counted() -> Copy {
     Copy::of(SOURCE).without_tests().with_files("counted").with_edits("counted.toml").with_features(&PARTS)
@@ -104,7 +106,8 @@ impl Copy {
         &self.features
     }
 
-    /// Leaves out the unit tests, and what is checked while the engine is compiled: both are about the engine itself.
+    /// Leaves out the unit tests of all files that are here by now, and what is checked while the engine is compiled, such
+    /// as sizes: both are about the engine itself.
     #[must_use]
     pub fn without_tests(mut self) -> Self {
         const NEVER: &str = "#[cfg(any())]\n";
@@ -194,8 +197,7 @@ impl Copy {
         self
     }
 
-    /// Writes the copy to where `crates/models/seam/copy.rs` includes it from, and switches on its
-    /// features.
+    /// Writes the copy to where `crates/models/seam/copy.rs` includes it from, and switches on its features.
     ///
     /// # Panics
     /// If it cannot be written.

@@ -35,8 +35,8 @@ impl TimerOptions {
     /// The limit is never exceeded. From 65,536 on, a call that makes a timer may be `EAGAIN` although others have been
     /// deleted, if other threads delete or make timers at the same moment. Below that number it is exact.
     ///
-    /// Processes whose timers are due are served 64 timers at a time in turn, so many timers of one process
-    /// do not delay the timers of another.
+    /// A turn serves the processes whose timers are due one after another, 64 timers of each at a time. So a process with
+    /// very many timers does not delay the timers of another.
     #[must_use]
     pub const fn max_timers(mut self, timers: usize) -> Self {
         self.max_timers = timers;

@@ -194,7 +194,6 @@ impl Store {
                 held.leave(id);
             });
         };
-
         // First the counter: a shard that takes a block after its block was made void takes it from here. A swap, because
         // loom does not order a plain store with the exchanges of other threads.
         self.next.swap(id.wrapping_add(1) & self.mask, Ordering::Relaxed);
@@ -239,8 +238,8 @@ impl Store {
         self.admission.give_back(None::<&mut u64>);
     }
 
-    /// Takes a free timer from `shard`, or as many as a chunk has from one that has so many. Without the latter, a thread that
-    /// makes timers for other threads to delete would need more and more memory.
+    /// Takes one free timer from `shard`. If that has none, takes 63, as many as a chunk has, from another shard, if one has
+    /// them: otherwise a thread that makes timers, which other threads delete, would need more and more memory.
     pub fn take_spare(&self, shard: &Shard, ids: &Ids) -> Option<Batch> {
         self.shards().filter_map(|shard| self.hold(shard, ids)).find_map(|mut held| {
             let count = if ptr::eq(held.shard, shard) { 1 } else { TIMERS };
@@ -359,8 +358,8 @@ impl<'s> HeldShard<'s> {
         self.leave(HAS_IDS | first);
     }
 
-    /// Goes on to the ID after `id`, which is the next one. A thread whose own block ends takes another one if other threads have taken blocks since. Otherwise it may be
-    /// alone, and goes back to the common shard.
+    /// Goes on to the ID after `id`, which is the next one. A thread whose own block ends takes another one if other
+    /// threads have taken blocks since. Otherwise it may be alone, and goes back to the common shard.
     #[inline(always)]
     pub fn pass(self, id: u32) {
         let store = self.store;

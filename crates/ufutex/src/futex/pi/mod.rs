@@ -34,7 +34,7 @@
 //!   the queue, in one step under the locks of bucket and graph. The new owner has the lock before it runs; no task
 //!   can steal it. In [S1] and [S2] unlock writes 0. In every other state the owner is not the caller: `EPERM` by the
 //!   word, else `EINVAL`.
-//! - **Death of the owner** ([`registration`]) makes the first waiter the holder without writing the word, because the
+//! - **Death of the owner** ([`task`]) makes the first waiter the holder without writing the word, because the
 //!   task that ends may map the word elsewhere, or not at all any more. That waiter stays queued and is prodded. It
 //!   then writes its own TID with WAITERS and DIED ([`waiter`]): from [S4] to [S8]. If it is dropped before, the next
 //!   waiter takes its place.
