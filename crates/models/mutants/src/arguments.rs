@@ -10,7 +10,7 @@ pub const USAGE: &str = "\
 
   --files PREFIX   only files below crates/ufutex/src that begin so; more than once in this order
   --kind KIND      only ordering, fence, recheck, or condition; more than once for several
-  --package NAME   only the tests of ufutex, ufutex-counted, ufutex-loom, or ufutex-shuttle; more than once for several
+  --package NAME   only the tests of ufutex, ufutex-loom, or ufutex-shuttle; more than once for several
   --limit N        at most N mutants
   --jobs N         N tests at a time; 1 by default
   --seconds N      stop with a mutant after N seconds of tests; 120 by default

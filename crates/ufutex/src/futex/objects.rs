@@ -174,7 +174,6 @@ impl Objects {
     fn make_table(&self, place: &ObjectPlace, on: PlatformRef, node: u32) -> bool {
         let Some(table) = make(SMALLEST_LOG2, on, self.nodes.memory(), node) else { return false };
         make_all_live(table);
-
         // An object that had the place before may have made a table that this thread has not seen.
         if place.table.compare_exchange(null_mut(), table.into_raw(), Ordering::Release, Ordering::Relaxed).is_err() {
             // [F]

@@ -114,7 +114,6 @@ impl ParkingLot {
             self.note_bounce(bounces);
             return Parked::Invalid;
         }
-
         let place = ParkingPlace::new(self.domain.platform(), self.domain.key(&queue), queue.hash, park_token);
         let parked = self.queue_up(locked, &place, &queue);
         self.note_bounce(bounces);
@@ -269,7 +268,6 @@ impl ParkingPlace {
         // SAFETY: the place belongs to the caller until the thread is notified, which is the last step.
         unsafe {
             let cell = &raw const (*node.cast::<Self>().as_ptr()).unpark_token;
-
             (*cell).with_mut(|t| *t = token);
             drop(notify_one(node));
         }
@@ -306,7 +304,6 @@ impl InQueue<'_> {
                 // SAFETY: as above.
                 unsafe { guard.remove(this.place.node()) };
                 let is_last = guard.first(key, hash).is_none();
-
                 timed_out(key.address as usize, is_last);
             });
             if left.is_some() {
@@ -480,7 +477,6 @@ impl BothQueues<'_> {
             unsafe {
                 next = self.pair.first().after(node);
                 self.pair.first().take_to(node, to, self.to.hash);
-
                 new_chain = new_chain.or(self.pair.second().insert(node));
             }
         }

@@ -406,13 +406,11 @@ impl Queue {
             let (mut node, mut count) = (head, 1);
             loop {
                 let next = (*links(node)).next;
-
                 if is_new {
                     (*node).set_bucket(bucket);
                 } else {
                     self.insert(NonNull::new_unchecked(node), bucket);
                 }
-
                 if node == last {
                     return count;
                 }

@@ -338,7 +338,6 @@ impl<T: Target, S: Scheme> Operation for LockPi<'_, '_, T, S> {
         let this = unsafe { self.get_unchecked_mut() };
         match this.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => Err(cause.into()),
-
             Left::Locked => Ok(()),
             Left::Heir => this.waiter.put_word_right(&this.word),
         }
