@@ -158,6 +158,7 @@ fn add((noted, theirs): &mut (i64, [u64; 6]), number: i64, args: &[u64; 6]) -> b
 ///
 /// # Safety
 /// The gate is the calling thread's own. The thread is inside, and holds nothing.
+#[inline(never)] // because of its clean-ups: signals interrupt its caller (see `signals::decide`)
 pub unsafe fn make(gate: *mut Gate) {
     let Some(places) = process().map(|process| &process.late) else { return };
     for place in places.all().filter(|place| place.gate.load(Ordering::Relaxed) == gate) {

@@ -475,9 +475,13 @@ impl Context {
 
 /// Decides about a signal. Returns the handler to jump to, or 0 if there is none.
 ///
+/// The cancellation of a thread may interrupt this at any instruction, and unwinds from there. Rust's personality ends the
+/// process at an instruction that a function's table of clean-ups does not name. So this function and those that it calls
+/// before they block signals have nothing to clean up, and with it no such table; nor have they a caller that must not unwind.
+///
 /// # Safety
 /// Called as a handler is called.
-unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) -> u64 {
+unsafe extern "C-unwind" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) -> u64 {
     // SAFETY: a handler's third argument.
     let context = unsafe { Context::new(context) };
     // SAFETY: a handler's second argument.
@@ -696,15 +700,18 @@ fn is_mark(info: &libc::siginfo_t) -> bool {
 
 /// Does what `SA_RESETHAND` asks for. The kernel's action does not have this flag.
 fn reset(signal: i32) {
-    let Some(process) = process() else { return };
     let mask = gate::block_all();
-    {
-        let _locked = process.actions.lock();
-        if let Ok(action) = change(signal, None) {
-            let _ = change(signal, Some(&Action { handler: DFL, ..action }));
-        }
-    }
+    reset_blocked(signal);
     gate::set_mask(mask);
+}
+
+#[inline(never)]
+fn reset_blocked(signal: i32) {
+    let Some(process) = process() else { return };
+    let _locked = process.actions.lock();
+    if let Ok(action) = change(signal, None) {
+        let _ = change(signal, Some(&Action { handler: DFL, ..action }));
+    }
 }
 
 /// The program has no handler: does what the kernel would have done.

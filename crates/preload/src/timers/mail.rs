@@ -487,7 +487,15 @@ pub unsafe fn arrive(signal: i32, info: *mut libc::siginfo_t) -> bool {
         return true;
     }
     let mask = gate::block(u64::MAX);
-    let is_told = timing.mail.with(|lines| {
+    let is_told = arrive_blocked(timing, signal, told, is_ours);
+    gate::set_mask(mask);
+    is_told
+}
+
+// Apart, because of its clean-ups: see `signals::decide`.
+#[inline(never)]
+fn arrive_blocked(timing: &Timing, signal: i32, told: &mut Bell, is_ours: bool) -> bool {
+    timing.mail.with(|lines| {
         // If there was no memory for its information, a signal arrives without any, as if from an unknown sender.
         let is_bare = !is_ours && told.code == libc::SI_USER && told.timer == 0;
         if !is_ours && !is_bare {
@@ -503,9 +511,7 @@ pub unsafe fn arrive(signal: i32, info: *mut libc::siginfo_t) -> bool {
             }
             None => is_bare,
         }
-    });
-    gate::set_mask(mask);
-    is_told
+    })
 }
 
 impl Lines {

@@ -1,6 +1,6 @@
 // A handler that is installed by the instruction runs after each instruction of a futex call, and makes calls of its own: one
-// at each place of the call in turn, and then a second one at each place behind the last one where the first is put off
-// until the call ends. Each of them wakes a waiter. A handler that is seen being installed may change actions while its thread
+// at the places of the call in turn, and then a second one at places behind the last one where the first is put off until the
+// call ends. Each of them wakes a waiter. A handler that is seen being installed may change actions while its thread
 // changes one.
 #include "futex.h"
 #include <ucontext.h>
@@ -73,11 +73,15 @@ static void wakes_at_each_place(void) {
     install();
     pthread_t threads[WAITERS];
     for (int i = 0; i < WAITERS; i++) threads[i] = start(waits, NULL);
-    long last = 0;
-    for (long place = 1; call(place, 0); place++)
+    // Far inside, where the wake is put off, one place is like another: of those only some, but each before the last of them.
+    long last = 0, by_one_until = 100;
+    for (long place = 1, stride = 1; call(place, 0); place += stride) {
+        if (!is_put_off && stride > 1) by_one_until = place, place -= stride;
         if (is_put_off) last = place;
+        stride = is_put_off && place >= by_one_until ? 7 : 1;
+    }
     // Near the first one it is added to it, or takes its place.
-    for (long place = last + 1; last != 0 && call(last, place); place += place < last + 200 ? 1 : 13) {}
+    for (long place = last + 1; last != 0 && call(last, place); place += place < last + 100 ? 1 : 41) {}
     stop = 1;
     word = 1;
     wake(&word, WAITERS);
