@@ -153,13 +153,19 @@ fn change(signal: i32, new: Option<&Action>) -> Result<Action, isize> {
         Some(new) if new.handler > IGN => {
             // The table first: a signal that arrives from now on may be for the new handler.
             installed.store(packed(new), Ordering::Relaxed);
-            rt_sigaction_raw(signal, Some(&as_kernel(new)), Some(&mut old))
+            let result = rt_sigaction_raw(signal, Some(&as_kernel(new)), Some(&mut old));
+            if result < 0 {
+                installed.store(was, Ordering::Relaxed); // a filter of the program has refused it
+            }
+            result
         }
         Some(new) => {
             let ours = Action { mask: new.mask, ..default_of_ours() };
             let to_kernel = if is_kept(signal) && (new.handler == DFL || is_fault(signal)) { &ours } else { new };
             let result = rt_sigaction_raw(signal, Some(to_kernel), Some(&mut old));
-            installed.store(packed(new), Ordering::Relaxed);
+            if result == 0 {
+                installed.store(packed(new), Ordering::Relaxed);
+            }
             result
         }
     };

@@ -65,10 +65,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_op_in_unsafe_fn)]
 // A build without one of the parts has functions that only this part calls. They do not get into a program.
-#![cfg_attr(
-    not(all(feature = "timers", feature = "pi", feature = "robust", feature = "requeue")),
-    allow(dead_code, unused_imports)
-)]
+#![cfg_attr(not(all(feature = "timers", feature = "pi", feature = "requeue")), allow(dead_code, unused_imports))]
 
 extern crate alloc;
 #[cfg(any(feature = "std", test))]

@@ -104,7 +104,6 @@ mod guest {
         let Ok(task) = domain.task(1) else { return };
         let Some(number) = ufutex::syscall::Number::x86_64(black_box(202)) else { return };
         black_box(domain.syscall(&task, &memory, number, black_box([0; 6])));
-        #[cfg(feature = "robust")]
         let _ = black_box(domain.exit(&task, &memory));
     }
 

@@ -1,7 +1,7 @@
-//! The engine without timers, priority inheritance, robust lists and requeues: what there is works. A guest's requeues
+//! The engine without timers, priority inheritance and requeues: what there is works. A guest's requeues
 //! wake the waiters that they would move, and its calls for the rest are refused.
 
-#![cfg(not(any(feature = "timers", feature = "pi", feature = "robust", feature = "requeue")))]
+#![cfg(not(any(feature = "timers", feature = "pi", feature = "requeue")))]
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -76,11 +76,6 @@ fn calls_for_the_parts_that_are_not_there_are_unknown() {
     for [wake, requeue] in [[u64::MAX, 0], [1, u64::MAX]] {
         let futex = Number::x86_64(202).expect("futex(2)");
         assert_eq!(domain.syscall(&task, &memory, futex, [0, 12 | PRIVATE, wake, requeue, 4, 0]), EINVAL);
-    }
-    // set_robust_list, get_robust_list
-    for number in [Number::x86_64(273), Number::x86_64(274), Number::i386(311), Number::i386(312)] {
-        let number = number.expect("a call");
-        assert_eq!(domain.syscall(&task, &memory, number, [0, 24, 8, 0, 0, 0]), ENOSYS, "{number:?}");
     }
 }
 

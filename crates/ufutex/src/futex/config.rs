@@ -32,7 +32,6 @@ pub struct Config {
     max_domain_table_bytes: Option<usize>,
     topology: Given,
     max_waitv: Option<usize>,
-    #[cfg(feature = "robust")]
     max_robust: Option<usize>,
     #[cfg(feature = "pi")]
     max_pi_depth: Option<usize>,
@@ -63,7 +62,6 @@ impl Config {
             max_domain_table_bytes: None,
             topology: Given(None),
             max_waitv: None,
-            #[cfg(feature = "robust")]
             max_robust: None,
             #[cfg(feature = "pi")]
             max_pi_depth: None,
@@ -152,7 +150,6 @@ impl Config {
 
     /// How many entries of a robust list are walked when a task ends. Default: 2048, the kernel's `ROBUST_LIST_LIMIT`.
     /// Entries behind them are left as they are.
-    #[cfg(feature = "robust")]
     #[must_use]
     pub const fn max_robust(mut self, entries: usize) -> Self {
         self.max_robust = Some(entries);
@@ -252,7 +249,6 @@ impl Config {
             max_domain_table_bytes: self.max_domain_table_bytes.unwrap_or(1 << 27),
             seed: self.hash_seed,
             max_waitv: self.max_waitv.unwrap_or(128),
-            #[cfg(feature = "robust")]
             max_robust: self.max_robust.unwrap_or(2048),
             #[cfg(feature = "pi")]
             max_pi_depth: self.max_pi_depth.unwrap_or(1024),
@@ -270,7 +266,6 @@ pub(crate) struct Limits {
     pub max_domain_table_bytes: usize,
     pub seed: Option<u64>,
     pub max_waitv: usize,
-    #[cfg(feature = "robust")]
     pub max_robust: usize,
     #[cfg(feature = "pi")]
     pub max_pi_depth: usize,

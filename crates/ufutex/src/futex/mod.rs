@@ -33,7 +33,6 @@ pub(crate) mod lock_word;
 #[cfg(feature = "pi")]
 pub(crate) mod pi;
 pub(crate) mod priority;
-#[cfg(feature = "robust")]
 pub(crate) mod robust;
 
 pub(crate) mod config;

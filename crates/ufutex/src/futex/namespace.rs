@@ -204,9 +204,7 @@ impl Tasks {
         #[cfg(feature = "pi")]
         let id = self.graph.register(tid, kind)?;
         let named = Counted::new(|_| Named {
-            #[cfg(any(feature = "robust", feature = "pi"))]
             space,
-            #[cfg(feature = "robust")]
             lists: super::robust::Lists::new(),
             #[cfg(feature = "pi")]
             id,

@@ -60,7 +60,6 @@ struct Inner {
     pi: Pi,
     /// For domains that were made without naming a namespace.
     own_namespace: Namespace,
-    #[cfg(feature = "robust")]
     robust_lists_cut: AtomicU64,
     seats: super::seat::Seats,
     /// 1 in a child of fork(2) that has abandoned its copy.
@@ -118,7 +117,6 @@ impl System {
             ),
             #[cfg(feature = "pi")]
             pi,
-            #[cfg(feature = "robust")]
             robust_lists_cut: AtomicU64::new(0),
             seats: super::seat::Seats::new(on),
             abandoned: AtomicU32::new(0),
@@ -277,7 +275,6 @@ impl System {
         &self.inner().limits
     }
 
-    #[cfg(feature = "robust")]
     pub(super) fn robust_lists_cut_tally(&self) -> &AtomicU64 {
         &self.inner().robust_lists_cut
     }

@@ -5,7 +5,6 @@ use super::interrupt::Interrupt;
 use super::lock_word::TID_MASK;
 use super::namespace::{Namespace, NamespaceRef};
 use super::priority::Priority;
-#[cfg(feature = "robust")]
 use super::robust::Lists;
 use super::system::System;
 use super::wait::RestartBlock;
@@ -51,9 +50,7 @@ pub struct Task {
 /// What a look-up by TID finds. The task refers to it, and so does its PID namespace until the task is hidden.
 pub(crate) struct Named {
     /// The number of the task's domain.
-    #[cfg(any(feature = "robust", feature = "pi"))]
     pub space: u64,
-    #[cfg(feature = "robust")]
     pub lists: Lists,
     /// The task in the graph of its namespace. It is there until the [`Task`] is dropped, or for ever if a future of it
     /// was forgotten.
@@ -162,7 +159,6 @@ impl Task {
             && self.ended.load(Ordering::Relaxed) == 0
     }
 
-    #[cfg(feature = "robust")]
     pub(super) fn lists(&self) -> &Lists {
         &self.named.lists
     }

@@ -4,7 +4,6 @@ use super::arguments::Timespec;
 use super::number::Compat;
 use super::{Caller, Started};
 use crate::error::Error;
-#[cfg(feature = "robust")]
 use crate::futex::robust::Pointers;
 use crate::sys::mem::UserMemory;
 use crate::table::refs::Scheme;
@@ -19,12 +18,8 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
             Compat::FutexWake => self.futex_wake(args).map(Started::done),
             Compat::FutexWait => self.futex_wait(args),
             Compat::FutexRequeue => self.futex_requeue(args).map(Started::done),
-            #[cfg(feature = "robust")]
             Compat::SetRobustList => self.set_robust_list(Pointers::Narrow, args).map(Started::done),
-            #[cfg(feature = "robust")]
             Compat::GetRobustList => self.get_robust_list(Pointers::Narrow, args).map(Started::done),
-            #[cfg(not(feature = "robust"))]
-            Compat::SetRobustList | Compat::GetRobustList => Err(Error::NoSuchOperation),
         }
     }
 }

@@ -12,7 +12,6 @@ mod number;
 mod pi;
 mod requeue;
 mod restart;
-#[cfg(feature = "robust")]
 mod robust;
 #[cfg(feature = "timers")]
 mod timer;
@@ -42,7 +41,6 @@ use crate::sys::mem::UserMemory;
 use crate::table::refs::{Live, Scheme};
 use arguments::Timespec;
 
-#[cfg(feature = "robust")]
 pub use crate::futex::robust::Pointers;
 #[cfg(all(feature = "std", target_os = "linux"))]
 #[doc(hidden)] // only for `ufutex run`
@@ -105,13 +103,9 @@ impl<S: Scheme> Domain<S> {
             Number::FutexWake => caller.futex_wake(args).map(Started::done),
             Number::FutexWait => caller.futex_wait(args),
             Number::FutexRequeue => caller.futex_requeue(args).map(Started::done),
-            #[cfg(feature = "robust")]
             Number::SetRobustList => caller.set_robust_list(Pointers::Wide, args).map(Started::done),
-            #[cfg(feature = "robust")]
             Number::GetRobustList => caller.get_robust_list(Pointers::Wide, args).map(Started::done),
             Number::RestartSyscall => caller.restart(),
-            #[cfg(not(feature = "robust"))]
-            Number::SetRobustList | Number::GetRobustList => Err(Error::NoSuchOperation),
         };
         let started = started.unwrap_or_else(|error| Started::done(-(error.errno() as isize)));
         let Started { calling, timeout, relative, on_interrupt } = started;
