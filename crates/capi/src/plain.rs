@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use core::future::Future;
     use core::task::{Context, Poll, Waker};
-    use engine::{Access, Domain, Fault, Guest, System, UserMemory, WaitOptions, Width};
+    use engine::{Access, Domain, Fault, GuestWord, System, UserMemory, WaitOptions, Width};
 
     /// Two words, which hold 5 and 0. Everything else faults.
     struct Memory;
@@ -133,7 +133,7 @@ mod tests {
         let mut waiters: Vec<_> = (0..4)
             .map(|bit| {
                 let options = WaitOptions::new().bitset(NonZeroU32::new(1 << bit).unwrap());
-                Box::pin(domain.wait_async(Guest::new(&Memory, FIRST, Width::U32).unwrap(), 5, options))
+                Box::pin(domain.wait_async(GuestWord::new(&Memory, FIRST, Width::U32).unwrap(), 5, options))
             })
             .collect();
         assert!(waiters.iter_mut().all(|waiter| waiter.as_mut().poll(&mut context).is_pending()));
@@ -144,7 +144,7 @@ mod tests {
         };
         let mut left = 0;
         for bit in (0..32).map(|bit| NonZeroU32::new(1 << bit).unwrap()) {
-            let woken = domain.wake_bitset(Guest::new(&Memory, FIRST, Width::U32).unwrap(), usize::MAX, bit);
+            let woken = domain.wake_bitset(GuestWord::new(&Memory, FIRST, Width::U32).unwrap(), usize::MAX, bit);
             assert!(woken <= 2);
             left = left << 1 | u32::from(woken != 0);
         }
@@ -154,7 +154,7 @@ mod tests {
     /// Makes the plain call with the engine's native functions.
     async fn natively(domain: &Domain, plain: Plain) -> isize {
         let (Plain::Wait { address, .. } | Plain::Wake { address, .. }) = plain;
-        let word = match Guest::new(&Memory, address, Width::U32) {
+        let word = match GuestWord::new(&Memory, address, Width::U32) {
             Ok(_) if !Memory.access_ok(address, 4) => return -14,
             Ok(word) => word,
             Err(error) => return number::<isize>(Err(error)),

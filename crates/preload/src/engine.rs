@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex::{
-    Access, Cause, Clock, Config, Domain, Guest, Options, Requeue, System, Task, Timeout, UserMemory, WaitOptions,
+    Access, Cause, Clock, Config, Domain, GuestWord, Options, Requeue, System, Task, Timeout, UserMemory, WaitOptions,
     Width,
     observe::Counters,
     pi::Priority,
@@ -205,7 +205,7 @@ impl<S: Scheme> Parts<S> {
         if number != Number::Futex || !is_user(address) {
             return None;
         }
-        let word = Guest::new(&Native, address, Width::U32).ok()?;
+        let word = GuestWord::new(&Native, address, Width::U32).ok()?;
         match op as u32 {
             WAIT_PRIVATE if time == 0 && looks_different(address, val) => {
                 match self.domain.wait_with(word, u64::from(val as u32), &at_once()) {
@@ -228,14 +228,14 @@ impl<S: Scheme> Parts<S> {
     /// code in a cache. So the code must be short.
     fn cmp_requeue(
         &self,
-        from: Guest<'_, Native>,
+        from: GuestWord<'_, Native>,
         &[address, _, wake, requeue, to, expected]: &[u64; 6],
     ) -> Option<isize> {
         let (wake, requeue) = (usize::try_from(wake as i32).ok()?, usize::try_from(requeue as i32).ok()?);
         if to > USER_END {
             return None;
         }
-        let to = Guest::new(&Native, to, Width::U32).ok()?;
+        let to = GuestWord::new(&Native, to, Width::U32).ok()?;
         bring_in(address);
         match self.domain.cmp_requeue(from, u64::from(expected as u32), to, Requeue { wake, requeue }) {
             Ok(done) => Some((done.woken + done.requeued) as isize),

@@ -583,8 +583,8 @@ unsafe fn prepare(environment: *const *const c_char) {
 }
 
 /// Returns the address of [`begin`], when the loader asks for it. That is while it relocates this library, before it calls
-/// the first constructor: of two libraries that ask to be initialised first it initialises one first, which may not be
-/// this one.
+/// the first constructor: if two libraries are marked `initfirst`, it runs the constructors of only one of them first, perhaps
+/// not of this one.
 ///
 /// Thread-local storage is not initialised yet.
 unsafe extern "C" fn resolve_begin() -> unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char) {

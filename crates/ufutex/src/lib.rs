@@ -99,9 +99,9 @@ pub use futex::config::{Config, Options};
 pub use futex::domain::Domain;
 pub use futex::future::Wait;
 pub use futex::interrupt::Interrupt;
-pub use futex::key::{Address, Guest, Key, Shared, Target};
+pub use futex::key::{Address, At, GuestWord, Key, Target};
 pub use futex::namespace::PidNamespace;
-pub use futex::numa::{NodeFlags, OnNode};
+pub use futex::numa::NodeFlags;
 pub use futex::objects::SharedObject;
 pub use futex::operation::Cause;
 #[cfg(feature = "requeue")]
@@ -123,7 +123,7 @@ pub use table::size::Policy;
 
 /// How operations reach their bucket while tables change: a type parameter of [`Domain`].
 pub mod scheme {
-    pub use crate::table::refs::{Fixed, Live, Scheme};
+    pub use crate::table::refs::{Live, Scheme};
 }
 
 /// The platform that the engine runs on: the host's, or one that an embedder gives with

@@ -60,10 +60,7 @@ mod engine {
 
     pub fn use_it() {
         let Ok(system) = System::with_config(ufutex::Config::new()) else { return };
-        #[cfg(not(feature = "fixed"))]
         let domain = Domain::new(&system);
-        #[cfg(feature = "fixed")]
-        let domain = Domain::<ufutex::scheme::Fixed>::with_options_in(&system, ufutex::Options::new());
         let word = AtomicU32::new(black_box(0));
         let waiter = pin!(Waiter::new());
         let queued = domain.prepare_with(waiter, &word, 0, &WaitOptions::new(), Waker::noop().clone());

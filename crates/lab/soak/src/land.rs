@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use ufutex::{Access, Fault, Guest, Key, Shared, Target, UserMemory, Width};
+use ufutex::{Access, At, Fault, GuestWord, Key, Target, UserMemory, Width};
 
 /// The address of the first byte.
 const BASE: u64 = 0x10_0000;
@@ -87,13 +87,13 @@ impl Land {
     }
 
     /// A lock's word, as `lock_pi` names it.
-    pub fn pi_word(&self, lock: Lock) -> Guest<'_, Self> {
-        Guest::new(self, self.entry(lock) + OFFSET, Width::U32).expect("it is aligned")
+    pub fn pi_word(&self, lock: Lock) -> GuestWord<'_, Self> {
+        GuestWord::new(self, self.entry(lock) + OFFSET, Width::U32).expect("it is aligned")
     }
 
     /// A lock's word, as the kernel names it when it walks a robust list: without `FUTEX_PRIVATE_FLAG`.
-    pub fn robust_word(&self, lock: Lock) -> Shared<Guest<'_, Self>> {
-        Shared::address_space(self.pi_word(lock))
+    pub fn robust_word(&self, lock: Lock) -> At<GuestWord<'_, Self>> {
+        At::address_space(self.pi_word(lock))
     }
 
     /// The value of a lock's word.

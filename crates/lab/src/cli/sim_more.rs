@@ -151,7 +151,7 @@ pub struct SchbenchArgs {
     /// Schemes, a comma list: fixed, atomic, percpu, live [default: all]
     #[arg(long, value_name = "LIST", value_parser = values::among(&SCHEMES), value_delimiter = ',')]
     schemes: Vec<Scheme>,
-    /// Buckets, a power of two; 0 for the system's global table
+    /// Buckets, a power of two; 0 for the namespace's global table
     #[arg(short, long, value_name = "N", default_value = "1024", value_parser = buckets, allow_negative_numbers = true)]
     buckets: usize,
     /// Message threads

@@ -1,4 +1,4 @@
-//! The seam between the engine and what proves it.
+//! The seam between the engine and what proves it: where the one is joined to the other.
 //!
 //! The engine's source names no model checker, and has none of the faults that a model must catch. A model is a copy
 //! of it that a build script makes. In a copy
@@ -7,7 +7,7 @@
 //! - edits replace a piece of text by another: a table of one slot in place of 64, so that a model stays small, and
 //!   each fault of `mutants.toml`, behind a condition that a test switches on.
 //!
-//! An edit whose text is no longer found, or found twice, fails the build.
+//! An edit whose text is no longer found, or is found twice and `behind` does not say which is meant, fails the build.
 
 mod edit;
 mod file;
@@ -26,7 +26,7 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ufutex/src");
 /// This package, with folders of files that stand in place of the engine's.
 const SEAM: &str = env!("CARGO_MANIFEST_DIR");
 /// The engine's parts.
-const PARTS: [&str; 4] = ["timers", "pi", "robust", "requeue"];
+const PARTS: [&str; 3] = ["timers", "pi", "requeue"];
 
 /// A copy of the engine's source on its way: see the top of this file.
 pub struct Copy {

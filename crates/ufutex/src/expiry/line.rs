@@ -1,12 +1,13 @@
 //! The ready line of a clock: owners whose deadlines have passed, in the order in which turns serve them.
 //!
-//! Owners belong to groups, such as the processes of one guest. At most one owner of each group stands in the line
-//! itself, which is a ring of the driver's wheel. The others wait behind it, in a ring of the group's. When an owner
-//! leaves the line, the next one of its group joins the end. So groups take turns, and within a group its owners do. An
-//! owner waits for one owner of each other group, however many owners those have.
+//! Owners belong to groups, such as the processes of one guest. At most one ready owner of each group stands in the line,
+//! which is a ring of the driver's wheel. The group's other ready owners wait behind it, in a ring of the group's. When an
+//! owner leaves the line, the next one of its group joins the end. So groups are served in rotation, and within a group its
+//! owners are. An owner waits for one owner of each other group, however many owners those have, and as often for each
+//! owner of its own group that became ready before.
 //!
-//! The turn that visits owners has to know when it has visited all that were in line at some moment. It counts **laps**:
-//! a lap is over when every owner that was in line at its beginning has left the line. The next lap then begins.
+//! The turn that visits owners has to know when it has visited all that were ready at some moment. It counts **laps**:
+//! a lap is over when every owner that was ready at its beginning has been taken out. The next lap then begins.
 
 use core::cell::UnsafeCell;
 
@@ -14,7 +15,7 @@ use super::Earliest;
 use super::queue::Link;
 use super::wheel::{Node, NodeRing};
 
-/// A group of owners, whose members share the turns of one group.
+/// Owners that together get one place in the rotation.
 pub(crate) struct OwnerGroup([UnsafeCell<WaitingOwners>; 4]);
 
 /// The owners of one group that wait on one clock. Belongs to the lock of that clock's wheel.
@@ -43,11 +44,11 @@ impl OwnerGroup {
 
 /// The numbers that [`Earliest`] keeps of its ready line.
 pub(super) struct Laps {
-    /// The number of owners in line.
+    /// The number of owners that are ready, in the line or behind it.
     ready: usize,
-    /// The number of the lap. An owner that joins the line notes the lower half in its node's `tag`.
+    /// The number of the lap. An owner that becomes ready notes the lower half in its node's `tag`.
     lap: u64,
-    /// The number of owners in line that were there when the lap began.
+    /// The number of those that were ready when the lap began.
     old: usize,
 }
 
@@ -56,7 +57,7 @@ impl Laps {
         Self { ready: 0, lap: 0, old: 0 }
     }
 
-    /// The lap at whose end all owners that are in line now will have left it.
+    /// The lap at whose end all owners that are ready now will have been taken out.
     pub fn until(&self) -> u64 {
         self.lap + 1
     }
@@ -67,7 +68,7 @@ impl Laps {
 }
 
 impl Earliest {
-    /// Puts an owner at the end of its group, or of the line if the group does not stand there.
+    /// Puts an owner at the end of its group, or of the line if none of the group stands there.
     ///
     /// # Safety
     /// `node` belongs to a link, to the lock, and is in no wheel; its owner takes it out before freeing it.
@@ -86,13 +87,13 @@ impl Earliest {
         }
     }
 
-    /// Takes an owner out of the line. The next one of its group joins the end.
+    /// Takes an owner out of the line, or of its group. If it stood in the line, the next one of its group joins the end.
     ///
     /// # Safety
-    /// As for [`make_ready`](Self::make_ready), but `node` is in line.
+    /// As for [`make_ready`](Self::make_ready), but `node` is ready.
     pub(super) unsafe fn leave_line(&mut self, node: *mut Node) {
         self.laps.ready -= 1;
-        // SAFETY: the caller guarantees that the node is valid and in line, and holds the lock.
+        // SAFETY: the caller guarantees that the node is valid and ready, and holds the lock.
         unsafe {
             self.laps.old -= usize::from((*node).tag != self.laps.lap as u32);
             let group = Link::waiting_of(node);
@@ -108,14 +109,14 @@ impl Earliest {
         }
     }
 
-    /// Takes out the first owner in line. If a lap is over, the next one begins.
+    /// Takes out the first owner in the line. If a lap is over, the next one begins.
     pub(super) fn pop_ready(&mut self) -> Option<*mut Node> {
         if self.laps.old == 0 {
             self.laps.lap = self.laps.until();
             self.laps.old = self.laps.ready;
         }
         let first = self.wheel.first_ready()?;
-        // SAFETY: it is in line.
+        // SAFETY: it is in the line.
         unsafe { self.leave_line(first) };
         Some(first)
     }

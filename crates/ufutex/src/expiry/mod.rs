@@ -42,7 +42,7 @@ use wheel::{Node, Wheel};
 /// further [`PidNamespace`](crate::PidNamespace) has one of its own if the clocks are the host's. A driver can also be made
 /// alone, for timers, or for a namespace.
 ///
-/// With the host's clocks the driver has a thread of its own. The first timer starts it, and it does not wake up while
+/// With the host's clocks the driver has a thread of its own. The first timer or timeout starts it, and it does not wake up while
 /// nothing is armed. With an embedder's clocks ([`Clocks`]) the driver does nothing by itself: the embedder calls
 /// [`next`](Self::next), waits in its own way, and calls [`turn`](Self::turn). All namespaces then use the system's driver,
 /// unless they are made with another ([`PidNamespace::with_driver`](crate::PidNamespace::with_driver)).
@@ -70,7 +70,7 @@ pub(crate) struct Inner {
     owners: AtomicU64,
     /// 1 in a child of fork(2) that has abandoned its copy.
     abandoned: AtomicU32,
-    /// The driver that this one was made like, and is abandoned with.
+    /// The system's driver, from whose settings this one was made, and with which it is abandoned.
     model: Option<Driver>,
 }
 
@@ -118,7 +118,7 @@ enum Source {
 }
 
 impl Driver {
-    /// Makes a driver that runs by the host's clocks. Its thread is started with the first timer.
+    /// Makes a driver that runs by the host's clocks. Its thread is started with the first timer or timeout.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -277,8 +277,9 @@ impl Driver {
     ///
     /// The owners of deadlines are processes, which have timers, and domains, which have timeouts. They are grouped by
     /// [`PidNamespace`](crate::PidNamespace): a domain by its own, timers by the one whose
-    /// [`driver`](crate::PidNamespace::driver) they were made with. Groups take turns, and so do the owners of a group. In
-    /// each turn one owner is served 64 deadlines, and the clocks are read before the next one is served. So a deadline
+    /// [`driver`](crate::PidNamespace::driver) they were made with. Groups are served in rotation, and so are the
+    /// owners of a group. Each time one owner has at most 64 deadlines expired, and the clocks are read before the next one
+    /// is served. So a deadline
     /// that comes during the turn waits for at most 64 deadlines of each other group on its clock, however many owners
     /// and deadlines those have, and for as many on each of the other clocks. Of its own group it waits for 64 of each
     /// other owner, and for those of the other groups in between. How long that takes depends on how long 64 calls of

@@ -176,8 +176,7 @@ impl Config {
 
     /// The clocks of timers and of tasks' timeouts. With given clocks the embedder turns the system's
     /// [`driver`](crate::System::driver). Default: the host's clocks, and a thread for each namespace, which its first timer
-    /// starts. Without
-    /// `std` there is no default, and timers and timeouts need given clocks.
+    /// or timeout starts. Without `std` there is no default, and timers and timeouts need given clocks.
     #[must_use]
     pub fn clocks(mut self, clocks: impl Into<Callbacks<dyn Clocks>>) -> Self {
         self.clocks = GivenClocks(Some(clocks.into()));

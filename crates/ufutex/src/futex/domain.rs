@@ -142,9 +142,9 @@ impl<S: Scheme> Domain<S> {
     /// As [`with_options`](Domain::with_options), with any scheme, which is inferred or named.
     ///
     /// ```
-    /// use ufutex::{Domain, Options, System, scheme::Fixed};
+    /// use ufutex::{Domain, Options, System, scheme::Live};
     ///
-    /// let domain = Domain::<Fixed>::with_options_in(&System::new(), Options::new());
+    /// let domain = Domain::<Live>::with_options_in(&System::new(), Options::new());
     /// # let _ = domain;
     /// ```
     #[must_use]

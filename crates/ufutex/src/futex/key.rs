@@ -22,7 +22,7 @@ pub trait Key {
         Scope::Private
     }
 
-    /// The node in whose table the word is looked up: see [`OnNode`](crate::OnNode). `None`, or a node that the system
+    /// The node in whose table the word is looked up: see [`System::on_node`](crate::System::on_node). `None`, or a node that the system
     /// does not have, means that the word names no node. By default `None`.
     #[inline(always)]
     fn node(&self) -> Option<u32> {
@@ -32,7 +32,7 @@ pub trait Key {
 
 /// A futex word that operations access: wait, wake_op, and locks with priority inheritance.
 ///
-/// Implemented for references to atomics of 8, 16, 32 and 64 bits, for [`Guest`] memory, and for either as [`Shared`].
+/// Implemented for references to atomics of 8, 16, 32 and 64 bits, for [`GuestWord`], and for each of them in [`At`].
 ///
 /// An embedder's own target may count on this:
 /// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. Operations on words that
@@ -75,7 +75,7 @@ pub trait Key {
 /// the atomic's own method.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no futex word",
-    note = "words are references to `AtomicU8` to `AtomicU64`, `Guest` memory, and either of them as `Shared`",
+    note = "words are references to `AtomicU8` to `AtomicU64`, `GuestWord`, and each of them in `At`",
     note = "an `Address` can only be woken, because it may not be read"
 )]
 pub trait Target: Key {
@@ -225,7 +225,7 @@ impl Address {
         Self(word.addr() as u64)
     }
 
-    /// A key whose address is this number, which need not be an address in this program. Waiters on a [`Guest`] word,
+    /// A key whose address is this number, which need not be an address in this program. Waiters on a [`GuestWord`],
     /// or on a [`Target`] of your own, with that address have the same key. If a domain's keys are small consecutive
     /// numbers, see [`Options::keys_are_ids`](crate::Options::keys_are_ids).
     #[inline(always)]
@@ -242,23 +242,23 @@ impl Key for Address {
     }
 }
 
-/// A word in a guest's memory. It is private, as with `FUTEX_PRIVATE_FLAG`, whatever [`UserMemory::scope`] says.
-/// [`shared`](Self::shared) is the word of an operation without that flag.
+/// A word in a guest's memory. It is private, as with `FUTEX_PRIVATE_FLAG`, whatever [`UserMemory::scope`]
+/// says. [`shared`](Self::shared) is the word of an operation without that flag.
 #[derive(Debug)]
-pub struct Guest<'m, M: ?Sized> {
+pub struct GuestWord<'m, M: ?Sized> {
     memory: &'m M,
     address: u64,
     width: Width,
 }
 
-impl<M: ?Sized> Clone for Guest<'_, M> {
+impl<M: ?Sized> Clone for GuestWord<'_, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<M: ?Sized> Copy for Guest<'_, M> {}
+impl<M: ?Sized> Copy for GuestWord<'_, M> {}
 
-impl<'m, M: UserMemory + ?Sized> Guest<'m, M> {
+impl<'m, M: UserMemory + ?Sized> GuestWord<'m, M> {
     /// The word of `width` at `address` of `memory`. The word is not accessed here. A wait accesses it when it compares
     /// it. A wake never accesses it.
     ///
@@ -273,23 +273,23 @@ impl<'m, M: UserMemory + ?Sized> Guest<'m, M> {
     ///
     /// # Errors
     /// [`Fault`] if there is no memory, or if it does not allow `access`.
-    pub fn shared(self, access: Access) -> Result<Shared<Self>, Fault> {
+    pub fn shared(self, access: Access) -> Result<At<Self>, Fault> {
         Ok(match self.memory.scope(self.address, access)? {
             // No other guest maps this memory. But as in the kernel, an operation that is not private does not meet
             // private ones.
-            Scope::Private => Shared::address_space(self),
-            scope => Shared { target: self, scope },
+            Scope::Private => At::address_space(self),
+            scope => At::new(self, scope),
         })
     }
 }
 
-impl<M: UserMemory + ?Sized> Key for Guest<'_, M> {
+impl<M: UserMemory + ?Sized> Key for GuestWord<'_, M> {
     fn address(&self) -> u64 {
         self.address
     }
 }
 
-impl<M: UserMemory + ?Sized> Target for Guest<'_, M> {
+impl<M: UserMemory + ?Sized> Target for GuestWord<'_, M> {
     type Value = u64;
 
     fn width(&self) -> Width {
@@ -309,27 +309,51 @@ impl<M: UserMemory + ?Sized> Target for Guest<'_, M> {
     }
 }
 
-/// A key or target in another scope than [`Scope::Private`]: in a shared object, or in the domain's address space.
+/// A key or target in another scope, or on a node: [`System::on_node`](crate::System::on_node).
+///
+/// ```
+/// use std::sync::atomic::AtomicU32;
+/// use ufutex::{At, Domain, ObjectId, Scope, System};
+///
+/// let domain = Domain::new(&System::new());
+/// let word = AtomicU32::new(0);
+/// let id = ObjectId::new(1).expect("a small number");
+/// assert_eq!(domain.wake(At::object(&word, id, 64), 1), 0);
+/// let scope = if id.get() == 1 { Scope::AddressSpace } else { Scope::Private };
+/// assert_eq!(domain.wake(At::new(&word, scope), 1), 0);
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Shared<T> {
+pub struct At<T> {
     target: T,
     scope: Scope,
+    node: Option<u32>,
 }
 
-impl<T: Key> Shared<T> {
+impl<T: Key> At<T> {
+    /// `target` in this scope.
+    pub fn new(target: T, scope: Scope) -> Self {
+        let node = target.node();
+        Self { target, scope, node }
+    }
+
     /// `target`, which lies at `offset` in the object `id`.
     pub fn object(target: T, id: ObjectId, offset: u64) -> Self {
-        Self { target, scope: Scope::Object { id, offset } }
+        Self::new(target, Scope::Object { id, offset })
     }
 
     /// `target`, for operations without `FUTEX_PRIVATE_FLAG` on memory that no other domain maps: see
     /// [`Scope::AddressSpace`].
     pub fn address_space(target: T) -> Self {
-        Self { target, scope: Scope::AddressSpace }
+        Self::new(target, Scope::AddressSpace)
+    }
+
+    /// The same, looked up on a node that the system has.
+    pub(crate) fn on_node(self, node: Option<u32>) -> Self {
+        Self { node, ..self }
     }
 }
 
-impl<T: Key> Key for Shared<T> {
+impl<T: Key> Key for At<T> {
     fn address(&self) -> u64 {
         self.target.address()
     }
@@ -337,11 +361,11 @@ impl<T: Key> Key for Shared<T> {
         self.scope
     }
     fn node(&self) -> Option<u32> {
-        self.target.node()
+        self.node
     }
 }
 
-impl<T: Target> Target for Shared<T> {
+impl<T: Target> Target for At<T> {
     type Value = T::Value;
 
     fn width(&self) -> Width {

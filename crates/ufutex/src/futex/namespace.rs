@@ -1,7 +1,7 @@
 //! PID namespaces: which task a TID names, and what the domains of one guest share.
 //!
 //! A [`Namespace`] has the tables, tasks and driver of its domains. No domain of another namespace locks any of
-//! them. So a guest's thread that loses its CPU with one of their locks held stops nobody but its own guest. Domains of two
+//! them. So a guest's thread that loses its CPU with one of their locks held stops nobody but its own guest. Operations of two
 //! namespaces meet at a [`SharedObject`](super::objects::SharedObject) only, which has a table of its own.
 //!
 //! A TID is looked up only in the namespace of the caller: look-ups ask the caller's [`Namespace`], and an operation
@@ -29,8 +29,9 @@ use crate::table::refs::Scheme;
 /// guests that do not trust each other a namespace each.
 ///
 /// A namespace has a global table of its own, for words that its domains share and for domains without a table. With the
-/// host's clocks it has a [driver](Self::driver) of its own, whose thread the first timer or timeout starts. So domains of
-/// two namespaces never wait for each other in the engine, unless they use one [`SharedObject`]. Words of any other object
+/// host's clocks it has a [driver](Self::driver) of its own, whose thread the first timer or timeout starts. So with the
+/// host's clocks no operation of one namespace waits for a lock, a table or a driver of another, unless both use one
+/// [`SharedObject`]. Words of any other object
 /// are looked up in the caller's namespace: an [`ObjectId`] that two namespaces use names two objects.
 ///
 /// [`SharedObject`]: crate::SharedObject
@@ -108,7 +109,7 @@ impl PidNamespace {
     }
 
     /// The driver that expires the timeouts of the namespace's tasks. Make the timers of its processes with it too: drivers
-    /// have locks and threads of their own, so no guest makes another guest's timers late. If several namespaces share a
+    /// have locks and threads of their own, so a guest's timers wait for no lock of another guest. If several namespaces share a
     /// driver, it serves them by namespace first: see [`Driver::turn`].
     ///
     /// ```

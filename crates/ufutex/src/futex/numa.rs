@@ -8,55 +8,14 @@
 //! global hash.
 
 use super::domain::Domain;
-use super::key::{Key, Target};
+use super::key::{At, Key};
 use super::system::System;
 use crate::error::Error;
-use crate::sys::mem::{Access, Fault, Faults, Scope, UserMemory, Width};
+use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width};
 use crate::table::refs::Scheme;
 
 /// `FUTEX_NO_NODE`: a near node is to be chosen.
 const NO_NODE: u32 = u32::MAX;
-
-/// A word that is looked up on a node. Operations on the same word on different nodes do not meet.
-///
-/// [`System::on_node`] makes it.
-#[derive(Clone, Copy, Debug)]
-pub struct OnNode<T> {
-    target: T,
-    node: Option<u32>,
-}
-
-impl<T: Key> Key for OnNode<T> {
-    fn address(&self) -> u64 {
-        self.target.address()
-    }
-    fn scope(&self) -> Scope {
-        self.target.scope()
-    }
-    fn node(&self) -> Option<u32> {
-        self.node
-    }
-}
-
-impl<T: Target> Target for OnNode<T> {
-    type Value = T::Value;
-
-    fn width(&self) -> Width {
-        self.target.width()
-    }
-    fn load(&self) -> Result<T::Value, Fault> {
-        self.target.load()
-    }
-    fn compare_exchange(&self, current: T::Value, new: T::Value) -> Result<Result<T::Value, T::Value>, Fault> {
-        self.target.compare_exchange(current, new)
-    }
-    fn fault_in(&self, access: Access) -> Result<(), Fault> {
-        self.target.fault_in(access)
-    }
-    fn can_hold(&self, value: T::Value) -> bool {
-        self.target.can_hold(value)
-    }
-}
 
 /// Where an operation of futex2 gets a word's node from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -69,7 +28,8 @@ pub struct NodeFlags {
 }
 
 impl System {
-    /// `target` as a word that is looked up on `node`, by the domains of this system.
+    /// `target` as a word that is looked up on `node`, by the domains of this system. Operations on the same word on different
+    /// nodes do not meet.
     ///
     /// ```
     /// use std::sync::atomic::AtomicU32;
@@ -86,8 +46,9 @@ impl System {
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no such node.
-    pub fn on_node<T: Key>(&self, target: T, node: u32) -> Result<OnNode<T>, Error> {
-        if self.has_node(node) { Ok(OnNode { target, node: Some(node) }) } else { Err(Error::Invalid) }
+    pub fn on_node<T: Key>(&self, target: T, node: u32) -> Result<At<T>, Error> {
+        let scope = target.scope();
+        if self.has_node(node) { Ok(At::new(target, scope).on_node(Some(node))) } else { Err(Error::Invalid) }
     }
 
     /// Checks `address` and finds the node of the 32-bit word there, as futex2 does. `None` if the word has no node. If

@@ -26,7 +26,7 @@ use crate::table::store::{free, make, make_all_live};
 /// memory. Its [`id`](Self::id) names it in [`Scope::Object`](crate::Scope::Object).
 ///
 /// It has a table of its own, of 16 slots (1 KiB). So guests that share an object wait for each other only in operations on
-/// its words. An object that only one namespace maps needs none: its number can be any [`ObjectId`].
+/// its words. An object that only one namespace maps needs none: its number can be any below 2^61: see [`ObjectId`].
 ///
 /// All domains must name the object by this ID, from the first wait on: waits and wakes by another ID do not meet them. So
 /// make it before any namespace uses the object, if a second one may map it later.
@@ -35,7 +35,7 @@ use crate::table::store::{free, make, make_all_live};
 ///
 /// ```
 /// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
-/// use ufutex::{Domain, Options, PidNamespace, Shared, SharedObject, System, WaitOptions, Waiter};
+/// use ufutex::{Domain, Options, At, PidNamespace, SharedObject, System, WaitOptions, Waiter};
 ///
 /// let system = System::new();
 /// let object = SharedObject::new(&system)?;
@@ -43,7 +43,7 @@ use crate::table::store::{free, make, make_all_live};
 /// let [one, other]: [Domain; 2] = [&one, &other].map(|guest| Domain::in_namespace(guest, Options::new()));
 ///
 /// let memory = AtomicU32::new(0); // which one guest maps at one address, and the other at another
-/// let word = Shared::object(&memory, object.id(), 0);
+/// let word = At::object(&memory, object.id(), 0);
 /// let mut waiter = pin!(Waiter::new());
 /// let queued = one.prepare_with(waiter.as_mut(), word, 0, &WaitOptions::new(), Waker::noop().clone())?;
 /// assert_eq!(other.wake(word, 1), 1);

@@ -5,7 +5,7 @@ use super::domain::Domain;
 use super::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
 use super::system::System;
 use super::task::{Named, Task};
-use super::word::Word;
+use super::word;
 use crate::error::Error;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width};
@@ -102,8 +102,8 @@ impl<S: Scheme> Domain<S> {
     /// the flag.
     ///
     /// The task's TID is free again. Each later operation that takes the task for a lock, and each later `exit`, is
-    /// [`Error::Invalid`]. A system call by number that takes no lock for it is still made: the kernel, where a thread that has
-    /// ended makes no calls, has no answer to copy.
+    /// [`Error::Invalid`]. [`Domain::syscall`] still makes calls of the ended task that take no lock in its name, such
+    /// as the wake for set_tid_address(2). In Linux there is no such call.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the task belongs to another domain or has ended; [`Error::Busy`] if it waits for a
@@ -238,7 +238,7 @@ impl<M: UserMemory + ?Sized, S: Scheme> Walk<'_, M, S> {
     /// Wakes one waiter of the word as a shared word, because the list does not say whether its waiters are private.
     /// The kernel does that too.
     fn wake_one(&self, address: u64) {
-        if let Ok(word) = Word::shared(self.memory, address, Access::Read) {
+        if let Ok(word) = word::shared(self.memory, address, Access::Read) {
             self.domain.wake_bitset(word, 1, NonZeroU32::MAX);
         }
     }

@@ -23,9 +23,8 @@ const GET_IMMUTABLE: u64 = 3;
 /// `FH_FLAG_IMMUTABLE`, only in Linux 6.16.
 const FLAG_IMMUTABLE: u64 = 1;
 
-/// Between two requests of a guest at least this many times as much time passes as the first one took. So a guest that
-/// resizes without end locks its buckets for a twentieth of the time: threads that poll or drop its futures find them
-/// unlocked.
+/// Between two requests of a guest at least this many times as much time passes as the first one took, up to the
+/// longest rest. So threads that poll or drop the futures of a guest that resizes without end find its buckets unlocked.
 const REST: u64 = 20;
 /// The longest rest between two requests, in nanoseconds.
 const REST_NS_MAX: u64 = 100_000_000;
@@ -113,7 +112,7 @@ impl<S: Scheme> Domain<S> {
     /// [`Error::Invalid`] for any other number. [`Error::NoMemory`] if there is no memory for the new table, or if it
     /// would exceed [`Options::max_table_bytes`](crate::Options::max_table_bytes) or
     /// [`Config::max_table_bytes`](crate::Config::max_table_bytes); the table in use then stays in use. [`Error::Busy`]
-    /// if the table is immutable, or if the domain has one and its scheme is [`Fixed`](crate::scheme::Fixed).
+    /// if the table is immutable.
     pub fn set_slots(&self, slots: usize) -> Result<(), Error> {
         self.set_slots_while(slots, || true)
     }

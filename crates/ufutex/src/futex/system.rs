@@ -3,8 +3,6 @@
 use super::config::{Config, Limits};
 use super::entry::Moment;
 use super::namespace::Namespace;
-#[cfg(doc)]
-use super::numa::OnNode;
 use super::objects::Objects;
 #[cfg(feature = "pi")]
 use super::pi::scheduler::Pi;
@@ -24,7 +22,7 @@ use crate::table::store::Source;
 /// ([`SharedObject`](crate::SharedObject)).
 ///
 /// Each [`PidNamespace`](crate::PidNamespace) has a global table, which has the shared futexes of its domains and the
-/// private ones of domains without a table of their own. On a machine with several nodes there is one on each. A futex that names a node ([`OnNode`]) is looked up
+/// private ones of domains without a table of their own. On a machine with several nodes there is one on each. A futex that names a node ([`System::on_node`]) is looked up
 /// there. For a shared futex that names none, the hash selects the node, so such futexes spread over all nodes. The
 /// private futexes of a domain without a table are all on one node: that of the thread whose wait or resize needed the
 /// global table first.
@@ -147,8 +145,9 @@ impl System {
     /// hold locks and wait in the queues. So nothing in the copy can be used. After this call its handles, domains,
     /// tasks, waits and timers can be dropped. The memory that they shared with missing threads is leaked, because such a
     /// thread may have been changing it. So what was given to the system or its timers is not dropped either, such as
-    /// its [`Scheduler`](crate::pi::Scheduler). A driver that was given to
-    /// [`PidNamespace::with_driver`](crate::PidNamespace::with_driver) is abandoned by itself.
+    /// its [`Scheduler`](crate::pi::Scheduler). Abandon a driver that was given to
+    /// [`PidNamespace::with_driver`](crate::PidNamespace::with_driver) too, by
+    /// [`Driver::abandon_after_fork`](crate::timer::Driver::abandon_after_fork).
     ///
     /// The standard library and the C library have locks of their own. For example, if a thread was starting another
     /// one at the time of the fork, the child may not be able to start threads. Then it cannot start a driver either.

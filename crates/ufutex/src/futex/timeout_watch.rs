@@ -1,4 +1,4 @@
-//! The timeout of a wait that is a future: the system's driver watches it.
+//! The timeout of a wait that is a future: the namespace's driver watches it.
 
 use core::pin::Pin;
 use core::task::Waker;

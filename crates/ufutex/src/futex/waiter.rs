@@ -295,18 +295,17 @@ impl<S: Scheme> Domain<S> {
     /// let waker = Waker::noop().clone(); // a real one puts this task into its scheduler's queue
     /// let mut queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker)?;
     /// assert!(!queued.is_woken());
-    /// if !queued.cancel() {
-    ///     queued.settle(); // a wake came first: wait until it has left the waker
-    /// }
+    /// let is_woken = !queued.cancel();
+    /// drop(queued); // if a wake came first, this waits until it has left the waker
+    /// assert!(!is_woken);
     /// # Ok::<(), ufutex::Error>(())
     /// ```
     ///
     /// # What the waker may rely on
     ///
-    /// - When the wait has ended, the waker has returned, and is not called any more. The wait ends when `try_finish`
-    ///   or [`finish`](Queued::finish) returns `Ok`, when [`cancel`](Queued::cancel) returns `true`, with
-    ///   [`settle`](Queued::settle), and with the drop of the `Queued`. Each of these waits for a waker that is
-    ///   running. So the waker needs no memory of its own: with [`Waker::from_raw`] it may point to the stack of the
+    /// - When the wait has ended, the waker has returned, and is not called any more. The wait ends with
+    ///   [`finish`](Queued::finish), when [`cancel`](Queued::cancel) returns `true`, and with the drop of the `Queued`.
+    ///   `finish` and the drop wait for a waker that is running. So the waker needs no memory of its own: with [`Waker::from_raw`] it may point to the stack of the
     ///   thread or task that waits.
     /// - The engine has stored that the wake has come before it calls the waker. So a thread that synchronises with the
     ///   waker, by an exchange of a task's state for example, finds `is_woken` true, and sees all that the waking
@@ -471,8 +470,16 @@ pub(super) struct Matched<'d, S: Scheme> {
     pub place: Place,
 }
 
-/// A waiter that is queued, or has been woken and has not received the wake. Dropping it cancels the wait, and a wake
-/// that has come goes to the next waiter. The drop waits for the waker of [`Domain::prepare_with`], if it is running.
+/// A waiter that is queued, or has been woken and has not received the wake. The wait ends in one of three ways:
+///
+/// - [`finish`](Self::finish) receives the wake. It sleeps until then, unless [`is_woken`](Self::is_woken).
+/// - [`cancel`](Self::cancel) receives the wake if one has come. It does not sleep for a waker.
+/// - The drop cancels the wait, and a wake that has come goes to the next waiter. After `cancel` it passes nothing on.
+///
+/// `finish` and the drop wait until the waker of [`Domain::prepare_with`] has returned, if a wake has taken it. Afterwards it
+/// has run or never will, and what it points to may be freed. While the waker runs, they sleep by
+/// [`Platform::park`](crate::platform::Platform::park), on every platform. Do not hold a lock that this waker takes, nor one
+/// that the waker of another waiter of the same wake takes: a wake calls its wakers one after another.
 #[must_use = "dropping it cancels the wait"]
 pub struct Queued<'w, 'd, S: Scheme = Live> {
     /// Only this `Queued` uses the waiter. Other threads link to its entry.
@@ -490,27 +497,11 @@ impl<'w, 'd, S: Scheme> Queued<'w, 'd, S> {
         Self { waiter, deadline, by_waker: false, cancelled: None }
     }
 
-    /// Whether a wake has come. [`try_finish`](Self::try_finish), `finish` and [`cancel`](Self::cancel) receive it. If
-    /// the `Queued` is dropped instead, the wake goes to the next waiter.
+    /// Whether a wake has come. [`finish`](Self::finish) and [`cancel`](Self::cancel) receive it. If the `Queued` is dropped
+    /// instead, the wake goes to the next waiter.
     #[must_use]
     pub fn is_woken(&self) -> bool {
         self.cancelled == Some(false) || self.waiter.is_notified()
-    }
-
-    /// Receives the wake if one has come.
-    ///
-    /// # Errors
-    /// The `Queued` itself, if no wake has come.
-    pub fn try_finish(self) -> Result<(), Self> {
-        if !self.is_woken() {
-            return Err(self);
-        }
-        // If it has been cancelled, the wake counts as received, and the drop waits for the waker.
-        if self.cancelled.is_none() {
-            self.waiter.wait_for_waker();
-            self.waiter.accept();
-        }
-        Ok(())
     }
 
     /// Cancels the wait. Returns `true` if no wake has come; then none will come. Returns `false` if a wake has come.
@@ -518,39 +509,16 @@ impl<'w, 'd, S: Scheme> Queued<'w, 'd, S> {
     /// wake on to the next waiter, drop the `Queued` without calling this.
     ///
     /// It does not wait for the waker of [`Domain::prepare_with`], so a scheduler may hold a lock that the waker takes.
-    /// After `false` that waker may be running, or be about to run: see [`settle`](Self::settle). After `true` it has
-    /// been dropped. The call may sleep by [`Platform::park`](crate::platform::Platform::park) until a bucket is
+    /// After `false` that waker may be running, or be about to run: drop the `Queued` without the lock, which waits for
+    /// the waker. After `true` the waker has been dropped. The call may sleep by [`Platform::park`](crate::platform::Platform::park) until a bucket is
     /// unlocked; with [`KEEPS_CPU`](crate::platform::Platform::KEEPS_CPU) it spins. So the scheduler must not hold a
     /// lock that `park` or `unpark` takes.
     ///
-    /// A second call returns what the first returned. After this call, `settle` and the drop only wait for the waker,
-    /// and pass no wake on.
+    /// A second call returns what the first returned.
     #[must_use = "if it returns `false`, this waiter has received a wake, and no other waiter gets it"]
     pub fn cancel(&mut self) -> bool {
         let waiter = &self.waiter;
         *self.cancelled.get_or_insert_with(|| waiter.cancel())
-    }
-
-    /// Waits until the waker of [`Domain::prepare_with`] has returned, if a wake has taken it. Afterwards it has run or
-    /// never will, and what it points to may be freed.
-    ///
-    /// If the wait has not been cancelled, it cancels it: a wake that has come since goes to the next waiter, as with a
-    /// drop. While the waker runs, it sleeps by [`Platform::park`](crate::platform::Platform::park), on every platform.
-    /// Do not hold a lock that this waker takes, nor one that the waker of another waiter of the same wake takes: a
-    /// wake calls its wakers one after another. The same holds for the drop, `try_finish` and `finish`.
-    pub fn settle(self) {
-        drop(self);
-    }
-
-    /// Ends the wait: [`cancel`](Self::cancel) and then [`settle`](Self::settle). Returns `true` if no wake has come.
-    /// Returns `false` if one has come, which counts as received. Afterwards the waker has run or never will.
-    ///
-    /// It may sleep, as `settle` does. A scheduler that holds a lock which the waker takes calls `cancel` with the lock
-    /// held, and `settle` without it.
-    #[must_use = "if it returns `false`, this waiter has received a wake, and no other waiter gets it"]
-    pub fn end(mut self) -> bool {
-        self.cancel()
-        // The drop waits for the waker.
     }
 
     /// Sleeps until a wake comes or the deadline passes: the second half of a thread's wait.

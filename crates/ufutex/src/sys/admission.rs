@@ -6,7 +6,7 @@
 //! its place back to the shard from which it will take the next one. Places are only moved, never made, so the limit is
 //! never exceeded.
 //!
-//! A thread does not take a place from another thread's shard. So a wait may be refused although other shards have free
+//! A waiter does not take a place from another thread's shard. So a wait may be refused although other shards have free
 //! places. With a small limit, where that would matter, all threads share the first shard. It keeps the places that
 //! have been given back, so that waiters write no line of the domain itself.
 //!
@@ -16,7 +16,7 @@
 use crate::sync::{Tally, thread_shard};
 
 /// Number of shards of waiters' places, a power of two. More shards would cost each domain more memory than their
-/// contention is worth. Timers have at most as many.
+/// contention is worth. Timers have as many, one of which is common to all threads.
 pub const SHARDS: usize = 8;
 /// Number of places that are moved at once between `free` and a shard.
 const BATCH: u64 = 256;

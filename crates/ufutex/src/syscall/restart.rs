@@ -4,7 +4,7 @@ use super::{Caller, Calling, Started};
 use crate::error::Error;
 use crate::futex::task::Task;
 use crate::futex::wait::{RestartBlock, WaitOptions};
-use crate::futex::word::Word;
+use crate::futex::word::{self, Word};
 use crate::sys::mem::{Access, UserMemory};
 use crate::table::refs::Scheme;
 
@@ -94,7 +94,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
     }
 
     pub fn word(&self, address: u64, is_private: bool, access: Access) -> Result<Word<'m, M>, Error> {
-        if is_private { Word::private(self.memory, address) } else { Word::shared(self.memory, address, access) }
+        if is_private { word::private(self.memory, address) } else { word::shared(self.memory, address, access) }
     }
 
     /// The options with which this task waits: its own priority.

@@ -36,7 +36,7 @@ impl TimerOptions {
     /// deleted, if other threads delete or make timers at the same moment. Below that number it is exact.
     ///
     /// A turn serves the processes whose timers are due one after another, 64 timers of each at a time. So a process with
-    /// very many timers does not delay the timers of another.
+    /// very many timers delays those of another by 64 of its own at most.
     #[must_use]
     pub const fn max_timers(mut self, timers: usize) -> Self {
         self.max_timers = timers;

@@ -2,7 +2,7 @@
 //!
 //! IDs come from one counter, in blocks of 64 that are groups of the table. A *shard* has the rest of a block, free timers
 //! and free places. All threads use the common shard, so IDs follow one another as the kernel's do. A thread that loses
-//! an ID there to another thread goes to a shard of its own, with a block of its own.
+//! an ID there to another thread goes to another shard, which few threads share, and takes a block there.
 //!
 //! **A shard has no lock of its own: it belongs to the lock of the group of its next ID**, which a thread that makes a
 //! timer needs anyway. When the next ID is in another group, the shard belongs to that group's lock from then on [Z].
@@ -138,7 +138,7 @@ impl Store {
     pub fn passes_max(&self) -> u64 {
         let timers = self.made.load(Ordering::Relaxed) as u64 + u64::from(BLOCK);
         let ids = timers.min(u64::from(self.mask) + 1);
-        ids * (PASSES_MIN / ids).max(2)
+        ids * PASSES_MIN.div_ceil(ids).max(2)
     }
 
     /// The shard for the calling thread's next timer, and its own, which is the former while it has IDs. The caller keeps them
@@ -241,7 +241,8 @@ impl Store {
     /// Takes one free timer from `shard`. If that has none, takes 63, as many as a chunk has, from another shard, if one has
     /// them: otherwise a thread that makes timers, which other threads delete, would need more and more memory.
     pub fn take_spare(&self, shard: &Shard, ids: &Ids) -> Option<Batch> {
-        self.shards().filter_map(|shard| self.hold(shard, ids)).find_map(|mut held| {
+        let first = core::iter::once(shard).chain(self.shards());
+        first.filter_map(|shard| self.hold(shard, ids)).find_map(|mut held| {
             let count = if ptr::eq(held.shard, shard) { 1 } else { TIMERS };
             held.with(|stock| stock.pop_batch(count))
         })

@@ -7,7 +7,7 @@
 use std::sync::atomic::AtomicU32;
 
 use ufutex::scheme::Scheme;
-use ufutex::{Config, Domain, ObjectId, Options, Policy, Queued, Shared, System, Target};
+use ufutex::{At, Config, Domain, ObjectId, Options, Policy, Queued, System, Target};
 
 use crate::common::domains::on_every_scheme;
 use crate::common::waiters::{Boxed, idle, queue};
@@ -52,7 +52,7 @@ fn words_of_a_domain_with_a_table_share_no_bucket_with_a_strangers<S: Scheme>() 
     let [crowded, global, shares] = [2, 0, 2].map(|slots| domain::<S>(&system, slots));
     let lines = lines(600);
     let words = || lines.iter().map(|line| &line.0);
-    let shared = words().enumerate().map(|(i, word)| Shared::object(word, object, 64 * i as u64));
+    let shared = words().enumerate().map(|(i, word)| At::object(word, object, 64 * i as u64));
     let [mut of_crowded, mut of_global, mut of_shares] = [(); 3].map(|()| idle(600));
     let queued = [
         queue_all(&crowded, &mut of_crowded, words()),

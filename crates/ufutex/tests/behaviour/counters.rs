@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Compare, Domain, Error, Modify, Options, Policy, Requeue, Shared, Timeout, WaitOptions, WakeOp, Width,
+    At, Compare, Domain, Error, Modify, Options, Policy, Requeue, Timeout, WaitOptions, WakeOp, Width,
     observe::Counters,
 };
 
@@ -38,7 +38,7 @@ fn waits_and_mismatches_are_counted<S: Scheme>() {
         let word = AtomicU32::new(0);
         let differs = || {
             assert_eq!(domain.wait(&word, 1), Err(Error::Again));
-            assert_eq!(domain.wait(Shared::address_space(&word), 1), Err(Error::Again));
+            assert_eq!(domain.wait(At::address_space(&word), 1), Err(Error::Again));
         };
         assert_counts(&domain, differs, |c| c.mismatches = 2);
         let soon = WaitOptions::new().timeout(Timeout::After(Duration::from_micros(10)));
@@ -62,7 +62,7 @@ fn waits_and_mismatches_are_counted<S: Scheme>() {
 fn wakes_are_counted_by_whether_they_woke_anybody<S: Scheme>() {
     let domain = counting::<S>(Options::new());
     let [word, other] = [(); 2].map(|()| AtomicU32::new(0));
-    let operation = || assert_eq!(domain.wake(&word, 1) + domain.wake(Shared::address_space(&word), 1), 0);
+    let operation = || assert_eq!(domain.wake(&word, 1) + domain.wake(At::address_space(&word), 1), 0);
     assert_counts(&domain, operation, |c| c.empty_wakes = 2);
     let mut waiters = idle(40);
     let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue_with(&domain, waiter, &word, bits(1))).collect();
@@ -172,7 +172,7 @@ fn lock_that_another_thread_holds_is_counted<S: Scheme>() {
             Ok(())
         });
         let word = memory.target(64);
-        let wait = || if is_shared { domain.wait(Shared::address_space(word), 1) } else { domain.wait(word, 1) };
+        let wait = || if is_shared { domain.wait(At::address_space(word), 1) } else { domain.wait(word, 1) };
         assert_eq!(wait(), Err(Error::Again));
         assert_eq!(domain.counters().contended_locks, 0);
         is_armed.store(true, Ordering::SeqCst);

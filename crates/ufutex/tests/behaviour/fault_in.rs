@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
 
 use ufutex::scheme::Scheme;
-use ufutex::{Access, Domain, Error, Fault, Options, Queued, Shared, Target, WaitOptions, Waiter};
+use ufutex::{Access, At, Domain, Error, Fault, Options, Queued, Target, WaitOptions, Waiter};
 
 use crate::common::domains::{on_every_scheme, system};
 use crate::common::guest_memory::{Event, GuestMemory};
@@ -86,11 +86,11 @@ fn fault_of_a_shared_word_is_resolved_or_efault<S: Scheme>() {
     let domain = domain::<S>(false);
     let resolved = GuestMemory::new();
     resolved.fault_next_loads(2);
-    assert_eq!(domain.wait(Shared::address_space(resolved.target(0)), 1), Err(Error::Again));
+    assert_eq!(domain.wait(At::address_space(resolved.target(0)), 1), Err(Error::Again));
     assert_eq!(resolved.faulted_in().len(), 2);
     let refused = GuestMemory::with_hook(refuse);
     refused.fault_next_loads(1);
-    assert_eq!(domain.wait(Shared::address_space(refused.target(0)), 0), Err(Error::Fault));
+    assert_eq!(domain.wait(At::address_space(refused.target(0)), 0), Err(Error::Fault));
 }
 
 /// In `fault_in` for one wait, another wait queues, wakes and resizes in the same bucket.
@@ -108,7 +108,7 @@ fn no_lock_is_held_in_fault_in<S: Scheme>() {
         let second = queue(&domain, second, neighbour);
         let third = queue(&domain, third, word);
         assert_eq!(domain.wait(word, 1), Err(Error::Again));
-        if S::CAN_RESIZE {
+        if crate::common::domains::can_resize::<S>() {
             let slots = if domain.slots() == 64 { 32 } else { 64 };
             assert_eq!(domain.set_slots(slots), Ok(()));
         }

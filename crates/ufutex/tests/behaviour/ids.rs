@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Access, Address, Domain, Fault, Guest, Key, ObjectId, Options, Policy, Scope, Shared, Target, UserMemory,
+    Access, Address, At, Domain, Fault, GuestWord, Key, ObjectId, Options, Policy, Scope, Target, UserMemory,
     WaitOptions, Waiter, Width,
 };
 
@@ -70,7 +70,7 @@ fn shared_words_meet_those_of_a_domain_whose_keys_are_addresses<S: Scheme>() {
     let addresses: Domain<S> = Domain::with_options_in(&system, Options::new());
     let word = AtomicU32::new(0);
     let id = ObjectId::new(7).expect("a small number");
-    let shared = |offset| Shared::object(&word, id, offset);
+    let shared = |offset| At::object(&word, id, offset);
     for offset in [4, 68, 4096] {
         let waiter = pin!(Waiter::new());
         let queued = numbers.prepare_with(waiter, shared(offset), 0, &WaitOptions::new(), Waker::noop().clone());
@@ -113,7 +113,8 @@ fn guest_word_is_private_unless_it_is_asked_for_as_shared<S: Scheme>() {
     let wakes = |scope: Scope, asks_shared: bool, wakes_shared: bool, waker: &Domain<S>| {
         let [first, second] = [0x1000, 0x2000].map(|at| Mapped { at, word: &word, scope });
         let mapped = if core::ptr::eq(waker, &here) { &first } else { &second };
-        let (waits, wakes) = (Guest::new(&first, 0x1040, Width::U32), Guest::new(mapped, mapped.at + 0x40, Width::U32));
+        let (waits, wakes) =
+            (GuestWord::new(&first, 0x1040, Width::U32), GuestWord::new(mapped, mapped.at + 0x40, Width::U32));
         let (waits, wakes) = (waits.expect("aligned"), wakes.expect("aligned"));
         let (waiter, options) = (pin!(Waiter::new()), WaitOptions::new());
         let queued = if asks_shared {
@@ -138,7 +139,7 @@ fn guest_word_is_private_unless_it_is_asked_for_as_shared<S: Scheme>() {
         assert_eq!(wakes(scope, true, true, &there), scope == object, "{scope:?}");
     }
     let memory = Mapped { at: 0x1000, word: &word, scope: object };
-    let guest = Guest::new(&memory, 0x1040, Width::U32).expect("aligned");
+    let guest = GuestWord::new(&memory, 0x1040, Width::U32).expect("aligned");
     assert!(guest.shared(Access::Write).is_err());
 }
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ufutex::scheme::{Live, Scheme};
-use ufutex::{Config, Domain, Error, ObjectId, Options, Policy, Requeue, Shared, System, Timeout, WaitOptions, Waiter};
+use ufutex::{At, Config, Domain, Error, ObjectId, Options, Policy, Requeue, System, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{on_every_resizable_scheme, on_every_scheme, system};
 use crate::common::waiters::{idle, queue};
@@ -28,7 +28,7 @@ fn waiter_of_any_kind_beyond_the_limit_is_refused<S: Scheme>() {
     let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
     assert_eq!(domain.waiting(), 2);
     assert_eq!(domain.wait(&other, 0), Err(Error::NoMemory));
-    assert_eq!(domain.wait(Shared::address_space(&other), 0), Err(Error::NoMemory));
+    assert_eq!(domain.wait(At::address_space(&other), 0), Err(Error::NoMemory));
     let mut third = pin!(Waiter::new());
     assert_eq!(domain.prepare(third.as_mut(), &other, 0, &WaitOptions::new()).err(), Some(Error::NoMemory));
     let mut task = pin!(domain.wait_async(&other, 0, WaitOptions::new()));
@@ -55,7 +55,7 @@ fn room_comes_back_when_a_waiter_is_idle_again<S: Scheme>() {
             _ => {
                 assert_eq!(domain.wake(&word, 1), 1);
                 assert!(is_full(), "woken, but still a waiter's memory");
-                assert!(queued.try_finish().is_ok());
+                assert!(queued.is_woken() && queued.finish().is_ok());
             }
         }
         assert_eq!(domain.waiting(), 0);
@@ -68,12 +68,12 @@ fn waiter_counts_in_its_own_domain<S: Scheme>() {
     let system = system();
     let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new().max_waiters(1)));
     let word = AtomicU32::new(0);
-    let shared = || Shared::object(&word, OBJECT, 64);
+    let shared = || At::object(&word, OBJECT, 64);
     let (mut of_a, mut of_b) = (idle(1), idle(1));
     let (in_a, in_b) = (queue(&a, &mut of_a[0], shared()), queue(&b, &mut of_b[0], shared()));
     assert_eq!((a.waiting(), b.waiting()), (1, 1));
     assert_eq!(b.wake(shared(), 1), 1);
-    assert!(in_a.try_finish().is_ok(), "it came first");
+    assert!(in_a.is_woken() && in_a.finish().is_ok(), "it came first");
     assert_eq!((a.waiting(), b.waiting()), (0, 1));
     assert_eq!(a.wake(shared(), 1), 1);
     drop(in_b);
@@ -184,7 +184,7 @@ fn domain_takes_no_more_memory_for_tables_than_its_limit<S: Scheme>() {
     let queued = queue(&domain, &mut waiters[0], &word);
     assert_eq!((domain.slots(), domain.table_bytes(), domain.counters().refused_tables), (0, 0, 1));
     assert_eq!(domain.wake(&word, 1), 1);
-    assert!(queued.try_finish().is_ok());
+    assert!(queued.is_woken() && queued.finish().is_ok());
 }
 
 fn domains_share_the_systems_table_memory<S: Scheme>() {
@@ -230,7 +230,8 @@ fn each_domain_gets_a_table_although_a_neighbour_has_taken_all_table_memory<S: S
         let mut waiters = idle(1);
         let queued = queue(&domain, &mut waiters[0], &word);
         assert_eq!((domain.slots(), domain.counters().refused_tables), (slots, refused), "{policy:?}");
-        assert_eq!((domain.wake(&word, 1), queued.try_finish().is_ok()), (1, true));
+        assert_eq!((domain.wake(&word, 1), queued.is_woken()), (1, true));
+        assert_eq!(queued.finish(), Ok(()));
         assert_eq!(system.table_bytes(), before + domain.table_bytes());
         drop(waiters);
         drop(domain);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Error, ObjectId, OnNode, Options, Policy, Requeue, Shared, System, Target, Waiter};
+use ufutex::{At, Domain, Error, ObjectId, Options, Policy, Requeue, System, Target, Waiter};
 
 use crate::common::domains::{on_every_resizable_scheme, on_every_scheme};
 use crate::common::nodes::Machine;
@@ -29,7 +29,7 @@ fn machine() -> (Arc<Machine>, System) {
     (machine, system)
 }
 
-fn on<T: Target>(system: &System, target: T, node: u32) -> OnNode<T> {
+fn on<T: Target>(system: &System, target: T, node: u32) -> At<T> {
     system.on_node(target, node).expect("there is such a node")
 }
 
@@ -47,7 +47,7 @@ fn matches_on_its_node_only<'d, S: Scheme, T: Target<Value = u32> + Copy>(
         }
         assert!(!queued.is_woken());
         assert_eq!(domain.wake(on(system, target, node), usize::MAX), 1, "both on {node}");
-        assert!(queued.try_finish().is_ok());
+        assert!(queued.is_woken() && queued.finish().is_ok());
     }
 }
 
@@ -58,13 +58,8 @@ fn operations_match_on_one_node_only<S: Scheme>() {
     let object = ObjectId::new(1).expect("small enough");
     for OwnLine(word) in &words(20) {
         matches_on_its_node_only(&domain, &system, word, &mut waiter);
-        matches_on_its_node_only(&domain, &system, Shared::address_space(word), &mut waiter);
-        matches_on_its_node_only(
-            &domain,
-            &system,
-            Shared::object(word, object, word.as_ptr().addr() as u64),
-            &mut waiter,
-        );
+        matches_on_its_node_only(&domain, &system, At::address_space(word), &mut waiter);
+        matches_on_its_node_only(&domain, &system, At::object(word, object, word.as_ptr().addr() as u64), &mut waiter);
     }
     assert_eq!(domain.slots(), 0, "words with a node need no table of the domain's");
 }
@@ -74,9 +69,9 @@ fn node_inside_of_shared_is_the_same_as_outside<S: Scheme>() {
     let domain = Domain::<S>::with_options_in(&system, Options::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
-        let queued = queue(&domain, &mut waiter, on(&system, Shared::address_space(word), 2));
-        assert_eq!(domain.wake(Shared::address_space(on(&system, word, 1)), 1), 0);
-        assert_eq!(domain.wake(Shared::address_space(on(&system, word, 2)), 1), 1);
+        let queued = queue(&domain, &mut waiter, on(&system, At::address_space(word), 2));
+        assert_eq!(domain.wake(At::address_space(on(&system, word, 1)), 1), 0);
+        assert_eq!(domain.wake(At::address_space(on(&system, word, 2)), 1), 1);
         assert!(queued.is_woken());
     }
 }
@@ -113,7 +108,7 @@ fn shared_word_without_a_node_is_on_one_and_such_words_are_spread<S: Scheme>() {
     let mut chosen = [0; NODES as usize];
     for offset in (0..300).map(|i| 64 * i) {
         let word = AtomicU32::new(0);
-        let target = Shared::object(&word, object, offset);
+        let target = At::object(&word, object, offset);
         let queued = queue(&a, &mut waiter, target);
         let on_node = (0..NODES).filter(|&node| b.wake(on(&system, target, node), usize::MAX) == 1);
         let nodes: Vec<u32> = on_node.collect();
@@ -134,13 +129,13 @@ fn shared_word_matches_itself_on_the_only_node<S: Scheme>() {
     let domain = Domain::<S>::with_options_in(&system, Options::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
-        let target = Shared::address_space(word);
+        let target = At::address_space(word);
         let queued = queue(&domain, &mut waiter, target);
         assert_eq!(domain.wake(on(&system, target, 0), usize::MAX), 1);
-        assert!(queued.try_finish().is_ok());
+        assert!(queued.is_woken() && queued.finish().is_ok());
         let queued = queue(&domain, &mut waiter, on(&system, target, 0));
         assert_eq!(domain.wake(target, usize::MAX), 1);
-        assert!(queued.try_finish().is_ok());
+        assert!(queued.is_woken() && queued.finish().is_ok());
         let queued = queue(&domain, &mut waiter, on(&system, word, 0));
         assert_eq!((domain.wake(word, 1), domain.wake(target, 1)), (0, 0), "private words with a node are others");
         assert_eq!(domain.wake(on(&system, word, 0), 1), 1);
@@ -160,7 +155,7 @@ fn all_waiters_are_found_after<S: Scheme>(policy: Policy, moves: impl Fn(&Domain
             let [private, zero, one, two, shared] = waiters else { unreachable!() };
             let [zero, one, two] =
                 [(zero, 0), (one, 1), (two, 2)].map(|(waiter, node)| queue(&domain, waiter, on(&system, word, node)));
-            let shared = queue(&domain, shared, Shared::address_space(word));
+            let shared = queue(&domain, shared, At::address_space(word));
             [queue(&domain, private, word), zero, one, two, shared]
         })
         .collect();
@@ -172,7 +167,7 @@ fn all_waiters_are_found_after<S: Scheme>(policy: Policy, moves: impl Fn(&Domain
         }
         assert_eq!(domain.wake(word, usize::MAX), 1);
         assert!(private.is_woken() && !shared.is_woken());
-        assert_eq!(domain.wake(Shared::address_space(word), usize::MAX), 1);
+        assert_eq!(domain.wake(At::address_space(word), usize::MAX), 1);
         assert!(shared.is_woken());
     }
 }
@@ -214,7 +209,7 @@ fn wake_of_a_dropped_waiter_goes_to_the_next_on_its_node<S: Scheme>() {
     let mut waiters = idle(3);
     for OwnLine(word) in &words(20) {
         let [first, second, elsewhere] = &mut waiters[..] else { unreachable!() };
-        let target = Shared::address_space(word);
+        let target = At::address_space(word);
         let first = queue(&domain, first, on(&system, target, 2));
         let second = queue(&domain, second, on(&system, target, 2));
         let mut elsewhere = queue(&domain, elsewhere, on(&system, target, 1));
@@ -232,7 +227,7 @@ fn requeue_takes_waiters_to_another_node<S: Scheme>() {
     let domain = Domain::<S>::with_options_in(&system, Options::new());
     let mut waiters = idle(2);
     for [OwnLine(from), OwnLine(to)] in words(20).as_chunks().0 {
-        let (from, to) = (Shared::address_space(from), Shared::address_space(to));
+        let (from, to) = (At::address_space(from), At::address_space(to));
         // To another word, and to another node of the same word.
         for to in [to, from] {
             let [first, second] = &mut waiters[..] else { unreachable!() };
@@ -257,7 +252,7 @@ fn threads_hand_over_from_node_to_node<S: Scheme>() {
     let (_machine, system) = machine();
     let domain = Domain::<S>::with_options_in(&system, Options::new());
     let turn = AtomicU32::new(0);
-    let at = |turn_number: u32| on(&system, Shared::address_space(&turn), turn_number % NODES);
+    let at = |turn_number: u32| on(&system, At::address_space(&turn), turn_number % NODES);
     let player = |me: u32| {
         for mine in (me..2 * TURNS).step_by(2) {
             loop {
@@ -296,8 +291,8 @@ fn word_on_a_node_of_another_system_is_a_word_without_one() {
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         for node in [2, 3, 999] {
-            let queued = queue(&domain, &mut waiter, Shared::address_space(on(&many, word, node)));
-            assert_eq!(domain.wake(Shared::address_space(word), 1), 1);
+            let queued = queue(&domain, &mut waiter, At::address_space(on(&many, word, node)));
+            assert_eq!(domain.wake(At::address_space(word), 1), 1);
             assert!(queued.is_woken());
         }
     }

@@ -15,8 +15,8 @@ use ufutex::observe::WaitedWord;
 use ufutex::platform::{Clock, Deadline, Host, Platform};
 use ufutex::scheme::{Live, Scheme};
 use ufutex::{
-    Access, Compare, Domain, Error, Fault, Key, Modify, ObjectId, Options, Policy, Queued, Requeue, Requeued, Scope,
-    Shared, System, Target, WaitOptions, WakeOp,
+    Access, At, Compare, Domain, Error, Fault, Key, Modify, ObjectId, Options, Policy, Queued, Requeue, Requeued,
+    Scope, System, Target, WaitOptions, WakeOp,
 };
 
 use crate::common::domains::{config, on_every_resizable_scheme, on_every_scheme, system};
@@ -71,7 +71,7 @@ fn wake_of_many_goes_by_bitset_and_priority<S: Scheme>() {
 
 fn wake_of_many_goes_by_bitset_and_priority_of<S: Scheme>(domain: &Domain<S>) {
     let word = AtomicU32::new(0);
-    let target = Shared::address_space(&word);
+    let target = At::address_space(&word);
     let mut waiters = idle(CROWD);
     let options = |i: usize| if i < 500 { bits(1 << (i % 2)) } else { WaitOptions::new().realtime_priority(7) };
     let queued: Vec<_> =
@@ -187,8 +187,8 @@ fn requeue_of_many_ends<S: Scheme>(then: Result<u32, Fault>, error: Error) {
     let from = Changing { word: AtomicU32::new(0), loads_left: Cell::new(0), then };
     let to = AtomicU32::new(0);
     let mut waiters = idle(CROWD);
-    let queued = queue_all(&domain, &mut waiters, Shared::address_space(&from.word));
-    let to = Shared::address_space(&to);
+    let queued = queue_all(&domain, &mut waiters, At::address_space(&from.word));
+    let to = At::address_space(&to);
     for pieces in [2, 1] {
         from.loads_left.set(pieces);
         let done = domain.cmp_requeue(&from, 0, to, Requeue { wake: 0, requeue: usize::MAX });
@@ -232,7 +232,7 @@ fn requeue_to_the_same_word_ends_where_the_word_differs<S: Scheme>() {
     let domain = domain_in_global_table::<S>();
     let word = Changing { word: AtomicU32::new(0), loads_left: Cell::new(usize::MAX), then: Ok(1) };
     let mut waiters = idle(CROWD);
-    let queued = queue_all(&domain, &mut waiters, Shared::address_space(&word.word));
+    let queued = queue_all(&domain, &mut waiters, At::address_space(&word.word));
     for (loads, wake, done) in [
         (2, 0, Requeued { woken: 0, requeued: 512 }),
         (1, 300, Requeued { woken: 16, requeued: 0 }),
@@ -247,7 +247,7 @@ fn requeue_to_the_same_word_ends_where_the_word_differs<S: Scheme>() {
         );
     }
     assert_eq!(woken(&queued), Vec::from_iter(0..17));
-    assert_eq!(domain.wake(Shared::address_space(&word.word), usize::MAX), CROWD - 17);
+    assert_eq!(domain.wake(At::address_space(&word.word), usize::MAX), CROWD - 17);
 }
 
 /// Wakes whose bitset matches few waiters take these in order. The others keep their places.
@@ -270,7 +270,7 @@ fn wake_that_is_passed_on_passes_over_a_crowd_that_came_later<S: Scheme>() {
 
 fn wakes_by_bitset_take_a_few_of_a_crowd<S: Scheme>() {
     let (domain, word) = (domain_in_global_table::<S>(), AtomicU32::new(0));
-    let target = Shared::address_space(&word);
+    let target = At::address_space(&word);
     let mut waiters = idle(CROWD);
     let of = |i: usize| if i % 97 == 5 { bits(2) } else { bits(1) };
     let queued: Vec<_> =
@@ -295,7 +295,7 @@ fn wakes_by_bitset_take_a_few_of_a_crowd<S: Scheme>() {
 #[test]
 fn a_waiter_leaves_while_a_wake_passes_over_a_crowd() {
     let (domain, word) = (domain_in_global_table::<Live>(), AtomicU32::new(0));
-    let target = Shared::address_space(&word);
+    let target = At::address_space(&word);
     let (mut ends, mut waiters) = (idle(2), idle(100_000));
     let first_of_all = WaitOptions::new().realtime_priority(1).bitset(nonzero(2));
     let crowd: Vec<_> = waiters.iter_mut().map(|waiter| queue_with(&domain, waiter, target, bits(1))).collect();
@@ -322,8 +322,8 @@ fn a_waiter_leaves_while_a_wake_passes_over_a_crowd() {
 const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 
 /// A word at `offset` of the object. Its bucket depends on the offset, not on its address.
-fn in_object<T: Target>(word: T, offset: u64) -> Shared<T> {
-    Shared::object(word, OBJECT, offset)
+fn in_object<T: Target>(word: T, offset: u64) -> At<T> {
+    At::object(word, OBJECT, offset)
 }
 
 /// A word that holds 0, whose load blocks until `is_free`. A wait on it keeps its bucket locked until then.
@@ -395,7 +395,7 @@ fn move_that_waits_for_a_bucket_holds_no_other<S: Scheme>() {
                 let mut waiters = idle(1);
                 let queued = queue(&neighbour, &mut waiters[0], in_object(&word, offset));
                 assert_eq!(neighbour.wake(in_object(&word, offset), 1), 1);
-                assert!(queued.try_finish().is_ok());
+                assert!(queued.is_woken() && queued.finish().is_ok());
             }
         }
         slow.is_free.store(true, Release);
@@ -451,7 +451,7 @@ fn words_are_used_while_a_move_waits_for_a_bucket(from: usize, to: usize) {
                     let mut waiters = idle(1);
                     let queued = queue(&domain, &mut waiters[0], word);
                     assert_eq!(domain.wake(word, 1), 1);
-                    assert!(queued.try_finish().is_ok());
+                    assert!(queued.is_woken() && queued.finish().is_ok());
                 }
             }
         });

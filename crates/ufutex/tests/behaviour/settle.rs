@@ -54,14 +54,9 @@ impl<'a> OnStack<'a> {
 /// How a wait whose waker is running may be ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    Settle,
-    CancelAndSettle,
     CancelAndDrop,
     CancelAndFinish,
-    CancelAndTryFinish,
-    TryFinish,
     Finish,
-    End,
     Drop,
 }
 
@@ -89,10 +84,7 @@ fn end_in_the_call<S: Scheme>(ending: Ending, panics: bool) -> bool {
         let waker = scope.spawn(|| catch_unwind(AssertUnwindSafe(|| domain.wake(&word, 1))));
         is_inside.recv().expect("the waker is called");
         assert!(queued.is_woken());
-        if matches!(
-            ending,
-            Ending::CancelAndSettle | Ending::CancelAndDrop | Ending::CancelAndFinish | Ending::CancelAndTryFinish
-        ) {
+        if matches!(ending, Ending::CancelAndDrop | Ending::CancelAndFinish) {
             // It returns, although the waker has not.
             assert!(!queued.cancel());
             assert!(!queued.cancel(), "no less the second time");
@@ -103,10 +95,7 @@ fn end_in_the_call<S: Scheme>(ending: Ending, panics: bool) -> bool {
             let_return.send(()).expect("the waker waits for it");
         });
         match ending {
-            Ending::Settle | Ending::CancelAndSettle => queued.settle(),
             Ending::CancelAndDrop | Ending::Drop => drop(queued),
-            Ending::TryFinish | Ending::CancelAndTryFinish => queued.try_finish().ok().expect("a wake has come"),
-            Ending::End => assert!(!queued.end()),
             Ending::Finish | Ending::CancelAndFinish => queued.finish().expect("a wake has come"),
         }
         assert!(on_stack.returned.load(Ordering::Acquire), "{ending:?} has waited for the waker");
@@ -118,21 +107,10 @@ fn end_in_the_call<S: Scheme>(ending: Ending, panics: bool) -> bool {
 
 fn wait_ends_after_its_waker_has_returned<S: Scheme>() {
     for panics in [false, true] {
-        let received = [
-            Ending::CancelAndSettle,
-            Ending::CancelAndDrop,
-            Ending::CancelAndFinish,
-            Ending::CancelAndTryFinish,
-            Ending::TryFinish,
-            Ending::Finish,
-            Ending::End,
-        ];
-        for ending in received {
+        for ending in [Ending::CancelAndDrop, Ending::CancelAndFinish, Ending::Finish] {
             assert!(!end_in_the_call::<S>(ending, panics), "{ending:?}: the wake counts as received");
         }
-        for ending in [Ending::Settle, Ending::Drop] {
-            assert!(end_in_the_call::<S>(ending, panics), "{ending:?}: the wake is passed on");
-        }
+        assert!(end_in_the_call::<S>(Ending::Drop, panics), "the wake is passed on");
     }
 }
 
@@ -163,12 +141,11 @@ fn wake_of_many_gives_each_waiter_back<S: Scheme>() {
     for mut queued in queued {
         assert!(queued.is_woken());
         assert!(!queued.cancel());
-        queued.settle();
     }
     assert_eq!(domain.waiting(), 0);
 }
 
-/// What a scheduler does whose lock its waker takes: it cancels with that lock held, and settles without it.
+/// What a scheduler does whose lock its waker takes: it cancels with that lock held, and drops the wait without it.
 fn cancel_does_not_wait_for_a_waker_that_wants_the_callers_lock<S: Scheme>() {
     let (domain, word) = (domain::<S>(), AtomicU32::new(0));
     let run_queue = std::sync::Mutex::new(0);
@@ -184,7 +161,7 @@ fn cancel_does_not_wait_for_a_waker_that_wants_the_callers_lock<S: Scheme>() {
             let locked = run_queue.lock().expect("not poisoned");
             let has_left = queued.cancel();
             drop(locked);
-            queued.settle();
+            drop(queued);
             let was_called = on_stack.returned.load(Ordering::Acquire);
             assert_eq!(was_called, !has_left);
             assert_eq!(woken.join().expect("it does not panic"), usize::from(was_called));
@@ -200,14 +177,8 @@ fn cancel_decides_what_comes_after_it<S: Scheme>() {
     let (domain, word) = (domain::<S>(), AtomicU32::new(0));
     let mut waiter = Box::pin(Waiter::new());
     for is_woken in [false, true] {
-        let ends: [End<S>; 5] = [
-            |queued| Some(!queued.end()),
-            |queued| Some(queued.try_finish().is_ok()),
+        let ends: [End<S>; 2] = [
             |queued| Some(queued.finish() == Ok(())),
-            |queued| {
-                queued.settle();
-                None
-            },
             |queued| {
                 drop(queued);
                 None

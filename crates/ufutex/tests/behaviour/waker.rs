@@ -93,7 +93,7 @@ fn use_the_bucket<S: Scheme>(domain: &Domain<S>, word: &AtomicU32) {
     let mut second = queue(domain, second, word);
     assert!(second.cancel());
     assert!(domain.wake(word, 1) == 1 && first.is_woken());
-    if S::CAN_RESIZE {
+    if crate::common::domains::can_resize::<S>() {
         let slots = if domain.slots() == 64 { 32 } else { 64 };
         assert_eq!(domain.set_slots_while(slots, || true), Ok(()));
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Domain, ObjectId, Options, Scope, Shared,
+    At, Domain, ObjectId, Options, Scope,
     observe::{WaitedWord, WhoWaits},
 };
 
@@ -33,7 +33,7 @@ fn words_are_reported_with_their_waiters<S: Scheme>() {
     let queued = (
         queue_with(&domain, a, &words[0], bits(0b0011)),
         queue_with(&domain, b, &words[0], bits(0b0110)),
-        queue(&domain, c, Shared::address_space(&words[1])),
+        queue(&domain, c, At::address_space(&words[1])),
     );
     std::thread::scope(|scope| {
         scope.spawn(|| domain.wait(&words[2], 0));
@@ -77,9 +77,9 @@ fn words_of_objects_are_the_systems_and_other_words_their_domains<S: Scheme>() {
     let [b1, b2, b3] = of_b.each_mut_array();
     let queued = [
         queue(&a, a1, &words[0]),
-        queue(&a, a2, Shared::object(&words[1], OBJECT, 0x40)),
+        queue(&a, a2, At::object(&words[1], OBJECT, 0x40)),
         queue(&b, b1, &words[2]),
-        queue(&b, b2, Shared::object(&words[1], OBJECT, 0x40)),
+        queue(&b, b2, At::object(&words[1], OBJECT, 0x40)),
     ];
     assert_eq!(only(&a.who_waits(10)).address, address(&words[0]));
     assert_eq!(only(&b.who_waits(10)).address, address(&words[2]));
@@ -87,7 +87,7 @@ fn words_of_objects_are_the_systems_and_other_words_their_domains<S: Scheme>() {
     assert_eq!((object.address, object.scope), (0x40, Scope::Object { id: OBJECT, offset: 0x40 }));
     assert_eq!(object.tasks, 2);
     assert!(format!("{:?}", system.who_waits(10)).contains("0x40 in object 0x77: 2 tasks"));
-    let more = [queue(&a, a3, Shared::address_space(&words[3])), queue(&b, b3, Shared::address_space(&words[3]))];
+    let more = [queue(&a, a3, At::address_space(&words[3])), queue(&b, b3, At::address_space(&words[3]))];
     for domain in [&a, &b] {
         assert_eq!(domain.who_waits(10).iter().filter(|w| w.scope == Scope::AddressSpace).count(), 1);
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ufutex::timer::{Base, Clocks, CpuClock, Driver};
 use ufutex::{
-    Config, Domain, Guest, Options, System,
+    Config, Domain, GuestWord, Options, System,
     pi::{Priority, Scheduler},
     platform::{NodeMemory, Topology},
 };
@@ -199,7 +199,7 @@ impl Embedder {
         self.memory.word(4 * number as u64)
     }
 
-    pub fn target(&self, number: usize) -> Guest<'static, Memory> {
+    pub fn target(&self, number: usize) -> GuestWord<'static, Memory> {
         self.memory.target(4 * number as u64)
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Waker};
 
 use ufutex::{
-    Error, Guest, Task, WaitOptions,
+    Error, GuestWord, Task, WaitOptions,
     pi::{LockPi, OWNER_DIED, Priority, TID_MASK, WAITERS},
     syscall::Pointers,
 };
@@ -16,7 +16,7 @@ use crate::bomb::{Bomb, panics};
 use crate::common::asleep::{Call, futex_call, thread_id, until};
 use crate::guest::{Embedder, Memory, Notified};
 
-type Locks<'t> = Pin<Box<LockPi<'static, 't, Guest<'static, Memory>>>>;
+type Locks<'t> = Pin<Box<LockPi<'static, 't, GuestWord<'static, Memory>>>>;
 
 fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(waker))
@@ -288,7 +288,7 @@ fn robust_list(bomb: &mut Bomb) {
     for (number, value) in [(48, at(0)), (49, 8), (50, 0), (0, at(16)), (16, at(48))] {
         it.word(number as usize).store(value, SeqCst);
     }
-    let shared = |number| ufutex::Shared::address_space(it.target(number));
+    let shared = |number| ufutex::At::address_space(it.target(number));
     let mut waits: Vec<_> = [2, 18]
         .map(|number| {
             it.word(number).store(WAITERS | 7, SeqCst);

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ufutex::{Compare, Error, Fault, Guest, Modify, Requeue, Timeout, Wait, WaitOptions, WakeOp};
+use ufutex::{Compare, Error, Fault, GuestWord, Modify, Requeue, Timeout, Wait, WaitOptions, WakeOp};
 
 use crate::bomb::{Bomb, panics};
 use crate::common::guest_memory::{Event, GuestMemory};
 use crate::guest::{Embedder, Memory, Notified};
 
-type Waits = Pin<Box<Wait<'static, Guest<'static, Memory>>>>;
+type Waits = Pin<Box<Wait<'static, GuestWord<'static, Memory>>>>;
 
 fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(waker))

@@ -25,17 +25,22 @@ pub fn domain<S: Scheme>() -> Domain<S> {
     Domain::with_options_in(&system(), Options::new())
 }
 
+/// Whether the scheme's table can be replaced by one of another size. If not, a request to do so is `Busy`.
+pub fn can_resize<S: Scheme>() -> bool {
+    S::NAME != "fixed"
+}
+
 /// Makes a `#[test]` of each generic function `fn name<S: Scheme>()` on every scheme that the package tests. A function
 /// that hangs, because a lock is still held or a wake was lost, fails its test.
 ///
-/// The package `ufutex` tests its own schemes, `ufutex-counted` tests those that it adds, and the packages of the other
+/// The package `ufutex` tests its own scheme, `ufutex-counted` tests those that it adds, and the packages of the other
 /// layouts test all.
 macro_rules! on_every_scheme {
     ($($name:ident),* $(,)?) => {
         #[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
-        $crate::common::domains::on_schemes! { [$($name)*] live: Live; fixed: Fixed; }
+        $crate::common::domains::on_schemes! { [$($name)*] live: Live; }
         #[cfg(feature = "counted")]
-        $crate::common::domains::on_schemes! { [$($name)*] atomic: Atomic; percpu: PerCpu; }
+        $crate::common::domains::on_schemes! { [$($name)*] fixed: Fixed; atomic: Atomic; percpu: PerCpu; }
     };
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use ufutex::{Access, Fault, Guest, UserMemory, Width};
+use ufutex::{Access, Fault, GuestWord, UserMemory, Width};
 
 /// The guest address of the first word. It fits into 32 bits.
 const BASE: u64 = 0x10_0000;
@@ -102,12 +102,12 @@ impl<F: Fn(Event, u64) -> Result<(), Fault>> GuestMemory<F> {
     }
 
     /// The futex word at `offset`, of 32 bits.
-    pub fn target(&self, offset: u64) -> Guest<'_, Self> {
+    pub fn target(&self, offset: u64) -> GuestWord<'_, Self> {
         self.target_of(offset, Width::U32)
     }
 
-    pub fn target_of(&self, offset: u64, width: Width) -> Guest<'_, Self> {
-        Guest::new(self, self.at(offset), width).expect("aligned")
+    pub fn target_of(&self, offset: u64, width: Width) -> GuestWord<'_, Self> {
+        GuestWord::new(self, self.at(offset), width).expect("aligned")
     }
 
     /// Stores a number of 4 or 8 bytes.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Error, ObjectId, Options, Policy, Shared, WaitOptions};
+use ufutex::{At, Domain, Error, ObjectId, Options, Policy, WaitOptions};
 
 use crate::common::asleep::Call;
 use crate::common::domains::{system, system_on};
@@ -63,10 +63,10 @@ pub fn address_space<S: Scheme>(early_return: bool) -> Arc<dyn Futex> {
 
 impl<S: Scheme> Engine<S> {
     /// `word` as a shared target. The object stands for the whole address space, so the offset is the address.
-    fn shared<'w>(&self, word: &'w AtomicU32) -> Shared<&'w AtomicU32> {
+    fn shared<'w>(&self, word: &'w AtomicU32) -> At<&'w AtomicU32> {
         match self.shared_keys {
-            SharedKeys::Object(id) => Shared::object(word, id, word.as_ptr().addr() as u64),
-            SharedKeys::AddressSpace => Shared::address_space(word),
+            SharedKeys::Object(id) => At::object(word, id, word.as_ptr().addr() as u64),
+            SharedKeys::AddressSpace => At::address_space(word),
         }
     }
 }

@@ -76,7 +76,7 @@ macro_rules! engine_suite {
     )*};
 }
 
-// The package `ufutex` tests its own schemes, `ufutex-counted` tests those that it adds, and the packages of the other
+// The package `ufutex` tests its own scheme, `ufutex-counted` tests those that it adds, and the packages of the other
 // layouts test all.
 #[cfg(all(target_os = "linux", not(feature = "counted")))]
 suite! { kernel_private, crate::kernel::kernel(crate::futex::Sharing::Private) }
@@ -86,7 +86,6 @@ suite! { kernel_shared, crate::kernel::kernel(crate::futex::Sharing::Shared) }
 #[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
 engine_suite! {
     live: private, Live;
-    fixed: private, Fixed;
     any_std: any_std, Live;
     global: global, Live;
     shared_object: object, Live;
@@ -94,6 +93,7 @@ engine_suite! {
 }
 #[cfg(feature = "counted")]
 engine_suite! {
+    fixed: private, Fixed;
     atomic: private, Atomic;
     percpu: private, PerCpu;
     atomic_any_std: any_std, Atomic;

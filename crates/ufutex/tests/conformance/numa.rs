@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use ufutex::{
-    Access, Domain, Error, Fault, Guest, NodeFlags, Options, Scope, Shared, System, UserMemory, WaitOptions, Waiter,
+    Access, At, Domain, Error, Fault, GuestWord, NodeFlags, Options, Scope, System, UserMemory, WaitOptions, Waiter,
     Width,
     platform::{HostTopology, Topology},
     syscall::Number,
@@ -97,7 +97,7 @@ macro_rules! with_word {
             Ok(node) => node,
             Err(error) => return -Answer::from(error.errno()),
         };
-        let guest = Guest::new(memory, address, Width::U32).expect("resolve_node has looked at the alignment");
+        let guest = GuestWord::new(memory, address, Width::U32).expect("resolve_node has looked at the alignment");
         let scope = if flags & PRIVATE != 0 { Ok(Scope::Private) } else { memory.scope(address, Access::Read) };
         macro_rules! on_its_node {
             ($target:expr) => {
@@ -116,8 +116,8 @@ macro_rules! with_word {
         match scope {
             Err(Fault) => -Answer::from(Error::Fault.errno()),
             Ok(Scope::Private) => on_its_node!(guest),
-            Ok(Scope::AddressSpace) => on_its_node!(Shared::address_space(guest)),
-            Ok(Scope::Object { id, offset }) => on_its_node!(Shared::object(guest, id, offset)),
+            Ok(Scope::AddressSpace) => on_its_node!(At::address_space(guest)),
+            Ok(Scope::Object { id, offset }) => on_its_node!(At::object(guest, id, offset)),
         }
     }};
 }

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
+#[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
+use ufutex::scheme::Live;
 use ufutex::scheme::Scheme;
 #[cfg(feature = "counted")]
 use ufutex::scheme::{Atomic, PerCpu};
-#[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
-use ufutex::scheme::{Fixed, Live};
 use ufutex::{
     Config, Domain, Options, Policy, System, Task,
     pi::Priority,
@@ -23,13 +23,13 @@ use crate::workers::{Target, WORKER_PRIORITY};
 
 type Make = fn(&Bench, &Program, Options) -> Arc<dyn Target>;
 
-/// The schemes that the package tests, with their names. The package `ufutex` tests its own, `ufutex-counted` those that
+/// The schemes that the package tests, with their names. The package `ufutex` tests its own one, `ufutex-counted` those that
 /// it adds, and the packages of the other layouts all.
 const ENGINES: &[(&str, Make)] = &[
     #[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
     ("live", make::<Live>),
-    #[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
-    ("fixed", make::<Fixed>),
+    #[cfg(feature = "counted")]
+    ("fixed", make::<ufutex::scheme::Fixed>),
     #[cfg(feature = "counted")]
     ("atomic", make::<Atomic>),
     #[cfg(feature = "counted")]

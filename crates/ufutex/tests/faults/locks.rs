@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 use ufutex::scheme::Scheme;
-use ufutex::{Cause, Domain, Error, ObjectId, Options, Shared, Task, pi::TID_MASK};
+use ufutex::{At, Cause, Domain, Error, ObjectId, Options, Task, pi::TID_MASK};
 
 use crate::allocator::{Failures, for_every_failure};
 use crate::common::domains::{on_every_scheme, system};
@@ -43,7 +43,7 @@ fn locks_of_two_domains_lose_no_waiter<S: Scheme>() {
         let system = system();
         let [here, there] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
         let (lock, condition) = (AtomicU32::new(0), AtomicU32::new(0));
-        let object = |word, offset| Shared::object(word, ObjectId::new(1).expect("small enough"), offset);
+        let object = |word, offset| At::object(word, ObjectId::new(1).expect("small enough"), offset);
         let (lock_word, lock, condition) = (&lock, object(&lock, 0), object(&condition, 64));
         let [a, c] = [1, 3].map(|tid| task(&here, tid, memory));
         let [b, d] = [2, 4].map(|tid| task(&there, tid, memory));

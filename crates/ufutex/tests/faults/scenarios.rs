@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Queued, Shared, SharedObject, StaticDomain,
+    At, Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Queued, SharedObject, StaticDomain,
     System, Timeout, WaitOptions, Waiter, WakeOp, platform::Topology,
 };
 
@@ -220,10 +220,10 @@ fn words_in_the_global_table_need_no_memory<S: Scheme>() {
         let (waiters, later_waiters) = waiters.split_at_mut(50);
         let mut queued = Vec::with_capacity(50);
         memory.during(|| {
-            assert_eq!(first.wake(Shared::address_space(&early[0]), 1), 0, "nobody waits");
+            assert_eq!(first.wake(At::address_space(&early[0]), 1), 0, "nobody waits");
             for ((i, word), waiter) in std::iter::zip(early.iter().enumerate(), waiters) {
                 queued.push(match i % 3 {
-                    0 => queue(&first, waiter, Shared::address_space(word)),
+                    0 => queue(&first, waiter, At::address_space(word)),
                     1 => queue(&first, waiter, word),
                     _ => queue(&second, waiter, word),
                 });
@@ -235,7 +235,7 @@ fn words_in_the_global_table_need_no_memory<S: Scheme>() {
         let later = queue_each(&second, &late, later_waiters);
         for ((i, word), queued) in std::iter::zip(early.iter().enumerate(), &queued) {
             let woken = match i % 3 {
-                0 => first.wake(Shared::address_space(word), usize::MAX),
+                0 => first.wake(At::address_space(word), usize::MAX),
                 1 => first.wake(word, usize::MAX),
                 _ => second.wake(word, usize::MAX),
             };

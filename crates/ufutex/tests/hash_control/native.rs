@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 
-use ufutex::scheme::{Fixed, Live, Scheme};
+use ufutex::scheme::{Live, Scheme};
 use ufutex::{Config, Domain, Error, Options, Policy, System, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_every_resizable_scheme, on_every_scheme, system};
@@ -79,9 +79,10 @@ mod resizable {
     on_every_resizable_scheme![table_comes_back_from_0_slots, all_tables_take_at_most_twice_the_largest];
 }
 
+#[cfg(feature = "counted")]
 #[test]
 fn fixed_table_is_busy_once_there_is_one() {
-    let domain = domain::<Fixed>();
+    let domain = domain::<ufutex::scheme::Fixed>();
     assert_eq!(domain.set_slots(32), Ok(()));
     assert_eq!(domain.set_slots(32), Ok(()), "it has that many already");
     let bytes = domain.table_bytes();
@@ -90,9 +91,10 @@ fn fixed_table_is_busy_once_there_is_one() {
     assert_eq!((domain.slots(), domain.table_bytes()), (32, bytes), "a refusal costs no memory");
 }
 
+#[cfg(feature = "counted")]
 #[test]
 fn fixed_table_of_a_domain_that_has_waited_is_busy() {
-    let domain = domain::<Fixed>();
+    let domain = domain::<ufutex::scheme::Fixed>();
     wait_once(&domain);
     assert_eq!(domain.set_slots(1 << 10), Err(Error::Busy));
     assert_eq!(domain.slots(), 16);

@@ -8,7 +8,7 @@ use ufutex::parking::{Parked, ParkingLot};
 use ufutex::pi::{Priority, Scheduler};
 use ufutex::platform::Topology;
 use ufutex::{
-    Callbacks, Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Requeue, Requeued, Shared,
+    At, Callbacks, Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Requeue, Requeued,
     StaticDomain, System, WaitOptions, WakeOp,
 };
 
@@ -61,7 +61,7 @@ pub fn domain_before_its_first_wait() -> usize {
         let (system, word) = (given_system(), AtomicU32::new(0));
         let domain = memory.during(|| Domain::new(&system));
         assert_eq!(memory.during(|| domain.wake(&word, usize::MAX)), 0);
-        assert_eq!(memory.during(|| domain.wake(Shared::address_space(&word), usize::MAX)), 0);
+        assert_eq!(memory.during(|| domain.wake(At::address_space(&word), usize::MAX)), 0);
         assert_eq!(memory.during(|| domain.wait(&word, 1)), Err(Error::Again));
         works(&domain);
     });
@@ -95,9 +95,9 @@ pub fn wait_of_a_thread() -> usize {
 pub fn wait_on_a_shared_word() -> usize {
     for_every_failure(|memory| {
         let (domain, word) = (Domain::new(&given_system()), AtomicU32::new(0));
-        times_out(memory, &domain, Shared::address_space(&word));
-        let mut wait = begun(memory, || domain.wait_async(Shared::address_space(&word), 0, WaitOptions::new()));
-        assert_eq!(memory.during(|| domain.wake(Shared::address_space(&word), 2)), 1);
+        times_out(memory, &domain, At::address_space(&word));
+        let mut wait = begun(memory, || domain.wait_async(At::address_space(&word), 0, WaitOptions::new()));
+        assert_eq!(memory.during(|| domain.wake(At::address_space(&word), 2)), 1);
         assert_eq!(memory.during(|| poll(&mut wait)), Poll::Ready(Ok(())));
         works(&domain);
     })

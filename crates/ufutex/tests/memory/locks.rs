@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use ufutex::pi::{OWNER_DIED, Priority, Scheduler, TID_MASK};
 use ufutex::syscall::Pointers;
-use ufutex::{Callbacks, Cause, Domain, Error, ObjectId, Shared, System, Task};
+use ufutex::{At, Callbacks, Cause, Domain, Error, ObjectId, System, Task};
 
 use crate::allocator::for_every_failure;
 use crate::calls::Words;
@@ -33,7 +33,7 @@ pub fn lock_and_unlock() -> usize {
         let system = system();
         let [here, there] = [(); 2].map(|()| Domain::new(&system));
         let word = AtomicU32::new(0);
-        let lock = Shared::object(&word, ObjectId::new(1).expect("small enough"), 0);
+        let lock = At::object(&word, ObjectId::new(1).expect("small enough"), 0);
         let [a, c] = [1, 3].map(|tid| at_last(memory, || here.task(tid)));
         let [b, d] = [2, 4].map(|tid| at_last(memory, || there.task(tid)));
         at_last(memory, || here.lock_pi(lock, &a, None));

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Cause, Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, SharedObject, System, Task, WaitOptions,
+    At, Cause, Config, Domain, Error, ObjectId, Options, PidNamespace, SharedObject, System, Task, WaitOptions,
     pi::{Priority, WAITERS},
 };
 
@@ -28,11 +28,11 @@ pub fn system_with_two_buckets() -> System {
 /// The number of an object of one namespace. Its words are in the global table.
 const OBJECT: u64 = 5;
 
-pub fn object<T>(word: T, offset: u64) -> Shared<T>
+pub fn object<T>(word: T, offset: u64) -> At<T>
 where
     T: ufutex::Target,
 {
-    Shared::object(word, ObjectId::new(OBJECT).expect("small enough"), offset)
+    At::object(word, ObjectId::new(OBJECT).expect("small enough"), offset)
 }
 
 /// Uses all buckets of the table of an object by plain operations of `stranger`. A table has at most 16 buckets. The hash
@@ -40,7 +40,7 @@ where
 fn use_the_buckets_plainly<S: Scheme>(stranger: &Domain<S>, object: ObjectId) {
     for line in 1..129 {
         let word = AtomicU32::new(0);
-        let shared = Shared::object(&word, object, 640 + 64 * line);
+        let shared = At::object(&word, object, 640 + 64 * line);
         let mut waiters = idle(1);
         let queued = queue(stranger, &mut waiters[0], shared);
         assert_eq!(stranger.wake(shared, 1), 1);
@@ -54,7 +54,7 @@ pub fn use_the_buckets<S: Scheme>(stranger: &Domain<S>, object: ObjectId, tids: 
     let [owner, waiter] = tids.map(|tid| stranger.task(tid).expect("the TID is free"));
     for line in 1..129 {
         let word = AtomicU32::new(0);
-        let shared = Shared::object(&word, object, 640 + 64 * line);
+        let shared = At::object(&word, object, 640 + 64 * line);
         assert_eq!(stranger.lock_pi(shared, &owner, None), Ok(()));
         let mut wait = pending(stranger.lock_pi_async(shared, &waiter));
         assert_eq!(stranger.try_lock_pi(shared, &waiter), Err(Error::Again));
@@ -151,12 +151,12 @@ impl<S: Scheme> World<S> {
         Self { here, stranger, tasks, words: words(), id, object }
     }
 
-    fn lock(&self) -> Shared<Word> {
-        Shared::object(self.words[0], self.id, 0)
+    fn lock(&self) -> At<Word> {
+        At::object(self.words[0], self.id, 0)
     }
 
-    fn condition(&self) -> Shared<Word> {
-        Shared::object(self.words[1], self.id, 64)
+    fn condition(&self) -> At<Word> {
+        At::object(self.words[1], self.id, 64)
     }
 
     /// Runs `operation` of the domain `here` while another operation holds the graph of its namespace. Once `operation`
@@ -276,7 +276,7 @@ fn graph_is_free_while_an_operation_waits_for_a_bucket<S: Scheme>() {
             let sleeps = || tid.load(SeqCst) != 0 && futex_call(tid.load(SeqCst)).is_some();
             until("the operation waits for the graph", sleeps);
             let stuck = scope.spawn(|| {
-                let word = Shared::object(memory.target(0), world.id, 0);
+                let word = At::object(memory.target(0), world.id, 0);
                 at_once(world.stranger.wait_async(word, 1, WaitOptions::new()))
             });
             until("the other guest has the bucket", || is_inside.load(SeqCst));

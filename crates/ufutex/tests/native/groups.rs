@@ -1,7 +1,7 @@
 //! Guests in different PID namespaces share nothing in the engine but the objects that both map. Here a guest's thread is
 //! stuck in an operation with a bucket locked, as a thread is that has lost its CPU for ever.
 //!
-//! Promise: groups never meet
+//! Promise: namespaces apart
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use ufutex::scheme::Scheme;
 use ufutex::timer::{Base, Clocks, Driver};
 use ufutex::{
-    Address, Clock, Config, Domain, Error, Key, ObjectId, Options, PidNamespace, Policy, Requeue, Shared, SharedObject,
+    Address, At, Clock, Config, Domain, Error, Key, ObjectId, Options, PidNamespace, Policy, Requeue, SharedObject,
     System, Target, Timeout, Wait, WaitOptions,
 };
 
@@ -88,9 +88,9 @@ fn use_words<S: Scheme>(system: &System, shared: &SharedObject) {
             let both: [Word; 2] = words();
             let offset = |i: usize| 64 * (2 * number + i as u64);
             use_word(domain, both);
-            use_word(domain, both.map(Shared::address_space));
-            use_word(domain, [0, 1].map(|i| Shared::object(both[i], object_of_one_guest(), offset(i))));
-            use_word(domain, [0, 1].map(|i| Shared::object(both[i], shared.id(), offset(i))));
+            use_word(domain, both.map(At::address_space));
+            use_word(domain, [0, 1].map(|i| At::object(both[i], object_of_one_guest(), offset(i))));
+            use_word(domain, [0, 1].map(|i| At::object(both[i], shared.id(), offset(i))));
             use_word(domain, both.map(|word| system.on_node(word, 0).expect("there is one node")));
         }
     }
@@ -100,7 +100,7 @@ fn use_words<S: Scheme>(system: &System, shared: &SharedObject) {
     for slots in [0, 64] {
         match with_table.set_slots(slots) {
             Ok(()) => {}
-            Err(error) => assert!(!S::CAN_RESIZE, "{error}"),
+            Err(error) => assert!(!crate::common::domains::can_resize::<S>(), "{error}"),
         }
     }
     assert_eq!(with_table.wake(word, 1), 1);
@@ -113,9 +113,9 @@ fn thread_that_is_stuck_in_a_bucket_of_its_guest_stops_no_other<S: Scheme>() {
     let check = || use_words::<S>(&system, &ours);
     let attacker = guest::<S>(&system, 0);
     while_one_is_stuck(&attacker, |memory| memory.target(0), check);
-    while_one_is_stuck(&attacker, |memory| Shared::address_space(memory.target(0)), check);
-    while_one_is_stuck(&attacker, |memory| Shared::object(memory.target(0), object_of_one_guest(), 0), check);
-    while_one_is_stuck(&attacker, |memory| Shared::object(memory.target(0), theirs.id(), 0), check);
+    while_one_is_stuck(&attacker, |memory| At::address_space(memory.target(0)), check);
+    while_one_is_stuck(&attacker, |memory| At::object(memory.target(0), object_of_one_guest(), 0), check);
+    while_one_is_stuck(&attacker, |memory| At::object(memory.target(0), theirs.id(), 0), check);
     let on_node =
         |memory: &'static GuestMemory<StuckHook>| system.on_node(memory.target(0), 0).expect("there is one node");
     while_one_is_stuck(&attacker, on_node, check);
@@ -127,19 +127,19 @@ fn guests_meet_at_the_words_of_a_shared_object_only<S: Scheme>() {
     let object = SharedObject::new(&system).expect("the memory is there");
     let [here, there] = [(); 2].map(|()| guest::<S>(&system, 16));
     let [word] = words();
-    let meets = |target: Shared<Word>| {
+    let meets = |target: At<Word>| {
         let mut waiters = idle(1);
         let waits = queue(&here, &mut waiters[0], target);
         let woken = there.wake(target, 1);
         drop(waits);
         woken == 1
     };
-    assert!(meets(Shared::object(word, object.id(), 64)));
-    assert!(!meets(Shared::object(word, object_of_one_guest(), 64)));
-    assert!(!meets(Shared::address_space(word)));
+    assert!(meets(At::object(word, object.id(), 64)));
+    assert!(!meets(At::object(word, object_of_one_guest(), 64)));
+    assert!(!meets(At::address_space(word)));
     assert_eq!(there.wake(Address::of(word), 1), 0);
     let sibling: Domain<S> = Domain::in_namespace_in(&here.pid_namespace(), Options::new());
-    let own = Shared::object(word, object_of_one_guest(), 64);
+    let own = At::object(word, object_of_one_guest(), 64);
     let mut waiters = idle(1);
     let waits = queue(&here, &mut waiters[0], own);
     assert_eq!((own.address(), sibling.wake(own, 1)), (word.as_ptr().addr() as u64, 1), "the guest's own domains meet");
@@ -152,7 +152,7 @@ fn object_is_dropped_while_its_words_have_waiters<S: Scheme>() {
     let [here, there] = [(); 2].map(|()| guest::<S>(&system, 16));
     let [word] = words();
     let first = SharedObject::new(&system).expect("the memory is there");
-    let old = Shared::object(word, first.id(), 0);
+    let old = At::object(word, first.id(), 0);
     let mut waiters = idle(2);
     let [of_old, of_new] = &mut waiters[..] else { unreachable!("there are two") };
     let waits = queue(&here, of_old, old);
@@ -160,7 +160,7 @@ fn object_is_dropped_while_its_words_have_waiters<S: Scheme>() {
     drop(first);
     let second = SharedObject::new(&system).expect("the memory is there");
     assert_ne!(second.id(), id);
-    let new = Shared::object(word, second.id(), 0);
+    let new = At::object(word, second.id(), 0);
     let also_waits = queue(&there, of_new, new);
     assert_eq!(system.who_waits(9).iter().count(), 2);
     assert_eq!((there.wake(old, 9), here.wake(new, 9)), (1, 1));
@@ -173,13 +173,13 @@ fn waiters_of_a_shared_object_stay_in_shared_objects<S: Scheme>() {
     let [from, to] = [(); 2].map(|()| SharedObject::new(&system).expect("the memory is there"));
     let [here, there] = [(); 2].map(|()| guest::<S>(&system, 16));
     let [word] = words();
-    let at = |id: ObjectId| Shared::object(word, id, 0);
+    let at = |id: ObjectId| At::object(word, id, 0);
     let made_up = ObjectId::new(to.id().get() + 1).expect("small enough");
     let mut waiters = idle(1);
     let waits = queue(&here, &mut waiters[0], at(from.id()));
     let all = Requeue { wake: 0, requeue: 9 };
     assert_eq!(there.requeue(at(from.id()), word, all), Err(Error::Invalid));
-    assert_eq!(there.requeue(at(from.id()), Shared::address_space(word), all), Err(Error::Invalid));
+    assert_eq!(there.requeue(at(from.id()), At::address_space(word), all), Err(Error::Invalid));
     for id in [object_of_one_guest(), made_up] {
         assert_eq!(there.cmp_requeue(at(from.id()), 0, at(id), all), Err(Error::Invalid));
     }
@@ -200,7 +200,7 @@ fn nodes_meet_in_a_shared_object<S: Scheme>() {
     let domain = guest::<S>(&system, 16);
     let words: [Word; 64] = words();
     let at = |index: usize, node: u32| {
-        let word = Shared::object(words[index], object.id(), 8 * index as u64);
+        let word = At::object(words[index], object.id(), 8 * index as u64);
         system.on_node(word, node).expect("there are two nodes")
     };
     let mut waiters = idle(40);
@@ -238,7 +238,7 @@ fn guest_ends_with_a_forgotten_wait_for_a_lock<S: Scheme>() {
     let system = system();
     let object = SharedObject::new(&system).expect("the memory is there");
     let [word] = words();
-    let lock = Shared::object(word, object.id(), 0);
+    let lock = At::object(word, object.id(), 0);
     {
         let domain: &'static Domain<S> = forever(guest(&system, 16));
         let owner = domain.task(1).expect("the TID is free");
@@ -263,7 +263,7 @@ fn object_is_made_during_a_requeue<S: Scheme>() {
     let early = ObjectId::new(1 << 61).expect("small enough");
     let (here, there) = (guest::<S>(&system, 16), guest::<S>(&system, 16));
     let words = GuestMemory::new();
-    let at = |memory, id| Shared::object(GuestMemory::target(memory, 0), id, 0);
+    let at = |memory, id| At::object(GuestMemory::target(memory, 0), id, 0);
     let object = std::cell::OnceCell::new();
     let mut waiters = idle(1);
     let waits = std::cell::RefCell::new(None);
@@ -277,7 +277,7 @@ fn object_is_made_during_a_requeue<S: Scheme>() {
         Ok(())
     });
     memory.fault_next_loads(1);
-    let from = Shared::object(memory.target(0), early, 0);
+    let from = At::object(memory.target(0), early, 0);
     let all = Requeue { wake: 0, requeue: 9 };
     let requeued = here.cmp_requeue(from, 0, at(&words, object_of_one_guest()), all);
     assert_eq!(requeued.map(|done| done.requeued), Ok(0), "the other guest's waiter is not in the namespace's table");
@@ -293,7 +293,7 @@ fn made_up_object_is_one_of_the_callers_namespace<S: Scheme>() {
     let [here, there] = [(); 2].map(|()| guest::<S>(&system, 16));
     let [word] = words();
     for number in [1 << 61 | 1, 1 << 61 | 0xff_ffff, (1 << 62) - 1] {
-        let target = Shared::object(word, ObjectId::new(number).expect("small enough"), 0);
+        let target = At::object(word, ObjectId::new(number).expect("small enough"), 0);
         let mut waiters = idle(1);
         let waits = queue(&here, &mut waiters[0], target);
         assert_eq!((there.wake(target, 1), here.wake(target, 1)), (0, 1), "{number:#x}");

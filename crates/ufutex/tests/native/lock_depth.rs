@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Cause, Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, SharedObject, System, Task,
+    At, Cause, Config, Domain, Error, ObjectId, Options, PidNamespace, SharedObject, System, Task,
     pi::{LockPi, Priority, TID_MASK, WaitRequeuePi},
 };
 
@@ -24,7 +24,7 @@ const TASKS: usize = 12;
 const WORDS: usize = 8;
 const DOMAINS: usize = 3;
 
-type Lock = Shared<Word>;
+type Lock = At<Word>;
 
 /// The wait of a task.
 enum Wait<S: Scheme + 'static> {
@@ -288,7 +288,7 @@ fn new_task<S: Scheme>(domain: &Domain<S>, i: usize) -> &'static Task {
 const OBJECT: u64 = 1 << 61;
 
 fn object(word: Word, offset: u64) -> Lock {
-    Shared::object(word, ObjectId::new(OBJECT).expect("small enough"), offset)
+    At::object(word, ObjectId::new(OBJECT).expect("small enough"), offset)
 }
 
 /// Runs random steps in worlds with this number of namespaces. Returns the number of calls that were refused because of

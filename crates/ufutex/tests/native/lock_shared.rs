@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Config, Domain, Error, ObjectId, Options, Requeue, Requeued, Shared, System,
+    At, Config, Domain, Error, ObjectId, Options, Requeue, Requeued, System,
     pi::{OWNER_DIED, Priority, WAITERS},
 };
 
@@ -15,8 +15,8 @@ use crate::places::{Word, words};
 use crate::scheduler::Log;
 
 /// A word of an object that both domains map.
-fn object(word: Word, offset: u64) -> Shared<Word> {
-    Shared::object(word, ObjectId::new(12).expect("small enough"), offset)
+fn object(word: Word, offset: u64) -> At<Word> {
+    At::object(word, ObjectId::new(12).expect("small enough"), offset)
 }
 
 fn domains<S: Scheme>(system: &System) -> [Domain<S>; 2] {
@@ -33,7 +33,7 @@ fn private_lock_with_the_tid_of_another_domains_task_is_esrch<S: Scheme>() {
     assert_eq!(at_once(here.lock_pi_async(word, &task)), Err(Error::NoTask));
     assert_eq!(here.try_lock_pi(word, &task), Err(Error::NoTask));
     // An operation without the private flag on a word in the domain's own memory has the same result.
-    assert_eq!(at_once(here.lock_pi_async(Shared::address_space(word), &task)), Err(Error::NoTask));
+    assert_eq!(at_once(here.lock_pi_async(At::address_space(word), &task)), Err(Error::NoTask));
     drop(pending(here.lock_pi_async(object(word, 0), &task)));
 }
 
@@ -136,7 +136,7 @@ fn locks_differ_by_object_and_by_offset<S: Scheme>() {
     assert_eq!(here.lock_pi(object(word, 64), &a, None), Ok(()));
     let mut waits = pending(there.lock_pi_async(object(word, 64), &b));
     // No waiter is queued under this other key, so the word alone decides whether the lock is free.
-    let elsewhere = Shared::object(word, ObjectId::new(13).expect("small enough"), 64);
+    let elsewhere = At::object(word, ObjectId::new(13).expect("small enough"), 64);
     word.store(0, Relaxed);
     assert_eq!(there.try_lock_pi(object(word, 68), &b), Ok(()));
     word.store(0, Relaxed);

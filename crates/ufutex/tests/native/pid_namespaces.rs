@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, SharedObject, System, Task,
+    At, Config, Domain, Error, ObjectId, Options, PidNamespace, SharedObject, System, Task,
     pi::{LockPi, OWNER_DIED, Priority, Scheduler, TID_MASK, WAITERS},
     syscall::Number,
 };
@@ -50,11 +50,11 @@ fn task<S: Scheme>(domain: &Domain<S>, tid: u32) -> Task {
 const OBJECT: u64 = 1 << 61;
 
 /// A word of an object that every domain may map.
-fn object(word: Word, offset: u64) -> Shared<Word> {
-    Shared::object(word, ObjectId::new(OBJECT).expect("small enough"), offset)
+fn object(word: Word, offset: u64) -> At<Word> {
+    At::object(word, ObjectId::new(OBJECT).expect("small enough"), offset)
 }
 
-type Waits<'d, S> = Vec<Boxed<LockPi<'d, 'd, Shared<Word>, S>>>;
+type Waits<'d, S> = Vec<Boxed<LockPi<'d, 'd, At<Word>, S>>>;
 
 /// Makes a chain of the maximum length of waits by tasks with real-time priority 99. It ends at a word that holds
 /// `tid`. Returns the result of the first wait, and the waits that are pending.

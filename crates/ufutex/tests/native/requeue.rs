@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use ufutex::scheme::Scheme;
-use ufutex::{Error, Guest, ObjectId, Queued, Requeue, Requeued, Shared, Target, WaitOptions, Width};
+use ufutex::{At, Error, GuestWord, ObjectId, Queued, Requeue, Requeued, Target, WaitOptions, Width};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::guest_memory::GuestMemory;
@@ -76,8 +76,8 @@ fn waiters_move_from_private_to_shared_words_only<S: Scheme>() {
     let domain = domain::<S>();
     let id = ObjectId::new(3).expect("small enough");
     for [private, word] in pairs() {
-        let object = Shared::object(word, id, 64);
-        let shared = Shared::address_space(word);
+        let object = At::object(word, id, 64);
+        let shared = At::address_space(word);
         let mut waiters = idle(6);
         let queued: Rest<'_, '_, S> = waiters.iter_mut().map(|w| queue(&domain, w, private)).collect();
         assert_eq!(
@@ -123,7 +123,7 @@ fn words_of_other_widths_can_be_requeued<S: Scheme>() {
 
 fn value_that_the_word_cannot_hold_is_invalid<S: Scheme>() {
     let (domain, memory) = (domain::<S>(), GuestMemory::new());
-    let word = Guest::new(&memory, memory.at(0), Width::U32).expect("aligned");
+    let word = GuestWord::new(&memory, memory.at(0), Width::U32).expect("aligned");
     let [to] = words();
     assert_eq!(domain.cmp_requeue(word, 1 << 32, to, Requeue { wake: 1, requeue: 1 }), Err(Error::Invalid));
     assert_eq!(memory.faulted_in(), []);
@@ -131,7 +131,7 @@ fn value_that_the_word_cannot_hold_is_invalid<S: Scheme>() {
 
 fn only_the_word_that_is_compared_is_read<S: Scheme>() {
     let (domain, memory) = (domain::<S>(), GuestMemory::new());
-    let [from, to] = [0, 64].map(|at| Guest::new(&memory, memory.at(at), Width::U32).expect("aligned"));
+    let [from, to] = [0, 64].map(|at| GuestWord::new(&memory, memory.at(at), Width::U32).expect("aligned"));
     let mut waiters = idle(3);
     let queued: Rest<'_, '_, S> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
     memory.lose();

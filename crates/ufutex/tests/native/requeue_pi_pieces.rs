@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Access, Cause, Domain, Error, Fault, Key, ObjectId, Options, Shared, System, Target, Task,
+    Access, At, Cause, Domain, Error, Fault, Key, ObjectId, Options, System, Target, Task,
     pi::{LockPi, Priority, WAITERS, WaitRequeuePi},
 };
 
@@ -67,13 +67,13 @@ impl Target for &Interrupted<'_> {
     }
 }
 
-type Wait<'d, 't, S> = Boxed<WaitRequeuePi<'d, 't, Shared<Word>, Shared<Word>, S>>;
+type Wait<'d, 't, S> = Boxed<WaitRequeuePi<'d, 't, At<Word>, At<Word>, S>>;
 
 struct World<S: Scheme> {
     system: System,
     domain: Domain<S>,
-    lock: Shared<Word>,
-    condition: Shared<Word>,
+    lock: At<Word>,
+    condition: At<Word>,
     word: Word,
 }
 

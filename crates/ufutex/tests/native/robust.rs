@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Config, Domain, Error, Guest, Options, Shared, System, Task, Wait, WaitOptions,
+    At, Config, Domain, Error, GuestWord, Options, System, Task, Wait, WaitOptions,
     pi::{OWNER_DIED, WAITERS},
     syscall::{Number, Pointers},
 };
@@ -68,8 +68,8 @@ impl<'m> List<'m> {
         &self,
         domain: &'d Domain<S>,
         entry: u64,
-    ) -> Boxed<Wait<'d, Shared<Guest<'m, GuestMemory>>, S>> {
-        let word = Shared::address_space(self.memory.target(entry + OFFSET));
+    ) -> Boxed<Wait<'d, At<GuestWord<'m, GuestMemory>>, S>> {
+        let word = At::address_space(self.memory.target(entry + OFFSET));
         pending(domain.wait_async(word, self.word(entry).into(), Default::default()))
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Access, Address, Compare, Domain, Error, Fault, Key, Modify, ObjectId, Options, Requeue, Requeued, Shared, Target,
+    Access, Address, At, Compare, Domain, Error, Fault, Key, Modify, ObjectId, Options, Requeue, Requeued, Target,
     WaitOptions, Waiter, WakeOp,
 };
 
@@ -51,9 +51,9 @@ fn address_of_a_shared_word_meets_it<S: Scheme>() {
     let (domain, word) = (domain::<S>(), AtomicU32::new(0));
     let id = ObjectId::new(5).expect("a number");
     let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], Shared::object(&word, id, 8));
+    let queued = queue(&domain, &mut waiters[0], At::object(&word, id, 8));
     assert_eq!(domain.wake(Address::of(&raw const word), 1), 0, "a private word");
-    assert_eq!(domain.wake(Shared::object(Address::of(&raw const word), id, 8), 1), 1);
+    assert_eq!(domain.wake(At::object(Address::of(&raw const word), id, 8), 1), 1);
     assert!(queued.is_woken());
 }
 
@@ -116,7 +116,7 @@ fn wait_loads_its_word_once_an_attempt<S: Scheme>() {
         let mut waiter = pin!(Waiter::new());
         let queued = domain.prepare_with(waiter.as_mut(), &equal, 0, &WaitOptions::new(), Waker::noop().clone());
         assert_eq!(domain.wake(&equal, 1), 1);
-        assert!(queued.is_ok_and(|queued| queued.try_finish().is_ok()));
+        assert!(queued.is_ok_and(|queued| queued.is_woken() && queued.finish().is_ok()));
         assert_eq!(equal.taken(), (early + 1, 0));
 
         let mut future = pin!(domain.wait_async(&equal, 0, WaitOptions::new()));

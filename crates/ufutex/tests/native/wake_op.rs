@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use std::task::Poll;
 
 use ufutex::scheme::Scheme;
-use ufutex::{Access, Compare, Domain, Error, Fault, Key, Modify, Requeue, Shared, Target, WakeOp};
+use ufutex::{Access, At, Compare, Domain, Error, Fault, Key, Modify, Requeue, Target, WakeOp};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::guest_memory::GuestMemory;
@@ -47,7 +47,7 @@ fn each_word_has_a_count_of_its_own<S: Scheme>() {
 fn private_and_shared_words_do_not_mix<S: Scheme>() {
     let domain = domain::<S>();
     for [first, second] in pairs() {
-        let shared = Shared::address_space(second);
+        let shared = At::address_space(second);
         let mut waiters = idle(3);
         let [a, b, c] = &mut waiters[..] else { unreachable!() };
         let of_first = queue(&domain, a, first);
@@ -146,7 +146,7 @@ fn second_word_of_another_width_is_invalid<S: Scheme>() {
     refused(&domain, &u8);
     refused(&domain, &u16);
     refused(&domain, &u64);
-    refused(&domain, Shared::address_space(&u64));
+    refused(&domain, At::address_space(&u64));
     // The first word may have any width.
     let mut waiters = idle(1);
     let queued = queue(&domain, &mut waiters[0], &u64);

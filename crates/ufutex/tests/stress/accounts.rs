@@ -179,7 +179,7 @@ fn wakes_balance<S: Scheme>(options: Options, length: Duration) {
     workers.add("the one with the tasks", poll);
     workers.add("a waker", wake);
     workers.add("many waiters", crowd);
-    if S::CAN_RESIZE {
+    if crate::common::domains::can_resize::<S>() {
         workers.add("resizer", resize_it);
     }
     workers.run(length);
@@ -217,10 +217,10 @@ macro_rules! balances {
 #[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
 balances! {
     wakes_balance_on_live: Live, 6;
-    wakes_balance_on_fixed: Fixed, 2;
 }
 #[cfg(feature = "counted")]
 balances! {
+    wakes_balance_on_fixed: Fixed, 2;
     wakes_balance_on_atomic: Atomic, 3;
     wakes_balance_on_percpu: PerCpu, 3;
 }

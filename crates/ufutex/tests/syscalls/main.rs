@@ -56,7 +56,6 @@ macro_rules! on_every_machine {
             live: $crate::engine::machine::<ufutex::scheme::Live>(crate::machine::Sharing::Private);
             live_shared: $crate::engine::machine::<ufutex::scheme::Live>(crate::machine::Sharing::Shared);
             live_on_any_std: $crate::engine::machine_on::<crate::common::platforms::Watched, ufutex::scheme::Live>(crate::machine::Sharing::Private);
-            fixed: $crate::engine::machine::<ufutex::scheme::Fixed>(crate::machine::Sharing::Private);
         }
     };
 }
@@ -64,6 +63,7 @@ macro_rules! on_every_machine {
 macro_rules! on_every_machine {
     ($($name:ident),* $(,)?) => {
         $crate::on_machines! { [$($name)*]
+            fixed: $crate::engine::machine::<ufutex::scheme::Fixed>(crate::machine::Sharing::Private);
             atomic: $crate::engine::machine::<ufutex::scheme::Atomic>(crate::machine::Sharing::Private);
             atomic_shared: $crate::engine::machine::<ufutex::scheme::Atomic>(crate::machine::Sharing::Shared);
             atomic_on_any_std: $crate::engine::machine_on::<crate::common::platforms::Watched, ufutex::scheme::Atomic>(crate::machine::Sharing::Private);

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use ufutex::{Access, Domain, Fault, Guest, Options, System, Task, UserMemory, Width, pi::Priority, syscall::Number};
+use ufutex::{Access, Domain, Fault, GuestWord, Options, System, Task, UserMemory, Width, pi::Priority, syscall::Number};
 
 use crate::platform::FUTEXES;
 use crate::scheduler;
@@ -56,7 +56,7 @@ impl Process {
 
     /// A wake by the kernel itself, also by its interrupt handlers.
     pub fn wake(&self, address: u64) -> usize {
-        self.domain.wake(Guest::new(&self.memory, address, Width::U32).expect("an aligned address"), 1)
+        self.domain.wake(GuestWord::new(&self.memory, address, Width::U32).expect("an aligned address"), 1)
     }
 
     /// The word's value; 0 if its page has not been touched.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex::timer::{Callback, Expired, Expiry, Notify, Setting, TimerClock, TimerOptions, Timers};
-use ufutex::{Compare, Config, Domain, Error, Modify, ObjectId, Options, Shared, Target, Task, WaitOptions, WakeOp};
+use ufutex::{At, Compare, Config, Domain, Error, Modify, ObjectId, Options, Target, Task, WaitOptions, WakeOp};
 
 /// An attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
@@ -116,7 +116,7 @@ impl Attack {
     fn attempt(self, domain: &Domain, number: usize, index: usize, channels: &Channels) -> Result<(), Error> {
         let word = AtomicU32::new(0);
         let object = ObjectId::new(FIRST_OBJECT + index as u64).ok_or(Error::Invalid)?;
-        let at = |place: usize| Shared::object(&word, object, place as u64 * STRIDE);
+        let at = |place: usize| At::object(&word, object, place as u64 * STRIDE);
         let ask = |slots: usize| match domain.prctl_futex_hash(SET_SLOTS, slots as u64, 0) {
             0 => Ok(()),
             _ => Err(Error::NoMemory),

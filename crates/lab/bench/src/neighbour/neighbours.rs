@@ -13,7 +13,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex::timer::{Expiries, Expiry, TimerClock, TimerOptions, Timers};
-use ufutex::{Domain, Error, ObjectId, Shared, System, Target, Timeout, WaitOptions, Waiter};
+use ufutex::{At, Domain, Error, ObjectId, System, Target, Timeout, WaitOptions, Waiter};
 
 /// Number of the neighbour's shared object. The attackers' objects have greater numbers.
 const OBJECT: u64 = 1;
@@ -72,7 +72,7 @@ impl Operation {
             Self::Private => sample(length, |_| wait_and_wake(&domain, &word)),
             Self::Shared => {
                 let id = ObjectId::new(OBJECT).context("an object's number is not 0")?;
-                sample(length, |round| wait_and_wake(&domain, Shared::object(&word, id, round % WORDS * STRIDE)))
+                sample(length, |round| wait_and_wake(&domain, At::object(&word, id, round % WORDS * STRIDE)))
             }
             Self::Pi => {
                 let [owner, heir] = [domain.task(TIDS[0])?, domain.task(TIDS[1])?];

@@ -1,7 +1,7 @@
 //! The domains of one layout.
 
 use super::engine::scheme::{self, Atomic, Fixed, Live, PerCpu};
-use super::engine::{self, Access, Config, Error, Fault, Guest, Options, System, UserMemory, Width};
+use super::engine::{self, Access, Config, Error, Fault, GuestWord, Options, System, UserMemory, Width};
 use crate::engine::{Domain, Memory, Waited, Wanted, Word};
 use crate::settings::Scheme;
 use anyhow::{Result, anyhow};
@@ -85,8 +85,8 @@ impl<S: scheme::Scheme> Domain for Made<S> {
 struct Words<'m>(&'m dyn Memory);
 
 impl Words<'_> {
-    fn word(&self, address: u64) -> Guest<'_, Self> {
-        Guest::new(self, address, Width::U32).expect("words of four bytes lie at multiples of four")
+    fn word(&self, address: u64) -> GuestWord<'_, Self> {
+        GuestWord::new(self, address, Width::U32).expect("words of four bytes lie at multiples of four")
     }
 }
 

@@ -45,7 +45,7 @@ pub struct Case {
     pub topology: Topology,
     /// How operations reach their bucket.
     pub scheme: Scheme,
-    /// Number of buckets. 0 means the system's global table.
+    /// Number of buckets. 0 means the namespace's global table.
     pub buckets: usize,
     /// Number of message threads.
     pub messages: usize,

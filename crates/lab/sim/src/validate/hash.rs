@@ -61,7 +61,7 @@ pub struct Case {
     pub processes: usize,
     pub scheme: Scheme,
     pub layout: Layout,
-    /// Buckets of each process. 0 means the system's global table.
+    /// Buckets of each process. 0 means the namespace's global table.
     pub buckets: usize,
 }
 

@@ -2,7 +2,7 @@
 
 use super::engine::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use super::engine::{
-    self, Config, Domain, Error, ObjectId, Options, Requeue, Shared, System, Task, Timeout, WaitOptions, Waiter,
+    self, At, Config, Domain, Error, ObjectId, Options, Requeue, System, Task, Timeout, WaitOptions, Waiter,
 };
 use crate::crowd::{self, Channels, Crowd};
 use crate::ours::hash_seed;
@@ -27,7 +27,7 @@ struct Private<S: Scheme> {
     global_slots: Option<usize>,
 }
 
-/// A domain whose shared keys are measured. They are in the system's global table.
+/// A domain whose shared keys are measured. They are in the namespace's global table.
 struct SharedKeys<S: Scheme> {
     domain: Domain<S>,
     global_slots: usize,
@@ -201,8 +201,8 @@ impl<S: Scheme> crowd::Domain for Domain<S> {
             match self.prepare_with(waiter.as_mut(), word, 0, &WaitOptions::new(), crowd::counting_waker()) {
                 Ok(queued) => {
                     poll_fn(|_| if queued.is_woken() { Poll::Ready(()) } else { Poll::Pending }).await;
-                    if queued.try_finish().is_err() {
-                        return "it is queued, although it has been woken".to_string();
+                    if let Err(error) = queued.finish() {
+                        return error.to_string();
                     }
                 }
                 Err(error) => return error.to_string(),
@@ -299,6 +299,6 @@ fn task<S: Scheme>(domain: &Domain<S>) -> Task {
 }
 
 #[inline(always)]
-fn shared(word: &AtomicU32) -> Shared<&AtomicU32> {
-    Shared::object(word, OBJECT, word.as_ptr() as u64)
+fn shared(word: &AtomicU32) -> At<&AtomicU32> {
+    At::object(word, OBJECT, word.as_ptr() as u64)
 }

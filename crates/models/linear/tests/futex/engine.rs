@@ -21,8 +21,8 @@ macro_rules! packages {
 }
 
 packages! {
-    lean: ufutex [Live Fixed];
-    lean_counted: ufutex_counted [Atomic PerCpu];
+    lean: ufutex [Live];
+    lean_counted: ufutex_counted [Fixed Atomic PerCpu];
     packed: ufutex_packed [Live Fixed Atomic PerCpu];
     split: ufutex_split [Live Fixed Atomic PerCpu];
 }

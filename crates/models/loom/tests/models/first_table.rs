@@ -11,7 +11,7 @@ use std::task::Waker;
 use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
-use ufutex_loom::{ObjectId, Shared, WaitOptions, Waiter};
+use ufutex_loom::{At, ObjectId, WaitOptions, Waiter};
 
 use crate::support::{PAIR, Word, World, assert_not_lost, catches, check_pair};
 
@@ -44,8 +44,8 @@ fn two_first_waiters() {
     assert!(queued.is_woken());
 }
 
-fn shared(word: &Word) -> Shared<&Word> {
-    Shared::object(word, ObjectId::new(1).expect("small enough"), 0)
+fn shared(word: &Word) -> At<&Word> {
+    At::object(word, ObjectId::new(1).expect("small enough"), 0)
 }
 
 /// A word of a shared object, whose waiters are in the system's table, which the first of them makes.

@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::scheme::Live;
 use ufutex_loom::{
-    Config, Domain, Error, ObjectId, Options, PidNamespace, Shared, System, Task, Timeout,
+    At, Config, Domain, Error, ObjectId, Options, PidNamespace, System, Task, Timeout,
     pi::{Priority, TID_MASK},
 };
 
@@ -33,8 +33,8 @@ fn system() -> System {
     System::with_config(config).expect("the models' configuration is valid")
 }
 
-fn shared(word: &Word, offset: u64) -> Shared<&Word> {
-    Shared::object(word, ObjectId::new(1).expect("small enough"), offset)
+fn shared(word: &Word, offset: u64) -> At<&Word> {
+    At::object(word, ObjectId::new(1).expect("small enough"), offset)
 }
 
 impl Neighbours {
@@ -44,7 +44,7 @@ impl Neighbours {
         Arc::new(Self { domains, words: [Word::at(0x1000), Word::at(0x1080)] })
     }
 
-    fn word(&self, i: usize) -> Shared<&Word> {
+    fn word(&self, i: usize) -> At<&Word> {
         shared(&self.words[i], 0x80 * i as u64)
     }
 

@@ -1,14 +1,14 @@
 //! Objects that domains of several namespaces share: two threads that make one at the same time, and an object whose place
 //! is taken by another one while its words have waiters. [F]
 //!
-//! Promise: groups never meet
+//! Promise: namespaces apart
 
 use std::pin::pin;
 use std::task::Waker;
 
 use loom::thread;
 use ufutex_loom::scheme::Live;
-use ufutex_loom::{Config, Domain, Options, Shared, SharedObject, System, WaitOptions, Waiter};
+use ufutex_loom::{At, Config, Domain, Options, SharedObject, System, WaitOptions, Waiter};
 
 use crate::support::{PAIR, Word, catches, check_pair};
 
@@ -41,7 +41,7 @@ fn waiter_of_an_object_that_is_gone() {
     };
     let domain: Domain<Live> = Domain::with_options(&system, Options::new().early_return(false));
     let (word, gone) = (Word::at(0x1000), object(&system));
-    let key = Shared::object(&word, gone.id(), 0);
+    let key = At::object(&word, gone.id(), 0);
     let mut waiter = pin!(Waiter::new());
     let waits = domain.prepare_with(waiter.as_mut(), key, 0, &WaitOptions::new(), Waker::noop().clone());
     assert!(waits.is_ok());

@@ -8,7 +8,7 @@ use std::pin::pin;
 
 use loom::thread;
 use ufutex_loom::scheme::{Atomic, PerCpu, Scheme};
-use ufutex_loom::{Compare, Modify, ObjectId, Shared, Waiter, WakeOp};
+use ufutex_loom::{At, Compare, Modify, ObjectId, Waiter, WakeOp};
 
 use crate::support::{TRIO, World, assert_not_lost, catches, check, check_pair, resize};
 
@@ -43,7 +43,7 @@ fn pivot_beside_a_pair<S: Scheme>() {
     let mut waiter = pin!(Waiter::new());
     let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");
     let mover = resize(&world, &[4]);
-    let shared = Shared::object(&world.other, ObjectId::new(1).expect("small enough"), 0);
+    let shared = At::object(&world.other, ObjectId::new(1).expect("small enough"), 0);
     let op = WakeOp { modify: Modify::Set(1), compare: Compare::Eq(0) };
     assert_eq!(world.domain.wake_op(shared, 1, &world.word, op, 1), Ok(1));
     mover.join().unwrap();

@@ -61,7 +61,7 @@ fn end_against_wake<S: Scheme>(end: fn(Queued<'_, '_, S>) -> bool) {
 fn cancelled<S: Scheme>() {
     end_against_wake::<S>(|mut queued| {
         let has_received = !queued.cancel();
-        queued.settle();
+        drop(queued);
         has_received
     });
 }
@@ -75,11 +75,11 @@ fn dropped<S: Scheme>() {
 
 /// What a task does that is run again while the wake still calls its waker.
 fn finished<S: Scheme>() {
-    end_against_wake::<S>(|queued| queued.try_finish().is_ok());
+    end_against_wake::<S>(|queued| queued.is_woken() && queued.finish().is_ok());
 }
 
 #[test]
-fn a_waker_has_returned_when_its_wait_is_settled() {
+fn a_waker_has_returned_when_its_cancelled_wait_is_dropped() {
     check_pair(cancelled::<Live>);
     check_pair(cancelled::<PerCpu>);
 }

@@ -7,7 +7,7 @@ use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use shuttle::thread;
 use ufutex_shuttle::scheme::Live;
-use ufutex_shuttle::{Clock, Config, Domain, Error, ObjectId, Options, Shared, System, Task, Timeout, pi::Priority};
+use ufutex_shuttle::{At, Clock, Config, Domain, Error, ObjectId, Options, System, Task, Timeout, pi::Priority};
 
 use crate::support::{Word, catches, check};
 
@@ -28,8 +28,8 @@ impl Shares {
         Arc::new(Self { domains, words, owners: [(); 3].map(|()| AtomicU32::new(0)) })
     }
 
-    fn word(&self, i: usize) -> Shared<&Word> {
-        Shared::object(&self.words[i], ObjectId::new(1).expect("small enough"), 0x40 * i as u64)
+    fn word(&self, i: usize) -> At<&Word> {
+        At::object(&self.words[i], ObjectId::new(1).expect("small enough"), 0x40 * i as u64)
     }
 
     /// Locks the words in this order, the last one with a timeout, and then unlocks them.

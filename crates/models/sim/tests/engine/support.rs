@@ -3,7 +3,7 @@
 use ufutex_coherence::atomic::{AtomicU32, Ordering};
 use ufutex_coherence::{Topology, memory};
 use ufutex_sim::scheme::Scheme;
-use ufutex_sim::{Access, Config, Domain, Fault, Guest, Options, Policy, System, UserMemory, Width};
+use ufutex_sim::{Access, Config, Domain, Fault, GuestWord, Options, Policy, System, UserMemory, Width};
 
 pub const BASE: u64 = 0x7f00_0000_0000;
 
@@ -15,8 +15,8 @@ impl Words {
         Self(memory::by_line(|| (0..count).map(|_| AtomicU32::new(0)).collect()))
     }
 
-    pub fn word(&self, number: usize) -> Guest<'_, Self> {
-        Guest::new(self, BASE + 4 * number as u64, Width::U32).expect("aligned")
+    pub fn word(&self, number: usize) -> GuestWord<'_, Self> {
+        GuestWord::new(self, BASE + 4 * number as u64, Width::U32).expect("aligned")
     }
 
     pub fn host(&self, number: usize) -> &AtomicU32 {

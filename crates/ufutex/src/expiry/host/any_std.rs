@@ -67,11 +67,6 @@ impl Alarm {
         self.set(Base::Monotonic, 0);
     }
 
-    /// Like [`ring`](Self::ring), for the last time.
-    pub fn end(&self) {
-        self.ring();
-    }
-
     /// Sleeps until a time that was set has passed, on any clock. Forgets the times that have passed.
     pub fn wait(&self) {
         loop {

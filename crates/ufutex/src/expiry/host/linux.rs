@@ -1,7 +1,6 @@
 //! Linux: the driver's thread waits for timerfds, which ring by the kernel's own clocks.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use super::super::clocks::LAST;
@@ -24,35 +23,18 @@ pub struct Alarm {
     /// The process that opened the files. After fork(2) the child has the files too, and setting them would affect its
     /// parent.
     process: libc::pid_t,
-    /// Whether it counts in [`ENDING`]. The last field: it is dropped when the files are closed.
-    ends: Ends,
-}
-
-/// The alarms that have been told to end, and have not closed their files yet.
-static ENDING: AtomicUsize = AtomicUsize::new(0);
-
-struct Ends(AtomicBool);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        if *self.0.get_mut() {
-            ENDING.fetch_sub(1, Ordering::Release); // pairs with the Acquire of `new`
-        }
-    }
 }
 
 impl Alarm {
-    /// Opens the files. If the process may open no more, but another alarm is about to close its own, waits for that, for a
-    /// second at most.
+    /// Opens the files. If the process may open no more, tries again for a second: the thread of a driver that has just
+    /// been dropped may not have closed its own.
     ///
     /// # Errors
     /// [`Error::NoMemory`] if the host refuses one.
     pub fn new() -> Result<Self, Error> {
         for _ in 0..1000 {
-            // Acquire pairs with the Release of the count's decrement: whoever finds none ending finds their files closed.
-            let is_one_ending = ENDING.load(Ordering::Acquire) != 0;
             match Self::open() {
-                Err(error) if error.raw_os_error() == Some(libc::EMFILE) && is_one_ending => sleep_a_moment(),
+                Err(error) if error.raw_os_error() == Some(libc::EMFILE) => sleep_a_moment(),
                 opened => return opened.map_err(|_| Error::NoMemory),
             }
         }
@@ -79,7 +61,7 @@ impl Alarm {
                 return Err(std::io::Error::last_os_error());
             }
         }
-        Ok(Self { timers, bell, all, process, ends: Ends(AtomicBool::new(false)) })
+        Ok(Self { timers, bell, all, process })
     }
 
     /// Whether the files were not inherited from a parent process.
@@ -129,14 +111,6 @@ impl Alarm {
         let one = 1u64;
         // SAFETY: an eventfd takes eight bytes. If it is full, it rings already.
         unsafe { libc::write(self.bell.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-
-    /// Like [`ring`](Self::ring), for the last time: the thread ends.
-    pub fn end(&self) {
-        // Relaxed, both: `new` in the thread that is here sees them, and another may find this alarm not ending yet.
-        self.ends.0.store(true, Ordering::Relaxed);
-        ENDING.fetch_add(1, Ordering::Relaxed);
-        self.ring();
     }
 
     /// Sleeps until a file rings.

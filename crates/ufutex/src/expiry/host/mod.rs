@@ -116,7 +116,7 @@ impl Drop for Host {
         // A child of fork(2) does not have the thread, which may have held the lock.
         if let Some(shared) = self.shared().filter(|shared| shared.process == std::process::id()) {
             shared.driver.lock().with(Option::take);
-            shared.alarm.end();
+            shared.alarm.ring();
             // The thread is not waited for: it may be the thread that drops the driver.
         }
     }

@@ -1,13 +1,11 @@
 //! Schemes: how an operation reaches the bucket of its key while the table may be replaced.
 //!
 //! Each scheme is one file behind [`Scheme`], and a type parameter of the domain, so that no scheme pays for another.
-//! Those that count references, which only comparisons need, are in `counted_schemes`.
+//! Those that only comparisons need are in a copy of the engine (`crates/models/counted`).
 
-mod fixed;
 mod live;
 pub(crate) mod tables;
 
-pub use fixed::Fixed;
 pub use live::Live;
 #[cfg(feature = "parking")]
 pub(crate) use live::has_whole_queue;
@@ -15,7 +13,7 @@ pub(crate) use live::has_whole_queue;
 use super::Table;
 use super::bucket::{Bucket, Guard, Tried};
 use crate::error::Error;
-use tables::{Current, Tables};
+use tables::Tables;
 
 pub(crate) mod sealed {
     pub trait Sealed {}
@@ -26,10 +24,6 @@ use sealed::Sealed;
 pub trait Scheme: Sealed + Sized + Send + Sync + 'static {
     /// The scheme's name in the lab and in reports.
     const NAME: &'static str;
-
-    /// Whether the table in use can be replaced by one of another size. If not, a request to do so fails with
-    /// [`Error::Busy`].
-    const CAN_RESIZE: bool = true;
 
     /// Keeps the table in place between look-up and unlock.
     #[doc(hidden)]
@@ -112,32 +106,13 @@ pub enum Second<'a, S: Scheme> {
 impl<'a, S: Scheme> Second<'a, S> {
     /// Tries to lock a bucket that needs no pin to keep its table in place.
     pub fn of(bucket: &'a Bucket, first: Option<&Guard<'_>>) -> Self {
-        Self::pinned(bucket, first, || None)
-    }
-
-    fn pinned(bucket: &'a Bucket, first: Option<&Guard<'_>>, pin: impl FnOnce() -> Option<S::Pin<'a>>) -> Self {
         if first.is_some_and(|first| core::ptr::eq(bucket, first.bucket())) {
             return Self::Same;
         }
         match bucket.try_lock() {
-            Tried::Locked(guard) => Self::Locked(Locked { guard, _pin: pin() }),
+            Tried::Locked(guard) => Self::Locked(Locked::global(guard)),
             Tried::Busy | Tried::NotLive => Self::Busy,
         }
-    }
-}
-
-/// Tries to lock the bucket of `hash` in the table in use, which `pin` keeps in place. For schemes that never move keys
-/// bucket by bucket.
-pub(crate) fn try_current<'a, S: Scheme>(
-    tables: &'a Tables,
-    hash: u32,
-    first: Option<&Guard<'_>>,
-    pin: Option<S::Pin<'a>>,
-) -> Second<'a, S> {
-    match tables.current() {
-        Current::None => Second::Busy,
-        Current::Global => Second::pinned(tables.global.get_or_make().bucket(hash), first, || pin),
-        Current::Private(table) => Second::pinned(table.bucket(hash), first, || pin),
     }
 }
 
@@ -145,42 +120,4 @@ pub(crate) fn try_current<'a, S: Scheme>(
 #[inline(always)]
 fn lock_in<'a>(tables: &Tables, table: Table, hash: u32) -> Option<Guard<'a>> {
     table.bucket(hash).lock(&tables.store)
-}
-
-/// Locks the bucket of `hash` in the table in use. For schemes that never move keys bucket by bucket.
-#[inline(always)]
-pub(crate) fn lock_current<'a>(tables: &'a Tables, hash: u32) -> Option<Guard<'a>> {
-    if let Some(table) = tables.current_private()
-        && let Some(guard) = lock_in(tables, table, hash)
-    {
-        return Some(guard);
-    }
-    lock_no_private(tables, hash)
-}
-
-#[cold]
-fn lock_no_private<'a>(tables: &'a Tables, hash: u32) -> Option<Guard<'a>> {
-    match tables.current() {
-        Current::None => None,
-        Current::Global => lock_in(tables, tables.global.get_or_make(), hash),
-        Current::Private(table) => lock_in(tables, table, hash),
-    }
-}
-
-/// Checks the bucket of `hash` in the table in use for emptiness. For schemes that never move keys bucket by bucket.
-#[inline(always)]
-pub(crate) fn current_proves_empty(tables: &Tables, hash: u32) -> bool {
-    match tables.current_private() {
-        Some(table) => table.bucket(hash).proves_empty(),
-        None => no_private_proves_empty(tables, hash),
-    }
-}
-
-#[cold]
-fn no_private_proves_empty(tables: &Tables, hash: u32) -> bool {
-    match tables.current() {
-        Current::None => true,
-        Current::Global => tables.global.get_or_make().bucket(hash).proves_empty(),
-        Current::Private(table) => table.bucket(hash).proves_empty(),
-    }
 }

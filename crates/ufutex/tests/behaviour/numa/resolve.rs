@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ufutex::syscall::Number;
-use ufutex::{Access, Domain, Error, Fault, Guest, NodeFlags, OnNode, System, Width};
+use ufutex::{Access, At, Domain, Error, Fault, GuestWord, NodeFlags, System, Width};
 
 use crate::common::arena::{Arena, PAGE, Rights};
 use crate::common::guest_memory::{Event, GuestMemory};
@@ -169,10 +169,10 @@ fn wait_and_wake_without_a_node_match_on_the_first_ones_node() {
     let (machine, system) = machine();
     let domain = Domain::new(&system);
     let arena = Arena::new(1);
-    let target = || -> OnNode<Guest<'_, Arena>> {
+    let target = || -> At<GuestWord<'_, Arena>> {
         let node = system.resolve_node(&arena, arena.at(0), NUMA).expect("it is there").expect("it has one");
         system
-            .on_node(Guest::new(&arena, arena.at(0), Width::U32).expect("aligned"), node)
+            .on_node(GuestWord::new(&arena, arena.at(0), Width::U32).expect("aligned"), node)
             .expect("there is such a node")
     };
     arena.word(4).store(NONE, Ordering::Relaxed);

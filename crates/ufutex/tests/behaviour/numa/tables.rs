@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU32;
 
 use ufutex::scheme::{Live, Scheme};
-use ufutex::{Config, Domain, Error, Options, Shared, System, Waiter};
+use ufutex::{At, Config, Domain, Error, Options, System, Waiter};
 
 use crate::common::domains::{on_every_resizable_scheme, on_every_scheme};
 use crate::common::nodes::Machine;
@@ -19,7 +19,7 @@ fn each_node_has_a_table_of_its_own<S: Scheme>() {
     for OwnLine(word) in &words(20) {
         for node in 0..NODES {
             let before = [0, 1, 2].map(|node| machine.contents(node));
-            let mut queued = queue(&domain, &mut waiter, on(&system, Shared::address_space(word), node));
+            let mut queued = queue(&domain, &mut waiter, on(&system, At::address_space(word), node));
             let changed = [0, 1, 2].map(|node| machine.contents(node) != before[node as usize]);
             assert_eq!(changed, [0, 1, 2].map(|other| other == node));
             assert!(queued.cancel());
@@ -117,7 +117,7 @@ fn machine_that_leaves_out_numbers_has_tables_for_the_rest() {
     let mut found = [0, 0];
     for OwnLine(word) in &words(100) {
         assert_eq!(system.on_node(word, 2).err(), Some(Error::Invalid));
-        let target = Shared::address_space(word);
+        let target = At::address_space(word);
         let queued = queue(&domain, &mut waiter, target);
         let on_three = domain.wake(on(&system, target, 3), 1);
         assert_eq!(domain.wake(on(&system, target, 1), 1), 1 - on_three);

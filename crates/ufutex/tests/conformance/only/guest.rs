@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::Waker;
 
 use ufutex::scheme::Scheme;
-use ufutex::{Error, Guest, Shared, WaitOptions, Waiter, Width};
+use ufutex::{At, Error, GuestWord, WaitOptions, Waiter, Width};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::guest_memory::GuestMemory;
@@ -34,7 +34,7 @@ fn misaligned_address_is_invalid() {
     let memory = GuestMemory::new();
     for width in WIDTHS {
         for offset in 0..16 {
-            let word = Guest::new(&memory, memory.at(offset), width);
+            let word = GuestWord::new(&memory, memory.at(offset), width);
             let expected = if offset % width.bytes() == 0 { None } else { Some(Error::Invalid) };
             assert_eq!(word.err(), expected, "{width:?} at {offset}");
         }
@@ -48,7 +48,7 @@ fn value_that_the_word_cannot_hold_is_invalid<S: Scheme>() {
         assert_eq!(domain.wait(word, width.max()), Err(Error::Again), "{width:?}");
         assert_eq!(domain.wait(word, width.max() + 1), Err(Error::Invalid), "{width:?}");
         assert_eq!(domain.wait(word, u64::MAX), Err(Error::Invalid), "{width:?}");
-        assert_eq!(domain.wait(Shared::address_space(word), 1 << 40), Err(Error::Invalid), "{width:?}");
+        assert_eq!(domain.wait(At::address_space(word), 1 << 40), Err(Error::Invalid), "{width:?}");
     }
     let word = memory.target_of(0, Width::U64);
     assert_eq!(domain.wait(word, u64::MAX), Err(Error::Again));
@@ -57,9 +57,9 @@ fn value_that_the_word_cannot_hold_is_invalid<S: Scheme>() {
 fn wait_on_an_unmapped_address_is_efault_and_leaves_no_entry<S: Scheme>() {
     let (domain, memory) = (domain::<S>(), GuestMemory::new());
     for address in [0, memory.at(0) - 8, 1 << 40, u64::MAX - 7] {
-        let word = Guest::new(&memory, address, Width::U64).expect("aligned");
+        let word = GuestWord::new(&memory, address, Width::U64).expect("aligned");
         assert_eq!(domain.wait(word, 0), Err(Error::Fault), "{address:#x}");
-        assert_eq!(domain.wait(Shared::address_space(word), 0), Err(Error::Fault), "{address:#x}");
+        assert_eq!(domain.wait(At::address_space(word), 0), Err(Error::Fault), "{address:#x}");
         assert_eq!(domain.wake(word, usize::MAX), 0, "{address:#x}");
     }
 }
@@ -72,7 +72,7 @@ fn wake_does_not_access_the_word<S: Scheme>() {
     let queued = domain.prepare_with(waiter.as_mut(), word, 0, &WaitOptions::new(), waker).expect("the word is 0");
     let untouchable = GuestMemory::with_hook(|event, _| panic!("a wake has used the word: {event:?}"));
     for (address, woken) in [(0, 0), (untouchable.at(0), 1)] {
-        let word = Guest::new(&untouchable, address, Width::U32).expect("aligned");
+        let word = GuestWord::new(&untouchable, address, Width::U32).expect("aligned");
         assert_eq!(domain.wake(word, usize::MAX), woken);
     }
     assert!(queued.is_woken());

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, ObjectId, Options, Queued, Shared, Target, WaitOptions, Waiter};
+use ufutex::{At, Domain, ObjectId, Options, Queued, Target, WaitOptions, Waiter};
 
 use crate::common::domains::{on_every_scheme, system};
 
@@ -33,10 +33,10 @@ fn object_mapped_at_two_addresses_of_two_domains_is_one<S: Scheme>() {
     let [a, b] = two_domains::<S>();
     let (here, there) = (AtomicU32::new(0), AtomicU32::new(0));
     let mut waiter = Box::pin(Waiter::new());
-    let queued = queue(&a, &mut waiter, Shared::object(&here, object(1), 64));
-    assert_eq!(b.wake(Shared::object(&there, object(2), 64), 1), 0, "another object");
-    assert_eq!(b.wake(Shared::object(&there, object(1), 68), 1), 0, "another offset");
-    assert_eq!(b.wake(Shared::object(&there, object(1), 64), 1), 1);
+    let queued = queue(&a, &mut waiter, At::object(&here, object(1), 64));
+    assert_eq!(b.wake(At::object(&there, object(2), 64), 1), 0, "another object");
+    assert_eq!(b.wake(At::object(&there, object(1), 68), 1), 0, "another offset");
+    assert_eq!(b.wake(At::object(&there, object(1), 64), 1), 1);
     assert!(queued.is_woken());
 }
 
@@ -46,12 +46,12 @@ fn private_word_of_one_domain_is_not_that_of_another<S: Scheme>() {
     let mut waiters = [(); 2].map(|()| Box::pin(Waiter::new()));
     let [private, shared] = &mut waiters;
     let private = queue(&a, private, &word);
-    let shared = queue(&a, shared, Shared::address_space(&word));
+    let shared = queue(&a, shared, At::address_space(&word));
     assert_eq!(b.wake(&word, usize::MAX), 0);
-    assert_eq!(b.wake(Shared::address_space(&word), usize::MAX), 0);
+    assert_eq!(b.wake(At::address_space(&word), usize::MAX), 0);
     assert_eq!(a.wake(&word, usize::MAX), 1);
     assert!(private.is_woken() && !shared.is_woken());
-    assert_eq!(a.wake(Shared::address_space(&word), usize::MAX), 1);
+    assert_eq!(a.wake(At::address_space(&word), usize::MAX), 1);
     assert!(shared.is_woken());
 }
 
@@ -65,19 +65,19 @@ fn private_words_in_the_global_table_keep_their_domains<S: Scheme>() {
     let [first, second, third] = &mut waiters;
     let at_a = queue(&a, first, &word);
     let at_b = queue(&b, second, &word);
-    let shared = queue(&a, third, Shared::address_space(&word));
+    let shared = queue(&a, third, At::address_space(&word));
     assert_eq!(b.wake(&word, usize::MAX), 1);
     assert_eq!((at_a.is_woken(), at_b.is_woken(), shared.is_woken()), (false, true, false));
     assert_eq!(a.wake(&word, usize::MAX), 1);
     assert_eq!((at_a.is_woken(), shared.is_woken()), (true, false));
-    assert_eq!(a.wake(Shared::address_space(&word), usize::MAX), 1);
+    assert_eq!(a.wake(At::address_space(&word), usize::MAX), 1);
 }
 
 fn shared_words_need_no_table_of_the_domains_own<S: Scheme>() {
     let [a, _] = two_domains::<S>();
     let word = AtomicU32::new(0);
     let mut waiter = Box::pin(Waiter::new());
-    let mut queued = queue(&a, &mut waiter, Shared::object(&word, object(1), 0));
+    let mut queued = queue(&a, &mut waiter, At::object(&word, object(1), 0));
     assert_eq!((a.slots(), a.table_bytes()), (0, 0));
     assert!(queued.cancel());
 }
@@ -97,9 +97,9 @@ fn object_ids_end_where_keys_could_no_longer_tell_them_apart() {
     let word = AtomicU32::new(0);
     for last in [(1 << 61) - 1, (1 << 62) - 1] {
         let mut waiter = Box::pin(Waiter::new());
-        let mut queued = queue(&a, &mut waiter, Shared::object(&word, object(last), 0));
+        let mut queued = queue(&a, &mut waiter, At::object(&word, object(last), 0));
         for id in [0, 1, 1 << 60, 1 << 61, last ^ 1 << 61] {
-            assert_eq!(b.wake(Shared::object(&word, object(id), 0), usize::MAX), 0);
+            assert_eq!(b.wake(At::object(&word, object(id), 0), usize::MAX), 0);
         }
         assert!(queued.cancel());
     }

@@ -4,7 +4,7 @@
 //! needs a moment with no operation in flight, which may never come.
 
 use super::count::Count;
-use super::{move_all, try_to_grow};
+use super::{current_proves_empty, lock_current, move_all, try_current, try_to_grow};
 use core::hint::black_box;
 
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 use crate::table::refs::sealed::Sealed;
 use crate::table::refs::tables::Tables;
-use crate::table::refs::{Locked, Scheme, Second, current_proves_empty, lock_current, try_current};
+use crate::table::refs::{Locked, Scheme, Second};
 
 /// The scheme with one shared reference count.
 pub struct Atomic {

@@ -1,10 +1,12 @@
 //! `fixed`: one table for good, which needs nothing to keep it in place. It is the kernel's "immutable" hash, and the
 //! oracle for tests.
 
-use super::tables::{Current, Tables};
-use super::{Locked, Scheme, Second, current_proves_empty, lock_current, sealed::Sealed, try_current};
+use super::{current_proves_empty, lock_current, try_current};
 use crate::error::Error;
 use crate::table::bucket::Guard;
+use crate::table::refs::sealed::Sealed;
+use crate::table::refs::tables::{Current, Tables};
+use crate::table::refs::{Locked, Scheme, Second};
 
 /// The scheme whose table never changes once it has been made.
 pub struct Fixed;
@@ -13,7 +15,6 @@ impl Sealed for Fixed {}
 
 impl Scheme for Fixed {
     const NAME: &'static str = "fixed";
-    const CAN_RESIZE: bool = false;
     const MOVES_UNDER_LOAD: bool = false;
     type Pin<'a> = ();
 
@@ -23,7 +24,7 @@ impl Scheme for Fixed {
 
     #[inline(always)]
     fn lock<'a>(&'a self, tables: &'a Tables, hash: u32) -> Option<Locked<'a, Self>> {
-        Some(Locked { guard: lock_current(tables, hash)?, _pin: None })
+        Some(Locked::global(lock_current(tables, hash)?))
     }
 
     fn try_lock<'a>(&'a self, tables: &'a Tables, hash: u32, first: Option<&Guard<'_>>) -> Second<'a, Self> {
