@@ -131,7 +131,7 @@ static void sleeper(struct thread *self)
     say(result == -ETIMEDOUT ? "has slept for 250 ms" : "was woken by somebody");
 }
 
-// Holds a lock that lends priority while others wait for it, and dies with it.
+// Holds a lock with priority inheritance while others wait for it, and dies with it.
 static void owner(struct thread *self)
 {
     futex(self, PI_LOCK, FUTEX_LOCK_PI, 0, 0, 0, 0);

@@ -29,7 +29,7 @@
 //! | keep a domain in a static; or have none, in an ordinary program | [`StaticDomain`]; [`wait()`](fn@wait) |
 //! | name a word: an atomic, memory behind [`UserMemory`], your own | [`Target`]; for a wake a [`Key`] is enough |
 //! | answer a guest's system calls by number | [`Domain::syscall`], module [`syscall`] |
-//! | own locks that lend priority, be interrupted, leave robust lists | [`Task`], [`PidNamespace`], module [`pi`] |
+//! | own locks that boost, be interrupted, leave robust lists | [`Task`], [`PidNamespace`], module [`pi`] |
 //! | have the POSIX timers of a process | [`timer::Timers`], expired by the system's [`driver`](System::driver) |
 //! | run WebAssembly's waits and notifies | module [`wasm`] |
 //! | see what happens | [`Domain::counters`], [`Domain::who_waits`], static probes (feature `probes`); [`observe`] |
@@ -151,7 +151,7 @@ pub mod platform {
     pub use crate::sys::topology::{NodeMemory, Topology};
 }
 
-/// Locks that lend their owner the priority of the tasks that wait for them: `FUTEX_LOCK_PI` and its family.
+/// Locks that boost their owner to the priority of the tasks that wait for them: `FUTEX_LOCK_PI` and its family.
 ///
 /// [`Domain::lock_pi`] is the call of a thread, [`Domain::lock_pi_async`] that of a task of an executor. The word of
 /// such a lock holds its owner's TID and the bits that this module names. A [`Scheduler`](pi::Scheduler) is told which

@@ -112,7 +112,7 @@ pub unsafe extern "C" fn ufutex_task_set_robust_list(
 }
 
 /// Sets a task's own priority: a real-time priority from 1 to 99, or 0 for none. It decides the order in which the task
-/// gets locks and is woken from its system calls, and is lent to the owners of locks that it waits for.
+/// gets locks and is woken from its system calls, and the owners of locks that it waits for are boosted to it.
 ///
 /// Returns 0. -EINVAL: above 99, NULL; -EBADF: not a handle of a task.
 ///

@@ -13,7 +13,7 @@ use core::cell::UnsafeCell;
 
 use super::Earliest;
 use super::queue::Link;
-use super::wheel::{Node, NodeRing};
+use super::wheel::{NodeRing, WheelNode};
 
 /// Owners that together get one place in the rotation.
 pub(crate) struct OwnerGroup([UnsafeCell<WaitingOwners>; 4]);
@@ -72,7 +72,7 @@ impl Earliest {
     ///
     /// # Safety
     /// `node` belongs to a link, to the lock, and is in no wheel; its owner takes it out before freeing it.
-    pub(super) unsafe fn make_ready(&mut self, node: *mut Node) {
+    pub(super) unsafe fn make_ready(&mut self, node: *mut WheelNode) {
         self.laps.ready += 1;
         // SAFETY: the caller guarantees that the node is valid, and holds the lock.
         unsafe {
@@ -91,7 +91,7 @@ impl Earliest {
     ///
     /// # Safety
     /// As for [`make_ready`](Self::make_ready), but `node` is ready.
-    pub(super) unsafe fn leave_line(&mut self, node: *mut Node) {
+    pub(super) unsafe fn leave_line(&mut self, node: *mut WheelNode) {
         self.laps.ready -= 1;
         // SAFETY: the caller guarantees that the node is valid and ready, and holds the lock.
         unsafe {
@@ -110,7 +110,7 @@ impl Earliest {
     }
 
     /// Takes out the first owner in the line. If a lap is over, the next one begins.
-    pub(super) fn pop_ready(&mut self) -> Option<*mut Node> {
+    pub(super) fn pop_ready(&mut self) -> Option<*mut WheelNode> {
         if self.laps.old == 0 {
             self.laps.lap = self.laps.until();
             self.laps.old = self.laps.ready;

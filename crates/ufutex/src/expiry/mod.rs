@@ -1,7 +1,7 @@
 //! Expiry: the deadlines of many owners, and the driver that expires them.
 //!
 //! An owner of deadlines (a process with its timers, or a domain with the sleeps of its tasks) keeps them in a
-//! [`Queue`] for each clock. Each queue has a lock of its own. The driver's wheel contains each queue with its earliest
+//! [`DeadlineQueue`] for each clock. Each queue has a lock of its own. The driver's wheel contains each queue with its earliest
 //! deadline. So arming locks only the owner's queue, unless the earliest deadline changes. Nothing in this module knows
 //! of timers or futexes.
 
@@ -17,7 +17,7 @@ pub mod wheel;
 
 pub(crate) use clocks::GivenClocks;
 pub use clocks::{Base, Clocks, CpuClock};
-pub(crate) use queue::{Held, IfLast, MustNotify, Owner, Queue, Visit};
+pub(crate) use queue::{DeadlineQueue, Held, IfLast, MustNotify, Owner, Visit};
 
 use core::ptr::NonNull;
 use core::time::Duration;
@@ -36,7 +36,7 @@ use line::{Laps, OwnerGroup};
 use queue::Link;
 use thread::DriverThread;
 use turn::Turn;
-use wheel::{Node, Wheel};
+use wheel::{Wheel, WheelNode};
 
 /// Expires timers and timeouts. Each [`System`](crate::System) has a driver, for the domains of its own PID namespace. Each
 /// further [`PidNamespace`](crate::PidNamespace) has one of its own if the clocks are the host's. A driver can also be made
@@ -52,16 +52,16 @@ use wheel::{Node, Wheel};
 /// [`System::abandon_after_fork`](crate::System::abandon_after_fork).
 #[derive(Clone)]
 pub struct Driver {
-    pub(crate) inner: Counted<Inner>,
+    pub(crate) inner: Counted<DriverInner>,
     /// The group of the owners that are made with this handle. `None` is the driver's own.
     group: Option<Counted<OwnerGroup>>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct DriverInner {
     on: PlatformRef,
     /// One for each clock: made for the first owner of deadlines, because each takes two KiB.
     bases: [Lazy<Lock<Earliest>>; 4],
-    source: Source,
+    source: ClockSource,
     /// The group of owners that were made without naming one.
     group: OwnerGroup,
     seed: u64,
@@ -92,7 +92,7 @@ impl Earliest {
 
     /// # Safety
     /// `node` belongs to the lock, and is in this wheel or in none.
-    unsafe fn remove(&mut self, node: *mut Node) {
+    unsafe fn remove(&mut self, node: *mut WheelNode) {
         // SAFETY: the caller guarantees it.
         unsafe {
             if (*node).is_ready() {
@@ -108,9 +108,9 @@ impl Earliest {
 const NEVER: u64 = u64::MAX;
 
 /// The source of time.
-enum Source {
+enum ClockSource {
     #[cfg(feature = "std")]
-    Host(host::Host),
+    Host(host::HostDriver),
     Given(Callbacks<dyn Clocks>),
     /// There are no clocks: neither an operating system nor an embedder's.
     #[cfg_attr(feature = "std", expect(dead_code))]
@@ -135,7 +135,7 @@ impl Driver {
     #[cfg(feature = "std")]
     #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
     pub fn host_with(thread: DriverThread) -> Result<Self, Error> {
-        Self::make(PlatformRef::HOST, Source::Host(host::Host::new(thread)), None)
+        Self::make(PlatformRef::HOST, ClockSource::Host(host::HostDriver::new(thread)), None)
     }
 
     /// Makes a driver that runs by an embedder's clocks, and only while the embedder calls [`turn`](Self::turn).
@@ -146,7 +146,7 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn with_clocks(clocks: impl Into<Callbacks<dyn Clocks>>) -> Result<Self, Error> {
-        Self::make(PlatformRef::HOST, Source::Given(clocks.into()), None)
+        Self::make(PlatformRef::HOST, ClockSource::Given(clocks.into()), None)
     }
 
     /// Makes a driver with the given clocks or else the host's. Without either, its time stands still.
@@ -156,13 +156,13 @@ impl Driver {
         thread: DriverThread,
     ) -> Result<Self, Error> {
         match clocks {
-            Some(clocks) => Self::make(on, Source::Given(clocks), None),
+            Some(clocks) => Self::make(on, ClockSource::Given(clocks), None),
             #[cfg(feature = "std")]
-            None => Self::make(on, Source::Host(host::Host::new(thread)), None),
+            None => Self::make(on, ClockSource::Host(host::HostDriver::new(thread)), None),
             #[cfg(not(feature = "std"))]
             None => {
                 let _there_is_none = thread;
-                Self::make(on, Source::None, None)
+                Self::make(on, ClockSource::None, None)
             }
         }
     }
@@ -175,19 +175,19 @@ impl Driver {
     pub(crate) fn for_another_namespace(&self) -> Result<Self, Error> {
         match &self.inner.source {
             #[cfg(feature = "std")]
-            Source::Host(host) => Self::make(self.inner.on, Source::Host(host.another()), Some(self.clone())),
-            Source::Given(_) | Source::None => Ok(self.clone()),
+            ClockSource::Host(host) => Self::make(self.inner.on, ClockSource::Host(host.another()), Some(self.clone())),
+            ClockSource::Given(_) | ClockSource::None => Ok(self.clone()),
         }
     }
 
-    fn make(on: PlatformRef, source: Source, model: Option<Self>) -> Result<Self, Error> {
+    fn make(on: PlatformRef, source: ClockSource, model: Option<Self>) -> Result<Self, Error> {
         let cpus = match &source {
             #[cfg(feature = "std")]
-            Source::Host(_) => 0,
-            Source::Given(clocks) => clocks.cpus().max(1) as u64,
-            Source::None => 1,
+            ClockSource::Host(_) => 0,
+            ClockSource::Given(clocks) => clocks.cpus().max(1) as u64,
+            ClockSource::None => 1,
         };
-        let inner = Counted::new(|address| Inner {
+        let inner = Counted::new(|address| DriverInner {
             on,
             cpus: AtomicU64::new(cpus),
             bases: [(); 4].map(|()| Lazy::new()),
@@ -314,7 +314,7 @@ impl Driver {
 
     /// Whether the clocks are an embedder's.
     pub(crate) fn has_given_clocks(&self) -> bool {
-        matches!(self.inner.source, Source::Given(_))
+        matches!(self.inner.source, ClockSource::Given(_))
     }
 
     /// The number of CPUs that the threads of a process may use at once.
@@ -327,7 +327,7 @@ impl Driver {
     fn count_cpus(&self) -> u64 {
         let cpus = match &self.inner.source {
             #[cfg(feature = "std")]
-            Source::Host(_) => host::cpus(),
+            ClockSource::Host(_) => host::cpus(),
             _ => 1,
         };
         self.inner.cpus.store(cpus, Ordering::Relaxed);
@@ -363,14 +363,14 @@ impl Driver {
     pub fn start(&self) -> Result<(), Error> {
         match &self.inner.source {
             #[cfg(feature = "std")]
-            Source::Host(host) => host.start(self),
-            Source::Given(_) => Ok(()),
-            Source::None => Err(Error::NoSuchOperation),
+            ClockSource::Host(host) => host.start(self),
+            ClockSource::Given(_) => Ok(()),
+            ClockSource::None => Err(Error::NoSuchOperation),
         }
     }
 }
 
-impl Inner {
+impl DriverInner {
     /// The queues of one clock. `None` if no owner has had deadlines on it.
     fn earliest(&self, base: Base) -> Option<&Lock<Earliest>> {
         self.bases[base as usize].get()
@@ -379,18 +379,18 @@ impl Inner {
     fn now(&self, base: Base) -> u64 {
         match &self.source {
             #[cfg(feature = "std")]
-            Source::Host(_) => host::now(base),
-            Source::Given(clocks) => nanoseconds(clocks.now(base)),
-            Source::None => 0,
+            ClockSource::Host(_) => host::now(base),
+            ClockSource::Given(clocks) => nanoseconds(clocks.now(base)),
+            ClockSource::None => 0,
         }
     }
 
     fn cpu_time(&self, of: CpuClock) -> Option<u64> {
         match &self.source {
             #[cfg(feature = "std")]
-            Source::Host(_) => host::cpu_time(of),
-            Source::Given(clocks) => clocks.cpu_time(of).map(nanoseconds),
-            Source::None => None,
+            ClockSource::Host(_) => host::cpu_time(of),
+            ClockSource::Given(clocks) => clocks.cpu_time(of).map(nanoseconds),
+            ClockSource::None => None,
         }
     }
 
@@ -398,16 +398,16 @@ impl Inner {
     fn changed(&self) {
         match &self.source {
             #[cfg(feature = "std")]
-            Source::Host(host) => host.wake(),
-            Source::Given(clocks) => call(|| clocks.changed()),
-            Source::None => {}
+            ClockSource::Host(host) => host.wake(),
+            ClockSource::Given(clocks) => call(|| clocks.changed()),
+            ClockSource::None => {}
         }
     }
 
     /// Records that the embedder was told to turn at `at`. It may have been told an earlier time before, for a timer
     /// that is disarmed now. A deadline before `at` must then notify it, so `announced` is raised to `at`.
     fn is_told(&self, earliest: &mut Earliest, at: u64) {
-        if matches!(self.source, Source::Given(_)) {
+        if matches!(self.source, ClockSource::Given(_)) {
             earliest.announced = earliest.announced.max(at);
         }
     }
@@ -421,7 +421,7 @@ impl Inner {
         let is_earlier = at < earliest.announced;
         earliest.announced = at;
         #[cfg(feature = "std")]
-        if let Source::Host(host) = &self.source {
+        if let ClockSource::Host(host) = &self.source {
             host.program(base, at);
             return false;
         }

@@ -4,8 +4,8 @@ use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
 use super::line::WaitingOwners;
-use super::wheel::{Next, Node, Wheel};
-use super::{Base, Driver, Inner, NEVER};
+use super::wheel::{Next, Wheel, WheelNode};
+use super::{Base, Driver, DriverInner, NEVER};
 use crate::lock::Lock;
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
@@ -92,14 +92,14 @@ impl Drop for Held {
 #[repr(C)]
 pub(super) struct Link {
     /// First field, because the driver knows only the node's address.
-    node: UnsafeCell<Node>,
+    node: UnsafeCell<WheelNode>,
     owner: NonNull<dyn Owner>,
     /// The owner's group.
     waiting: NonNull<UnsafeCell<WaitingOwners>>,
 }
 
 impl Link {
-    pub fn node(this: NonNull<Self>) -> *mut Node {
+    pub fn node(this: NonNull<Self>) -> *mut WheelNode {
         this.as_ptr().cast()
     }
 
@@ -107,14 +107,14 @@ impl Link {
     ///
     /// # Safety
     /// As for [`owner_of`](Self::owner_of).
-    pub unsafe fn waiting_of(node: *mut Node) -> *mut WaitingOwners {
+    pub unsafe fn waiting_of(node: *mut WheelNode) -> *mut WaitingOwners {
         // SAFETY: the node is the link's first field. The owner keeps its group.
         unsafe { (*node.cast::<Self>()).waiting.as_ref().get() }
     }
 
     /// # Safety
     /// `node` belongs to a link whose memory has not been freed, and the driver's wheel is locked.
-    pub unsafe fn owner_of(node: *mut Node) -> Option<Held> {
+    pub unsafe fn owner_of(node: *mut WheelNode) -> Option<Held> {
         // SAFETY: the node is the link's first field. A thread that drops the owner waits for the lock before the
         // memory is freed.
         unsafe { (*node.cast::<Self>()).owner.as_ref().hold() }
@@ -150,26 +150,26 @@ pub(crate) enum IfLast {
 }
 
 /// The deadlines of one owner on one clock. It stays in place from [`settle`](Self::settle) on.
-pub(crate) struct Queue {
+pub(crate) struct DeadlineQueue {
     base: Base,
-    state: Lock<State>,
+    state: Lock<QueueState>,
     link: UnsafeCell<Option<Link>>,
 }
 
-struct State {
+struct QueueState {
     wheel: Wheel,
     /// The time for which the driver's wheel has this queue, or an earlier time.
     scheduled: u64,
 }
 
 // SAFETY: the link is written before the queue is shared, and belongs to the driver's lock from then on.
-unsafe impl Sync for Queue {}
+unsafe impl Sync for DeadlineQueue {}
 // SAFETY: as for `Sync`. The nodes that the queue points to belong to their owners, which share them between threads.
-unsafe impl Send for Queue {}
+unsafe impl Send for DeadlineQueue {}
 
-impl Queue {
+impl DeadlineQueue {
     pub fn new(on: PlatformRef, base: Base) -> Self {
-        let state = State { wheel: Wheel::new(), scheduled: NEVER };
+        let state = QueueState { wheel: Wheel::new(), scheduled: NEVER };
         Self { base, state: Lock::new(on, state), link: UnsafeCell::new(None) }
     }
 
@@ -180,7 +180,7 @@ impl Queue {
     pub unsafe fn settle(&self, owner: NonNull<dyn Owner>, driver: &Driver) {
         let waiting = NonNull::from(driver.group().on(self.base));
         // SAFETY: no other thread uses the queue.
-        unsafe { *self.link.get() = Some(Link { node: UnsafeCell::new(Node::new()), owner, waiting }) };
+        unsafe { *self.link.get() = Some(Link { node: UnsafeCell::new(WheelNode::new()), owner, waiting }) };
     }
 
     fn link(&self) -> Option<NonNull<Link>> {
@@ -197,11 +197,11 @@ impl Queue {
     /// `node` is valid until it has been disarmed or was due, and is in no other queue.
     pub unsafe fn arm(
         &self,
-        driver: &Inner,
-        node: *mut Node,
+        driver: &DriverInner,
+        node: *mut WheelNode,
         deadline: u64,
         now: u64,
-        ready: impl FnOnce(*mut Node),
+        ready: impl FnOnce(*mut WheelNode),
     ) -> MustNotify {
         self.state.lock().with(|state| {
             // SAFETY: the caller guarantees it.
@@ -221,7 +221,7 @@ impl Queue {
     ///
     /// # Safety
     /// `node` is valid, and in this queue or in none.
-    pub unsafe fn disarm(&self, driver: &Inner, node: *mut Node, if_last: IfLast) -> MustNotify {
+    pub unsafe fn disarm(&self, driver: &DriverInner, node: *mut WheelNode, if_last: IfLast) -> MustNotify {
         self.state.lock().with(|state| {
             // SAFETY: the caller guarantees it.
             let was_armed = unsafe { state.wheel.remove(node) };
@@ -241,29 +241,29 @@ impl Queue {
 
     /// Begins a share of the deadlines that are due. When the share is dropped, also by a panic in a callback, and
     /// deadlines are left, the queue goes behind the other owners in line.
-    pub fn share<'q>(&'q self, driver: &'q Inner, visit: &'q mut Visit) -> Share<'q> {
+    pub fn share<'q>(&'q self, driver: &'q DriverInner, visit: &'q mut Visit) -> Share<'q> {
         Share { queue: self, driver, visit, left: SHARE, is_all: false }
     }
 
     /// Takes the queue out of the driver's wheel for good.
-    pub fn retire(&self, driver: &Inner) -> MustNotify {
+    pub fn retire(&self, driver: &DriverInner) -> MustNotify {
         self.state.lock().with(|state| self.unschedule(driver, state))
     }
 
     /// Schedules the queue for `at` in the driver's wheel. `now` is a recent reading of the clock.
-    fn schedule(&self, driver: &Inner, state: &mut State, at: u64, now: u64) -> MustNotify {
+    fn schedule(&self, driver: &DriverInner, state: &mut QueueState, at: u64, now: u64) -> MustNotify {
         state.scheduled = at;
         // SAFETY: the link is in place, and the queue locked.
         self.link().map_or(MustNotify(false), |link| MustNotify(unsafe { driver.schedule(self.base, link, at, now) }))
     }
 
     /// Takes the queue out of the driver's wheel: nothing is armed any more.
-    fn unschedule(&self, driver: &Inner, state: &mut State) -> MustNotify {
+    fn unschedule(&self, driver: &DriverInner, state: &mut QueueState) -> MustNotify {
         self.schedule(driver, state, NEVER, 0) // with `NEVER` the time is not used
     }
 
     /// Ends the turn's work on the queue, when no more deadlines are due. `now` is the turn's reading of the clock.
-    fn finish(&self, driver: &Inner, state: &mut State, now: u64) {
+    fn finish(&self, driver: &DriverInner, state: &mut QueueState, now: u64) {
         state.wheel.release();
         let next = state.wheel.peek().unwrap_or(NEVER);
         // The thread that turns asks for the next deadline itself, so it need not be woken.
@@ -271,10 +271,10 @@ impl Queue {
     }
 }
 
-/// A share of one queue's deadlines: see [`Queue::share`].
+/// A share of one queue's deadlines: see [`DeadlineQueue::share`].
 pub(crate) struct Share<'q> {
-    queue: &'q Queue,
-    driver: &'q Inner,
+    queue: &'q DeadlineQueue,
+    driver: &'q DriverInner,
     visit: &'q mut Visit,
     /// The number of deadlines that may still pass in this share.
     left: u32,
@@ -285,7 +285,7 @@ pub(crate) struct Share<'q> {
 impl Share<'_> {
     /// Takes out one node that is due and calls `then` with it, with the queue locked. Returns `false` if no node is
     /// due, in which case the next turn has been scheduled, or if the share is used up.
-    pub fn pop_due(&mut self, then: impl FnOnce(*mut Node)) -> bool {
+    pub fn pop_due(&mut self, then: impl FnOnce(*mut WheelNode)) -> bool {
         let (queue, began) = (self.queue, self.visit.began);
         let mut then = Some(then);
         while self.left != 0 {

@@ -10,25 +10,26 @@ use core::task::Waker;
 use core::time::Duration;
 
 use super::clocks::nanoseconds;
-use super::queue::{Held, IfLast, Owner, Queue, Visit};
-use super::wheel::Node;
+use super::queue::{DeadlineQueue, Held, IfLast, Owner, Visit};
+use super::wheel::WheelNode;
 use super::{Base, Driver};
 use crate::error::Error;
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::counted::Counted;
 use crate::sys::lazy::Lazy;
-use crate::sys::unwind::Callback;
+use crate::sys::unwind::GuardedWaker;
 
 /// The sleeps of a domain by one clock.
 pub(crate) struct Sleeps {
-    queue: Queue,
+    queue: DeadlineQueue,
     driver: Driver,
 }
 
 impl Sleeps {
     fn new(driver: &Driver, base: Base) -> Result<Counted<Self>, Error> {
         driver.prepare(base)?;
-        let this = Counted::new(|_| Self { queue: Queue::new(driver.platform(), base), driver: driver.clone() })?;
+        let this =
+            Counted::new(|_| Self { queue: DeadlineQueue::new(driver.platform(), base), driver: driver.clone() })?;
         // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are
         // dropped.
         unsafe { this.queue.settle(NonNull::<Self>::from(&*this) as NonNull<dyn Owner>, &this.driver) };
@@ -103,9 +104,9 @@ pub(crate) struct Timeouts<'d> {
 #[repr(C)]
 pub(crate) struct Sleep<'d> {
     /// First field, because the queue knows only the node's address.
-    node: UnsafeCell<Node>,
+    node: UnsafeCell<WheelNode>,
     /// The waker of the task; belongs to the queue's lock while the node is armed.
-    waker: UnsafeCell<Option<Callback>>,
+    waker: UnsafeCell<Option<GuardedWaker>>,
     /// Whether the time is up: 0 means no.
     is_over: AtomicU32,
     sleeps: &'d Sleeps,
@@ -121,9 +122,9 @@ impl<'d> Sleep<'d> {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub fn new(timeouts: Timeouts<'d>, base: Base, waker: Callback) -> Result<Counted<Self>, Error> {
+    pub fn new(timeouts: Timeouts<'d>, base: Base, waker: GuardedWaker) -> Result<Counted<Self>, Error> {
         let sleeps = timeouts.sleeps.get(timeouts.driver, base)?;
-        let (node, waker) = (UnsafeCell::new(Node::new()), UnsafeCell::new(Some(waker)));
+        let (node, waker) = (UnsafeCell::new(WheelNode::new()), UnsafeCell::new(Some(waker)));
         Counted::new(|_| Self { node, waker, is_over: AtomicU32::new(0), sleeps })
     }
 
@@ -142,7 +143,7 @@ impl<'d> Sleep<'d> {
     pub fn is_over(&self, waker: &Waker) -> bool {
         // The waker is cloned before the lock is taken, and the old one is dropped after it: a waker's clone and drop
         // are the executor's code.
-        let mut waker = Some(Callback::of(waker));
+        let mut waker = Some(GuardedWaker::of(waker));
         // SAFETY: with the queue locked, the waker belongs to this thread.
         self.sleeps.queue.with_locked(|| unsafe { core::ptr::swap(self.waker.get(), &raw mut waker) });
         // Either `fire` finds this waker later, or the time was up before.
@@ -153,7 +154,7 @@ impl<'d> Sleep<'d> {
     ///
     /// # Safety
     /// `node` belongs to a sleep, whose queue is locked.
-    unsafe fn fire(node: *mut Node) -> Option<Callback> {
+    unsafe fn fire(node: *mut WheelNode) -> Option<GuardedWaker> {
         // SAFETY: the node is the sleep's first field, and the sleep stays in place.
         let this = unsafe { &*node.cast::<Self>() };
         this.is_over.store(1, Ordering::Relaxed); // [T]

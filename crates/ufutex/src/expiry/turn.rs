@@ -17,7 +17,7 @@
 
 use super::queue::{Held, Link, Visit};
 use super::wheel::Next;
-use super::{Base, Driver, Earliest, Inner, NEVER};
+use super::{Base, Driver, DriverInner, Earliest, NEVER};
 use crate::sys::unwind::{Otherwise, call};
 
 /// The number of owners that are put in line before another thread may take the driver's lock.
@@ -55,7 +55,7 @@ struct Round {
 impl Round {
     /// Begins the turn on one clock. If nothing is due there, it also ends the turn there, and schedules the next for
     /// the earliest deadline.
-    fn begin(&mut self, driver: &Inner, base: Base, earliest: &mut Earliest) {
+    fn begin(&mut self, driver: &DriverInner, base: Base, earliest: &mut Earliest) {
         self.looks = earliest.looks;
         // The thread to which the time of this turn was announced is turning now. The time of the next turn is
         // announced at once, or at the end of this turn.

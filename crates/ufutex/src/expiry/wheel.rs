@@ -43,9 +43,9 @@ const NOWHERE: u16 = u16::MAX;
 /// Other nodes link to it, so it is pinned, and so is every struct that contains one. An owner may hold a `&mut` to
 /// such a struct, for example in its `drop`, while neighbours access the node; because the node is not [`Unpin`], that
 /// reference claims no exclusive access to it. Nodes are reached by pointers, or by shared references to cells.
-pub struct Node {
-    next: *mut Node,
-    previous: *mut Node,
+pub struct WheelNode {
+    next: *mut WheelNode,
+    previous: *mut WheelNode,
     deadline: u64,
     /// The slot or ring that the node is in, or `NOWHERE`.
     slot: u16,
@@ -56,7 +56,7 @@ pub struct Node {
     _pinned: PhantomPinned,
 }
 
-impl Node {
+impl WheelNode {
     pub const fn new() -> Self {
         Self::keeping::<()>(0, ptr::null_mut())
     }
@@ -108,7 +108,7 @@ impl Node {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// This node was due, and has been taken out of the wheel.
-    Due(*mut Node),
+    Due(*mut WheelNode),
     /// Nothing is due before this time. Even then there may be only a slot to be emptied.
     At(u64),
     /// A batch has been moved; call again.
@@ -118,7 +118,7 @@ pub enum Next {
 }
 
 /// Nodes in order, linked in a ring. This is the first, or null. They stay in place until they have been taken out.
-pub struct NodeRing(*mut Node);
+pub struct NodeRing(*mut WheelNode);
 
 impl NodeRing {
     pub const fn new() -> Self {
@@ -129,13 +129,13 @@ impl NodeRing {
     ///
     /// # Safety
     /// `node` is valid, and in no wheel and no ring.
-    pub unsafe fn push(&mut self, node: *mut Node) {
+    pub unsafe fn push(&mut self, node: *mut WheelNode) {
         // SAFETY: the caller guarantees it.
         unsafe { self.link(node, APART) };
     }
 
     /// Takes out the first node.
-    pub fn pop(&mut self) -> Option<*mut Node> {
+    pub fn pop(&mut self) -> Option<*mut WheelNode> {
         let first = self.0;
         // SAFETY: the node is in this ring.
         (!first.is_null()).then(|| unsafe { self.unlink(first) }).map(|()| first)
@@ -143,7 +143,7 @@ impl NodeRing {
 
     /// # Safety
     /// As for `push`.
-    unsafe fn link(&mut self, node: *mut Node, slot: u16) {
+    unsafe fn link(&mut self, node: *mut WheelNode, slot: u16) {
         let first = self.0;
         // SAFETY: the caller guarantees that `node` is valid. The ring's nodes are valid.
         unsafe {
@@ -166,7 +166,7 @@ impl NodeRing {
     ///
     /// # Safety
     /// `node` is in this ring.
-    pub unsafe fn unlink(&mut self, node: *mut Node) {
+    pub unsafe fn unlink(&mut self, node: *mut WheelNode) {
         // SAFETY: the caller guarantees that the node is valid. Its neighbours are in the ring, so they are valid too.
         unsafe {
             let (next, previous) = ((*node).next, (*node).previous);
@@ -270,7 +270,7 @@ impl Wheel {
     ///
     /// # Safety
     /// `node` is valid and in no wheel. It stays in place until it has been taken out.
-    pub unsafe fn insert(&mut self, node: *mut Node, deadline: u64, now: u64) {
+    pub unsafe fn insert(&mut self, node: *mut WheelNode, deadline: u64, now: u64) {
         if self.is_empty() {
             // An empty wheel need not catch up with the time that has passed: start at `now`.
             self.elapsed = now;
@@ -288,13 +288,13 @@ impl Wheel {
     ///
     /// # Safety
     /// `node` is valid and in no wheel. It stays in place until it has been taken out.
-    pub unsafe fn make_ready(&mut self, node: *mut Node) {
+    pub unsafe fn make_ready(&mut self, node: *mut WheelNode) {
         // SAFETY: the caller guarantees it.
         unsafe { self.link_ring(node, READY) };
     }
 
     /// The first node of the ready line.
-    pub fn first_ready(&self) -> Option<*mut Node> {
+    pub fn first_ready(&self) -> Option<*mut WheelNode> {
         let first = self.first[READY as usize].0;
         (!first.is_null()).then_some(first)
     }
@@ -303,7 +303,7 @@ impl Wheel {
     ///
     /// # Safety
     /// `node` is valid, and is in this wheel or in none.
-    pub unsafe fn remove(&mut self, node: *mut Node) -> bool {
+    pub unsafe fn remove(&mut self, node: *mut WheelNode) -> bool {
         // SAFETY: the caller guarantees that the node is valid.
         let slot = unsafe { (*node).slot };
         if slot == NOWHERE {
@@ -408,7 +408,7 @@ impl Wheel {
 
     /// # Safety
     /// `node` is valid and in no wheel.
-    unsafe fn place(&mut self, node: *mut Node) {
+    unsafe fn place(&mut self, node: *mut WheelNode) {
         if self.gathers {
             // SAFETY: the caller guarantees it.
             return unsafe { self.link_ring(node, self.pool()) };
@@ -426,7 +426,7 @@ impl Wheel {
 
     /// # Safety
     /// As for `place`.
-    unsafe fn link_ring(&mut self, node: *mut Node, ring: u16) {
+    unsafe fn link_ring(&mut self, node: *mut WheelNode, ring: u16) {
         self.levels |= RING << (ring - RINGS[0]);
         // SAFETY: the caller guarantees it.
         unsafe { self.first[usize::from(ring)].link(node, ring) };
@@ -471,7 +471,7 @@ impl Wheel {
 
     /// The slot's earliest node, and `true`, if the slot has few nodes; of several with that deadline, the first.
     /// Otherwise the slot's first node, and `false`.
-    fn earliest_of(&self, slot: u16) -> (*mut Node, bool) {
+    fn earliest_of(&self, slot: u16) -> (*mut WheelNode, bool) {
         let first = self.first[usize::from(slot)].0;
         let mut earliest = first;
         let mut node = first;

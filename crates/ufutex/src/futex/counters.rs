@@ -104,7 +104,7 @@ impl Counters {
 /// A shard of the counters of operations, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
-pub(super) struct Shard {
+pub(super) struct CounterShard {
     pub waits: Tally,
     pub mismatches: Tally,
     pub wakes: Tally,
@@ -126,19 +126,19 @@ pub(super) struct Counting {
     operations: Lazy<Operations>,
     /// Made before the first waiter is queued. If there is no memory for it then, it is tried again when a key gets
     /// waiters.
-    rest: Lazy<Rest>,
+    rest: Lazy<RareCounts>,
 }
 
 /// The counters of operations.
 struct Operations {
     /// Used in place of `shards` if that is empty: there is no memory for it, or no use.
-    only: Shard,
+    only: CounterShard,
     /// Empty, or as many as a power of two.
-    shards: Vec<Shard>,
+    shards: Vec<CounterShard>,
 }
 
 /// What a domain without waiters does not need.
-pub(super) struct Rest {
+pub(super) struct RareCounts {
     places: Places,
     pub contention: Lock<Contention>,
     pub longest_chain: Tally,
@@ -171,13 +171,13 @@ impl Counting {
 
     /// The counters of what is seldom counted. `None` if there is no memory for them. The caller has no bucket locked.
     #[cold]
-    pub fn rest_or_make(&self, on: PlatformRef) -> Option<&Rest> {
-        self.rest.get_or_make(|| Ok(Rest::new(on))).ok()
+    pub fn rest_or_make(&self, on: PlatformRef) -> Option<&RareCounts> {
+        self.rest.get_or_make(|| Ok(RareCounts::new(on))).ok()
     }
 
     /// As `rest_or_make`, but it makes nothing. So it may be called with a bucket locked.
     #[inline]
-    pub fn rest(&self) -> Option<&Rest> {
+    pub fn rest(&self) -> Option<&RareCounts> {
         self.rest.get()
     }
 
@@ -187,13 +187,13 @@ impl Counting {
         self.rest.get().map(|rest| rest.places.own(&self.waiters))
     }
 
-    fn sum(&self, of: impl Fn(&Shard) -> &Tally) -> u64 {
+    fn sum(&self, of: impl Fn(&CounterShard) -> &Tally) -> u64 {
         let Some(Operations { only, shards }) = self.operations.get() else { return 0 };
         core::iter::once(only).chain(shards).fold(0, |sum, shard| sum.wrapping_add(of(shard).get()))
     }
 }
 
-impl Rest {
+impl RareCounts {
     fn new(on: PlatformRef) -> Self {
         Self {
             places: Places::default(),
@@ -212,13 +212,13 @@ impl Operations {
         let mut shards = Vec::new();
         let wanted = if cpus > 1 { (2 * cpus).next_power_of_two().min(MAX_SHARDS) } else { 0 };
         if shards.try_reserve_exact(wanted).is_ok() {
-            shards.resize_with(wanted, Shard::default);
+            shards.resize_with(wanted, CounterShard::default);
         }
-        Self { only: Shard::default(), shards }
+        Self { only: CounterShard::default(), shards }
     }
 
     /// The calling thread's shard.
-    fn shard(&self) -> &Shard {
+    fn shard(&self) -> &CounterShard {
         // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads. Use
         // the bits from 32 up.
         let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -240,7 +240,7 @@ impl<S: Scheme> Domain<S> {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let (counting, store) = (&self.counting, self.tables.store.get());
-        let rest = |of: fn(&Rest) -> &Tally| counting.rest().map_or(0, |rest| of(rest).get());
+        let rest = |of: fn(&RareCounts) -> &Tally| counting.rest().map_or(0, |rest| of(rest).get());
         Counters {
             waits: counting.sum(|s| &s.waits),
             mismatches: counting.sum(|s| &s.mismatches),
@@ -270,7 +270,7 @@ impl<S: Scheme> Domain<S> {
 
     /// Calls `what` to count an operation, if operations are counted.
     #[inline(always)]
-    pub(super) fn count(&self, what: impl FnOnce(&Shard)) {
+    pub(super) fn count(&self, what: impl FnOnce(&CounterShard)) {
         if self.wait_path.is_counted() {
             self.count_slowly(what);
         }
@@ -278,7 +278,7 @@ impl<S: Scheme> Domain<S> {
 
     #[cold]
     #[inline(never)]
-    fn count_slowly(&self, what: impl FnOnce(&Shard)) {
+    fn count_slowly(&self, what: impl FnOnce(&CounterShard)) {
         if let Ok(operations) = self.counting.operations(|| self.system.globals().cpus()) {
             what(operations.shard());
         }

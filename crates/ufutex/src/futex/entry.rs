@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use crate::signal::{PendingWake, Receiver, Signal};
 use crate::sync::UnsafeCell;
-use crate::table::hash::Key;
+use crate::table::hash::TableKey;
 use crate::table::list::{Node, Pick, Taken};
 
 /// A waiter's entry, in the waiter's own memory. Ownership follows that of the node: see `table::list` and `signal`.
@@ -49,11 +49,11 @@ impl Moment {
 }
 
 impl Entry {
-    pub(crate) fn new(key: Key, hash: u32, priority: u8, wakes: Wakes, receiver: Receiver) -> Self {
+    pub(crate) fn new(key: TableKey, hash: u32, priority: u8, wakes: Wakes, receiver: Receiver) -> Self {
         Self::with_signal(key, hash, priority, wakes, Signal::new(receiver))
     }
 
-    pub(crate) fn with_signal(key: Key, hash: u32, priority: u8, wakes: Wakes, signal: Signal) -> Self {
+    pub(crate) fn with_signal(key: TableKey, hash: u32, priority: u8, wakes: Wakes, signal: Signal) -> Self {
         Self {
             node: Node::new(key, hash, priority),
             wakes: UnsafeCell::new(wakes),
@@ -63,7 +63,7 @@ impl Entry {
     }
 
     /// The entry of a marker: see [`marker`](super::marker).
-    pub(crate) fn marker(key: Key, hash: u32) -> Self {
+    pub(crate) fn marker(key: TableKey, hash: u32) -> Self {
         Self { node: Node::marker(key, hash), ..Self::new(key, hash, 0, Wakes::None, Receiver::TAKEN) }
     }
 
@@ -108,11 +108,11 @@ impl Entry {
     ///
     /// # Safety
     /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn kind(&self) -> Kind {
+    pub(crate) unsafe fn kind(&self) -> EntryKind {
         // SAFETY: guaranteed by the caller.
-        let Wakes::Mask(bitset) = self.wakes.with(|w| unsafe { *w }) else { return Kind::ForLock };
+        let Wakes::Mask(bitset) = self.wakes.with(|w| unsafe { *w }) else { return EntryKind::ForLock };
         // SAFETY: as above. The bucket's lock also guards the signal of a waiter that a wake may take.
-        if unsafe { self.signal.notifies_thread() } { Kind::Thread(bitset) } else { Kind::Task(bitset) }
+        if unsafe { self.signal.notifies_thread() } { EntryKind::Thread(bitset) } else { EntryKind::Task(bitset) }
     }
 
     /// Counts the wake that has come as received: even if the waiter is dropped, the wake is not passed on.
@@ -139,7 +139,7 @@ impl Entry {
 
 /// The kind of a waiter, with its bitset if wakes take it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     Thread(NonZeroU32),
     /// A waiter that is woken through a waker.
     Task(NonZeroU32),

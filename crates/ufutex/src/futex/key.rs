@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 use crate::table::Table;
-use crate::table::hash::Key as TableKey;
+use crate::table::hash::TableKey;
 
 /// Where waiters of a word are queued: the word's address, and who shares it. It is all that a wake and a requeue need,
 /// which do not access the word. Waiters meet if address and scope are equal, whatever the width of their words: an

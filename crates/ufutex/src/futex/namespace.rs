@@ -25,7 +25,7 @@ use crate::table::refs::Scheme;
 ///
 /// Domains of one namespace are processes of one guest: each can name the others' tasks in words of objects that they
 /// share. To domains of another namespace those tasks do not exist. So each namespace may have a task 1. No word that a
-/// guest writes can lend a priority to a task of another namespace, or turn such a task's wait into a deadlock. Give
+/// guest writes can boost a task of another namespace, or turn such a task's wait into a deadlock. Give
 /// guests that do not trust each other a namespace each.
 ///
 /// A namespace has a global table of its own, for words that its domains share and for domains without a table. With the

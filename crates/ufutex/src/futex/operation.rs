@@ -10,7 +10,7 @@ use core::task::{Poll, Waker};
 use crate::error::Error;
 use crate::signal::sleeper::Sleeper;
 use crate::signal::sleeper::Slept;
-use crate::signal::{Callback, Receiver};
+use crate::signal::{GuardedWaker, Receiver};
 use crate::sys::clock::Deadline;
 use crate::sys::platform::PlatformRef;
 
@@ -47,7 +47,7 @@ impl PollReceiver<'_> {
     pub fn for_entry(self) -> Receiver {
         match self {
             Self::Thread(sleeper) => Receiver::Sleeper(sleeper.into()),
-            Self::Task(waker) => Receiver::Waker(Callback::of(waker)),
+            Self::Task(waker) => Receiver::Waker(GuardedWaker::of(waker)),
         }
     }
 }

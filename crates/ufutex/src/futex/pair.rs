@@ -11,17 +11,17 @@ pub(super) struct Pair<'d, S: Scheme> {
     first: Locked<'d, S>,
     second: Option<Locked<'d, S>>,
     // Last, so that it is dropped when both buckets have been unlocked.
-    turn: Turn,
+    turn: PairTurn,
 }
 
 /// Yields the CPU when it is dropped, if a contender slept on the second bucket's lock. That contender has probably
 /// lost its CPU to this thread.
-struct Turn {
+struct PairTurn {
     on: PlatformRef,
     contended: bool,
 }
 
-impl Drop for Turn {
+impl Drop for PairTurn {
     fn drop(&mut self) {
         if self.contended {
             self.on.yield_now();
@@ -32,7 +32,7 @@ impl Drop for Turn {
 impl<'d, S: Scheme> Pair<'d, S> {
     fn of(first: Locked<'d, S>, second: Option<Locked<'d, S>>) -> Self {
         let on = first.guard.bucket().platform();
-        Self { first, second, turn: Turn { on, contended: false } }
+        Self { first, second, turn: PairTurn { on, contended: false } }
     }
 
     /// Whether the words have buckets of their own.

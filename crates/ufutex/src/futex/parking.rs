@@ -23,7 +23,7 @@ use crate::sync::UnsafeCell;
 use crate::sys::clock::Deadline;
 use crate::sys::platform::PlatformRef;
 use crate::table::bucket::Guard;
-use crate::table::hash::{Hash, Key};
+use crate::table::hash::{Hash, TableKey};
 use crate::table::list::{Node, Pick, Taken};
 use crate::table::refs::{Live, Locked, Scheme, has_whole_queue};
 
@@ -246,7 +246,7 @@ impl core::fmt::Debug for ParkingLot {
 
 impl ParkingPlace {
     #[inline(always)]
-    fn new(on: PlatformRef, key: Key, hash: u32, park_token: usize) -> Self {
+    fn new(on: PlatformRef, key: TableKey, hash: u32, park_token: usize) -> Self {
         Self {
             entry: Entry::new(key, hash, 0, Wakes::None, Receiver::Thread(on)),
             park_token,
@@ -334,7 +334,7 @@ impl Drop for InQueue<'_> {
 #[must_use = "dropping it unlocks the queue"]
 pub struct Queue<'l> {
     locked: Locked<'l, Live>,
-    key: Key,
+    key: TableKey,
     hash: u32,
     first: Option<NonNull<Node>>,
 }
@@ -425,7 +425,7 @@ fn notify_all(mut taken: Taken, token: usize) {
 pub struct BothQueues<'l> {
     lot: &'l ParkingLot,
     pair: Pair<'l, Live>,
-    from: (Key, u32),
+    from: (TableKey, u32),
     to: Place,
     first: Option<NonNull<Node>>,
 }

@@ -8,7 +8,7 @@ use crate::sync::{AtomicU8, Ordering};
 use crate::table::Table;
 use crate::table::bucket::Bucket;
 use crate::table::globals::Globals;
-use crate::table::hash::{Hash, Key as TableKey};
+use crate::table::hash::{Hash, TableKey};
 use crate::table::refs::tables::Global;
 use crate::table::refs::{Locked, Scheme};
 

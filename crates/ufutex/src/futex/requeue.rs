@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
 use crate::sys::unwind::{Otherwise, call};
-use crate::table::hash::Key as TableKey;
+use crate::table::hash::TableKey;
 use crate::table::list::Node;
 use crate::table::refs::Scheme;
 
@@ -125,13 +125,13 @@ impl<S: Scheme> Domain<S> {
                 // In a later step an error only ends the requeue: the caller has to know of the waiters that were woken
                 // and moved before.
                 let lock = || lock().ok();
-                let mut noted = Noted::new(self, &work);
+                let mut noted = NotedRequeue::new(self, &work);
                 let marker = pin!(Marker::new(self, &source));
                 self.requeue_in_pieces(marker.as_ref(), Some(pair), &lock, &work, began, &mut noted.done);
                 break noted;
             }
             if room.holds(wanted) {
-                let mut noted = Noted::new(self, &work);
+                let mut noted = NotedRequeue::new(self, &work);
                 self.requeue_at_once(pair, &work, wanted, room, &mut noted.done);
                 break noted;
             }
@@ -142,7 +142,14 @@ impl<S: Scheme> Domain<S> {
     }
 
     /// Wakes the first `wanted` waiters, and moves those behind them, in one step.
-    fn requeue_at_once(&self, mut pair: Pair<'_, S>, work: &Requeuing, wanted: usize, room: Room, done: &mut Done) {
+    fn requeue_at_once(
+        &self,
+        mut pair: Pair<'_, S>,
+        work: &Requeuing,
+        wanted: usize,
+        room: Room,
+        done: &mut RequeueProgress,
+    ) {
         // Waiters to be woken stand at the front of the queue. Move those behind them first, so that the front stays in
         // place.
         let (key, hash) = (work.keys[0], work.places[0].hash);
@@ -168,7 +175,7 @@ impl<S: Scheme> Domain<S> {
         lock: &dyn Fn() -> Option<Pair<'d, S>>,
         work: &Requeuing,
         began: Moment,
-        done: &mut Done,
+        done: &mut RequeueProgress,
     ) {
         let mut pending = PendingWakes::none();
         while let Some(mut pair) = locked.take() {
@@ -244,7 +251,7 @@ impl<S: Scheme> Domain<S> {
         work: &Requeuing,
         mut next: Option<NonNull<Node>>,
         step: &Step,
-        done: &mut Done,
+        done: &mut RequeueProgress,
     ) -> Option<NonNull<Node>> {
         let stays = work.stays_in_place(pair);
         let (mut skip, mut left) = (step.skip, step.most);
@@ -315,15 +322,15 @@ impl Requeuing {
 
 /// A requeue that has been done. Its drop counts the requeue after the waiters have been woken, also if one of their
 /// wakers panics.
-struct Noted<'d, S: Scheme> {
+struct NotedRequeue<'d, S: Scheme> {
     domain: &'d Domain<S>,
     work: &'d Requeuing,
-    done: Done,
+    done: RequeueProgress,
 }
 
-impl<'d, S: Scheme> Noted<'d, S> {
+impl<'d, S: Scheme> NotedRequeue<'d, S> {
     fn new(domain: &'d Domain<S>, work: &'d Requeuing) -> Self {
-        Self { domain, work, done: Done::default() }
+        Self { domain, work, done: RequeueProgress::default() }
     }
 
     fn into_result(self) -> Result<Requeued, Error> {
@@ -334,7 +341,7 @@ impl<'d, S: Scheme> Noted<'d, S> {
     }
 }
 
-impl<S: Scheme> Drop for Noted<'_, S> {
+impl<S: Scheme> Drop for NotedRequeue<'_, S> {
     fn drop(&mut self) {
         let [source, target] = &self.work.places;
         self.domain.note_requeue(source, target, self.done.requeued());
@@ -347,7 +354,7 @@ impl<S: Scheme> Drop for Noted<'_, S> {
 
 /// The progress of a requeue.
 #[derive(Default)]
-struct Done {
+struct RequeueProgress {
     woken: usize,
     moved: usize,
     /// The number of keys that the target's bucket has now, if `to` had no waiters there before.
@@ -355,7 +362,7 @@ struct Done {
     met_lock_waiter: bool,
 }
 
-impl Done {
+impl RequeueProgress {
     fn requeued(&self) -> Requeued {
         Requeued { woken: self.woken, requeued: self.moved }
     }

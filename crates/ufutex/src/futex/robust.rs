@@ -119,7 +119,7 @@ impl<S: Scheme> Domain<S> {
             let head = task.robust_list(pointers);
             if head != 0 {
                 // If the walk ends early, the rest of the list stays as it is.
-                let _ = Walk { domain: self, task, memory, pointers }.run(head);
+                let _ = ListWalk { domain: self, task, memory, pointers }.run(head);
             }
         }
         task.end()
@@ -127,7 +127,7 @@ impl<S: Scheme> Domain<S> {
 }
 
 /// A walk of one list.
-struct Walk<'a, M: ?Sized, S: Scheme> {
+struct ListWalk<'a, M: ?Sized, S: Scheme> {
     domain: &'a Domain<S>,
     task: &'a Task,
     memory: &'a M,
@@ -136,7 +136,7 @@ struct Walk<'a, M: ?Sized, S: Scheme> {
 
 /// A pointer in a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Link {
+struct RobustLink {
     entry: u64,
     /// The pointer's lowest bit: the entry is a lock of `lock_pi`.
     is_pi: bool,
@@ -151,7 +151,7 @@ enum Role {
     Pending,
 }
 
-impl<M: UserMemory + ?Sized, S: Scheme> Walk<'_, M, S> {
+impl<M: UserMemory + ?Sized, S: Scheme> ListWalk<'_, M, S> {
     fn run(&self, head: u64) -> Result<(), Fault> {
         let bytes = self.pointers.bytes();
         let mut link = self.link(head)?;
@@ -187,13 +187,13 @@ impl<M: UserMemory + ?Sized, S: Scheme> Walk<'_, M, S> {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    fn link(&self, address: u64) -> Result<Link, Fault> {
+    fn link(&self, address: u64) -> Result<RobustLink, Fault> {
         let pointer = self.pointer(address)?;
-        Ok(Link { entry: pointer & !1, is_pi: pointer & 1 != 0 })
+        Ok(RobustLink { entry: pointer & !1, is_pi: pointer & 1 != 0 })
     }
 
     /// Releases the word of one entry, as the kernel's `handle_futex_death` does.
-    fn release(&self, link: Link, offset: u64, role: Role) -> Result<(), Fault> {
+    fn release(&self, link: RobustLink, offset: u64, role: Role) -> Result<(), Fault> {
         let mut address = link.entry.wrapping_add(offset);
         if self.pointers == Pointers::Narrow {
             address = u64::from(address as u32);

@@ -41,7 +41,7 @@ struct FreeSeat {
 
 /// The unit in which seats are allocated: 4 KiB. Its threads sleep as members of one group.
 #[repr(C)]
-struct Chunk {
+struct SeatChunk {
     head: Head,
     seats: [MaybeUninit<Seat>; SEATS],
 }
@@ -54,7 +54,7 @@ const SEATS: usize = 31;
 struct Head {
     group: Group,
     /// The next chunk, or null.
-    next: *mut Chunk,
+    next: *mut SeatChunk,
 }
 
 /// Number of shards, each with a lock, among which sleeping threads are spread.
@@ -64,11 +64,11 @@ const SHARDS: usize = 8;
 pub(crate) struct Seats {
     on: PlatformRef,
     /// Made for the first thread that sleeps.
-    shards: Lazy<[Shard; SHARDS]>,
+    shards: Lazy<[SeatShard; SHARDS]>,
 }
 
 #[repr(align(64))]
-struct Shard {
+struct SeatShard {
     free: Lock<Free>,
     /// The seats that were given back while the shard was locked, linked as the free ones are. Null if there are none.
     returned: AtomicPtr<Seat>,
@@ -76,7 +76,7 @@ struct Shard {
 
 struct Free {
     first: *mut Seat,
-    chunks: *mut Chunk,
+    chunks: *mut SeatChunk,
 }
 
 // SAFETY: the pointers are to free seats and to the headers of chunks, which nothing else accesses.
@@ -88,25 +88,25 @@ impl Seats {
     }
 
     /// A free seat of the calling thread's shard; `None` if the shard is locked, or there is no memory.
-    fn take(&self) -> Option<Taken<'_>> {
+    fn take(&self) -> Option<TakenSeat<'_>> {
         // The hint is made from the stack's address. Stacks are aligned to large powers of two, so the lower bits of
         // the product are equal for all threads. Use the upper bits.
         let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         self.take_from(mixed as usize % SHARDS)
     }
 
-    fn take_from(&self, shard: usize) -> Option<Taken<'_>> {
-        let make = |_| Shard {
+    fn take_from(&self, shard: usize) -> Option<TakenSeat<'_>> {
+        let make = |_| SeatShard {
             free: Lock::new(self.on, Free { first: ptr::null_mut(), chunks: ptr::null_mut() }),
             returned: AtomicPtr::new(ptr::null_mut()),
         };
         let shard = &self.shards.get_or_make(|| Ok(core::array::from_fn(make))).ok()?[shard];
         let (seat, member) = shard.free.try_lock()?.with(|free| free.take(&shard.returned))?;
-        Some(Taken { shard, seat, member })
+        Some(TakenSeat { shard, seat, member })
     }
 }
 
-impl Shard {
+impl SeatShard {
     /// Gives back a seat whose shard is locked.
     #[cold]
     fn give_back_behind_lock(&self, seat: NonNull<Seat>, member: Members) {
@@ -150,7 +150,7 @@ impl Free {
     #[cold]
     fn add_chunk(&mut self) -> Option<()> {
         // SAFETY: the size of a chunk is not zero.
-        let chunk = NonNull::new(unsafe { alloc(Layout::new::<Chunk>()) })?.cast::<Chunk>().as_ptr();
+        let chunk = NonNull::new(unsafe { alloc(Layout::new::<SeatChunk>()) })?.cast::<SeatChunk>().as_ptr();
         // SAFETY: new memory of that size. Each seat is written before it is free.
         unsafe {
             (&raw mut (*chunk).head).write(Head { group: Group::new(), next: self.chunks });
@@ -173,21 +173,21 @@ impl Drop for Free {
             // SAFETY: `add_chunk` allocated the chunk. The system is being dropped, so no seat is in use.
             unsafe {
                 self.chunks = (*chunk).head.next;
-                dealloc(chunk.cast(), Layout::new::<Chunk>());
+                dealloc(chunk.cast(), Layout::new::<SeatChunk>());
             }
         }
     }
 }
 
 /// A seat that is taken. Its drop frees the seat.
-struct Taken<'s> {
+struct TakenSeat<'s> {
     /// Where it came from.
-    shard: &'s Shard,
+    shard: &'s SeatShard,
     seat: NonNull<Seat>,
     member: Members,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TakenSeat<'_> {
     fn drop(&mut self) {
         match self.shard.free.try_lock() {
             Some(mut free) => free.with(|free| free.give_back(self.seat, self.member)),
@@ -199,7 +199,7 @@ impl Drop for Taken<'_> {
 /// A waiter in a seat. The waiter is dropped before the seat is freed.
 struct Seated<'s, 'd, S: Scheme> {
     waiter: NonNull<Waiter<'d, S>>,
-    seat: Taken<'s>,
+    seat: TakenSeat<'s>,
 }
 
 impl<S: Scheme> Drop for Seated<'_, '_, S> {
@@ -228,7 +228,7 @@ impl<S: Scheme> Domain<S> {
 }
 
 const _: () = assert!(size_of::<Seat>() == 128);
-const _: () = assert!(size_of::<Chunk>() == 4096);
+const _: () = assert!(size_of::<SeatChunk>() == 4096);
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Waiter<'_, crate::table::refs::Live>>() <= 128);
 
@@ -311,10 +311,10 @@ mod tests {
     }
 
     /// The number of chunks of a shard.
-    fn chunks(shard: &Shard) -> usize {
+    fn chunks(shard: &SeatShard) -> usize {
         shard.free.lock().with(|free| {
             // SAFETY: chunks are valid as long as the shard.
-            let next = |chunk: &*mut Chunk| unsafe { chunk.as_ref() }.map(|chunk| chunk.head.next);
+            let next = |chunk: &*mut SeatChunk| unsafe { chunk.as_ref() }.map(|chunk| chunk.head.next);
             core::iter::successors(Some(free.chunks), next).filter(|chunk| !chunk.is_null()).count()
         })
     }

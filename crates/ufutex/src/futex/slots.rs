@@ -11,7 +11,7 @@ use crate::sys::unwind::Otherwise;
 use crate::table::refs::Scheme;
 use crate::table::refs::tables::Current;
 use crate::table::size::Policy;
-use crate::table::store::Store;
+use crate::table::store::TableStore;
 use crate::table::{MAX_SLOTS_LOG2, Table};
 
 /// `PR_FUTEX_HASH_SET_SLOTS`.
@@ -100,7 +100,7 @@ impl<S: Scheme> Domain<S> {
     /// largest.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
-        self.tables.store.get().map_or(0, Store::bytes)
+        self.tables.store.get().map_or(0, TableStore::bytes)
     }
 
     /// Sets the number of slots, a power of two of at least 2; `0` means its namespace's global table. On return the new

@@ -42,10 +42,10 @@ use crate::table::store::Source;
 /// # let _ = (a, b);
 /// ```
 pub struct System {
-    inner: Counted<Inner>,
+    inner: Counted<SystemInner>,
 }
 
-struct Inner {
+struct SystemInner {
     platform: PlatformRef,
     domains: AtomicU64,
     namespaces: AtomicU64,
@@ -97,7 +97,7 @@ impl System {
         #[cfg(feature = "pi")]
         let pi = Pi::new(limits.max_pi_depth, config.scheduler_given())?;
         let driver = Driver::of(on, config.clocks_given(), config.driver_thread_given())?;
-        let inner = Counted::new(|address| Inner {
+        let inner = Counted::new(|address| SystemInner {
             platform: on,
             domains: AtomicU64::new(1),
             namespaces: AtomicU64::new(1),
@@ -122,7 +122,7 @@ impl System {
         Ok(Self { inner })
     }
 
-    fn inner(&self) -> &Inner {
+    fn inner(&self) -> &SystemInner {
         &self.inner
     }
 

@@ -115,8 +115,8 @@ impl Task {
         &self.interrupt
     }
 
-    /// Sets the task's own priority: the order in which it is woken, and the priority that it lends to the owners
-    /// of locks that it waits for. A wait in progress keeps its place in the queue, unless it waits for a lock.
+    /// Sets the task's own priority: the order in which it is woken, and the priority to which it boosts the owners of
+    /// locks that it waits for. A wait in progress keeps its place in the queue, unless it waits for a lock.
     pub fn set_priority(&self, priority: Priority) {
         self.own.store(priority.level(), Ordering::Relaxed);
         #[cfg(feature = "pi")]

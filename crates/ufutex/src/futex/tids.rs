@@ -12,18 +12,18 @@ const BITS: u32 = 5;
 const LEVELS: u32 = TID_MASK.count_ones() / BITS;
 const _: () = assert!(LEVELS * BITS == TID_MASK.count_ones());
 
-enum Slot<T> {
+enum TidSlot<T> {
     Empty,
-    Node(Box<[Slot<T>]>),
+    Node(Box<[TidSlot<T>]>),
     Value(T),
 }
 
 /// A tree with a fixed depth. A hash map would stop all threads of the namespace while it grows.
-pub struct Tids<T>(Slot<T>);
+pub struct Tids<T>(TidSlot<T>);
 
 impl<T> Tids<T> {
     pub const fn new() -> Self {
-        Self(Slot::Empty)
+        Self(TidSlot::Empty)
     }
 
     /// Adds a value for a TID.
@@ -41,16 +41,16 @@ impl<T> Tids<T> {
     fn try_insert(&mut self, tid: u32, value: T) -> Result<(), Error> {
         let mut slot = &mut self.0;
         for level in (0..LEVELS).rev() {
-            if matches!(slot, Slot::Empty) {
-                *slot = Slot::Node(node()?);
+            if matches!(slot, TidSlot::Empty) {
+                *slot = TidSlot::Node(node()?);
             }
-            let Slot::Node(node) = slot else { return Err(Error::Busy) };
+            let TidSlot::Node(node) = slot else { return Err(Error::Busy) };
             slot = &mut node[place(tid, level)];
         }
-        if !matches!(slot, Slot::Empty) {
+        if !matches!(slot, TidSlot::Empty) {
             return Err(Error::Busy);
         }
-        *slot = Slot::Value(value);
+        *slot = TidSlot::Value(value);
         Ok(())
     }
 
@@ -61,11 +61,11 @@ impl<T> Tids<T> {
         }
         let mut slot = &self.0;
         for level in (0..LEVELS).rev() {
-            let Slot::Node(node) = slot else { return None };
+            let TidSlot::Node(node) = slot else { return None };
             slot = &node[place(tid, level)];
         }
         match slot {
-            Slot::Value(value) => Some(value),
+            TidSlot::Value(value) => Some(value),
             _ => None,
         }
     }
@@ -80,21 +80,21 @@ fn place(tid: u32, level: u32) -> usize {
     (tid >> (level * BITS)) as usize & ((1 << BITS) - 1)
 }
 
-fn node<T>() -> Result<Box<[Slot<T>]>, Error> {
+fn node<T>() -> Result<Box<[TidSlot<T>]>, Error> {
     let mut slots = Vec::new();
     slots.try_reserve_exact(1 << BITS).map_err(|_| Error::NoMemory)?;
-    slots.resize_with(1 << BITS, || Slot::Empty);
+    slots.resize_with(1 << BITS, || TidSlot::Empty);
     Ok(slots.into_boxed_slice())
 }
 
-fn remove<T>(slot: &mut Slot<T>, tid: u32, level: u32) {
-    if let Slot::Node(node) = slot {
+fn remove<T>(slot: &mut TidSlot<T>, tid: u32, level: u32) {
+    if let TidSlot::Node(node) = slot {
         remove(&mut node[place(tid, level - 1)], tid, level - 1);
-        if node.iter().any(|slot| !matches!(slot, Slot::Empty)) {
+        if node.iter().any(|slot| !matches!(slot, TidSlot::Empty)) {
             return;
         }
     }
-    *slot = Slot::Empty;
+    *slot = TidSlot::Empty;
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
                 for tid in [0, 1, 31, 62, 1 << 27, TID_MASK].into_iter().chain(plain.keys().copied()) {
                     prop_assert_eq!(tids.get(tid), plain.get(&tid));
                 }
-                prop_assert_eq!(matches!(tids.0, Slot::Empty), plain.is_empty(), "empty nodes are freed");
+                prop_assert_eq!(matches!(tids.0, TidSlot::Empty), plain.is_empty(), "empty nodes are freed");
             }
         }
     }

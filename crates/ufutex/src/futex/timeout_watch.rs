@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::expiry::sleep::{Sleep, Timeouts};
 use crate::sys::clock::{Clock, Deadline, Timeout};
 use crate::sys::counted::Counted;
-use crate::sys::unwind::Callback;
+use crate::sys::unwind::GuardedWaker;
 
 /// Watches the timeout of a pending wait. `None` until a pending wait has a timeout to watch. The sleep has memory of
 /// its own, which stays in place.
@@ -48,7 +48,7 @@ impl<'d> TimeoutWatch<'d> {
             return Ok(true);
         }
         // Cloned before memory is allocated, which a panic of the clone would leak.
-        let waker = Callback::of(waker);
+        let waker = GuardedWaker::of(waker);
         let sleep = Sleep::new(by, deadline.clock.into(), waker)?;
         // SAFETY: it stays in memory of its own, and disarms itself when it is dropped.
         unsafe { Pin::new_unchecked(&*sleep) }.begin(deadline.at, now);

@@ -17,7 +17,7 @@ use super::wait::WaitOptions;
 use super::wake::Woken;
 use crate::error::Error;
 use crate::signal::group::Members;
-use crate::signal::{Callback, Receiver, Signal};
+use crate::signal::{GuardedWaker, Receiver, Signal};
 use crate::sync::{UnsafeCell, wait_barrier};
 use crate::sys::clock::Deadline;
 use crate::sys::mem::{Access, Fault, Faults};
@@ -145,7 +145,7 @@ impl<'d, S: Scheme> Waiter<'d, S> {
     /// Makes `waker` the waker that a wake wakes. Returns `false` if a wake has taken the entry already; that wake
     /// wakes the old waker.
     pub(super) fn set_waker(&self, waker: &Waker) -> bool {
-        self.set_receiver(Receiver::Waker(Callback::of(waker)))
+        self.set_receiver(Receiver::Waker(GuardedWaker::of(waker)))
     }
 
     /// As `set_waker`, for threads too.

@@ -14,7 +14,7 @@ use crate::sync::wake_barrier;
 use crate::sys::platform::Section;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::{Bucket, Guard};
-use crate::table::hash::Key as TableKey;
+use crate::table::hash::TableKey;
 use crate::table::list::{Most, Node, Pick, Taken};
 use crate::table::refs::{Locked, Scheme};
 

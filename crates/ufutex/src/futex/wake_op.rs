@@ -11,7 +11,7 @@ use super::place::Place;
 use super::wake::{self, InPieces, Woken};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Width};
-use crate::table::hash::Key as TableKey;
+use crate::table::hash::TableKey;
 use crate::table::list::Taken;
 use crate::table::refs::Scheme;
 
@@ -136,7 +136,7 @@ impl<S: Scheme> Domain<S> {
             }
             match update(&second, |value| op.modify.apply(value)) {
                 Ok(Some(before)) => {
-                    let mut noted = Noted { domain: self, wanted: &wanted, results: [Woken::NOBODY; 2] };
+                    let mut noted = NotedWakeOp { domain: self, wanted: &wanted, results: [Woken::NOBODY; 2] };
                     let both = op.compare.holds(before);
                     match way {
                         Way::AtOnce(wants) => self.wake_at_once(pair, &wanted, wants, both, rooms, &mut noted.results),
@@ -247,13 +247,13 @@ impl<S: Scheme> Drop for ThenSecond<'_, S> {
 
 /// A `wake_op` that has been done. Its drop counts it after the waiters have been woken, also if one of their wakers
 /// panics.
-struct Noted<'d, S: Scheme> {
+struct NotedWakeOp<'d, S: Scheme> {
     domain: &'d Domain<S>,
     wanted: &'d Wanted,
     results: [Woken; 2],
 }
 
-impl<S: Scheme> Noted<'_, S> {
+impl<S: Scheme> NotedWakeOp<'_, S> {
     fn woken(&self) -> usize {
         self.results.iter().map(|woken| woken.count).sum()
     }
@@ -264,7 +264,7 @@ impl<S: Scheme> Noted<'_, S> {
     }
 }
 
-impl<S: Scheme> Drop for Noted<'_, S> {
+impl<S: Scheme> Drop for NotedWakeOp<'_, S> {
     fn drop(&mut self) {
         self.domain.note_wake(self.wanted.places[0].address, self.woken());
     }

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::domain::Domain;
-use super::entry::{Entry, Kind};
+use super::entry::{Entry, EntryKind};
 use super::key::{is_of_object, is_shared_of, scope_of};
 use super::namespace::PidNamespace;
 use super::system::System;
@@ -21,7 +21,7 @@ use crate::sync::Tally;
 use crate::sys::mem::Scope;
 use crate::table::Table;
 use crate::table::bucket::{CountsContention, Guard};
-use crate::table::hash::Key;
+use crate::table::hash::TableKey;
 use crate::table::refs::Scheme;
 
 /// A word that has waiters.
@@ -47,17 +47,17 @@ impl WaitedWord {
         Self { address, scope, threads: 0, tasks: 0, for_lock: 0, bitset: 0 }
     }
 
-    fn count(&mut self, kind: Kind) {
+    fn count(&mut self, kind: EntryKind) {
         let bitset = match kind {
-            Kind::Thread(bitset) => {
+            EntryKind::Thread(bitset) => {
                 self.threads += 1;
                 bitset.get()
             }
-            Kind::Task(bitset) => {
+            EntryKind::Task(bitset) => {
                 self.tasks += 1;
                 bitset.get()
             }
-            Kind::ForLock => {
+            EntryKind::ForLock => {
                 self.for_lock += 1;
                 0
             }
@@ -120,7 +120,7 @@ impl Walk {
     /// Copies the `wanted` keys of the bucket that `guard` locks. If there is no room for all of them, copies none, and
     /// returns an error. If no more room can be had, copies as many as there is room for, and counts the others as
     /// omitted.
-    fn take_in(&mut self, guard: &mut Guard<'_>, wanted: impl Fn(Key, u32) -> bool) -> Result<(), NoRoom> {
+    fn take_in(&mut self, guard: &mut Guard<'_>, wanted: impl Fn(TableKey, u32) -> bool) -> Result<(), NoRoom> {
         let Self { found: WhoWaits { words, omitted }, max_words } = self;
         let mut needed = 0;
         guard.for_each_key(|key, hash, _| needed += usize::from(wanted(key, hash)));
@@ -155,7 +155,12 @@ impl Walk {
     }
 
     /// Copies the wanted keys of a table that is always live.
-    fn look_at_table(&mut self, table: Table, contended: &impl CountsContention, wanted: impl Fn(Key, u32) -> bool) {
+    fn look_at_table(
+        &mut self,
+        table: Table,
+        contended: &impl CountsContention,
+        wanted: impl Fn(TableKey, u32) -> bool,
+    ) {
         for slot in 0..table.slots() {
             self.look(|walk| match table.slot(slot).lock(contended) {
                 Some(mut guard) => walk.take_in(&mut guard, &wanted),
@@ -176,8 +181,8 @@ impl<'a> IntoIterator for &'a WhoWaits {
 
 impl fmt::Debug for WhoWaits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        struct Line<'a>(&'a WaitedWord);
-        impl fmt::Debug for Line<'_> {
+        struct AsLine<'a>(&'a WaitedWord);
+        impl fmt::Debug for AsLine<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let WaitedWord { address, scope, threads, tasks, for_lock, bitset } = *self.0;
                 match scope {
@@ -194,7 +199,7 @@ impl fmt::Debug for WhoWaits {
             }
         }
         let mut list = f.debug_list();
-        list.entries(self.iter().map(Line));
+        list.entries(self.iter().map(AsLine));
         if self.omitted > 0 {
             list.entry(&format_args!("and {} words more", self.omitted));
         }

@@ -7,9 +7,9 @@ pub(crate) mod thread;
 use core::ptr::NonNull;
 
 use crate::sync::{Ordering, UnsafeCell};
-use crate::sys::park::{Address, Parker};
+use crate::sys::park::{Parker, SleeperAddress};
 use crate::sys::platform::PlatformRef;
-pub(crate) use crate::sys::unwind::Callback;
+pub(crate) use crate::sys::unwind::GuardedWaker;
 use crate::sys::unwind::Otherwise;
 use group::Members;
 use sleeper::Sleeper;
@@ -47,7 +47,7 @@ pub(crate) enum Receiver {
     /// the entry's time in the queue.
     Sleeper(NonNull<Sleeper>),
     /// A task, through its waker.
-    Waker(Callback),
+    Waker(GuardedWaker),
 }
 
 impl Receiver {
@@ -63,9 +63,9 @@ pub(crate) struct PendingWake(Action);
 
 enum Action {
     Nothing,
-    WakeThread(Address),
+    WakeThread(SleeperAddress),
     WakeMembers(Members),
-    CallWaker(Callback),
+    CallWaker(GuardedWaker),
     /// The signal of a waiter that waits for this call.
     CallLent(NonNull<Signal>),
 }
@@ -74,7 +74,7 @@ impl PendingWake {
     pub(crate) const NOTHING: Self = Self(Action::Nothing);
 
     /// The wake of a thread by its address; `None` if it is awake.
-    fn of_thread(address: Option<Address>) -> Self {
+    fn of_thread(address: Option<SleeperAddress>) -> Self {
         address.map_or(Self::NOTHING, |address| Self(Action::WakeThread(address)))
     }
 
@@ -127,7 +127,7 @@ impl Signal {
     }
 
     /// A signal that lends `waker` to the wake.
-    pub(crate) fn lending(waker: Callback) -> Self {
+    pub(crate) fn lending(waker: GuardedWaker) -> Self {
         Self { lends: UnsafeCell::new(true), ..Self::new(Receiver::Waker(waker)) }
     }
 

@@ -16,7 +16,7 @@ use core::time::Duration;
 
 use crate::sync::{AtomicPtr, Ordering, spin_loop};
 use crate::sys::clock::{Deadline, Timeout};
-use crate::sys::park::{Address, Parked, Parker};
+use crate::sys::park::{Parked, Parker, SleeperAddress};
 use crate::sys::platform::PlatformRef;
 
 /// A waker has set this since the sleeping thread last cleared it.
@@ -83,7 +83,7 @@ impl Sleeper {
     }
 
     /// Sets `bits`, and returns the address by which the thread is woken, if one sleeps. `None` if it is spinning.
-    fn raise(&self, bits: u32) -> Option<Address> {
+    fn raise(&self, bits: u32) -> Option<SleeperAddress> {
         let word = self.word.raise(bits, SPINNING)?;
         // After the bits: see `take_down`.
         Some(word.on(self.platform()))
@@ -91,7 +91,7 @@ impl Sleeper {
 
     /// Sets `NOTIFIED`. After this the caller gives the entry back, and then wakes the thread by the returned address.
     /// `None` if the thread is awake, and will see `NOTIFIED` before it sleeps.
-    pub(crate) fn notify(&self) -> Option<Address> {
+    pub(crate) fn notify(&self) -> Option<SleeperAddress> {
         self.raise(NOTIFIED)
     }
 

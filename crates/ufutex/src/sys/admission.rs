@@ -63,11 +63,11 @@ impl FreePlaces for u64 {
 /// A shard: free places of some of the threads, on a cache line of their own.
 #[derive(Default)]
 #[repr(align(64))]
-struct Shard(Tally);
+struct PlacesShard(Tally);
 
 /// The shards of a domain. They are made when it gets its first waiter.
 #[derive(Default)]
-pub struct Places([Shard; SHARDS]);
+pub struct Places([PlacesShard; SHARDS]);
 
 /// The places of a domain or of a process's timers. Places may be taken without a shard and given back to one: they are
 /// only moved.

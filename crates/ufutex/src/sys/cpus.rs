@@ -3,9 +3,9 @@
 use crate::sync::{AtomicUsize, Ordering};
 
 /// The number of CPUs. On Linux: those that the thread may run on that first needs the number. It does not change later.
-pub struct Cpus(AtomicUsize);
+pub struct CpuCount(AtomicUsize);
 
-impl Cpus {
+impl CpuCount {
     /// `given`, or as many as the operating system reports; 1 without one.
     pub fn new(given: Option<usize>) -> Self {
         Self(AtomicUsize::new(given.unwrap_or(0)))
@@ -57,10 +57,10 @@ mod tests {
 
     #[test]
     fn cpus_are_those_that_were_given_or_that_the_thread_may_use() {
-        assert_eq!(Cpus::new(Some(3)).get(), 3);
+        assert_eq!(CpuCount::new(Some(3)).get(), 3);
         let all = online();
         assert!(all >= 1);
-        let counted = Cpus::new(None);
+        let counted = CpuCount::new(None);
         assert_eq!((counted.get(), counted.get()), (all, all));
         // A thread of its own, which is alone in being kept on one CPU.
         let on_one = std::thread::spawn(|| {
@@ -75,7 +75,7 @@ mod tests {
             // SAFETY: reads the mask, and keeps this thread on one of its CPUs.
             let set = unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
             assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
-            let counted = Cpus::new(None);
+            let counted = CpuCount::new(None);
             [online(), counted.get(), counted.get()]
         });
         assert_eq!(on_one.join().expect("it does not panic"), [1; 3]);

@@ -13,7 +13,7 @@ use crate::sync::{AtomicPtr, Made, Ordering};
 /// was stored first.
 pub struct Lazy<T> {
     /// Null until the value is made, then a counted handle; or [`never`].
-    kept: AtomicPtr<Kept<T>>,
+    kept: AtomicPtr<LazyValue<T>>,
     _owns: PhantomData<T>,
 }
 
@@ -26,11 +26,11 @@ pub enum Found<'l, T> {
 }
 
 /// Marks a value that will not be made any more. It is no address of a value, because those are aligned.
-fn never<T>() -> *mut Kept<T> {
+fn never<T>() -> *mut LazyValue<T> {
     ptr::without_provenance_mut(1)
 }
 
-struct Kept<T> {
+struct LazyValue<T> {
     made: Made,
     value: T,
 }
@@ -79,14 +79,14 @@ impl<T> Lazy<T> {
 
     #[cold]
     fn make(&self, value: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
-        let made = value().and_then(|value| Counted::new(|_| Kept { made: Made::new(), value }));
+        let made = value().and_then(|value| Counted::new(|_| LazyValue { made: Made::new(), value }));
         let kept = match made {
             Ok(kept) => kept,
             // Another thread may have had the last memory.
             Err(error) => return self.get().ok_or(error),
         };
         kept.made.finish();
-        let ours = ptr::from_ref::<Kept<T>>(&kept).cast_mut();
+        let ours = ptr::from_ref::<LazyValue<T>>(&kept).cast_mut();
         let there = match self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Acquire) {
             // [W]
             Ok(_) => {

@@ -112,19 +112,19 @@ pub struct WordAddress(usize);
 
 /// The address of a sleeper's word, and the sleeper's platform.
 #[must_use = "the sleeper sleeps on"]
-pub struct Address {
+pub struct SleeperAddress {
     word: usize,
     on: PlatformRef,
 }
 
 impl WordAddress {
     /// The address of a word of that platform's.
-    pub fn on(self, on: PlatformRef) -> Address {
-        Address { word: self.0, on }
+    pub fn on(self, on: PlatformRef) -> SleeperAddress {
+        SleeperAddress { word: self.0, on }
     }
 }
 
-impl Address {
+impl SleeperAddress {
     /// Wakes the sleeper at the address, if a thread sleeps there.
     pub fn wake(self) {
         self.on.unpark(with_exposed_provenance(self.word), 1);

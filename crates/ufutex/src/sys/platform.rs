@@ -129,7 +129,7 @@ struct Around {
 }
 
 /// Makes the [`Calls`] of a platform, once for each in the program.
-struct Made<P>(core::marker::PhantomData<P>);
+struct CallsOf<P>(core::marker::PhantomData<P>);
 
 /// Calls `f`, and ends the program if it panics: Rust lets no panic leave an `extern "C"` function. Unwinding through a
 /// thread whose waiter is queued would free that waiter's memory.
@@ -138,7 +138,7 @@ extern "C" fn without_unwinding<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-impl<P: Platform> Made<P> {
+impl<P: Platform> CallsOf<P> {
     const LONG: Calls = Calls {
         park: |word, expected, deadline| without_unwinding(|| P::park(word, expected, deadline)),
         unpark: |word, count| without_unwinding(|| P::unpark(word, count)),
@@ -173,7 +173,7 @@ impl PlatformRef {
 
     /// The platform `P`.
     pub const fn of<P: Platform>() -> Self {
-        Self(Some(Made::<P>::CALLS))
+        Self(Some(CallsOf::<P>::CALLS))
     }
 
     /// Whether this is the host, as in memory of all zeroes.

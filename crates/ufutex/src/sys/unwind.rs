@@ -42,9 +42,9 @@ impl<F: FnOnce()> Drop for Otherwise<F> {
 }
 
 /// An embedder's waker. It may panic when it is woken and when it is dropped.
-pub struct Callback(Option<Waker>);
+pub struct GuardedWaker(Option<Waker>);
 
-impl Callback {
+impl GuardedWaker {
     /// A clone of `waker`. Cloning runs the embedder's code: call this with nothing locked.
     pub fn of(waker: &Waker) -> Self {
         waker.clone().into()
@@ -57,13 +57,13 @@ impl Callback {
     }
 }
 
-impl From<Waker> for Callback {
+impl From<Waker> for GuardedWaker {
     fn from(waker: Waker) -> Self {
         Self(Some(waker))
     }
 }
 
-impl Drop for Callback {
+impl Drop for GuardedWaker {
     fn drop(&mut self) {
         if let Some(waker) = self.0.take() {
             call(|| drop(waker));

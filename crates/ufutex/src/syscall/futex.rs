@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 
-use super::{Caller, Calling, Restart, Started, arguments};
+use super::{Calling, GuestCall, Restart, Started, arguments};
 use crate::error::Error;
 use crate::futex::wait::RestartBlock;
 use crate::futex::wake_op::{Compare, Modify, WakeOp};
@@ -85,7 +85,7 @@ pub(super) fn not_negative(count: u32) -> Result<usize, Error> {
     usize::try_from(count.cast_signed()).map_err(|_| Error::Invalid)
 }
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> {
     pub fn futex(&self, registers: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S>, Error> {
         let args = Args::new(registers);
         let utime = registers[3];

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use super::futex::at_least_one;
-use super::{Caller, Calling, Restart, Started, Words, arguments};
+use super::{Calling, GuestCall, Restart, Started, Words, arguments};
 use crate::error::Error;
 use crate::futex::numa::NodeFlags;
 use crate::futex::word::Word;
@@ -46,7 +46,7 @@ struct Waitv {
     flags: Flags,
 }
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> {
     pub fn futex_waitv(&self, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S>, Error> {
         let [waiters, count, flags, timeout, clock, _] = args;
         let (count, flags) = (count as u32 as usize, flags as u32);

@@ -95,7 +95,7 @@ impl<S: Scheme> Domain<S> {
         number: Number,
         args: [u64; 6],
     ) -> Syscall<'d, 't, 'm, M, S> {
-        let caller = Caller { domain: self, task, memory, times: Timespec::Wide };
+        let caller = GuestCall { domain: self, task, memory, times: Timespec::Wide };
         let started = match number {
             Number::Compat(call) => caller.compat(call, args),
             Number::Futex => caller.futex(args),
@@ -114,7 +114,7 @@ impl<S: Scheme> Domain<S> {
 }
 
 /// The task that makes a system call, with its domain and its memory.
-struct Caller<'d, 't, 'm, M: ?Sized, S: Scheme> {
+struct GuestCall<'d, 't, 'm, M: ?Sized, S: Scheme> {
     domain: &'d Domain<S>,
     task: &'t Task,
     memory: &'m M,

@@ -3,14 +3,14 @@
 use super::futex::Args;
 #[cfg(feature = "requeue")]
 use super::futex::not_negative;
-use super::{Caller, Calling, Restart, Started};
+use super::{Calling, GuestCall, Restart, Started};
 use crate::error::Error;
 use crate::futex::lock_word::TID_MASK;
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, UserMemory};
 use crate::table::refs::Scheme;
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> {
     pub(super) fn lock_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S>, Error> {
         let word = self.word(args.uaddr, args.is_private, Access::Write)?;
         Ok(Started {

@@ -3,7 +3,7 @@
 #[cfg(not(feature = "requeue"))]
 use core::num::NonZeroU32;
 
-use super::Caller;
+use super::GuestCall;
 use super::futex::{Args, not_negative};
 use crate::error::Error;
 #[cfg(not(feature = "requeue"))]
@@ -16,7 +16,7 @@ use crate::sys::mem::{Access, UserMemory};
 use crate::sys::mem::{Fault, Faults};
 use crate::table::refs::Scheme;
 
-impl<'m, M: UserMemory + ?Sized, S: Scheme> Caller<'_, '_, 'm, M, S> {
+impl<'m, M: UserMemory + ?Sized, S: Scheme> GuestCall<'_, '_, 'm, M, S> {
     pub(super) fn requeue(&self, args: Args, expected: Option<u32>) -> Result<isize, Error> {
         let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
         let from = self.word(args.uaddr, args.is_private, Access::Read)?;

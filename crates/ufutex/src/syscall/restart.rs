@@ -1,6 +1,6 @@
 //! The restart of calls that a signal has ended.
 
-use super::{Caller, Calling, Started};
+use super::{Calling, GuestCall, Started};
 use crate::error::Error;
 use crate::futex::task::Task;
 use crate::futex::wait::{RestartBlock, WaitOptions};
@@ -74,7 +74,7 @@ impl Restart {
     }
 }
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> Caller<'d, 't, 'm, M, S> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> {
     /// `restart_syscall`.
     pub fn restart(&self) -> Result<Started<'d, 't, 'm, M, S>, Error> {
         let wait = self.task.take_restart().ok_or(Error::Interrupted)?;

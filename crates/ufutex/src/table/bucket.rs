@@ -3,8 +3,8 @@
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
-use super::hash::Key;
-use super::list::{Most, Node, Pick, Queue, Ring, Taken, Waiters};
+use super::hash::TableKey;
+use super::list::{BucketQueue, Most, Node, Pick, Ring, Taken, Waiters};
 use crate::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
 use crate::sync::{Ordering, Tally, UnsafeCell, thread_hint};
 use crate::sys::platform::PlatformRef;
@@ -23,7 +23,7 @@ pub struct Bucket {
     /// Guarded by `lock`.
     traffic: UnsafeCell<Traffic>,
     /// Guarded by `lock`.
-    queue: UnsafeCell<Queue>,
+    queue: UnsafeCell<BucketQueue>,
 }
 
 /// Counts the operations that found their bucket locked by another thread.
@@ -50,7 +50,7 @@ struct Traffic {
 }
 
 // SAFETY: the cells are touched only by the holder of `lock` (through a `Guard`), or by a mover before the bucket is
-// live, when no other thread can reach them. The callers of `Queue::insert` guarantee that the nodes in the queue may
+// live, when no other thread can reach them. The callers of `BucketQueue::insert` guarantee that the nodes in the queue may
 // be used from any thread.
 unsafe impl Sync for Bucket {}
 // SAFETY: as for `Sync`. A bucket owns nothing that is bound to a thread.
@@ -63,7 +63,7 @@ impl Bucket {
             lock: StateLock::new(state),
             on: PlatformRef::HOST,
             traffic: UnsafeCell::new(Traffic::default()),
-            queue: UnsafeCell::new(Queue::new()),
+            queue: UnsafeCell::new(BucketQueue::new()),
         }
     }
 
@@ -221,7 +221,7 @@ impl<'t> Guard<'t> {
     }
 
     #[inline(always)]
-    fn with_queue<R>(&mut self, f: impl FnOnce(&mut Queue) -> R) -> R {
+    fn with_queue<R>(&mut self, f: impl FnOnce(&mut BucketQueue) -> R) -> R {
         // SAFETY: this guard holds the lock that guards the queue, and `&mut self` rules out a second reference.
         self.bucket.queue.with_mut(|q| f(unsafe { &mut *q }))
     }
@@ -229,7 +229,7 @@ impl<'t> Guard<'t> {
     /// Queues a waiter. If its key is new here, returns the number of keys that have waiters here now.
     ///
     /// # Safety
-    /// As for [`Queue::insert`]; this guard supplies the bucket.
+    /// As for [`BucketQueue::insert`]; this guard supplies the bucket.
     pub unsafe fn insert(&mut self, node: NonNull<Node>) -> Option<u32> {
         self.state = with_more(self.state, 1);
         let bucket = self.bucket.address();
@@ -247,30 +247,30 @@ impl<'t> Guard<'t> {
         self.with_queue(|q| unsafe { q.remove(node) });
     }
 
-    /// Takes one waiter off this queue and leaves it looking queued: see [`Queue::take_to`].
+    /// Takes one waiter off this queue and leaves it looking queued: see [`BucketQueue::take_to`].
     ///
     /// # Safety
-    /// As for [`Queue::take_to`].
-    pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: Key, hash: u32) {
+    /// As for [`BucketQueue::take_to`].
+    pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: TableKey, hash: u32) {
         self.state -= ONE_WAITER;
         // SAFETY: the caller guarantees it.
         self.with_queue(|q| unsafe { q.take_to(node, key, hash) });
     }
 
-    /// An upper bound for the number of waiters of `key`, counted up to `limit`: see [`Queue::count`]. `hash` is the
+    /// An upper bound for the number of waiters of `key`, counted up to `limit`: see [`BucketQueue::count`]. `hash` is the
     /// key's hash.
-    pub fn count(&mut self, key: Key, hash: u32, limit: usize) -> usize {
+    pub fn count(&mut self, key: TableKey, hash: u32, limit: usize) -> usize {
         self.with_queue(|q| q.count(key, hash, limit))
     }
 
     /// The first waiter of `key` in wake order. `hash` is the key's hash.
-    pub fn first(&mut self, key: Key, hash: u32) -> Option<NonNull<Node>> {
+    pub fn first(&mut self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {
         self.with_queue(|q| q.first(key, hash))
     }
 
     /// As [`first`](Self::first), but may return a marker: for tables in which no walk leaves markers.
     #[cfg(feature = "parking")]
-    pub fn head(&mut self, key: Key, hash: u32) -> Option<NonNull<Node>> {
+    pub fn head(&mut self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {
         self.with_queue(|q| q.head(key, hash))
     }
 
@@ -292,14 +292,14 @@ impl<'t> Guard<'t> {
         self.with_queue(|q| unsafe { q.after_level(node) })
     }
 
-    /// Takes waiters of `key`: see [`Queue::take`].
-    pub fn take(&mut self, key: Key, hash: u32, limit: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
+    /// Takes waiters of `key`: see [`BucketQueue::take`].
+    pub fn take(&mut self, key: TableKey, hash: u32, limit: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
         let taken = self.with_queue(|q| q.take(key, hash, limit, pick));
         self.state -= taken.len() as u32 * ONE_WAITER;
         taken
     }
 
-    /// Takes `marker` off the queue, and returns the waiter with which its walk goes on: see [`Queue::resume`].
+    /// Takes `marker` off the queue, and returns the waiter with which its walk goes on: see [`BucketQueue::resume`].
     ///
     /// # Safety
     /// `marker` is a marker of the caller's. If it is queued, it is in this bucket.
@@ -314,11 +314,11 @@ impl<'t> Guard<'t> {
         self.with_queue(|q| unsafe { q.resume(marker) })
     }
 
-    /// Inserts `marker` at the place where a walk in pieces has to go on: see [`Queue::pause`]. A marker counts as a
+    /// Inserts `marker` at the place where a walk in pieces has to go on: see [`BucketQueue::pause`]. A marker counts as a
     /// waiter.
     ///
     /// # Safety
-    /// As for [`Queue::pause`], with this bucket.
+    /// As for [`BucketQueue::pause`], with this bucket.
     pub unsafe fn pause(&mut self, marker: NonNull<Node>, next: NonNull<Node>) {
         let bucket = self.bucket.address();
         // SAFETY: the caller guarantees it.
@@ -327,10 +327,10 @@ impl<'t> Guard<'t> {
         }
     }
 
-    /// Takes waiters, from `first` on: see [`Queue::take_from`].
+    /// Takes waiters, from `first` on: see [`BucketQueue::take_from`].
     ///
     /// # Safety
-    /// As for [`Queue::take_from`].
+    /// As for [`BucketQueue::take_from`].
     pub unsafe fn take_from(
         &mut self,
         first: NonNull<Node>,
@@ -343,17 +343,17 @@ impl<'t> Guard<'t> {
         (taken, next)
     }
 
-    /// Calls `look` for each key that has waiters here: see [`Queue::for_each_key`].
-    pub fn for_each_key(&mut self, look: impl FnMut(Key, u32, Waiters<'_>)) {
+    /// Calls `look` for each key that has waiters here: see [`BucketQueue::for_each_key`].
+    pub fn for_each_key(&mut self, look: impl FnMut(TableKey, u32, Waiters<'_>)) {
         self.with_queue(|q| q.for_each_key(look));
     }
 
     /// For movers: takes a key with its waiters off the queue. They still count as waiters of this bucket.
     pub fn pop_ring(&mut self) -> Option<Ring> {
-        self.with_queue(Queue::pop_ring)
+        self.with_queue(BucketQueue::pop_ring)
     }
 
-    /// For movers: see [`Queue::pop_part`]. The waiters still count as waiters of this bucket.
+    /// For movers: see [`BucketQueue::pop_part`]. The waiters still count as waiters of this bucket.
     pub fn pop_part(&mut self, space: u64, hashes: RangeInclusive<u32>, most: usize) -> Option<Ring> {
         self.with_queue(|q| q.pop_part(space, hashes, most))
     }

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use super::store::{Source, free, make, make_all_live};
 use super::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Table};
 use crate::error::Error;
-use crate::sys::cpus::Cpus;
+use crate::sys::cpus::CpuCount;
 use crate::sys::lazy::{Found, Lazy};
 use crate::sys::platform::PlatformRef;
 use crate::sys::topology::{AnyMemory, MAX_NODES, Nodes};
@@ -31,14 +31,14 @@ pub const MAX_SLOTS_PER_NODE_LOG2: u32 = {
 
 /// How large the table of each node is.
 pub struct GlobalSize {
-    pub cpus: Cpus,
+    pub cpus: CpuCount,
     /// As it was given.
     slots_log2: Option<u32>,
 }
 
 impl GlobalSize {
     pub fn new(cpus: Option<usize>, slots_log2: Option<u32>) -> Self {
-        Self { cpus: Cpus::new(cpus), slots_log2 }
+        Self { cpus: CpuCount::new(cpus), slots_log2 }
     }
 
     /// log2 of the number of slots on each of `nodes` nodes.
@@ -92,7 +92,7 @@ impl Globals {
     /// # Errors
     /// As for [`new`](Self::new).
     pub fn another(&self) -> Result<Self, Error> {
-        let size = GlobalSize { cpus: Cpus::new(Some(self.cpus())), slots_log2: self.size.slots_log2 };
+        let size = GlobalSize { cpus: CpuCount::new(Some(self.cpus())), slots_log2: self.size.slots_log2 };
         Self::new(self.source.clone(), size)
     }
 

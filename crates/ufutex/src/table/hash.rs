@@ -5,7 +5,7 @@ use crate::sys::random::mixed;
 /// Identifies a futex: an address within a space. Two operations meet if their keys are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
-pub struct Key {
+pub struct TableKey {
     /// The address, or the offset in a shared object.
     pub address: u64,
     /// The space of the address: a domain or a shared object.

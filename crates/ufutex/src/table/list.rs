@@ -1,6 +1,6 @@
 //! The queue of a bucket: a tree of keys (`tree`), and for each key a ring of waiters in wake order (`ring`).
 //!
-//! Only a [`Guard`](super::bucket::Guard) hands out a [`Queue`], so every method here runs under the bucket's lock.
+//! Only a [`Guard`](super::bucket::Guard) hands out a [`BucketQueue`], so every method here runs under the bucket's lock.
 //!
 //! The first waiter of each key is that key's *head*. Only heads are in the tree, so a search for a key passes only a
 //! few other heads, however many keys and waiters there are. The last waiter of a ring is its head's predecessor.
@@ -12,15 +12,15 @@
 use core::ops::RangeInclusive;
 use core::ptr::{self, NonNull};
 
-use super::hash::Key;
+use super::hash::TableKey;
 pub use super::node::Node;
 use super::node::links;
 use super::ring;
-use super::tree::{self, Position, Slot, Start};
+use super::tree::{self, HeadSlot, Position, Start};
 
 /// A bucket's queue. All zeroes mean an empty queue.
 #[repr(C)]
-pub struct Queue {
+pub struct BucketQueue {
     /// The tree of heads.
     root: *mut Node,
     /// The number of heads in the tree.
@@ -36,7 +36,7 @@ pub enum Pick {
     Stop,
 }
 
-impl Queue {
+impl BucketQueue {
     pub const fn new() -> Self {
         Self { root: ptr::null_mut(), keys: 0 }
     }
@@ -119,7 +119,7 @@ impl Queue {
     /// # Safety
     /// As for [`unlink`](Self::unlink).
     #[inline(never)]
-    unsafe fn unlink_and_release(queue: *mut Self, slot: Slot, node: *mut Node) {
+    unsafe fn unlink_and_release(queue: *mut Self, slot: HeadSlot, node: *mut Node) {
         // SAFETY: as in `remove`.
         unsafe {
             Self::unlink(queue, slot, node);
@@ -156,7 +156,7 @@ impl Queue {
     /// # Safety
     /// `node` is queued in this queue. The caller also holds the lock of the queue into which the node goes next, until
     /// it is there.
-    pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: Key, hash: u32) {
+    pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: TableKey, hash: u32) {
         // SAFETY: the caller guarantees it; the lock that we hold guards the fields.
         unsafe {
             let queue = ptr::from_mut(self);
@@ -171,7 +171,7 @@ impl Queue {
     /// # Safety
     /// `node` is queued in this queue.
     #[inline(never)]
-    unsafe fn slot_of(queue: *mut Self, node: *mut Node) -> Slot {
+    unsafe fn slot_of(queue: *mut Self, node: *mut Node) -> HeadSlot {
         // SAFETY: the nodes of this queue are valid, and we hold the lock.
         unsafe {
             let root = &raw mut (*queue).root;
@@ -185,7 +185,7 @@ impl Queue {
 
     /// # Safety
     /// `node` is queued in this queue. If it is a head, `slot` refers to it.
-    unsafe fn unlink(queue: *mut Self, slot: Slot, node: *mut Node) {
+    unsafe fn unlink(queue: *mut Self, slot: HeadSlot, node: *mut Node) {
         // SAFETY: the nodes of this queue are valid, and we hold the lock.
         unsafe {
             let next = (*links(node)).next;
@@ -206,7 +206,7 @@ impl Queue {
     /// # Safety
     /// As for [`unlink`](Self::unlink).
     #[inline(never)]
-    unsafe fn remove_from(queue: *mut Self, slot: Slot, node: *mut Node) {
+    unsafe fn remove_from(queue: *mut Self, slot: HeadSlot, node: *mut Node) {
         // SAFETY: as in `remove`.
         unsafe {
             let next = (*links(node)).next;
@@ -226,7 +226,7 @@ impl Queue {
 
     /// The number of waiters of `key`, counted up to `limit`; `hash` is the key's hash. Markers count as well: the
     /// caller needs an upper bound for the room that the waiters take.
-    pub fn count(&mut self, key: Key, hash: u32, limit: usize) -> usize {
+    pub fn count(&mut self, key: TableKey, hash: u32, limit: usize) -> usize {
         let Some(head) = self.head(key, hash) else { return 0 };
         let (mut node, mut count) = (head.as_ptr(), 1);
         while count < limit {
@@ -241,14 +241,14 @@ impl Queue {
     }
 
     /// The first waiter of `key` in wake order. `hash` is the key's hash.
-    pub fn first(&mut self, key: Key, hash: u32) -> Option<NonNull<Node>> {
+    pub fn first(&mut self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {
         let head = self.head(key, hash)?;
         // SAFETY: the head is queued here, and we hold the lock.
         unsafe { if is_passed_over(head.as_ptr()) { self.after(head) } else { Some(head) } }
     }
 
     /// As [`first`](Self::first), but may return a marker: for queues that have none, and for callers that accept one.
-    pub fn head(&mut self, key: Key, hash: u32) -> Option<NonNull<Node>> {
+    pub fn head(&mut self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {
         // SAFETY: we hold the lock.
         NonNull::new(unsafe { *tree::find(&raw mut self.root, key, hash) })
     }
@@ -288,7 +288,13 @@ impl Queue {
     /// Offers the waiters of `key` to `pick` in wake order, and takes up to `limit` of those that it picks; `hash` is
     /// the key's hash. Taken waiters are unqueued and belong to the caller. Markers are offered too, and `pick` must
     /// not take them.
-    pub fn take(&mut self, key: Key, hash: u32, limit: usize, mut pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
+    pub fn take(
+        &mut self,
+        key: TableKey,
+        hash: u32,
+        limit: usize,
+        mut pick: impl FnMut(NonNull<Node>) -> Pick,
+    ) -> Taken {
         let mut taken = Taken::default();
         // SAFETY: the nodes of this queue are valid, and we hold the lock; `next` is read before `node` is unlinked.
         // The slot refers to the key's head, whichever node that is, until the last waiter is taken.
@@ -321,7 +327,7 @@ impl Queue {
     }
 
     /// Calls `look` with each key that has waiters, its hash, and its waiters in wake order.
-    pub fn for_each_key(&mut self, mut look: impl FnMut(Key, u32, Waiters<'_>)) {
+    pub fn for_each_key(&mut self, mut look: impl FnMut(TableKey, u32, Waiters<'_>)) {
         let mut next = self.first_from(Start::At(Position::before_all(0, 0)));
         while let Some(head) = next {
             // SAFETY: queued nodes are valid, and we hold the lock.
@@ -381,7 +387,7 @@ impl Queue {
 
     /// # Safety
     /// `slot` belongs to this queue's tree and refers to a head.
-    unsafe fn pop_head(queue: *mut Self, slot: Slot) -> Ring {
+    unsafe fn pop_head(queue: *mut Self, slot: HeadSlot) -> Ring {
         // SAFETY: the caller guarantees it, and we hold the lock.
         unsafe {
             let head = NonNull::new_unchecked(*slot);
@@ -434,7 +440,7 @@ unsafe fn is_passed_over(node: *mut Node) -> bool {
 /// The waiters of one key, in wake order.
 pub struct Waiters<'q> {
     next: Option<NonNull<Node>>,
-    queue: &'q Queue,
+    queue: &'q BucketQueue,
 }
 
 impl Iterator for Waiters<'_> {

@@ -23,21 +23,21 @@ use super::bucket::{Guard, Tried};
 const PIECE: usize = 64;
 
 /// The table where a domain's private keys are.
-pub enum Place {
+pub enum MovePlace {
     /// A table of the domain's own.
     Private(Table),
     /// A table of the `System`, in which the domain's keys have this space.
     Global(Table, u64),
 }
 
-impl Clone for Place {
+impl Clone for MovePlace {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl Copy for Place {}
+impl Copy for MovePlace {}
 
-impl Place {
+impl MovePlace {
     /// The number of buckets in the table.
     pub fn slots(self) -> usize {
         self.table().slots()
@@ -52,17 +52,19 @@ impl Place {
 
 /// The number of steps that a move from `from` to `to` takes. Between private tables: one for each slot of the smaller
 /// table. To and from the global table: one for each slot of the private table.
-pub fn steps(from: Place, to: Place) -> usize {
+pub fn steps(from: MovePlace, to: MovePlace) -> usize {
     match (from, to) {
-        (Place::Private(from), Place::Private(to)) => from.slots().min(to.slots()),
-        (Place::Private(table), Place::Global(..)) | (Place::Global(..), Place::Private(table)) => table.slots(),
-        (Place::Global(..), Place::Global(..)) => 0,
+        (MovePlace::Private(from), MovePlace::Private(to)) => from.slots().min(to.slots()),
+        (MovePlace::Private(table), MovePlace::Global(..)) | (MovePlace::Global(..), MovePlace::Private(table)) => {
+            table.slots()
+        }
+        (MovePlace::Global(..), MovePlace::Global(..)) => 0,
     }
 }
 
 /// What the mover does about a bucket that another thread has locked.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Locked {
+pub enum IfLocked {
     /// Leave the step for later: the thread that holds the bucket may have lost its CPU.
     Skip,
     /// Wait for the lock.
@@ -72,49 +74,49 @@ pub enum Locked {
 /// Moves the keys of step `step`, unless that has been done before. `false`: not done, because a bucket was locked.
 ///
 /// Only the holder of the domain's resize lock calls this.
-pub fn step(from: Place, to: Place, step: usize, locked: Locked) -> bool {
+pub fn step(from: MovePlace, to: MovePlace, step: usize, locked: IfLocked) -> bool {
     match (from, to) {
-        (Place::Private(from), Place::Private(to)) => private_to_private(from, to, step, locked),
-        (Place::Private(from), Place::Global(to, space)) => private_to_global(from, to, space, step, locked),
-        (Place::Global(from, space), Place::Private(to)) => global_to_private(from, space, to, step, locked),
-        (Place::Global(..), Place::Global(..)) => true,
+        (MovePlace::Private(from), MovePlace::Private(to)) => private_to_private(from, to, step, locked),
+        (MovePlace::Private(from), MovePlace::Global(to, space)) => private_to_global(from, to, space, step, locked),
+        (MovePlace::Global(from, space), MovePlace::Private(to)) => global_to_private(from, space, to, step, locked),
+        (MovePlace::Global(..), MovePlace::Global(..)) => true,
     }
 }
 
 /// The first step that has not been taken. The result is reliable only for the holder of the domain's resize lock.
-pub fn first_left(from: Place, to: Place) -> Option<usize> {
+pub fn first_left(from: MovePlace, to: MovePlace) -> Option<usize> {
     let steps = steps(from, to);
     (0..steps).find(|&step| match (from, to) {
-        (Place::Private(from), _) => !is_done(from, &slots_of(from, step, steps)),
-        (Place::Global(..), Place::Private(to)) => !to.slot(step).is_live(),
-        (Place::Global(..), Place::Global(..)) => false,
+        (MovePlace::Private(from), _) => !is_done(from, &slots_of(from, step, steps)),
+        (MovePlace::Global(..), MovePlace::Private(to)) => !to.slot(step).is_live(),
+        (MovePlace::Global(..), MovePlace::Global(..)) => false,
     })
 }
 
-/// Waits for each bucket that `step` would only try to lock with [`Locked::Skip`]: until the bucket has been unlocked
+/// Waits for each bucket that `step` would only try to lock with [`IfLocked::Skip`]: until the bucket has been unlocked
 /// once or is not live.
-pub fn wait_for(from: Place, to: Place, step: usize) {
+pub fn wait_for(from: MovePlace, to: MovePlace, step: usize) {
     match (from, to) {
-        (Place::Private(from), to) => {
-            let steps = steps(Place::Private(from), to);
+        (MovePlace::Private(from), to) => {
+            let steps = steps(MovePlace::Private(from), to);
             slots_of(from, step, steps).for_each(|slot| drop(from.slot(slot).lock_to_move()));
         }
-        (Place::Global(from, _), Place::Private(to)) => {
+        (MovePlace::Global(from, _), MovePlace::Private(to)) => {
             drop(from.slot(sources_of(from, to, step).start).lock_to_move())
         }
-        (Place::Global(..), Place::Global(..)) => {}
+        (MovePlace::Global(..), MovePlace::Global(..)) => {}
     }
 }
 
 /// Whether a bucket that `step` would try to lock first is locked at this moment.
-pub fn is_locked(from: Place, to: Place, step: usize) -> bool {
+pub fn is_locked(from: MovePlace, to: MovePlace, step: usize) -> bool {
     match (from, to) {
-        (Place::Private(from), to) => {
-            let steps = steps(Place::Private(from), to);
+        (MovePlace::Private(from), to) => {
+            let steps = steps(MovePlace::Private(from), to);
             slots_of(from, step, steps).any(|slot| from.slot(slot).is_locked())
         }
-        (Place::Global(from, _), Place::Private(to)) => from.slot(sources_of(from, to, step).start).is_locked(),
-        (Place::Global(..), Place::Global(..)) => false,
+        (MovePlace::Global(from, _), MovePlace::Private(to)) => from.slot(sources_of(from, to, step).start).is_locked(),
+        (MovePlace::Global(..), MovePlace::Global(..)) => false,
     }
 }
 
@@ -135,8 +137,8 @@ fn is_done(from: Table, sources: &Range<usize>) -> bool {
     !from.slot(sources.start).is_live()
 }
 
-fn private_to_private(from: Table, to: Table, step: usize, locked: Locked) -> bool {
-    let steps = steps(Place::Private(from), Place::Private(to));
+fn private_to_private(from: Table, to: Table, step: usize, locked: IfLocked) -> bool {
+    let steps = steps(MovePlace::Private(from), MovePlace::Private(to));
     let (sources, targets) = (slots_of(from, step, steps), slots_of(to, step, steps));
     if is_done(from, &sources) {
         return true;
@@ -163,7 +165,7 @@ fn private_to_private(from: Table, to: Table, step: usize, locked: Locked) -> bo
 
 /// Moves the waiters of one private bucket to global ones. The private bucket is locked, and stays the live bucket of
 /// its keys until all of its waiters are in global buckets.
-fn private_to_global(from: Table, global: Table, space: u64, slot: usize, locked: Locked) -> bool {
+fn private_to_global(from: Table, global: Table, space: u64, slot: usize, locked: IfLocked) -> bool {
     if is_done(from, &(slot..slot + 1)) {
         return true;
     }
@@ -183,7 +185,7 @@ fn private_to_global(from: Table, global: Table, space: u64, slot: usize, locked
 
 /// Moves the waiters of one private bucket's keys there from global buckets. The private bucket is live and locked from
 /// before the first waiter is moved until all have been moved.
-fn global_to_private(global: Table, space: u64, to: Table, slot: usize, locked: Locked) -> bool {
+fn global_to_private(global: Table, space: u64, to: Table, slot: usize, locked: IfLocked) -> bool {
     if to.slot(slot).is_live() {
         return true;
     }
@@ -224,10 +226,10 @@ fn move_piece(source: &mut Guard<'_>, target: &mut Guard<'_>, space: u64, hashes
 }
 
 /// Locks a slot of the table in use. `None` if another thread holds it and `locked` is `Skip`.
-fn lock_one<'a>(table: Table, slot: usize, locked: Locked) -> Option<Guard<'a>> {
+fn lock_one<'a>(table: Table, slot: usize, locked: IfLocked) -> Option<Guard<'a>> {
     match locked {
-        Locked::Wait => Some(lock_live(table, slot)),
-        Locked::Skip => match table.slot(slot).try_lock() {
+        IfLocked::Wait => Some(lock_live(table, slot)),
+        IfLocked::Skip => match table.slot(slot).try_lock() {
             Tried::Locked(guard) => Some(guard),
             Tried::Busy | Tried::NotLive => None,
         },
@@ -236,7 +238,7 @@ fn lock_one<'a>(table: Table, slot: usize, locked: Locked) -> Option<Guard<'a>> 
 
 /// Locks these slots in order, and leaves them locked without guards. There may be many, and memory for their guards
 /// could be refused. `false` if another thread held one; then this call leaves none locked.
-fn lock_all(table: Table, slots: Range<usize>, locked: Locked) -> bool {
+fn lock_all(table: Table, slots: Range<usize>, locked: IfLocked) -> bool {
     for slot in slots.clone() {
         match lock_one(table, slot, locked) {
             Some(guard) => guard.suspend(),

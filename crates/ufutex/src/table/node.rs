@@ -11,7 +11,7 @@
 use core::marker::PhantomPinned;
 use core::ptr;
 
-use super::hash::Key;
+use super::hash::TableKey;
 use crate::sync::{AtomicPtr, Ordering, UnsafeCell};
 
 /// Links a waiter into a queue. Its neighbours point to it, so it is pinned, and so is every struct that contains one.
@@ -27,7 +27,7 @@ pub struct Node {
 
 /// The links and the key of a queued node.
 pub struct Links {
-    pub key: Key,
+    pub key: TableKey,
     pub hash: u32,
     /// A lower number is woken earlier.
     pub priority: u8,
@@ -46,7 +46,7 @@ pub struct Links {
 }
 
 impl Node {
-    pub fn new(key: Key, hash: u32, priority: u8) -> Self {
+    pub fn new(key: TableKey, hash: u32, priority: u8) -> Self {
         Self {
             links: UnsafeCell::new(Links {
                 key,
@@ -74,7 +74,7 @@ impl Node {
     }
 
     /// Makes a marker for the waiters of `key`. It gets a priority when it is queued.
-    pub fn marker(key: Key, hash: u32) -> Self {
+    pub fn marker(key: TableKey, hash: u32) -> Self {
         let node = Self::new(key, hash, 0);
         // SAFETY: the node is new, so no other thread has a pointer to it.
         node.links.with_mut(|l| unsafe { (*l).is_marker = true });
@@ -107,7 +107,7 @@ impl Node {
     ///
     /// # Safety
     /// The caller owns the node's fields: it holds the bucket's lock, or has unqueued the node.
-    pub unsafe fn key(&self) -> (Key, u32) {
+    pub unsafe fn key(&self) -> (TableKey, u32) {
         // SAFETY: the caller owns the fields.
         self.links.with(|l| unsafe { ((*l).key, (*l).hash) })
     }

@@ -37,7 +37,7 @@ pub struct Source {
 
 /// All tables that the domain has ever had, by size, and what is counted of them. A domain has it from its first wait
 /// on, if there was memory for it: see [`Tables`](super::refs::tables::Tables).
-pub struct Store {
+pub struct TableStore {
     by_size: [AtomicPtr<Bucket>; MAX_SLOTS_LOG2 as usize + 1],
     /// Valid as long as the store.
     source: NonNull<Source>,
@@ -52,11 +52,11 @@ pub struct Store {
 }
 
 // SAFETY: tables are pointers to buckets, which are `Sync` and valid as long as the store, and so is the source.
-unsafe impl Send for Store {}
+unsafe impl Send for TableStore {}
 // SAFETY: as above. Entries and counters are atomic.
-unsafe impl Sync for Store {}
+unsafe impl Sync for TableStore {}
 
-impl CountsContention for Lazy<Store> {
+impl CountsContention for Lazy<TableStore> {
     #[cold]
     fn count(&self) {
         if let Some(store) = self.get() {
@@ -65,7 +65,7 @@ impl CountsContention for Lazy<Store> {
     }
 }
 
-impl Store {
+impl TableStore {
     /// Makes an empty store, whose tables take at most `max_bytes` bytes together.
     ///
     /// # Safety
@@ -129,7 +129,7 @@ impl Store {
     }
 }
 
-impl Drop for Store {
+impl Drop for TableStore {
     fn drop(&mut self) {
         let bytes = self.bytes();
         for entry in &self.by_size {

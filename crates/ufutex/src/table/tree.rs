@@ -15,23 +15,23 @@
 
 use core::ptr;
 
-use super::hash::Key;
+use super::hash::TableKey;
 use super::node::{Node, links};
 
 /// A pointer to a head, or to null where a head could be inserted: the root, or a child pointer of the head above.
-pub type Slot = *mut *mut Node;
+pub type HeadSlot = *mut *mut Node;
 
 /// A key's place in the tree's order.
 #[derive(Clone, Copy)]
 pub struct Position {
-    pub key: Key,
+    pub key: TableKey,
     pub hash: u32,
 }
 
 impl Position {
     /// The position before every key of `space` with this or a higher hash, and behind every key with a lower hash.
     pub fn before_all(space: u64, hash: u32) -> Self {
-        Self { key: Key { address: 0, space }, hash }
+        Self { key: TableKey { address: 0, space }, hash }
     }
 
     /// # Safety
@@ -70,7 +70,7 @@ impl Position {
 /// # Safety
 /// `head` is valid and its fields belong to the caller.
 #[inline(always)]
-unsafe fn child_towards(head: *mut Node, position: Position) -> Option<Slot> {
+unsafe fn child_towards(head: *mut Node, position: Position) -> Option<HeadSlot> {
     // SAFETY: the caller guarantees it.
     unsafe {
         let (l, at) = (links(head), Position::of(head));
@@ -90,7 +90,7 @@ unsafe fn child_towards(head: *mut Node, position: Position) -> Option<Slot> {
 /// # Safety
 /// `root` is the root of a tree whose lock is held.
 #[inline(always)]
-pub unsafe fn find(root: Slot, key: Key, hash: u32) -> Slot {
+pub unsafe fn find(root: HeadSlot, key: TableKey, hash: u32) -> HeadSlot {
     // SAFETY: the heads of a tree are valid, and guarded by its lock.
     unsafe {
         if (*root).is_null() || ((*links(*root)).key == key && (*links(*root)).hash == hash) {
@@ -104,7 +104,7 @@ pub unsafe fn find(root: Slot, key: Key, hash: u32) -> Slot {
 /// # Safety
 /// As for [`find`].
 #[inline(never)]
-unsafe fn find_below(root: Slot, key: Key, hash: u32) -> Slot {
+unsafe fn find_below(root: HeadSlot, key: TableKey, hash: u32) -> HeadSlot {
     let mut slot = root;
     // SAFETY: the heads of a tree are valid, and guarded by its lock.
     unsafe {
@@ -122,14 +122,14 @@ unsafe fn find_below(root: Slot, key: Key, hash: u32) -> Slot {
 ///
 /// # Safety
 /// `root` is the root of a tree whose lock is held. `node` belongs to the caller and is in no tree.
-pub unsafe fn find_or_insert(root: Slot, node: *mut Node) -> Option<Slot> {
+pub unsafe fn find_or_insert(root: HeadSlot, node: *mut Node) -> Option<HeadSlot> {
     // SAFETY: the heads of a tree are valid, and guarded by its lock; `node` belongs to the caller.
     unsafe {
         let position = Position::of(node);
         let mut slot = root;
         // The first slot whose head is lighter than `node`. If the key is not found further down, `node` is inserted
         // there.
-        let mut place: Slot = ptr::null_mut();
+        let mut place: HeadSlot = ptr::null_mut();
         while !(*slot).is_null() {
             let Some(child) = child_towards(*slot, position) else { return Some(slot) };
             if place.is_null() && Position::of(*slot).is_lighter(position) {
@@ -147,7 +147,7 @@ pub unsafe fn find_or_insert(root: Slot, node: *mut Node) -> Option<Slot> {
 /// # Safety
 /// As for [`find_or_insert`].
 #[inline(always)]
-pub unsafe fn insert_alone(root: Slot, node: *mut Node) {
+pub unsafe fn insert_alone(root: HeadSlot, node: *mut Node) {
     // SAFETY: the caller guarantees it.
     unsafe {
         let l = links(node);
@@ -164,7 +164,7 @@ pub unsafe fn insert_alone(root: Slot, node: *mut Node) {
 /// # Safety
 /// As for [`find_or_insert`]. All heads above `slot` are as heavy as `node` or heavier, and the head in `slot` is
 /// lighter.
-unsafe fn insert_above(slot: Slot, node: *mut Node) {
+unsafe fn insert_above(slot: HeadSlot, node: *mut Node) {
     // SAFETY: as in `find_or_insert`.
     unsafe {
         let (l, position) = (links(node), Position::of(node));
@@ -192,7 +192,7 @@ unsafe fn insert_above(slot: Slot, node: *mut Node) {
 /// # Safety
 /// `slot` belongs to a tree whose lock is held, and refers to a head.
 #[inline(always)]
-pub unsafe fn remove(slot: Slot) {
+pub unsafe fn remove(slot: HeadSlot) {
     // SAFETY: the heads of a tree are valid, and guarded by its lock.
     unsafe {
         let l = links(*slot);
@@ -210,7 +210,7 @@ pub unsafe fn remove(slot: Slot) {
 /// # Safety
 /// As for [`remove`].
 #[inline(never)]
-unsafe fn merge(mut slot: Slot, mut before: *mut Node, mut behind: *mut Node) {
+unsafe fn merge(mut slot: HeadSlot, mut before: *mut Node, mut behind: *mut Node) {
     // SAFETY: the heads of a tree are valid, and guarded by its lock.
     unsafe {
         while !before.is_null() && !behind.is_null() {
@@ -233,7 +233,7 @@ unsafe fn merge(mut slot: Slot, mut before: *mut Node, mut behind: *mut Node) {
 /// # Safety
 /// As for `remove`. `new` is in no tree.
 #[inline(always)]
-pub unsafe fn replace(slot: Slot, new: *mut Node) {
+pub unsafe fn replace(slot: HeadSlot, new: *mut Node) {
     // SAFETY: the heads of a tree are valid, and guarded by its lock.
     unsafe {
         let (old, l) = (links(*slot), links(new));

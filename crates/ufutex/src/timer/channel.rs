@@ -11,7 +11,7 @@ use crate::sys::callbacks::Callbacks;
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::park::Parker;
 use crate::sys::platform::PlatformRef;
-use crate::sys::unwind::Callback;
+use crate::sys::unwind::GuardedWaker;
 
 /// The receiving end of a channel of expired timers: see [`Timers::channel`].
 ///
@@ -31,7 +31,7 @@ struct Line {
 
 struct Waiting {
     notices: Notices,
-    waker: Option<Callback>,
+    waker: Option<GuardedWaker>,
 }
 
 /// The notices in line. Some are void: their timers have been set again or deleted. There is room for two notices of
@@ -179,7 +179,7 @@ impl Expiries {
     pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Expired> {
         // The waker is cloned before the lock is taken, and the old one is dropped after it: a waker's clone and drop
         // are the executor's code.
-        let mut waker = Some(Callback::of(context.waker()));
+        let mut waker = Some(GuardedWaker::of(context.waker()));
         self.line.waiting.lock().with(|waiting| core::mem::swap(&mut waiting.waker, &mut waker));
         match self.try_recv() {
             Some(expired) => Poll::Ready(expired),

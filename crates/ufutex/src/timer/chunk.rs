@@ -7,7 +7,7 @@ use alloc::alloc::{Layout, alloc, dealloc};
 use core::ptr::{self, NonNull};
 
 use super::entry::{Rest, Timer};
-use crate::expiry::wheel::Node;
+use crate::expiry::wheel::WheelNode;
 
 /// The number of timers in a chunk. With its header they fill 8 KiB.
 pub const TIMERS: usize = 63;
@@ -86,7 +86,7 @@ pub unsafe fn timer(chunk: NonNull<Chunk>, index: usize) -> NonNull<Timer> {
 ///
 /// # Safety
 /// `node` is the node of a [`Rest`] in a chunk, and the pointer comes from its timer.
-pub unsafe fn timer_of(node: *mut Node) -> NonNull<Timer> {
+pub unsafe fn timer_of(node: *mut WheelNode) -> NonNull<Timer> {
     // SAFETY: the node is the first field of its timer's rest, and holds the timer's index. The pointer may be used for
     // the whole chunk.
     unsafe {

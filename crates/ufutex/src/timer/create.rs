@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use super::entry::Timer;
 use super::lookup::valid_id;
 use super::store::Shard;
-use super::{Inner, Notify, TimerClock, Timers};
+use super::{Notify, TimerClock, Timers, TimersInner};
 use crate::error::Error;
 use crate::sync::Ordering;
 use crate::sys::unwind::Otherwise;
@@ -54,7 +54,7 @@ impl Timers {
         if let Some(id) = requested {
             return self.reserve_as(id);
         }
-        let Inner { driver, store, .. } = &*self.inner;
+        let TimersInner { driver, store, .. } = &*self.inner;
         driver.start().map_err(|_| Error::Again)?;
         let (shard, own) = store.pick();
         match self.try_reserve(shard, None) {
@@ -70,7 +70,7 @@ impl Timers {
         shard: &Shard,
         timer: Option<NonNull<Timer>>,
     ) -> Result<Reserved<'_>, (Missing, Option<NonNull<Timer>>)> {
-        let Inner { ids, store, .. } = &*self.inner;
+        let TimersInner { ids, store, .. } = &*self.inner;
         let seen = shard.peek();
         let Some(group) = ids.lock(seen.id()) else { return Err((Missing::Table, timer)) };
         let Some(mut held) = store.hold_as_seen(shard, seen, group) else { return Err((Missing::Shard, timer)) };
@@ -96,7 +96,7 @@ impl Timers {
         mut shard: &'t Shard,
         own: &'t Shard,
     ) -> Result<Reserved<'t>, Error> {
-        let Inner { ids, store, .. } = &*self.inner;
+        let TimersInner { ids, store, .. } = &*self.inner;
         let (mut rounds, mut passed) = (0, 0);
         loop {
             match missing {
@@ -123,7 +123,7 @@ impl Timers {
     #[cold]
     #[inline(never)]
     fn reserve_as(&self, id: i32) -> Result<Reserved<'_>, Error> {
-        let Inner { driver, ids, store, .. } = &*self.inner;
+        let TimersInner { driver, ids, store, .. } = &*self.inner;
         let id = valid_id(id)?;
         if id > store.max_id() {
             return Err(Error::Invalid);
@@ -151,7 +151,7 @@ impl Timers {
     #[cold]
     #[inline(never)]
     fn bring(&self, shard: &Shard) -> Result<NonNull<Timer>, Error> {
-        let Inner { ids, store, deliver, .. } = &*self.inner;
+        let TimersInner { ids, store, deliver, .. } = &*self.inner;
         if !store.take_any_place(ids) {
             return Err(Error::Again);
         }
@@ -283,7 +283,7 @@ mod tests {
     fn after_a_meeting() -> Timers {
         let timers = timers(TimerOptions::new());
         assert_eq!(create(&timers), Ok(0));
-        let Inner { ids, store, .. } = &*timers.inner;
+        let TimersInner { ids, store, .. } = &*timers.inner;
         store.hold(store.own_shard(), ids).expect("there is a table").take_block();
         timers
     }
@@ -302,7 +302,7 @@ mod tests {
     fn thread_that_is_not_alone_has_one_block_after_another() {
         in_one_block(&|| {
             let timers = after_a_meeting();
-            let Inner { ids, store, .. } = &*timers.inner;
+            let TimersInner { ids, store, .. } = &*timers.inner;
             for block in [1, 3, 5] {
                 store.hold(store.other_shard(), ids).expect("there is a table").take_block(); // another thread's
                 assert!((64 * block..64 * (block + 1)).all(|id| create(&timers) == Ok(id)), "block {block}");
@@ -324,7 +324,7 @@ mod tests {
     fn shard_is_held_as_it_was_seen_or_not_at_all() {
         in_one_block(&|| {
             let timers = after_a_meeting();
-            let Inner { ids, store, .. } = &*timers.inner;
+            let TimersInner { ids, store, .. } = &*timers.inner;
             let (shard, group) = (store.pick().0, || ids.lock(64).expect("there is a table"));
             let seen = shard.peek();
             assert!(store.hold_as_seen(shard, seen, group()).is_some());
@@ -362,7 +362,7 @@ mod tests {
         in_one_block(&|| {
             const LIMIT: usize = 1 << 16;
             let timers = timers(TimerOptions::new().max_timers(LIMIT));
-            let Inner { ids, store, .. } = &*timers.inner;
+            let TimersInner { ids, store, .. } = &*timers.inner;
             assert!((0..LIMIT).all(|_| create(&timers).is_ok()));
             assert_eq!(create(&timers), Err(Error::Again));
             let bytes = timers.bytes();

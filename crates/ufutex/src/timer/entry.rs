@@ -11,7 +11,7 @@ use core::ptr::{self, NonNull};
 use super::expire::shown_overrun;
 use super::{CpuClock, Notify, TimerClock};
 use crate::expiry::Base;
-use crate::expiry::wheel::Node;
+use crate::expiry::wheel::WheelNode;
 use crate::lock::{LIVE, StateLock};
 use crate::sync::{AtomicPtr, AtomicU64, Made, Ordering, UnsafeCell};
 use crate::sys::platform::PlatformRef;
@@ -36,7 +36,7 @@ pub struct Timer {
 pub struct Rest {
     /// First field, because a timer's queue knows only the node's address. Belongs to the queue's lock or, while the
     /// timer is free, to the shard that has it.
-    node: cell::UnsafeCell<Node>,
+    node: cell::UnsafeCell<WheelNode>,
     /// Belongs to the timer's lock. Only its `number` is valid from the beginning; the rest is first written by `fill`.
     state: UnsafeCell<MaybeUninit<State>>,
 }
@@ -152,7 +152,7 @@ impl Timer {
     }
 
     #[inline(always)]
-    pub fn node(&self) -> *mut Node {
+    pub fn node(&self) -> *mut WheelNode {
         self.rest.as_ptr().cast()
     }
 
@@ -192,9 +192,9 @@ impl Timer {
 
     /// Locks the memory, whichever timer it is by now.
     #[inline]
-    pub fn lock<'t>(&'t self, on: &'t PlatformRef) -> Locked<'t> {
+    pub fn lock<'t>(&'t self, on: &'t PlatformRef) -> LockedTimer<'t> {
         self.lock.lock_live(on);
-        Locked(self, on)
+        LockedTimer(self, on)
     }
 
     /// Writes the state of a new timer, which is not set yet.
@@ -224,16 +224,16 @@ impl Rest {
         let this = this.as_ptr();
         // SAFETY: the caller guarantees it.
         unsafe {
-            (&raw mut (*this).node).write(cell::UnsafeCell::new(Node::keeping(index, next)));
+            (&raw mut (*this).node).write(cell::UnsafeCell::new(WheelNode::keeping(index, next)));
             (*this).state.with_mut(|state| (&raw mut (*state.cast::<State>()).number).write(0));
         }
     }
 }
 
 /// A locked timer. Unlocks when dropped.
-pub struct Locked<'t>(&'t Timer, &'t PlatformRef);
+pub struct LockedTimer<'t>(&'t Timer, &'t PlatformRef);
 
-impl<'t> Locked<'t> {
+impl<'t> LockedTimer<'t> {
     pub fn timer(&self) -> &'t Timer {
         self.0
     }
@@ -245,7 +245,7 @@ impl<'t> Locked<'t> {
     }
 }
 
-impl Drop for Locked<'_> {
+impl Drop for LockedTimer<'_> {
     #[inline]
     fn drop(&mut self) {
         // The lock's holder may hold a queue too, so it keeps its CPU.

@@ -10,7 +10,7 @@ use super::chunk::timer_of;
 use super::entry::{Kind, State, Status, Timer};
 use super::lookup::valid_id;
 use super::set::{Shown, TICK};
-use super::{Inner, Notify, Timers};
+use super::{Notify, Timers, TimersInner};
 use crate::expiry::{Base, CpuClock, Held, MustNotify, Owner, Visit};
 use crate::sys::counted::Counted;
 use crate::sys::unwind::Otherwise;
@@ -180,9 +180,9 @@ impl Timers {
     }
 }
 
-impl Owner for Inner {
+impl Owner for TimersInner {
     fn hold(&self) -> Option<Held> {
-        // SAFETY: an `Inner` is counted. The driver, which calls this, has it in its wheel, and it leaves the wheel
+        // SAFETY: an `TimersInner` is counted. The driver, which calls this, has it in its wheel, and it leaves the wheel
         // before it is freed.
         unsafe { Held::of(self) }
     }
@@ -224,7 +224,7 @@ impl Drop for Timers {
     }
 }
 
-impl Drop for Inner {
+impl Drop for TimersInner {
     fn drop(&mut self) {
         for queue in &self.queues {
             // A deadline that is gone needs no notification.

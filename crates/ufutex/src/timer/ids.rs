@@ -40,7 +40,7 @@ const STEP: usize = 16;
 const SEVERAL: usize = 8;
 /// The lock of a group of slots and the fields that it guards, on a cache line of its own.
 #[repr(align(64))]
-struct Group {
+struct SlotGroup {
     lock: StateLock,
     /// The platform of contenders. Set before another thread can reach the group.
     on: PlatformRef,
@@ -54,22 +54,22 @@ struct Group {
 const NO_BLOCK: u32 = 0;
 const SEVERAL_BLOCKS: u32 = u32::MAX;
 
-type Slot = AtomicPtr<Timer>;
+type IdSlot = AtomicPtr<Timer>;
 
 /// One table: its groups, then its slots. It fits into one word: the address, and the logarithm of the number of groups
 /// in the bits that the alignment leaves free.
 #[derive(Clone, Copy)]
-struct Table {
-    groups: NonNull<Group>,
+struct IdTable {
+    groups: NonNull<SlotGroup>,
     groups_log2: u32,
 }
 
 /// The timers of a process, by ID: see the top of this file.
 pub struct Ids {
     /// Null before the first timer.
-    current: AtomicPtr<Group>,
+    current: AtomicPtr<SlotGroup>,
     /// The table that is being grown into; null if the table does not grow.
-    next: AtomicPtr<Group>,
+    next: AtomicPtr<SlotGroup>,
     spread: Spread,
     on: PlatformRef,
     growth: Lock<Growth>,
@@ -80,7 +80,7 @@ struct Growth {
     /// The number of groups that have been moved, while `next` is not null.
     moved: usize,
     /// All tables, by size.
-    made: [*mut Group; MAX_GROUPS_LOG2 as usize + 1],
+    made: [*mut SlotGroup; MAX_GROUPS_LOG2 as usize + 1],
 }
 
 // SAFETY: the pointers are to tables that belong to the `Ids`.
@@ -120,7 +120,7 @@ impl Ids {
     /// Where `id` belongs in the table in use, which may be outgrown at any time. `None` if there is no table.
     #[inline(always)]
     pub fn spot(&self, id: u32) -> Option<Spot<'_>> {
-        Some(self.place(Table::from_word(self.current.load(Ordering::Acquire))?, id)) // [S]
+        Some(self.place(IdTable::from_word(self.current.load(Ordering::Acquire))?, id)) // [S]
     }
 
     #[inline(always)]
@@ -142,7 +142,7 @@ impl Ids {
     #[inline(never)]
     fn find_slowly(&self, id: u32) -> Option<(&Timer, i32)> {
         // While the table grows, this is where half of the timers are.
-        if let Some(next) = Table::from_word(self.next.load(Ordering::Acquire)) // [S]
+        if let Some(next) = IdTable::from_word(self.next.load(Ordering::Acquire)) // [S]
             && let Some(found) = self.walk(self.place(next, id), id)
         {
             return Some(found);
@@ -153,7 +153,7 @@ impl Ids {
 
     /// The group of `id` in `table`, and the slot in that group.
     #[inline(always)]
-    fn place<'i>(&'i self, table: Table, id: u32) -> Spot<'i> {
+    fn place<'i>(&'i self, table: IdTable, id: u32) -> Spot<'i> {
         let block = id >> GROUP_LOG2;
         let (group, first) = self.spread.of(block);
         let group = group as usize & (table.groups() - 1);
@@ -163,28 +163,28 @@ impl Ids {
 
     /// Locks the live group of `id`, which is most likely that of `spot`; `None` if there is no table.
     #[inline(always)]
-    pub fn lock_at<'i>(&'i self, spot: Spot<'i>, id: u32) -> Option<Locked<'i>> {
+    pub fn lock_at<'i>(&'i self, spot: Spot<'i>, id: u32) -> Option<LockedGroup<'i>> {
         // If this group is live, the ID belongs here, even if the table has been outgrown.
-        if spot.group.lock.lock_if_idle(&spot.group.on) { Some(Locked(spot)) } else { self.lock_slowly(id) }
+        if spot.group.lock.lock_if_idle(&spot.group.on) { Some(LockedGroup(spot)) } else { self.lock_slowly(id) }
     }
 
     /// Locks the live group of `id`; `None` if there is no table.
     #[inline(always)]
-    pub fn lock(&self, id: u32) -> Option<Locked<'_>> {
+    pub fn lock(&self, id: u32) -> Option<LockedGroup<'_>> {
         self.lock_at(self.spot(id)?, id)
     }
 
     #[cold]
     #[inline(never)]
-    fn lock_slowly(&self, id: u32) -> Option<Locked<'_>> {
+    fn lock_slowly(&self, id: u32) -> Option<LockedGroup<'_>> {
         let mut round = 0;
         loop {
-            let current = Table::from_word(self.current.load(Ordering::Acquire))?; // [S]
-            let next = Table::from_word(self.next.load(Ordering::Acquire)); // [S]
+            let current = IdTable::from_word(self.current.load(Ordering::Acquire))?; // [S]
+            let next = IdTable::from_word(self.next.load(Ordering::Acquire)); // [S]
             for table in [Some(current), next].into_iter().flatten() {
                 let spot = self.place(table, id);
                 if spot.group.lock.lock(&spot.group.on).is_some() {
-                    return Some(Locked(spot));
+                    return Some(LockedGroup(spot));
                 }
             }
             // The group is live in a table that this thread has not seen yet, or its mover has not made it live yet.
@@ -219,7 +219,7 @@ impl Ids {
     pub fn note_timers(&self, timers: usize) {
         let Some(mut growth) = self.growth.try_lock() else { return };
         growth.with(|growth| {
-            let Some(current) = Table::from_word(self.current.load(Ordering::Relaxed)) else { return };
+            let Some(current) = IdTable::from_word(self.current.load(Ordering::Relaxed)) else { return };
             if self.next.load(Ordering::Relaxed).is_null() {
                 if timers <= current.slots() || current.groups_log2 == MAX_GROUPS_LOG2 {
                     return;
@@ -229,7 +229,7 @@ impl Ids {
                 growth.moved = 0;
                 self.next.store(next.into_word(), Ordering::Release); // [S]
             }
-            let Some(next) = Table::from_word(self.next.load(Ordering::Relaxed)) else { return };
+            let Some(next) = IdTable::from_word(self.next.load(Ordering::Relaxed)) else { return };
             let mut spent = 0;
             while spent < STEP && growth.moved < current.groups() {
                 spent += self.move_group(current, next, growth.moved);
@@ -245,7 +245,7 @@ impl Ids {
 
     /// Moves the timers of a group to the groups that replace it, which no thread can lock before the move is done.
     /// Returns the cost, to be compared with `STEP`.
-    fn move_group(&self, from: Table, to: Table, group: usize) -> usize {
+    fn move_group(&self, from: IdTable, to: IdTable, group: usize) -> usize {
         let source = from.group(group);
         while source.lock.lock(&source.on).is_none() {}
         let targets = || (group..to.groups()).step_by(from.groups()).map(|number| to.group(number));
@@ -267,7 +267,7 @@ impl Ids {
     }
 
     /// Moves each timer of a chain to the slot of its ID.
-    fn move_chain(&self, head: &Slot, to: Table) {
+    fn move_chain(&self, head: &IdSlot, to: IdTable) {
         let mut timer = head.load(Ordering::Relaxed);
         while let Some(moved) = as_timer(timer) {
             timer = moved.next.load(Ordering::Relaxed);
@@ -277,7 +277,7 @@ impl Ids {
     }
 
     /// Moves a whole block. Its timers are alone in their slots and keep their order, so none of them is read.
-    fn move_block<'s>(&self, slots: impl Iterator<Item = &'s Slot>, block: u32, to: Table) {
+    fn move_block<'s>(&self, slots: impl Iterator<Item = &'s IdSlot>, block: u32, to: IdTable) {
         let group = self.spread.of(block - 1).0 as usize & (to.groups() - 1);
         to.group(group).block.store(block, Ordering::Relaxed);
         for (number, head) in slots.enumerate() {
@@ -304,8 +304,8 @@ fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
 /// Where an ID belongs in one table.
 #[derive(Clone, Copy)]
 pub struct Spot<'i> {
-    group: &'i Group,
-    slot: &'i Slot,
+    group: &'i SlotGroup,
+    slot: &'i IdSlot,
 }
 
 impl Spot<'_> {
@@ -331,9 +331,9 @@ impl Spot<'_> {
 }
 
 /// The locked live group of an ID. Unlocks when dropped.
-pub struct Locked<'i>(Spot<'i>);
+pub struct LockedGroup<'i>(Spot<'i>);
 
-impl<'i> Locked<'i> {
+impl<'i> LockedGroup<'i> {
     /// Inserts `timer` as `id`. It cannot be found yet. Returns `false` if a timer has that ID, or has reserved it.
     #[inline(always)]
     #[must_use]
@@ -368,7 +368,7 @@ impl<'i> Locked<'i> {
     }
 }
 
-impl Drop for Locked<'_> {
+impl Drop for LockedGroup<'_> {
     #[inline]
     fn drop(&mut self) {
         // The lock's holder may hold a timer, so it keeps its CPU.
@@ -376,14 +376,14 @@ impl Drop for Locked<'_> {
     }
 }
 
-impl Table {
+impl IdTable {
     #[inline(always)]
-    fn from_word(word: *mut Group) -> Option<Self> {
+    fn from_word(word: *mut SlotGroup) -> Option<Self> {
         let groups = NonNull::new(word.map_addr(|address| address & !63))?;
         Some(Self { groups, groups_log2: (word.addr() & 63) as u32 })
     }
 
-    fn into_word(self) -> *mut Group {
+    fn into_word(self) -> *mut SlotGroup {
         self.groups.as_ptr().map_addr(|address| address | self.groups_log2 as usize)
     }
 
@@ -397,29 +397,29 @@ impl Table {
     }
 
     #[inline(always)]
-    fn group<'t>(self, group: usize) -> &'t Group {
+    fn group<'t>(self, group: usize) -> &'t SlotGroup {
         // SAFETY: a table has this many groups, and exists as long as the `Ids` that the caller is using.
         unsafe { self.groups.add(group).as_ref() }
     }
 
     #[inline(always)]
-    fn slot<'t>(self, slot: usize) -> &'t Slot {
+    fn slot<'t>(self, slot: usize) -> &'t IdSlot {
         // SAFETY: the slots follow the groups; otherwise as in `group`.
-        unsafe { self.groups.add(self.groups()).cast::<Slot>().add(slot).as_ref() }
+        unsafe { self.groups.add(self.groups()).cast::<IdSlot>().add(slot).as_ref() }
     }
 }
 
 fn memory_layout(groups_log2: u32) -> Option<Layout> {
-    let groups = Layout::array::<Group>(1 << groups_log2).ok()?;
-    let slots = Layout::array::<Slot>(GROUP << groups_log2).ok()?;
+    let groups = Layout::array::<SlotGroup>(1 << groups_log2).ok()?;
+    let slots = Layout::array::<IdSlot>(GROUP << groups_log2).ok()?;
     Some(groups.extend(slots).ok()?.0.pad_to_align())
 }
 
 impl Growth {
     /// Makes a table with `1 << groups_log2` groups, none of them live; `None` if there is no memory for it.
-    fn make(&mut self, groups_log2: u32) -> Option<Table> {
+    fn make(&mut self, groups_log2: u32) -> Option<IdTable> {
         let memory = zeroed::allocate(memory_layout(groups_log2)?);
-        let table = Table { groups: NonNull::new(memory)?.cast(), groups_log2 };
+        let table = IdTable { groups: NonNull::new(memory)?.cast(), groups_log2 };
         if !self.on.is_host() {
             for group in 0..1 << groups_log2 {
                 // SAFETY: within the new memory, which no other thread has, and in which all zeroes are a group.
@@ -451,7 +451,7 @@ mod tests {
         for on in [PlatformRef::HOST, PlatformRef::of::<crate::platform::AnyStd>()] {
             let ids = Ids::new(on, 0);
             ids.make_first().expect("there is memory");
-            let table = Table::from_word(ids.current.load(Ordering::Relaxed)).expect("the memory is there");
+            let table = IdTable::from_word(ids.current.load(Ordering::Relaxed)).expect("the memory is there");
             assert!((0..table.groups()).all(|group| table.group(group).on.is_host() == on.is_host()));
         }
     }

@@ -1,8 +1,8 @@
 //! Looking timers up, and deleting them.
 
-use super::entry::{Locked, State, Status, Timer};
+use super::entry::{LockedTimer, State, Status, Timer};
 use super::ids::Spot;
-use super::{Inner, Timers};
+use super::{Timers, TimersInner};
 use crate::error::Error;
 use crate::expiry::{Base, IfLast, MustNotify};
 use crate::sync::Ordering;
@@ -48,7 +48,7 @@ impl Timers {
     /// Frees a timer that could not be found yet, because making it has failed.
     #[cold]
     pub(super) fn abandon(&self, timer: &Timer, id: u32) {
-        let Inner { ids, store, .. } = &*self.inner;
+        let TimersInner { ids, store, .. } = &*self.inner;
         if !ids.spot(id).is_some_and(|spot| self.take_out(timer, id, spot)) {
             store.give_back(timer.into(), id, ids);
         }
@@ -59,7 +59,7 @@ impl Timers {
     #[inline(always)]
     #[must_use]
     fn take_out(&self, timer: &Timer, id: u32, spot: Spot<'_>) -> bool {
-        let Inner { ids, store, .. } = &*self.inner;
+        let TimersInner { ids, store, .. } = &*self.inner;
         let Some(group) = ids.lock_at(spot, id) else { return false };
         group.remove(timer);
         store.takes_back_here(timer.into(), id, group)
@@ -67,12 +67,12 @@ impl Timers {
 
     /// The timer with this ID, locked.
     #[inline(always)]
-    pub(super) fn lock(&self, id: u32) -> Result<Locked<'_>, Error> {
+    pub(super) fn lock(&self, id: u32) -> Result<LockedTimer<'_>, Error> {
         self.lock_at(self.inner.ids.spot(id).ok_or(Error::Invalid)?, id)
     }
 
     #[inline(always)]
-    fn lock_at<'t>(&'t self, spot: Spot<'t>, id: u32) -> Result<Locked<'t>, Error> {
+    fn lock_at<'t>(&'t self, spot: Spot<'t>, id: u32) -> Result<LockedTimer<'t>, Error> {
         loop {
             let (timer, _) = self.inner.ids.find_at(spot, id).ok_or(Error::Invalid)?;
             let locked = timer.lock(&self.inner.on);
@@ -85,7 +85,7 @@ impl Timers {
 
     /// Disarms the timer, and makes an expiry or a notice that is on its way void.
     #[inline(always)]
-    fn disarm(&self, locked: &mut Locked<'_>) -> MustNotify {
+    fn disarm(&self, locked: &mut LockedTimer<'_>) -> MustNotify {
         let timer = locked.timer();
         let stood = locked.with(State::stand_down);
         stood.map_or_else(MustNotify::default, |base| self.leave(timer, base))

@@ -53,7 +53,7 @@ pub use host::{EventFd, Signals};
 pub use options::TimerOptions;
 
 use crate::error::Error;
-use crate::expiry::{Owner, Queue};
+use crate::expiry::{DeadlineQueue, Owner};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::callbacks::Callbacks;
 use crate::sys::counted::Counted;
@@ -127,10 +127,10 @@ pub struct Setting {
 /// This is a handle: its clones refer to the same timers. The timers are freed with the last handle.
 #[derive(Clone)]
 pub struct Timers {
-    inner: Counted<Inner>,
+    inner: Counted<TimersInner>,
 }
 
-struct Inner {
+struct TimersInner {
     /// How threads wait for a timer that another thread has locked.
     on: PlatformRef,
     ids: Ids,
@@ -141,7 +141,7 @@ struct Inner {
     serves_cpu_clocks: bool,
     /// The number of timers of CPU time.
     cpu_timers: AtomicUsize,
-    queues: [Queue; 4],
+    queues: [DeadlineQueue; 4],
     deliver: Callbacks<dyn Deliver>,
     driver: Driver,
 }
@@ -172,21 +172,21 @@ impl Timers {
         let mask = options.id_mask()?;
         let on = driver.platform();
         Base::ALL.iter().try_for_each(|&base| driver.prepare(base))?;
-        let inner = Counted::new(|_| Inner {
+        let inner = Counted::new(|_| TimersInner {
             on,
             ids: Ids::new(on, driver.seed()),
             store: Store::new(on, options.limit(), mask),
             restores: AtomicU32::new(0),
             serves_cpu_clocks: options.has_host_pids() || driver.has_given_clocks(),
             cpu_timers: AtomicUsize::new(0),
-            queues: Base::ALL.map(|base| Queue::new(on, base)),
+            queues: Base::ALL.map(|base| DeadlineQueue::new(on, base)),
             deliver,
             driver: driver.clone(),
         })?;
         for queue in &inner.queues {
             // SAFETY: no other thread has the timers yet. The queues are a part of them, and are retired when they are
             // dropped.
-            unsafe { queue.settle(NonNull::<Inner>::from(&*inner) as NonNull<dyn Owner>, &inner.driver) };
+            unsafe { queue.settle(NonNull::<TimersInner>::from(&*inner) as NonNull<dyn Owner>, &inner.driver) };
         }
         Ok(Self { inner })
     }
@@ -212,7 +212,7 @@ impl Timers {
     /// All memory of this process's timers, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of::<Inner>() + self.inner.ids.bytes() + self.inner.store.bytes()
+        size_of::<TimersInner>() + self.inner.ids.bytes() + self.inner.store.bytes()
     }
 
     /// Whether callers name the IDs: `PR_TIMER_CREATE_RESTORE_IDS`. Only system calls read it.

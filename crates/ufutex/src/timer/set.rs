@@ -1,11 +1,11 @@
 //! Setting a timer, and reading how much time it has left.
 
-use super::entry::{Kind, Locked, State, Status, Timer};
+use super::entry::{Kind, LockedTimer, State, Status, Timer};
 use super::lookup::valid_id;
 use super::{Expiry, Setting, TimerClock, Timers};
 use crate::error::Error;
 use crate::expiry::clocks::{LAST, nanoseconds};
-use crate::expiry::{Base, CpuClock, MustNotify, Queue};
+use crate::expiry::{Base, CpuClock, DeadlineQueue, MustNotify};
 use crate::sync::Ordering;
 use core::time::Duration;
 
@@ -94,7 +94,13 @@ impl Timers {
         Ok(old)
     }
 
-    fn set(&self, locked: &mut Locked<'_>, id: u32, first: Expiry, interval: Duration) -> Result<MustNotify, Error> {
+    fn set(
+        &self,
+        locked: &mut LockedTimer<'_>,
+        id: u32,
+        first: Expiry,
+        interval: Duration,
+    ) -> Result<MustNotify, Error> {
         let timer = locked.timer();
         let (value, absolute) = match first {
             Expiry::Never => (Duration::ZERO, false),
@@ -244,7 +250,7 @@ impl Timers {
         shown.time.saturating_add(wait)
     }
 
-    fn queue_of(&self, state: &State) -> &Queue {
+    fn queue_of(&self, state: &State) -> &DeadlineQueue {
         &self.inner.queues[state.base as usize]
     }
 }

@@ -15,7 +15,7 @@ use core::ptr::{self, NonNull};
 
 use super::chunk::{self, Chunk, TIMERS};
 use super::entry::Timer;
-use super::ids::{GROUP_LOG2, Ids, Locked};
+use super::ids::{GROUP_LOG2, Ids, LockedGroup};
 use crate::lock::Lock;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, UnsafeCell, thread_shard};
 use crate::sys::admission::{self, Admission, FreePlaces};
@@ -109,7 +109,7 @@ pub struct HeldShard<'s> {
     shard: &'s Shard,
     /// The shard's word.
     seen: ShardWord,
-    pub group: Locked<'s>,
+    pub group: LockedGroup<'s>,
 }
 
 impl Store {
@@ -168,7 +168,12 @@ impl Store {
     /// Holds `shard`, if its word is still what the caller saw before it locked that ID's group. Otherwise another thread
     /// has taken the ID, or IDs have jumped.
     #[inline(always)]
-    pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: ShardWord, group: Locked<'s>) -> Option<HeldShard<'s>> {
+    pub fn hold_as_seen<'s>(
+        &'s self,
+        shard: &'s Shard,
+        seen: ShardWord,
+        group: LockedGroup<'s>,
+    ) -> Option<HeldShard<'s>> {
         let is_same = shard.peek() == seen;
         is_same.then_some(HeldShard { store: self, shard, seen, group })
     }
@@ -204,7 +209,7 @@ impl Store {
     /// thread's next timer, or its own.
     #[inline(always)]
     #[must_use]
-    pub fn takes_back_here(&self, timer: NonNull<Timer>, id: u32, group: Locked<'_>) -> bool {
+    pub fn takes_back_here(&self, timer: NonNull<Timer>, id: u32, group: LockedGroup<'_>) -> bool {
         let (next, own) = self.pick();
         for shard in [next, own] {
             let seen = shard.peek();

@@ -4,7 +4,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use super::memory::Word;
+use super::memory::MemoryWord;
 use super::outcome;
 use super::{LinearMemory, Trap, Value, Waited};
 use crate::futex::domain::Domain;
@@ -18,13 +18,18 @@ use crate::table::refs::{Live, Scheme};
 /// [`wait64_async`](super::Atomics::wait64_async). Dropping it cancels the wait. A notify that has come, and that the
 /// future has not reported, goes to the next waiter.
 #[must_use = "futures do nothing unless polled"]
-pub struct Wait<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme = Live> {
+pub struct MemoryWait<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme = Live> {
     timeout: Option<Timeout>,
-    wait: future::Wait<'a, Word<'a, M, V>, S>,
+    wait: future::Wait<'a, MemoryWord<'a, M, V>, S>,
 }
 
-impl<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme> Wait<'a, M, V, S> {
-    pub(super) fn new(domain: &'a Domain<S>, word: Word<'a, M, V>, expected: V, timeout: Option<Timeout>) -> Self {
+impl<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme> MemoryWait<'a, M, V, S> {
+    pub(super) fn new(
+        domain: &'a Domain<S>,
+        word: MemoryWord<'a, M, V>,
+        expected: V,
+        timeout: Option<Timeout>,
+    ) -> Self {
         let mut options = WaitOptions::new();
         options.timeout = timeout;
         Self { timeout, wait: domain.wait_async(word, expected, options) }
@@ -57,14 +62,14 @@ impl<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme> Wait<'a, M, V, S> {
         outcome::of(self.wait().end(cause))
     }
 
-    fn wait(self: Pin<&mut Self>) -> Pin<&mut future::Wait<'a, Word<'a, M, V>, S>> {
-        // SAFETY: the field is pinned because `self` is: nothing moves the field, and `Wait` has no `Drop` and is
+    fn wait(self: Pin<&mut Self>) -> Pin<&mut future::Wait<'a, MemoryWord<'a, M, V>, S>> {
+        // SAFETY: the field is pinned because `self` is: nothing moves the field, and `MemoryWait` has no `Drop` and is
         // `Unpin` only if the field is.
         unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
     }
 }
 
-impl<M: LinearMemory + ?Sized, V: Value, S: Scheme> Future for Wait<'_, M, V, S> {
+impl<M: LinearMemory + ?Sized, V: Value, S: Scheme> Future for MemoryWait<'_, M, V, S> {
     type Output = Result<Waited, Trap>;
 
     /// # Panics

@@ -86,20 +86,20 @@ mod sealed {
 }
 
 /// A word that is in bounds. Its key is the address alone, so a notify wakes waits of either width.
-pub(super) struct Word<'a, M: ?Sized, V> {
+pub(super) struct MemoryWord<'a, M: ?Sized, V> {
     memory: &'a M,
     address: u64,
     value: PhantomData<V>,
 }
 
-impl<'a, M: ?Sized, V> Word<'a, M, V> {
+impl<'a, M: ?Sized, V> MemoryWord<'a, M, V> {
     #[inline(always)]
     pub(super) fn new(memory: &'a M, address: u64) -> Self {
         Self { memory, address, value: PhantomData }
     }
 }
 
-impl<M: LinearMemory + ?Sized, V: Value> Key for Word<'_, M, V> {
+impl<M: LinearMemory + ?Sized, V: Value> Key for MemoryWord<'_, M, V> {
     #[inline(always)]
     fn address(&self) -> u64 {
         self.address
@@ -110,7 +110,7 @@ impl<M: LinearMemory + ?Sized, V: Value> Key for Word<'_, M, V> {
     }
 }
 
-impl<M: LinearMemory + ?Sized, V: Value> Target for Word<'_, M, V> {
+impl<M: LinearMemory + ?Sized, V: Value> Target for MemoryWord<'_, M, V> {
     type Value = V;
 
     #[inline(always)]

@@ -76,11 +76,11 @@ use crate::sys::clock::Timeout;
 use crate::sys::mem::Width;
 use crate::table::refs::{Live, Scheme};
 
-pub use future::Wait;
+pub use future::MemoryWait;
 pub use memory::{LinearMemory, Value};
 pub use outcome::{Trap, Waited};
 
-use memory::Word;
+use memory::MemoryWord;
 
 /// The three instructions on one linear memory: a handle, made where it is needed.
 pub struct Atomics<'a, M: ?Sized, S: Scheme = Live> {
@@ -121,7 +121,7 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme> Atomics<'a, M, S> {
         if !self.memory.is_shared() {
             return Ok(0);
         }
-        let woken = self.domain.wake(Word::<M, u32>::new(self.memory, address), count as usize);
+        let woken = self.domain.wake(MemoryWord::<M, u32>::new(self.memory, address), count as usize);
         Ok(woken as u32) // no more than `count`
     }
 
@@ -129,7 +129,7 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme> Atomics<'a, M, S> {
     /// word.
     ///
     /// `timeout` is in nanoseconds. A negative one means that there is no timeout. The namespace's driver watches it: see
-    /// [`Wait::timeout`].
+    /// [`MemoryWait::timeout`].
     ///
     /// ```
     /// # use ufutex::wasm::{Atomics, LinearMemory, Waited};
@@ -155,7 +155,7 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme> Atomics<'a, M, S> {
     ///
     /// # Errors
     /// [`Trap::NotShared`], [`Trap::Unaligned`], [`Trap::OutOfBounds`].
-    pub fn wait32_async(self, address: u64, expected: u32, timeout: i64) -> Result<Wait<'a, M, u32, S>, Trap> {
+    pub fn wait32_async(self, address: u64, expected: u32, timeout: i64) -> Result<MemoryWait<'a, M, u32, S>, Trap> {
         self.wait_async(address, expected, timeout)
     }
 
@@ -163,22 +163,22 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme> Atomics<'a, M, S> {
     ///
     /// # Errors
     /// As for `wait32_async`.
-    pub fn wait64_async(self, address: u64, expected: u64, timeout: i64) -> Result<Wait<'a, M, u64, S>, Trap> {
+    pub fn wait64_async(self, address: u64, expected: u64, timeout: i64) -> Result<MemoryWait<'a, M, u64, S>, Trap> {
         self.wait_async(address, expected, timeout)
     }
 
-    fn wait_async<V: Value>(self, address: u64, expected: V, timeout: i64) -> Result<Wait<'a, M, V, S>, Trap> {
+    fn wait_async<V: Value>(self, address: u64, expected: V, timeout: i64) -> Result<MemoryWait<'a, M, V, S>, Trap> {
         let word = self.word_to_wait_on(address)?;
-        Ok(Wait::new(self.domain, word, expected, limit(timeout)))
+        Ok(MemoryWait::new(self.domain, word, expected, limit(timeout)))
     }
 
     #[inline(always)]
-    fn word_to_wait_on<V: Value>(self, address: u64) -> Result<Word<'a, M, V>, Trap> {
+    fn word_to_wait_on<V: Value>(self, address: u64) -> Result<MemoryWord<'a, M, V>, Trap> {
         if !self.memory.is_shared() {
             return Err(Trap::NotShared);
         }
         self.check(address, V::WIDTH)?;
-        Ok(Word::new(self.memory, address))
+        Ok(MemoryWord::new(self.memory, address))
     }
 
     #[inline(always)]
@@ -236,7 +236,7 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme> Atomics<'a, M, S> {
 
     /// A separate function, so that a runtime's fast path has neither clocks nor interrupts in it.
     #[inline(never)]
-    fn wait_with<V: Value>(self, word: Word<'a, M, V>, expected: V, timeout: i64) -> Result<(), Error> {
+    fn wait_with<V: Value>(self, word: MemoryWord<'a, M, V>, expected: V, timeout: i64) -> Result<(), Error> {
         let mut options = WaitOptions::new();
         options.timeout = limit(timeout);
         match self.interrupt {

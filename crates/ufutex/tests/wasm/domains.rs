@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use ufutex::Domain;
-use ufutex::wasm::{Atomics, LinearMemory, Trap, Wait, Waited};
+use ufutex::wasm::{Atomics, LinearMemory, MemoryWait, Trap, Waited};
 
 use crate::common::domains::system;
 use crate::machines::{Alone, Owned};
@@ -15,7 +15,7 @@ fn numbered(id: u64) -> Reserved {
     Reserved::with_pages(1, 1).numbered(id)
 }
 
-fn is_pending<M: LinearMemory>(wait: std::pin::Pin<&mut Wait<'_, M, u32>>) -> bool {
+fn is_pending<M: LinearMemory>(wait: std::pin::Pin<&mut MemoryWait<'_, M, u32>>) -> bool {
     wait.poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending
 }
 

@@ -17,7 +17,7 @@ use core::ptr::NonNull;
 use std::sync::OnceLock;
 
 use super::thread::DriverThread;
-use super::{Base, Driver, Inner};
+use super::{Base, Driver, DriverInner};
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::sys::counted::Counted;
@@ -32,12 +32,12 @@ struct Shared {
     process: u32,
     /// The driver, or `None` once its memory is about to be freed. This is no handle, which would keep the driver for
     /// ever.
-    driver: Lock<Option<Address>>,
+    driver: Lock<Option<DriverAddress>>,
     settings: DriverThread,
 }
 
 /// The host's side of a driver.
-pub(super) struct Host {
+pub(super) struct HostDriver {
     /// Empty until the thread has been started. `OnceLock` guarantees that a thread that finds it set sees the alarm as
     /// it was made.
     shared: OnceLock<Counted<Shared>>,
@@ -51,7 +51,7 @@ const NAME: &core::ffi::CStr = c"ufutex-timers";
 /// The size of its stack, in bytes. It is small, because the thread only calls deliveries and wakers.
 const STACK: usize = 256 << 10;
 
-impl Host {
+impl HostDriver {
     pub fn new(thread: DriverThread) -> Self {
         Self { shared: OnceLock::new(), starting: Lock::new(PlatformRef::HOST, ()), thread }
     }
@@ -80,7 +80,7 @@ impl Host {
     }
 
     fn start_now(&self, driver: &Driver) -> Result<(), Error> {
-        let address = Address(NonNull::from(&*driver.inner));
+        let address = DriverAddress(NonNull::from(&*driver.inner));
         let driver_of_thread = Lock::new(PlatformRef::HOST, Some(address));
         let (alarm, settings) = (Alarm::new()?, self.thread.clone());
         let process = std::process::id();
@@ -111,7 +111,7 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+impl Drop for HostDriver {
     fn drop(&mut self) {
         // A child of fork(2) does not have the thread, which may have held the lock.
         if let Some(shared) = self.shared().filter(|shared| shared.process == std::process::id()) {
@@ -124,10 +124,10 @@ impl Drop for Host {
 
 /// The address of a driver.
 #[derive(Clone, Copy)]
-struct Address(NonNull<Inner>);
+struct DriverAddress(NonNull<DriverInner>);
 
 // SAFETY: a driver can be used from all threads.
-unsafe impl Send for Address {}
+unsafe impl Send for DriverAddress {}
 
 impl Shared {
     /// What the thread does. It ends with the driver.

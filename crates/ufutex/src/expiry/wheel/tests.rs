@@ -30,7 +30,7 @@ fn due(wheel: &mut Wheel, now: u64) -> (Vec<(u64, u32)>, Option<u64>) {
 fn what_is_due_comes_in_order_whatever_is_put_in_and_taken_out() {
     let mut state = 0x1234_5678_9abc_def1;
     for spread_log2 in [4, 10, 20, 34, 63] {
-        let mut nodes: Vec<_> = (0..3000).map(|_| Box::new(Node::new())).collect();
+        let mut nodes: Vec<_> = (0..3000).map(|_| Box::new(WheelNode::new())).collect();
         let mut wheel = Wheel::new();
         let mut model: BTreeMap<(u64, u32), usize> = BTreeMap::new();
         let mut now = random(&mut state) >> 10;
@@ -38,7 +38,7 @@ fn what_is_due_comes_in_order_whatever_is_put_in_and_taken_out() {
         for _ in 0..200 {
             for _ in 0..random(&mut state) % 100 {
                 let index = (random(&mut state) % 3000) as usize;
-                let node: *mut Node = &raw mut *nodes[index];
+                let node: *mut WheelNode = &raw mut *nodes[index];
                 // SAFETY: a node of `nodes`, which outlive the wheel.
                 unsafe {
                     if wheel.remove(node) {
@@ -73,7 +73,7 @@ fn what_is_due_comes_in_order_whatever_is_put_in_and_taken_out() {
 #[test]
 fn a_lone_deadline_is_returned_exactly() {
     let mut wheel = Wheel::new();
-    let mut node = Node::new();
+    let mut node = WheelNode::new();
     // SAFETY: `node` outlives the wheel.
     unsafe { wheel.insert(&raw mut node, 1_000_000_007, 5) };
     assert_eq!(wheel.next(5), Next::At(1_000_000_007));
@@ -85,7 +85,7 @@ fn a_lone_deadline_is_returned_exactly() {
 #[test]
 fn many_at_one_time_come_as_they_were_put_in() {
     let mut wheel = Wheel::new();
-    let mut nodes: Vec<_> = (0..1000).map(|_| Box::new(Node::new())).collect();
+    let mut nodes: Vec<_> = (0..1000).map(|_| Box::new(WheelNode::new())).collect();
     for (tag, node) in nodes.iter_mut().enumerate() {
         node.tag = tag as u32;
         // SAFETY: `nodes` outlive the wheel.
@@ -115,7 +115,7 @@ fn asked(wheel: &mut Wheel, now: u64) -> (usize, Vec<u32>) {
 fn nodes_are_placed_anew_a_batch_at_a_time() {
     const NODES: usize = 100 * BATCH;
     let mut wheel = Wheel::new();
-    let mut nodes: Vec<_> = (0..NODES).map(|_| Box::new(Node::new())).collect();
+    let mut nodes: Vec<_> = (0..NODES).map(|_| Box::new(WheelNode::new())).collect();
     for (tag, node) in nodes.iter_mut().enumerate() {
         node.tag = tag as u32;
         // SAFETY: `nodes` outlive the wheel.
@@ -137,7 +137,7 @@ fn slot_that_is_being_emptied_is_work_to_be_done_at_once() {
     const NODES: u64 = 3 * BATCH as u64;
     let (first, last) = (1 << 20, (1 << 20) + NODES - 1);
     let mut wheel = Wheel::new();
-    let mut nodes: Vec<_> = (0..NODES).map(|_| Box::new(Node::new())).collect();
+    let mut nodes: Vec<_> = (0..NODES).map(|_| Box::new(WheelNode::new())).collect();
     for (node, deadline) in nodes.iter_mut().zip((first..=last).rev()) {
         // SAFETY: `nodes` outlive the wheel.
         unsafe { wheel.insert(&raw mut **node, deadline, 0) };
@@ -157,7 +157,7 @@ fn slot_that_is_being_emptied_is_work_to_be_done_at_once() {
 fn what_a_turn_has_held_back_is_for_the_next_and_is_placed_a_batch_at_a_time() {
     const NODES: usize = 100 * BATCH;
     let mut wheel = Wheel::new();
-    let mut nodes: Vec<_> = (0..NODES).map(|_| Box::new(Node::new())).collect();
+    let mut nodes: Vec<_> = (0..NODES).map(|_| Box::new(WheelNode::new())).collect();
     wheel.hold_back(100);
     for (tag, node) in nodes.iter_mut().enumerate() {
         node.tag = tag as u32;
@@ -177,7 +177,7 @@ fn what_a_turn_has_held_back_is_for_the_next_and_is_placed_a_batch_at_a_time() {
 #[test]
 fn a_turn_that_begins_before_the_last_one_has_ended_holds_its_own_nodes_back() {
     let mut wheel = Wheel::new();
-    let mut nodes: [_; 4] = core::array::from_fn(|_| Box::new(Node::new()));
+    let mut nodes: [_; 4] = core::array::from_fn(|_| Box::new(WheelNode::new()));
     let mut insert = |wheel: &mut Wheel, tag: u32, deadline| {
         let node = &mut nodes[tag as usize];
         node.tag = tag;
@@ -202,12 +202,12 @@ fn a_turn_that_begins_before_the_last_one_has_ended_holds_its_own_nodes_back() {
 #[test]
 fn nodes_come_and_go_while_they_are_placed_anew() {
     let mut state = 0x9876_5432_1fed_cba1;
-    let mut nodes: Vec<_> = (0..1000).map(|_| Box::new(Node::new())).collect();
+    let mut nodes: Vec<_> = (0..1000).map(|_| Box::new(WheelNode::new())).collect();
     let mut wheel = Wheel::new();
     let mut now = 1 << 40;
     for _ in 0..300 {
         for _ in 0..50 {
-            let node: *mut Node = &raw mut *nodes[(random(&mut state) % 1000) as usize];
+            let node: *mut WheelNode = &raw mut *nodes[(random(&mut state) % 1000) as usize];
             // SAFETY: a node of `nodes`, which outlive the wheel.
             unsafe {
                 wheel.remove(node);
@@ -238,7 +238,7 @@ fn nodes_come_and_go_while_they_are_placed_anew() {
 #[test]
 fn a_clock_that_is_set_back_makes_nothing_due() {
     let mut wheel = Wheel::new();
-    let mut nodes: Vec<_> = (0..100).map(|_| Box::new(Node::new())).collect();
+    let mut nodes: Vec<_> = (0..100).map(|_| Box::new(WheelNode::new())).collect();
     for (tag, node) in nodes.iter_mut().enumerate() {
         node.tag = tag as u32;
         // SAFETY: `nodes` outlive the wheel.

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use super::{LockId, TaskId};
 use crate::futex::entry::Entry;
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
-use crate::table::hash::Key;
+use crate::table::hash::TableKey;
 use crate::table::list::Node;
 
 /// An [`Entry`] that no plain wake takes, and what its task waits for.
@@ -26,7 +26,7 @@ pub(crate) enum Purpose {
     /// To be requeued to a lock.
     Requeue {
         /// The key of the lock.
-        to: Key,
+        to: TableKey,
         /// The task that is to get the lock.
         task: TaskId,
     },

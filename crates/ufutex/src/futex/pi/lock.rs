@@ -43,7 +43,7 @@ impl<S: Scheme> Domain<S> {
     /// Locks `word` for `task`, and blocks the calling thread until the task has the lock: `FUTEX_LOCK_PI2`. The word
     /// holds 0 while the lock is free, and its owner's TID otherwise.
     ///
-    /// While the task waits, it lends its priority to the lock's owner. If the owner is itself blocked on a lock, that
+    /// While the task waits, it boosts the lock's owner to its own priority. If the owner is itself blocked on a lock, that
     /// lock's owner gets the priority too, and so on ([`Scheduler`](crate::pi::Scheduler)).
     ///
     /// If the task is the lock's first waiter, the thread may spin for some tens of microseconds before it sleeps. It does

@@ -1,4 +1,4 @@
-//! Locks that are handed over in order of priority, and lend their waiters' priority to their owner: `FUTEX_LOCK_PI` and
+//! Locks that are handed over in order of priority, and boost their owner to their waiters' priority: `FUTEX_LOCK_PI` and
 //! its family.
 //!
 //! # States

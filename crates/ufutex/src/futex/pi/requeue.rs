@@ -1,4 +1,4 @@
-//! Waiting for a word and then for a lock, without waking up in between: condition variables with locks that lend
+//! Waiting for a word and then for a lock, without waking up in between: condition variables with locks that boost
 //! priority.
 
 use core::pin::Pin;
@@ -24,7 +24,7 @@ use crate::signal::{PendingWake, Signal};
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::unwind::{Otherwise, call};
-use crate::table::hash::Key;
+use crate::table::hash::TableKey;
 use crate::table::list::Node;
 use crate::table::refs::{Live, Scheme};
 use core::ptr::NonNull;
@@ -108,7 +108,7 @@ impl<S: Scheme> Domain<S> {
         if keys[0] == keys[1] {
             return Err(Error::Invalid);
         }
-        let requeue = Requeuing {
+        let requeue = RequeuingPi {
             domain: self,
             keys,
             places: [source, target],
@@ -117,7 +117,7 @@ impl<S: Scheme> Domain<S> {
             lock: &lock,
             most: requeue.saturating_add(1),
             began: None,
-            done: Done::default(),
+            done: RequeuePiProgress::default(),
         };
         requeue.run()
     }
@@ -136,10 +136,10 @@ const VISITED: u64 = 4 * PIECE as u64;
 /// all tasks that waited for it have given up or have had it. Then the first waiter of the piece gets the lock, because
 /// a task cannot wait for a lock without an owner. If the caller had made two calls instead, the second would do the
 /// same.
-struct Requeuing<'a, 'd, T: Target, U: Target, S: Scheme> {
+struct RequeuingPi<'a, 'd, T: Target, U: Target, S: Scheme> {
     domain: &'d Domain<S>,
     /// The keys of the word and of the lock.
-    keys: [Key; 2],
+    keys: [TableKey; 2],
     places: [Place; 2],
     from: &'a T,
     expected: T::Value,
@@ -148,12 +148,12 @@ struct Requeuing<'a, 'd, T: Target, U: Target, S: Scheme> {
     most: usize,
     /// When the first piece ended. `None` during the first piece, in which no waiter can have come too late.
     began: Option<Moment>,
-    done: Done,
+    done: RequeuePiProgress,
 }
 
 /// The progress of a requeue.
 #[derive(Default)]
-struct Done {
+struct RequeuePiProgress {
     /// How many have the lock or wait for it.
     count: usize,
     /// How many of those have it.
@@ -162,7 +162,7 @@ struct Done {
     new_chain: Option<u32>,
 }
 
-impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
+impl<'d, T: Target, U: Target, S: Scheme> RequeuingPi<'_, 'd, T, U, S> {
     fn run(mut self) -> Result<usize, Error> {
         self.run_pieces().map(|()| self.done.count)
     }
@@ -198,7 +198,7 @@ impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
                     call(|| _ = self.run_pieces())
                 }
             });
-            // Before the waiter that got the lock runs, because other waiters may lend it their priority.
+            // Before the waiter that got the lock runs, because other waiters may boost it.
             domain.system.report_priorities(domain.namespace());
             drop(pending);
             go_on.disarm();
@@ -351,7 +351,7 @@ impl<'d, T: Target, U: Target, S: Scheme> Requeuing<'_, 'd, T, U, S> {
     }
 }
 
-impl<T: Target, U: Target, S: Scheme> Drop for Requeuing<'_, '_, T, U, S> {
+impl<T: Target, U: Target, S: Scheme> Drop for RequeuingPi<'_, '_, T, U, S> {
     fn drop(&mut self) {
         let ([source, target], done) = (&self.places, &self.done);
         let requeued = Requeued { woken: done.woken, requeued: done.count - done.woken };

@@ -14,7 +14,7 @@ use crate::sys::callbacks::{Callbacks, callbacks};
 use crate::sys::counted::Counted;
 use crate::sys::unwind::{Otherwise, call};
 
-/// An embedder's scheduler, which runs tasks with the priority that their waiters lend them.
+/// An embedder's scheduler, which runs tasks with the priority to which their waiters boost them.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex, atomic::AtomicU32};

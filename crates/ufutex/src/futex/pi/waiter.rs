@@ -15,7 +15,7 @@ use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::futex::operation::PollReceiver;
 use crate::futex::place::Place;
 use crate::futex::task::Task;
-use crate::signal::{Callback, Receiver};
+use crate::signal::{GuardedWaker, Receiver};
 use crate::sync::{Ordering, UnsafeCell};
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
@@ -145,7 +145,7 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
                 PollReceiver::Thread(_) if !entry.entry.node.bucket().is_null() => return Seen::Waiting,
                 PollReceiver::Thread(_) => entry.entry.signal.wait_for_waker(domain.platform()),
                 PollReceiver::Task(waker) => {
-                    let mut receiver = Receiver::Waker(Callback::of(waker));
+                    let mut receiver = Receiver::Waker(GuardedWaker::of(waker));
                     let seen = domain.with_lock_waiter(entry, |_, _| {
                         if entry.is_heir() {
                             return Seen::Heir;

@@ -32,24 +32,24 @@ pub struct AnyStd;
 /// A mutex and a condition variable for the sleepers of some words. A sleeper compares its word with the mutex held. A
 /// waker changes the word, and then locks the mutex in `unpark`. If the waker has the mutex first, the sleeper sees the
 /// new value. Otherwise the waker finds the sleeper waiting.
-struct Room {
+struct ParkingRoom {
     sleepers: Mutex<usize>,
     woken: Condvar,
 }
 
 /// The rooms, which a child of fork(2) can replace.
-struct Rooms(UnsafeCell<[Room; 64]>);
+struct Rooms(UnsafeCell<[ParkingRoom; 64]>);
 
 // SAFETY: threads share the rooms, which are `Sync`. They are replaced while there is only one thread.
 unsafe impl Sync for Rooms {}
 
 static ROOMS: Rooms = Rooms(UnsafeCell::new(empty()));
 
-const fn empty() -> [Room; 64] {
-    [const { Room { sleepers: Mutex::new(0), woken: Condvar::new() } }; 64]
+const fn empty() -> [ParkingRoom; 64] {
+    [const { ParkingRoom { sleepers: Mutex::new(0), woken: Condvar::new() } }; 64]
 }
 
-fn room(word: *const AtomicU32) -> &'static Room {
+fn room(word: *const AtomicU32) -> &'static ParkingRoom {
     let mixed = (word.addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     // SAFETY: the rooms are replaced only while no thread has a reference.
     let rooms = unsafe { &*ROOMS.0.get() };
@@ -65,7 +65,7 @@ pub unsafe fn forget_sleepers() {
     unsafe { ROOMS.0.get().write(empty()) };
 }
 
-impl Room {
+impl ParkingRoom {
     /// Nothing panics with the mutex held, so the number is right even if the standard library says otherwise.
     fn lock(&self) -> MutexGuard<'_, usize> {
         self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)

@@ -87,7 +87,7 @@ impl Random {
 /// What a queue contains: by space, hash and address, the IDs of the waiters in wake order.
 type Shown = Vec<((u64, u32, u64), Vec<usize>)>;
 
-fn shown(queue: &mut Queue) -> Shown {
+fn shown(queue: &mut BucketQueue) -> Shown {
     let mut shown = Shown::new();
     queue.for_each_key(|key, hash, waiters| {
         shown.push(((key.space, hash, key.address), waiters.map(id_of).collect()));
@@ -107,7 +107,7 @@ fn position_of(node: NonNull<Node>) -> Position {
 }
 
 /// Checks all heads, from the root down: their order, weights and number. Returns the heads, and the depth of the tree.
-fn check_tree(queue: &Queue) -> (Vec<NonNull<Node>>, usize) {
+fn check_tree(queue: &BucketQueue) -> (Vec<NonNull<Node>>, usize) {
     let (mut heads, mut deepest) = (Vec::new(), 0);
     let all = (0, 0, 0)..=(u64::MAX, u32::MAX, u64::MAX);
     let mut left: Vec<_> = NonNull::new(queue.root).map(|root| (root, 1, all, u32::MAX)).into_iter().collect();
@@ -168,7 +168,7 @@ struct Waiting {
 
 /// Two queues, and a plain list of their waiters.
 struct World {
-    queues: [Queue; 2],
+    queues: [BucketQueue; 2],
     /// Sorted by queue, key and wake order.
     model: Vec<Waiting>,
     items: Items,
@@ -190,14 +190,14 @@ impl World {
             .map(|i| {
                 // Some are the key before, on another node.
                 let (of, node) = if i % 3 == 2 { (i - 1, 1) } else { (i, 0) };
-                let key = Key { address: 4 * of, space: 4 * (of % 3) };
+                let key = TableKey { address: 4 * of, space: 4 * (of % 3) };
                 let hash = hasher.hash(key.address, hasher.salt(key.space)).bits & !1 | node;
                 // Some keys have equal hashes, in one space and in several.
                 Position { key, hash: if of % 4 == 0 { hash & 0x8000_0001 } else { hash } }
             })
             .collect();
         let priorities = (0..levels).map(|_| random.below(101) as u8).collect();
-        let queues = [Queue::new(), Queue::new()];
+        let queues = [BucketQueue::new(), BucketQueue::new()];
         Self { queues, model: Vec::new(), items: Items::default(), positions, priorities, random }
     }
 
@@ -444,12 +444,12 @@ fn queues_do_what_a_plain_list_does_and_every_link_is_right() {
 }
 
 fn position(space: u64, hash: u32, address: u64) -> Position {
-    Position { key: Key { address, space }, hash }
+    Position { key: TableKey { address, space }, hash }
 }
 
 /// Checks that a queue of these keys, with one waiter each, is at most `limit` deep.
 fn check_depth(what: &str, limit: usize, positions: impl IntoIterator<Item = Position>) {
-    let (mut items, mut queue) = (Items::default(), Queue::new());
+    let (mut items, mut queue) = (Items::default(), BucketQueue::new());
     for position in positions {
         let node = items.make(position, 100);
         // SAFETY: fresh.
@@ -488,7 +488,7 @@ fn a_hundred_thousand_keys_are_at_most_64_deep() {
 
 #[test]
 fn keys_of_one_hash_are_told_apart() {
-    let (mut items, mut queue) = (Items::default(), Queue::new());
+    let (mut items, mut queue) = (Items::default(), BucketQueue::new());
     let positions: Vec<Position> = (0..64).map(|i| position(4 * (i % 2), 7, 4 * i)).collect();
     for (i, &position) in positions.iter().enumerate() {
         let node = items.make(position, 100);
@@ -503,7 +503,7 @@ fn keys_of_one_hash_are_told_apart() {
 
 #[test]
 fn a_walk_goes_on_behind_a_key_that_has_gone() {
-    let (mut items, mut queue) = (Items::default(), Queue::new());
+    let (mut items, mut queue) = (Items::default(), BucketQueue::new());
     let mut nodes = HashMap::new();
     for i in 0..100 {
         let node = items.make(position(i % 2, (i as u32).wrapping_mul(0x9e37_79b9), i), 100);
@@ -525,9 +525,9 @@ fn a_walk_goes_on_behind_a_key_that_has_gone() {
 
 #[test]
 fn a_walk_in_pieces_looks_at_each_waiter_once_whoever_comes_and_goes_meanwhile() {
-    let (mut items, mut queue) = (Items::default(), Queue::new());
+    let (mut items, mut queue) = (Items::default(), BucketQueue::new());
     let at = position(4, 7, 0x1000);
-    let mut add = |queue: &mut Queue, priority: u8| {
+    let mut add = |queue: &mut BucketQueue, priority: u8| {
         let node = items.make(at, priority);
         // SAFETY: fresh.
         unsafe { queue.insert(node, bucket(0)) };
@@ -564,9 +564,9 @@ fn a_walk_in_pieces_looks_at_each_waiter_once_whoever_comes_and_goes_meanwhile()
 
 #[test]
 fn the_place_of_a_waiter_is_found_by_levels_and_not_by_waiters() {
-    let (mut items, mut queue) = (Items::default(), Queue::new());
+    let (mut items, mut queue) = (Items::default(), BucketQueue::new());
     let at = position(4, 7, 0x1000);
-    let mut add = |queue: &mut Queue, priority: u8| {
+    let mut add = |queue: &mut BucketQueue, priority: u8| {
         let node = items.make(at, priority);
         // SAFETY: fresh.
         unsafe { queue.insert(node, bucket(0)) };
@@ -588,7 +588,7 @@ fn the_place_of_a_waiter_is_found_by_levels_and_not_by_waiters() {
 
 #[test]
 fn waiters_of_101_levels_come_out_by_priority_and_then_in_the_order_they_came() {
-    let (mut items, mut queue, mut random) = (Items::default(), Queue::new(), Random(9));
+    let (mut items, mut queue, mut random) = (Items::default(), BucketQueue::new(), Random(9));
     let at = position(4, 7, 0x1000);
     let mut expected = Vec::new();
     for i in 0..if cfg!(miri) { 150 } else { 3000 } {

@@ -11,7 +11,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Node, Pick, Queue, Taken, links, ring};
+use super::{BucketQueue, Node, Pick, Taken, links, ring};
 
 /// The bounds of one piece of a walk.
 #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ pub struct Most {
     pub visited: usize,
 }
 
-impl Queue {
+impl BucketQueue {
     /// Returns the waiter with which a walk goes on, or `None` if none is left. If `marker` is queued, this is the
     /// waiter behind it, and the marker is taken off. Otherwise it is the first waiter of the marker's key.
     ///

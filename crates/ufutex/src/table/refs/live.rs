@@ -15,7 +15,7 @@ use super::{Locked, Scheme, Second, lock_in, sealed::Sealed};
 use crate::error::Error;
 use crate::sync::spin_loop;
 use crate::table::bucket::Guard;
-use crate::table::mover::{self, Place};
+use crate::table::mover::{self, MovePlace};
 
 /// The scheme without a reference count: resizes under load, bucket by bucket.
 pub struct Live;
@@ -157,9 +157,9 @@ fn is_blocked(tables: &Tables) -> bool {
 }
 
 /// A step that has to wait for a locked bucket.
-struct Left {
-    from: Place,
-    target: Place,
+struct LeftStep {
+    from: MovePlace,
+    target: MovePlace,
     step: usize,
 }
 
@@ -170,7 +170,7 @@ fn go_on(
     slots_log2: Option<u32>,
     number: &mut Option<usize>,
     insist: bool,
-) -> Result<Option<Left>, Error> {
+) -> Result<Option<LeftStep>, Error> {
     tables.resize.lock().with(|going_on| {
         loop {
             // Two passes: the first may complete a move of another thread.
@@ -183,8 +183,8 @@ fn go_on(
             }
             if let Some(Move { from, target, .. }) = going_on.as_ref().and_then(|_| tables.going_on()) {
                 match mover::first_left(from, target) {
-                    Some(step) if insist => _ = mover::step(from, target, step, mover::Locked::Wait),
-                    Some(step) => return Ok(Some(Left { from, target, step })),
+                    Some(step) if insist => _ = mover::step(from, target, step, mover::IfLocked::Wait),
+                    Some(step) => return Ok(Some(LeftStep { from, target, step })),
                     None => {}
                 }
                 continue;
@@ -214,7 +214,7 @@ fn advance(tables: &Tables, going_on: &mut Option<Progress>, limit: u32) {
     let end = steps.min(progress.next_step.saturating_add(limit));
     tables.note_left_step(None);
     for step in progress.next_step..end {
-        let is_done = mover::step(plan.from, plan.target, step as usize, mover::Locked::Skip);
+        let is_done = mover::step(plan.from, plan.target, step as usize, mover::IfLocked::Skip);
         progress.skipped |= !is_done;
     }
     if end < steps {

@@ -10,9 +10,9 @@ use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 use crate::table::bucket::Bucket;
 use crate::table::globals::Globals;
-use crate::table::mover::Place;
+use crate::table::mover::MovePlace;
 use crate::table::size::SMALLEST_LOG2;
-use crate::table::store::{Store, make_all_live};
+use crate::table::store::{TableStore, make_all_live};
 use crate::table::{MAX_SLOTS_LOG2, Table};
 
 /// Where a domain's keys are looked up.
@@ -141,7 +141,7 @@ pub struct Tables {
     pub space: u64,
     /// Made by the first wait, or a request for slots. If there is no memory for it then, the domain uses the global
     /// table, until a request for slots.
-    pub store: Lazy<Store>,
+    pub store: Lazy<TableStore>,
     /// The limit on the tables of this domain, in cache lines of [`LINE`] bytes. Tables are made of whole lines, and all
     /// sizes together have fewer than `u32::MAX`.
     max_lines: u32,
@@ -166,8 +166,8 @@ pub struct Progress {
 /// A move that may begin, or is going on.
 pub struct Move {
     pub to: Current,
-    pub from: Place,
-    pub target: Place,
+    pub from: MovePlace,
+    pub target: MovePlace,
 }
 
 impl Move {
@@ -213,10 +213,10 @@ impl Tables {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub fn store_or_make(&self) -> Result<&Store, Error> {
+    pub fn store_or_make(&self) -> Result<&TableStore, Error> {
         let max_bytes = (self.max_lines as usize).saturating_mul(LINE);
         // SAFETY: the caller of `new` promised that the namespace's tables, and so their source, stay valid.
-        self.store.get_or_make(|| Ok(unsafe { Store::new(self.global.globals().source(), max_bytes) }))
+        self.store.get_or_make(|| Ok(unsafe { TableStore::new(self.global.globals().source(), max_bytes) }))
     }
 
     #[inline(always)]
@@ -298,11 +298,11 @@ impl Tables {
     }
 
     /// For a mover: the table that holds the keys of `current`; `None` if there can be no keys.
-    pub fn place(&self, current: Current) -> Option<Place> {
+    pub fn place(&self, current: Current) -> Option<MovePlace> {
         match current {
             Current::None => None,
-            Current::Global => Some(Place::Global(self.global.get_or_make(), self.space)),
-            Current::Private(table) => Some(Place::Private(table)),
+            Current::Global => Some(MovePlace::Global(self.global.get_or_make(), self.space)),
+            Current::Private(table) => Some(MovePlace::Private(table)),
         }
     }
 

@@ -14,13 +14,13 @@ pub use fixed::Fixed;
 pub use percpu::PerCpu;
 
 use crate::table::bucket::{Bucket, Guard};
-use crate::table::mover::{self, Place};
+use crate::table::mover::{self, MovePlace};
 use crate::table::refs::tables::{Current, Tables};
 use crate::table::refs::{Locked, Scheme, Second};
 
 /// Moves every key from `from` to `to`.
-fn move_all(from: Place, to: Place) {
-    (0..mover::steps(from, to)).for_each(|i| _ = mover::step(from, to, i, mover::Locked::Wait));
+fn move_all(from: MovePlace, to: MovePlace) {
+    (0..mover::steps(from, to)).for_each(|i| _ = mover::step(from, to, i, mover::IfLocked::Wait));
 }
 
 /// Grows the table if a moment without operations comes soon. For schemes that have to wait for such a moment.

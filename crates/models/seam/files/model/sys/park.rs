@@ -134,15 +134,15 @@ impl Parker {
 pub struct WordAddress(usize);
 
 #[must_use = "the sleeper sleeps on"]
-pub struct Address;
+pub struct SleeperAddress;
 
 impl WordAddress {
-    pub fn on(self, _on: PlatformRef) -> Address {
-        Address
+    pub fn on(self, _on: PlatformRef) -> SleeperAddress {
+        SleeperAddress
     }
 }
 
-impl Address {
+impl SleeperAddress {
     /// `raise` has woken the sleeper.
     pub fn wake(self) {}
 }

@@ -1,6 +1,6 @@
 //! Walks along a chain of holders: the search for a deadlock, and the propagation of priorities and heights.
 
-use super::lent::Brought;
+use super::boosts::Brought;
 use super::{Graph, LockId, TaskId};
 use crate::error::Error;
 use crate::futex::priority::NORMAL;
@@ -53,8 +53,8 @@ impl<E: Copy> Graph<E> {
             self.visited += 1;
             let task = &mut self.tasks[holder];
             if before.level != after.level {
-                before.level.inspect(|&level| task.lent.remove(level));
-                after.level.inspect(|&level| task.lent.add(level));
+                before.level.inspect(|&level| task.boosts.remove(level));
+                after.level.inspect(|&level| task.boosts.add(level));
             }
             if before.height != after.height {
                 before.height.inspect(|&height| task.heights.remove(height));
@@ -69,7 +69,7 @@ impl<E: Copy> Graph<E> {
     /// not wait.
     pub(super) fn adjust(&mut self, id: TaskId<E>) -> Option<Change<E>> {
         let task = &mut self.tasks[id];
-        let effective = task.own.min(task.lent.best()).min(NORMAL);
+        let effective = task.own.min(task.boosts.best()).min(NORMAL);
         let height = task.heights.greatest().map_or(0, |height| height + 1);
         let is_reordered = core::mem::replace(&mut task.effective, effective) != effective;
         let lower = core::mem::replace(&mut task.height, height);

@@ -1,8 +1,8 @@
 //! Which task holds which lock, which tasks wait for it, and the priority that each task therefore runs with.
 //!
 //! A lock is in the graph as long as a task waits for it. Its *holder* is the task that has it, or has just been given
-//! it. Each waiter lends the holder its priority. If the holder waits for another lock, it is queued there with the
-//! priority that it has been lent, and so on along the chain.
+//! it. Each waiter boosts the holder to its own priority. If the holder waits for another lock, it is queued there with
+//! that priority, and so on along the chain.
 //!
 //! Tasks and locks refer to each other by number. A walk along a chain is no longer than the longest allowed chain, and
 //! ends where nothing changes. No list is searched. Memory is allocated only when a task is registered or a waiter is
@@ -13,15 +13,15 @@
 //! greatest height of their waiters. So heights are exact at any time, and when a lock is handed over, its waiters'
 //! heights count for the heir.
 
+mod boosts;
 mod chain;
-mod lent;
 #[cfg(test)]
 mod tests;
 
 use alloc::vec::Vec;
 
+use self::boosts::{Boosts, Brought, Heights};
 use self::chain::Change;
-use self::lent::{Brought, Heights, Lent};
 use super::slab::{Id, Slab};
 use crate::error::Error;
 use crate::futex::priority::NORMAL;
@@ -58,11 +58,11 @@ pub struct Task<E> {
     is_changed: bool,
     /// The task's own priority.
     own: u8,
-    /// The best of its own priority and those that it is lent.
+    /// The best of its own priority and those to which it is boosted.
     effective: u8,
     /// The length of the longest chain of waits that ends with it.
     height: u32,
-    lent: Lent,
+    boosts: Boosts,
     /// For each lock that it holds, the greatest height of the lock's waiters.
     heights: Heights,
     /// How many locks it holds.
@@ -139,7 +139,7 @@ impl<E: Copy> Graph<E> {
             own: NORMAL,
             effective: NORMAL,
             height: 0,
-            lent: Lent::new(),
+            boosts: Boosts::new(),
             heights: Heights::new(),
             held: 0,
             holds: None,
@@ -282,7 +282,7 @@ impl<E: Copy> Graph<E> {
     fn make_room_to_hold(&mut self, task: TaskId<E>) -> Result<(), Error> {
         let different = self.highest as usize + 1;
         let task = &mut self.tasks[task];
-        task.lent.make_room()?;
+        task.boosts.make_room()?;
         // One more for a lock that the task becomes the holder of, and one for a lock that it may be handed.
         task.heights.reserve(different.min(task.held + 2))
     }

@@ -54,8 +54,8 @@ impl Plain {
         loop {
             let changed = (0..TASKS).find_map(|task| {
                 let held = (0..LOCKS).filter(|&l| self.holder[l] == Some(task));
-                let lent = held.flat_map(|l| self.waiters(l)).map(|w| self.effective[w]).min();
-                let effective = self.own[task].min(lent.unwrap_or(NORMAL));
+                let boosts = held.flat_map(|l| self.waiters(l)).map(|w| self.effective[w]).min();
+                let effective = self.own[task].min(boosts.unwrap_or(NORMAL));
                 (effective != self.effective[task]).then_some((task, effective))
             });
             let Some((task, effective)) = changed else { return };

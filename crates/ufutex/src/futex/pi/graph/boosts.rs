@@ -1,4 +1,4 @@
-//! What locks bring to their holder: the priorities that they lend it, and the heights of their waiters.
+//! What locks bring to their holder: its boosts, and the heights of their waiters.
 
 use alloc::vec::Vec;
 
@@ -19,8 +19,8 @@ impl Brought {
     pub const NOTHING: Self = Self { level: None, height: None };
 }
 
-/// The priorities that a task is lent by the locks that it holds.
-pub struct Lent {
+/// The priorities to which the locks that a task holds boost it.
+pub struct Boosts {
     /// For each level, how many of the locks have a first waiter of that level. Empty for a task that has never held or
     /// waited for a lock.
     counts: Vec<u32>,
@@ -28,12 +28,12 @@ pub struct Lent {
     levels: u128,
 }
 
-impl Lent {
+impl Boosts {
     pub const fn new() -> Self {
         Self { counts: Vec::new(), levels: 0 }
     }
 
-    /// The level that runs first; greater than [`NORMAL`] if nothing is lent.
+    /// The level that runs first; greater than [`NORMAL`] if nothing boosts the task.
     pub fn best(&self) -> u8 {
         self.levels.trailing_zeros() as u8
     }
