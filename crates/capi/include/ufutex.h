@@ -187,6 +187,9 @@
 // The same for 32-bit Arm (EABI), also on aarch64.
 #define UFUTEX_ARM_NUMBER 12884901888
 
+// The same for 32-bit RISC-V, which has no calls with 32-bit times.
+#define UFUTEX_RISCV32_NUMBER 17179869184
+
 // Deliveries of expired timers: they stand in a line until ufutex_timers_receive() takes them. The default.
 #define UFUTEX_DELIVER_LINE 0
 
@@ -938,9 +941,9 @@ int ufutex_task_free(struct ufutex_task *task);
 // memory: the memory that contains the robust lists, or NULL for the domain's memory. The functions of that memory are
 // called on this thread, also fault_in, which may block.
 //
-// It does not clear the word of set_tid_address(2). Store 0 there afterwards, and call ufutex_wake() with
-// UFUTEX_U32 | UFUTEX_SHARED: pthread_join() waits for a shared word. The wakes of robust lists are shared ones, too.
-// A task that has ended takes no lock any more: that is -EINVAL. Its system calls that take no lock are still made.
+// Then it stores 0 in the word of set_tid_address(2), if the task has made that call, and wakes one waiter of it:
+// pthread_join(). For a clone(2) with CLONE_CHILD_CLEARTID make the call for the new task. These wakes are, as in Linux, without
+// FUTEX_PRIVATE_FLAG, and so are those of robust lists. A task that has ended takes no lock any more: that is -EINVAL.
 //
 // Returns 0. -EBUSY: it waits; -EINVAL: a task of another domain, or one that has ended, NULL, or a function that is
 // missing from memory; -E2BIG: memory sets a field that this library does not know; -EBADF: not a handle of a domain
@@ -1178,8 +1181,8 @@ int ufutex_cmp_requeue_pi(struct ufutex_domain *domain,
                           uint32_t flags);
 
 // Makes a system call for a task, by its number on x86-64, or by that of another architecture with
-// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER or UFUTEX_ARM_NUMBER added: futex, futex_time64, futex_waitv, futex_wake,
-// futex_wait, futex_requeue, set_robust_list, get_robust_list, restart_syscall. args: its six arguments. memory: the
+// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_ARM_NUMBER or UFUTEX_RISCV32_NUMBER added: futex, futex_time64, futex_waitv,
+// futex_wake, futex_wait, futex_requeue, set_robust_list, get_robust_list, set_tid_address, restart_syscall. args: its six arguments. memory: the
 // memory that they point to; NULL for the domain's. Blocks if the call does. Calls on timers are made with
 // ufutex_timers_syscall().
 //
@@ -1480,7 +1483,7 @@ int ufutex_timers_take(struct ufutex_timers *timers,
                        struct ufutex_expired *taken);
 
 // Makes a system call on timers for a guest, by its number on x86-64, or by that of another architecture with
-// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER or UFUTEX_ARM_NUMBER added: timer_create, timer_settime, timer_settime64,
+// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_ARM_NUMBER or UFUTEX_RISCV32_NUMBER added: timer_create, timer_settime, timer_settime64,
 // timer_gettime, timer_gettime64, timer_getoverrun, timer_delete, and prctl for PR_TIMER_CREATE_RESTORE_IDS. process,
 // thread: the caller's PID and TID. args: its six arguments. memory: the memory that they point to; NULL for this
 // program's own. No call blocks.

@@ -147,6 +147,8 @@ pub const UFUTEX_GENERIC_NUMBER: u64 = 0x1_0000_0000;
 pub const UFUTEX_I386_NUMBER: u64 = 0x2_0000_0000;
 /// The same for 32-bit Arm (EABI), also on aarch64.
 pub const UFUTEX_ARM_NUMBER: u64 = 0x3_0000_0000;
+/// The same for 32-bit RISC-V, which has no calls with 32-bit times.
+pub const UFUTEX_RISCV32_NUMBER: u64 = 0x4_0000_0000;
 
 /// Deliveries of expired timers: they stand in a line until ufutex_timers_receive() takes them. The default.
 pub const UFUTEX_DELIVER_LINE: u32 = 0;

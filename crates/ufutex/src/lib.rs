@@ -99,7 +99,7 @@ pub use futex::config::{Config, Options};
 pub use futex::domain::Domain;
 pub use futex::future::Wait;
 pub use futex::interrupt::Interrupt;
-pub use futex::key::{Address, At, GuestWord, Key, Target};
+pub use futex::key::{Address, At, GuestWord, Key, Target, WordValue};
 pub use futex::namespace::PidNamespace;
 pub use futex::numa::NodeFlags;
 pub use futex::objects::SharedObject;

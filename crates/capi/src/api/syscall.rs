@@ -20,7 +20,7 @@ use crate::registry::{Held, is_alive};
 use crate::types::{
     UFUTEX_ARM_NUMBER, UFUTEX_ERESTART_RESTARTBLOCK, UFUTEX_ERESTARTNOINTR, UFUTEX_ERESTARTSYS, UFUTEX_GENERIC_NUMBER,
     UFUTEX_HANDLER, UFUTEX_HANDLER_RESTART, UFUTEX_I386_NUMBER, UFUTEX_NO_HANDLER, UFUTEX_RESUME_AGAIN,
-    UFUTEX_RESUME_CONTINUE, UFUTEX_RESUME_RETURN, ufutex_domain, ufutex_memory, ufutex_task,
+    UFUTEX_RESUME_CONTINUE, UFUTEX_RESUME_RETURN, UFUTEX_RISCV32_NUMBER, ufutex_domain, ufutex_memory, ufutex_task,
 };
 use crate::word::Word;
 
@@ -35,8 +35,8 @@ const _: () = assert!(
 );
 
 /// Makes a system call for a task, by its number on x86-64, or by that of another architecture with
-/// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER or UFUTEX_ARM_NUMBER added: futex, futex_time64, futex_waitv, futex_wake,
-/// futex_wait, futex_requeue, set_robust_list, get_robust_list, restart_syscall. args: its six arguments. memory: the
+/// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_ARM_NUMBER or UFUTEX_RISCV32_NUMBER added: futex, futex_time64, futex_waitv,
+/// futex_wake, futex_wait, futex_requeue, set_robust_list, get_robust_list, set_tid_address, restart_syscall. args: its six arguments. memory: the
 /// memory that they point to; NULL for the domain's. Blocks if the call does. Calls on timers are made with
 /// ufutex_timers_syscall().
 ///
@@ -214,6 +214,7 @@ pub(super) fn number_of(number: u64) -> Result<Number, Errno> {
         UFUTEX_GENERIC_NUMBER => Number::generic(number & LOW),
         UFUTEX_I386_NUMBER => Number::i386(number & LOW),
         UFUTEX_ARM_NUMBER => Number::arm(number & LOW),
+        UFUTEX_RISCV32_NUMBER => Number::riscv32(number & LOW),
         _ => None,
     };
     known.ok_or(Errno::NO_SYSCALL)

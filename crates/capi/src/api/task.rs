@@ -58,9 +58,9 @@ pub unsafe extern "C" fn ufutex_task_free(task: *mut ufutex_task) -> c_int {
 /// memory: the memory that contains the robust lists, or NULL for the domain's memory. The functions of that memory are
 /// called on this thread, also fault_in, which may block.
 ///
-/// It does not clear the word of set_tid_address(2). Store 0 there afterwards, and call ufutex_wake() with
-/// UFUTEX_U32 | UFUTEX_SHARED: pthread_join() waits for a shared word. The wakes of robust lists are shared ones, too.
-/// A task that has ended takes no lock any more: that is -EINVAL. Its system calls that take no lock are still made.
+/// Then it stores 0 in the word of set_tid_address(2), if the task has made that call, and wakes one waiter of it:
+/// pthread_join(). For a clone(2) with CLONE_CHILD_CLEARTID make the call for the new task. These wakes are, as in Linux, without
+/// FUTEX_PRIVATE_FLAG, and so are those of robust lists. A task that has ended takes no lock any more: that is -EINVAL.
 ///
 /// Returns 0. -EBUSY: it waits; -EINVAL: a task of another domain, or one that has ended, NULL, or a function that is
 /// missing from memory; -E2BIG: memory sets a field that this library does not know; -EBADF: not a handle of a domain

@@ -14,9 +14,9 @@ use crate::platform::Memory;
 use crate::registry::{Held, boxed, insert, remove};
 use crate::timers::{Delivery, TimersObject, kept, meant, said_expired};
 use crate::types::{
-    UFUTEX_ARM_NUMBER, UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_TIMER_ABSTIME, ufutex_domain, ufutex_expired,
-    ufutex_itimerspec, ufutex_memory, ufutex_notice, ufutex_notify, ufutex_system, ufutex_timers,
-    ufutex_timers_options, ufutex_timespec,
+    UFUTEX_ARM_NUMBER, UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_RISCV32_NUMBER, UFUTEX_TIMER_ABSTIME,
+    ufutex_domain, ufutex_expired, ufutex_itimerspec, ufutex_memory, ufutex_notice, ufutex_notify, ufutex_system,
+    ufutex_timers, ufutex_timers_options, ufutex_timespec,
 };
 
 /// Makes an empty table of POSIX timers for one process. options: NULL for all defaults: expired timers stand in a line
@@ -395,7 +395,7 @@ pub unsafe extern "C" fn ufutex_timers_take(
 }
 
 /// Makes a system call on timers for a guest, by its number on x86-64, or by that of another architecture with
-/// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER or UFUTEX_ARM_NUMBER added: timer_create, timer_settime, timer_settime64,
+/// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_ARM_NUMBER or UFUTEX_RISCV32_NUMBER added: timer_create, timer_settime, timer_settime64,
 /// timer_gettime, timer_gettime64, timer_getoverrun, timer_delete, and prctl for PR_TIMER_CREATE_RESTORE_IDS. process,
 /// thread: the caller's PID and TID. args: its six arguments. memory: the memory that they point to; NULL for this
 /// program's own. No call blocks.
@@ -431,6 +431,7 @@ fn call_of(number: u64) -> Result<TimerCall, Errno> {
         UFUTEX_GENERIC_NUMBER => TimerCall::generic(number & LOW),
         UFUTEX_I386_NUMBER => TimerCall::i386(number & LOW),
         UFUTEX_ARM_NUMBER => TimerCall::arm(number & LOW),
+        UFUTEX_RISCV32_NUMBER => TimerCall::riscv32(number & LOW),
         _ => None,
     };
     known.ok_or(Errno::NO_SYSCALL)

@@ -578,9 +578,10 @@ static void system_calls_of_a_guest(void)
                                        UFUTEX_GENERIC_NUMBER + 222,
                                        UFUTEX_I386_NUMBER + 257,
                                        UFUTEX_ARM_NUMBER + 262,
-                                       UFUTEX_ARM_NUMBER + UFUTEX_GENERIC_NUMBER + 107,
+                                       UFUTEX_RISCV32_NUMBER + 108,
+                                       UFUTEX_RISCV32_NUMBER + UFUTEX_GENERIC_NUMBER + 107,
                                        UINT64_MAX};
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 9; i++)
         CHECK(TIMERS_CALL(timers, NULL, unknown[i], 1, 0, 0, 0, 0, 0), -ENOSYS);
     CHECK(ufutex_timers_syscall(timers, 5, 6, NULL, TIMER_CREATE, NULL), -EINVAL);
     CHECK(ufutex_timers_free(timers), 0);
@@ -622,7 +623,7 @@ static void system_calls_of_a_narrow_guest(void)
     enum { GUEST32 = 0x20001000, ID = GUEST32 + 8, EVENT = GUEST32 + 16, NEW = GUEST32 + 64, OLD = GUEST32 + 128 };
     guest.first = GUEST32;
     const uint64_t junk = 0xdeadbeefull << 32;
-    const uint64_t i386 = UFUTEX_I386_NUMBER, arm = UFUTEX_ARM_NUMBER;
+    const uint64_t i386 = UFUTEX_I386_NUMBER, arm = UFUTEX_ARM_NUMBER, riscv = UFUTEX_RISCV32_NUMBER;
     // A sigevent: the value, the signal, SIGEV_SIGNAL.
     guest_store32(&guest, 16, 0xfffffff0), guest_store32(&guest, 20, 50), guest_store32(&guest, 24, 0);
     CHECK(TIMERS_CALL(timers, &memory, i386 + 259, junk | 1, junk | EVENT, junk | ID, 0, 0, 0), 0);
@@ -648,6 +649,9 @@ static void system_calls_of_a_narrow_guest(void)
     CHECK(process.last.notify.value, 0xfffffff0);
     CHECK(TIMERS_CALL(timers, &memory, i386 + 262, junk, 0, 0, 0, 0, 0), 0);
     CHECK(TIMERS_CALL(timers, &memory, arm + 260, 0, 0, 0, 0, 0, 0), 0);
+    CHECK(TIMERS_CALL(timers, &memory, riscv + 109, junk, 0, 0, 0, 0, 0), 0);
+    CHECK(TIMERS_CALL(timers, &memory, riscv + 408, 0, OLD, 0, 0, 0, 0), 0);
+    CHECK(TIMERS_CALL(timers, &memory, riscv + 167, 77, 2, 0, 0, 0, 0), 0);
     CHECK(TIMERS_CALL(timers, &memory, i386 + 172, 77, 2, 0, 0, 0, 0), 0);
     CHECK(TIMERS_CALL(timers, &memory, i386 + 263, 0, 0, 0, 0, 0, 0), 0);
     CHECK(TIMERS_CALL(timers, &memory, arm + 261, 0, 0, 0, 0, 0, 0), -EINVAL);

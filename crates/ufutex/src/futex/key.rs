@@ -1,5 +1,7 @@
 //! What operations name: a key, which is where waiters are queued, and a target, which is a key with a word.
 
+use core::sync::atomic;
+
 use super::objects::Objects;
 use crate::error::Error;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -32,7 +34,7 @@ pub trait Key {
 
 /// A futex word that operations access: wait, wake_op, and locks with priority inheritance.
 ///
-/// Implemented for references to atomics of 8, 16, 32 and 64 bits, for [`GuestWord`], and for each of them in [`At`].
+/// Implemented for references to atomic numbers of 8, 16, 32 and 64 bits and to `AtomicBool`, for [`GuestWord`], and for each of them in [`At`].
 ///
 /// An embedder's own target may count on this:
 /// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. Operations on words that
@@ -75,12 +77,12 @@ pub trait Key {
 /// the atomic's own method.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no futex word",
-    note = "words are references to `AtomicU8` to `AtomicU64`, `GuestWord`, and each of them in `At`",
+    note = "words are references to `AtomicU8` to `AtomicU64`, `AtomicI8` to `AtomicI64` and `AtomicBool`, `GuestWord`, and each of them in `At`",
     note = "an `Address` can only be woken, because it may not be read"
 )]
 pub trait Target: Key {
     /// The type of the word's value.
-    type Value: Copy + PartialEq + Into<u64> + TryFrom<u64>;
+    type Value: WordValue;
 
     /// The word's size. By default that of the value.
     #[inline(always)]
@@ -135,7 +137,7 @@ pub trait Target: Key {
     /// As for `load`.
     #[doc(hidden)]
     fn load32(&self) -> Result<u32, Fault> {
-        self.load().map(|value| value.into() as u32)
+        self.load().map(|value| value.to_bits() as u32)
     }
 
     /// As [`compare_exchange`](Self::compare_exchange), for 32-bit words.
@@ -144,10 +146,10 @@ pub trait Target: Key {
     /// As for `compare_exchange`, and [`Fault`] if the word is too narrow for `current` or `new`.
     #[doc(hidden)]
     fn compare_exchange32(&self, current: u32, new: u32) -> Result<Result<u32, u32>, Fault> {
-        let (Ok(current), Ok(new)) = (u64::from(current).try_into(), u64::from(new).try_into()) else {
+        let [Some(current), Some(new)] = [current, new].map(|value| WordValue::from_bits(value.into())) else {
             return Err(Fault);
         };
-        let truncated = |value: Self::Value| value.into() as u32;
+        let truncated = |value: Self::Value| value.to_bits() as u32;
         Ok(self.compare_exchange(current, new)?.map(truncated).map_err(truncated))
     }
 
@@ -156,6 +158,43 @@ pub trait Target: Key {
     fn can_hold(&self, value: Self::Value) -> bool {
         let _ = value;
         true
+    }
+}
+
+/// The value of a futex word.
+pub trait WordValue: Copy + PartialEq {
+    /// Its bits, and zeroes above them.
+    fn to_bits(self) -> u64;
+
+    /// The value with these bits. `None` if there is none.
+    fn from_bits(bits: u64) -> Option<Self>;
+}
+
+macro_rules! word_value {
+    ($($value:ty as $bits:ty),*) => {$(
+        impl WordValue for $value {
+            #[inline(always)]
+            fn to_bits(self) -> u64 {
+                (self as $bits).into()
+            }
+            #[inline(always)]
+            fn from_bits(bits: u64) -> Option<Self> {
+                <$bits>::try_from(bits).ok().map(|bits| bits as $value)
+            }
+        }
+    )*};
+}
+
+word_value!(u8 as u8, u16 as u16, u32 as u32, u64 as u64, i8 as u8, i16 as u16, i32 as u32, i64 as u64);
+
+impl WordValue for bool {
+    #[inline(always)]
+    fn to_bits(self) -> u64 {
+        self.into()
+    }
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Option<Self> {
+        (bits <= 1).then_some(bits == 1)
     }
 }
 
@@ -188,6 +227,9 @@ macro_rules! native_target {
 }
 
 native_target!(AtomicU8: u8, AtomicU16: u16, AtomicU32: u32, AtomicU64: u64);
+// Models have none of these.
+native_target!(atomic::AtomicI8: i8, atomic::AtomicI16: i16, atomic::AtomicI32: i32, atomic::AtomicI64: i64);
+native_target!(atomic::AtomicBool: bool);
 
 /// The address of a word of this program, without the right to access it. The word may have been freed already.
 ///

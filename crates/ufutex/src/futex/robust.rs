@@ -2,6 +2,7 @@
 //! thread ends.
 
 use super::domain::Domain;
+use super::key::Target;
 use super::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
 use super::system::System;
 use super::task::{Named, Task};
@@ -98,12 +99,12 @@ impl<S: Scheme> Domain<S> {
     /// private. A list lies in the program's memory and may hold anything. The walk ends where it cannot be read, and after
     /// [`max_robust`](crate::Config::max_robust) entries.
     ///
-    /// The word of set_tid_address(2) is left to the caller. Linux stores 0 in it, and then wakes one waiter, also without
-    /// the flag.
+    /// Then 0 is stored in the word of [`Task::set_clear_child_tid`], and one waiter is woken, also without the flag, as in
+    /// Linux, where a process with a single thread leaves the word alone. A word that is misaligned or cannot be written is
+    /// left alone too.
     ///
     /// The task's TID is free again. Each later operation that takes the task for a lock, and each later `exit`, is
-    /// [`Error::Invalid`]. [`Domain::syscall`] still makes calls of the ended task that take no lock in its name, such
-    /// as the wake for set_tid_address(2). In Linux there is no such call.
+    /// [`Error::Invalid`].
     ///
     /// # Errors
     /// [`Error::Invalid`] if the task belongs to another domain or has ended; [`Error::Busy`] if it waits for a
@@ -122,7 +123,24 @@ impl<S: Scheme> Domain<S> {
                 let _ = ListWalk { domain: self, task, memory, pointers }.run(head);
             }
         }
-        task.end()
+        task.end()?;
+        if task.clear_child_tid() != 0 {
+            // A word that cannot be written stays as it is.
+            let _ = self.clear_tid(memory, task.clear_child_tid());
+        }
+        Ok(())
+    }
+
+    /// Stores 0 in the word at `address`, and wakes one waiter of it.
+    fn clear_tid<M: UserMemory + ?Sized>(&self, memory: &M, address: u64) -> Result<(), Error> {
+        let word = word::shared(memory, address, Access::Write)?;
+        let mut faults = Faults::default();
+        while !matches!(word.load().and_then(|value| word.compare_exchange(value, 0)), Ok(Ok(_))) {
+            // It has faulted, or has changed meanwhile. `faults` bounds the number of tries.
+            faults.resolve(|| word.fault_in(Access::Write))?;
+        }
+        self.wake_bitset(word, 1, NonZeroU32::MAX);
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use super::system::System;
 use super::wait::RestartBlock;
 use crate::error::Error;
 use crate::lock::Lock;
-use crate::sync::{AtomicU8, Ordering};
+use crate::sync::{AtomicU8, AtomicU64, Ordering};
 use crate::sys::counted::Counted;
 use crate::table::refs::Scheme;
 
@@ -40,6 +40,8 @@ pub struct Task {
     interrupt: Interrupt,
     /// A wait with a timeout that was interrupted, and can be continued.
     restart: Lock<Option<RestartBlock>>,
+    /// The address of the word that is cleared when the task ends; 0 for none. The task's own thread sets and reads it.
+    clear_child_tid: AtomicU64,
     /// 1 while an entry of the task stands in the queue of a lock, or waits to be requeued to one. If one does when the
     /// task is dropped, its future was forgotten. The flag orders nothing: a future borrows the task, so it is gone before
     /// the task is dropped.
@@ -96,6 +98,7 @@ impl<S: Scheme> Domain<S> {
             ended: AtomicU8::new(0),
             interrupt: Interrupt::new(),
             restart: Lock::new(self.platform(), None),
+            clear_child_tid: AtomicU64::new(0),
             #[cfg(feature = "pi")]
             waits: AtomicU8::new(0),
         })
@@ -141,11 +144,29 @@ impl Task {
     /// Call this when a signal handler runs. A wait that was interrupted before is then not continued by
     /// [`Number::RestartSyscall`](crate::syscall::Number::RestartSyscall).
     pub fn forget_restart(&self) {
-        self.take_restart();
+        self.set_restart(None);
     }
 
-    pub(crate) fn set_restart(&self, wait: RestartBlock) {
-        self.restart.lock().with(|restart| *restart = Some(wait));
+    /// The wait that [`Number::RestartSyscall`](crate::syscall::Number::RestartSyscall) would continue. A checkpoint saves
+    /// it, with its deadline.
+    #[must_use]
+    pub fn restart(&self) -> Option<RestartBlock> {
+        self.restart.lock().with(|restart| *restart)
+    }
+
+    /// Sets what [`restart`](Self::restart) returns, as when a checkpoint is restored.
+    pub fn set_restart(&self, wait: Option<RestartBlock>) {
+        self.restart.lock().with(|restart| *restart = wait);
+    }
+
+    /// Sets the address of the 32-bit word that [`Domain::exit`] clears and wakes; 0 for none. set_tid_address(2) does this,
+    /// and clone(2) with `CLONE_CHILD_CLEARTID`.
+    pub fn set_clear_child_tid(&self, address: u64) {
+        self.clear_child_tid.store(address, Ordering::Relaxed);
+    }
+
+    pub(super) fn clear_child_tid(&self) -> u64 {
+        self.clear_child_tid.load(Ordering::Relaxed)
     }
 
     pub(crate) fn take_restart(&self) -> Option<RestartBlock> {

@@ -81,13 +81,19 @@ impl WaitOptions {
     }
 }
 
-/// A wait with a timeout: what `restart_syscall` needs to continue it after an interruption.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RestartBlock {
+/// A wait with a timeout: what `restart_syscall` needs to continue it after an interruption. See
+/// [`Task::restart`](crate::Task::restart).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RestartBlock {
+    /// The address of the word.
     pub address: u64,
+    /// The value that the word has to hold.
     pub expected: u32,
+    /// The wait's bitset.
     pub bitset: NonZeroU32,
+    /// Whether the call had `FUTEX_PRIVATE_FLAG`.
     pub is_private: bool,
+    /// The wait's deadline.
     pub timeout: Timeout,
 }
 

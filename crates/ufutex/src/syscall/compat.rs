@@ -20,6 +20,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> 
             Compat::FutexRequeue => self.futex_requeue(args).map(Started::done),
             Compat::SetRobustList => self.set_robust_list(Pointers::Narrow, args).map(Started::done),
             Compat::GetRobustList => self.get_robust_list(Pointers::Narrow, args).map(Started::done),
+            Compat::SetTidAddress => Ok(Started::done(self.set_tid_address(args))),
         }
     }
 }

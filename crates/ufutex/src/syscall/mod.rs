@@ -47,7 +47,7 @@ pub use crate::futex::robust::Pointers;
 pub use crate::sys::syscall::OWN_CALL;
 pub use number::{Compat, Number};
 pub(crate) use restart::Restart;
-pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Resume, resume};
+pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, RestartBlock, Resume, resume};
 
 impl<S: Scheme> Domain<S> {
     /// Makes a system call of `task` on the calling thread. Returns a result of at least 0, or `-errno`, exactly as the
@@ -105,6 +105,7 @@ impl<S: Scheme> Domain<S> {
             Number::FutexRequeue => caller.futex_requeue(args).map(Started::done),
             Number::SetRobustList => caller.set_robust_list(Pointers::Wide, args).map(Started::done),
             Number::GetRobustList => caller.get_robust_list(Pointers::Wide, args).map(Started::done),
+            Number::SetTidAddress => Ok(Started::done(caller.set_tid_address(args))),
             Number::RestartSyscall => caller.restart(),
         };
         let started = started.unwrap_or_else(|error| Started::done(-(error.errno() as isize)));

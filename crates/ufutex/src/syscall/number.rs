@@ -18,6 +18,8 @@ pub enum Number {
     SetRobustList,
     /// `get_robust_list(int pid, struct robust_list_head **head_ptr, size_t *len_ptr)`.
     GetRobustList,
+    /// `set_tid_address(int *tidptr)`: see [`Task::set_clear_child_tid`](crate::Task::set_clear_child_tid).
+    SetTidAddress,
     /// `restart_syscall()`: after a stop the kernel has a program call this, to continue a wait with a timeout.
     RestartSyscall,
     /// A call of a 32-bit program.
@@ -25,8 +27,8 @@ pub enum Number {
 }
 
 /// The system calls of a 32-bit program that differ from those of a 64-bit one: in the size of a `struct timespec`, of
-/// a pointer, or of an argument. Only the lower 32 bits of each argument count. [`Number::i386`] and [`Number::arm`]
-/// name them.
+/// a pointer, or of an argument. Only the lower 32 bits of each argument count. [`Number::i386`], [`Number::arm`] and
+/// [`Number::riscv32`] name them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Compat {
@@ -46,6 +48,8 @@ pub enum Compat {
     SetRobustList,
     /// `get_robust_list`, which writes a pointer and a length of 32 bits each.
     GetRobustList,
+    /// `set_tid_address`.
+    SetTidAddress,
 }
 
 impl Number {
@@ -59,6 +63,7 @@ impl Number {
     pub const fn x86_64(number: u64) -> Option<Self> {
         match number {
             202 => Some(Self::Futex),
+            218 => Some(Self::SetTidAddress),
             219 => Some(Self::RestartSyscall),
             273 => Some(Self::SetRobustList),
             274 => Some(Self::GetRobustList),
@@ -70,6 +75,7 @@ impl Number {
     #[must_use]
     pub const fn generic(number: u64) -> Option<Self> {
         match number {
+            96 => Some(Self::SetTidAddress),
             98 => Some(Self::Futex),
             99 => Some(Self::SetRobustList),
             100 => Some(Self::GetRobustList),
@@ -89,6 +95,7 @@ impl Number {
     #[must_use]
     pub const fn i386(number: u64) -> Option<Self> {
         match number {
+            258 => Some(Self::Compat(Compat::SetTidAddress)),
             311 => Some(Self::Compat(Compat::SetRobustList)),
             312 => Some(Self::Compat(Compat::GetRobustList)),
             _ => Self::compat(number),
@@ -99,17 +106,37 @@ impl Number {
     #[must_use]
     pub const fn arm(number: u64) -> Option<Self> {
         match number {
+            256 => Some(Self::Compat(Compat::SetTidAddress)),
             338 => Some(Self::Compat(Compat::SetRobustList)),
             339 => Some(Self::Compat(Compat::GetRobustList)),
             _ => Self::compat(number),
         }
     }
 
+    /// The system call with this number on 32-bit RISC-V, which has no calls with 32-bit times.
+    #[must_use]
+    pub const fn riscv32(number: u64) -> Option<Self> {
+        match number {
+            96 => Some(Self::Compat(Compat::SetTidAddress)),
+            99 => Some(Self::Compat(Compat::SetRobustList)),
+            100 => Some(Self::Compat(Compat::GetRobustList)),
+            128 => Some(Self::RestartSyscall),
+            _ => Self::narrow(number),
+        }
+    }
+
     /// What i386 and Arm have in common.
     const fn compat(number: u64) -> Option<Self> {
+        match number {
+            0 => Some(Self::RestartSyscall),
+            240 => Some(Self::Compat(Compat::FutexTime32)),
+            _ => Self::narrow(number),
+        }
+    }
+
+    /// What all 32-bit architectures have in common.
+    const fn narrow(number: u64) -> Option<Self> {
         Some(Self::Compat(match number {
-            0 => return Some(Self::RestartSyscall),
-            240 => Compat::FutexTime32,
             422 => Compat::FutexTime64,
             449 => Compat::FutexWaitv,
             454 => Compat::FutexWake,

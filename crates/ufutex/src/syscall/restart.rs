@@ -3,7 +3,8 @@
 use super::{Calling, GuestCall, Started};
 use crate::error::Error;
 use crate::futex::task::Task;
-use crate::futex::wait::{RestartBlock, WaitOptions};
+pub use crate::futex::wait::RestartBlock;
+use crate::futex::wait::WaitOptions;
 use crate::futex::word::{self, Word};
 use crate::sys::mem::{Access, UserMemory};
 use crate::table::refs::Scheme;
@@ -67,7 +68,7 @@ impl Restart {
             Self::Always => -ERESTARTNOINTR,
             Self::IfAsked => -ERESTARTSYS,
             Self::Continue(wait) => {
-                task.set_restart(wait);
+                task.set_restart(Some(wait));
                 -ERESTART_RESTARTBLOCK
             }
         }

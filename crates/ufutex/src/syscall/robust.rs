@@ -1,4 +1,4 @@
-//! `set_robust_list` and `get_robust_list`.
+//! `set_robust_list`, `get_robust_list` and `set_tid_address`: what is to happen when a task ends.
 
 use super::{GuestCall, arguments};
 use crate::error::Error;
@@ -20,5 +20,10 @@ impl<M: UserMemory + ?Sized, S: Scheme> GuestCall<'_, '_, '_, M, S> {
         arguments::write(self.memory, len_ptr, &pointers.head_bytes().to_le_bytes()[..bytes])?;
         arguments::write(self.memory, head_ptr, &head.to_le_bytes()[..bytes])?;
         Ok(0)
+    }
+
+    pub fn set_tid_address(&self, [address, ..]: [u64; 6]) -> isize {
+        self.task.set_clear_child_tid(address);
+        self.task.tid() as isize
     }
 }

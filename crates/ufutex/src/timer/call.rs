@@ -21,7 +21,7 @@ pub enum TimerCall {
 }
 
 /// The system calls on timers of a 32-bit program that differ from those of a 64-bit one. Only the lower 32 bits of
-/// each argument count. [`TimerCall::i386`] and [`TimerCall::arm`] name them.
+/// each argument count. [`TimerCall::i386`], [`TimerCall::arm`] and [`TimerCall::riscv32`] name them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum CompatTimerCall {
@@ -101,6 +101,18 @@ impl TimerCall {
         }
     }
 
+    /// The call with this number on 32-bit RISC-V, which has no calls with 32-bit times.
+    #[must_use]
+    pub const fn riscv32(number: u64) -> Option<Self> {
+        match number {
+            107 => Some(Self::Compat(CompatTimerCall::Create)),
+            109 => Some(Self::Getoverrun),
+            111 => Some(Self::Delete),
+            167 => Some(Self::Compat(CompatTimerCall::Prctl)),
+            _ => Self::narrow(number),
+        }
+    }
+
     /// The five calls whose numbers follow each other on i386 and on Arm.
     const fn old_compat(place: u64) -> Option<Self> {
         Some(match place {
@@ -115,8 +127,15 @@ impl TimerCall {
 
     /// What i386 and Arm have in common.
     const fn compat(number: u64) -> Option<Self> {
+        match number {
+            172 => Some(Self::Compat(CompatTimerCall::Prctl)),
+            _ => Self::narrow(number),
+        }
+    }
+
+    /// What all 32-bit architectures have in common.
+    const fn narrow(number: u64) -> Option<Self> {
         Some(Self::Compat(match number {
-            172 => CompatTimerCall::Prctl,
             408 => CompatTimerCall::GettimeTime64,
             409 => CompatTimerCall::SettimeTime64,
             _ => return None,

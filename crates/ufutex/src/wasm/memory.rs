@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::futex::key::{Key, Target};
+use crate::futex::key::{Key, Target, WordValue};
 use crate::sys::mem::{Access, Fault, ObjectId, Scope, Width};
 
 /// A linear memory. A runtime implements this trait.
@@ -52,7 +52,7 @@ pub trait LinearMemory {
 }
 
 /// The type of the value that a wait compares: `u32` or `u64`.
-pub trait Value: Copy + PartialEq + Into<u64> + TryFrom<u64> + sealed::Loaded {}
+pub trait Value: WordValue + sealed::Loaded {}
 
 impl Value for u32 {}
 impl Value for u64 {}

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    At, Config, Domain, Error, GuestWord, Options, System, Task, Wait, WaitOptions,
+    At, Config, Domain, Error, GuestWord, Options, Scope, System, Task, Wait, WaitOptions,
     pi::{OWNER_DIED, WAITERS},
     syscall::{Number, Pointers},
 };
@@ -267,7 +267,50 @@ fn task_of_another_domain_is_not_ended<S: Scheme>() {
     assert_eq!(domain.lock_pi(memory.target(0), &task, None), Ok(()));
 }
 
+fn word_of_set_tid_address_is_cleared_and_its_shared_waiter_woken<S: Scheme>() {
+    let calls = [Number::x86_64(218), Number::generic(96), Number::i386(258), Number::arm(256), Number::riscv32(96)];
+    for call in [None].into_iter().chain(calls.map(|call| Some(call.expect("set_tid_address(2)")))) {
+        let (domain, memory) = (domain::<S>(), GuestMemory::new());
+        let task = domain.task(TID).expect("it is free");
+        memory.word(64).store(TID, Relaxed);
+        match call {
+            None => task.set_clear_child_tid(memory.at(64)),
+            Some(call) => {
+                assert_eq!(domain.syscall(&task, &memory, call, [memory.at(64), 0, 0, 0, 0, 0]), TID as isize);
+            }
+        }
+        let word = memory.target(64);
+        let wait = |is_shared| {
+            let scope = if is_shared { Scope::AddressSpace } else { Scope::Private };
+            pending(domain.wait_async(At::new(word, scope), TID.into(), WaitOptions::new()))
+        };
+        let [mut first, mut second, mut private] = [true, true, false].map(wait);
+        memory.page_out();
+        end(&domain, task, &memory);
+        assert_eq!(memory.word(64).load(Relaxed), 0, "{call:?}");
+        let ready = [&mut first, &mut second, &mut private].map(|wait| poll(wait).is_ready());
+        assert_eq!(ready, [true, false, false], "{call:?}");
+    }
+}
+
+fn word_of_set_tid_address_may_be_anything<S: Scheme>() {
+    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+    for address in [1, memory.at(2), u64::MAX - 3, 1 << 40] {
+        let task = domain.task(TID).expect("it is free");
+        task.set_clear_child_tid(address);
+        end(&domain, task, &memory);
+    }
+    memory.word(64).store(TID, Relaxed);
+    memory.make_read_only(true);
+    let task = domain.task(TID).expect("it is free");
+    task.set_clear_child_tid(memory.at(64));
+    end(&domain, task, &memory);
+    assert_eq!(memory.word(64).load(Relaxed), TID);
+}
+
 on_every_scheme![
+    word_of_set_tid_address_is_cleared_and_its_shared_waiter_woken,
+    word_of_set_tid_address_may_be_anything,
     task_that_has_ended_takes_no_lock_and_makes_other_calls,
     task_whose_end_is_refused_keeps_its_robust_locks,
     task_of_another_domain_is_not_ended,

@@ -1,7 +1,7 @@
 //! What operations name: addresses without a word, and how often, and under which lock, a wait loads its word.
 
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -55,6 +55,22 @@ fn address_of_a_shared_word_meets_it<S: Scheme>() {
     assert_eq!(domain.wake(Address::of(&raw const word), 1), 0, "a private word");
     assert_eq!(domain.wake(At::object(Address::of(&raw const word), id, 8), 1), 1);
     assert!(queued.is_woken());
+}
+
+fn signed_and_boolean_words_are_words<S: Scheme>() {
+    let domain = domain::<S>();
+    let (number, flag, lock) = (AtomicI32::new(-1), AtomicBool::new(true), AtomicI32::new(0));
+    assert_eq!(domain.wait(&number, 1), Err(Error::Again));
+    assert_eq!(domain.wait(&flag, false), Err(Error::Again));
+    let [mut first, mut second] = [(); 2].map(|()| Box::pin(Waiter::new()));
+    let by_number = domain.prepare(first.as_mut(), &number, -1, &WaitOptions::new()).expect("it holds -1");
+    let by_flag = domain.prepare(second.as_mut(), &flag, true, &WaitOptions::new()).expect("it is set");
+    assert_eq!((domain.wake(&number, 9), domain.wake(&flag, 9)), (1, 1));
+    assert_eq!((by_number.finish(), by_flag.finish()), (Ok(()), Ok(())));
+    let task = domain.task(7).expect("a free TID");
+    assert_eq!(domain.try_lock_pi(&lock, &task), Ok(()));
+    assert_eq!(lock.load(SeqCst), 7);
+    assert_eq!(domain.try_lock_pi(&flag, &task), Err(Error::Invalid), "four bytes, or none");
 }
 
 /// A word that holds 0, and does something with the number of each load.
@@ -227,6 +243,7 @@ fn target_with_load_alone_can_be_waited_for_and_not_written<S: Scheme>() {
 on_every_scheme![
     target_with_load_alone_can_be_waited_for_and_not_written,
     address_of_a_word_meets_its_reference,
+    signed_and_boolean_words_are_words,
     address_of_a_freed_word_can_be_woken,
     address_of_a_shared_word_meets_it,
     wait_loads_its_word_once_an_attempt,

@@ -12,6 +12,7 @@ pub enum Number {
     FutexRequeue,
     SetRobustList,
     GetRobustList,
+    SetTidAddress,
     /// `restart_syscall`, which the kernel makes a program call after an interruption without a handler.
     Restart,
 }
@@ -28,6 +29,7 @@ impl Number {
             Self::FutexRequeue => 456,
             Self::SetRobustList => libc::SYS_set_robust_list,
             Self::GetRobustList => libc::SYS_get_robust_list,
+            Self::SetTidAddress => libc::SYS_set_tid_address,
             Self::Restart => libc::SYS_restart_syscall,
         }
     }

@@ -156,6 +156,10 @@ impl Machine {
         Call::new(Number::GetRobustList, [tid.into(), head, length, 0, 0, 0])
     }
 
+    pub fn set_tid_address(&self, word: impl Into<u64>) -> Call {
+        Call::new(Number::SetTidAddress, [word.into(), 0, 0, 0, 0, 0])
+    }
+
     /// Writes a time that has passed on every clock, and returns its address.
     pub fn past(&self) -> u64 {
         self.raw_time(0, 1)

@@ -92,6 +92,7 @@ fn number(call: Call) -> ufutex::syscall::Number {
         Number::FutexRequeue => ufutex::syscall::Number::FutexRequeue,
         Number::SetRobustList => ufutex::syscall::Number::SetRobustList,
         Number::GetRobustList => ufutex::syscall::Number::GetRobustList,
+        Number::SetTidAddress => ufutex::syscall::Number::SetTidAddress,
         Number::Restart => ufutex::syscall::Number::RestartSyscall,
     }
 }

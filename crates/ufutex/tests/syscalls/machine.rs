@@ -248,6 +248,13 @@ impl Thread {
         handle.join().expect("a thread does not panic");
         until("the system forgets the thread", || seat.is_gone());
     }
+
+    /// As [`exit`](Self::exit), for a thread that has replaced the word for which a join waits.
+    #[track_caller]
+    pub fn exit_unjoined(self) {
+        drop(self.jobs);
+        until("the system forgets the thread", || self.seat.is_gone());
+    }
 }
 
 /// A call that was started and may not have returned yet.

@@ -422,18 +422,12 @@ fn list_of_an_inaccessible_process_is_eperm(m: &Machine) {
     }
 }
 
-/// On the kernel only: an embedder clears the word itself, and this is what it has to do.
-#[cfg(target_os = "linux")]
-fn word_of_set_tid_address_is_woken_as_a_shared_word(m: &Machine) {
-    let ([a, b], word) = (m.threads(), m.word(5));
+fn word_of_set_tid_address_is_cleared_and_woken_as_a_shared_word(m: &Machine) {
+    let ([a, b, c], word) = (m.threads(), m.word(5));
     let private = a.begin(m.wait(word, 5).private());
     let shared = b.begin(m.wait(word, 5).shared());
-    let at = word.0;
-    // Never joined: its own word, for which a join waits, is replaced by this one.
-    std::thread::spawn(move || {
-        // SAFETY: the word lies in an arena that lives as long as the process.
-        unsafe { syscall(libc::SYS_set_tid_address, [at, 0, 0, 0, 0, 0]) }
-    });
+    assert_eq!(c.call(m.set_tid_address(word)), c.tid() as isize);
+    c.exit_unjoined();
     assert_eq!(shared.finish(), 0);
     assert_eq!(word.get(), 0);
     private.stays_asleep();
@@ -442,9 +436,10 @@ fn word_of_set_tid_address_is_woken_as_a_shared_word(m: &Machine) {
 }
 
 #[cfg(target_os = "linux")]
-on_the_kernel![list_of_an_inaccessible_process_is_eperm, word_of_set_tid_address_is_woken_as_a_shared_word];
+on_the_kernel![list_of_an_inaccessible_process_is_eperm];
 
 on_every_machine![
+    word_of_set_tid_address_is_cleared_and_woken_as_a_shared_word,
     length_must_be_that_of_a_head,
     list_can_be_asked_for_by_number,
     list_of_a_missing_thread_is_esrch,
