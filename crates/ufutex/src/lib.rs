@@ -118,6 +118,7 @@ pub use futex::wake_op::{Compare, Modify, WakeOp};
 pub use process::{abandon_after_fork, wait, wait_timeout, wake_all, wake_one};
 pub use sys::callbacks::Callbacks;
 pub use sys::clock::{Clock, Timeout};
+pub use sys::flat_memory::FlatMemory;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 pub use table::size::Policy;
 

@@ -6,6 +6,7 @@ pub(crate) mod callbacks;
 pub(crate) mod clock;
 pub(crate) mod counted;
 pub(crate) mod cpus;
+pub(crate) mod flat_memory;
 pub(crate) mod host;
 pub(crate) mod lazy;
 pub(crate) mod mem;

@@ -16,6 +16,7 @@ mod places;
 mod busy_graph;
 mod contenders;
 mod driver_thread;
+mod flat_memory;
 mod interrupt;
 mod lock;
 mod lock_death;
