@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::AtomicU32;
 
-use engine::{Domain, Error, Options, System};
+use engine::{Domain, DomainOptions, Error, System};
 use ufutex_capi::{
     UFUTEX_BITSET_ANY, UFUTEX_NO_EARLY_RETURN, UFUTEX_U32, ufutex_domain, ufutex_options, ufutex_system, ufutex_task,
     ufutex_wait_options,
@@ -158,8 +158,8 @@ fn ns(mut call: impl FnMut()) -> f64 {
 
 fn main() {
     let system = System::new();
-    let rust: [Domain; 2] =
-        [true, false].map(|early_return| Domain::with_options(&system, Options::new().early_return(early_return)));
+    let rust: [Domain; 2] = [true, false]
+        .map(|early_return| Domain::with_options(&system, DomainOptions::new().early_return(early_return)));
     let mut rivals = vec![("C, static", C::linked())];
     if let Some(path) = std::env::args().nth(1) {
         rivals.push(("C, shared", C::load(&path)));

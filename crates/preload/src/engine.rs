@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex::{
-    Access, Cause, Clock, Config, Domain, GuestWord, Options, Requeue, System, Task, Timeout, UserMemory, WaitOptions,
-    Width,
+    Access, Cause, Clock, Domain, DomainOptions, GuestWord, Requeue, System, SystemConfig, Task, Timeout, UserMemory,
+    WaitOptions, Width,
     observe::Counters,
     pi::Priority,
     syscall::{Number, Syscall},
@@ -34,7 +34,7 @@ const CMP_REQUEUE_PRIVATE: u32 = (libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_
 const USER_END: u64 = (1 << 47) - 4096;
 const WAKE_PRIVATE: u32 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u32;
 
-/// Options of waits that must not sleep.
+/// DomainOptions of waits that must not sleep.
 fn at_once() -> WaitOptions {
     WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::ZERO))
 }
@@ -140,14 +140,15 @@ impl<S: Scheme> Parts<S> {
             Policy::Fixed(slots) => ufutex::Policy::Fixed(slots),
         };
         // Everything is found out by system calls of our own: std needs thread-local storage and opens files.
-        let config = Config::new().cpus(cpus()).hash_seed(seed()).clocks(Arc::new(Host)).platform::<Threads>();
+        let config = SystemConfig::new().cpus(cpus()).hash_seed(seed()).clocks(Arc::new(Host)).platform::<Threads>();
         let system = System::with_config(match nodes::one() {
             Some(one) => config.topology(one),
             None => config,
         })?;
         // With `watch` the program's calls must meet what they would meet in the kernel, where every wait locks its
         // bucket.
-        let options = Options::new().policy(policy).counters(settings.stats.is_some()).early_return(!settings.watch);
+        let options =
+            DomainOptions::new().policy(policy).counters(settings.stats.is_some()).early_return(!settings.watch);
         let domain = Domain::with_options_in(&system, options);
         if let Some(slots) = settings.slots {
             // As if the program had asked for it. 0 then means the global table for good.

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use hot::{Hot, Word};
 use report::{Cpu, HotWord, Report};
-use ufutex::{Domain, Options, System, Timeout, WaitOptions, observe::Counters};
+use ufutex::{Domain, DomainOptions, System, Timeout, WaitOptions, observe::Counters};
 use ufutex_program::settings::Format;
 
 /// All zeroes, like the library's mapping.
@@ -108,7 +108,7 @@ fn threads_lose_no_call_of_a_word_that_keeps_its_counter() {
 
 /// Counters from the engine, because the struct cannot be constructed elsewhere.
 fn counters() -> Counters {
-    let domain = Domain::with_options(&System::new(), Options::new().counters(true));
+    let domain = Domain::with_options(&System::new(), DomainOptions::new().counters(true));
     for _ in 0..3 {
         assert!(domain.wait(&AtomicU32::new(0), 1).is_err());
     }

@@ -29,7 +29,7 @@ pub enum Error {
     NoTask,
     /// Waiting for the lock would be a deadlock: the task owns the lock already, or the lock's owner waits, perhaps
     /// through other locks, for a lock that the task owns. Or the chain of waiting owners would be longer than
-    /// [`Config::max_pi_depth`](crate::Config::max_pi_depth) (`EDEADLK`).
+    /// [`SystemConfig::max_pi_depth`](crate::SystemConfig::max_pi_depth) (`EDEADLK`).
     Deadlock,
     /// There is no such operation (`ENOSYS`).
     NoSuchOperation,

@@ -95,7 +95,7 @@ pub mod wasm;
 pub use error::Error;
 #[cfg(feature = "std")]
 pub use futex::config::EnvError;
-pub use futex::config::{Config, Options};
+pub use futex::config::{DomainOptions, SystemConfig};
 pub use futex::domain::Domain;
 pub use futex::future::Wait;
 pub use futex::interrupt::Interrupt;
@@ -128,7 +128,7 @@ pub mod scheme {
 }
 
 /// The platform that the engine runs on: the host's, or one that an embedder gives with
-/// [`Config::platform`]. And the nodes of the machine, if it has several: the host's, or those of [`Config::topology`].
+/// [`SystemConfig::platform`]. And the nodes of the machine, if it has several: the host's, or those of [`SystemConfig::topology`].
 ///
 /// With the default feature `std` threads sleep by calls of the host: futex(2) on Linux, WaitOnAddress on Windows, and
 /// condition variables elsewhere ([`AnyStd`](platform::AnyStd)). On Windows the suites have run under Wine; macOS,
@@ -138,7 +138,7 @@ pub mod scheme {
 /// Without `std` an embedder's [`Platform`](platform::Platform) says how a thread sleeps, what time it is, and what has
 /// to be done around a lock. Without a platform a thread that would sleep spins, and its timeouts do not end. Futures
 /// and custom waiters need no platform. Timers, and the timeouts of futures, use the clocks given with
-/// [`Config::clocks`], or else the host's.
+/// [`SystemConfig::clocks`], or else the host's.
 pub mod platform {
     #[doc(no_inline)]
     pub use crate::sys::clock::Clock;

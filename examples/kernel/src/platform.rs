@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 
 use ufutex::platform::{Clock, Deadline, Platform};
 use ufutex::{
-    Config, Error, Options, StaticDomain, System,
+    SystemConfig, Error, DomainOptions, StaticDomain, System,
     pi::{Priority, Scheduler},
 };
 
@@ -65,7 +65,7 @@ impl Scheduler for Priorities {
     }
 }
 
-const CONFIG: Config = Config::new().cpus(cpu::CPUS).hash_seed(0x5eed).platform::<Kernel>();
+const CONFIG: SystemConfig = SystemConfig::new().cpus(cpu::CPUS).hash_seed(0x5eed).platform::<Kernel>();
 
 /// The engine's system, for all processes.
 pub fn system() -> Result<System, Error> {
@@ -73,4 +73,4 @@ pub fn system() -> Result<System, Error> {
 }
 
 /// The kernel's own futexes.
-pub static FUTEXES: StaticDomain = StaticDomain::with(CONFIG, Options::new());
+pub static FUTEXES: StaticDomain = StaticDomain::with(CONFIG, DomainOptions::new());

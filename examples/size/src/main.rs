@@ -59,7 +59,7 @@ mod engine {
     use ufutex::{Domain, System, WaitOptions, Waiter};
 
     pub fn use_it() {
-        let Ok(system) = System::with_config(ufutex::Config::new()) else { return };
+        let Ok(system) = System::with_config(ufutex::SystemConfig::new()) else { return };
         let domain = Domain::new(&system);
         let word = AtomicU32::new(black_box(0));
         let waiter = pin!(Waiter::new());

@@ -1,6 +1,6 @@
 use core::ffi::{c_int, c_long};
 
-use engine::{Domain, Options, PidNamespace, Policy};
+use engine::{Domain, DomainOptions, PidNamespace, Policy};
 
 use super::export;
 use super::system::store_words;
@@ -83,7 +83,7 @@ unsafe fn make(
         let (memory, clock, parker) = said.map_or(null, |said| (said.memory, said.clock, said.parker));
         // SAFETY: the same holds for the structs that they point to, and their functions do what `ufutex.h` requires.
         let (memory, time, parker) = unsafe { (Memory::read(memory)?, Time::read(clock)?, Parker::read(parker)?) };
-        let options = said.map_or(Ok(Options::new()), |said| options_of(&said))?;
+        let options = said.map_or(Ok(DomainOptions::new()), |said| options_of(&said))?;
         let flags = said.map_or(0, |said| said.flags);
         if flags & UFUTEX_NEW_PID_NAMESPACE != 0 {
             namespace = PidNamespace::new(namespace.system())?;
@@ -106,7 +106,7 @@ unsafe fn make(
     make().map(|()| 0).int()
 }
 
-fn options_of(said: &ufutex_options) -> Result<Options, Errno> {
+fn options_of(said: &ufutex_options) -> Result<DomainOptions, Errno> {
     let policy = match said.policy {
         UFUTEX_POLICY_FIXED => Policy::Fixed(said.slots),
         _ if said.slots != 0 => return Err(Errno::INVALID),
@@ -117,7 +117,7 @@ fn options_of(said: &ufutex_options) -> Result<Options, Errno> {
     if said.flags & !(UFUTEX_COUNT_OPERATIONS | UFUTEX_NO_EARLY_RETURN | UFUTEX_NEW_PID_NAMESPACE) != 0 {
         return Err(Errno::INVALID);
     }
-    let mut options = Options::new()
+    let mut options = DomainOptions::new()
         .policy(policy)
         .counters(said.flags & UFUTEX_COUNT_OPERATIONS != 0)
         .early_return(said.flags & UFUTEX_NO_EARLY_RETURN == 0);

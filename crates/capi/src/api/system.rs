@@ -1,7 +1,7 @@
 use core::ffi::{c_int, c_long, c_void};
 
 use engine::{
-    Callbacks, Config, ObjectId, Scope, SharedObject, System,
+    Callbacks, ObjectId, Scope, SharedObject, System, SystemConfig,
     observe::WhoWaits,
     pi::{Priority, Scheduler},
 };
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn ufutex_system_new(config: *const ufutex_config, system:
         // SAFETY: the program passes null, or a config that is as large as it says.
         let said = unsafe { abi::read(config)? };
         let made = match said {
-            None => System::with_config(Config::new())?,
+            None => System::with_config(SystemConfig::new())?,
             Some(said) => {
                 // SAFETY: the same holds for the structs that it points to.
                 let config = unsafe { config_of(&said)? };
@@ -93,11 +93,11 @@ pub unsafe extern "C" fn ufutex_system_new(config: *const ufutex_config, system:
 
 /// # Safety
 /// The structs that `said` points to are as large as they say. Their functions do what `ufutex.h` requires.
-unsafe fn config_of(said: &ufutex_config) -> Result<Config, Errno> {
+unsafe fn config_of(said: &ufutex_config) -> Result<SystemConfig, Errno> {
     if said.flags & !UFUTEX_HASH_SEED != 0 || said.reserved != 0 {
         return Err(Errno::INVALID);
     }
-    let mut config = Config::new();
+    let mut config = SystemConfig::new();
     // SAFETY: the caller guarantees it.
     if let Some(nodes) = unsafe { Nodes::read(said.topology)? } {
         config = config.topology(nodes);
@@ -113,17 +113,17 @@ unsafe fn config_of(said: &ufutex_config) -> Result<Config, Errno> {
     if said.flags & UFUTEX_HASH_SEED != 0 {
         config = config.hash_seed(said.hash_seed);
     }
-    type Setter = fn(Config, usize) -> Config;
+    type Setter = fn(SystemConfig, usize) -> SystemConfig;
     let settings: [(usize, Setter); 9] = [
-        (said.cpus, Config::cpus),
-        (said.global_slots, Config::global_slots),
-        (said.default_slots, Config::default_slots),
-        (said.max_slots, Config::max_slots),
-        (said.max_waitv, Config::max_waitv),
-        (said.max_robust, Config::max_robust),
-        (said.max_pi_depth, Config::max_pi_depth),
-        (said.max_table_bytes, Config::max_table_bytes),
-        (said.max_domain_table_bytes, Config::max_domain_table_bytes),
+        (said.cpus, SystemConfig::cpus),
+        (said.global_slots, SystemConfig::global_slots),
+        (said.default_slots, SystemConfig::default_slots),
+        (said.max_slots, SystemConfig::max_slots),
+        (said.max_waitv, SystemConfig::max_waitv),
+        (said.max_robust, SystemConfig::max_robust),
+        (said.max_pi_depth, SystemConfig::max_pi_depth),
+        (said.max_table_bytes, SystemConfig::max_table_bytes),
+        (said.max_domain_table_bytes, SystemConfig::max_domain_table_bytes),
     ];
     Ok(settings.into_iter().fold(config, |config, (value, set)| if value == 0 { config } else { set(config, value) }))
 }

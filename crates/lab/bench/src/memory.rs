@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow, ensure};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 use ufutex::scheme::Live;
-use ufutex::{Config, Domain, Error, Options, Policy, System, Timeout, WaitOptions, Waiter};
+use ufutex::{Domain, DomainOptions, Error, Policy, System, SystemConfig, Timeout, WaitOptions, Waiter};
 
 /// Number of addresses. Each is waited on once, with a timeout of zero.
 const ADDRESSES: usize = 1_000_000;
@@ -38,8 +38,8 @@ pub fn run(lab: &Lab<'_>) -> Result<Memory> {
 }
 
 fn domain(policy: Policy) -> Result<Domain<Live>> {
-    let system = System::with_config(Config::new()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
-    Ok(Domain::with_options(&system, Options::new().policy(policy)))
+    let system = System::with_config(SystemConfig::new()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
+    Ok(Domain::with_options(&system, DomainOptions::new().policy(policy)))
 }
 
 /// The bytes of a table of `buckets` buckets after a wait has made it.

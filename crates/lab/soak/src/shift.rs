@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use ufutex::{Domain, Interrupt, Key, Options, PidNamespace, Requeue, Task};
+use ufutex::{Domain, DomainOptions, Interrupt, Key, PidNamespace, Requeue, Task};
 
 /// Private words of a shift's crowd. Every second one has a node.
 const WORDS: usize = 512;
@@ -78,7 +78,7 @@ pub fn role(number: usize) -> Role {
 impl Shift {
     pub fn new(world: &Arc<World>, number: usize, threads: usize, futures: usize, timers: usize) -> Result<Self> {
         let namespace = PidNamespace::new(&world.system).context("cannot make a PID namespace")?;
-        let options = Options::new().counters(true);
+        let options = DomainOptions::new().counters(true);
         Ok(Self {
             world: world.clone(),
             number,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 use ufutex::platform::{Clock, Host, Platform, Topology};
-use ufutex::{Config, SharedObject, System};
+use ufutex::{SharedObject, System, SystemConfig};
 
 /// Number of words of the object that the domains of a world share.
 const OBJECT_WORDS: usize = 64;
@@ -50,7 +50,7 @@ impl World {
     /// Both worlds.
     pub fn both(findings: &Arc<Findings>, flags: &Arc<Flags>) -> Result<[Arc<Self>; 2]> {
         let clocks = Arc::new(JumpingClocks::default());
-        let host = Config::new().max_slots(MAX_SLOTS);
+        let host = SystemConfig::new().max_slots(MAX_SLOTS);
         let own =
             host.clone().platform::<Jumping>().clocks(clocks.clone()).topology(Arc::new(Wandering(AtomicU32::new(0))));
         let make = |name, config, clocks| -> Result<Arc<Self>> {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ufutex_bare::platform::{Clock, Deadline, Platform};
 use ufutex_bare::{
-    Access, Config, Domain, Error, Fault, Key, Options, System, Target, Timeout, WaitOptions,
+    Access, Domain, DomainOptions, Error, Fault, Key, System, SystemConfig, Target, Timeout, WaitOptions,
     pi::{Priority, Scheduler},
     platform::{NodeMemory, Topology},
 };
@@ -107,8 +107,8 @@ impl Platform for KeepsCpu {
     }
 }
 
-fn domain<P: Platform>(options: Options) -> Domain {
-    let config = Config::new().cpus(2).hash_seed(1).global_slots(64).platform::<P>();
+fn domain<P: Platform>(options: DomainOptions) -> Domain {
+    let config = SystemConfig::new().cpus(2).hash_seed(1).global_slots(64).platform::<P>();
     Domain::with_options(&System::with_config(config).expect("there is memory"), options)
 }
 
@@ -175,17 +175,17 @@ fn count_under_a_mutex(domain: &Domain, threads: usize, rounds: usize) {
 
 #[test]
 fn threads_wait_on_a_platform_that_preempts() {
-    count_under_a_mutex(&domain::<Preempted<0>>(Options::new()), 4, 500);
+    count_under_a_mutex(&domain::<Preempted<0>>(DomainOptions::new()), 4, 500);
 }
 
 #[test]
 fn threads_wait_on_a_platform_whose_locks_keep_the_cpu() {
-    count_under_a_mutex(&domain::<KeepsCpu>(Options::new()), 4, 500);
+    count_under_a_mutex(&domain::<KeepsCpu>(DomainOptions::new()), 4, 500);
 }
 
 #[test]
 fn contender_sleeps_where_holders_can_be_preempted() {
-    let domain = domain::<Preempted<1>>(Options::new().early_return(false));
+    let domain = domain::<Preempted<1>>(DomainOptions::new().early_return(false));
     let (word, deepest) = (AtomicU32::new(0), AtomicU32::new(0));
     let is_held = AtomicBool::new(false);
     let hold = || {
@@ -206,7 +206,7 @@ fn contender_sleeps_where_holders_can_be_preempted() {
 
 #[test]
 fn contender_spins_and_stays_interruptible_where_holders_keep_their_cpu() {
-    let domain = domain::<KeepsCpu>(Options::new().early_return(false));
+    let domain = domain::<KeepsCpu>(DomainOptions::new().early_return(false));
     let (word, deepest) = (AtomicU32::new(0), AtomicU32::new(0));
     let is_held = AtomicBool::new(false);
     let hold = || {
@@ -260,8 +260,9 @@ unsafe impl NodeMemory for WatchedMemory {
 
 #[test]
 fn tables_are_allocated_outside_of_sections() {
-    let config = Config::new().cpus(2).hash_seed(1).platform::<KeepsCpu>().topology(Arc::new(WatchedMemory));
-    let domain: Domain = Domain::with_options(&System::with_config(config).expect("there is memory"), Options::new());
+    let config = SystemConfig::new().cpus(2).hash_seed(1).platform::<KeepsCpu>().topology(Arc::new(WatchedMemory));
+    let domain: Domain =
+        Domain::with_options(&System::with_config(config).expect("there is memory"), DomainOptions::new());
     for slots in [64, 16, 1024] {
         domain.set_slots(slots).expect("there is memory");
     }
@@ -271,7 +272,7 @@ fn tables_are_allocated_outside_of_sections() {
 
 #[test]
 fn word_is_compared_with_one_section_entered_and_all_are_left() {
-    let domain = domain::<KeepsCpu>(Options::new().early_return(false));
+    let domain = domain::<KeepsCpu>(DomainOptions::new().early_return(false));
     let (word, deepest) = (AtomicU32::new(0), AtomicU32::new(0));
     let watched = || Watched { word: &word, deepest: &deepest, at_look: &|| {} };
     assert_eq!(domain.wait(watched(), 1), Err(Error::Again));
@@ -304,9 +305,9 @@ impl Scheduler for CallsOutside {
 #[test]
 fn scheduler_is_called_in_a_section_where_holders_keep_their_cpu() {
     let scheduler = Arc::new(CallsOutside::default());
-    let config = Config::new().cpus(2).hash_seed(1).platform::<KeepsCpu>();
+    let config = SystemConfig::new().cpus(2).hash_seed(1).platform::<KeepsCpu>();
     let system = System::with_scheduler(config, scheduler.clone()).expect("there is memory");
-    let domain = Domain::with_options(&system, Options::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let [owner, heir] = [1, 2].map(|tid| domain.task(tid).expect("the TID is free"));
     heir.set_priority(Priority::realtime(10));
     let lock = AtomicU32::new(0);
@@ -329,7 +330,7 @@ fn scheduler_is_called_in_a_section_where_holders_keep_their_cpu() {
 
 #[test]
 fn timeout_by_the_platforms_clock_does_not_come_early() {
-    let domain = domain::<Preempted<2>>(Options::new());
+    let domain = domain::<Preempted<2>>(DomainOptions::new());
     let length = Duration::from_millis(5);
     let begin = Instant::now();
     let by = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, now() + length));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ufutex::pi::Priority;
 use ufutex::syscall::{Number, Syscall};
 use ufutex::timer::{Base, Clocks};
-use ufutex::{Callbacks, Cause, Config, Domain, Options, PidNamespace, SharedObject, System, Task};
+use ufutex::{Callbacks, Cause, Domain, DomainOptions, PidNamespace, SharedObject, System, SystemConfig, Task};
 
 use crate::bytes::Bytes;
 use crate::errno::{OF_FUTEXES, check};
@@ -29,7 +29,7 @@ impl Clocks for Time {
 /// A system with such clocks.
 pub fn system() -> (System, Callbacks<Time>) {
     let time = Callbacks::try_new(Time(AtomicU64::new(1))).expect("there is memory");
-    let config = Config::new().cpus(2).global_slots(16).hash_seed(1).max_pi_depth(3).max_robust(8).max_waitv(8);
+    let config = SystemConfig::new().cpus(2).global_slots(16).hash_seed(1).max_pi_depth(3).max_robust(8).max_waitv(8);
     (System::with_config(config.clocks(time.clone())).expect("there is memory"), time)
 }
 
@@ -64,7 +64,7 @@ fn run(input: &[u8], with_faults: bool) {
     let (system, time) = system();
     let object = SharedObject::new(&system).expect("there is memory");
     let shared = bytes.one_in(2).then_some(object.id());
-    let options = Options::new().max_waiters(20);
+    let options = DomainOptions::new().max_waiters(20);
     let domains = [
         Domain::with_options(&system, options),
         Domain::in_namespace(&PidNamespace::new(&system).expect("there is memory"), options),

@@ -16,10 +16,10 @@ use crate::sys::counted::Counted;
 ///
 /// ```
 /// use ufutex::timer::{Cpus, DriverThread};
-/// use ufutex::{Config, System};
+/// use ufutex::{SystemConfig, System};
 ///
 /// let thread = DriverThread::new().nice(-5).cpus(Cpus::Only([0].into()));
-/// let system = System::with_config(Config::new().driver_thread(thread))?;
+/// let system = System::with_config(SystemConfig::new().driver_thread(thread))?;
 /// # Ok::<(), ufutex::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]

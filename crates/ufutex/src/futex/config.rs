@@ -15,14 +15,14 @@ use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
 /// The settings of a [`System`](crate::System) and all its domains. A setting that is not set has a default.
 ///
 /// ```
-/// use ufutex::{Config, System};
+/// use ufutex::{SystemConfig, System};
 ///
-/// let system = System::with_config(Config::new().global_slots(1024).hash_seed(7))?;
+/// let system = System::with_config(SystemConfig::new().global_slots(1024).hash_seed(7))?;
 /// assert_eq!(system.global_slots(), 1024);
 /// # Ok::<(), ufutex::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct SystemConfig {
     cpus: Option<usize>,
     global_slots: Option<usize>,
     hash_seed: Option<u64>,
@@ -42,13 +42,13 @@ pub struct Config {
     platform: PlatformRef,
 }
 
-impl Default for Config {
+impl Default for SystemConfig {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Config {
+impl SystemConfig {
     /// All defaults.
     #[must_use]
     pub const fn new() -> Self {
@@ -131,7 +131,7 @@ impl Config {
         self
     }
 
-    /// Memory, in bytes, that the tables of one domain may take together, unless [`Options::max_table_bytes`] sets
+    /// Memory, in bytes, that the tables of one domain may take together, unless [`DomainOptions::max_table_bytes`] sets
     /// another limit for the domain. Default: 2^27, 128 MiB, enough for a table of 2^20 slots and one of each smaller
     /// size. All slots count, the first 16 too.
     #[must_use]
@@ -256,7 +256,7 @@ impl Config {
     }
 }
 
-/// The values of a [`Config`], defaults included.
+/// The values of a [`SystemConfig`], defaults included.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     pub default_log2: u32,
@@ -275,7 +275,7 @@ pub use env::EnvError;
 
 #[cfg(feature = "std")]
 mod env {
-    use super::Config;
+    use super::SystemConfig;
     use crate::expiry::thread::{CpuSet, Cpus, DriverThread};
     use core::fmt;
     use std::string::String;
@@ -325,7 +325,7 @@ mod env {
 
     impl core::error::Error for EnvError {}
 
-    impl Config {
+    impl SystemConfig {
         /// The defaults, changed by the environment. `UFUTEX_GLOBAL_SLOTS`, `UFUTEX_DEFAULT_SLOTS` and
         /// `UFUTEX_MAX_SLOTS` are powers of two from 2 to 2^24. `UFUTEX_MAX_TABLE_BYTES` and
         /// `UFUTEX_MAX_DOMAIN_TABLE_BYTES` are numbers of bytes. `UFUTEX_DRIVER_NICE` (-20 to 19),
@@ -334,7 +334,7 @@ mod env {
         /// The environment is read by the standard library, which ends the program if there is no memory.
         ///
         /// ```
-        /// let system = ufutex::System::with_config(ufutex::Config::from_env()?)?;
+        /// let system = ufutex::System::with_config(ufutex::SystemConfig::from_env()?)?;
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         ///
@@ -371,23 +371,23 @@ mod env {
 
 /// The settings of one [`Domain`](crate::Domain).
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct DomainOptions {
     pub(crate) policy: Policy,
     pub(crate) early_return: bool,
     pub(crate) keys_are_ids: bool,
     pub(crate) counters: bool,
     pub(crate) max_waiters: usize,
-    /// `None` means that [`Config::max_domain_table_bytes`] applies.
+    /// `None` means that [`SystemConfig::max_domain_table_bytes`] applies.
     pub(crate) max_table_bytes: Option<usize>,
 }
 
-impl Default for Options {
+impl Default for DomainOptions {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Options {
+impl DomainOptions {
     /// The defaults: [`Policy::Load`], with the early return, without counters of operations, for at most 2^24 waiters.
     #[must_use]
     pub const fn new() -> Self {
@@ -429,7 +429,7 @@ impl Options {
         self
     }
 
-    /// Memory, in bytes, that the tables of the domain may take together. Default: [`Config::max_domain_table_bytes`].
+    /// Memory, in bytes, that the tables of the domain may take together. Default: [`SystemConfig::max_domain_table_bytes`].
     /// A table that would exceed the limit is refused as if there were no memory for it, and the refusal is counted.
     /// The domain then keeps the table in use, and [`Domain::set_slots`](crate::Domain::set_slots) returns
     /// [`Error::NoMemory`] (`ENOMEM`). If the table for the first wait is refused, the domain gets one of 16 slots. If
@@ -460,9 +460,9 @@ impl Options {
     /// It has no effect on shared words ([`Scope`](crate::Scope)): all domains that share a word must hash it alike.
     ///
     /// ```
-    /// use ufutex::{Address, Domain, Options, System};
+    /// use ufutex::{Address, Domain, DomainOptions, System};
     ///
-    /// let domain = Domain::with_options(&System::new(), Options::new().keys_are_ids(true));
+    /// let domain = Domain::with_options(&System::new(), DomainOptions::new().keys_are_ids(true));
     /// domain.wake(Address::at(17), 1); // one of those that wait for number 17
     /// ```
     #[must_use]
@@ -480,10 +480,10 @@ mod tests {
     #[test]
     fn environment_sets_slots_and_names_what_it_cannot_use() {
         let vars = |name: &str| (name == "UFUTEX_MAX_SLOTS").then(|| String::from("64"));
-        assert_eq!(Config::from_vars(vars).unwrap().resolve().unwrap().0.max_log2, 6);
+        assert_eq!(SystemConfig::from_vars(vars).unwrap().resolve().unwrap().0.max_log2, 6);
         for bad in ["", "0", "1", "3", "-4", "1e3", "33554432"] {
             let vars = |name: &str| name.ends_with("SLOTS").then(|| bad.to_string());
-            let error = Config::from_vars(vars).unwrap_err();
+            let error = SystemConfig::from_vars(vars).unwrap_err();
             assert_eq!((error.name, error.value.as_str()), ("UFUTEX_GLOBAL_SLOTS", bad));
             assert!(error.to_string().contains("power of two"));
         }
@@ -499,11 +499,11 @@ mod tests {
             };
             Some(String::from(value))
         };
-        let (limits, _) = Config::from_vars(vars).unwrap().resolve().unwrap();
+        let (limits, _) = SystemConfig::from_vars(vars).unwrap().resolve().unwrap();
         assert_eq!((limits.max_table_bytes, limits.max_domain_table_bytes), (4096, 0));
         for bad in ["", "-1", "1k", "0x10"] {
             let vars = |name: &str| (name == "UFUTEX_MAX_DOMAIN_TABLE_BYTES").then(|| bad.to_string());
-            let error = Config::from_vars(vars).unwrap_err();
+            let error = SystemConfig::from_vars(vars).unwrap_err();
             assert_eq!((error.name, error.value.as_str()), ("UFUTEX_MAX_DOMAIN_TABLE_BYTES", bad));
             assert!(error.to_string().ends_with("it takes a number of bytes"));
         }
@@ -513,7 +513,7 @@ mod tests {
     fn environment_says_how_the_drivers_thread_is_scheduled() {
         use crate::expiry::thread::{CpuSet, Cpus};
         let with = |name: &'static str, value: &'static str| {
-            Config::from_vars(move |asked| (asked == name).then(|| String::from(value)))
+            SystemConfig::from_vars(move |asked| (asked == name).then(|| String::from(value)))
         };
         let thread = |name, value| with(name, value).unwrap().driver_thread_given();
         assert_eq!(thread("UFUTEX_DRIVER_NICE", "-5"), DriverThread::new().nice(-5));
@@ -536,7 +536,9 @@ mod tests {
 
     #[test]
     fn config_that_is_no_power_of_two_or_has_no_cpu_is_invalid() {
-        for config in [Config::new().global_slots(3), Config::new().max_slots(1), Config::new().cpus(0)] {
+        for config in
+            [SystemConfig::new().global_slots(3), SystemConfig::new().max_slots(1), SystemConfig::new().cpus(0)]
+        {
             assert_eq!(config.resolve().err(), Some(Error::Invalid));
         }
     }
@@ -544,14 +546,14 @@ mod tests {
     #[test]
     fn nodes_share_the_slots_as_in_the_kernel() {
         for (cpus, nodes, slots) in [(2, 1, 512), (3, 1, 1024), (8, 2, 1024), (6, 4, 512), (9, 2, 2048), (1, 1024, 4)] {
-            let (_, globals) = Config::new().cpus(cpus).resolve().unwrap();
+            let (_, globals) = SystemConfig::new().cpus(cpus).resolve().unwrap();
             assert_eq!(globals.log2(nodes).map(|log2| 1 << log2), Ok(slots), "{cpus} CPUs, {nodes} nodes");
         }
-        let slots_on = |config: Config, nodes| config.resolve().unwrap().1.log2(nodes);
+        let slots_on = |config: SystemConfig, nodes| config.resolve().unwrap().1.log2(nodes);
         for (slots, nodes) in [(64, 0), (64, 1025), (1 << 23, 2)] {
-            assert_eq!(slots_on(Config::new().global_slots(slots), nodes), Err(Error::Invalid));
+            assert_eq!(slots_on(SystemConfig::new().global_slots(slots), nodes), Err(Error::Invalid));
         }
-        assert!(slots_on(Config::new().global_slots(1 << 24), 1).is_ok());
-        assert!(slots_on(Config::new().cpus(usize::MAX), 1024).is_ok());
+        assert!(slots_on(SystemConfig::new().global_slots(1 << 24), 1).is_ok());
+        assert!(slots_on(SystemConfig::new().cpus(usize::MAX), 1024).is_ok());
     }
 }

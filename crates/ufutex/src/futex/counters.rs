@@ -23,7 +23,7 @@ use crate::table::size::Contention;
 /// The counters of a domain since it was made: [`Domain::counters`].
 ///
 /// Events of its tables and refusals by its limits are always counted, from the first wait on. Operations are counted,
-/// exactly, with [`Options::counters`](crate::Options::counters). Without that option their counters are 0. What
+/// exactly, with [`DomainOptions::counters`](crate::DomainOptions::counters). Without that option their counters are 0. What
 /// happens while there is no memory for the counters is not counted.
 ///
 /// The counters are read one after another while other threads go on counting. So two of them may be of different
@@ -52,18 +52,18 @@ pub struct Counters {
     pub contended_locks: u64,
     /// Always: the most keys (words) that stood in one bucket when a waiter of this domain was queued there.
     pub longest_chain: u64,
-    /// Always: waits refused because [`Options::max_waiters`](crate::Options::max_waiters) waiters were waiting, or
+    /// Always: waits refused because [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) waiters were waiting, or
     /// because the bucket could count no more (`ENOMEM`).
     pub refused_waiters: u64,
     /// Always: requests by [`Domain::prctl_futex_hash`] for more slots than
-    /// [`Config::max_slots`](crate::Config::max_slots) (`ENOMEM`).
+    /// [`SystemConfig::max_slots`](crate::SystemConfig::max_slots) (`ENOMEM`).
     pub refused_slots: u64,
-    /// Always: tables refused because the domain ([`Options::max_table_bytes`](crate::Options::max_table_bytes)) or all
-    /// domains of its system together ([`Config::max_table_bytes`](crate::Config::max_table_bytes)) would have exceeded
+    /// Always: tables refused because the domain ([`DomainOptions::max_table_bytes`](crate::DomainOptions::max_table_bytes)) or all
+    /// domains of its system together ([`SystemConfig::max_table_bytes`](crate::SystemConfig::max_table_bytes)) would have exceeded
     /// their memory limit. The table was asked for by [`Domain::set_slots`] (which fails with `ENOMEM`), by the size
     /// policy, or for the first wait, which then gets a smaller table if possible.
     pub refused_tables: u64,
-    /// Always: waits for more words than [`Config::max_waitv`](crate::Config::max_waitv) (`EINVAL`).
+    /// Always: waits for more words than [`SystemConfig::max_waitv`](crate::SystemConfig::max_waitv) (`EINVAL`).
     pub refused_waitv: u64,
 }
 
@@ -73,9 +73,9 @@ impl Counters {
     ///
     /// ```
     /// # use std::sync::atomic::AtomicU32;
-    /// use ufutex::{Domain, Options, System};
+    /// use ufutex::{Domain, DomainOptions, System};
     ///
-    /// let domain = Domain::with_options(&System::new(), Options::new().counters(true));
+    /// let domain = Domain::with_options(&System::new(), DomainOptions::new().counters(true));
     /// let before = domain.counters();
     /// assert!(domain.wait(&AtomicU32::new(0), 1).is_err());
     /// assert_eq!(domain.counters().since(&before).mismatches, 1);
@@ -231,9 +231,9 @@ impl<S: Scheme> Domain<S> {
     ///
     /// ```
     /// # use std::sync::atomic::AtomicU32;
-    /// use ufutex::{Domain, Options, System};
+    /// use ufutex::{Domain, DomainOptions, System};
     ///
-    /// let domain = Domain::with_options(&System::new(), Options::new().counters(true));
+    /// let domain = Domain::with_options(&System::new(), DomainOptions::new().counters(true));
     /// domain.wake(&AtomicU32::new(0), 1);
     /// assert_eq!(domain.counters().empty_wakes, 1);
     /// ```
@@ -260,7 +260,7 @@ impl<S: Scheme> Domain<S> {
     }
 
     /// How many waiters the domain has now: queued, or woken without having received the wake.
-    /// [`Options::max_waiters`](crate::Options::max_waiters) limits this number. It is approximate while waits begin
+    /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) limits this number. It is approximate while waits begin
     /// and end.
     #[must_use]
     pub fn waiting(&self) -> usize {

@@ -1,6 +1,6 @@
 //! The futexes of one process: a private table, and everything else that operations of the process share.
 
-use super::config::Options;
+use super::config::DomainOptions;
 use super::counters::Counting;
 use super::key::private_space;
 use super::namespace::{NamespaceRef, PidNamespace};
@@ -26,8 +26,8 @@ use crate::table::size::{self, Policy, SmallPolicy};
 /// default.
 ///
 /// No wait or wake panics or fails because memory for a table is refused: a domain that cannot have a table of its own,
-/// or may not ([`Options::max_table_bytes`]), uses its namespace's global table. Only the limit on waiters
-/// ([`Options::max_waiters`]) makes waits fail.
+/// or may not ([`DomainOptions::max_table_bytes`]), uses its namespace's global table. Only the limit on waiters
+/// ([`DomainOptions::max_waiters`]) makes waits fail.
 // In this order and with this alignment, every operation reads two cache lines: from `hasher` to the first words of
 // `tables`. The 32 bytes before them are seldom used. In an `Arc` they share a line with its counts.
 #[repr(C, align(32))]
@@ -69,7 +69,7 @@ impl WaitPath {
     /// Operations are counted. This is the sign bit.
     const COUNTED: Self = Self(i8::MIN);
 
-    const fn new(options: &Options) -> Self {
+    const fn new(options: &DomainOptions) -> Self {
         let early_return = if options.early_return { Self::EARLY_RETURN } else { Self::NONE };
         let counted = if options.counters { Self::COUNTED } else { Self::NONE };
         Self(early_return.0 | counted.0)
@@ -106,19 +106,19 @@ impl Domain {
     /// A domain with the default options, in the system's own [`PidNamespace`].
     #[must_use]
     pub fn new(system: &System) -> Self {
-        Self::with_options(system, Options::new())
+        Self::with_options(system, DomainOptions::new())
     }
 
     /// A domain with `options`, in the system's own [`PidNamespace`]. No table is allocated.
     ///
     /// ```
-    /// use ufutex::{Domain, Options, System};
+    /// use ufutex::{Domain, DomainOptions, System};
     ///
-    /// let domain = Domain::with_options(&System::new(), Options::new().max_waiters(1000));
+    /// let domain = Domain::with_options(&System::new(), DomainOptions::new().max_waiters(1000));
     /// # let _ = domain;
     /// ```
     #[must_use]
-    pub fn with_options(system: &System, options: Options) -> Self {
+    pub fn with_options(system: &System, options: DomainOptions) -> Self {
         Self::with_options_in(system, options)
     }
 
@@ -126,14 +126,14 @@ impl Domain {
     /// system. No table is allocated.
     ///
     /// ```
-    /// use ufutex::{Domain, Options, System};
+    /// use ufutex::{Domain, DomainOptions, System};
     ///
     /// let parent = Domain::new(&System::new());
-    /// let child = Domain::in_namespace(&parent.pid_namespace(), Options::new());
+    /// let child = Domain::in_namespace(&parent.pid_namespace(), DomainOptions::new());
     /// # let _ = child;
     /// ```
     #[must_use]
-    pub fn in_namespace(namespace: &PidNamespace, options: Options) -> Self {
+    pub fn in_namespace(namespace: &PidNamespace, options: DomainOptions) -> Self {
         Self::in_namespace_in(namespace, options)
     }
 }
@@ -142,19 +142,19 @@ impl<S: Scheme> Domain<S> {
     /// As [`with_options`](Domain::with_options), with any scheme, which is inferred or named.
     ///
     /// ```
-    /// use ufutex::{Domain, Options, System, scheme::Live};
+    /// use ufutex::{Domain, DomainOptions, System, scheme::Live};
     ///
-    /// let domain = Domain::<Live>::with_options_in(&System::new(), Options::new());
+    /// let domain = Domain::<Live>::with_options_in(&System::new(), DomainOptions::new());
     /// # let _ = domain;
     /// ```
     #[must_use]
-    pub fn with_options_in(system: &System, options: Options) -> Self {
+    pub fn with_options_in(system: &System, options: DomainOptions) -> Self {
         Self::in_namespace_in(&system.pid_namespace(), options)
     }
 
     /// As [`in_namespace`](Domain::in_namespace), with any scheme.
     #[must_use]
-    pub fn in_namespace_in(namespace: &PidNamespace, options: Options) -> Self {
+    pub fn in_namespace_in(namespace: &PidNamespace, options: DomainOptions) -> Self {
         let system = namespace.system();
         let space = private_space(system.number_domain());
         let globals = &namespace.inner().of(system).globals;

@@ -65,7 +65,7 @@ impl<S: Scheme> Domain<S> {
     /// # Errors
     /// The future returns the errors of [`prepare`](Self::prepare), and [`Error::TimedOut`]. With a timeout it may also
     /// return [`Error::NoMemory`], or [`Error::Invalid`] if there is no clock: without `std` and without an embedder's
-    /// [`clocks`](crate::Config::clocks).
+    /// [`clocks`](crate::SystemConfig::clocks).
     pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: WaitOptions) -> Wait<'_, T, S> {
         Wait {
             domain: self,

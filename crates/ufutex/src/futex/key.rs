@@ -39,7 +39,7 @@ pub trait Key {
 /// An embedder's own target may count on this:
 /// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. Operations on words that
 ///   share the bucket wait meanwhile, so `load` must be short, and must not call the engine. Unless
-///   [`Options::early_return`](crate::Options::early_return) is off, a wait also calls it once before its first
+///   [`DomainOptions::early_return`](crate::DomainOptions::early_return) is off, a wait also calls it once before its first
 ///   attempt, with no lock held. If the word holds another value then, the wait ends without an attempt.
 /// - If `load` returns [`Fault`], the engine unlocks the bucket, calls [`fault_in`](Self::fault_in) with no lock held,
 ///   and makes another attempt.
@@ -269,7 +269,7 @@ impl Address {
 
     /// A key whose address is this number, which need not be an address in this program. Waiters on a [`GuestWord`],
     /// or on a [`Target`] of your own, with that address have the same key. If a domain's keys are small consecutive
-    /// numbers, see [`Options::keys_are_ids`](crate::Options::keys_are_ids).
+    /// numbers, see [`DomainOptions::keys_are_ids`](crate::DomainOptions::keys_are_ids).
     #[inline(always)]
     #[must_use]
     pub const fn at(address: u64) -> Self {

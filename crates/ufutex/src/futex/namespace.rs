@@ -51,11 +51,11 @@ use crate::table::refs::Scheme;
 /// or task, and keeps its system alive.
 ///
 /// ```
-/// # use ufutex::{Domain, Error, Options, PidNamespace, System};
+/// # use ufutex::{Domain, Error, DomainOptions, PidNamespace, System};
 /// let system = System::new();
 /// let [one, other] = [PidNamespace::new(&system)?, PidNamespace::new(&system)?];
-/// let [parent, child]: [Domain; 2] = [&one, &one].map(|guest| Domain::in_namespace(guest, Options::new()));
-/// let stranger = Domain::in_namespace(&other, Options::new());
+/// let [parent, child]: [Domain; 2] = [&one, &one].map(|guest| Domain::in_namespace(guest, DomainOptions::new()));
+/// let stranger = Domain::in_namespace(&other, DomainOptions::new());
 ///
 /// let init = parent.task(1)?;
 /// assert_eq!(child.task(1).err(), Some(Error::Busy));

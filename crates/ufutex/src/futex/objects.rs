@@ -35,12 +35,12 @@ use crate::table::store::{free, make, make_all_live};
 ///
 /// ```
 /// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
-/// use ufutex::{Domain, Options, At, PidNamespace, SharedObject, System, WaitOptions, Waiter};
+/// use ufutex::{Domain, DomainOptions, At, PidNamespace, SharedObject, System, WaitOptions, Waiter};
 ///
 /// let system = System::new();
 /// let object = SharedObject::new(&system)?;
 /// let [one, other] = [PidNamespace::new(&system)?, PidNamespace::new(&system)?];
-/// let [one, other]: [Domain; 2] = [&one, &other].map(|guest| Domain::in_namespace(guest, Options::new()));
+/// let [one, other]: [Domain; 2] = [&one, &other].map(|guest| Domain::in_namespace(guest, DomainOptions::new()));
 ///
 /// let memory = AtomicU32::new(0); // which one guest maps at one address, and the other at another
 /// let word = At::object(&memory, object.id(), 0);

@@ -10,7 +10,7 @@
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use super::config::Options;
+use super::config::DomainOptions;
 use super::domain::Domain;
 use super::entry::{Entry, Wakes, notify_one};
 use super::key::Space;
@@ -83,7 +83,7 @@ impl ParkingLot {
     /// A lot that is a domain of `system`. No table is allocated.
     #[must_use]
     pub fn new(system: &System) -> Self {
-        Self { domain: Domain::with_options(system, Options::new()) }
+        Self { domain: Domain::with_options(system, DomainOptions::new()) }
     }
 
     /// Parks the calling thread at `key`, if `validate` returns `true`, until it is unparked or the deadline passes.

@@ -72,7 +72,7 @@ impl Task {
 }
 
 impl System {
-    /// How many robust lists were longer than [`Config::max_robust`](crate::Config::max_robust), and were walked no
+    /// How many robust lists were longer than [`SystemConfig::max_robust`](crate::SystemConfig::max_robust), and were walked no
     /// further.
     #[must_use]
     pub fn robust_lists_cut(&self) -> u64 {
@@ -97,7 +97,7 @@ impl<S: Scheme> Domain<S> {
     /// [`WAITERS`] too, and is not a lock of [`lock_pi`](Self::lock_pi), one waiter is woken. As in Linux that is a wake
     /// without `FUTEX_PRIVATE_FLAG`, which no waiter with that flag notices: a list does not say whether its locks are
     /// private. A list lies in the program's memory and may hold anything. The walk ends where it cannot be read, and after
-    /// [`max_robust`](crate::Config::max_robust) entries.
+    /// [`max_robust`](crate::SystemConfig::max_robust) entries.
     ///
     /// Then 0 is stored in the word of [`Task::set_clear_child_tid`], and one waiter is woken, also without the flag, as in
     /// Linux, where a process with a single thread leaves the word alone. A word that is misaligned or cannot be written is

@@ -110,8 +110,8 @@ impl<S: Scheme> Domain<S> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for any other number. [`Error::NoMemory`] if there is no memory for the new table, or if it
-    /// would exceed [`Options::max_table_bytes`](crate::Options::max_table_bytes) or
-    /// [`Config::max_table_bytes`](crate::Config::max_table_bytes); the table in use then stays in use. [`Error::Busy`]
+    /// would exceed [`DomainOptions::max_table_bytes`](crate::DomainOptions::max_table_bytes) or
+    /// [`SystemConfig::max_table_bytes`](crate::SystemConfig::max_table_bytes); the table in use then stays in use. [`Error::Busy`]
     /// if the table is immutable.
     pub fn set_slots(&self, slots: usize) -> Result<(), Error> {
         self.set_slots_while(slots, || true)
@@ -309,7 +309,7 @@ impl<S: Scheme> Domain<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::futex::config::{Config, Options};
+    use crate::futex::config::{DomainOptions, SystemConfig};
     use crate::futex::system::System;
     use crate::futex::wait::WaitOptions;
     use crate::sync::AtomicU32;
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn table_grows_to_the_threads_also_if_it_is_growing() {
         for growing_to in [5, 7] {
-            let domain = domain_on(Config::new().cpus(64).global_slots(1024), Policy::Threads);
+            let domain = domain_on(SystemConfig::new().cpus(64).global_slots(1024), Policy::Threads);
             let tables = &domain.tables;
             let Current::Private(from) = tables.current() else { panic!("a table of its own") };
             let held = from.slot(5).lock_to_move();
@@ -378,13 +378,13 @@ mod tests {
 
     /// A domain with a table of 16 buckets, which cannot get one of more than 1 MiB.
     fn domain_with_table(policy: Policy) -> Domain {
-        domain_on(Config::new().max_table_bytes(1 << 20), policy)
+        domain_on(SystemConfig::new().max_table_bytes(1 << 20), policy)
     }
 
     /// A domain with a table of 16 buckets.
-    fn domain_on(config: Config, policy: Policy) -> Domain {
+    fn domain_on(config: SystemConfig, policy: Policy) -> Domain {
         let system = System::with_config(config).expect("a valid configuration");
-        let domain: Domain = Domain::with_options(&system, Options::new().policy(policy));
+        let domain: Domain = Domain::with_options(&system, DomainOptions::new().policy(policy));
         // The first wait makes the table.
         let at_once = WaitOptions::new().timeout(Duration::from_nanos(1));
         assert_eq!(domain.wait_with(&AtomicU32::new(0), 0, &at_once), Err(Error::TimedOut));

@@ -1,6 +1,6 @@
 //! A domain in a static, made by its first wait.
 
-use super::config::{Config, Options};
+use super::config::{DomainOptions, SystemConfig};
 use super::domain::Domain;
 use super::key::Key;
 use super::system::System;
@@ -36,8 +36,8 @@ use crate::sys::lazy::Lazy;
 /// use the one that was stored first.
 pub struct StaticDomain {
     domain: Lazy<Domain>,
-    config: Config,
-    options: Options,
+    config: SystemConfig,
+    options: DomainOptions,
 }
 
 impl StaticDomain {
@@ -45,18 +45,18 @@ impl StaticDomain {
     #[expect(clippy::new_without_default, reason = "a constant default needs a name")]
     #[must_use]
     pub const fn new() -> Self {
-        Self::with(Config::new(), Options::new())
+        Self::with(SystemConfig::new(), DomainOptions::new())
     }
 
     /// With a system of this configuration, and a domain with these options.
     ///
     /// ```
-    /// use ufutex::{Config, Options, StaticDomain};
+    /// use ufutex::{SystemConfig, DomainOptions, StaticDomain};
     ///
-    /// static FUTEXES: StaticDomain = StaticDomain::with(Config::new().cpus(4), Options::new().counters(true));
+    /// static FUTEXES: StaticDomain = StaticDomain::with(SystemConfig::new().cpus(4), DomainOptions::new().counters(true));
     /// ```
     #[must_use]
-    pub const fn with(config: Config, options: Options) -> Self {
+    pub const fn with(config: SystemConfig, options: DomainOptions) -> Self {
         Self { domain: Lazy::new(), config, options }
     }
 

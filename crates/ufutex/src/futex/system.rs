@@ -1,6 +1,6 @@
 //! The system: the hash secret, limits and shared objects, which all domains share.
 
-use super::config::{Config, Limits};
+use super::config::{Limits, SystemConfig};
 use super::entry::Moment;
 use super::namespace::Namespace;
 use super::objects::Objects;
@@ -31,7 +31,7 @@ use crate::table::store::Source;
 /// needed. A namespace's first wait for a word that is not private, or in a domain without a table of its own, makes its
 /// global table. The first [`Timers`](crate::timer::Timers), or the first task with a timeout, makes the driver's wheels. If
 /// there is no memory for a global table, it gets fewer slots, at least two, so no wait fails for that. With
-/// [`Config::topology`] the tables are made at once, and making the system or a namespace fails if there is no memory for
+/// [`SystemConfig::topology`] the tables are made at once, and making the system or a namespace fails if there is no memory for
 /// them.
 ///
 /// A `System` is a handle. Its clones refer to the same system, which lives as long as its last handle or domain.
@@ -72,15 +72,15 @@ impl System {
     #[must_use]
     #[expect(clippy::new_without_default, reason = "a system is made once and deliberately")]
     pub fn new() -> Self {
-        Self::with_config(Config::new()).expect("no memory for a futex system")
+        Self::with_config(SystemConfig::new()).expect("no memory for a futex system")
     }
 
     /// A system with `config`.
     ///
     /// ```
-    /// use ufutex::{Config, System};
+    /// use ufutex::{SystemConfig, System};
     ///
-    /// let system = System::with_config(Config::new().global_slots(1024))?;
+    /// let system = System::with_config(SystemConfig::new().global_slots(1024))?;
     /// assert_eq!(system.global_slots(), 1024);
     /// # Ok::<(), ufutex::Error>(())
     /// ```
@@ -88,7 +88,7 @@ impl System {
     /// # Errors
     /// [`Error::Invalid`] if a number of slots is not a power of two from 2 to 2^24, if the number of CPUs is 0, or if
     /// the number of nodes is not from 1 to 1024; [`Error::NoMemory`].
-    pub fn with_config(config: Config) -> Result<Self, Error> {
+    pub fn with_config(config: SystemConfig) -> Result<Self, Error> {
         let on = config.platform_given();
         let (limits, globals) = config.resolve()?;
         let budget = Counted::new(|_| Budget::new(limits.max_table_bytes))?;
@@ -207,7 +207,7 @@ impl System {
     }
 
     /// The memory that the private tables of all domains take, in bytes. The global tables, whose size never changes,
-    /// are not counted. It is never more than [`Config::max_table_bytes`], and 16 slots (1 KiB) for each domain in
+    /// are not counted. It is never more than [`SystemConfig::max_table_bytes`], and 16 slots (1 KiB) for each domain in
     /// addition.
     #[must_use]
     pub fn table_bytes(&self) -> usize {

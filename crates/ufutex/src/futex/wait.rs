@@ -119,7 +119,7 @@ mod thread {
         /// # Errors
         /// [`Error::Again`] when the word does not hold `expected`, [`Error::Fault`] when it cannot be read,
         /// [`Error::Invalid`] when it cannot hold `expected` at all, [`Error::NoMemory`] when
-        /// [`Options::max_waiters`](crate::Options::max_waiters) wait already.
+        /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) wait already.
         #[inline(always)]
         pub fn wait<T: Target>(&self, target: T, expected: T::Value) -> Result<(), Error> {
             self.wait_with(target, expected, &const { WaitOptions::new() })

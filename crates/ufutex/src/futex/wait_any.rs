@@ -52,7 +52,7 @@ impl<S: Scheme> Domain<S> {
     /// # Errors
     /// As for [`wait_with`](Self::wait_with), for the first word that has an error, if no word before it has been woken
     /// by then. [`Error::Invalid`] if there are no words, or more than the system's
-    /// [`max_waitv`](crate::Config::max_waitv). [`Error::NoMemory`].
+    /// [`max_waitv`](crate::SystemConfig::max_waitv). [`Error::NoMemory`].
     pub fn wait_any<T: Target>(&self, words: &[(T, T::Value)], options: &WaitOptions) -> Result<usize, Error> {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
         // Before `wait`, so that it is dropped after the wait.

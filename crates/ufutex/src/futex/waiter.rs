@@ -259,7 +259,7 @@ impl<S: Scheme> Domain<S> {
     /// # Errors
     /// [`Error::Again`] if the word differs, [`Error::Fault`], [`Error::Invalid`] if the word cannot hold `expected`,
     /// [`Error::Busy`] if `waiter` is busy, [`Error::NoMemory`] if the domain has
-    /// [`Options::max_waiters`](crate::Options::max_waiters) waiters already.
+    /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) waiters already.
     // Its result is large: without inlining it is written to memory and read again, for 50 instructions.
     #[inline(always)]
     pub fn prepare<'w, 'd, T: Target>(

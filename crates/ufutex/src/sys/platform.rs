@@ -14,7 +14,7 @@ use super::host;
 use super::park::Parked;
 
 /// What the engine needs of an operating system. A kernel implements it, or any other embedder whose threads are not
-/// the host's, and names it in [`Config::platform`](crate::Config::platform).
+/// the host's, and names it in [`SystemConfig::platform`](crate::SystemConfig::platform).
 ///
 /// The functions have no `self`. A platform keeps its state where its scheduler finds it, in statics or per CPU, and so
 /// one word in a lock is enough to refer to it. A platform that is a value, or a generic parameter, keeps pointers to
@@ -43,7 +43,7 @@ use super::park::Parked;
 ///     }
 /// }
 ///
-/// let system = ufutex::System::with_config(ufutex::Config::new().platform::<Mine>())?;
+/// let system = ufutex::System::with_config(ufutex::SystemConfig::new().platform::<Mine>())?;
 /// # let _ = system;
 /// # Ok::<(), ufutex::Error>(())
 /// ```

@@ -21,7 +21,7 @@ pub const MAX_NODES: usize = 1024;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use ufutex::{Config, System, platform::Topology};
+/// use ufutex::{SystemConfig, System, platform::Topology};
 ///
 /// /// Two nodes; every thread is on the second.
 /// struct Two;
@@ -35,7 +35,7 @@ pub const MAX_NODES: usize = 1024;
 ///     }
 /// }
 ///
-/// let system = System::with_config(Config::new().topology(Arc::new(Two)))?;
+/// let system = System::with_config(SystemConfig::new().topology(Arc::new(Two)))?;
 /// assert_eq!((system.nodes(), system.current_node()), (2, 1));
 /// # Ok::<(), ufutex::Error>(())
 /// ```

@@ -11,7 +11,7 @@
 //! A shared memory has one waiter list for each address, whichever instances have imported the memory. The private
 //! table of a [`Domain`] is just that. So keep a domain beside the memory, in the structure that the memory's instances
 //! share. The domain allocates no table before the first wait, sizes the table by the load of this memory alone, limits
-//! the memory's waiters ([`Options::max_waiters`](crate::Options::max_waiters)), and is freed with the memory.
+//! the memory's waiters ([`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters)), and is freed with the memory.
 //! Addresses are keys as they are. An address without waiters takes no memory, however many addresses have had waiters.
 //!
 //! If several memories have one domain, or several domains one memory, give each memory an [`id`](LinearMemory::id).

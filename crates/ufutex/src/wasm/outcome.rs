@@ -29,7 +29,7 @@ pub enum Trap {
     /// The runtime has stopped the thread.
     Interrupted,
     /// A failure that the specification does not have: [`Error::NoMemory`] if the domain has
-    /// [`Options::max_waiters`](crate::Options::max_waiters) waiters already, [`Error::Busy`] if another thread waits
+    /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) waiters already, [`Error::Busy`] if another thread waits
     /// with the same interrupt, [`Error::Fault`] if the memory reports that the word can never be read.
     Refused(Error),
 }

@@ -7,7 +7,7 @@
 use std::sync::atomic::AtomicU32;
 
 use ufutex::scheme::Scheme;
-use ufutex::{At, Config, Domain, ObjectId, Options, Policy, Queued, System, Target};
+use ufutex::{At, Domain, DomainOptions, ObjectId, Policy, Queued, System, SystemConfig, Target};
 
 use crate::common::domains::on_every_scheme;
 use crate::common::waiters::{Boxed, idle, queue};
@@ -22,12 +22,12 @@ fn lines(count: usize) -> Vec<Line> {
 
 /// A system whose global table has two buckets.
 fn system(seed: Option<u64>) -> System {
-    let config = Config::new().cpus(2).global_slots(2);
+    let config = SystemConfig::new().cpus(2).global_slots(2);
     System::with_config(seed.map_or(config.clone(), |seed| config.hash_seed(seed))).expect("the memory is there")
 }
 
 fn domain<S: Scheme>(system: &System, slots: usize) -> Domain<S> {
-    Domain::with_options_in(system, Options::new().policy(Policy::Fixed(slots)))
+    Domain::with_options_in(system, DomainOptions::new().policy(Policy::Fixed(slots)))
 }
 
 /// Queues a waiter on each target.

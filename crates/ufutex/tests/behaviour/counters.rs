@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    At, Compare, Domain, Error, Modify, Options, Policy, Requeue, Timeout, WaitOptions, WakeOp, Width,
+    At, Compare, Domain, DomainOptions, Error, Modify, Policy, Requeue, Timeout, WaitOptions, WakeOp, Width,
     observe::Counters,
 };
 
@@ -17,7 +17,7 @@ use crate::common::domains::{on_every_resizable_scheme, on_every_scheme, system}
 use crate::common::guest_memory::GuestMemory;
 use crate::common::waiters::{bits, idle, nonzero, queue, queue_with};
 
-fn counting<S: Scheme>(options: Options) -> Domain<S> {
+fn counting<S: Scheme>(options: DomainOptions) -> Domain<S> {
     Domain::with_options_in(&system(), options.counters(true))
 }
 
@@ -34,7 +34,7 @@ fn assert_counts<S: Scheme>(domain: &Domain<S>, f: impl FnOnce(), what: impl FnO
 
 fn waits_and_mismatches_are_counted<S: Scheme>() {
     for early_return in [false, true] {
-        let domain = counting::<S>(Options::new().early_return(early_return));
+        let domain = counting::<S>(DomainOptions::new().early_return(early_return));
         let word = AtomicU32::new(0);
         let differs = || {
             assert_eq!(domain.wait(&word, 1), Err(Error::Again));
@@ -60,7 +60,7 @@ fn waits_and_mismatches_are_counted<S: Scheme>() {
 }
 
 fn wakes_are_counted_by_whether_they_woke_anybody<S: Scheme>() {
-    let domain = counting::<S>(Options::new());
+    let domain = counting::<S>(DomainOptions::new());
     let [word, other] = [(); 2].map(|()| AtomicU32::new(0));
     let operation = || assert_eq!(domain.wake(&word, 1) + domain.wake(At::address_space(&word), 1), 0);
     assert_counts(&domain, operation, |c| c.empty_wakes = 2);
@@ -77,7 +77,7 @@ fn wakes_are_counted_by_whether_they_woke_anybody<S: Scheme>() {
 }
 
 fn requeues_are_counted<S: Scheme>() {
-    let domain = counting::<S>(Options::new());
+    let domain = counting::<S>(DomainOptions::new());
     let [from, to] = [(); 2].map(|()| AtomicU32::new(0));
     let operation = || assert!(domain.requeue(&from, &to, Requeue { wake: 1, requeue: 1 }).is_ok());
     assert_counts(&domain, operation, |_| ());
@@ -94,7 +94,7 @@ fn requeues_are_counted<S: Scheme>() {
 }
 
 fn requeues_to_a_lock_are_counted<S: Scheme>() {
-    let domain = counting::<S>(Options::new());
+    let domain = counting::<S>(DomainOptions::new());
     let [condition, lock] = [(); 2].map(|()| AtomicU32::new(0));
     let [first, second] = [1, 2].map(|tid| domain.task(tid).expect("the number is free"));
     let mut context = Context::from_waker(Waker::noop());
@@ -110,7 +110,7 @@ fn requeues_to_a_lock_are_counted<S: Scheme>() {
 
 fn threads_that_count_at_once_lose_nothing<S: Scheme>() {
     const EACH: u64 = 5000;
-    let domain = counting::<S>(Options::new());
+    let domain = counting::<S>(DomainOptions::new());
     let word = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -127,7 +127,7 @@ fn threads_that_count_at_once_lose_nothing<S: Scheme>() {
 }
 
 fn operations_are_not_counted_unless_asked_for<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), Options::new());
+    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
     let word = AtomicU32::new(0);
     assert_eq!(domain.wait(&word, 1), Err(Error::Again));
     assert_eq!(domain.wake(&word, 1), 0);
@@ -146,7 +146,7 @@ fn operations_are_not_counted_unless_asked_for<S: Scheme>() {
 struct Line([AtomicU32; 16]);
 
 fn longest_chain_is_the_most_words_in_a_bucket<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), Options::new().policy(Policy::Fixed(4)));
+    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new().policy(Policy::Fixed(4)));
     let line = Line::default();
     let mut waiters = idle(6);
     // Two waiters wait for one of the five words.
@@ -162,7 +162,7 @@ fn longest_chain_is_the_most_words_in_a_bucket<S: Scheme>() {
 /// The counters are read while the bucket is locked.
 fn lock_that_another_thread_holds_is_counted<S: Scheme>() {
     for (policy, is_shared) in [(Policy::Load, false), (Policy::Load, true), (Policy::Fixed(0), false)] {
-        let domain = Domain::<S>::with_options_in(&system(), Options::new().early_return(false).policy(policy));
+        let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new().early_return(false).policy(policy));
         let is_armed = AtomicBool::new(false);
         // The next load ends when another thread has found the bucket locked.
         let memory = GuestMemory::with_hook(|_, _| {
@@ -187,7 +187,7 @@ fn lock_that_another_thread_holds_is_counted<S: Scheme>() {
 }
 
 fn resizes_that_move_waiters_are_counted<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), Options::new());
+    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
     let mut expected = 0;
     for (slots, is_move) in [(16, false), (64, true), (64, false), (2, true), (0, true), (32, true)] {
         assert_eq!(domain.set_slots(slots), Ok(()));
@@ -197,7 +197,7 @@ fn resizes_that_move_waiters_are_counted<S: Scheme>() {
 }
 
 fn debug_of_a_domain_shows_its_counters<S: Scheme>() {
-    let domain = counting::<S>(Options::new());
+    let domain = counting::<S>(DomainOptions::new());
     let word = AtomicU32::new(0);
     let mut waiters = idle(1);
     let queued = queue(&domain, &mut waiters[0], &word);
@@ -224,7 +224,7 @@ mod resizable {
 
 #[test]
 fn growth_by_load_is_counted() {
-    let domain = Domain::with_options(&system(), Options::new());
+    let domain = Domain::with_options(&system(), DomainOptions::new());
     let words: Vec<Line> = (0..400).map(|_| Line::default()).collect();
     let mut waiters = idle(400);
     let queued: Vec<_> =

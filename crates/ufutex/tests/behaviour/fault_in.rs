@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
 
 use ufutex::scheme::Scheme;
-use ufutex::{Access, At, Domain, Error, Fault, Options, Queued, Target, WaitOptions, Waiter};
+use ufutex::{Access, At, Domain, DomainOptions, Error, Fault, Queued, Target, WaitOptions, Waiter};
 
 use crate::common::domains::{on_every_scheme, system};
 use crate::common::guest_memory::{Event, GuestMemory};
 use crate::common::waiters::{idle, queue};
 
 fn domain<S: Scheme>(early_return: bool) -> Domain<S> {
-    Domain::with_options_in(&system(), Options::new().early_return(early_return))
+    Domain::with_options_in(&system(), DomainOptions::new().early_return(early_return))
 }
 
 fn prepare<'w, 'd, S: Scheme, T: Target<Value = u64>>(

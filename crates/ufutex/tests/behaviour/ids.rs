@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Access, Address, At, Domain, Fault, GuestWord, Key, ObjectId, Options, Policy, Scope, Target, UserMemory,
+    Access, Address, At, Domain, DomainOptions, Fault, GuestWord, Key, ObjectId, Policy, Scope, Target, UserMemory,
     WaitOptions, Waiter, Width,
 };
 
@@ -39,7 +39,7 @@ impl Target for Numbered<'_> {
 }
 
 /// The most keys in a bucket when the numbers from 0 to 63 have a waiter each.
-fn longest_chain<S: Scheme>(options: Options) -> u64 {
+fn longest_chain<S: Scheme>(options: DomainOptions) -> u64 {
     let domain: Domain<S> = Domain::with_options_in(&system(), options.policy(Policy::Fixed(64)));
     let state = AtomicU32::new(0);
     let mut waiters: Vec<_> = (0..64).map(|_| Box::pin(Waiter::new())).collect();
@@ -59,15 +59,15 @@ fn longest_chain<S: Scheme>(options: Options) -> u64 {
 }
 
 fn dense_numbers_do_not_gather<S: Scheme>() {
-    assert_eq!(longest_chain::<S>(Options::new()), 64, "they are all in one line");
+    assert_eq!(longest_chain::<S>(DomainOptions::new()), 64, "they are all in one line");
     // Of 64 balls in 64 bins, 8 in one bin are less likely than one in ten thousand; the seed of the tests is fixed.
-    assert!(longest_chain::<S>(Options::new().keys_are_ids(true)) < 8);
+    assert!(longest_chain::<S>(DomainOptions::new().keys_are_ids(true)) < 8);
 }
 
 fn shared_words_meet_those_of_a_domain_whose_keys_are_addresses<S: Scheme>() {
     let system = system();
-    let numbers: Domain<S> = Domain::with_options_in(&system, Options::new().keys_are_ids(true));
-    let addresses: Domain<S> = Domain::with_options_in(&system, Options::new());
+    let numbers: Domain<S> = Domain::with_options_in(&system, DomainOptions::new().keys_are_ids(true));
+    let addresses: Domain<S> = Domain::with_options_in(&system, DomainOptions::new());
     let word = AtomicU32::new(0);
     let id = ObjectId::new(7).expect("a small number");
     let shared = |offset| At::object(&word, id, offset);
@@ -108,7 +108,7 @@ impl UserMemory for Mapped<'_> {
 
 fn guest_word_is_private_unless_it_is_asked_for_as_shared<S: Scheme>() {
     let system = system();
-    let [here, there] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+    let [here, there] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
     let word = AtomicU32::new(0);
     let wakes = |scope: Scope, asks_shared: bool, wakes_shared: bool, waker: &Domain<S>| {
         let [first, second] = [0x1000, 0x2000].map(|at| Mapped { at, word: &word, scope });

@@ -10,7 +10,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ufutex::scheme::{Live, Scheme};
-use ufutex::{At, Config, Domain, Error, ObjectId, Options, Policy, Requeue, System, Timeout, WaitOptions, Waiter};
+use ufutex::{
+    At, Domain, DomainOptions, Error, ObjectId, Policy, Requeue, System, SystemConfig, Timeout, WaitOptions, Waiter,
+};
 
 use crate::common::domains::{on_every_resizable_scheme, on_every_scheme, system};
 use crate::common::waiters::{idle, queue};
@@ -18,7 +20,7 @@ use crate::common::waiters::{idle, queue};
 const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 
 fn limited<S: Scheme>(waiters: usize) -> Domain<S> {
-    Domain::with_options_in(&system(), Options::new().max_waiters(waiters))
+    Domain::with_options_in(&system(), DomainOptions::new().max_waiters(waiters))
 }
 
 fn waiter_of_any_kind_beyond_the_limit_is_refused<S: Scheme>() {
@@ -66,7 +68,7 @@ fn room_comes_back_when_a_waiter_is_idle_again<S: Scheme>() {
 /// Two domains share a word. Its waiter counts in the domain that waits, also when the other domain wakes it.
 fn waiter_counts_in_its_own_domain<S: Scheme>() {
     let system = system();
-    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new().max_waiters(1)));
+    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new().max_waiters(1)));
     let word = AtomicU32::new(0);
     let shared = || At::object(&word, OBJECT, 64);
     let (mut of_a, mut of_b) = (idle(1), idle(1));
@@ -147,8 +149,8 @@ fn waiters_that_move_still_count_once<S: Scheme>() {
 }
 
 fn guest_cannot_ask_for_more_slots_than_the_limit<S: Scheme>() {
-    let system = System::with_config(Config::new().cpus(1).max_slots(64)).expect("the memory is there");
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let system = System::with_config(SystemConfig::new().cpus(1).max_slots(64)).expect("the memory is there");
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     assert_eq!(domain.prctl_futex_hash(1, 128, 0), -12);
     assert_eq!((domain.slots(), domain.counters().refused_slots), (0, 1));
     assert_eq!(domain.prctl_futex_hash(1, 64, 0), 0);
@@ -160,15 +162,16 @@ fn guest_cannot_ask_for_more_slots_than_the_limit<S: Scheme>() {
 
 /// The size in bytes of a table with `slots` slots.
 fn bytes<S: Scheme>(slots: usize) -> usize {
-    let domain = Domain::<S>::with_options_in(&system(), Options::new());
+    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
     assert_eq!(domain.set_slots(slots), Ok(()));
     domain.table_bytes()
 }
 
 fn domain_takes_no_more_memory_for_tables_than_its_limit<S: Scheme>() {
     let limit = bytes::<S>(64) + bytes::<S>(4);
-    let system = System::with_config(Config::new().cpus(1).max_domain_table_bytes(0)).expect("the memory is there");
-    let domain = Domain::<S>::with_options_in(&system, Options::new().max_table_bytes(limit));
+    let system =
+        System::with_config(SystemConfig::new().cpus(1).max_domain_table_bytes(0)).expect("the memory is there");
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().max_table_bytes(limit));
     assert_eq!(domain.set_slots(64), Ok(()));
     assert_eq!(domain.set_slots(8), Err(Error::NoMemory));
     assert_eq!(domain.prctl_futex_hash(1, 8, 0), -12);
@@ -178,7 +181,7 @@ fn domain_takes_no_more_memory_for_tables_than_its_limit<S: Scheme>() {
     drop(domain);
     assert_eq!(system.table_bytes(), 0, "a domain's tables go with it");
     // This domain may have no table, and waits in the global table.
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     let word = AtomicU32::new(0);
     let mut waiters = idle(1);
     let queued = queue(&domain, &mut waiters[0], &word);
@@ -189,8 +192,9 @@ fn domain_takes_no_more_memory_for_tables_than_its_limit<S: Scheme>() {
 
 fn domains_share_the_systems_table_memory<S: Scheme>() {
     let table = bytes::<S>(64);
-    let system = System::with_config(Config::new().cpus(1).max_table_bytes(2 * table)).expect("the memory is there");
-    let domains = [(); 3].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+    let system =
+        System::with_config(SystemConfig::new().cpus(1).max_table_bytes(2 * table)).expect("the memory is there");
+    let domains = [(); 3].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
     assert_eq!(domains.each_ref().map(|domain| domain.set_slots(64)), [Ok(()), Ok(()), Err(Error::NoMemory)]);
     assert_eq!(domains.each_ref().map(|domain| domain.counters().refused_tables), [0, 0, 1]);
     assert_eq!(system.table_bytes(), 2 * table);
@@ -201,12 +205,12 @@ fn domains_share_the_systems_table_memory<S: Scheme>() {
 }
 
 /// A system whose memory for tables is all taken, and the domain that has taken it.
-fn system_without_table_memory(neighbour_slots: usize, config: Config) -> (System, Domain<Live>) {
+fn system_without_table_memory(neighbour_slots: usize, config: SystemConfig) -> (System, Domain<Live>) {
     let table = bytes::<Live>(neighbour_slots);
     let smallest = bytes::<Live>(SMALLEST);
     let config = config.cpus(64).max_table_bytes(table - smallest);
     let system = System::with_config(config).expect("the memory is there");
-    let neighbour = Domain::<Live>::with_options_in(&system, Options::new());
+    let neighbour = Domain::<Live>::with_options_in(&system, DomainOptions::new());
     assert_eq!(neighbour.set_slots(neighbour_slots), Ok(()));
     (system, neighbour)
 }
@@ -223,9 +227,9 @@ fn each_domain_gets_a_table_although_a_neighbour_has_taken_all_table_memory<S: S
         (Policy::Fixed(SMALLEST), SMALLEST, 0),
         (Policy::Fixed(2), 2, 0),
     ] {
-        let (system, neighbour) = system_without_table_memory(256, Config::new().default_slots(64));
+        let (system, neighbour) = system_without_table_memory(256, SystemConfig::new().default_slots(64));
         let before = system.table_bytes();
-        let domain = Domain::<S>::with_options_in(&system, Options::new().policy(policy));
+        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(policy));
         let word = AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(&domain, &mut waiters[0], &word);
@@ -243,8 +247,8 @@ fn each_domain_gets_a_table_although_a_neighbour_has_taken_all_table_memory<S: S
 
 /// For more threads the policy makes a larger table, as soon as the system has memory for it.
 fn table_that_was_refused_for_threads_grows_when_there_is_memory<S: Scheme>() {
-    let (system, neighbour) = system_without_table_memory(256, Config::new());
-    let domain = Domain::<S>::with_options_in(&system, Options::new().policy(Policy::Threads));
+    let (system, neighbour) = system_without_table_memory(256, SystemConfig::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(Policy::Threads));
     domain.note_threads(32);
     let word = AtomicU32::new(0);
     assert_eq!(domain.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
@@ -258,8 +262,8 @@ fn table_that_was_refused_for_threads_grows_when_there_is_memory<S: Scheme>() {
 
 /// A domain may always have the memory of one smallest table. That holds for all of its tables together, not for each.
 fn growth_beyond_the_smallest_table_counts<S: Scheme>() {
-    let (system, neighbour) = system_without_table_memory(64, Config::new());
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let (system, neighbour) = system_without_table_memory(64, SystemConfig::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     assert_eq!([2, 4, 8].map(|slots| domain.set_slots(slots)), [Ok(()); 3], "14 slots of 16");
     assert_eq!(domain.set_slots(SMALLEST), Err(Error::NoMemory));
     assert_eq!([0, 8, 0, 2].map(|slots| domain.set_slots(slots)), [Ok(()); 4], "what there was is still there");
@@ -272,30 +276,31 @@ fn growth_beyond_the_smallest_table_counts<S: Scheme>() {
     // The domain gives back what it took: the neighbour's tables fit again, and nothing more.
     drop(domain);
     assert_eq!(system.table_bytes(), 0);
-    let [first, second] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+    let [first, second] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
     assert_eq!((first.set_slots(64), second.set_slots(32)), (Ok(()), Err(Error::NoMemory)));
 }
 
 fn system_without_table_memory_leaves_each_domain_its_smallest_table<S: Scheme>() {
-    let system = System::with_config(Config::new().cpus(1).max_table_bytes(0)).expect("the memory is there");
+    let system = System::with_config(SystemConfig::new().cpus(1).max_table_bytes(0)).expect("the memory is there");
     let word = AtomicU32::new(0);
-    let domains = [(); 20].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+    let domains = [(); 20].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
     for domain in &domains {
         assert_eq!(domain.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
         assert_eq!((domain.slots(), domain.counters().refused_tables), (SMALLEST, 0));
     }
     assert_eq!(system.table_bytes(), 20 * domains[0].table_bytes());
     // The domain's own limit applies to its smallest table as well.
-    let none = Domain::<S>::with_options_in(&system, Options::new().max_table_bytes(domains[0].table_bytes() - 1));
+    let none =
+        Domain::<S>::with_options_in(&system, DomainOptions::new().max_table_bytes(domains[0].table_bytes() - 1));
     assert_eq!(none.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
     assert_eq!((none.slots(), none.table_bytes(), none.counters().refused_tables), (0, 0, 1));
     // A domain whose policy is the global table still uses it.
-    let global = Domain::<S>::with_options_in(&system, Options::new().policy(Policy::Fixed(0)));
+    let global = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(Policy::Fixed(0)));
     assert_eq!(global.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
     assert_eq!((global.slots(), global.counters().refused_tables), (0, 0));
 }
 
-/// Options of a wait that times out at once.
+/// DomainOptions of a wait that times out at once.
 fn at_once() -> WaitOptions {
     WaitOptions::new().timeout(Timeout::After(Duration::ZERO))
 }
@@ -356,7 +361,8 @@ fn short_lived_domains_stay_within_the_systems_table_memory() {
     const THREADS: usize = 8;
     let largest = BUCKET * 256;
     let limited = 2 * largest;
-    let system = System::with_config(Config::new().cpus(2).max_table_bytes(limited)).expect("the memory is there");
+    let system =
+        System::with_config(SystemConfig::new().cpus(2).max_table_bytes(limited)).expect("the memory is there");
     // Each thread's domain may have its smallest table on top of the limit.
     let limit = limited + THREADS * BUCKET * SMALLEST;
     let is_done = std::sync::atomic::AtomicBool::new(false);
@@ -413,8 +419,8 @@ impl ufutex::platform::Topology for Unknown {
 #[test]
 fn table_that_was_not_made_because_of_a_panic_takes_no_memory_of_the_system() {
     let unknown = std::sync::Arc::new(Unknown(AtomicU32::new(0)));
-    let system = System::with_config(Config::new().topology(unknown.clone())).expect("one node");
-    let domain = Domain::with_options(&system, Options::new());
+    let system = System::with_config(SystemConfig::new().topology(unknown.clone())).expect("one node");
+    let domain = Domain::with_options(&system, DomainOptions::new());
     unknown.0.store(1, Ordering::Relaxed);
     let attempt = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| domain.set_slots(1024)));
     assert!(attempt.is_err());

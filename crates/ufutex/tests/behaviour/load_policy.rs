@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use ufutex::scheme::{Live, Scheme};
-use ufutex::{Config, Domain, Error, Options, Policy, System};
+use ufutex::{Domain, DomainOptions, Error, Policy, System, SystemConfig};
 
 use crate::common::domains::domain;
 use crate::common::waiters::{idle, queue};
@@ -68,9 +68,9 @@ fn many_waiters_on_the_words_of_one_cache_line_do_not_grow_the_table() {
 
 #[test]
 fn growth_stops_at_the_configured_maximum() {
-    let config = Config::new().cpus(2).hash_seed(1).max_slots(64);
+    let config = SystemConfig::new().cpus(2).hash_seed(1).max_slots(64);
     let system = System::with_config(config).expect("the memory is there");
-    let domain = Domain::with_options(&system, Options::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     assert_eq!(slots_with_waiters_on_distinct_words(&domain, 2_000), 64);
 }
 
@@ -87,8 +87,8 @@ fn growth_ends_when_a_size_is_set_or_the_table_is_immutable() {
 #[test]
 fn only_the_policy_load_grows_by_load() {
     for (policy, slots) in [(Policy::Threads, 16), (Policy::Fixed(32), 32), (Policy::Fixed(0), 0)] {
-        let system = System::with_config(Config::new().cpus(2).hash_seed(1)).expect("the memory is there");
-        let domain = Domain::with_options(&system, Options::new().policy(policy));
+        let system = System::with_config(SystemConfig::new().cpus(2).hash_seed(1)).expect("the memory is there");
+        let domain = Domain::with_options(&system, DomainOptions::new().policy(policy));
         assert_eq!(slots_with_waiters_on_distinct_words(&domain, 500), slots, "{policy:?}");
     }
 }
@@ -123,9 +123,9 @@ fn contend(domain: &Domain, words: [&AtomicU32; 2], until: impl Fn() -> bool) {
 
 /// A domain with a table of the smallest size, where every wait locks its bucket.
 fn contended_domain() -> Domain {
-    let config = Config::new().cpus(2).hash_seed(1).default_slots(2);
+    let config = SystemConfig::new().cpus(2).hash_seed(1).default_slots(2);
     let system = System::with_config(config).expect("the memory is there");
-    let domain = Domain::with_options(&system, Options::new().early_return(false));
+    let domain = Domain::with_options(&system, DomainOptions::new().early_return(false));
     assert_eq!(domain.wait(&AtomicU32::new(0), 1), Err(Error::Again));
     domain
 }

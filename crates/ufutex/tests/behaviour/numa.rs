@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ufutex::scheme::Scheme;
-use ufutex::{At, Domain, Error, ObjectId, Options, Policy, Requeue, System, Target, Waiter};
+use ufutex::{At, Domain, DomainOptions, Error, ObjectId, Policy, Requeue, System, Target, Waiter};
 
 use crate::common::domains::{on_every_resizable_scheme, on_every_scheme};
 use crate::common::nodes::Machine;
@@ -53,7 +53,7 @@ fn matches_on_its_node_only<'d, S: Scheme, T: Target<Value = u32> + Copy>(
 
 fn operations_match_on_one_node_only<S: Scheme>() {
     let (_machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     let mut waiter = Box::pin(Waiter::new());
     let object = ObjectId::new(1).expect("small enough");
     for OwnLine(word) in &words(20) {
@@ -66,7 +66,7 @@ fn operations_match_on_one_node_only<S: Scheme>() {
 
 fn node_inside_of_shared_is_the_same_as_outside<S: Scheme>() {
     let (_machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         let queued = queue(&domain, &mut waiter, on(&system, At::address_space(word), 2));
@@ -80,7 +80,7 @@ fn node_inside_of_shared_is_the_same_as_outside<S: Scheme>() {
 fn private_word_with_a_node_is_another_futex_than_without<S: Scheme>() {
     for policy in [Policy::Load, Policy::Fixed(0)] {
         let (_machine, system) = machine();
-        let domain = Domain::<S>::with_options_in(&system, Options::new().policy(policy));
+        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(policy));
         let [mut with, mut without] = [(); 2].map(|()| Box::pin(Waiter::new()));
         for OwnLine(word) in &words(20) {
             let without = queue(&domain, &mut without, word);
@@ -102,7 +102,7 @@ fn private_word_with_a_node_is_another_futex_than_without<S: Scheme>() {
 /// futex(2) too chooses the node of such a word by its hash.
 fn shared_word_without_a_node_is_on_one_and_such_words_are_spread<S: Scheme>() {
     let (_machine, system) = machine();
-    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
     let object = ObjectId::new(1).expect("small enough");
     let mut waiter = Box::pin(Waiter::new());
     let mut chosen = [0; NODES as usize];
@@ -126,7 +126,7 @@ fn shared_word_without_a_node_is_on_one_and_such_words_are_spread<S: Scheme>() {
 /// On a machine with one node, words with that node and without a node are the same futex.
 fn shared_word_matches_itself_on_the_only_node<S: Scheme>() {
     let system = Machine::new(1).system().expect("the memory is there");
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         let target = At::address_space(word);
@@ -147,7 +147,7 @@ fn shared_word_matches_itself_on_the_only_node<S: Scheme>() {
 fn all_waiters_are_found_after<S: Scheme>(policy: Policy, moves: impl Fn(&Domain<S>)) {
     let (machine, system) = machine();
     machine.go_to(1);
-    let domain = Domain::<S>::with_options_in(&system, Options::new().policy(policy));
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(policy));
     let words = words(40);
     let mut waiters = idle(5 * words.len());
     let mut queued: Vec<_> = std::iter::zip(&words, waiters.chunks_exact_mut(5))
@@ -184,7 +184,7 @@ fn private_words_with_a_node_stay_when_the_domains_table_moves<S: Scheme>() {
 
 fn private_words_of_a_domain_without_a_table_stay_on_its_node<S: Scheme>() {
     let (machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, Options::new().policy(Policy::Fixed(0)));
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(Policy::Fixed(0)));
     let mut waiter = Box::pin(Waiter::new());
     // Its node is that of its first waiter.
     machine.go_to(2);
@@ -205,7 +205,7 @@ fn private_words_of_a_domain_without_a_table_stay_on_its_node<S: Scheme>() {
 /// The wake of a waiter that is dropped goes to the next waiter on the same node.
 fn wake_of_a_dropped_waiter_goes_to_the_next_on_its_node<S: Scheme>() {
     let (_machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     let mut waiters = idle(3);
     for OwnLine(word) in &words(20) {
         let [first, second, elsewhere] = &mut waiters[..] else { unreachable!() };
@@ -224,7 +224,7 @@ fn wake_of_a_dropped_waiter_goes_to_the_next_on_its_node<S: Scheme>() {
 
 fn requeue_takes_waiters_to_another_node<S: Scheme>() {
     let (_machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     let mut waiters = idle(2);
     for [OwnLine(from), OwnLine(to)] in words(20).as_chunks().0 {
         let (from, to) = (At::address_space(from), At::address_space(to));
@@ -250,7 +250,7 @@ fn requeue_takes_waiters_to_another_node<S: Scheme>() {
 fn threads_hand_over_from_node_to_node<S: Scheme>() {
     const TURNS: u32 = 500;
     let (_machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     let turn = AtomicU32::new(0);
     let at = |turn_number: u32| on(&system, At::address_space(&turn), turn_number % NODES);
     let player = |me: u32| {

@@ -15,7 +15,7 @@ use ufutex::observe::WaitedWord;
 use ufutex::platform::{Clock, Deadline, Host, Platform};
 use ufutex::scheme::{Live, Scheme};
 use ufutex::{
-    Access, At, Compare, Domain, Error, Fault, Key, Modify, ObjectId, Options, Policy, Queued, Requeue, Requeued,
+    Access, At, Compare, Domain, DomainOptions, Error, Fault, Key, Modify, ObjectId, Policy, Queued, Requeue, Requeued,
     Scope, System, Target, WaitOptions, WakeOp,
 };
 
@@ -28,12 +28,12 @@ const CROWD: usize = 1000;
 
 /// A domain whose private words are in the global table.
 fn domain_in_global_table<S: Scheme>() -> Domain<S> {
-    Domain::with_options_in(&system(), Options::new().policy(Policy::Fixed(0)))
+    Domain::with_options_in(&system(), DomainOptions::new().policy(Policy::Fixed(0)))
 }
 
 /// One domain whose private words are in the global table, and one whose words are in a table of its own.
 fn domains_in_both_tables<S: Scheme>() -> [Domain<S>; 2] {
-    [domain_in_global_table(), Domain::with_options_in(&system(), Options::new().policy(Policy::Fixed(16)))]
+    [domain_in_global_table(), Domain::with_options_in(&system(), DomainOptions::new().policy(Policy::Fixed(16)))]
 }
 
 fn queue_all<'w, 'd, S: Scheme, T: Target<Value: From<u8>> + Copy>(
@@ -201,7 +201,7 @@ fn requeue_of_many_ends<S: Scheme>(then: Result<u32, Fault>, error: Error) {
 }
 
 fn crowd_moves_with_its_order<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), Options::new());
+    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
     let words = [const { AtomicU32::new(0) }; 3];
     let mut crowds = [(); 3].map(|()| idle(CROWD));
     let priority =
@@ -357,7 +357,7 @@ impl Target for &Slow {
 
 /// Whether the words at these offsets of the object share a bucket.
 fn is_one_bucket<S: Scheme>(system: &System, offsets: [u64; 2]) -> bool {
-    let (domain, word) = (Domain::<S>::with_options_in(system, Options::new()), AtomicU32::new(0));
+    let (domain, word) = (Domain::<S>::with_options_in(system, DomainOptions::new()), AtomicU32::new(0));
     let mut waiters = idle(2);
     let queued: Vec<_> = waiters.iter_mut().zip(offsets).map(|(w, o)| queue(&domain, w, in_object(&word, o))).collect();
     let keys = domain.counters().longest_chain;
@@ -369,10 +369,10 @@ fn is_one_bucket<S: Scheme>(system: &System, offsets: [u64; 2]) -> bool {
 /// global table.
 fn move_that_waits_for_a_bucket_holds_no_other<S: Scheme>() {
     let system = system();
-    let mover = Domain::<S>::with_options_in(&system, Options::new().policy(Policy::Fixed(0)));
+    let mover = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(Policy::Fixed(0)));
     // Without the early return, words are loaded only with their bucket locked.
     let [holder, neighbour] =
-        [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new().early_return(false)));
+        [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new().early_return(false)));
     let slow = Slow { is_loaded: AtomicBool::new(false), is_free: AtomicBool::new(false) };
     let offsets: Vec<u64> =
         (1..200).map(|i| i * 64).filter(|&offset| !is_one_bucket::<S>(&system, [0, offset])).collect();
@@ -412,7 +412,7 @@ struct Line(AtomicU32);
 
 /// Whether the two words share one of 16 buckets in the first domain of a system. Each system of the tests hashes alike.
 fn share_bucket(slow: &Slow, word: &AtomicU32) -> bool {
-    let domain = Domain::<Live>::with_options_in(&system(), Options::new().policy(Policy::Fixed(16)));
+    let domain = Domain::<Live>::with_options_in(&system(), DomainOptions::new().policy(Policy::Fixed(16)));
     let mut waiters = idle(2);
     let (first, second) = waiters.split_at_mut(1);
     let queued = (queue(&domain, &mut first[0], slow), queue(&domain, &mut second[0], word));
@@ -423,7 +423,7 @@ fn share_bucket(slow: &Slow, word: &AtomicU32) -> bool {
 
 /// While a move waits for a locked bucket, operations on the words of other buckets do not wait.
 fn words_are_used_while_a_move_waits_for_a_bucket(from: usize, to: usize) {
-    let options = Options::new().policy(Policy::Fixed(from)).early_return(false);
+    let options = DomainOptions::new().policy(Policy::Fixed(from)).early_return(false);
     let domain = Domain::<Live>::with_options_in(&system(), options);
     let slow = Slow { is_loaded: AtomicBool::new(false), is_free: AtomicBool::new(true) };
     let begins = AtomicBool::new(false);
@@ -548,7 +548,7 @@ fn left_at_the_first_notification<S: Scheme, R>(
     operation: impl FnOnce(&Domain<S>, &[AtomicU32; 2]) -> R,
 ) -> (usize, R) {
     let system = System::with_config(config().platform::<Told>()).expect("there is memory");
-    let domain = Arc::new(Domain::<S>::with_options_in(&system, Options::new().policy(policy)));
+    let domain = Arc::new(Domain::<S>::with_options_in(&system, DomainOptions::new().policy(policy)));
     let words = [AtomicU32::new(0), AtomicU32::new(0)];
     let sleeps = Arc::new(AtomicBool::new(false));
     let left = Rc::new(Cell::new(None));

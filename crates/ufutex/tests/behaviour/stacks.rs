@@ -15,7 +15,7 @@ use std::time::Duration;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use ufutex::timer::{Base, Clocks, Deliver, Driver, Notice, Notify, TimerClock, TimerOptions, Timers};
-use ufutex::{Domain, Options, System, WaitOptions};
+use ufutex::{Domain, DomainOptions, System, WaitOptions};
 
 use crate::common::patient::within_patience;
 
@@ -61,7 +61,8 @@ fn poll(wait: &mut Begun<'_>) -> Poll<Result<(), ufutex::Error>> {
 fn waits_go_on_on_other_stacks() {
     let system = System::new();
     // Coroutines must be 'static, since they could be leaked.
-    let domain: &'static Domain = Box::leak(Box::new(Domain::with_options(&system, Options::new().counters(true))));
+    let domain: &'static Domain =
+        Box::leak(Box::new(Domain::with_options(&system, DomainOptions::new().counters(true))));
     let word: &'static AtomicU32 = Box::leak(Box::default());
     let begun: &'static RefCell<VecDeque<Begun<'static>>> = Box::leak(Box::default());
     by_turns(move |number, yielder| {

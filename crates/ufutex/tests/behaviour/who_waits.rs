@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    At, Domain, ObjectId, Options, Scope,
+    At, Domain, DomainOptions, ObjectId, Scope,
     observe::{WaitedWord, WhoWaits},
 };
 
@@ -25,7 +25,7 @@ fn only(found: &WhoWaits) -> WaitedWord {
 }
 
 fn words_are_reported_with_their_waiters<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), Options::new());
+    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
     let words: [AtomicU32; 3] = Default::default();
     assert_eq!(domain.who_waits(10).iter().count(), 0, "without a table");
     let mut waiters = idle(3);
@@ -69,7 +69,7 @@ impl<T> EachMut<T> for Vec<T> {
 fn words_of_objects_are_the_systems_and_other_words_their_domains<S: Scheme>() {
     let system = system();
     // Domain `a` has a table of its own, `b` uses the global table.
-    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
     assert_eq!(b.set_slots(0), Ok(()));
     let words: [AtomicU32; 4] = Default::default();
     let (mut of_a, mut of_b) = (idle(3), idle(3));
@@ -95,7 +95,7 @@ fn words_of_objects_are_the_systems_and_other_words_their_domains<S: Scheme>() {
 }
 
 fn words_beyond_the_limit_are_left_out_and_counted<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), Options::new());
+    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
     let words: Vec<AtomicU32> = (0..300).map(|_| AtomicU32::new(0)).collect();
     let mut waiters = idle(600);
     let queued: Vec<_> =
@@ -114,7 +114,7 @@ fn words_beyond_the_limit_are_left_out_and_counted<S: Scheme>() {
 /// During a resize the walk visits buckets of two tables. Each key is in one of them.
 fn words_are_reported_once_while_the_table_changes<S: Scheme>() {
     const WORDS: usize = 300;
-    let domain = Domain::<S>::with_options_in(&system(), Options::new());
+    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
     let words: Vec<AtomicU32> = (0..WORDS).map(|_| AtomicU32::new(0)).collect();
     let mut waiters = idle(WORDS);
     let queued: Vec<_> = waiters.iter_mut().zip(&words).map(|(waiter, word)| queue(&domain, waiter, word)).collect();

@@ -303,7 +303,7 @@ fn driver_is_scheduled_as_configured() {
         skip("this user may not have real-time threads (CAP_SYS_NICE or RLIMIT_RTPRIO)");
         return;
     }
-    let config = ufutex::Config::new().driver_thread(DriverThread::new().realtime(5));
+    let config = ufutex::SystemConfig::new().driver_thread(DriverThread::new().realtime(5));
     let system = ufutex::System::with_config(config).expect("there is memory");
     let expected = Scheduled { policy: libc::SCHED_FIFO, priority: 5, ..process() };
     let idle = || assert!(set_policy(libc::SCHED_IDLE, 0));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ufutex::timer::{Base, Clocks, CpuClock, Driver};
 use ufutex::{
-    Config, Domain, GuestWord, Options, System,
+    Domain, DomainOptions, GuestWord, System, SystemConfig,
     pi::{Priority, Scheduler},
     platform::{NodeMemory, Topology},
 };
@@ -164,7 +164,7 @@ unsafe impl NodeMemory for Tables {
 
 /// A system whose memory and nodes may panic.
 pub fn system_of_nodes() -> System {
-    let config = Config::new().cpus(2).global_slots(64).hash_seed(1).topology(Arc::new(Node));
+    let config = SystemConfig::new().cpus(2).global_slots(64).hash_seed(1).topology(Arc::new(Node));
     System::with_config(config).expect("the memory is there")
 }
 
@@ -181,11 +181,11 @@ impl Embedder {
     pub fn new() -> Self {
         let (time, log) = (Arc::new(Time::default()), Arc::new(Log::default()));
         time.advance(Duration::from_secs(1));
-        let config = Config::new().cpus(2).global_slots(64).hash_seed(1);
+        let config = SystemConfig::new().cpus(2).global_slots(64).hash_seed(1);
         let config = config.clocks(time.clone()).topology(Arc::new(Node));
         let system = System::with_scheduler(config, log.clone()).expect("the memory is there");
         // Without the early return, each load is made with the bucket locked.
-        let options = Options::new().counters(true).early_return(false);
+        let options = DomainOptions::new().counters(true).early_return(false);
         let domain = Box::leak(Box::new(Domain::with_options(&system, options)));
         Self { system, domain, time, log, memory: new_memory() }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use ufutex::platform::{AnyStd, Clock, Deadline, Platform};
-use ufutex::{Config, Domain, System, WaitOptions};
+use ufutex::{Domain, System, SystemConfig, WaitOptions};
 
 use crate::common::emulated;
 
@@ -45,7 +45,7 @@ impl Platform for Panicking {
 }
 
 fn domain() -> Domain {
-    let system = System::with_config(Config::new().platform::<Panicking>()).expect("the configuration is valid");
+    let system = System::with_config(SystemConfig::new().platform::<Panicking>()).expect("the configuration is valid");
     Domain::new(&system)
 }
 

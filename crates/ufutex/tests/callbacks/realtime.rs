@@ -20,7 +20,7 @@ fn timeout_of_a_realtime_thread_ends_while_a_normal_thread_resizes() {
         return skip("this user may not have real-time threads (CAP_SYS_NICE or RLIMIT_RTPRIO)");
     };
     let system = system();
-    let domain = Domain::with_options(&system, ufutex::Options::new());
+    let domain = Domain::with_options(&system, ufutex::DomainOptions::new());
     assert_eq!(domain.set_slots(2), Ok(()));
     // All waiters are in the few buckets of the smallest table, so that a step of the resize is long.
     let words: Vec<_> = (0..16 * 20_000).map(|_| AtomicU32::new(0)).collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ufutex::timer::{Deliver, Expiry, Notice, Setting, TimerClock, TimerOptions, Timers};
 use ufutex::{
-    Config, Domain, Error, System, Task, Timeout, Wait, WaitOptions,
+    Domain, Error, System, SystemConfig, Task, Timeout, Wait, WaitOptions,
     pi::{OWNER_DIED, Priority, Scheduler, WAITERS},
 };
 
@@ -127,7 +127,7 @@ fn scheduler_that_changes_what_it_is_told_is_told_again() {
     }
     within_patience("a scheduler that changes what it is told", || {
         let scheduler = Arc::new(Late::default());
-        let system = System::with_scheduler(Config::new(), scheduler.clone()).expect("there is memory");
+        let system = System::with_scheduler(SystemConfig::new(), scheduler.clone()).expect("there is memory");
         let domain: Domain = Domain::new(&system);
         let task = scheduler.task.get_or_init(|| domain.task(1).expect("it is free"));
         task.set_priority(Priority::realtime(5));
@@ -195,7 +195,7 @@ fn scheduler_calls_into_the_domain() {
     }
     within_patience("a scheduler that uses the engine", || {
         let scheduler = Arc::new(Calling::default());
-        let system = System::with_scheduler(Config::new(), scheduler.clone()).expect("there is memory");
+        let system = System::with_scheduler(SystemConfig::new(), scheduler.clone()).expect("there is memory");
         let domain: &Domain = forever(Domain::new(&system));
         assert!(scheduler.it.set((domain, domain.task(100).expect("the TID is free"))).is_ok());
         let [owner, waiter] = [1, 2].map(|tid| domain.task(tid).expect("the TID is free"));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ufutex::platform::{Clock, Deadline, Platform};
 use ufutex::scheme::Scheme;
-use ufutex::{Config, Domain, Error, System};
+use ufutex::{Domain, Error, System, SystemConfig};
 
 use crate::bomb::{Bomb, Call, for_every};
 use crate::common::domains::{on_every_resizable_scheme, system};
@@ -47,7 +47,7 @@ fn keep_trying_of_a_resize_panics<S: Scheme>() {
         return; // its resizes do not wait for operations, and never call it
     }
     let is_asked = |bomb: &mut Bomb| {
-        let options = ufutex::Options::new().early_return(false);
+        let options = ufutex::DomainOptions::new().early_return(false);
         let domain = &*Box::leak(Box::new(Domain::<S>::with_options_in(&system(), options)));
         let word = AtomicU32::new(0);
         let mut waiters = idle(1);
@@ -92,7 +92,7 @@ fn keep_trying_of_a_resize_panics<S: Scheme>() {
 /// A request that fails or panics leaves the size to the policy.
 fn memory_of_a_resize_panics<S: Scheme>() {
     let scenario = |bomb: &mut Bomb| {
-        let domain = Domain::<S>::with_options_in(&crate::guest::system_of_nodes(), ufutex::Options::new());
+        let domain = Domain::<S>::with_options_in(&crate::guest::system_of_nodes(), ufutex::DomainOptions::new());
         let word = std::sync::atomic::AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(&domain, &mut waiters[0], &word);
@@ -127,7 +127,7 @@ const IMMUTABLE: u64 = 1;
 /// Runs `f` on a domain with `count` waiters, each on a word of its own, so that a resize takes long.
 fn with_waiters<S: Scheme>(count: usize, f: impl FnOnce(&Domain<S>)) {
     let system = system();
-    let domain = Domain::<S>::with_options_in(&system, ufutex::Options::new());
+    let domain = Domain::<S>::with_options_in(&system, ufutex::DomainOptions::new());
     let words: Vec<_> = (0..16 * count).map(|_| std::sync::atomic::AtomicU32::new(0)).collect();
     let mut waiters = idle(count);
     let queued: Vec<_> = std::iter::zip(words.iter().step_by(16), &mut waiters)
@@ -197,10 +197,10 @@ impl Hooked {
     }
 
     fn domain<S: Scheme>(&'static self) -> Domain<S> {
-        let config = ufutex::Config::new().cpus(64).global_slots(1024).hash_seed(1);
+        let config = ufutex::SystemConfig::new().cpus(64).global_slots(1024).hash_seed(1);
         let config = config.topology(std::sync::Arc::new(Topology(&self.0)));
         let system = ufutex::System::with_config(config).expect("there is that much memory");
-        Domain::with_options_in(&system, ufutex::Options::new().policy(ufutex::Policy::Threads))
+        Domain::with_options_in(&system, ufutex::DomainOptions::new().policy(ufutex::Policy::Threads))
     }
 }
 
@@ -305,9 +305,9 @@ fn threads_announced_during_a_growth_count<S: Scheme>() {
 /// `set_slots` ends a growth by the policy, and the table gets the size that was set.
 fn set_slots_ends_the_policys_growth<S: Scheme>() {
     for _ in 0..RACES {
-        let config = ufutex::Config::new().cpus(64).global_slots(1024).hash_seed(1);
+        let config = ufutex::SystemConfig::new().cpus(64).global_slots(1024).hash_seed(1);
         let system = ufutex::System::with_config(config).expect("the memory is there");
-        let options = ufutex::Options::new().policy(ufutex::Policy::Threads);
+        let options = ufutex::DomainOptions::new().policy(ufutex::Policy::Threads);
         let domain = Domain::<S>::with_options_in(&system, options);
         let word = std::sync::atomic::AtomicU32::new(0);
         let mut waiters = idle(1);
@@ -361,7 +361,8 @@ impl Platform for SlowClock {
 /// A guest that resizes without end locks its buckets for a twentieth of the time. An embedder's requests are not held up.
 #[test]
 fn request_of_a_guest_comes_after_a_rest_of_twenty_times_the_last_one() {
-    let domain = Domain::new(&System::with_config(Config::new().platform::<SlowClock>()).expect("the memory is there"));
+    let domain =
+        Domain::new(&System::with_config(SystemConfig::new().platform::<SlowClock>()).expect("the memory is there"));
     for slots in [16, 32, 64] {
         assert_eq!(domain.set_slots(slots), Ok(()));
     }

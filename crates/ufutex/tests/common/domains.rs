@@ -2,7 +2,7 @@
 
 use ufutex::platform::Platform;
 use ufutex::scheme::Scheme;
-use ufutex::{Config, Domain, Options, System};
+use ufutex::{Domain, DomainOptions, System, SystemConfig};
 
 use super::platforms::watched;
 
@@ -16,13 +16,13 @@ pub fn system_on<P: Platform>() -> System {
     System::with_config(config().platform::<P>()).expect("the memory is there")
 }
 
-pub fn config() -> Config {
-    Config::new().cpus(2).global_slots(64).hash_seed(1)
+pub fn config() -> SystemConfig {
+    SystemConfig::new().cpus(2).global_slots(64).hash_seed(1)
 }
 
 /// A domain of a system of its own.
 pub fn domain<S: Scheme>() -> Domain<S> {
-    Domain::with_options_in(&system(), Options::new())
+    Domain::with_options_in(&system(), DomainOptions::new())
 }
 
 /// Whether the scheme's table can be replaced by one of another size. If not, a request to do so is `Busy`.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ufutex::{
-    Config, Error, System,
+    Error, System, SystemConfig,
     platform::{NodeMemory, Topology},
 };
 
@@ -55,7 +55,7 @@ impl Machine {
 
     /// A system of two CPUs on this machine, with 16 slots on each node and a fixed hash seed.
     pub fn system(self: &Arc<Self>) -> Result<System, Error> {
-        System::with_config(Config::new().cpus(2).global_slots(16).hash_seed(1).topology(self.clone()))
+        System::with_config(SystemConfig::new().cpus(2).global_slots(16).hash_seed(1).topology(self.clone()))
     }
 
     /// The number of pieces of memory that are allocated on each node.

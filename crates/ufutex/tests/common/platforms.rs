@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ufutex::platform::{AnyStd, Clock, Deadline, Host, Platform};
-use ufutex::{Config, System};
+use ufutex::{System, SystemConfig};
 
 use super::asleep::{Call, thread_id};
 use super::libc;
@@ -16,13 +16,13 @@ use super::libc;
 pub struct Watched<P = AnyStd>(std::marker::PhantomData<P>);
 
 /// `config`, on the host's platform, with sleepers that can be seen from outside. Linux shows them by itself.
-pub fn watched(config: Config) -> Config {
+pub fn watched(config: SystemConfig) -> SystemConfig {
     if cfg!(target_os = "linux") { config } else { config.platform::<Watched<Host>>() }
 }
 
 /// A system as [`System::new`] makes it, with sleepers that can be seen from outside.
 pub fn watched_system() -> System {
-    System::with_config(watched(Config::new())).expect("the memory is there")
+    System::with_config(watched(SystemConfig::new())).expect("the memory is there")
 }
 
 /// The sleep of each thread that has slept by [`Watched`], by the thread's number. `expected` is the value that the

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use ufutex::scheme::Scheme;
-use ufutex::{At, Domain, Error, ObjectId, Options, Policy, WaitOptions};
+use ufutex::{At, Domain, DomainOptions, Error, ObjectId, Policy, WaitOptions};
 
 use crate::common::asleep::Call;
 use crate::common::domains::{system, system_on};
@@ -26,11 +26,11 @@ struct Engine<S: Scheme> {
 }
 
 /// Domain options. With `early_return` a wait also compares the word before it locks the bucket.
-fn options(early_return: bool) -> Options {
-    Options::new().early_return(early_return)
+fn options(early_return: bool) -> DomainOptions {
+    DomainOptions::new().early_return(early_return)
 }
 
-fn engine<S: Scheme>(options: Options, sharing: Sharing, shared_keys: SharedKeys) -> Arc<dyn Futex> {
+fn engine<S: Scheme>(options: DomainOptions, sharing: Sharing, shared_keys: SharedKeys) -> Arc<dyn Futex> {
     Arc::new(Engine::<S> { domain: Domain::with_options_in(&system(), options), sharing, shared_keys })
 }
 

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use ufutex::{
-    Access, At, Domain, Error, Fault, GuestWord, NodeFlags, Options, Scope, System, UserMemory, WaitOptions, Waiter,
-    Width,
+    Access, At, Domain, DomainOptions, Error, Fault, GuestWord, NodeFlags, Scope, System, UserMemory, WaitOptions,
+    Waiter, Width,
     platform::{HostTopology, Topology},
     syscall::Number,
 };
@@ -130,7 +130,7 @@ struct Engine {
 impl Engine {
     fn new() -> Self {
         let system = System::new();
-        let domain = Domain::with_options(&system, Options::new());
+        let domain = Domain::with_options(&system, DomainOptions::new());
         Self { system, domain }
     }
 

@@ -10,7 +10,7 @@ use ufutex::scheme::Scheme;
 #[cfg(feature = "counted")]
 use ufutex::scheme::{Atomic, PerCpu};
 use ufutex::{
-    Config, Domain, Options, Policy, System, Task,
+    Domain, DomainOptions, Policy, System, SystemConfig, Task,
     pi::Priority,
     syscall::{Number, Resume, resume},
 };
@@ -21,7 +21,7 @@ use crate::program::{Program, WORKERS};
 use crate::resolve::{Raw, Robust};
 use crate::workers::{Target, WORKER_PRIORITY};
 
-type Make = fn(&Bench, &Program, Options) -> Arc<dyn Target>;
+type Make = fn(&Bench, &Program, DomainOptions) -> Arc<dyn Target>;
 
 /// The schemes that the package tests, with their names. The package `ufutex` tests its own one, `ufutex-counted` those that
 /// it adds, and the packages of the other layouts all.
@@ -59,7 +59,7 @@ impl Variant {
     }
 
     pub fn make(self, bench: &Bench, program: &Program) -> Arc<dyn Target> {
-        let options = Options::new().policy(self.policy).early_return(self.early_return);
+        let options = DomainOptions::new().policy(self.policy).early_return(self.early_return);
         ENGINES[self.engine].1(bench, program, options)
     }
 }
@@ -91,8 +91,8 @@ struct Engine<S: Scheme> {
     memory: Arc<Memory>,
 }
 
-fn make<S: Scheme + 'static>(bench: &Bench, program: &Program, options: Options) -> Arc<dyn Target> {
-    let config = Config::new().cpus(2).global_slots(64).hash_seed(1);
+fn make<S: Scheme + 'static>(bench: &Bench, program: &Program, options: DomainOptions) -> Arc<dyn Target> {
+    let config = SystemConfig::new().cpus(2).global_slots(64).hash_seed(1);
     let system = System::with_config(config).expect("the memory is there");
     let domain = Domain::<S>::with_options_in(&system, options);
     let tids = bench.workers.tids();

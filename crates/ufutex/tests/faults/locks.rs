@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 use ufutex::scheme::Scheme;
-use ufutex::{At, Cause, Domain, Error, ObjectId, Options, Task, pi::TID_MASK};
+use ufutex::{At, Cause, Domain, DomainOptions, Error, ObjectId, Task, pi::TID_MASK};
 
 use crate::allocator::{Failures, for_every_failure};
 use crate::common::domains::{on_every_scheme, system};
@@ -41,7 +41,7 @@ fn wait<F: Future<Output = Result<(), Error>>>(make: impl Fn() -> F, memory: &mu
 fn locks_of_two_domains_lose_no_waiter<S: Scheme>() {
     let failures = for_every_failure(|memory| {
         let system = system();
-        let [here, there] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+        let [here, there] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
         let (lock, condition) = (AtomicU32::new(0), AtomicU32::new(0));
         let object = |word, offset| At::object(word, ObjectId::new(1).expect("small enough"), offset);
         let (lock_word, lock, condition) = (&lock, object(&lock, 0), object(&condition, 64));

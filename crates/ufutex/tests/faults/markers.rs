@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
-use ufutex::{Domain, Options, Policy, Queued, Requeue, Requeued, Task, Waiter};
+use ufutex::{Domain, DomainOptions, Policy, Queued, Requeue, Requeued, Task, Waiter};
 
 use crate::allocator::{for_every_failure, stop};
 use crate::common::domains::system;
@@ -41,7 +41,7 @@ struct Guests {
 impl Guests {
     /// Leaked, because the waiters' wakers refer to it.
     fn new() -> &'static Self {
-        let domain = Domain::with_options(&system(), Options::new().policy(Policy::Fixed(0)));
+        let domain = Domain::with_options(&system(), DomainOptions::new().policy(Policy::Fixed(0)));
         Box::leak(Box::new(Self { domain, words: [const { AtomicU32::new(0) }; 2] }))
     }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    At, Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Queued, SharedObject, StaticDomain,
-    System, Timeout, WaitOptions, Waiter, WakeOp, platform::Topology,
+    At, Compare, Domain, DomainOptions, Error, Modify, PidNamespace, Policy, Queued, SharedObject, StaticDomain,
+    System, SystemConfig, Timeout, WaitOptions, Waiter, WakeOp, platform::Topology,
 };
 
 use crate::allocator::for_every_failure;
@@ -24,11 +24,11 @@ fn words(count: usize) -> Vec<AtomicU32> {
 
 fn system_cannot_be_made<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let system = memory.during(|| System::with_config(Config::new().cpus(1).hash_seed(1)));
+        let system = memory.during(|| System::with_config(SystemConfig::new().cpus(1).hash_seed(1)));
         assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
         if let Ok(system) = system {
             let word = AtomicU32::new(0);
-            assert_eq!(Domain::<S>::with_options_in(&system, Options::new()).wake(&word, 1), 0);
+            assert_eq!(Domain::<S>::with_options_in(&system, DomainOptions::new()).wake(&word, 1), 0);
         }
     });
     assert!(failures >= 2, "a system consists of two allocations at least");
@@ -38,7 +38,7 @@ fn system_cannot_be_made<S: Scheme>() {
 fn domain_of_a_static_cannot_be_made() {
     let (word, at_once) = (AtomicU32::new(0), WaitOptions::new().timeout(Duration::ZERO));
     let failures = for_every_failure(|memory| {
-        let futexes = StaticDomain::with(Config::new().cpus(1).hash_seed(1), Options::new());
+        let futexes = StaticDomain::with(SystemConfig::new().cpus(1).hash_seed(1), DomainOptions::new());
         let made = memory.during(|| futexes.get().err());
         assert_eq!(made, memory.has_failed().then_some(Error::NoMemory));
         assert_eq!(futexes.wake(&word, 1), 0);
@@ -62,12 +62,12 @@ impl Topology for Three {
 
 fn system_of_several_nodes_without_memory<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let config = Config::new().cpus(1).hash_seed(1).topology(Arc::new(Three));
+        let config = SystemConfig::new().cpus(1).hash_seed(1).topology(Arc::new(Three));
         let system = memory.during(|| System::with_config(config));
         assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
         if let Ok(system) = system {
             let word = AtomicU32::new(0);
-            assert_eq!(Domain::<S>::with_options_in(&system, Options::new()).wake(&word, 1), 0);
+            assert_eq!(Domain::<S>::with_options_in(&system, DomainOptions::new()).wake(&word, 1), 0);
         }
     });
     assert!(failures >= 4, "a table for each node, and the system itself");
@@ -79,7 +79,7 @@ fn pid_namespace_without_memory<S: Scheme>() {
         let namespace = memory.during(|| PidNamespace::new(&system));
         assert_eq!(namespace.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
         if let Ok(namespace) = namespace {
-            let domain = Domain::<S>::in_namespace_in(&namespace, Options::new());
+            let domain = Domain::<S>::in_namespace_in(&namespace, DomainOptions::new());
             assert_eq!(domain.task(1).map(|task| task.tid()), Ok(1));
         }
     });
@@ -102,7 +102,7 @@ fn shared_object_without_memory() {
 fn domain_can_always_be_made_and_used<S: Scheme>() {
     for_every_failure(|memory| {
         let system = system();
-        let domain = memory.during(|| Domain::<S>::with_options_in(&system, Options::new()));
+        let domain = memory.during(|| Domain::<S>::with_options_in(&system, DomainOptions::new()));
         let (words, mut waiters) = (words(20), idle(20));
         let queued = queue_each(&domain, &words, &mut waiters);
         each_is_woken_once(&domain, &words, &queued);
@@ -111,8 +111,8 @@ fn domain_can_always_be_made_and_used<S: Scheme>() {
 
 fn counters_count_without_memory<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let system = System::with_config(Config::new().cpus(4).hash_seed(1)).expect("the memory is there");
-        let domain = memory.during(|| Domain::<S>::with_options_in(&system, Options::new().counters(true)));
+        let system = System::with_config(SystemConfig::new().cpus(4).hash_seed(1)).expect("the memory is there");
+        let domain = memory.during(|| Domain::<S>::with_options_in(&system, DomainOptions::new().counters(true)));
         let word = AtomicU32::new(0);
         assert_eq!(domain.wait(&word, 1), Err(Error::Again));
         assert_eq!(domain.wake(&word, 1), 0);
@@ -179,7 +179,7 @@ fn first_wait_uses_the_global_table<S: Scheme>() {
 fn first_wait_without_memory_for_the_table_it_wants_has_the_smallest<S: Scheme>() {
     let slots = std::cell::RefCell::new(Vec::new());
     for_every_failure(|memory| {
-        let options = Options::new().policy(Policy::Fixed(4096));
+        let options = DomainOptions::new().policy(Policy::Fixed(4096));
         let domain = Domain::<S>::with_options_in(&system(), options);
         let word = AtomicU32::new(0);
         let mut waiter = Box::pin(Waiter::new());
@@ -215,7 +215,7 @@ fn words_in_the_global_table_need_no_memory<S: Scheme>() {
         let system = system();
         let wanted = system.global_slots();
         let [first, second] =
-            [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new().policy(Policy::Fixed(0))));
+            [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new().policy(Policy::Fixed(0))));
         let (early, late, mut waiters) = (words(50), words(50), idle(100));
         let (waiters, later_waiters) = waiters.split_at_mut(50);
         let mut queued = Vec::with_capacity(50);
@@ -349,8 +349,8 @@ fn set_slots_to_an_earlier_size_needs_no_memory<S: Scheme>() {
 /// Only a `set_slots` that succeeds ends the automatic sizing.
 fn set_slots_that_fails_leaves_the_policy_in_charge<S: Scheme>() {
     for_every_failure(|memory| {
-        let system = System::with_config(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
-        let domain = Domain::<S>::with_options_in(&system, Options::new().policy(Policy::Threads));
+        let system = System::with_config(SystemConfig::new().cpus(64).hash_seed(1)).expect("the memory is there");
+        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(Policy::Threads));
         assert!(queue(&domain, &mut Box::pin(Waiter::new()), &AtomicU32::new(0)).cancel());
         let result = memory.during(|| domain.set_slots(4));
         assert_eq!(result.err(), memory.has_failed().then_some(Error::NoMemory));
@@ -372,8 +372,8 @@ fn growth_that_fails_leaves_the_table_in_use<S: Scheme>() {
 
 fn threads_policy_that_fails_leaves_the_table_in_use<S: Scheme>() {
     let failures = for_every_failure(|memory| {
-        let system = System::with_config(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
-        let domain = Domain::<S>::with_options_in(&system, Options::new().policy(Policy::Threads));
+        let system = System::with_config(SystemConfig::new().cpus(64).hash_seed(1)).expect("the memory is there");
+        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(Policy::Threads));
         let (words, mut waiters) = (words(20), idle(20));
         let queued = queue_each(&domain, &words, &mut waiters);
         memory.during(|| domain.note_threads(8));

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 
 use ufutex::scheme::{Live, Scheme};
-use ufutex::{Config, Domain, Error, Options, Policy, System, WaitOptions, Waiter};
+use ufutex::{Domain, DomainOptions, Error, Policy, System, SystemConfig, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_every_resizable_scheme, on_every_scheme, system};
 
@@ -118,14 +118,14 @@ fn resize_that_may_not_wait_still_succeeds_when_nothing_is_in_flight() {
 
 #[test]
 fn policy_sets_the_size_of_the_first_table() {
-    let first = |config: Config, policy| {
+    let first = |config: SystemConfig, policy| {
         let system = System::with_config(config.hash_seed(1)).expect("the memory is there");
-        let domain = Domain::with_options(&system, Options::new().policy(policy));
+        let domain = Domain::with_options(&system, DomainOptions::new().policy(policy));
         assert_eq!(domain.slots(), 0);
         wait_once(&domain);
         domain.slots()
     };
-    let config = || Config::new().cpus(2);
+    let config = || SystemConfig::new().cpus(2);
     assert_eq!(first(config(), Policy::Load), 16);
     assert_eq!(first(config().default_slots(64), Policy::Load), 64);
     assert_eq!(first(config().default_slots(64).max_slots(8), Policy::Load), 8);
@@ -140,15 +140,17 @@ fn policy_sets_the_size_of_the_first_table() {
 
 #[test]
 fn one_slot_is_too_few_for_any_table() {
-    for config in [Config::new().global_slots(1), Config::new().default_slots(1), Config::new().max_slots(1)] {
+    for config in
+        [SystemConfig::new().global_slots(1), SystemConfig::new().default_slots(1), SystemConfig::new().max_slots(1)]
+    {
         assert_eq!(System::with_config(config).err(), Some(Error::Invalid));
     }
 }
 
 #[test]
 fn threads_policy_grows_as_the_kernel_does_and_never_shrinks() {
-    let system = System::with_config(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
-    let domain = Domain::with_options(&system, Options::new().policy(Policy::Threads));
+    let system = System::with_config(SystemConfig::new().cpus(64).hash_seed(1)).expect("the memory is there");
+    let domain = Domain::with_options(&system, DomainOptions::new().policy(Policy::Threads));
     domain.note_threads(3);
     assert_eq!(domain.slots(), 0, "not before the first wait");
     wait_once(&domain);
@@ -157,7 +159,7 @@ fn threads_policy_grows_as_the_kernel_does_and_never_shrinks() {
         domain.note_threads(threads);
         assert_eq!(domain.slots(), slots, "{threads} threads");
     }
-    let late = Domain::with_options(&system, Options::new().policy(Policy::Threads));
+    let late = Domain::with_options(&system, DomainOptions::new().policy(Policy::Threads));
     late.note_threads(20);
     wait_once(&late);
     assert_eq!(late.slots(), 128, "the threads noted before the first wait count");
@@ -165,7 +167,7 @@ fn threads_policy_grows_as_the_kernel_does_and_never_shrinks() {
 
 #[test]
 fn threads_policy_ends_when_a_size_is_set() {
-    let domain = Domain::with_options(&system(), Options::new().policy(Policy::Threads));
+    let domain = Domain::with_options(&system(), DomainOptions::new().policy(Policy::Threads));
     assert_eq!(domain.set_slots(4), Ok(()));
     domain.note_threads(1000);
     assert_eq!(domain.slots(), 4);

@@ -6,7 +6,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Error, Options, Queued, Timeout, WaitOptions, Waiter};
+use ufutex::{Domain, DomainOptions, Error, Queued, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{on_every_resizable_scheme, system};
 
@@ -57,7 +57,7 @@ fn wake_all_one_by_one<S: Scheme>(domain: &Domain<S>, words: &[AtomicU32], queue
 }
 
 fn no_waiter_is_lost_or_loses_its_turn<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), Options::new());
+    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
     for pair in SIZES.windows(2) {
         let [before, after] = *pair else { unreachable!() };
         assert_eq!(domain.set_slots(before), Ok(()));
@@ -69,7 +69,7 @@ fn no_waiter_is_lost_or_loses_its_turn<S: Scheme>() {
 }
 
 fn waiters_survive_many_resizes<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), Options::new());
+    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
     let (words, mut waiters) = (words(), waiters());
     let queued = queue_all(&domain, &words, &mut waiters);
     for slots in SIZES {
@@ -82,7 +82,7 @@ fn waiters_survive_many_resizes<S: Scheme>() {
 /// Regression test for a defect of Asterinas and Occlum ([peer-tables]): a waiter that had been moved searched for
 /// itself in its original bucket.
 fn waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), Options::new());
+    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
     for slots in SIZES {
         let (words, mut waiters) = (words(), waiters());
         let mut queued = queue_all(&domain, &words, &mut waiters);
@@ -98,7 +98,7 @@ fn waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to<S: Scheme>() {
 }
 
 fn thread_that_times_out_after_a_resize_leaves_no_entry_behind<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), Options::new());
+    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
     let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(2)));
     for slots in SIZES {
         let word = AtomicU32::new(0);
@@ -113,7 +113,7 @@ fn thread_that_times_out_after_a_resize_leaves_no_entry_behind<S: Scheme>() {
 /// Two domains use the global table. When one leaves it, it moves only its own waiters.
 fn waiters_in_the_global_table_stay_when_another_domain_leaves_it<S: Scheme>() {
     let system = system();
-    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
     assert_eq!((a.set_slots(0), b.set_slots(0)), (Ok(()), Ok(())));
     let words = words();
     let (mut waiters_a, mut waiters_b) = (waiters(), waiters());

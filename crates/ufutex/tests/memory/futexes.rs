@@ -8,8 +8,8 @@ use ufutex::parking::{Parked, ParkingLot};
 use ufutex::pi::{Priority, Scheduler};
 use ufutex::platform::Topology;
 use ufutex::{
-    At, Callbacks, Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Requeue, Requeued,
-    StaticDomain, System, WaitOptions, WakeOp,
+    At, Callbacks, Compare, Domain, DomainOptions, Error, Modify, PidNamespace, Policy, Requeue, Requeued,
+    StaticDomain, System, SystemConfig, WaitOptions, WakeOp,
 };
 
 use crate::allocator::{Memory, for_every_failure};
@@ -19,7 +19,7 @@ use crate::works::{Time, at_last, begun, config, poll, system as given_system, s
 const MANY: usize = 60;
 
 pub fn system() -> usize {
-    for_every_failure(|memory| works(&Domain::new(&at_last(memory, || System::with_config(Config::new())))))
+    for_every_failure(|memory| works(&Domain::new(&at_last(memory, || System::with_config(SystemConfig::new())))))
 }
 
 struct Two;
@@ -50,7 +50,7 @@ pub fn namespace_and_domain() -> usize {
     for_every_failure(|memory| {
         let system = given_system();
         let namespace = at_last(memory, || PidNamespace::new(&system));
-        let domain = memory.during(|| Domain::in_namespace(&namespace, Options::new().counters(true)));
+        let domain = memory.during(|| Domain::in_namespace(&namespace, DomainOptions::new().counters(true)));
         works(&domain);
     })
 }
@@ -71,7 +71,7 @@ pub fn domain_before_its_first_wait() -> usize {
 
 pub fn static_domain() -> usize {
     for_every_failure(|memory| {
-        let futexes = StaticDomain::with(config(), Options::new());
+        let futexes = StaticDomain::with(config(), DomainOptions::new());
         at_last(memory, || futexes.get().map(drop));
         works(futexes.get().expect("there is memory"));
     })
@@ -195,7 +195,7 @@ pub fn wake_op_of_many() -> usize {
 
 pub fn sizes() -> usize {
     for_every_failure(|memory| {
-        let domain = Domain::with_options(&given_system(), Options::new().policy(Policy::Threads));
+        let domain = Domain::with_options(&given_system(), DomainOptions::new().policy(Policy::Threads));
         at_last(memory, || domain.set_slots(64));
         at_last(memory, || domain.set_slots(0));
         memory.during(|| domain.note_threads(50));
@@ -223,7 +223,7 @@ pub fn growth() -> usize {
 pub fn lists_and_counters() -> usize {
     for_every_failure(|memory| {
         let system = given_system();
-        let (domain, words) = (Domain::with_options(&system, Options::new().counters(true)), words::<50>());
+        let (domain, words) = (Domain::with_options(&system, DomainOptions::new().counters(true)), words::<50>());
         let waits: Vec<_> =
             words.iter().map(|word| begun(memory, || domain.wait_async(word, 0, WaitOptions::new()))).collect();
         let found = memory.during(|| domain.who_waits(usize::MAX));

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use ufutex::timer::{Base, Clocks};
-use ufutex::{Callbacks, Config, Domain, Error, System};
+use ufutex::{Callbacks, Domain, Error, System, SystemConfig};
 
 use crate::allocator::Memory;
 
@@ -29,8 +29,8 @@ pub fn system() -> System {
     System::with_config(config()).expect("there is memory")
 }
 
-pub fn config() -> Config {
-    Config::new().hash_seed(1)
+pub fn config() -> SystemConfig {
+    SystemConfig::new().hash_seed(1)
 }
 
 /// A system with clocks that stand still until they are set.

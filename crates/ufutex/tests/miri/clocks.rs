@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ufutex::timer::{Base, Clocks, Driver};
-use ufutex::{Config, System};
+use ufutex::{System, SystemConfig};
 
 pub struct Steps(AtomicU64);
 
@@ -23,7 +23,7 @@ fn steps() -> Arc<Steps> {
 
 /// A system with such a clock, whose driver only the test turns.
 pub fn system() -> System {
-    System::with_config(Config::default().clocks(steps())).expect("there is memory")
+    System::with_config(SystemConfig::default().clocks(steps())).expect("there is memory")
 }
 
 pub fn driver() -> Driver {

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::atomic::AtomicU32;
 
-use ufutex::{Domain, Options, Policy, Requeue, Requeued, System, WaitOptions};
+use ufutex::{Domain, DomainOptions, Policy, Requeue, Requeued, System, WaitOptions};
 
 use crate::clocks::both;
 use crate::futures::{pending, poll};
@@ -76,7 +76,7 @@ fn waiters_are_moved_while_others_leave_both_queues() {
 #[test]
 fn waiters_leave_while_a_wake_passes_over_them() {
     const CROWD: usize = 300;
-    let domain: Domain = Domain::with_options(&System::new(), Options::new().policy(Policy::Fixed(0)));
+    let domain: Domain = Domain::with_options(&System::new(), DomainOptions::new().policy(Policy::Fixed(0)));
     let word = AtomicU32::new(0);
     let bits = |bitset: u32| NonZeroU32::new(bitset).expect("it is not 0");
     let wait = |bitset| pending(domain.wait_async(&word, 0, WaitOptions::new().bitset(bits(bitset))));

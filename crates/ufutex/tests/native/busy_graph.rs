@@ -8,7 +8,8 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    At, Cause, Config, Domain, Error, ObjectId, Options, PidNamespace, SharedObject, System, Task, WaitOptions,
+    At, Cause, Domain, DomainOptions, Error, ObjectId, PidNamespace, SharedObject, System, SystemConfig, Task,
+    WaitOptions,
     pi::{Priority, WAITERS},
 };
 
@@ -22,7 +23,7 @@ use crate::places::{Word, words};
 
 /// A system whose global tables have two buckets, the minimum.
 pub fn system_with_two_buckets() -> System {
-    System::with_config(watched(Config::new().cpus(1).global_slots(2).hash_seed(1))).expect("the memory is there")
+    System::with_config(watched(SystemConfig::new().cpus(1).global_slots(2).hash_seed(1))).expect("the memory is there")
 }
 
 /// The number of an object of one namespace. Its words are in the global table.
@@ -135,14 +136,14 @@ impl<S: Scheme> World<S> {
         let object = SharedObject::new(&system).expect("the memory is there");
         let stranger = PidNamespace::new(&system).expect("the memory is there");
         let [here, stranger] = [system.pid_namespace(), stranger]
-            .map(|namespace| Domain::in_namespace_in(&namespace, Options::new().early_return(false)));
+            .map(|namespace| Domain::in_namespace_in(&namespace, DomainOptions::new().early_return(false)));
         Self::new([here, stranger], object.id(), Some(object))
     }
 
     /// The stranger is a domain of the same namespace.
     fn of_one_namespace() -> Self {
         let system = system_with_two_buckets();
-        let domains = [(); 2].map(|()| Domain::with_options_in(&system, Options::new()));
+        let domains = [(); 2].map(|()| Domain::with_options_in(&system, DomainOptions::new()));
         Self::new(domains, ObjectId::new(OBJECT).expect("small enough"), None)
     }
 
@@ -255,7 +256,7 @@ fn requeue_waits_with_nothing_locked<S: Scheme>() {
 /// and has waited for its own graph does not keep the graph.
 fn graph_is_free_while_an_operation_waits_for_a_bucket<S: Scheme>() {
     let world = World::<S>::of_two_namespaces();
-    let sibling = Domain::<S>::in_namespace_in(&world.here.pid_namespace(), Options::new());
+    let sibling = Domain::<S>::in_namespace_in(&world.here.pid_namespace(), DomainOptions::new());
     let (here, [a, b, _]) = (&world.here, &world.tasks);
     assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
     let tid = AtomicI32::new(0);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ufutex::platform::{Clock, Deadline, Host, Platform};
 use ufutex::scheme::Live;
-use ufutex::{Config, Domain, Error, Options, System};
+use ufutex::{Domain, DomainOptions, Error, System, SystemConfig};
 
 use crate::common::PATIENCE;
 use crate::common::asleep::{thread_id, until};
@@ -35,7 +35,7 @@ struct Held {
 
 impl Held {
     fn new(system: &System) -> Self {
-        let domain = Arc::new(Domain::with_options_in(system, Options::new().early_return(false)));
+        let domain = Arc::new(Domain::with_options_in(system, DomainOptions::new().early_return(false)));
         let words = Arc::new(GuestMemory::new());
         let (send, is_held) = channel();
         let (release, released) = channel();
@@ -83,7 +83,7 @@ fn while_one_contends(system: &System, meanwhile: impl FnOnce(i32)) {
 }
 
 fn system_on<P: Platform>() -> System {
-    System::with_config(Config::new().platform::<P>()).expect("the memory is there")
+    System::with_config(SystemConfig::new().platform::<P>()).expect("the memory is there")
 }
 
 /// A platform that loses every wake. Its first sleeps end at once, and move its clock to their deadlines. Later the

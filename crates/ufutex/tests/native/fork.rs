@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use ufutex::pi::{Priority, Scheduler, WAITERS};
 use ufutex::timer::{Base, Clocks, Deliver, Driver, Expiry, Notice, TimerClock, Timers};
-use ufutex::{Clock, Config, Domain, Error, Options, PidNamespace, StaticDomain, System, Timeout, WaitOptions, Waiter};
+use ufutex::{
+    Clock, Domain, DomainOptions, Error, PidNamespace, StaticDomain, System, SystemConfig, Timeout, WaitOptions, Waiter,
+};
 
 use crate::common::asleep::until;
 use crate::common::emulated;
@@ -32,7 +34,7 @@ struct All {
 impl All {
     fn new() -> Self {
         let system = System::new();
-        let domain = Domain::with_options(&system, Options::new());
+        let domain = Domain::with_options(&system, DomainOptions::new());
         let (timers, expiries) = Timers::channel(system.driver(), Default::default()).expect("there is memory");
         // The driver's thread has started when a timer has expired. A thread that is starting holds a lock of the
         // standard library at times. If the process forked then, the child could start no threads.
@@ -183,11 +185,11 @@ impl Clocks for Given {
 /// free these, even when it drops their last handle.
 #[test]
 fn child_frees_nothing_that_another_thread_may_have_been_changing() {
-    let system = System::with_scheduler(Config::new(), Arc::new(Given)).expect("there is memory");
+    let system = System::with_scheduler(SystemConfig::new(), Arc::new(Given)).expect("there is memory");
     let [driver, idle] = [(); 2].map(|()| Driver::with_clocks(Arc::new(Given)).expect("there is memory"));
     let timers = Timers::new(&driver, Arc::new(Given)).expect("there is memory");
     let namespace = PidNamespace::new(&system).expect("there is memory");
-    let domain = Domain::in_namespace(&namespace, Options::new());
+    let domain = Domain::in_namespace(&namespace, DomainOptions::new());
     let task = domain.task(1).expect("the TID is free");
     let all = (task, domain, namespace, timers, driver, idle, system);
     // SAFETY: the child starts no thread, and ends by `_exit`.
@@ -260,8 +262,8 @@ impl Clocks for Gated {
 #[test]
 fn child_waits_for_no_lock_that_another_thread_held() {
     let clocks = Arc::new(Gated(AtomicU64::new(1)));
-    let system = System::with_config(Config::new().clocks(clocks.clone())).expect("a valid configuration");
-    let domain = Domain::with_options(&system, Options::new());
+    let system = System::with_config(SystemConfig::new().clocks(clocks.clone())).expect("a valid configuration");
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let memory = GuestMemory::with_hook(|event, _| {
         if event == Event::Load {
             gate();

@@ -11,8 +11,8 @@ use std::time::Duration;
 use ufutex::scheme::Scheme;
 use ufutex::timer::{Base, Clocks, Driver};
 use ufutex::{
-    Address, At, Clock, Config, Domain, Error, Key, ObjectId, Options, PidNamespace, Policy, Requeue, SharedObject,
-    System, Target, Timeout, Wait, WaitOptions,
+    Address, At, Clock, Domain, DomainOptions, Error, Key, ObjectId, PidNamespace, Policy, Requeue, SharedObject,
+    System, SystemConfig, Target, Timeout, Wait, WaitOptions,
 };
 
 use crate::common::asleep::until;
@@ -29,12 +29,12 @@ const NUMBER: u64 = 5;
 
 /// Each namespace has two buckets. So of many words some are in the bucket that the stuck thread holds.
 fn system() -> System {
-    System::with_config(Config::new().cpus(2).global_slots(2).hash_seed(1)).expect("the memory is there")
+    System::with_config(SystemConfig::new().cpus(2).global_slots(2).hash_seed(1)).expect("the memory is there")
 }
 
 fn guest<S: Scheme>(system: &System, slots: usize) -> Domain<S> {
     let namespace = PidNamespace::new(system).expect("the memory is there");
-    Domain::in_namespace_in(&namespace, Options::new().policy(Policy::Fixed(slots)).early_return(false))
+    Domain::in_namespace_in(&namespace, DomainOptions::new().policy(Policy::Fixed(slots)).early_return(false))
 }
 
 fn object_of_one_guest() -> ObjectId {
@@ -138,7 +138,7 @@ fn guests_meet_at_the_words_of_a_shared_object_only<S: Scheme>() {
     assert!(!meets(At::object(word, object_of_one_guest(), 64)));
     assert!(!meets(At::address_space(word)));
     assert_eq!(there.wake(Address::of(word), 1), 0);
-    let sibling: Domain<S> = Domain::in_namespace_in(&here.pid_namespace(), Options::new());
+    let sibling: Domain<S> = Domain::in_namespace_in(&here.pid_namespace(), DomainOptions::new());
     let own = At::object(word, object_of_one_guest(), 64);
     let mut waiters = idle(1);
     let waits = queue(&here, &mut waiters[0], own);
@@ -367,7 +367,7 @@ fn namespaces_have_drivers_of_their_own<S: Scheme>() {
         }
         fn changed(&self) {}
     }
-    let system = System::with_config(Config::new().clocks(Arc::new(Stopped))).expect("the memory is there");
+    let system = System::with_config(SystemConfig::new().clocks(Arc::new(Stopped))).expect("the memory is there");
     let driver = Driver::with_clocks(Arc::new(Stopped)).expect("the memory is there");
     let at = |seconds| WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::from_secs(seconds)));
     let [word] = words();
@@ -376,7 +376,7 @@ fn namespaces_have_drivers_of_their_own<S: Scheme>() {
     for (namespace, theirs, not_theirs) in
         [(&with_the_systems, system.driver(), &driver), (&with_its_own, &driver, system.driver())]
     {
-        let domain: Domain<S> = Domain::in_namespace_in(namespace, Options::new());
+        let domain: Domain<S> = Domain::in_namespace_in(namespace, DomainOptions::new());
         let wait = pending_with(domain.wait_async(word, 0, at(2)), Waker::noop());
         assert_eq!(
             (theirs.next(Base::Monotonic), not_theirs.next(Base::Monotonic)),

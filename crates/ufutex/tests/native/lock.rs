@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Access, Domain, Error, Options, Requeue, System, Target, Task, Timeout,
+    Access, Domain, DomainOptions, Error, Requeue, System, Target, Task, Timeout,
     pi::{OWNER_DIED, Priority, WAITERS},
 };
 
@@ -124,7 +124,7 @@ fn refuse<S: Scheme, T: Target<Value: From<u8>> + Copy>(domain: &Domain<S>, word
 
 fn task_of_another_domain_or_system_is_invalid<S: Scheme>() {
     let system: System = system();
-    let [domain, other] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+    let [domain, other] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
     let stranger = crate::common::domains::domain::<S>();
     let [word] = words();
     refuse(&domain, word, &other.task(5).expect("it is free"));
@@ -139,7 +139,7 @@ fn word_of_another_width_is_invalid<S: Scheme>() {
 
 fn tid_is_of_one_living_task_and_fits_the_word<S: Scheme>() {
     let system: System = system();
-    let [domain, other] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+    let [domain, other] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
     for tid in [0, 1 << 30, WAITERS | 1, u32::MAX] {
         assert_eq!(domain.task(tid).err(), Some(Error::Invalid));
         assert_eq!(domain.kernel_task(tid).err(), Some(Error::Invalid));

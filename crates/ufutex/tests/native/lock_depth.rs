@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    At, Cause, Config, Domain, Error, ObjectId, Options, PidNamespace, SharedObject, System, Task,
+    At, Cause, Domain, DomainOptions, Error, ObjectId, PidNamespace, SharedObject, System, SystemConfig, Task,
     pi::{LockPi, Priority, TID_MASK, WaitRequeuePi},
 };
 
@@ -69,9 +69,10 @@ struct World<S: Scheme + 'static> {
 impl<S: Scheme> World<S> {
     /// Makes domains of one namespace, or if `namespaces` is 2, the last one in a namespace of its own.
     fn new(max_depth: usize, namespaces: usize) -> Self {
-        let (_, system) = Log::system(Config::new().max_pi_depth(max_depth));
+        let (_, system) = Log::system(SystemConfig::new().max_pi_depth(max_depth));
         drop(SharedObject::new(&system).expect("the memory is there"));
-        let make = |namespace: &_| forever(Domain::in_namespace_in(namespace, Options::new())) as &'static Domain<S>;
+        let make =
+            |namespace: &_| forever(Domain::in_namespace_in(namespace, DomainOptions::new())) as &'static Domain<S>;
         let common = system.pid_namespace();
         let last = if namespaces == 1 { common.clone() } else { PidNamespace::new(&system).expect("there is memory") };
         let domains = [&common, &common, &last].map(make);
@@ -318,8 +319,8 @@ fn tasks_of_another_namespace_are_in_no_chain<S: Scheme>() {
 /// Each new owner takes a lock over together with a waiter, and then waits for the next lock, which has another waiter.
 fn new_owners_do_not_make_chains_longer<S: Scheme>() {
     const LIMIT: usize = 8;
-    let (_, system) = Log::system(Config::new().max_pi_depth(LIMIT));
-    let domain: &'static Domain<S> = forever(Domain::with_options_in(&system, Options::new()));
+    let (_, system) = Log::system(SystemConfig::new().max_pi_depth(LIMIT));
+    let domain: &'static Domain<S> = forever(Domain::with_options_in(&system, DomainOptions::new()));
     let mut tid = 0;
     let mut task = || {
         tid += 1;
@@ -352,8 +353,8 @@ fn new_owners_do_not_make_chains_longer<S: Scheme>() {
 
 /// A lock that always has a waiter must not count as part of a long chain once its waiters own no contended lock.
 fn chain_length_of_a_lock_that_always_has_a_waiter_shrinks_again<S: Scheme>() {
-    let (_, system) = Log::system(Config::new().max_pi_depth(1));
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let (_, system) = Log::system(SystemConfig::new().max_pi_depth(1));
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     let [a, b, c, d, e] = [1, 2, 3, 4, 5].map(|tid| domain.task(tid).expect("the TID is free"));
     let [busy, of_b, of_d] = words();
     for (word, owner) in [(busy, &a), (of_b, &b), (of_d, &d)] {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Cause, Config, Domain, Error, Options, System, Task,
+    Cause, Domain, DomainOptions, Error, System, SystemConfig, Task,
     pi::{Priority, Scheduler},
 };
 
@@ -154,14 +154,14 @@ fn only_the_new_owner_is_woken<S: Scheme>() {
     assert_eq!((poll(&mut lower), poll(&mut higher)), (Poll::Pending, Poll::Ready(Ok(()))));
 }
 
-fn depth(depth: usize) -> Config {
-    Config::new().max_pi_depth(depth)
+fn depth(depth: usize) -> SystemConfig {
+    SystemConfig::new().max_pi_depth(depth)
 }
 
 /// As in the kernel, the limit is on the number of owners between the first waiter and the last lock.
 fn chain_longer_than_the_limit_is_refused_and_counted<S: Scheme>() {
     let (log, system) = Log::system(depth(3));
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     let tasks = tasks(&domain, [0, 0, 0, 0, 0, 9]);
     let locks: [Word; 5] = words();
     for i in 0..5 {
@@ -183,7 +183,7 @@ fn chain_longer_than_the_limit_is_refused_and_counted<S: Scheme>() {
 /// As above, but each new wait is by the last owner, so the chain grows at its other end.
 fn chain_that_grows_at_its_end_is_limited_too<S: Scheme>() {
     let (_, system) = Log::system(depth(3));
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     let tasks = tasks(&domain, [0; 6]);
     let locks: [Word; 6] = words();
     for i in 0..6 {
@@ -252,8 +252,8 @@ fn heir_is_woken_before_an_owner_that_has_ended_is_lowered<S: Scheme>() {
 
 fn heir_is_woken_first<S: Scheme>(unlock: fn(&Domain<S>, Word, Task)) {
     let scheduler = Arc::new(TakesTheCpu::default());
-    let system = System::with_scheduler(watched(Config::new()), scheduler.clone()).expect("the memory is there");
-    let domain = &Domain::<S>::with_options_in(&system, Options::new());
+    let system = System::with_scheduler(watched(SystemConfig::new()), scheduler.clone()).expect("the memory is there");
+    let domain = &Domain::<S>::with_options_in(&system, DomainOptions::new());
     let [owner, heir] = tasks(domain, [0, 80]);
     let ([word], of_heir) = (words(), AtomicI32::new(0));
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    At, Config, Domain, Error, ObjectId, Options, Requeue, Requeued, System,
+    At, Domain, DomainOptions, Error, ObjectId, Requeue, Requeued, System, SystemConfig,
     pi::{OWNER_DIED, Priority, WAITERS},
 };
 
@@ -20,11 +20,11 @@ fn object(word: Word, offset: u64) -> At<Word> {
 }
 
 fn domains<S: Scheme>(system: &System) -> [Domain<S>; 2] {
-    [(); 2].map(|()| Domain::with_options_in(system, Options::new()))
+    [(); 2].map(|()| Domain::with_options_in(system, DomainOptions::new()))
 }
 
 fn private_lock_with_the_tid_of_another_domains_task_is_esrch<S: Scheme>() {
-    let (_, system) = Log::system(Config::new());
+    let (_, system) = Log::system(SystemConfig::new());
     let [here, there] = domains::<S>(&system);
     let [task, stranger] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
     let [word] = words();
@@ -38,7 +38,7 @@ fn private_lock_with_the_tid_of_another_domains_task_is_esrch<S: Scheme>() {
 }
 
 fn lock_and_priority_pass_between_domains<S: Scheme>() {
-    let (log, system) = Log::system(Config::new());
+    let (log, system) = Log::system(SystemConfig::new());
     let [here, there] = domains::<S>(&system);
     let [a, b, c] = [here.task(1), there.task(2), here.task(3)].map(|task| task.expect("it is free"));
     b.set_priority(Priority::realtime(20));
@@ -65,7 +65,7 @@ fn lock_and_priority_pass_between_domains<S: Scheme>() {
 }
 
 fn lock_of_a_dead_owner_passes_to_the_other_domain<S: Scheme>() {
-    let (log, system) = Log::system(Config::new());
+    let (log, system) = Log::system(SystemConfig::new());
     let [here, there] = domains::<S>(&system);
     let [a, b, c] = [here.task(1), there.task(2), here.task(3)].map(|task| task.expect("it is free"));
     let [word] = words();
@@ -84,7 +84,7 @@ fn lock_of_a_dead_owner_passes_to_the_other_domain<S: Scheme>() {
 
 /// A domain may be dropped before its tasks and their locks.
 fn owner_outlives_its_domain<S: Scheme>() {
-    let (_, system) = Log::system(Config::new());
+    let (_, system) = Log::system(SystemConfig::new());
     let [here, there] = domains::<S>(&system);
     let [a, b] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
     let [word] = words();
@@ -97,7 +97,7 @@ fn owner_outlives_its_domain<S: Scheme>() {
 }
 
 fn waiters_are_requeued_by_another_domain<S: Scheme>() {
-    let (log, system) = Log::system(Config::new());
+    let (log, system) = Log::system(SystemConfig::new());
     let [here, there] = domains::<S>(&system);
     let [a, b, c] = [here.task(1), here.task(2), there.task(3)].map(|task| task.expect("it is free"));
     b.set_priority(Priority::realtime(7));
@@ -129,7 +129,7 @@ fn waiters_are_requeued_by_another_domain<S: Scheme>() {
 }
 
 fn locks_differ_by_object_and_by_offset<S: Scheme>() {
-    let (_, system) = Log::system(Config::new());
+    let (_, system) = Log::system(SystemConfig::new());
     let [here, there] = domains::<S>(&system);
     let [a, b] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
     let [word] = words();
@@ -148,11 +148,11 @@ fn locks_differ_by_object_and_by_offset<S: Scheme>() {
 
 /// A lock goes on to tasks of other domains after the owner's task and domain have been dropped, in this order or the other.
 fn lock_outlives_domains_and_tasks<S: Scheme>() {
-    let (_, system) = Log::system(Config::new());
+    let (_, system) = Log::system(SystemConfig::new());
     let [word] = words();
     let lock = object(word, 64);
     for round in 0..50u32 {
-        let domains = [(); 3].map(|()| Domain::<S>::with_options_in(&system, Options::new()));
+        let domains = [(); 3].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
         let tid = 10 * round;
         let [a, b, c] = [0, 1, 2].map(|i| domains[i as usize].task(tid + i + 1).expect("the TID is free"));
         let [here, there, third] = domains;

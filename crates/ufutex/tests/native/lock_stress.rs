@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Config, Domain, Error, Options, Task, Timeout,
+    Domain, DomainOptions, Error, SystemConfig, Task, Timeout,
     pi::{OWNER_DIED, Priority},
 };
 
@@ -43,8 +43,8 @@ impl Place {
 }
 
 fn system_and_domain<S: Scheme>() -> (Arc<Log>, Domain<S>) {
-    let (log, system) = Log::system(Config::new());
-    (log, Domain::with_options_in(&system, Options::new()))
+    let (log, system) = Log::system(SystemConfig::new());
+    (log, Domain::with_options_in(&system, DomainOptions::new()))
 }
 
 /// Locks by a future that is polled until it is ready, or in some rounds dropped at an arbitrary moment.

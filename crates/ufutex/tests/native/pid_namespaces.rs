@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    At, Config, Domain, Error, ObjectId, Options, PidNamespace, SharedObject, System, Task,
+    At, Domain, DomainOptions, Error, ObjectId, PidNamespace, SharedObject, System, SystemConfig, Task,
     pi::{LockPi, OWNER_DIED, Priority, Scheduler, TID_MASK, WAITERS},
     syscall::Number,
 };
@@ -31,12 +31,13 @@ fn namespace(system: &System) -> PidNamespace {
 }
 
 fn domain<S: Scheme>(namespace: &PidNamespace) -> Domain<S> {
-    Domain::in_namespace_in(namespace, Options::new())
+    Domain::in_namespace_in(namespace, DomainOptions::new())
 }
 
 /// Two domains of one system, each in a namespace of its own.
 fn guests<S: Scheme>() -> [Domain<S>; 2] {
-    let system = System::with_config(Config::new().max_pi_depth(MAX_DEPTH).hash_seed(1)).expect("these are valid");
+    let system =
+        System::with_config(SystemConfig::new().max_pi_depth(MAX_DEPTH).hash_seed(1)).expect("these are valid");
     let object = SharedObject::new(&system).expect("the memory is there");
     assert_eq!(object.id().get(), OBJECT);
     [(); 2].map(|()| domain(&namespace(&system)))
@@ -155,7 +156,7 @@ fn victim_is_not_blocked_by_a_stuck_attacker<S: Scheme>() {
 fn tids_are_unique_within_a_namespace_only<S: Scheme>() {
     let system = system();
     let [one, other] = [(); 2].map(|()| namespace(&system));
-    let of_system: Domain<S> = Domain::with_options_in(&system, Options::new());
+    let of_system: Domain<S> = Domain::with_options_in(&system, DomainOptions::new());
     let [parent, child]: [Domain<S>; 2] = [domain(&one), domain(&one)];
     let stranger: Domain<S> = domain(&other);
     let numbers = [&of_system, &parent, &child, &stranger].map(|domain| domain.pid_namespace().number());
@@ -319,9 +320,10 @@ impl Scheduler for Log {
 
 fn scheduler_gets_the_namespace_of_a_tid<S: Scheme>() {
     let notified = Arc::new(Log::default());
-    let system: System = System::with_scheduler(Config::new(), notified.clone()).expect("the memory is there");
+    let system: System = System::with_scheduler(SystemConfig::new(), notified.clone()).expect("the memory is there");
     let [one, other] = [(); 2].map(|()| namespace(&system));
-    let domains: [Domain<S>; 3] = [Domain::with_options_in(&system, Options::new()), domain(&one), domain(&other)];
+    let domains: [Domain<S>; 3] =
+        [Domain::with_options_in(&system, DomainOptions::new()), domain(&one), domain(&other)];
     for (i, domain) in domains.iter().enumerate() {
         let ([owner, waiter], [word]) = ([1, 2].map(|tid| task(domain, tid)), words());
         let own = Priority::realtime(10 * i as u8 + 10);

@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Access, At, Cause, Domain, Error, Fault, Key, ObjectId, Options, System, Target, Task,
+    Access, At, Cause, Domain, DomainOptions, Error, Fault, Key, ObjectId, System, Target, Task,
     pi::{LockPi, Priority, WAITERS, WaitRequeuePi},
 };
 
@@ -81,7 +81,7 @@ impl<S: Scheme> World<S> {
     fn new() -> Self {
         let system = system_with_two_buckets();
         let [word, condition] = words();
-        let domain = Domain::with_options_in(&system, Options::new());
+        let domain = Domain::with_options_in(&system, DomainOptions::new());
         Self { domain, system, lock: object(word, 0), condition: object(condition, 64), word }
     }
 
@@ -120,7 +120,7 @@ fn has_been_moved<S: Scheme>(wait: &mut Wait<'_, '_, S>) -> bool {
 fn other_operations_run_between_pieces<S: Scheme>() {
     const CROWD: usize = 3000;
     let world = World::<S>::new();
-    let stranger = Domain::<S>::with_options_in(&world.system, Options::new());
+    let stranger = Domain::<S>::with_options_in(&world.system, DomainOptions::new());
     let (tasks, late) = (world.tasks(10, CROWD), world.tasks(9000, 197));
     let owner = world.domain.task(1).expect("the TID is free");
     assert_eq!(world.domain.lock_pi(world.lock, &owner, None), Ok(()));

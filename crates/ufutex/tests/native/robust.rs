@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    At, Config, Domain, Error, GuestWord, Options, Scope, System, Task, Wait, WaitOptions,
+    At, Domain, DomainOptions, Error, GuestWord, Scope, System, SystemConfig, Task, Wait, WaitOptions,
     pi::{OWNER_DIED, WAITERS},
     syscall::{Number, Pointers},
 };
@@ -130,13 +130,13 @@ fn entry_of_lock_pi_is_released_and_not_woken<S: Scheme>() {
 
 /// A system that walks at most `entries` entries of a list.
 fn limited(entries: usize) -> System {
-    System::with_config(Config::new().max_robust(entries)).expect("the memory is there")
+    System::with_config(SystemConfig::new().max_robust(entries)).expect("the memory is there")
 }
 
 fn list_longer_than_the_limit_is_cut_and_counted<S: Scheme>() {
     for pointers in BOTH {
         let (system, memory) = (limited(3), GuestMemory::new());
-        let domain = Domain::<S>::with_options_in(&system, Options::new());
+        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
         let entries = [0x100, 0x200, 0x300, 0x400];
         let list = List::new(&memory, pointers);
         for length in [0, 1, 2, 4] {
@@ -158,7 +158,7 @@ fn list_longer_than_the_limit_is_cut_and_counted<S: Scheme>() {
 fn list_at_the_limit_is_not_cut<S: Scheme>() {
     for pointers in BOTH {
         let (system, memory) = (limited(3), GuestMemory::new());
-        let domain = Domain::<S>::with_options_in(&system, Options::new());
+        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
         let task = domain.task(TID).expect("it is free");
         let list = List::new(&memory, pointers);
         let entries = [0x100, 0x200, 0x300];

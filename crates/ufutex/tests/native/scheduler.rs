@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Config, Domain, Options, System, Task,
+    Domain, DomainOptions, System, SystemConfig, Task,
     pi::{Priority, Scheduler},
 };
 
@@ -19,7 +19,7 @@ impl Scheduler for Log {
 }
 
 impl Log {
-    pub fn system(config: Config) -> (Arc<Self>, System) {
+    pub fn system(config: SystemConfig) -> (Arc<Self>, System) {
         let log = Arc::new(Self::default());
         let config = config.cpus(2).global_slots(64).hash_seed(1);
         let system = System::with_scheduler(config, log.clone()).expect("the memory is there");
@@ -27,8 +27,8 @@ impl Log {
     }
 
     pub fn domain<S: Scheme>() -> (Arc<Self>, Domain<S>) {
-        let (log, system) = Self::system(Config::new());
-        (log, Domain::with_options_in(&system, Options::new()))
+        let (log, system) = Self::system(SystemConfig::new());
+        (log, Domain::with_options_in(&system, DomainOptions::new()))
     }
 
     /// The real-time priorities that tasks run with, as last given to the scheduler. `0` means none.

@@ -4,13 +4,15 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ufutex::{Address, Config, Error, Options, Requeue, Requeued, StaticDomain, WaitOptions, platform::Topology};
+use ufutex::{
+    Address, DomainOptions, Error, Requeue, Requeued, StaticDomain, SystemConfig, WaitOptions, platform::Topology,
+};
 
 use crate::common::asleep::until;
 use crate::common::skipped::skip;
 use crate::common::sleeping::Sleeping;
 
-static COUNTED: StaticDomain = StaticDomain::with(Config::new().cpus(2), Options::new().counters(true));
+static COUNTED: StaticDomain = StaticDomain::with(SystemConfig::new().cpus(2), DomainOptions::new().counters(true));
 
 #[test]
 fn static_domain_is_used_as_a_domain() {
@@ -49,7 +51,7 @@ impl Topology for Asked {
 #[test]
 fn wake_before_the_first_wait_makes_nothing() {
     let asked = std::sync::Arc::new(Asked(AtomicU32::new(0)));
-    let futexes = StaticDomain::with(Config::new().topology(asked.clone()), Options::new());
+    let futexes = StaticDomain::with(SystemConfig::new().topology(asked.clone()), DomainOptions::new());
     let word = AtomicU32::new(0);
     assert_eq!((futexes.wake(&word, 1), futexes.wake_one(&word), futexes.wake_all(&word)), (0, false, 0));
     assert_eq!(format!("{futexes:?}"), "StaticDomain { domain: None, .. }");
@@ -65,7 +67,7 @@ fn wake_before_the_first_wait_makes_nothing() {
 
 #[test]
 fn invalid_configuration_is_an_error() {
-    let futexes = StaticDomain::with(Config::new().cpus(0), Options::new());
+    let futexes = StaticDomain::with(SystemConfig::new().cpus(0), DomainOptions::new());
     assert_eq!(futexes.wake(&AtomicU32::new(0), 1), 0);
     assert_eq!(futexes.get().err(), Some(Error::Invalid));
 }
@@ -73,7 +75,8 @@ fn invalid_configuration_is_an_error() {
 #[test]
 fn first_waits_at_once_meet_in_one_domain() {
     for _ in 0..50 {
-        let (futexes, word) = (StaticDomain::with(Config::new().cpus(1), Options::new()), AtomicU32::new(0));
+        let (futexes, word) =
+            (StaticDomain::with(SystemConfig::new().cpus(1), DomainOptions::new()), AtomicU32::new(0));
         thread::scope(|scope| {
             let waiters = [(); 4].map(|()| scope.spawn(|| futexes.get()?.wait(&word, 0)));
             let mut woken = 0;

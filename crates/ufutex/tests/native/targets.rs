@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Access, Address, At, Compare, Domain, Error, Fault, Key, Modify, ObjectId, Options, Requeue, Requeued, Target,
-    WaitOptions, Waiter, WakeOp,
+    Access, Address, At, Compare, Domain, DomainOptions, Error, Fault, Key, Modify, ObjectId, Requeue, Requeued,
+    Target, WaitOptions, Waiter, WakeOp,
 };
 
 use crate::common::domains::{domain, on_every_scheme, system};
@@ -115,9 +115,9 @@ impl Target for &Watched<'_> {
 }
 
 /// The four combinations of the options that a wait has paths of its own for, and the loads before the first attempt.
-fn paths() -> impl Iterator<Item = (Options, u32)> {
+fn paths() -> impl Iterator<Item = (DomainOptions, u32)> {
     [false, true].into_iter().flat_map(|counters| {
-        [false, true].map(|early| (Options::new().counters(counters).early_return(early), u32::from(early)))
+        [false, true].map(|early| (DomainOptions::new().counters(counters).early_return(early), u32::from(early)))
     })
 }
 
@@ -170,7 +170,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> std::task::Poll<F::Output> {
 
 /// Whether a wake of another word of the same bucket can be done while `load` number `at` runs.
 fn wake_is_done_during<S: Scheme>(early_return: bool, at: u32) -> bool {
-    let domain = Domain::<S>::with_options_in(&system(), Options::new().early_return(early_return));
+    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new().early_return(early_return));
     let [word, neighbour] = neighbours();
     let mut waiters = idle(1);
     let _queued = queue(&domain, &mut waiters[0], neighbour);

@@ -5,7 +5,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use ufutex::scheme::Scheme;
-use ufutex::{Cause, Clock, Config, Domain, Error, Options, System, Timeout, WaitOptions};
+use ufutex::{Cause, Clock, Domain, DomainOptions, Error, System, SystemConfig, Timeout, WaitOptions};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::guest_memory::GuestMemory;
@@ -159,8 +159,8 @@ fn no_word_and_too_many_are_invalid<S: Scheme>() {
 }
 
 fn system_limits_the_number_of_words<S: Scheme>() {
-    let system = System::with_config(Config::new().max_waitv(2)).expect("the memory is there");
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let system = System::with_config(SystemConfig::new().max_waitv(2)).expect("the memory is there");
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     let [a, b, c] = words();
     assert_eq!(at_once(domain.wait_any_async(any([a, b, c]), PLAINLY)), Err(Error::Invalid));
     let mut two = pending(domain.wait_any_async(any([a, b]), PLAINLY));

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use ufutex::{Domain, Options, System};
+use ufutex::{Domain, DomainOptions, System};
 
 use crate::common::waiters::nonzero;
 
@@ -31,7 +31,7 @@ pub struct Guest {
 impl Guest {
     pub fn new(system: &System) -> Self {
         Self {
-            domain: Domain::with_options(system, Options::new()),
+            domain: Domain::with_options(system, DomainOptions::new()),
             words: Default::default(),
             locks: Default::default(),
             counted: AtomicU64::new(0),

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ufutex::{Config, Domain, Options, PidNamespace, SharedObject, System, Task};
+use ufutex::{Domain, DomainOptions, PidNamespace, SharedObject, System, SystemConfig, Task};
 
 use accounts::Accounts;
 use caller::Caller;
@@ -54,11 +54,11 @@ struct Storm {
 impl Storm {
     fn new(seed: u64) -> Self {
         // Few global buckets, so that unrelated words often share one.
-        let config = Config::new().global_slots(8).hash_seed(seed);
+        let config = SystemConfig::new().global_slots(8).hash_seed(seed);
         let system = System::with_config(config).expect("these settings are valid");
         let (object, page) = (SharedObject::new(&system).expect("the memory is there"), Arc::new(Page::new()));
         let (common, own) = (system.pid_namespace(), PidNamespace::new(&system).expect("the memory is there"));
-        let domains = [&common, &common, &own].map(|namespace| Domain::in_namespace(namespace, Options::new()));
+        let domains = [&common, &common, &own].map(|namespace| Domain::in_namespace(namespace, DomainOptions::new()));
         let [tids, own_tids] = [(); 2].map(|()| Arc::new(AtomicU32::new(FIRST_TID)));
         let mut storm = Self {
             guests: domains.map(|domain| Guest { domain, memory: Memory::new(&page, object.id()) }).into(),

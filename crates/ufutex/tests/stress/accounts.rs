@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ufutex::scheme::{Live, Scheme};
-use ufutex::{Domain, Error, Options, Timeout, Wait};
+use ufutex::{Domain, DomainOptions, Error, Timeout, Wait};
 
 use crate::common::domains::system;
 use crate::common::random::Random;
@@ -32,7 +32,7 @@ struct Accounts<S: Scheme> {
 }
 
 impl<S: Scheme> Accounts<S> {
-    fn new(options: Options) -> Arc<Self> {
+    fn new(options: DomainOptions) -> Arc<Self> {
         Arc::new(Self {
             domain: Domain::with_options_in(&system(), options),
             words: [const { AtomicU32::new(0) }; WORDS],
@@ -170,7 +170,7 @@ fn crowd<S: Scheme>(accounts: &Accounts<S>, desk: &Desk, mut random: Random) {
 }
 
 /// Runs all workers for `length`, with resizes if the scheme supports them.
-fn wakes_balance<S: Scheme>(options: Options, length: Duration) {
+fn wakes_balance<S: Scheme>(options: DomainOptions, length: Duration) {
     let accounts = Accounts::<S>::new(options);
     let mut workers = Workers::new(accounts.clone());
     workers.add("a sleeper", sleep);
@@ -191,7 +191,7 @@ fn wakes_balance<S: Scheme>(options: Options, length: Duration) {
 fn wakes_balance_during_growth(length: Duration) {
     const DOMAINS: u32 = 8;
     for _ in 0..DOMAINS {
-        let accounts = Accounts::<Live>::new(Options::new());
+        let accounts = Accounts::<Live>::new(DomainOptions::new());
         let mut workers = Workers::new(accounts.clone());
         workers.add("a sleeper", sleep);
         workers.add("canceller", cancel);
@@ -209,7 +209,7 @@ macro_rules! balances {
     ($($name:ident: $scheme:ident, $parts:expr;)*) => {$(
         #[test]
         fn $name() {
-            wakes_balance::<ufutex::scheme::$scheme>(Options::new(), share($parts));
+            wakes_balance::<ufutex::scheme::$scheme>(DomainOptions::new(), share($parts));
         }
     )*};
 }
@@ -227,7 +227,7 @@ balances! {
 
 #[test]
 fn wakes_balance_without_the_early_return() {
-    wakes_balance::<Live>(Options::new().early_return(false), share(2));
+    wakes_balance::<Live>(DomainOptions::new().early_return(false), share(2));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Error, Options, WaitOptions};
+use ufutex::{Domain, DomainOptions, Error, WaitOptions};
 
 use crate::common::asleep::until;
 use crate::common::domains::system;
@@ -90,7 +90,7 @@ fn resize_it<S: Scheme>(permits: &Permits<S>, desk: &Desk, mut random: Random) {
 
 fn no_wake_is_lost_in_a_future<S: Scheme>(length: Duration) {
     let [handed_out, taken, dropped] = [(); 3].map(|()| AtomicUsize::new(0));
-    let domain = Domain::with_options_in(&system(), Options::new());
+    let domain = Domain::with_options_in(&system(), DomainOptions::new());
     let [is_closing, is_closed] = [(); 2].map(|()| AtomicBool::new(false));
     let permit = AtomicU32::new(0);
     let permits = Arc::new(Permits::<S> { domain, permit, handed_out, taken, dropped, is_closing, is_closed });

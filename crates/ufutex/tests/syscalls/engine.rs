@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use ufutex::platform::Platform;
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Options, Task, pi::Priority, syscall::Resume};
+use ufutex::{Domain, DomainOptions, Task, pi::Priority, syscall::Resume};
 
 use crate::call::{Call, Number};
 use crate::common::arena::Arena;
@@ -22,7 +22,7 @@ pub fn machine<S: Scheme + 'static>(sharing: Sharing) -> Machine {
 /// As `machine`, on a platform.
 pub fn machine_on<P: Platform, S: Scheme + 'static>(sharing: Sharing) -> Machine {
     let system = system_on::<P>();
-    Machine::new(Arc::new(Engine::<S>::of(Domain::with_options_in(&system, Options::new()))), sharing)
+    Machine::new(Arc::new(Engine::<S>::of(Domain::with_options_in(&system, DomainOptions::new()))), sharing)
 }
 
 struct Engine<S: Scheme> {

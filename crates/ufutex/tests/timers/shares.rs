@@ -13,7 +13,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use ufutex::timer::{Base, Clocks, Deliver, Driver, Expiry, Notice, Notify, TimerClock, TimerOptions, Timers};
-use ufutex::{Clock, Config, Domain, Error, Options, PidNamespace, System, Timeout, WaitOptions};
+use ufutex::{Clock, Domain, DomainOptions, Error, PidNamespace, System, SystemConfig, Timeout, WaitOptions};
 
 use crate::clock::{BASES, ManualClocks};
 
@@ -155,7 +155,7 @@ fn deadline_on_one_clock_does_not_wait_for_those_on_another() {
 /// A system whose namespaces all use the driver that the embedder turns, and some namespaces.
 fn guests<const N: usize>() -> (Arc<Log>, System, [PidNamespace; N]) {
     let clocks = ManualClocks::at(START);
-    let system = System::with_config(Config::new().clocks(clocks.clone())).unwrap();
+    let system = System::with_config(SystemConfig::new().clocks(clocks.clone())).unwrap();
     let guests = std::array::from_fn(|_| PidNamespace::new(&system).unwrap());
     (Log::new(&clocks), system, guests)
 }
@@ -190,8 +190,9 @@ fn deadline_waits_for_one_share_of_each_other_namespace_however_many_processes_i
 fn timeout_of_a_future_waits_for_one_share_of_another_namespace_however_many_domains_it_has() {
     const DOMAINS: usize = 2000;
     let (log, system, [guest, other]) = guests();
-    let [one, many] = [(&guest, 1), (&other, DOMAINS)]
-        .map(|(guest, count)| (0..count).map(|_| Domain::in_namespace(guest, Options::new())).collect::<Vec<Domain>>());
+    let [one, many] = [(&guest, 1), (&other, DOMAINS)].map(|(guest, count)| {
+        (0..count).map(|_| Domain::in_namespace(guest, DomainOptions::new())).collect::<Vec<Domain>>()
+    });
     let word = AtomicU32::new(0);
     let due = STEP * 200;
     let wait = |domain, name, after| {
@@ -333,7 +334,7 @@ fn timeout_of_a_future_waits_for_one_share_of_another_domain() {
     for clock in [Clock::Monotonic, Clock::Realtime] {
         let clocks = ManualClocks::at(START);
         let log = Log::new(&clocks);
-        let system = System::with_config(Config::new().clocks(clocks.clone())).unwrap();
+        let system = System::with_config(SystemConfig::new().clocks(clocks.clone())).unwrap();
         let (crowd, other) = (Domain::new(&system), Domain::new(&system));
         let word = AtomicU32::new(0);
         let until = |after| WaitOptions::new().timeout(Timeout::At(clock, START + after));
@@ -358,7 +359,7 @@ fn timeout_of_a_future_waits_for_one_share_of_another_domain() {
 fn timeouts_of_a_domain_are_removed_with_it() {
     let clocks = ManualClocks::at(START);
     let log = Log::new(&clocks);
-    let system = System::with_config(Config::new().clocks(clocks.clone())).unwrap();
+    let system = System::with_config(SystemConfig::new().clocks(clocks.clone())).unwrap();
     let word = AtomicU32::new(0);
     let until = WaitOptions::new().timeout(Timeout::After(STEP));
     let other = Domain::new(&system);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Waker};
 
 use ufutex::wasm::{Atomics, Trap, Waited};
-use ufutex::{Domain, Error, Options};
+use ufutex::{Domain, DomainOptions, Error};
 
 use crate::common::domains::system;
 use crate::machines::Moving;
@@ -16,7 +16,7 @@ const A: u64 = 64;
 
 #[test]
 fn waits_beyond_the_limit_of_the_domain_are_refused() {
-    let domain: Domain = Domain::with_options(&system(), Options::new().max_waiters(1));
+    let domain: Domain = Domain::with_options(&system(), DomainOptions::new().max_waiters(1));
     let memory = Reserved::with_pages(1, 1);
     let atomics = Atomics::new(&domain, &memory);
     let mut wait = pin!(atomics.wait32_async(A, 0, -1).expect("in bounds"));

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::SeqCst;
 
-use ufutex::{Options, System};
+use ufutex::{DomainOptions, System};
 
 use crate::guest::{CMP_REQUEUE, PAGES, Process};
 use crate::{say, scheduler};
@@ -20,7 +20,7 @@ const WAITERS: u32 = 5;
 const ROUNDS: u32 = 200;
 
 pub fn check(system: &System) {
-    let process = Process::new(system, Options::new());
+    let process = Process::new(system, DomainOptions::new());
     let woken = Arc::new(AtomicU32::new(0));
     let wait = |_| {
         let woken = woken.clone();

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::SeqCst;
 
-use ufutex::{Options, System};
+use ufutex::{DomainOptions, System};
 
 use crate::cpu::{self, CPUS};
 use crate::guest::{DOORBELL, EAGAIN, PAGES, Process};
@@ -70,7 +70,7 @@ pub fn on_tick() {
 
 pub fn check(system: &System) {
     // Without the look at the word before the bucket is locked, which would ring too early.
-    let process = Process::new(system, Options::new().early_return(false));
+    let process = Process::new(system, DomainOptions::new().early_return(false));
     *DEVICE.lock() = Some(process.clone());
     let driver = process.clone();
     let waiter = process.spawn(10, move |thread| {

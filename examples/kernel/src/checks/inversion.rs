@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use ufutex::{
-    Options, System,
+    DomainOptions, System,
     pi::{Priority, WAITERS},
 };
 
@@ -41,7 +41,7 @@ struct State {
 
 pub fn check(system: &System) {
     for low in [low_unlocks, low_ends] {
-        invert(&Process::new(system, Options::new()), low);
+        invert(&Process::new(system, DomainOptions::new()), low);
     }
     say!("inversion: two owners of priority {LOW} and {MIDDLE} ran with {HIGH}, ahead of {CPUS} of {MEDIUM}; twice");
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::SeqCst;
 
-use ufutex::{Options, System};
+use ufutex::{DomainOptions, System};
 
 use crate::cpu::{self, CPUS};
 use crate::guest::{PAGES, Process};
@@ -18,7 +18,7 @@ const THREADS: u32 = 6;
 const ROUNDS: u32 = 4000;
 
 pub fn check(system: &System) {
-    let process = Process::new(system, Options::new());
+    let process = Process::new(system, DomainOptions::new());
     let seen = Arc::new(AtomicUsize::new(0));
     let start = |_| {
         let seen = seen.clone();

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
 
 use ufutex::platform::{Clock, Platform};
-use ufutex::{Options, System, pi::Priority};
+use ufutex::{DomainOptions, System, pi::Priority};
 
 use crate::guest::{ETIMEDOUT, LOCK_PI, PAGES, Process, Thread, WAIT, WAIT_BITSET};
 use crate::platform::Kernel;
@@ -24,7 +24,7 @@ const WAITERS: u64 = 3;
 const ROUNDS: u32 = 100;
 
 pub fn check(system: &System) {
-    let process = Process::new(system, Options::new());
+    let process = Process::new(system, DomainOptions::new());
     let owner = process.spawn(10, |thread| {
         thread.lock_pi(LOCK);
         thread.wait(WORD, 0); // until the others have timed out

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use ufutex::{Access, Domain, Fault, GuestWord, Options, System, Task, UserMemory, Width, pi::Priority, syscall::Number};
+use ufutex::{Access, Domain, Fault, GuestWord, DomainOptions, System, Task, UserMemory, Width, pi::Priority, syscall::Number};
 
 use crate::platform::FUTEXES;
 use crate::scheduler;
@@ -32,7 +32,7 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn new(system: &System, options: Options) -> Arc<Self> {
+    pub fn new(system: &System, options: DomainOptions) -> Arc<Self> {
         Arc::new(Self { domain: Domain::with_options(system, options), memory: Memory::new() })
     }
 

@@ -11,7 +11,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex::timer::{Callback, Expired, Expiry, Notify, Setting, TimerClock, TimerOptions, Timers};
-use ufutex::{At, Compare, Config, Domain, Error, Modify, ObjectId, Options, Target, Task, WaitOptions, WakeOp};
+use ufutex::{
+    At, Compare, Domain, DomainOptions, Error, Modify, ObjectId, SystemConfig, Target, Task, WaitOptions, WakeOp,
+};
 
 /// An attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
@@ -86,23 +88,23 @@ impl Attack {
     }
 
     /// The configuration of both systems.
-    pub fn config(self, number: usize) -> Config {
+    pub fn config(self, number: usize) -> SystemConfig {
         match self {
             // The default limit of 1024, or more if the chain is longer.
-            Self::PiChain => Config::new().max_pi_depth(number.saturating_add(8).max(1024)),
-            Self::ChainLimit => Config::new().max_pi_depth(number),
+            Self::PiChain => SystemConfig::new().max_pi_depth(number.saturating_add(8).max(1024)),
+            Self::ChainLimit => SystemConfig::new().max_pi_depth(number),
             // Two buckets, so that the neighbour's words would share one with the attacker's if they had one table.
-            Self::Priorities => Config::new().global_slots(2),
-            Self::Waitv => Config::new().max_waitv(number.max(128)),
-            _ => Config::new(),
+            Self::Priorities => SystemConfig::new().global_slots(2),
+            Self::Waitv => SystemConfig::new().max_waitv(number.max(128)),
+            _ => SystemConfig::new(),
         }
     }
 
     /// The options of the attackers' domains.
-    pub fn options(self, number: usize) -> Options {
+    pub fn options(self, number: usize) -> DomainOptions {
         match self {
-            Self::WaiterLimit => Options::new().max_waiters(number),
-            _ => Options::new(),
+            Self::WaiterLimit => DomainOptions::new().max_waiters(number),
+            _ => DomainOptions::new(),
         }
     }
 

@@ -20,7 +20,7 @@ use super::{Lab, Sink};
 use anyhow::{Context, Result};
 use channels::{Attackers, Order};
 use lab_measure::interrupt;
-use ufutex::{Domain, Error, Options, PidNamespace, System};
+use ufutex::{Domain, DomainOptions, Error, PidNamespace, System};
 
 /// One operation under one attack, round by round.
 pub struct Pair {
@@ -114,5 +114,5 @@ fn under(
 
 /// Makes a domain in a PID namespace of its own.
 fn guest(system: &System) -> Result<Domain, Error> {
-    Ok(Domain::in_namespace(&PidNamespace::new(system)?, Options::new()))
+    Ok(Domain::in_namespace(&PidNamespace::new(system)?, DomainOptions::new()))
 }

@@ -1,7 +1,7 @@
 //! The domains of one layout.
 
 use super::engine::scheme::{self, Atomic, Fixed, Live, PerCpu};
-use super::engine::{self, Access, Config, Error, Fault, GuestWord, Options, System, UserMemory, Width};
+use super::engine::{self, Access, DomainOptions, Error, Fault, GuestWord, System, SystemConfig, UserMemory, Width};
 use crate::engine::{Domain, Memory, Waited, Wanted, Word};
 use crate::settings::Scheme;
 use anyhow::{Result, anyhow};
@@ -33,9 +33,9 @@ fn make_on<S: scheme::Scheme + 'static>(wanted: Wanted, count: usize) -> Result<
         (_, Policy::Fixed(slots)) => engine::Policy::Fixed(slots),
     };
     let made: Vec<Box<Made<S>>> = memory::by_line(|| {
-        let system = System::with_config(Config::new().hash_seed(wanted.seed).cpus(wanted.cpus))
+        let system = System::with_config(SystemConfig::new().hash_seed(wanted.seed).cpus(wanted.cpus))
             .map_err(|error| anyhow!("{}: {error}", wanted.scheme))?;
-        let options = || Options::new().policy(policy).early_return(wanted.early_return);
+        let options = || DomainOptions::new().policy(policy).early_return(wanted.early_return);
         let one = |_| Made { domain: engine::Domain::with_options_in(&system, options()), system: system.clone() };
         anyhow::Ok((0..count).map(|number| Box::new(one(number))).collect())
     })?;

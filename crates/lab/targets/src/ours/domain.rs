@@ -2,7 +2,7 @@
 
 use super::engine::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use super::engine::{
-    self, At, Config, Domain, Error, ObjectId, Options, Requeue, System, Task, Timeout, WaitOptions, Waiter,
+    self, At, Domain, DomainOptions, Error, ObjectId, Requeue, System, SystemConfig, Task, Timeout, WaitOptions, Waiter,
 };
 use crate::crowd::{self, Channels, Crowd};
 use crate::ours::hash_seed;
@@ -23,7 +23,7 @@ pub(super) const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 struct Private<S: Scheme> {
     domain: Domain<S>,
     system: System,
-    options: Options,
+    options: DomainOptions,
     global_slots: Option<usize>,
 }
 
@@ -51,7 +51,7 @@ fn subject<S: Scheme>(system: &System, name: Name, shape: &Shape) -> Arc<dyn Sub
     assert!(S::NAME == name.text() || name == Name::Global, "{name} is measured on {}", S::NAME);
     let global = name == Name::Global || shape.policy == Policy::Fixed(0);
     let policy = if global { engine::Policy::Fixed(0) } else { engine_policy(shape.policy) };
-    let options = Options::new().policy(policy).early_return(shape.early_return);
+    let options = DomainOptions::new().policy(policy).early_return(shape.early_return);
     let domain = Domain::<S>::with_options_in(system, options);
     let global_slots = system.global_slots();
     if shape.shared {
@@ -63,8 +63,8 @@ fn subject<S: Scheme>(system: &System, name: Name, shape: &Shape) -> Arc<dyn Sub
 }
 
 /// The configuration of all systems.
-pub(super) fn config() -> Config {
-    Config::new().hash_seed(hash_seed())
+pub(super) fn config() -> SystemConfig {
+    SystemConfig::new().hash_seed(hash_seed())
 }
 
 pub(super) fn engine_policy(policy: Policy) -> engine::Policy {
@@ -283,7 +283,7 @@ impl<S: Scheme> Futex for SharedKeys<S> {
 /// Slots and bytes of the table that a domain has after one wait.
 pub fn table(policy: Policy) -> anyhow::Result<(usize, usize)> {
     let system = System::with_config(config()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
-    let domain = Domain::with_options(&system, Options::new().policy(engine_policy(policy)));
+    let domain = Domain::with_options(&system, DomainOptions::new().policy(engine_policy(policy)));
     let word = AtomicU32::new(0);
     match domain.wait_with(&word, 0, &WaitOptions::new().timeout(Timeout::After(Duration::ZERO))) {
         Err(Error::TimedOut) => Ok((domain.slots(), domain.table_bytes())),

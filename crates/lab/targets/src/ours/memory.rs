@@ -3,7 +3,7 @@
 
 use super::domain::{OBJECT, config, engine_policy};
 use super::engine::wasm::{Atomics, LinearMemory, Waited};
-use super::engine::{Domain, Fault, ObjectId, Options, System};
+use super::engine::{Domain, DomainOptions, Fault, ObjectId, System};
 use crate::Shape;
 use crate::wasm::{PAGE, Runtime, Subject};
 use anyhow::Result;
@@ -27,7 +27,7 @@ struct Reserved {
 /// Makes a memory of this many bytes, and the domain of its words.
 pub fn build(shape: &Shape, bytes: u64) -> Result<Arc<dyn Subject>> {
     let system = System::with_config(config())?;
-    let options = Options::new().policy(engine_policy(shape.policy)).early_return(shape.early_return);
+    let options = DomainOptions::new().policy(engine_policy(shape.policy)).early_return(shape.early_return);
     let bytes = bytes.next_multiple_of(PAGE);
     let memory = Reserved {
         words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(),

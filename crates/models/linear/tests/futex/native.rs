@@ -12,7 +12,7 @@ use std::time::Duration;
 use ufutex::platform::{AnyStd, Clock, Deadline, Host, Platform};
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Cause, Compare, Config, Domain, Error, Modify, Options, Policy, Requeue, System, Task, Timeout, Wait, WaitOptions,
+    Cause, Compare, SystemConfig, Domain, Error, Modify, DomainOptions, Policy, Requeue, System, Task, Timeout, Wait, WaitOptions,
     Waiter, WakeOp,
 };
 use ufutex_linear::Stopwatch;
@@ -56,7 +56,7 @@ impl<S: Scheme> Engine<S> {
         // In a table of two buckets keys collide. 0 is the system's table.
         let policies = [Policy::Fixed(2), Policy::Load, Policy::Fixed(64), Policy::Fixed(0)];
         let policy = policies[(number / 8 % 4) as usize];
-        let options = Options::new().policy(policy).early_return((number / 32).is_multiple_of(2));
+        let options = DomainOptions::new().policy(policy).early_return((number / 32).is_multiple_of(2));
         let domain = Domain::with_options_in(system, options);
         let tasks = std::array::from_fn(|thread| domain.task(FIRST + thread as u32).expect("the TID is free"));
         Self { tasks, domain, priorities: program.priorities }
@@ -173,7 +173,7 @@ pub fn system() -> System {
 }
 
 fn system_on<P: Platform>() -> System {
-    let config = Config::new().cpus(2).global_slots(64).hash_seed(1).platform::<P>();
+    let config = SystemConfig::new().cpus(2).global_slots(64).hash_seed(1).platform::<P>();
     System::with_config(config).expect("there is memory")
 }
 

@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::scheme::Live;
 use ufutex_loom::{
-    At, Config, Domain, Error, ObjectId, Options, PidNamespace, System, Task, Timeout,
+    At, Domain, DomainOptions, Error, ObjectId, PidNamespace, System, SystemConfig, Task, Timeout,
     pi::{Priority, TID_MASK},
 };
 
@@ -25,11 +25,11 @@ struct Neighbours {
 }
 
 fn domain(namespace: &PidNamespace) -> Domain<Live> {
-    Domain::in_namespace(namespace, Options::new().early_return(false))
+    Domain::in_namespace(namespace, DomainOptions::new().early_return(false))
 }
 
 fn system() -> System {
-    let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
+    let config = SystemConfig::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
     System::with_config(config).expect("the models' configuration is valid")
 }
 

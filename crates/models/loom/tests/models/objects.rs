@@ -8,12 +8,12 @@ use std::task::Waker;
 
 use loom::thread;
 use ufutex_loom::scheme::Live;
-use ufutex_loom::{At, Config, Domain, Options, SharedObject, System, WaitOptions, Waiter};
+use ufutex_loom::{At, Domain, DomainOptions, SharedObject, System, SystemConfig, WaitOptions, Waiter};
 
 use crate::support::{PAIR, Word, catches, check_pair};
 
 fn system() -> System {
-    let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
+    let config = SystemConfig::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
     System::with_config(config).expect("the models' configuration is valid")
 }
 
@@ -39,7 +39,7 @@ fn waiter_of_an_object_that_is_gone() {
         let system = system.clone();
         thread::spawn(move || object(&system))
     };
-    let domain: Domain<Live> = Domain::with_options(&system, Options::new().early_return(false));
+    let domain: Domain<Live> = Domain::with_options(&system, DomainOptions::new().early_return(false));
     let (word, gone) = (Word::at(0x1000), object(&system));
     let key = At::object(&word, gone.id(), 0);
     let mut waiter = pin!(Waiter::new());

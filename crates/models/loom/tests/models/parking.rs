@@ -13,7 +13,7 @@ use loom::thread;
 use ufutex_loom::model::{AtomicU32, Ordering, PlatformRef};
 use ufutex_loom::parking::{Filter, Parked, ParkingLot, PlaceRef};
 use ufutex_loom::platform::Deadline;
-use ufutex_loom::{Config, System};
+use ufutex_loom::{System, SystemConfig};
 
 use crate::support::{NEVER, OTHER, PAIR, TRIO, catches, check, check_pair, hangs};
 
@@ -54,7 +54,7 @@ fn some_time() -> Option<Deadline> {
 
 impl Shared {
     fn new() -> Arc<Self> {
-        let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
+        let config = SystemConfig::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
         let system = System::with_config(config).expect("the models' configuration is valid");
         let lot = ParkingLot::new(&system);
         lot.set_slots(2).expect("a table can be made");

@@ -9,7 +9,7 @@ use std::task::Waker;
 
 use loom::sync::Arc;
 use loom::thread;
-use ufutex_loom::{Config, Options, StaticDomain, WaitOptions, Waiter};
+use ufutex_loom::{DomainOptions, StaticDomain, SystemConfig, WaitOptions, Waiter};
 
 use crate::support::{PAIR, Word, assert_not_lost, catches, check_pair};
 
@@ -20,8 +20,8 @@ struct World {
 
 impl World {
     fn new() -> Arc<Self> {
-        let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
-        let futexes = StaticDomain::with(config, Options::new().early_return(false));
+        let config = SystemConfig::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
+        let futexes = StaticDomain::with(config, DomainOptions::new().early_return(false));
         Arc::new(Self { futexes, word: Word::at(0x1000) })
     }
 }

@@ -11,7 +11,8 @@ use loom::thread::JoinHandle;
 use ufutex_loom::model::{AtomicU32, Mutant, Ordering, with_mutant};
 use ufutex_loom::scheme::Scheme;
 use ufutex_loom::{
-    Access, Clock, Config, Domain, Error, Fault, Key, Options, Queued, System, Target, Timeout, WaitOptions, Waiter,
+    Access, Clock, Domain, DomainOptions, Error, Fault, Key, Queued, System, SystemConfig, Target, Timeout,
+    WaitOptions, Waiter,
 };
 
 /// The preemptions of [`check_pair`].
@@ -201,9 +202,9 @@ pub struct World<S: Scheme> {
 impl<S: Scheme> World<S> {
     /// Makes a world whose domain will make a table of two slots.
     pub fn new() -> Self {
-        let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
+        let config = SystemConfig::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
         let system = System::with_config(config).expect("the models' configuration is valid");
-        let domain = Domain::with_options_in(&system, Options::new().early_return(false));
+        let domain = Domain::with_options_in(&system, DomainOptions::new().early_return(false));
         Self { domain, word: Word::at(0x1000), other: Word::at(OTHER) }
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use loom::thread;
 use ufutex_loom::scheme::Live;
 use ufutex_loom::timer::{Base, Driver};
-use ufutex_loom::{Clock, Config, Domain, Error, Options, System, Timeout, WaitOptions};
+use ufutex_loom::{Clock, Domain, DomainOptions, Error, System, SystemConfig, Timeout, WaitOptions};
 
 use crate::support::{PAIR, TRIO, Word, catches, check, check_pair};
 use crate::timers::{DUE, ModelClock};
@@ -34,9 +34,9 @@ type Wait<'w> = Pin<Box<dyn Future<Output = Result<(), Error>> + 'w>>;
 impl World {
     fn new() -> Arc<Self> {
         let clock = Arc::new(ModelClock::default());
-        let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2).clocks(clock.clone());
+        let config = SystemConfig::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2).clocks(clock.clone());
         let system = System::with_config(config).expect("the models' configuration is valid");
-        let domain = Domain::with_options(&system, Options::new().early_return(false));
+        let domain = Domain::with_options(&system, DomainOptions::new().early_return(false));
         domain.set_slots(2).expect("a table can be made");
         Arc::new(Self { clock, driver: system.driver().clone(), domain, word: Word::at(0x1000) })
     }

@@ -7,7 +7,9 @@ use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use shuttle::thread;
 use ufutex_shuttle::scheme::Live;
-use ufutex_shuttle::{At, Clock, Config, Domain, Error, ObjectId, Options, System, Task, Timeout, pi::Priority};
+use ufutex_shuttle::{
+    At, Clock, Domain, DomainOptions, Error, ObjectId, System, SystemConfig, Task, Timeout, pi::Priority,
+};
 
 use crate::support::{Word, catches, check};
 
@@ -21,9 +23,9 @@ struct Shares {
 
 impl Shares {
     fn new() -> Arc<Self> {
-        let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
+        let config = SystemConfig::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
         let system = System::with_config(config).expect("the models' configuration is valid");
-        let domains = (0..3).map(|_| Domain::with_options(&system, Options::new())).collect();
+        let domains = (0..3).map(|_| Domain::with_options(&system, DomainOptions::new())).collect();
         let words = [0x1000, 0x1040, 0x1080].map(Word::at);
         Arc::new(Self { domains, words, owners: [(); 3].map(|()| AtomicU32::new(0)) })
     }

@@ -10,7 +10,7 @@ use shuttle::sync::Arc;
 use shuttle::thread;
 use ufutex_shuttle::model::{AtomicU32, Ordering::SeqCst, PlatformRef};
 use ufutex_shuttle::parking::{Parked, ParkingLot};
-use ufutex_shuttle::{Clock, Config, System, Timeout};
+use ufutex_shuttle::{Clock, System, SystemConfig, Timeout};
 
 use crate::support::{catches, check};
 
@@ -30,7 +30,7 @@ struct Mutex {
 
 impl Mutex {
     fn new() -> Arc<Self> {
-        let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
+        let config = SystemConfig::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
         let system = System::with_config(config).expect("the models' configuration is valid");
         Arc::new(Self { lot: ParkingLot::new(&system), word: AtomicU32::new(0), holders: AtomicUsize::new(0) })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use shuttle::sync::Arc;
 use ufutex_shuttle::model::{AtomicU32, Ordering};
 use ufutex_shuttle::scheme::Scheme;
-use ufutex_shuttle::{Access, Clock, Config, Domain, Fault, Key, System, Target, Timeout, WaitOptions};
+use ufutex_shuttle::{Access, Clock, Domain, Fault, Key, System, SystemConfig, Target, Timeout, WaitOptions};
 
 /// Makes a test that `$model` fails with `$mutant` in the engine, within `$schedules` schedules: as many as the model is run on
 /// without the mutant.
@@ -71,9 +71,9 @@ pub struct World<S: Scheme> {
 
 impl<S: Scheme> World<S> {
     pub fn new() -> Arc<Self> {
-        let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
+        let config = SystemConfig::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
         let system = System::with_config(config).expect("the models' configuration is valid");
-        let domain = Domain::with_options_in(&system, ufutex_shuttle::Options::new());
+        let domain = Domain::with_options_in(&system, ufutex_shuttle::DomainOptions::new());
         // In the first bucket, which a move reaches first. In the second one `GlobalSkipsRecheck` is found too rarely.
         Arc::new(Self { domain, words: [Word::at(0x10c0), Word::at(0x10c4)] })
     }

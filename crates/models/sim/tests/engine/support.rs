@@ -3,7 +3,7 @@
 use ufutex_coherence::atomic::{AtomicU32, Ordering};
 use ufutex_coherence::{Topology, memory};
 use ufutex_sim::scheme::Scheme;
-use ufutex_sim::{Access, Config, Domain, Fault, GuestWord, Options, Policy, System, UserMemory, Width};
+use ufutex_sim::{Access, Domain, DomainOptions, Fault, GuestWord, Policy, System, SystemConfig, UserMemory, Width};
 
 pub const BASE: u64 = 0x7f00_0000_0000;
 
@@ -52,9 +52,12 @@ pub fn epyc() -> Topology {
 /// Makes a domain with `buckets` buckets. 0 means the global table.
 pub fn domain<S: Scheme>(buckets: usize) -> Box<Domain<S>> {
     let domain = memory::by_line(|| {
-        let config = Config::new().hash_seed(7).cpus(epyc().cpus());
+        let config = SystemConfig::new().hash_seed(7).cpus(epyc().cpus());
         let system = System::with_config(config).expect("a valid configuration");
-        Box::new(Domain::with_options_in(&system, Options::new().policy(Policy::Fixed(buckets)).early_return(false)))
+        Box::new(Domain::with_options_in(
+            &system,
+            DomainOptions::new().policy(Policy::Fixed(buckets)).early_return(false),
+        ))
     });
     domain.name_objects();
     domain

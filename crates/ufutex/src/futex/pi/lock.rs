@@ -47,7 +47,7 @@ impl<S: Scheme> Domain<S> {
     /// lock's owner gets the priority too, and so on ([`Scheduler`](crate::pi::Scheduler)).
     ///
     /// If the task is the lock's first waiter, the thread may spin for some tens of microseconds before it sleeps. It does
-    /// not on a platform that was [given](crate::Config::platform), or if [`Config::cpus`](crate::Config::cpus) is 1.
+    /// not on a platform that was [given](crate::SystemConfig::platform), or if [`SystemConfig::cpus`](crate::SystemConfig::cpus) is 1.
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -292,7 +292,7 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
     /// The namespace's [`driver`](crate::PidNamespace::driver) watches it.
     ///
     /// The future returns [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
-    /// are no clocks: without `std` and without an embedder's [`clocks`](crate::Config::clocks).
+    /// are no clocks: without `std` and without an embedder's [`clocks`](crate::SystemConfig::clocks).
     pub fn timeout(mut self, timeout: impl Into<Timeout>) -> Self {
         self.timeout = Some(timeout.into());
         self

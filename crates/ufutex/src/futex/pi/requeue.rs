@@ -366,7 +366,7 @@ impl<T: Target, U: Target, S: Scheme> WaitRequeuePi<'_, '_, T, U, S> {
     /// The namespace's [`driver`](crate::PidNamespace::driver) watches it.
     ///
     /// The future returns [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
-    /// are no clocks: without `std` and without an embedder's [`clocks`](crate::Config::clocks).
+    /// are no clocks: without `std` and without an embedder's [`clocks`](crate::SystemConfig::clocks).
     pub fn timeout(mut self, timeout: impl Into<Timeout>) -> Self {
         self.timeout = Some(timeout.into());
         self

@@ -5,7 +5,7 @@ use core::fmt;
 use super::PiGraph;
 use super::graph::Changes;
 use crate::error::Error;
-use crate::futex::config::Config;
+use crate::futex::config::SystemConfig;
 use crate::futex::namespace::Namespace;
 use crate::futex::priority::Priority;
 use crate::futex::system::System;
@@ -18,7 +18,7 @@ use crate::sys::unwind::{Otherwise, call};
 ///
 /// ```
 /// use std::sync::{Arc, Mutex, atomic::AtomicU32};
-/// use ufutex::{Config, Domain, System, pi::{Priority, Scheduler}};
+/// use ufutex::{SystemConfig, Domain, System, pi::{Priority, Scheduler}};
 ///
 /// #[derive(Default)]
 /// struct Log(Mutex<Vec<(u32, Priority)>>);
@@ -30,7 +30,7 @@ use crate::sys::unwind::{Otherwise, call};
 /// }
 ///
 /// let log = Arc::new(Log::default());
-/// let system = System::with_scheduler(Config::new(), log.clone())?;
+/// let system = System::with_scheduler(SystemConfig::new(), log.clone())?;
 /// let domain = Domain::new(&system);
 /// let (owner, waiter) = (domain.task(1)?, domain.task(2)?);
 /// waiter.set_priority(Priority::realtime(10));
@@ -112,7 +112,7 @@ impl System {
     ///
     /// # Errors
     /// As for [`with_config`](Self::with_config).
-    pub fn with_scheduler(config: Config, scheduler: impl Into<Callbacks<dyn Scheduler>>) -> Result<Self, Error> {
+    pub fn with_scheduler(config: SystemConfig, scheduler: impl Into<Callbacks<dyn Scheduler>>) -> Result<Self, Error> {
         Self::with_config(config.scheduler(scheduler.into()))
     }
 

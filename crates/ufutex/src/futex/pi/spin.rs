@@ -129,13 +129,13 @@ mod tests {
     #[test]
     fn threads_spin_on_the_host_alone_and_not_on_one_cpu() {
         use crate::platform::Host;
-        use crate::{Config, System};
-        let may_spin = |config: Config| {
+        use crate::{System, SystemConfig};
+        let may_spin = |config: SystemConfig| {
             let system = System::with_config(config).expect("a valid configuration");
             Domain::new(&system).may_spin()
         };
-        assert!(may_spin(Config::new().cpus(2)));
-        assert!(!may_spin(Config::new().cpus(1)));
-        assert!(!may_spin(Config::new().cpus(2).platform::<Host>()), "a given platform");
+        assert!(may_spin(SystemConfig::new().cpus(2)));
+        assert!(!may_spin(SystemConfig::new().cpus(1)));
+        assert!(!may_spin(SystemConfig::new().cpus(2).platform::<Host>()), "a given platform");
     }
 }

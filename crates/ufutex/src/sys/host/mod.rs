@@ -54,7 +54,7 @@ pub use linux::{WAKES_BY_BITS, park_with, unpark_bits};
 #[cfg(not(all(feature = "std", target_os = "linux")))]
 pub const WAKES_BY_BITS: bool = false;
 
-/// The host's own platform. A system uses it unless [`Config::platform`](crate::Config::platform) names another. An
+/// The host's own platform. A system uses it unless [`SystemConfig::platform`](crate::SystemConfig::platform) names another. An
 /// embedder's platform can add something to it, and call it for the rest.
 ///
 /// ```
@@ -79,7 +79,7 @@ pub const WAKES_BY_BITS: bool = false;
 ///     }
 /// }
 ///
-/// let system = ufutex::System::with_config(ufutex::Config::new().platform::<Traced>())?;
+/// let system = ufutex::System::with_config(ufutex::SystemConfig::new().platform::<Traced>())?;
 /// # let _ = system;
 /// # Ok::<(), ufutex::Error>(())
 /// ```

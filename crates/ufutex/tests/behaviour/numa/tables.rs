@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU32;
 
 use ufutex::scheme::{Live, Scheme};
-use ufutex::{At, Config, Domain, Error, Options, System, Waiter};
+use ufutex::{At, Domain, DomainOptions, Error, System, SystemConfig, Waiter};
 
 use crate::common::domains::{on_every_resizable_scheme, on_every_scheme};
 use crate::common::nodes::Machine;
@@ -14,7 +14,7 @@ use super::{NODES, OwnLine, machine, on, words};
 fn each_node_has_a_table_of_its_own<S: Scheme>() {
     let (machine, system) = machine();
     assert_eq!(machine.pieces(), [1, 1, 1]);
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         for node in 0..NODES {
@@ -35,7 +35,7 @@ fn each_node_has_a_table_of_its_own<S: Scheme>() {
 
 fn domains_table_is_made_on_the_node_of_the_first_wait<S: Scheme>() {
     let (machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     machine.go_to(2);
     assert!(queue(&domain, &mut Box::pin(Waiter::new()), &AtomicU32::new(0)).cancel());
     assert_eq!((machine.pieces(), domain.slots()), (vec![1, 1, 2], 16));
@@ -47,7 +47,7 @@ fn domains_table_is_made_on_the_first_node_if_the_current_one_does_not_exist<S: 
     let machine = Machine::with(&[false, true, true]);
     let system = machine.system().expect("two nodes");
     for node in [0, 3, u32::MAX] {
-        let domain = Domain::<S>::with_options_in(&system, Options::new());
+        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
         machine.go_to(node);
         assert!(queue(&domain, &mut Box::pin(Waiter::new()), &AtomicU32::new(0)).cancel());
         assert_eq!((machine.pieces(), domain.slots()), (vec![0, 2, 1], 16), "on node {node}");
@@ -56,7 +56,7 @@ fn domains_table_is_made_on_the_first_node_if_the_current_one_does_not_exist<S: 
 
 fn larger_table_is_made_on_the_node_of_the_caller<S: Scheme>() {
     let (machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     for (slots, node, pieces) in [(16, 0, [2, 1, 1]), (64, 1, [2, 2, 1]), (16, 2, [2, 2, 1]), (32, 2, [2, 2, 2])] {
         machine.go_to(node);
         assert_eq!(domain.set_slots(slots), Ok(()));
@@ -66,7 +66,7 @@ fn larger_table_is_made_on_the_node_of_the_caller<S: Scheme>() {
 
 fn first_wait_on_a_node_without_memory_uses_the_global_table<S: Scheme>() {
     let (machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     machine.exhaust(Some(0));
     let words = words(20);
     let mut waiters = idle(20);
@@ -81,7 +81,7 @@ fn first_wait_on_a_node_without_memory_uses_the_global_table<S: Scheme>() {
 
 fn set_slots_on_a_node_without_memory_fails_and_changes_nothing<S: Scheme>() {
     let (machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, Options::new());
+    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     assert_eq!(domain.set_slots(16), Ok(()));
     machine.exhaust(Some(1));
     machine.go_to(1);
@@ -152,14 +152,14 @@ fn machine_without_a_node_or_with_too_many_is_invalid() {
 
 #[test]
 fn nodes_share_the_default_number_of_slots() {
-    let config = Config::new().cpus(8).topology(Machine::new(4));
+    let config = SystemConfig::new().cpus(8).topology(Machine::new(4));
     let system = System::with_config(config).expect("the memory is there");
     assert_eq!(system.global_slots(), 512);
 }
 
 #[test]
 fn configuration_with_a_topology_can_be_printed() {
-    assert!(format!("{:?}", Config::new().topology(Machine::new(7))).contains("7 nodes"));
+    assert!(format!("{:?}", SystemConfig::new().topology(Machine::new(7))).contains("7 nodes"));
 }
 
 on_every_scheme![

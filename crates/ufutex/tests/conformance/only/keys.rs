@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 
 use ufutex::scheme::Scheme;
-use ufutex::{At, Domain, ObjectId, Options, Queued, Target, WaitOptions, Waiter};
+use ufutex::{At, Domain, DomainOptions, ObjectId, Queued, Target, WaitOptions, Waiter};
 
 use crate::common::domains::{on_every_scheme, system};
 
@@ -26,7 +26,7 @@ fn object(id: u64) -> ObjectId {
 
 fn two_domains<S: Scheme>() -> [Domain<S>; 2] {
     let system = system();
-    [(); 2].map(|()| Domain::with_options_in(&system, Options::new()))
+    [(); 2].map(|()| Domain::with_options_in(&system, DomainOptions::new()))
 }
 
 fn object_mapped_at_two_addresses_of_two_domains_is_one<S: Scheme>() {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Options};
+use ufutex::{Domain, DomainOptions};
 
 use crate::common::PATIENCE;
 use crate::common::domains::{on_every_scheme, system};
@@ -22,7 +22,7 @@ fn change_and_wake<S: Scheme>(domain: &Arc<Domain<S>>, words: &Arc<GuestMemory>)
 }
 
 fn word_is_compared_with_the_bucket_locked<S: Scheme>() {
-    let domain = Arc::new(Domain::<S>::with_options_in(&system(), Options::new().early_return(false)));
+    let domain = Arc::new(Domain::<S>::with_options_in(&system(), DomainOptions::new().early_return(false)));
     let (words, wake) = (Arc::new(GuestMemory::new()), Arc::new(Mutex::new(None)));
     let (its_domain, its_words, its_wake) = (domain.clone(), words.clone(), wake.clone());
     // The hook of a load runs after the word was read.
