@@ -133,7 +133,7 @@ mod tests {
         let mut waiters: Vec<_> = (0..4)
             .map(|bit| {
                 let options = WaitOptions::new().bitset(NonZeroU32::new(1 << bit).unwrap());
-                Box::pin(domain.wait_async(GuestWord::new(&Memory, FIRST, Width::U32).unwrap(), 5, options))
+                Box::pin(domain.wait_async(GuestWord::new(&Memory, FIRST, Width::U32).unwrap(), 5, &options))
             })
             .collect();
         assert!(waiters.iter_mut().all(|waiter| waiter.as_mut().poll(&mut context).is_pending()));
@@ -162,7 +162,7 @@ mod tests {
         match plain {
             Plain::Wait { expected, bitset, .. } => {
                 let options = WaitOptions::new().bitset(bitset);
-                number(domain.wait_async(word, expected.into(), options).await.map(|()| 0isize))
+                number(domain.wait_async(word, expected.into(), &options).await.map(|()| 0isize))
             }
             Plain::Wake { count, bitset, .. } => number(domain.try_wake_bitset(word, count, bitset)),
         }

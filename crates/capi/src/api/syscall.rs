@@ -169,7 +169,7 @@ fn wait(
     if domain.blocks_natively {
         return Ok(of_call(domain.domain.wait_interruptible(word, expected, &options, task.task.interrupt())));
     }
-    block_on(&domain, Some(&task), Operation::WaitOfCall(domain.domain.wait_async(word, expected, options)), None)
+    block_on(&domain, Some(&task), Operation::WaitOfCall(domain.domain.wait_async(word, expected, &options)), None)
 }
 
 /// A call that the engine decodes.

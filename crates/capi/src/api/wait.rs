@@ -83,7 +83,7 @@ unsafe fn wait_in(
         return Ok(result.map(|()| 0)?);
     }
     let deadline = how.timeout.map(|timeout| domain.time.begin(timeout));
-    let operation = Operation::Wait(domain.domain.wait_async(word, expected, how.options));
+    let operation = Operation::Wait(domain.domain.wait_async(word, expected, &how.options));
     block_on(&domain, task.as_deref(), operation, deadline)
 }
 
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn ufutex_waitv(
             return Ok(domain.domain.wait_any(&words, &how.with_timeout())? as c_long);
         }
         let deadline = how.timeout.map(|timeout| domain.time.begin(timeout));
-        let operation = Operation::WaitAny(domain.domain.wait_any_async(words, how.options));
+        let operation = Operation::WaitAny(domain.domain.wait_any_async(words, &how.options));
         block_on(&domain, task.as_deref(), operation, deadline)
     };
     wait().int()

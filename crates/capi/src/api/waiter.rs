@@ -267,7 +267,7 @@ pub unsafe extern "C" fn ufutex_prepare_wait(
         let prepare = unsafe { Prepare::new(domain, how.task, callback, context, waiter)? };
         prepare.begin(|domain, _, _| {
             let word = Word::new(domain, address, flags, Access::Read)?;
-            Ok((Operation::Wait(domain.domain.wait_async(word, expected, how.options)), how.timeout))
+            Ok((Operation::Wait(domain.domain.wait_async(word, expected, &how.options)), how.timeout))
         })
     };
     prepare().long()
@@ -295,7 +295,7 @@ pub unsafe extern "C" fn ufutex_prepare_waitv(
         prepare.begin(|domain, _, _| {
             // SAFETY: the program passes `count` words.
             let words = unsafe { read_words(domain, words, count)? };
-            Ok((Operation::WaitAny(domain.domain.wait_any_async(words, how.options)), how.timeout))
+            Ok((Operation::WaitAny(domain.domain.wait_any_async(words, &how.options)), how.timeout))
         })
     };
     prepare().long()
@@ -389,7 +389,7 @@ pub unsafe extern "C" fn ufutex_prepare_syscall(
             let task = task.ok_or(Errno::INVALID)?;
             if let Some(Plain::Wait { address, expected, bitset }) = Plain::of(number, &args) {
                 let word = Word::of_call(memory, address)?;
-                let wait = domain.domain.wait_async(word, expected.into(), options_of_call(task, bitset));
+                let wait = domain.domain.wait_async(word, expected.into(), &options_of_call(task, bitset));
                 return Ok((Operation::WaitOfCall(wait), None));
             }
             let mut call = begin(domain, task, memory, number, args);

@@ -160,7 +160,7 @@ fn the_driver_ends_the_wait_of_a_task_without_timers() {
     let domain = Domain::new(&System::new());
     let word = AtomicU32::new(0);
     let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(2)));
-    let mut wait = pin!(domain.wait_async(&word, 0, options));
+    let mut wait = pin!(domain.wait_async(&word, 0, &options));
     let unpark = Arc::new(Unpark(thread::current(), AtomicBool::new(false)));
     let waker = Waker::from(unpark.clone());
     let mut context = Context::from_waker(&waker);

@@ -55,7 +55,7 @@ impl<S: Scheme> Domain<S> {
     ///
     /// let domain = Domain::new(&System::new());
     /// let word = AtomicU32::new(0);
-    /// let mut wait = pin!(domain.wait_async(&word, 0, WaitOptions::new()));
+    /// let mut wait = pin!(domain.wait_async(&word, 0, &WaitOptions::new()));
     /// let mut context = Context::from_waker(Waker::noop());
     /// assert_eq!(wait.as_mut().poll(&mut context), Poll::Pending);
     /// domain.wake(&word, 1);
@@ -66,12 +66,12 @@ impl<S: Scheme> Domain<S> {
     /// The future returns the errors of [`prepare`](Self::prepare), and [`Error::TimedOut`]. With a timeout it may also
     /// return [`Error::NoMemory`], or [`Error::Invalid`] if there is no clock: without `std` and without an embedder's
     /// [`clocks`](crate::SystemConfig::clocks).
-    pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: WaitOptions) -> Wait<'_, T, S> {
+    pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Wait<'_, T, S> {
         Wait {
             domain: self,
             target,
             expected,
-            options,
+            options: *options,
             watch: TimeoutWatch::new(),
             is_done: false,
             waiter: Waiter::new(),
@@ -155,7 +155,7 @@ impl<S: Scheme> Domain<S> {
         interrupt: &crate::futex::interrupt::Interrupt,
     ) -> Result<(), Error> {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
-        let wait = core::pin::pin!(self.wait_async(target, expected, *options));
+        let wait = core::pin::pin!(self.wait_async(target, expected, options));
         block_on(wait, self.platform(), &interrupt.sleeper, deadline.as_ref())
     }
 }

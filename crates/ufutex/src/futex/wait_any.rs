@@ -57,7 +57,7 @@ impl<S: Scheme> Domain<S> {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
         // Before `wait`, so that it is dropped after the wait.
         let sleeper = Sleeper::new();
-        let wait = core::pin::pin!(self.wait_any_async(words, *options));
+        let wait = core::pin::pin!(self.wait_any_async(words, options));
         block_on(wait, self.platform(), &sleeper, deadline.as_ref())
     }
 
@@ -75,10 +75,18 @@ impl<S: Scheme> Domain<S> {
     pub fn wait_any_async<T: Target, A: AsRef<[(T, T::Value)]>>(
         &self,
         words: A,
-        options: WaitOptions,
+        options: &WaitOptions,
     ) -> WaitAny<'_, T, A, S> {
         let watch = TimeoutWatch::new();
-        WaitAny { domain: self, words, _target: PhantomData, options, watch, is_done: false, waiters: Vec::new() }
+        WaitAny {
+            domain: self,
+            words,
+            _target: PhantomData,
+            options: *options,
+            watch,
+            is_done: false,
+            waiters: Vec::new(),
+        }
     }
 }
 

@@ -142,7 +142,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> 
         }
         let word = self.word(uaddr, is_private, Access::Read)?;
         Ok(Started {
-            calling: Calling::Wait(self.domain.wait_async(word, val.into(), self.options().bitset(bitset))),
+            calling: Calling::Wait(self.domain.wait_async(word, val.into(), &self.options().bitset(bitset))),
             timeout: None,
             relative: None,
             on_interrupt: Restart::IfAsked,

@@ -65,7 +65,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> 
             words.push((self.word_of(uaddr, flags, Access::Read)?, val.into()));
         }
         Ok(Started {
-            calling: Calling::WaitAny(self.domain.wait_any_async(words, self.options())),
+            calling: Calling::WaitAny(self.domain.wait_any_async(words, &self.options())),
             timeout,
             relative: None,
             on_interrupt: Restart::IfAsked,
@@ -95,7 +95,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> 
         let word = self.word_of(uaddr, flags, Access::Read)?;
         let options = self.options().bitset(mask);
         Ok(Started {
-            calling: Calling::Wait(self.domain.wait_async(word, val.into(), options)),
+            calling: Calling::Wait(self.domain.wait_async(word, val.into(), &options)),
             timeout,
             relative: None,
             on_interrupt: Restart::IfAsked,

@@ -87,7 +87,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> 
         let word = self.word(wait.address, wait.is_private, Access::Read)?;
         let options = self.options().bitset(wait.bitset);
         Ok(Started {
-            calling: Calling::Wait(self.domain.wait_async(word, wait.expected.into(), options)),
+            calling: Calling::Wait(self.domain.wait_async(word, wait.expected.into(), &options)),
             timeout: Some(wait.timeout),
             relative: None,
             on_interrupt: Restart::Continue(wait),

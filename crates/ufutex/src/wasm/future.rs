@@ -32,7 +32,7 @@ impl<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme> MemoryWait<'a, M, V, S> 
     ) -> Self {
         let mut options = WaitOptions::new();
         options.timeout = timeout;
-        Self { timeout, wait: domain.wait_async(word, expected, options) }
+        Self { timeout, wait: domain.wait_async(word, expected, &options) }
     }
 
     /// The timeout of the wait. The namespace's [`driver`](crate::PidNamespace::driver) watches it, unless

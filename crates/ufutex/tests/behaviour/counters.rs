@@ -47,7 +47,7 @@ fn waits_and_mismatches_are_counted<S: Scheme>() {
         let custom = || assert!(queue(&domain, &mut idle(1)[0], &word).cancel());
         assert_counts(&domain, custom, |c| c.waits = 1);
         let task = |expected| {
-            let mut wait = pin!(domain.wait_async(&word, expected, WaitOptions::new()));
+            let mut wait = pin!(domain.wait_async(&word, expected, &WaitOptions::new()));
             let _ = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         };
         assert_counts(&domain, || task(0), |c| c.waits = 1);

@@ -33,7 +33,7 @@ fn waiter_of_any_kind_beyond_the_limit_is_refused<S: Scheme>() {
     assert_eq!(domain.wait(At::address_space(&other), 0), Err(Error::NoMemory));
     let mut third = pin!(Waiter::new());
     assert_eq!(domain.prepare(third.as_mut(), &other, 0, &WaitOptions::new()).err(), Some(Error::NoMemory));
-    let mut task = pin!(domain.wait_async(&other, 0, WaitOptions::new()));
+    let mut task = pin!(domain.wait_async(&other, 0, &WaitOptions::new()));
     let mut context = Context::from_waker(Waker::noop());
     assert_eq!(task.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
     assert_eq!((domain.counters().refused_waiters, domain.waiting()), (4, 2));
@@ -87,10 +87,10 @@ fn wait_for_several_words_counts_each_of_them<S: Scheme>() {
     let words = [(); 4].map(|()| AtomicU32::new(0));
     let pairs = |count| words[..count].iter().map(|word| (word, 0)).collect::<Vec<_>>();
     let mut context = Context::from_waker(Waker::noop());
-    let mut four = pin!(domain.wait_any_async(pairs(4), WaitOptions::new()));
+    let mut four = pin!(domain.wait_any_async(pairs(4), &WaitOptions::new()));
     assert_eq!(four.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
     assert_eq!((domain.waiting(), domain.counters().refused_waiters), (0, 1));
-    let mut three = pin!(domain.wait_any_async(pairs(3), WaitOptions::new()));
+    let mut three = pin!(domain.wait_any_async(pairs(3), &WaitOptions::new()));
     assert_eq!(three.as_mut().poll(&mut context), Poll::Pending);
     assert_eq!(domain.waiting(), 3);
     assert_eq!(domain.wake(&words[1], 1), 1);

@@ -67,7 +67,7 @@ fn waits_go_on_on_other_stacks() {
     let begun: &'static RefCell<VecDeque<Begun<'static>>> = Box::leak(Box::default());
     by_turns(move |number, yielder| {
         for depth in (0..DEPTH).step_by(STEP) {
-            let mut wait: Begun<'_> = Box::pin(domain.wait_async(word, 0, WaitOptions::new()));
+            let mut wait: Begun<'_> = Box::pin(domain.wait_async(word, 0, &WaitOptions::new()));
             assert_eq!(deeper(depth, &mut || poll(&mut wait)), Poll::Pending);
             begun.borrow_mut().push_back(wait);
             yielder.suspend(());

@@ -33,15 +33,15 @@ fn pending<'d, 'w, S: Scheme>(
     word: &'w AtomicU32,
     options: WaitOptions,
 ) -> Boxed<'d, &'w AtomicU32, S> {
-    let mut wait = Box::pin(domain.wait_async(word, 0, options));
+    let mut wait = Box::pin(domain.wait_async(word, 0, &options));
     assert_eq!(silently(&mut wait), Poll::Pending);
     wait
 }
 
 fn word_is_compared_at_the_first_poll<S: Scheme>() {
     let (domain, word) = (domain::<S>(), AtomicU32::new(0));
-    let mut early = Box::pin(domain.wait_async(&word, 0, WaitOptions::new()));
-    let mut late = Box::pin(domain.wait_async(&word, 1, WaitOptions::new()));
+    let mut early = Box::pin(domain.wait_async(&word, 0, &WaitOptions::new()));
+    let mut late = Box::pin(domain.wait_async(&word, 1, &WaitOptions::new()));
     assert_eq!(domain.wake(&word, usize::MAX), 0, "not queued before it is polled");
     word.store(1, Ordering::Release);
     assert_eq!(silently(&mut early), Poll::Ready(Err(Error::Again)));
@@ -52,7 +52,7 @@ fn word_is_compared_at_the_first_poll<S: Scheme>() {
 
 fn future_dropped_before_its_first_poll_leaves_nothing_behind<S: Scheme>() {
     let (domain, word) = (domain::<S>(), AtomicU32::new(0));
-    drop(domain.wait_async(&word, 0, WaitOptions::new()));
+    drop(domain.wait_async(&word, 0, &WaitOptions::new()));
     assert_eq!(domain.wake(&word, usize::MAX), 0);
     assert_eq!(domain.table_bytes(), 0);
 }
@@ -164,7 +164,7 @@ fn tasks_on_two_threads_take_turns<S: Scheme>() {
                 if now == turn {
                     break;
                 }
-                let _ = domain.wait_async(word, now, WaitOptions::new()).await;
+                let _ = domain.wait_async(word, now, &WaitOptions::new()).await;
             }
             word.store(turn + 1, Ordering::Release);
             domain.wake(word, 1);
@@ -195,7 +195,7 @@ on_every_scheme![
 #[should_panic(expected = "polled after it had ended")]
 fn poll_after_the_end_panics() {
     let (domain, word) = (domain::<Live>(), AtomicU32::new(1));
-    let mut wait = Box::pin(domain.wait_async(&word, 0, WaitOptions::new()));
+    let mut wait = Box::pin(domain.wait_async(&word, 0, &WaitOptions::new()));
     assert_eq!(silently(&mut wait), Poll::Ready(Err(Error::Again)));
     let _ = silently(&mut wait);
 }

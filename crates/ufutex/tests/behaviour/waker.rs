@@ -23,7 +23,7 @@ fn poll<S: Scheme>(wait: &mut Boxed<'_, '_, S>, waker: &Waker) -> Poll<Result<()
 }
 
 fn pending<'d, 'w, S: Scheme>(domain: &'d Domain<S>, word: &'w AtomicU32, waker: &Waker) -> Boxed<'d, 'w, S> {
-    let mut wait = Box::pin(domain.wait_async(word, 0, WaitOptions::new()));
+    let mut wait = Box::pin(domain.wait_async(word, 0, &WaitOptions::new()));
     assert_eq!(poll(&mut wait, waker), Poll::Pending);
     wait
 }
@@ -157,7 +157,7 @@ fn waker_is_cloned_and_dropped_with_no_lock_held<S: Scheme>() {
     let [word, other] = neighbours();
     let meddler: &'static Meddler<S> = Box::leak(Box::new(Meddler { domain, word, meddled: 0.into() }));
     let waker = meddler.waker();
-    let mut wait = Box::pin(domain.wait_async(other, 0, WaitOptions::new()));
+    let mut wait = Box::pin(domain.wait_async(other, 0, &WaitOptions::new()));
     assert_eq!(poll(&mut wait, &waker), Poll::Pending); // clones
     assert_eq!(poll(&mut wait, &waker), Poll::Pending); // clones, and drops the one before
     drop(wait); // drops

@@ -294,7 +294,7 @@ fn robust_list(bomb: &mut Bomb) {
             it.word(number).store(WAITERS | 7, SeqCst);
             let (notified, waker) = Notified::new();
             let expected = u64::from(WAITERS | 7);
-            let mut wait = Box::pin(it.domain.wait_async(shared(number), expected, WaitOptions::new()));
+            let mut wait = Box::pin(it.domain.wait_async(shared(number), expected, &WaitOptions::new()));
             assert_eq!(poll(&mut wait, &waker), Poll::Pending);
             (wait, notified)
         })

@@ -30,7 +30,7 @@ fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::
 type Waits = Pin<Box<Wait<'static, &'static AtomicU32>>>;
 
 fn waits(domain: &'static Domain, word: &'static AtomicU32, waker: &Waker) -> Waits {
-    let mut wait = Box::pin(domain.wait_async(word, 0, WaitOptions::new()));
+    let mut wait = Box::pin(domain.wait_async(word, 0, &WaitOptions::new()));
     assert_eq!(poll(&mut wait, waker), Poll::Pending);
     wait
 }
@@ -264,8 +264,8 @@ fn waker_of_a_wait_that_has_ended_never_runs() {
         let makes = [0, 1, 2].map(|kind| {
             move |options: WaitOptions, timeout: Duration| -> Pin<Box<dyn Future<Output = Result<usize, Error>>>> {
                 match kind {
-                    0 => Box::pin(async move { domain.wait_async(word, 0, options).await.map(|()| 0) }),
-                    1 => Box::pin(domain.wait_any_async([(word, 0), (forever(AtomicU32::new(0)), 0)], options)),
+                    0 => Box::pin(async move { domain.wait_async(word, 0, &options).await.map(|()| 0) }),
+                    1 => Box::pin(domain.wait_any_async([(word, 0), (forever(AtomicU32::new(0)), 0)], &options)),
                     _ => {
                         let lock = domain.lock_pi_async(lock, waiter).timeout(Timeout::After(timeout));
                         Box::pin(async move { lock.await.map(|()| 0) })

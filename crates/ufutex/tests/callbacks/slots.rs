@@ -57,7 +57,7 @@ fn keep_trying_of_a_resize_panics<S: Scheme>() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let options = ufutex::WaitOptions::new();
-                let mut wait = std::pin::pin!(domain.wait_async(Slow(&word, &inside, &asked), 1, options));
+                let mut wait = std::pin::pin!(domain.wait_async(Slow(&word, &inside, &asked), 1, &options));
                 let mut context = std::task::Context::from_waker(std::task::Waker::noop());
                 assert_eq!(std::future::Future::poll(wait.as_mut(), &mut context), Poll::Ready(Err(Error::Again)));
             });

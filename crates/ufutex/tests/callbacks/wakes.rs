@@ -27,7 +27,7 @@ fn is_ready(wait: &mut Waits) -> bool {
 fn waiters(it: &Embedder, number: usize, count: usize) -> (Vec<Waits>, Vec<Arc<Notified>>) {
     let one = |_| {
         let (notified, waker) = Notified::new();
-        let mut wait = Box::pin(it.domain.wait_async(it.target(number), 0, WaitOptions::new()));
+        let mut wait = Box::pin(it.domain.wait_async(it.target(number), 0, &WaitOptions::new()));
         assert_eq!(poll(&mut wait, &waker), Poll::Pending);
         (wait, notified)
     };
@@ -107,7 +107,7 @@ fn first_poll(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (notified, waker) = Notified::new();
     let options = WaitOptions::new().timeout(Timeout::After(Duration::from_secs(1)));
-    let mut wait = Box::pin(it.domain.wait_async(it.target(0), 0, options));
+    let mut wait = Box::pin(it.domain.wait_async(it.target(0), 0, &options));
     it.memory.page_out();
     let polled = bomb.during(|| poll(&mut wait, &waker));
     assert!(polled.is_none_or(|polled| polled == Poll::Pending));
@@ -175,7 +175,7 @@ fn wait_for_several(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (notified, waker) = Notified::new();
     let words = [0, 16, 32].map(|number| (it.target(number), 0));
-    let mut wait = Box::pin(it.domain.wait_any_async(words, WaitOptions::new()));
+    let mut wait = Box::pin(it.domain.wait_any_async(words, &WaitOptions::new()));
     it.memory.page_out();
     let polled = bomb.during(|| poll(&mut wait, &waker));
     if polled.is_none() {
@@ -196,7 +196,7 @@ fn wait_for_several(bomb: &mut Bomb) {
 fn wake_of_a_wait_that_panics_before_it_has_begun_is_passed_on() {
     let it = Embedder::new();
     let domain = it.domain;
-    let next = Mutex::new(Box::pin(domain.wait_async(it.target(0), 0, WaitOptions::new())));
+    let next = Mutex::new(Box::pin(domain.wait_async(it.target(0), 0, &WaitOptions::new())));
     let (notified, waker) = Notified::new();
     let wakes = || {
         assert_eq!(poll(&mut next.lock().expect("not poisoned"), &waker), Poll::Pending);
@@ -213,7 +213,7 @@ fn wake_of_a_wait_that_panics_before_it_has_begun_is_passed_on() {
         _ => Ok(()),
     });
     let words = [0, 16, 32].map(|number| (memory.target(4 * number), 0));
-    let mut wait = Box::pin(domain.wait_any_async(words, WaitOptions::new()));
+    let mut wait = Box::pin(domain.wait_any_async(words, &WaitOptions::new()));
     let mut first_poll = || poll(&mut wait, Waker::noop());
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut first_poll)).is_err());
     assert_eq!((notified.times(), domain.waiting()), (1, 1), "a wake was lost");
@@ -228,7 +228,7 @@ fn timeouts_of_several(bomb: &mut Bomb) {
     let mut all: Vec<_> = (0..3)
         .map(|_| {
             let (notified, waker) = Notified::new();
-            let mut wait = Box::pin(it.domain.wait_async(it.target(0), 0, options));
+            let mut wait = Box::pin(it.domain.wait_async(it.target(0), 0, &options));
             assert_eq!(poll(&mut wait, &waker), Poll::Pending);
             (wait, notified)
         })
@@ -250,7 +250,7 @@ fn timeouts_of_several(bomb: &mut Bomb) {
 fn first_table(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (notified, waker) = Notified::new();
-    let mut wait = Box::pin(it.domain.wait_async(it.target(0), 0, WaitOptions::new()));
+    let mut wait = Box::pin(it.domain.wait_async(it.target(0), 0, &WaitOptions::new()));
     if bomb.during(|| poll(&mut wait, &waker)).is_none() {
         assert_eq!(poll(&mut wait, &waker), Poll::Pending);
     }

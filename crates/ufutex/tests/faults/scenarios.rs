@@ -199,7 +199,7 @@ fn threads_and_tasks_wait_without_memory<S: Scheme>() {
         assert_eq!(memory.during(|| domain.wait_with(&word, 0, &soon)), Err(Error::TimedOut));
         assert_eq!(memory.during(|| domain.wait(&word, 1)), Err(Error::Again));
         let mut context = Context::from_waker(Waker::noop());
-        let mut wait = pin!(domain.wait_async(&word, 0, WaitOptions::new()));
+        let mut wait = pin!(domain.wait_async(&word, 0, &WaitOptions::new()));
         assert_eq!(memory.during(|| wait.as_mut().poll(&mut context)), Poll::Pending);
         assert_eq!(memory.during(|| domain.wake(&word, 1)), 1);
         assert_eq!(memory.during(|| wait.as_mut().poll(&mut context)), Poll::Ready(Ok(())));
@@ -256,7 +256,7 @@ fn wake_in_batches_continues_after_a_waker_that_panics<S: Scheme>() {
             crate::allocator::stop();
             std::panic::resume_unwind(Box::new(()))
         });
-        let mut waits: Vec<_> = (0..60).map(|_| Box::pin(domain.wait_async(&word, 0, WaitOptions::new()))).collect();
+        let mut waits: Vec<_> = (0..60).map(|_| Box::pin(domain.wait_async(&word, 0, &WaitOptions::new()))).collect();
         for (i, wait) in waits.iter_mut().enumerate() {
             let waker = if i % 7 == 3 { &panics } else { Waker::noop() };
             assert_eq!(wait.as_mut().poll(&mut Context::from_waker(waker)), Poll::Pending);
@@ -284,7 +284,7 @@ fn wake_op_in_batches_ends_as_it_would_without_a_panic<S: Scheme>() {
                 std::panic::resume_unwind(Box::new(()))
             });
             let mut waits = [&first, &second].map(|word| {
-                let wait = |_| Box::pin(domain.wait_async(word, 0, WaitOptions::new()));
+                let wait = |_| Box::pin(domain.wait_async(word, 0, &WaitOptions::new()));
                 (0..30).map(wait).collect::<Vec<_>>()
             });
             for (i, wait) in waits.iter_mut().flatten().enumerate() {

@@ -96,7 +96,7 @@ pub fn wait_on_a_shared_word() -> usize {
     for_every_failure(|memory| {
         let (domain, word) = (Domain::new(&given_system()), AtomicU32::new(0));
         times_out(memory, &domain, At::address_space(&word));
-        let mut wait = begun(memory, || domain.wait_async(At::address_space(&word), 0, WaitOptions::new()));
+        let mut wait = begun(memory, || domain.wait_async(At::address_space(&word), 0, &WaitOptions::new()));
         assert_eq!(memory.during(|| domain.wake(At::address_space(&word), 2)), 1);
         assert_eq!(memory.during(|| poll(&mut wait)), Poll::Ready(Ok(())));
         works(&domain);
@@ -106,7 +106,7 @@ pub fn wait_on_a_shared_word() -> usize {
 pub fn wait_of_a_future() -> usize {
     for_every_failure(|memory| {
         let (domain, word) = (Domain::new(&given_system()), AtomicU32::new(0));
-        let [woken, dropped] = [(); 2].map(|()| begun(memory, || domain.wait_async(&word, 0, WaitOptions::new())));
+        let [woken, dropped] = [(); 2].map(|()| begun(memory, || domain.wait_async(&word, 0, &WaitOptions::new())));
         let mut woken = woken;
         assert_eq!(memory.during(|| domain.wake(&word, 1)), 1);
         assert_eq!(memory.during(|| poll(&mut woken)), Poll::Ready(Ok(())));
@@ -121,7 +121,7 @@ pub fn timeout_of_a_future() -> usize {
         let (system, time) = system_with_clocks();
         let (domain, word) = (Domain::new(&system), AtomicU32::new(0));
         let late = WaitOptions::new().timeout(Duration::from_secs(1));
-        let mut waits = [(); 3].map(|()| begun(memory, || domain.wait_async(&word, 0, late)));
+        let mut waits = [(); 3].map(|()| begun(memory, || domain.wait_async(&word, 0, &late)));
         assert_eq!(memory.during(|| domain.wake(&word, 1)), 1);
         time.0.store(2_000_000_000, Relaxed);
         memory.during(|| system.driver().turn());
@@ -142,7 +142,7 @@ pub fn wait_for_several_words() -> usize {
             result == Err(Error::TimedOut) || result == Err(Error::NoMemory) && memory.has_just_failed(),
             "{result:?}"
         );
-        let mut wait = begun(memory, || domain.wait_any_async(all, WaitOptions::new()));
+        let mut wait = begun(memory, || domain.wait_any_async(all, &WaitOptions::new()));
         assert_eq!(memory.during(|| domain.wake(&words[7], 9)), 1);
         assert_eq!(memory.during(|| poll(&mut wait)), Poll::Ready(Ok(7)));
         assert!(words.iter().all(|word| domain.wake(word, 1) == 0));
@@ -157,7 +157,7 @@ fn with_many(wake: impl Fn(&mut Memory, &Domain, [&AtomicU32; 2]) -> usize) -> u
         let (domain, [first, second]) = (Domain::new(&given_system()), words());
         let mut waits = Vec::new();
         for word in [&first, &second] {
-            waits.extend((0..MANY).map(|_| begun(memory, || domain.wait_async(word, 0, WaitOptions::new()))));
+            waits.extend((0..MANY).map(|_| begun(memory, || domain.wait_async(word, 0, &WaitOptions::new()))));
         }
         let woken = wake(memory, &domain, [&first, &second]);
         waits.retain_mut(|wait| poll(wait) == Poll::Pending);
@@ -210,7 +210,7 @@ pub fn growth() -> usize {
     for_every_failure(|memory| {
         let (domain, words) = (Domain::new(&given_system()), words::<300>());
         let mut waits: Vec<_> =
-            words.iter().map(|word| begun(memory, || domain.wait_async(word, 0, WaitOptions::new()))).collect();
+            words.iter().map(|word| begun(memory, || domain.wait_async(word, 0, &WaitOptions::new()))).collect();
         for word in &words {
             assert_eq!(memory.during(|| domain.wake(word, 2)), 1);
         }
@@ -225,7 +225,7 @@ pub fn lists_and_counters() -> usize {
         let system = given_system();
         let (domain, words) = (Domain::with_options(&system, DomainOptions::new().counters(true)), words::<50>());
         let waits: Vec<_> =
-            words.iter().map(|word| begun(memory, || domain.wait_async(word, 0, WaitOptions::new()))).collect();
+            words.iter().map(|word| begun(memory, || domain.wait_async(word, 0, &WaitOptions::new()))).collect();
         let found = memory.during(|| domain.who_waits(usize::MAX));
         assert_eq!(found.iter().count() + found.omitted(), 50);
         assert_eq!(memory.during(|| system.who_waits(usize::MAX)).iter().count(), 0);

@@ -36,7 +36,7 @@ fn wait_is_woken_by_another_thread() {
         },
         || {
             // The wait is woken or finds that the word has changed.
-            _ = block_on(domain.wait_async(&word, 0, WaitOptions::new()));
+            _ = block_on(domain.wait_async(&word, 0, &WaitOptions::new()));
         },
     );
     assert_eq!(domain.waiting(), 0);
@@ -46,7 +46,7 @@ fn wait_is_woken_by_another_thread() {
 fn wait_is_polled_with_other_wakers_while_it_is_woken() {
     let domain: Domain = Domain::new(&System::new());
     let word = AtomicU32::new(0);
-    let mut wait = pending(domain.wait_async(&word, 0, WaitOptions::new()));
+    let mut wait = pending(domain.wait_async(&word, 0, &WaitOptions::new()));
     both(
         || assert_eq!(domain.wake(&word, 1), 1),
         || {
@@ -61,8 +61,8 @@ fn wait_is_polled_with_other_wakers_while_it_is_woken() {
 fn waits_are_dropped_while_they_are_woken() {
     let domain: Domain = Domain::new(&System::new());
     let word = AtomicU32::new(0);
-    let waits = [(); 3].map(|()| pending(domain.wait_async(&word, 0, WaitOptions::new())));
-    let last = pending(domain.wait_async(&word, 0, WaitOptions::new()));
+    let waits = [(); 3].map(|()| pending(domain.wait_async(&word, 0, &WaitOptions::new())));
+    let last = pending(domain.wait_async(&word, 0, &WaitOptions::new()));
     both(|| assert_eq!(domain.wake(&word, 1), 1), || drop(waits));
     // A future that was woken and then dropped has passed its wake on to `last`.
     drop(last);
@@ -73,8 +73,8 @@ fn waits_are_dropped_while_they_are_woken() {
 fn neighbours_in_a_queue_come_and_go() {
     let domain: Domain = Domain::new(&System::new());
     let word = AtomicU32::new(0);
-    let stays = pending(domain.wait_async(&word, 0, WaitOptions::new()));
-    let come_and_go = || (0..3).for_each(|_| drop(pending(domain.wait_async(&word, 0, WaitOptions::new()))));
+    let stays = pending(domain.wait_async(&word, 0, &WaitOptions::new()));
+    let come_and_go = || (0..3).for_each(|_| drop(pending(domain.wait_async(&word, 0, &WaitOptions::new()))));
     both(come_and_go, come_and_go);
     drop(stays);
     assert_eq!(domain.waiting(), 0);
@@ -84,7 +84,7 @@ fn neighbours_in_a_queue_come_and_go() {
 fn queues_move_to_another_table_while_their_waiters_leave() {
     let domain: Domain = Domain::new(&System::new());
     let words = [const { AtomicU32::new(0) }; 3];
-    let waits: Vec<_> = words.iter().map(|word| pending(domain.wait_async(word, 0, WaitOptions::new()))).collect();
+    let waits: Vec<_> = words.iter().map(|word| pending(domain.wait_async(word, 0, &WaitOptions::new()))).collect();
     both(
         || {
             for slots in [4, 2, 0] {

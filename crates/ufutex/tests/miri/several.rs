@@ -14,7 +14,7 @@ fn wait_for_several_is_dropped_while_one_is_woken() {
     let domain: Domain = Domain::new(&System::new());
     let words = [const { AtomicU32::new(0) }; 3];
     for _ in 0..3 {
-        let wait = pending(domain.wait_any_async(words.each_ref().map(|word| (word, 0)), WaitOptions::new()));
+        let wait = pending(domain.wait_any_async(words.each_ref().map(|word| (word, 0)), &WaitOptions::new()));
         both(|| _ = domain.wake(&words[1], 1), || drop(wait));
     }
     assert_eq!(domain.waiting(), 0);
@@ -24,7 +24,7 @@ fn wait_for_several_is_dropped_while_one_is_woken() {
 fn wait_for_several_is_woken_by_two() {
     let domain: Domain = Domain::new(&System::new());
     let words = [const { AtomicU32::new(0) }; 2];
-    let mut wait = Box::pin(domain.wait_any_async(words.each_ref().map(|word| (word, 0)), WaitOptions::new()));
+    let mut wait = Box::pin(domain.wait_any_async(words.each_ref().map(|word| (word, 0)), &WaitOptions::new()));
     assert!(poll(&mut wait).is_pending());
     std::thread::scope(|scope| {
         for word in &words {
@@ -53,8 +53,8 @@ fn thread_waits_for_several() {
 fn waiters_are_moved_while_others_leave_both_queues() {
     let domain: Domain = Domain::new(&System::new());
     let (from, to) = (AtomicU32::new(0), AtomicU32::new(0));
-    let mut waits: Vec<_> = (0..4).map(|_| pending(domain.wait_async(&from, 0, WaitOptions::new()))).collect();
-    let there = pending(domain.wait_async(&to, 0, WaitOptions::new()));
+    let mut waits: Vec<_> = (0..4).map(|_| pending(domain.wait_async(&from, 0, &WaitOptions::new()))).collect();
+    let there = pending(domain.wait_async(&to, 0, &WaitOptions::new()));
     let last = waits.pop();
     both(
         || {
@@ -79,7 +79,7 @@ fn waiters_leave_while_a_wake_passes_over_them() {
     let domain: Domain = Domain::with_options(&System::new(), DomainOptions::new().policy(Policy::Fixed(0)));
     let word = AtomicU32::new(0);
     let bits = |bitset: u32| NonZeroU32::new(bitset).expect("it is not 0");
-    let wait = |bitset| pending(domain.wait_async(&word, 0, WaitOptions::new().bitset(bits(bitset))));
+    let wait = |bitset| pending(domain.wait_async(&word, 0, &WaitOptions::new().bitset(bits(bitset))));
     let mut waits: Vec<_> = (0..CROWD).map(|_| wait(1)).collect();
     let last = wait(2);
     let behind = waits.split_off(200);

@@ -24,9 +24,9 @@ fn timeouts_begin_and_are_dropped_while_the_driver_turns() {
     while_it_turns(system.driver(), || {
         for round in 0..ROUNDS as u64 {
             // A near timeout expires at once or while the driver turns. A far one is dropped before it expires.
-            let mut near = Box::pin(domain.wait_async(&word, 0, after(5 + round)));
+            let mut near = Box::pin(domain.wait_async(&word, 0, &after(5 + round)));
             _ = poll(&mut near);
-            let far = pending(domain.wait_async(&word, 0, after(1_000_000)));
+            let far = pending(domain.wait_async(&word, 0, &after(1_000_000)));
             drop(near);
             drop(far);
         }
@@ -40,7 +40,7 @@ fn timeouts_expire_while_their_futures_are_polled() {
     let domain: Domain = Domain::new(&system);
     let word = AtomicU32::new(0);
     let (notified, waker) = Notified::new();
-    let mut wait = Box::pin(domain.wait_async(&word, 0, after(20)));
+    let mut wait = Box::pin(domain.wait_async(&word, 0, &after(20)));
     assert!(poll_with(&mut wait, &waker).is_pending());
     both(
         || {
@@ -71,7 +71,7 @@ fn wait_for_several_words_times_out_while_one_is_woken() {
     let words = [const { AtomicU32::new(0) }; 2];
     let both_words = [(&words[0], 0), (&words[1], 0)];
     for _ in 0..ROUNDS {
-        let mut wait = pending(domain.wait_any_async(both_words, after(10)));
+        let mut wait = pending(domain.wait_any_async(both_words, &after(10)));
         both(
             || _ = system.driver().turn(),
             || {
@@ -94,7 +94,7 @@ fn driver_turns_while_the_last_system_goes() {
     while_it_turns(&driver, || {
         let word = AtomicU32::new(0);
         let domain: Domain = Domain::new(&system);
-        let mut wait = Box::pin(domain.wait_async(&word, 0, after(10)));
+        let mut wait = Box::pin(domain.wait_async(&word, 0, &after(10)));
         _ = poll(&mut wait);
         drop(wait);
         drop(domain);

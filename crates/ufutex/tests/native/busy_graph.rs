@@ -278,7 +278,7 @@ fn graph_is_free_while_an_operation_waits_for_a_bucket<S: Scheme>() {
             until("the operation waits for the graph", sleeps);
             let stuck = scope.spawn(|| {
                 let word = At::object(memory.target(0), world.id, 0);
-                at_once(world.stranger.wait_async(word, 1, WaitOptions::new()))
+                at_once(world.stranger.wait_async(word, 1, &WaitOptions::new()))
             });
             until("the other guest has the bucket", || is_inside.load(SeqCst));
             (tries, stuck)

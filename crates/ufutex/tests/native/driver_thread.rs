@@ -54,7 +54,7 @@ fn starts_by_future(system: &System) -> Result<(), Error> {
     let domain: Domain = Domain::new(system);
     let word = AtomicU32::new(0);
     let far = WaitOptions::new().timeout(Duration::from_secs(3600));
-    let wait = pin!(domain.wait_async(&word, 0, far));
+    let wait = pin!(domain.wait_async(&word, 0, &far));
     match wait.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Pending => Ok(()),
         Poll::Ready(result) => result.map(drop),

@@ -128,7 +128,7 @@ fn round() {
         let mut waiter = pin!(Waiter::new());
         let queued = all.domain.prepare_with(waiter.as_mut(), &other, 0, &WaitOptions::new(), Waker::noop().clone());
         let far = WaitOptions::new().timeout(Duration::from_secs(3600));
-        let mut wait = Box::pin(all.domain.wait_async(&other, 0, far));
+        let mut wait = Box::pin(all.domain.wait_async(&other, 0, &far));
         assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         std::thread::sleep(SOON);
         // SAFETY: the child starts threads, as glibc allows, and ends by `_exit`.
@@ -282,10 +282,10 @@ fn child_waits_for_no_lock_that_another_thread_held() {
         let mut is_requeued = Box::pin(domain.wait_requeue_pi_async(from, 0, lock, requeued));
         assert!(is_requeued.as_mut().poll(&mut context).is_pending());
         let before = |seconds| WaitOptions::new().timeout(Timeout::At(Clock::Realtime, Duration::from_secs(seconds)));
-        let mut due = Box::pin(domain.wait_async(other, 0, before(1000)));
+        let mut due = Box::pin(domain.wait_async(other, 0, &before(1000)));
         assert!(due.as_mut().poll(&mut context).is_pending());
         // In the bucket that is locked.
-        let mut far = Box::pin(domain.wait_async(lock, u64::from(1 | WAITERS), before(1_000_000)));
+        let mut far = Box::pin(domain.wait_async(lock, u64::from(1 | WAITERS), &before(1_000_000)));
         assert!(far.as_mut().poll(&mut context).is_pending());
         clocks.0.store(2000, Ordering::SeqCst);
         let turns = scope.spawn(|| stops(1, || system.driver().turn()));

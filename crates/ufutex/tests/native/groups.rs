@@ -335,7 +335,7 @@ fn wait_a_moment<'d, S: Scheme>(domain: &'d Domain<S>, word: Word, waker: &Waker
     // A thread without a CPU polls for the first time when the timeout has passed.
     for ms in (0..).map(|round| 1 << round) {
         let timeout = Timeout::After(Duration::from_millis(ms));
-        let mut wait = Box::pin(domain.wait_async(word, 0, WaitOptions::new().timeout(timeout)));
+        let mut wait = Box::pin(domain.wait_async(word, 0, &WaitOptions::new().timeout(timeout)));
         if poll_with(&mut wait, waker).is_pending() {
             return wait;
         }
@@ -377,13 +377,13 @@ fn namespaces_have_drivers_of_their_own<S: Scheme>() {
         [(&with_the_systems, system.driver(), &driver), (&with_its_own, &driver, system.driver())]
     {
         let domain: Domain<S> = Domain::in_namespace_in(namespace, DomainOptions::new());
-        let wait = pending_with(domain.wait_async(word, 0, at(2)), Waker::noop());
+        let wait = pending_with(domain.wait_async(word, 0, &at(2)), Waker::noop());
         assert_eq!(
             (theirs.next(Base::Monotonic), not_theirs.next(Base::Monotonic)),
             (Some(Duration::from_secs(2)), None)
         );
         drop(wait);
-        assert_eq!(at_once(domain.wait_async(word, 0, at(1))), Err(Error::TimedOut));
+        assert_eq!(at_once(domain.wait_async(word, 0, &at(1))), Err(Error::TimedOut));
     }
 }
 

@@ -112,14 +112,14 @@ fn waiters_are_requeued_by_another_domain<S: Scheme>() {
     assert_eq!(here.unlock_pi(lock, &b), Ok(()));
     assert_eq!(poll(&mut waits[0]), Poll::Ready(Ok(())));
     // Plain waiters can be requeued, too.
-    let mut plain_wait = pending(here.wait_async(condition, 0, Default::default()));
+    let mut plain_wait = pending(here.wait_async(condition, 0, &Default::default()));
     assert_eq!(
         there.requeue(condition, elsewhere, Requeue { wake: 0, requeue: 1 }),
         Ok(Requeued { woken: 0, requeued: 1 })
     );
     assert_eq!(there.wake(elsewhere, 1), 1);
     assert_eq!(poll(&mut plain_wait), Poll::Ready(Ok(())));
-    let dropped = pending(here.wait_async(condition, 0, Default::default()));
+    let dropped = pending(here.wait_async(condition, 0, &Default::default()));
     assert_eq!(
         there.requeue(condition, elsewhere, Requeue { wake: 0, requeue: 1 }),
         Ok(Requeued { woken: 0, requeued: 1 })

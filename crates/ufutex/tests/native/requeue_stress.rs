@@ -86,7 +86,7 @@ fn waiters_that_leave_while_they_are_moved_leave_no_entry<S: Scheme>() {
                     ended.fetch_add(1, SeqCst);
                 }
             }
-            waits[i % 12] = Some(crate::futures::pending(domain.wait_async(words[i % 3], 0, WaitOptions::new())));
+            waits[i % 12] = Some(crate::futures::pending(domain.wait_async(words[i % 3], 0, &WaitOptions::new())));
         }
         running.store(false, SeqCst);
         for mut wait in waits.into_iter().flatten() {

@@ -24,12 +24,12 @@ fn every_kind_of_waiter_is_woken_where_it_was_moved_to<S: Scheme>() {
             domain.prepare(waiter.as_mut(), from, 0, &WaitOptions::new()).and_then(ufutex::Queued::finish)
         });
         let (told_future, waker) = Notified::new();
-        let mut future = pending_with(domain.wait_async(from, 0, WaitOptions::new()), &waker);
+        let mut future = pending_with(domain.wait_async(from, 0, &WaitOptions::new()), &waker);
         let (told_custom, waker) = Notified::new();
         let mut waiter = Box::pin(Waiter::new());
         let mut custom = domain.prepare_with(waiter.as_mut(), from, 0, &WaitOptions::new(), waker).expect("it is 0");
         let [elsewhere] = words();
-        let mut any = pending(domain.wait_any_async([(elsewhere, 0), (from, 0)], WaitOptions::new()));
+        let mut any = pending(domain.wait_any_async([(elsewhere, 0), (from, 0)], &WaitOptions::new()));
         let interrupt = crate::places::forever(ufutex::Interrupt::new());
         let interruptible = Sleeping::new(move || domain.wait_interruptible(from, 0, &WaitOptions::new(), interrupt));
         assert_eq!(
@@ -56,9 +56,9 @@ fn future_and_custom_waiter_leave_from_where_they_were_moved_to<S: Scheme>() {
         let [before, custom, after] = &mut waiters[..] else { unreachable!() };
         let before = queue(&domain, before, to);
         let mut custom = queue(&domain, custom, from);
-        let dropped = pending(domain.wait_async(from, 0, WaitOptions::new()));
-        let mut timed_out = pending(domain.wait_async(from, 0, WaitOptions::new()));
-        let mut interrupted = pending(domain.wait_async(from, 0, WaitOptions::new()));
+        let dropped = pending(domain.wait_async(from, 0, &WaitOptions::new()));
+        let mut timed_out = pending(domain.wait_async(from, 0, &WaitOptions::new()));
+        let mut interrupted = pending(domain.wait_async(from, 0, &WaitOptions::new()));
         assert_eq!(domain.requeue(from, to, Requeue { wake: 0, requeue: 4 }), Ok(Requeued { woken: 0, requeued: 4 }));
         let after = queue(&domain, after, to);
         assert!(custom.cancel());
@@ -112,10 +112,10 @@ fn thread_is_interrupted_where_it_was_moved_to<S: Scheme>() {
 fn dropped_future_passes_its_wake_on_where_it_was_moved_to<S: Scheme>() {
     let domain = domain::<S>();
     for [from, to] in pairs() {
-        let dropped = pending(domain.wait_async(from, 0, WaitOptions::new()));
+        let dropped = pending(domain.wait_async(from, 0, &WaitOptions::new()));
         assert_eq!(domain.requeue(from, to, Requeue { wake: 0, requeue: 1 }), Ok(MOVED));
-        let mut stranger = pending(domain.wait_async(from, 0, WaitOptions::new()));
-        let mut next = pending(domain.wait_async(to, 0, WaitOptions::new()));
+        let mut stranger = pending(domain.wait_async(from, 0, &WaitOptions::new()));
+        let mut next = pending(domain.wait_async(to, 0, &WaitOptions::new()));
         assert_eq!(domain.wake(to, 1), 1);
         drop(dropped);
         assert_eq!(poll(&mut stranger), Poll::Pending);
@@ -126,7 +126,8 @@ fn dropped_future_passes_its_wake_on_where_it_was_moved_to<S: Scheme>() {
 fn wake_by_a_requeue_is_passed_on_to_waiters_that_stayed<S: Scheme>() {
     let domain = domain::<S>();
     for [from, to] in pairs() {
-        let mut waits: Vec<_> = (0..3).map(|_| Some(pending(domain.wait_async(from, 0, WaitOptions::new())))).collect();
+        let mut waits: Vec<_> =
+            (0..3).map(|_| Some(pending(domain.wait_async(from, 0, &WaitOptions::new())))).collect();
         assert_eq!(domain.requeue(from, to, Requeue { wake: 1, requeue: 1 }), Ok(Requeued { woken: 1, requeued: 1 }));
         waits[0] = None;
         assert_eq!(poll(waits[1].as_mut().expect("it is there")), Poll::Pending);
@@ -140,7 +141,7 @@ fn requeue_wakes_each_waker_of_a_woken_waiter_once<S: Scheme>() {
         let tolds: Vec<_> = (0..40).map(|_| Notified::new()).collect();
         let mut waits: Vec<_> = tolds
             .iter()
-            .map(|(_, waker)| pending_with(domain.wait_async(from, 0, WaitOptions::new()), waker))
+            .map(|(_, waker)| pending_with(domain.wait_async(from, 0, &WaitOptions::new()), waker))
             .collect();
         assert_eq!(
             domain.cmp_requeue(from, 0, to, Requeue { wake: 20, requeue: 10 }),
@@ -159,7 +160,7 @@ fn new_waker_of_a_moved_future_is_woken<S: Scheme>() {
     let domain = domain::<S>();
     for [from, to] in pairs() {
         let [(old, old_waker), (new, new_waker)] = [(); 2].map(|()| Notified::new());
-        let mut wait = pending_with(domain.wait_async(from, 0, WaitOptions::new()), &old_waker);
+        let mut wait = pending_with(domain.wait_async(from, 0, &WaitOptions::new()), &old_waker);
         assert_eq!(domain.requeue(from, to, Requeue { wake: 0, requeue: 1 }), Ok(MOVED));
         assert_eq!(crate::futures::poll_with(&mut wait, &new_waker), Poll::Pending);
         assert_eq!(domain.wake(to, 1), 1);

@@ -70,7 +70,7 @@ impl<'m> List<'m> {
         entry: u64,
     ) -> Boxed<Wait<'d, At<GuestWord<'m, GuestMemory>>, S>> {
         let word = At::address_space(self.memory.target(entry + OFFSET));
-        pending(domain.wait_async(word, self.word(entry).into(), Default::default()))
+        pending(domain.wait_async(word, self.word(entry).into(), &Default::default()))
     }
 }
 
@@ -225,7 +225,7 @@ fn task_that_has_ended_takes_no_lock_and_makes_other_calls<S: Scheme>() {
     assert_eq!(futex(6 | PRIVATE, 0), -22, "FUTEX_LOCK_PI");
     assert_eq!(futex(7 | PRIVATE, 0), -1, "FUTEX_UNLOCK_PI of a word that does not name it");
     assert_eq!(futex(PRIVATE, 1), -11, "FUTEX_WAIT for another value");
-    let mut waits = pending(domain.wait_async(condition, 0, WaitOptions::new()));
+    let mut waits = pending(domain.wait_async(condition, 0, &WaitOptions::new()));
     assert_eq!(futex(1 | PRIVATE, 1), 1, "FUTEX_WAKE");
     assert_eq!(poll(&mut waits), Poll::Ready(Ok(())));
     memory.word(256).store(TID, Relaxed);
@@ -282,7 +282,7 @@ fn word_of_set_tid_address_is_cleared_and_its_shared_waiter_woken<S: Scheme>() {
         let word = memory.target(64);
         let wait = |is_shared| {
             let scope = if is_shared { Scope::AddressSpace } else { Scope::Private };
-            pending(domain.wait_async(At::new(word, scope), TID.into(), WaitOptions::new()))
+            pending(domain.wait_async(At::new(word, scope), TID.into(), &WaitOptions::new()))
         };
         let [mut first, mut second, mut private] = [true, true, false].map(wait);
         memory.page_out();

@@ -135,7 +135,7 @@ fn wait_loads_its_word_once_an_attempt<S: Scheme>() {
         assert!(queued.is_ok_and(|queued| queued.is_woken() && queued.finish().is_ok()));
         assert_eq!(equal.taken(), (early + 1, 0));
 
-        let mut future = pin!(domain.wait_async(&equal, 0, WaitOptions::new()));
+        let mut future = pin!(domain.wait_async(&equal, 0, &WaitOptions::new()));
         for _ in 0..3 {
             assert!(poll(future.as_mut()).is_pending());
         }

@@ -32,7 +32,7 @@ fn thread_and_future_are_woken_by_any_word_and_return_its_index<S: Scheme>() {
         for i in 0..3 {
             let thread = Sleeping::new(move || domain.wait_any(&any(words), &PLAINLY));
             let (notified, waker) = Notified::new();
-            let mut future = pending_with(domain.wait_any_async(any(words), PLAINLY), &waker);
+            let mut future = pending_with(domain.wait_any_async(any(words), &PLAINLY), &waker);
             assert_eq!(domain.wake(words[i], usize::MAX), 2);
             assert_eq!(thread.outcome(), Ok(i));
             assert_eq!(notified.times(), 1);
@@ -48,8 +48,8 @@ fn last_of_the_woken_words_is_the_result<S: Scheme>() {
     let domain = domain::<S>();
     for words in triples() {
         for woken in 1u32..8 {
-            let mut wait = pending(domain.wait_any_async(any(words), PLAINLY));
-            let mut next = words.map(|word| pending(domain.wait_async(word, 0, PLAINLY)));
+            let mut wait = pending(domain.wait_any_async(any(words), &PLAINLY));
+            let mut next = words.map(|word| pending(domain.wait_async(word, 0, &PLAINLY)));
             for (i, word) in words.into_iter().enumerate() {
                 assert_eq!(domain.wake(word, (woken >> i & 1) as usize), (woken >> i & 1) as usize);
             }
@@ -66,7 +66,7 @@ fn word_that_differs_ends_the_wait_at_once<S: Scheme>() {
         for i in 0..3 {
             words.iter().for_each(|word| word.store(0, Relaxed));
             words[i].store(1, Relaxed);
-            assert_eq!(at_once(domain.wait_any_async(any(words), PLAINLY)), Err(Error::Again));
+            assert_eq!(at_once(domain.wait_any_async(any(words), &PLAINLY)), Err(Error::Again));
             assert_eq!(domain.wait_any(&any(words), &PLAINLY), Err(Error::Again));
             assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3]);
         }
@@ -90,7 +90,7 @@ fn wake_before_all_words_are_queued_counts<S: Scheme>() {
                     memory.lose();
                 }
             });
-            let mut wait = Box::pin(domain.wait_any_async(words.map(|word| (word, 0)), PLAINLY));
+            let mut wait = Box::pin(domain.wait_any_async(words.map(|word| (word, 0)), &PLAINLY));
             let begun = poll(&mut wait);
             if third_holds == 0 && !is_lost {
                 assert_eq!(begun, Poll::Pending, "all are queued; its waker has been notified already");
@@ -108,21 +108,21 @@ fn fault_of_a_word_ends_the_wait<S: Scheme>() {
     let [first] = words();
     let words = [memory.target(0), memory.target(256)].map(|word| (word, 0));
     memory.fault_next_loads(3);
-    let wait = pending(domain.wait_any_async(words, PLAINLY));
+    let wait = pending(domain.wait_any_async(words, &PLAINLY));
     drop(wait);
     memory.lose();
-    assert_eq!(at_once(domain.wait_any_async(words, PLAINLY)), Err(Error::Fault));
+    assert_eq!(at_once(domain.wait_any_async(words, &PLAINLY)), Err(Error::Fault));
     assert_eq!(domain.wait_any(&words, &PLAINLY), Err(Error::Fault));
     let too_wide = [(memory.target(0), 1 << 32)];
-    assert_eq!(at_once(domain.wait_any_async(too_wide, PLAINLY)), Err(Error::Invalid));
+    assert_eq!(at_once(domain.wait_any_async(too_wide, &PLAINLY)), Err(Error::Invalid));
     assert_eq!(domain.wake(first, 1), 0);
 }
 
 fn dropped_future_passes_each_of_its_wakes_on<S: Scheme>() {
     let domain = domain::<S>();
     for words in triples() {
-        let wait = pending(domain.wait_any_async(any(words), PLAINLY));
-        let mut next = words.map(|word| [(); 2].map(|()| pending(domain.wait_async(word, 0, PLAINLY))));
+        let wait = pending(domain.wait_any_async(any(words), &PLAINLY));
+        let mut next = words.map(|word| [(); 2].map(|()| pending(domain.wait_async(word, 0, &PLAINLY))));
         assert_eq!((domain.wake(words[0], 1), domain.wake(words[2], 1)), (1, 1));
         drop(wait);
         let ready = next.each_mut().map(|waits| waits.each_mut().map(|wait| poll(wait).is_ready()));
@@ -133,9 +133,9 @@ fn dropped_future_passes_each_of_its_wakes_on<S: Scheme>() {
 fn dropped_future_that_was_not_woken_leaves_nothing_behind<S: Scheme>() {
     let domain = domain::<S>();
     for words in triples() {
-        let mut before = pending(domain.wait_any_async(any(words), PLAINLY));
-        let wait = pending(domain.wait_any_async(any(words), PLAINLY));
-        let mut after = pending(domain.wait_any_async(any(words), PLAINLY));
+        let mut before = pending(domain.wait_any_async(any(words), &PLAINLY));
+        let wait = pending(domain.wait_any_async(any(words), &PLAINLY));
+        let mut after = pending(domain.wait_any_async(any(words), &PLAINLY));
         drop(wait);
         assert_eq!(domain.wake(words[1], 2), 2);
         assert_eq!((poll(&mut before), poll(&mut after)), (Poll::Ready(Ok(1)), Poll::Ready(Ok(1))));
@@ -147,13 +147,13 @@ fn no_word_and_too_many_are_invalid<S: Scheme>() {
     let domain = domain::<S>();
     let none: [(Word, u32); 0] = [];
     assert_eq!(domain.wait_any(&none, &PLAINLY), Err(Error::Invalid));
-    assert_eq!(at_once(domain.wait_any_async(none, PLAINLY)), Err(Error::Invalid));
+    assert_eq!(at_once(domain.wait_any_async(none, &PLAINLY)), Err(Error::Invalid));
     let [word] = words();
     let many = vec![(word, 0); 129];
     assert_eq!(domain.wait_any(&many, &PLAINLY), Err(Error::Invalid));
-    assert_eq!(at_once(domain.wait_any_async(&many, PLAINLY)), Err(Error::Invalid));
+    assert_eq!(at_once(domain.wait_any_async(&many, &PLAINLY)), Err(Error::Invalid));
     assert_eq!(domain.wake(word, usize::MAX), 0);
-    let mut most = pending(domain.wait_any_async(&many[1..], PLAINLY));
+    let mut most = pending(domain.wait_any_async(&many[1..], &PLAINLY));
     assert_eq!(domain.wake(word, usize::MAX), 128);
     assert_eq!(poll(&mut most), Poll::Ready(Ok(127)));
 }
@@ -162,8 +162,8 @@ fn system_limits_the_number_of_words<S: Scheme>() {
     let system = System::with_config(SystemConfig::new().max_waitv(2)).expect("the memory is there");
     let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
     let [a, b, c] = words();
-    assert_eq!(at_once(domain.wait_any_async(any([a, b, c]), PLAINLY)), Err(Error::Invalid));
-    let mut two = pending(domain.wait_any_async(any([a, b]), PLAINLY));
+    assert_eq!(at_once(domain.wait_any_async(any([a, b, c]), &PLAINLY)), Err(Error::Invalid));
+    let mut two = pending(domain.wait_any_async(any([a, b]), &PLAINLY));
     assert_eq!(domain.wake(b, 1), 1);
     assert_eq!(poll(&mut two), Poll::Ready(Ok(1)));
 }
@@ -185,11 +185,11 @@ fn timeout_of_a_future_ends_it<S: Scheme>() {
     let [word] = words();
     for timeout in [Timeout::After(Duration::from_millis(2)), Timeout::At(Clock::Realtime, Duration::from_secs(1))] {
         let options = PLAINLY.timeout(timeout);
-        assert_eq!(block_on(domain.wait_any_async(any([word]), options)), Err(Error::TimedOut));
+        assert_eq!(block_on(domain.wait_any_async(any([word]), &options)), Err(Error::TimedOut));
     }
     assert_eq!(domain.wake(word, 1), 0);
     let mut wait =
-        pending(domain.wait_any_async(any([word]), PLAINLY.timeout(Timeout::After(Duration::from_secs(100)))));
+        pending(domain.wait_any_async(any([word]), &PLAINLY.timeout(Timeout::After(Duration::from_secs(100)))));
     assert_eq!(domain.wake(word, 1), 1);
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(0)), "a wake that comes before counts");
 }
@@ -198,13 +198,13 @@ fn end_returns_its_cause_unless_a_word_was_woken<S: Scheme>() {
     let domain = domain::<S>();
     for words in triples() {
         for (cause, error) in [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)] {
-            let mut wait = pending(domain.wait_any_async(any(words), PLAINLY));
+            let mut wait = pending(domain.wait_any_async(any(words), &PLAINLY));
             assert_eq!(wait.as_mut().end(cause), Err(error));
             drop(wait);
-            let mut unpolled = Box::pin(domain.wait_any_async(any(words), PLAINLY));
+            let mut unpolled = Box::pin(domain.wait_any_async(any(words), &PLAINLY));
             assert_eq!(unpolled.as_mut().end(cause), Err(error));
             assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3]);
-            let mut wait = pending(domain.wait_any_async(any(words), PLAINLY));
+            let mut wait = pending(domain.wait_any_async(any(words), &PLAINLY));
             assert_eq!((domain.wake(words[0], 1), domain.wake(words[1], 1)), (1, 1));
             assert_eq!(wait.as_mut().end(cause), Ok(1));
         }
@@ -216,7 +216,7 @@ fn waker_of_the_last_poll_is_woken_by_every_word<S: Scheme>() {
     for words in triples() {
         for word in words {
             let [(old, old_waker), (new, new_waker)] = [(); 2].map(|()| Notified::new());
-            let mut wait = pending_with(domain.wait_any_async(any(words), PLAINLY), &old_waker);
+            let mut wait = pending_with(domain.wait_any_async(any(words), &PLAINLY), &old_waker);
             assert_eq!(poll_with(&mut wait, &new_waker), Poll::Pending);
             assert_eq!(domain.wake(word, 1), 1);
             assert_eq!((old.times(), new.times()), (0, 1));
@@ -233,7 +233,7 @@ fn bitset_and_priority_hold_for_every_word<S: Scheme>() {
     let [of_a, of_b] = &mut waiters[..] else { unreachable!() };
     let (of_a, of_b) = (queue(&domain, of_a, a), queue(&domain, of_b, b));
     let options = PLAINLY.bitset(nonzero(0b10)).realtime_priority(1);
-    let mut wait = pending(domain.wait_any_async(any([a, b]), options));
+    let mut wait = pending(domain.wait_any_async(any([a, b]), &options));
     assert_eq!(domain.wake_bitset(b, 1, nonzero(0b01)), 1);
     assert!(of_b.is_woken() && poll(&mut wait).is_pending());
     assert_eq!(domain.wake(a, 1), 1);

@@ -64,7 +64,7 @@ fn futures_of_both_words_are_woken_and_pass_their_wakes_on<S: Scheme>() {
     for [first, second] in pairs() {
         let tolds = [(); 4].map(|()| Notified::new());
         let mut waits: Vec<_> = std::iter::zip(&tolds, [first, first, second, second])
-            .map(|((_, waker), word)| Some(pending_with(domain.wait_async(word, 0, Default::default()), waker)))
+            .map(|((_, waker), word)| Some(pending_with(domain.wait_async(word, 0, &Default::default()), waker)))
             .collect();
         assert_eq!(domain.wake_op(first, 1, second, BOTH, 1), Ok(2));
         assert_eq!(tolds.each_ref().map(|(notified, _)| notified.times()), [1, 0, 1, 0]);

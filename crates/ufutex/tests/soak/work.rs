@@ -71,7 +71,7 @@ pub fn poll(soak: &Soak, desk: &Desk, mut random: Random) {
         if desk.is_running() && waits.len() < 16 {
             let (guest, (notified, waker)) = (soak.guest(&mut random), Notified::new());
             let options = soon(bits(random.of(&BITSETS)), &mut random);
-            let mut wait = Box::pin(guest.domain.wait_async(&guest.words[random.below(WORDS)], 0, options));
+            let mut wait = Box::pin(guest.domain.wait_async(&guest.words[random.below(WORDS)], 0, &options));
             match wait.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Pending => waits.push((guest, notified, wait)),
                 Poll::Ready(result) => note(guest, result),

@@ -110,7 +110,7 @@ fn poll<S: Scheme>(accounts: &Accounts<S>, desk: &Desk, mut random: Random) {
     while desk.is_running() || !tasks.is_empty() {
         if desk.is_running() && tasks.len() < 16 {
             let word = random.below(WORDS);
-            let wait = accounts.domain.wait_async(&accounts.words[word], 0, bits(random.of(&BITSETS)));
+            let wait = accounts.domain.wait_async(&accounts.words[word], 0, &bits(random.of(&BITSETS)));
             tasks.push((word, Arc::default(), Box::pin(wait)));
             let (_, notified, wait) = tasks.last_mut().expect("just pushed");
             let _ = wait.as_mut().poll(&mut Context::from_waker(&notified.clone().into()));

@@ -50,7 +50,7 @@ fn drop_futures<S: Scheme>(permits: &Permits<S>, desk: &Desk, mut random: Random
         // Two thirds of the futures have a real-time priority, so they are ahead of the threads.
         let options = WaitOptions::new().realtime_priority(random.of(&[0, 1, 1]));
         let mut waits: Vec<_> = (0..1 + random.below(3))
-            .map(|_| Box::pin(permits.domain.wait_async(&permits.permit, 0, options)))
+            .map(|_| Box::pin(permits.domain.wait_async(&permits.permit, 0, &options)))
             .collect();
         let mut context = Context::from_waker(Waker::noop());
         waits.retain_mut(|wait| wait.as_mut().poll(&mut context).is_pending());

@@ -197,7 +197,7 @@ fn timeout_of_a_future_waits_for_one_share_of_another_namespace_however_many_dom
     let due = STEP * 200;
     let wait = |domain, name, after| {
         let until = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, START + after));
-        let mut wait = Box::pin(Domain::wait_async(domain, &word, 0, until));
+        let mut wait = Box::pin(Domain::wait_async(domain, &word, 0, &until));
         let waker = Waker::from(Arc::new(Task(name, log.clone())));
         assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         wait
@@ -342,10 +342,10 @@ fn timeout_of_a_future_waits_for_one_share_of_another_domain() {
             let waker = Waker::from(Arc::new(Task(name, log.clone())));
             assert!(wait.poll(&mut Context::from_waker(&waker)).is_pending());
         };
-        let mut waits: Vec<_> = (0..MANY).map(|_| Box::pin(crowd.wait_async(&word, 0, until(STEP)))).collect();
+        let mut waits: Vec<_> = (0..MANY).map(|_| Box::pin(crowd.wait_async(&word, 0, &until(STEP)))).collect();
         waits.iter_mut().for_each(|wait| poll(wait.as_mut(), 'm'));
         let due = STEP * 1000;
-        let mut one = pin!(other.wait_async(&word, 0, until(due)));
+        let mut one = pin!(other.wait_async(&word, 0, &until(due)));
         poll(one.as_mut(), '1');
         clocks.advance(STEP);
         assert_eq!(system.driver().turn(), MANY + 1);
@@ -364,11 +364,11 @@ fn timeouts_of_a_domain_are_removed_with_it() {
     let until = WaitOptions::new().timeout(Timeout::After(STEP));
     let other = Domain::new(&system);
     let waker = |name| Waker::from(Arc::new(Task(name, log.clone())));
-    let mut stays = pin!(other.wait_async(&word, 0, until));
+    let mut stays = pin!(other.wait_async(&word, 0, &until));
     assert!(stays.as_mut().poll(&mut Context::from_waker(&waker('s'))).is_pending());
     for _ in 0..10 {
         let domain = Domain::new(&system);
-        let mut goes = Box::pin(domain.wait_async(&word, 0, until));
+        let mut goes = Box::pin(domain.wait_async(&word, 0, &until));
         assert!(goes.as_mut().poll(&mut Context::from_waker(&waker('g'))).is_pending());
     }
     clocks.advance(STEP);

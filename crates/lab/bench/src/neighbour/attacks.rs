@@ -138,7 +138,7 @@ impl Attack {
             Self::HandOff => {
                 let mut places = (0..number).cycle().map(at);
                 let step = |target| {
-                    let mut wait = pin!(domain.wait_async(target, 0, WaitOptions::new()));
+                    let mut wait = pin!(domain.wait_async(target, 0, &WaitOptions::new()));
                     let _queued = poll(wait.as_mut());
                     domain.wake(target, 1);
                 };
@@ -150,7 +150,7 @@ impl Attack {
                 let mut begins = (0..1 << 20).step_by(number).cycle();
                 let step = |begin| {
                     let words: Vec<_> = (begin..begin + number).map(|place| (at(place), 0)).collect();
-                    let _queued = poll(pin!(domain.wait_any_async(words, WaitOptions::new())));
+                    let _queued = poll(pin!(domain.wait_any_async(words, &WaitOptions::new())));
                 };
                 channels.serve(|| {}, || begins.next().into_iter().for_each(step), || {});
                 Ok(())
@@ -165,7 +165,7 @@ impl Attack {
             Self::WaiterLimit => {
                 let _waits = queued(domain, (0..number).map(at), WaitOptions::new())?;
                 let mut places = (0..number).cycle().map(at);
-                let step = |target| _ = poll(pin!(domain.wait_async(target, 0, WaitOptions::new())));
+                let step = |target| _ = poll(pin!(domain.wait_async(target, 0, &WaitOptions::new())));
                 channels.serve(|| {}, || places.next().into_iter().for_each(step), || {});
                 Ok(())
             }
@@ -199,7 +199,7 @@ fn queued<'d, T: Target<Value = u32> + 'd>(
 ) -> Result<Queued<'d>, Error> {
     let mut waits = Queued::new();
     for word in words {
-        queue(Box::pin(domain.wait_async(word, 0, options)), &mut waits)?;
+        queue(Box::pin(domain.wait_async(word, 0, &options)), &mut waits)?;
     }
     Ok(waits)
 }
@@ -268,7 +268,7 @@ fn keys<'a, T: Target<Value = u32> + 'a>(
     let mut waits = queued(domain, (0..keys).map(&at), WaitOptions::new())?;
     let mut next = 0;
     let step = || {
-        waits[next] = Box::pin(domain.wait_async(at(next), 0, WaitOptions::new()));
+        waits[next] = Box::pin(domain.wait_async(at(next), 0, &WaitOptions::new()));
         let _queued = poll(waits[next].as_mut());
         next = (next + 1) % keys;
     };
@@ -303,7 +303,7 @@ fn priorities<'a, T: Target<Value = u32> + Copy + 'a>(
     let _waits = queued(domain, (0..waiters).map(|_| word), of(99))?;
     // A waiter without priority at the end, so that the next one cannot simply be appended.
     let _last = queued(domain, [word].into_iter(), WaitOptions::new())?;
-    channels.serve(|| {}, || _ = poll(pin!(domain.wait_async(word, 0, of(50)))), || {});
+    channels.serve(|| {}, || _ = poll(pin!(domain.wait_async(word, 0, &of(50)))), || {});
     Ok(())
 }
 
@@ -317,7 +317,7 @@ fn crowd<'a, T: Target<Value = u32> + Copy + 'a>(
     let step = || {
         domain.wake(word, usize::MAX);
         for wait in &mut waits {
-            *wait = Box::pin(domain.wait_async(word, 0, WaitOptions::new()));
+            *wait = Box::pin(domain.wait_async(word, 0, &WaitOptions::new()));
             let _queued = poll(wait.as_mut());
         }
     };

@@ -154,7 +154,7 @@ fn lateness(domain: &Domain, word: &AtomicU32) -> Result<Duration> {
         Arc::new(TimedWaker { begin: Instant::now(), called_ns: AtomicU64::new(0), thread: std::thread::current() });
     let waker = timed.clone().into();
     let options = WaitOptions::new().timeout(Timeout::After(TIMEOUT));
-    let mut wait = pin!(domain.wait_async(word, 0, options));
+    let mut wait = pin!(domain.wait_async(word, 0, &options));
     let begin = Instant::now();
     match wait.as_mut().poll(&mut Context::from_waker(&waker)) {
         Poll::Pending => {}
@@ -191,7 +191,7 @@ fn poll_and_drop(other: &Domain, word: &AtomicU32) -> Duration {
     let waker = Arc::new(Nothing).into();
     let begin = Instant::now();
     {
-        let mut wait = pin!(other.wait_async(word, 0, WaitOptions::new()));
+        let mut wait = pin!(other.wait_async(word, 0, &WaitOptions::new()));
         if wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             let _queued = wait.as_mut().poll(&mut Context::from_waker(&waker));
         }

@@ -111,7 +111,7 @@ impl<'a> Executor<'a> {
         let limit = if random.one_in(2) { Limit::none() } else { Limit::within(LONGEST, &shift.world, random) };
         let bits = NonZeroU32::new(bitset(random)).unwrap_or(NonZeroU32::MAX);
         let options = limit.options().bitset(bits).realtime_priority(random.of(&[0, 0, 0, 1, 50]));
-        let future = Box::pin(shift.plain.wait_async(word, word.value(), options));
+        let future = Box::pin(shift.plain.wait_async(word, word.value(), &options));
         self.waiting[index] = Some(Waiting { future, limit, may_be_dropped });
         shift.world.counts.futures_begun.add(1);
         self.poll(index);
@@ -201,7 +201,7 @@ impl<'a> Executor<'a> {
         let (word, counts) = (cell.private(), &shift.world.counts);
         let mut context = Context::from_waker(Waker::noop());
         let mut wait = || {
-            let mut future = Box::pin(shift.plain.wait_async(word, 0, WaitOptions::new()));
+            let mut future = Box::pin(shift.plain.wait_async(word, 0, &WaitOptions::new()));
             let polled = future.as_mut().poll(&mut context);
             polled.is_pending().then_some(future)
         };

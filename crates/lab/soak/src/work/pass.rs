@@ -211,7 +211,7 @@ fn receive(shift: &Shift, throw: &Throw<'_>, round: u32, heart: &Heart) -> Resul
             }
         }),
         Way::Future => {
-            heart.during(Doing::Future, word.address(), || at(block_on(domain.wait_async(word, seen, options))))
+            heart.during(Doing::Future, word.address(), || at(block_on(domain.wait_async(word, seen, &options))))
         }
         Way::Prepare => heart.during(Doing::Wait, word.address(), || {
             let mut waiter = pin!(Waiter::new());

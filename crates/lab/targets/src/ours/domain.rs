@@ -189,7 +189,7 @@ impl<S: Scheme> crowd::Domain for Domain<S> {
 
     async fn wait_as_future(&self, word: &AtomicU32) -> String {
         loop {
-            if let Err(error) = self.wait_async(word, 0, WaitOptions::new()).await {
+            if let Err(error) = self.wait_async(word, 0, &WaitOptions::new()).await {
                 return error.to_string();
             }
         }
@@ -213,7 +213,7 @@ impl<S: Scheme> crowd::Domain for Domain<S> {
 
 impl<S: Scheme> Rest for Tasks<'_, S> {
     async fn wait(&self, word: &AtomicU32, expected: u32) {
-        let result = self.0.wait_async(word, expected, WaitOptions::new()).await;
+        let result = self.0.wait_async(word, expected, &WaitOptions::new()).await;
         assert_ne!(waited(result), Waited::Failed, "a task's wait");
     }
 
@@ -221,7 +221,7 @@ impl<S: Scheme> Rest for Tasks<'_, S> {
         // A word that no thread wakes.
         let word = AtomicU32::new(0);
         let options = WaitOptions::new().timeout(Timeout::After(length));
-        let result = self.0.wait_async(&word, 0, options).await;
+        let result = self.0.wait_async(&word, 0, &options).await;
         assert_eq!(result, Err(Error::TimedOut), "a task's nap");
     }
 }

@@ -81,7 +81,7 @@ impl<S: Scheme> Engine<S> {
                 }
             }
             How::Future(_) | How::Dropped(_) | How::Ended(_) => {
-                poll(self.domain.wait_async(word, expected, options), how, watch)
+                poll(self.domain.wait_async(word, expected, &options), how, watch)
             }
         }
     }

@@ -28,7 +28,7 @@ fn drop_during(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mut waiter = pin!(Waiter::new());
     let next = world.queue(waiter.as_mut()).expect("the word holds 0");
-    let mut future = Box::pin(world.domain.wait_async(&world.word, 0, WaitOptions::new()));
+    let mut future = Box::pin(world.domain.wait_async(&world.word, 0, &WaitOptions::new()));
     assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let mover = resize(&world, sizes);
     drop(future);

@@ -19,7 +19,7 @@ const FIRST: WaitOptions = WaitOptions::new().realtime_priority(1);
 
 /// Polls a future up to `polls` times and drops it. Returns whether it was ready.
 fn poll_and_drop<S: Scheme>(world: &World<S>, polls: usize) -> bool {
-    let mut future = pin!(world.domain.wait_async(&world.word, 0, FIRST));
+    let mut future = pin!(world.domain.wait_async(&world.word, 0, &FIRST));
     (0..polls).any(|_| future.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(Ok(())))
 }
 

@@ -28,7 +28,7 @@ impl Wake for Told {
 
 fn new_waker_against_wake<S: Scheme>() {
     let world = World::<S>::with_slots(2);
-    let mut future = pin!(world.domain.wait_async(&world.word, 0, WaitOptions::new()));
+    let mut future = pin!(world.domain.wait_async(&world.word, 0, &WaitOptions::new()));
     let first = Waker::from(StdArc::new(Told::default()));
     assert!(future.as_mut().poll(&mut Context::from_waker(&first)).is_pending());
 

@@ -74,7 +74,7 @@ fn against_drop<S: Scheme>() {
     let dropped = {
         let world = world.clone();
         thread::spawn(move || {
-            let mut future = pin!(world.domain.wait_async(&world.word, 0, FIRST));
+            let mut future = pin!(world.domain.wait_async(&world.word, 0, &FIRST));
             let mut poll = || future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             poll() == Poll::Ready(Ok(()))
         })

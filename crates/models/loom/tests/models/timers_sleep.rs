@@ -42,7 +42,7 @@ impl World {
     }
 
     fn wait(&self) -> Wait<'_> {
-        Box::pin(self.domain.wait_async(&self.word, 0, until_due()))
+        Box::pin(self.domain.wait_async(&self.word, 0, &until_due()))
     }
 
     /// Starts a thread that sets the clock to `DUE` and runs a turn.

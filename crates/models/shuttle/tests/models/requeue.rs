@@ -37,7 +37,7 @@ fn wait<S: Scheme>(words: &Words<S>, way: usize) -> bool {
         0 => domain.wait(all[0], 0).is_ok(),
         1 => domain.wait_with(all[way % 3], 0, &some_time()).is_ok(),
         2 => {
-            let mut future = pin!(domain.wait_async(all[way % 3], 0, WaitOptions::new()));
+            let mut future = pin!(domain.wait_async(all[way % 3], 0, &WaitOptions::new()));
             let mut poll = || future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             let is_early = poll().is_ready();
             thread::yield_now();

@@ -46,7 +46,7 @@ fn give_up<S: Scheme>(world: &World<S>) {
 
 /// Waits as a future that is dropped.
 fn drop_out<S: Scheme>(world: &World<S>) {
-    let mut wait = pin!(world.domain.wait_async(&world.words[0], 0, WaitOptions::new()));
+    let mut wait = pin!(world.domain.wait_async(&world.words[0], 0, &WaitOptions::new()));
     let _ = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     thread::yield_now();
 }
