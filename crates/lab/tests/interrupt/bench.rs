@@ -3,6 +3,8 @@
 use crate::common::rows_of;
 use crate::running::{Ended, Running, interrupt_when_there_is_something};
 use serde_json::Value;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
@@ -73,7 +75,10 @@ fn a_sweep_keeps_what_it_has_of_each_cell() {
 }
 
 fn has_process(words: &[&str]) -> bool {
-    std::fs::read_dir("/proc").expect("Linux").flatten().any(|process| {
+    // Another user's suite may run at the same time.
+    let user = |path: &Path| path.metadata().map(|metadata| metadata.uid()).ok();
+    let own = user(Path::new("/proc/self"));
+    std::fs::read_dir("/proc").expect("Linux").flatten().filter(|process| user(&process.path()) == own).any(|process| {
         let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         words.iter().all(|words| line.contains(words))
