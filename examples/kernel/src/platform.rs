@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 
 use ufutex::platform::{Clock, Deadline, Platform};
 use ufutex::{
-    SystemConfig, Error, DomainOptions, StaticDomain, System,
+    DomainOptions, Error, StaticDomain, System, SystemConfig,
     pi::{Priority, Scheduler},
 };
 

@@ -7,7 +7,9 @@ use alloc::sync::Arc;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use ufutex::{Access, Domain, Fault, GuestWord, DomainOptions, System, Task, UserMemory, Width, pi::Priority, syscall::Number};
+use ufutex::{
+    Access, Domain, DomainOptions, Fault, GuestWord, System, Task, UserMemory, Width, pi::Priority, syscall::Number,
+};
 
 use crate::platform::FUTEXES;
 use crate::scheduler;
