@@ -483,7 +483,8 @@ impl Context {
 ///
 /// The cancellation of a thread may interrupt this at any instruction, and unwinds from there. Rust's personality ends the
 /// process at an instruction that a function's table of clean-ups does not name. So this function and those that it calls
-/// before they block signals have nothing to clean up, and with it no such table; nor have they a caller that must not unwind.
+/// before they block signals have nothing to clean up, and so no such table. It is `C-unwind`, because a function that may not
+/// unwind has a table too.
 ///
 /// # Safety
 /// Called as a handler is called.

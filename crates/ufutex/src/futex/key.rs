@@ -24,8 +24,8 @@ pub trait Key {
         Scope::Private
     }
 
-    /// The node in whose table the word is looked up: see [`System::on_node`](crate::System::on_node). `None`, or a node that the system
-    /// does not have, means that the word names no node. By default `None`.
+    /// The node in whose table the word is looked up: see [`System::on_node`](crate::System::on_node). `None`, or a node
+    /// that the system does not have, means that the word names no node. By default `None`.
     #[inline(always)]
     fn node(&self) -> Option<u32> {
         None
@@ -34,7 +34,8 @@ pub trait Key {
 
 /// A futex word that operations access: wait, wake_op, and locks with priority inheritance.
 ///
-/// Implemented for references to atomic numbers of 8, 16, 32 and 64 bits and to `AtomicBool`, for [`GuestWord`], and for each of them in [`At`].
+/// Implemented for references to atomic numbers of 8, 16, 32 and 64 bits and to `AtomicBool`, for [`GuestWord`], and for
+/// each of them in [`At`].
 ///
 /// An embedder's own target may count on this:
 /// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. Operations on words that
@@ -227,7 +228,7 @@ macro_rules! native_target {
 }
 
 native_target!(AtomicU8: u8, AtomicU16: u16, AtomicU32: u32, AtomicU64: u64);
-// Models have none of these.
+// From `core` and not from `sync`: the atomics of the model checkers have none of these, and no model needs them.
 native_target!(atomic::AtomicI8: i8, atomic::AtomicI16: i16, atomic::AtomicI32: i32, atomic::AtomicI64: i64);
 native_target!(atomic::AtomicBool: bool);
 

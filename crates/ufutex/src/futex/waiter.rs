@@ -305,8 +305,8 @@ impl<S: Scheme> Domain<S> {
     ///
     /// - When the wait has ended, the waker has returned, and is not called any more. The wait ends with
     ///   [`finish`](Queued::finish), when [`cancel`](Queued::cancel) returns `true`, and with the drop of the `Queued`.
-    ///   `finish` and the drop wait for a waker that is running. So the waker needs no memory of its own: with [`Waker::from_raw`] it may point to the stack of the
-    ///   thread or task that waits.
+    ///   `finish` and the drop wait for a waker that is running. So the waker needs no memory of its own: with
+    ///   [`Waker::from_raw`] it may point to the stack of the thread or task that waits.
     /// - The engine has stored that the wake has come before it calls the waker. So a thread that synchronises with the
     ///   waker, by an exchange of a task's state for example, finds `is_woken` true, and sees all that the waking
     ///   thread did before its wake.

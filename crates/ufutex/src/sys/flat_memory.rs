@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use super::mem::{Access, Fault, UserMemory, Width};
 
 /// A guest's memory in one piece of this program's memory: the guest's addresses from `first` on are the bytes from `base` on.
-/// All of it is there all the time. Words have the byte order of the host's processor; for a guest with the other one implement
-/// [`UserMemory`], with words that are turned around.
+/// All of it is there all the time. Words have the byte order of the host's processor. For a guest with the other order write a
+/// [`UserMemory`] of your own, which swaps the bytes of what it loads and stores.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU64;

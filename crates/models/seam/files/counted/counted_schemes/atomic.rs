@@ -4,13 +4,14 @@
 //! needs a moment with no operation in flight, which may never come.
 
 use super::count::Count;
-use super::{current_proves_empty, lock_current, move_all, try_current, try_to_grow};
+use super::{move_all, try_to_grow};
 use core::hint::black_box;
 
 use crate::error::Error;
 use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
+use crate::table::refs::current::{current_proves_empty, lock_current, try_current};
 use crate::table::refs::sealed::Sealed;
 use crate::table::refs::tables::Tables;
 use crate::table::refs::{Locked, Scheme, Second};

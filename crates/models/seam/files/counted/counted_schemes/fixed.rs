@@ -1,9 +1,9 @@
 //! `fixed`: one table for good, which needs nothing to keep it in place. It is the kernel's "immutable" hash, and the
 //! oracle for tests.
 
-use super::{current_proves_empty, lock_current, try_current};
 use crate::error::Error;
 use crate::table::bucket::Guard;
+use crate::table::refs::current::{current_proves_empty, lock_current, try_current};
 use crate::table::refs::sealed::Sealed;
 use crate::table::refs::tables::{Current, Tables};
 use crate::table::refs::{Locked, Scheme, Second};

@@ -15,7 +15,6 @@ pub use percpu::PerCpu;
 
 use crate::table::mover::{self, MovePlace};
 use crate::table::refs::Scheme;
-use crate::table::refs::current::{current_proves_empty, lock_current, try_current};
 use crate::table::refs::tables::Tables;
 
 /// Moves every key from `from` to `to`.

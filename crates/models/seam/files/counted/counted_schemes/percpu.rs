@@ -9,10 +9,11 @@
 use super::atomic::wait_until_frozen;
 use super::count::Count;
 use super::cpu_counter::{CpuCounter, Taken};
-use super::{current_proves_empty, lock_current, move_all, try_current, try_to_grow};
+use super::{move_all, try_to_grow};
 use crate::error::Error;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
+use crate::table::refs::current::{current_proves_empty, lock_current, try_current};
 use crate::table::refs::sealed::Sealed;
 use crate::table::refs::tables::Tables;
 use crate::table::refs::{Locked, Scheme, Second};
