@@ -49,7 +49,8 @@ static void waits(void) {
 
 static void computes(void) {
     waiting = 1;
-    for (volatile unsigned count = 0;;) count++;
+    static volatile unsigned count;
+    for (;;) count++;
 }
 
 // What a thread does that is cancelled anywhere in it. Wherever that is, its caller is at a call, whose clean-ups are known. The
