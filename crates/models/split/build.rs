@@ -1,5 +1,5 @@
 //! Copies the engine: see `ufutex_seam`.
 
 fn main() {
-    ufutex_seam::counted_on_the_host().without_tests().with_edits("split.toml").with_features(&["split"]).write();
+    ufutex_seam::layout("split").write();
 }

@@ -1,4 +1,4 @@
-//! The program's domain, with the scheme of the settings, and calls on it.
+//! The program's domain, and calls on it.
 
 use core::mem::ManuallyDrop;
 use core::num::NonZeroU32;
@@ -10,7 +10,6 @@ use core::time::Duration;
 use std::boxed::Box;
 use std::sync::Arc;
 
-use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex::{
     Access, Cause, Clock, Domain, DomainOptions, GuestWord, Requeue, System, SystemConfig, Task, Timeout, UserMemory,
     WaitOptions, Width,
@@ -41,43 +40,11 @@ fn at_once() -> WaitOptions {
 
 /// A domain, and tasks to call it with: one for each priority, because a waiter's place in a queue depends on its
 /// task's priority.
-pub struct Parts<S: Scheme> {
+pub struct Engine {
     // Declared before the domain, so that the tasks are dropped first.
     tasks: [AtomicPtr<Task>; 100],
-    domain: Domain<S>,
+    domain: Domain,
 }
-
-macro_rules! engines {
-    ($($scheme:ident)*) => {
-        /// An engine with one of the schemes.
-        pub enum Engine {
-            $(
-                #[allow(missing_docs)]
-                $scheme(Parts<$scheme>),
-            )*
-        }
-
-        /// Runs `$then` with the parts of any engine.
-        macro_rules! on {
-            ($engine:expr, $parts:ident => $then:expr) => {
-                match $engine {
-                    $(Engine::$scheme($parts) => $then,)*
-                }
-            };
-        }
-
-        impl Engine {
-            fn new() -> Result<Self, ufutex::Error> {
-                let settings = settings::get();
-                match settings.scheme {
-                    $(crate::settings::Scheme::$scheme => Ok(Self::$scheme(Parts::new()?)),)*
-                }
-            }
-        }
-    };
-}
-
-engines! { Live Fixed Atomic PerCpu }
 
 /// The process's engine, which is made now if there is none. `None` if there is no memory for it.
 #[inline(always)]
@@ -131,7 +98,7 @@ fn seed() -> u64 {
     if got == 8 { seed } else { (&raw const seed) as u64 ^ raw::pid() as u64 }
 }
 
-impl<S: Scheme> Parts<S> {
+impl Engine {
     fn new() -> Result<Self, ufutex::Error> {
         let settings = settings::get();
         let policy = match settings.policy {
@@ -149,7 +116,7 @@ impl<S: Scheme> Parts<S> {
         // bucket.
         let options =
             DomainOptions::new().policy(policy).counters(settings.stats.is_some()).early_return(!settings.watch);
-        let domain = Domain::with_options_in(&system, options);
+        let domain = Domain::with_options(&system, options);
         if let Some(slots) = settings.slots {
             // As if the program had asked for it. 0 then means the global table for good.
             const SET_SLOTS: u64 = 1;
@@ -319,7 +286,7 @@ fn looks_different(address: u64, val: u64) -> bool {
 /// may end the wait for another reason.
 pub fn waitv(args: [u64; 6], inside: &Inside, sleep: &mut dyn FnMut(&seat::Seat) -> Slept) -> isize {
     match engine() {
-        Some(engine) => on!(engine, parts => parts.call_and_sleep(Number::FutexWaitv, args, inside, Some(sleep))),
+        Some(engine) => engine.call_and_sleep(Number::FutexWaitv, args, inside, Some(sleep)),
         None => -(libc::ENOMEM as isize),
     }
 }
@@ -370,9 +337,9 @@ pub struct Inside {
 }
 
 impl Inside {
-    fn sleep_until_done<S: Scheme>(
+    fn sleep_until_done(
         &self,
-        mut call: Pin<&mut Syscall<'_, '_, '_, Native, S>>,
+        mut call: Pin<&mut Syscall<'_, '_, '_, Native>>,
         seat: &seat::Seat,
         waker: &Waker,
         mut otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Slept>,
@@ -459,7 +426,7 @@ fn now() -> Duration {
 #[inline(always)]
 pub fn call(number: Number, args: [u64; 6], may_sleep: bool, inside: &Inside) -> isize {
     match engine() {
-        Some(engine) => on!(engine, parts => parts.call(number, args, may_sleep, inside)),
+        Some(engine) => engine.call(number, args, may_sleep, inside),
         None => -(libc::ENOMEM as isize),
     }
 }
@@ -467,7 +434,7 @@ pub fn call(number: Number, args: [u64; 6], may_sleep: bool, inside: &Inside) ->
 /// `prctl(PR_FUTEX_HASH, …)`.
 pub fn prctl(op: u64, slots: u64, flags: u64) -> isize {
     match engine() {
-        Some(engine) => on!(engine, parts => parts.domain.prctl_futex_hash(op, slots, flags)),
+        Some(engine) => engine.domain.prctl_futex_hash(op, slots, flags),
         None => -(libc::ENOMEM as isize),
     }
 }
@@ -484,11 +451,11 @@ pub fn told() -> Option<Told> {
     // [Pa]
     // SAFETY: null or a leaked box.
     let engine = unsafe { process()?.engine.load(Ordering::Acquire).as_ref() }?;
-    Some(on!(engine, parts => Told {
-        counters: parts.domain.counters(),
-        slots: parts.domain.slots(),
-        table_bytes: parts.domain.table_bytes(),
-    }))
+    Some(Told {
+        counters: engine.domain.counters(),
+        slots: engine.domain.slots(),
+        table_bytes: engine.domain.table_bytes(),
+    })
 }
 
 /// Notes that the program has made a thread.
@@ -499,6 +466,6 @@ pub fn note_threads() {
     if settings::get().policy == Policy::Threads
         && let Some(engine) = engine()
     {
-        on!(engine, parts => parts.domain.note_threads(threads));
+        engine.domain.note_threads(threads);
     }
 }

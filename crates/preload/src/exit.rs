@@ -96,7 +96,6 @@ fn fill_in(process: &Process) -> Report {
     Report {
         command: command(),
         pid: raw::pid(),
-        scheme: settings.scheme.name(),
         trap: settings.trap,
         slots: told.as_ref().map_or(0, |told| told.slots),
         table_bytes: told.as_ref().map_or(0, |told| told.table_bytes),

@@ -122,7 +122,6 @@ fn report() -> Report {
     Report {
         command: "perf bench\nfutex".to_string(),
         pid: 4711,
-        scheme: "live",
         trap: false,
         slots: 16,
         table_bytes: 1024,
@@ -166,7 +165,7 @@ fn text_is_aligned_and_leaves_out_what_is_zero_or_too_little() {
                  3      mismatches                 #   75.00 % of all waits: found another value (EAGAIN)
                  1      empty wakes                #  100.00 % of all wakes: nobody waited
 
-                16      slots                      #  scheme live, 1.0 KiB in all
+                16      slots                      #  1.0 KiB in all
 
          1,000,000      0x7f0000001000             #   80.99 % of all calls, in libc.so.6+0x1000
           ~200,000      0x1000                     #   16.20 % of all calls, in anonymous memory
@@ -214,9 +213,9 @@ fn timers_are_reported_if_the_library_serves_them() {
 #[test]
 fn the_global_table_is_named_and_large_ones_have_units() {
     let global = Report { slots: 0, ..report() }.render(Format::Text);
-    assert!(global.contains("\n            global      table                      #  scheme live\n"), "{global}");
+    assert!(global.contains("\n            global      table\n"), "{global}");
     let large = Report { slots: 65536, table_bytes: 8 << 20, ..report() }.render(Format::Text);
-    let line = "\n            65,536      slots                      #  scheme live, 8.0 MiB in all\n";
+    let line = "\n            65,536      slots                      #  8.0 MiB in all\n";
     assert!(large.contains(line), "{large}");
 }
 
@@ -226,7 +225,7 @@ fn json_is_one_line_with_units_in_its_names() {
     assert_eq!(line.matches('\n').count(), 1);
     let json: serde_json::Value = serde_json::from_str(&line).expect("JSON");
     let expected = serde_json::json!({
-        "command": "perf bench\nfutex", "pid": 4711, "scheme": "live", "trap": false,
+        "command": "perf bench\nfutex", "pid": 4711, "trap": false,
         "slots": 16, "table_bytes": 1024,
         "elapsed_ns": 2_500_000_000u64, "cpu_user_ns": 1_200_000_000, "cpu_system_ns": 34,
         "calls": {"FUTEX_WAIT": 1_234_567, "FUTEX_WAKE": 100, "FUTEX_REQUEUE": 0}, "kernel_calls": 7,

@@ -6,20 +6,6 @@
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 
-/// How operations reach their bucket while tables change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Scheme {
-    /// No reference count.
-    #[default]
-    Live,
-    /// The table never changes.
-    Fixed,
-    /// One shared counter.
-    Atomic,
-    /// A counter for each CPU.
-    PerCpu,
-}
-
 /// What decides the size of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Policy {
@@ -44,8 +30,6 @@ pub enum Format {
 /// The settings of `ufutex run`. The output path is borrowed from the parsed text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings<'a> {
-    /// How operations reach their bucket.
-    pub scheme: Scheme,
     /// What decides the size of the table, if `slots` is `None`.
     pub policy: Policy,
     /// The number of slots to set with `prctl(PR_FUTEX_HASH)` before the program begins. 0 means the global table.
@@ -76,28 +60,6 @@ pub struct Settings<'a> {
 
 /// The greatest number of slots, as with `PR_FUTEX_HASH`.
 pub const MAX_SLOTS: usize = 1 << 20;
-
-impl Scheme {
-    /// The names that [`parse`](Self::parse) accepts.
-    pub const ACCEPTED: &str = "live, fixed, atomic, percpu";
-
-    /// The name in `UFUTEX_RUN`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Fixed => "fixed",
-            Self::Atomic => "atomic",
-            Self::PerCpu => "percpu",
-        }
-    }
-
-    /// The scheme of this name.
-    #[must_use]
-    pub fn parse(name: &[u8]) -> Option<Self> {
-        [Self::Live, Self::Fixed, Self::Atomic, Self::PerCpu].into_iter().find(|one| one.name().as_bytes() == name)
-    }
-}
 
 impl Policy {
     /// The values that [`parse`](Self::parse) accepts.
@@ -161,7 +123,6 @@ fn parse_digits(text: &[u8]) -> Option<usize> {
 impl<'a> Settings<'a> {
     /// The settings without any item. A constant, unlike [`Default::default`].
     pub const DEFAULT: Self = Self {
-        scheme: Scheme::Live,
         policy: Policy::Load,
         slots: None,
         immutable: false,
@@ -190,7 +151,7 @@ impl<'a> Settings<'a> {
     }
 
     fn write_items(&self, to: &mut impl Write) -> fmt::Result {
-        write!(to, "scheme={},policy={}", self.scheme.name(), self.policy)?;
+        write!(to, "policy={}", self.policy)?;
         if let Some(slots) = self.slots {
             write!(to, ",slots={slots}")?;
         }
@@ -224,10 +185,10 @@ impl<'a> Settings<'a> {
     /// Reads the value of `UFUTEX_RUN`. Allocates nothing.
     ///
     /// ```
-    /// use ufutex_program::settings::{Scheme, Settings};
+    /// use ufutex_program::settings::{Policy, Settings};
     ///
-    /// let settings = Settings::parse(b"scheme=fixed,slots=64,stats=json,output=/tmp/a,b")?;
-    /// assert_eq!((settings.scheme, settings.slots), (Scheme::Fixed, Some(64)));
+    /// let settings = Settings::parse(b"policy=threads,slots=64,stats=json,output=/tmp/a,b")?;
+    /// assert_eq!((settings.policy, settings.slots), (Policy::Threads, Some(64)));
     /// assert_eq!(settings.output, Some(&b"/tmp/a,b"[..]));
     /// # Ok::<(), ufutex_program::settings::Invalid<'static>>(())
     /// ```
@@ -260,7 +221,6 @@ impl<'a> Settings<'a> {
         let (name, value) = split_once(item, b'=');
         let invalid = |accepted| Invalid { item, accepted };
         match name {
-            b"scheme" => self.scheme = Scheme::parse(value).ok_or(invalid(Scheme::ACCEPTED))?,
             b"policy" => self.policy = Policy::parse(value).ok_or(invalid(Policy::ACCEPTED))?,
             b"slots" => self.slots = Some(parse_slots(value).ok_or(invalid(SLOTS_ACCEPTED))?),
             b"process" => self.process = Some(parse_process(value).ok_or(invalid("process=PID"))?),
@@ -274,7 +234,7 @@ impl<'a> Settings<'a> {
             _ if item == b"timers" => self.timers = true,
             _ => {
                 return Err(invalid(
-                    "scheme=, policy=, slots=, immutable, kernel, trap, no-patch, watch, timers, stats=, process=, children, output=",
+                    "policy=, slots=, immutable, kernel, trap, no-patch, watch, timers, stats=, process=, children, output=",
                 ));
             }
         }
@@ -332,7 +292,6 @@ mod tests {
     }
 
     fn any_settings() -> impl Strategy<Value = (Settings<'static>, Option<Vec<u8>>)> {
-        let scheme = prop_oneof![Just(Scheme::Live), Just(Scheme::Fixed), Just(Scheme::Atomic), Just(Scheme::PerCpu)];
         let policy = prop_oneof![Just(Policy::Load), Just(Policy::Threads), slots().prop_map(Policy::Fixed)];
         let sized = prop_oneof![
             Just((None, false, false)),
@@ -348,10 +307,10 @@ mod tests {
         let output = prop::option::of(prop::collection::vec(byte, 1..40));
         let process = prop::option::of(0..=i32::MAX);
         let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-        (scheme, policy, sized, flags, stats, process, output).prop_map(
-            |(scheme, policy, (slots, immutable, kernel), flags, stats, process, output)| {
+        (policy, sized, flags, stats, process, output).prop_map(
+            |(policy, (slots, immutable, kernel), flags, stats, process, output)| {
                 let (trap, no_patch, watch, timers, children) = flags;
-                let what = Settings { scheme, policy, slots, immutable, kernel, trap, no_patch, ..Settings::DEFAULT };
+                let what = Settings { policy, slots, immutable, kernel, trap, no_patch, ..Settings::DEFAULT };
                 let settings = Settings { watch, timers, stats, process, children, ..what };
                 (settings, output)
             },
@@ -378,12 +337,12 @@ mod tests {
     #[test]
     fn nothing_means_the_defaults() {
         assert_eq!(Settings::parse(b""), Ok(Settings::default()));
-        assert_eq!(Settings::default().to_bytes(), b"scheme=live,policy=load");
+        assert_eq!(Settings::default().to_bytes(), b"policy=load");
     }
 
     #[test]
     fn items_may_come_in_any_order_but_output_takes_all_that_follows() {
-        let settings = Settings::parse(b"trap,slots=0,immutable,scheme=percpu,output=a,trap=1").unwrap();
+        let settings = Settings::parse(b"trap,slots=0,immutable,policy=threads,output=a,trap=1").unwrap();
         assert_eq!((settings.slots, settings.immutable, settings.trap), (Some(0), true, true));
         assert_eq!(settings.output, Some(&b"a,trap=1"[..]));
     }
@@ -392,13 +351,13 @@ mod tests {
     fn an_error_names_the_item_and_what_is_accepted() {
         let line = |value: &[u8]| Settings::parse(value).expect_err("not accepted").to_string();
         assert_eq!(
-            line(b"trap,scheme=lively"),
-            "UFUTEX_RUN: 'scheme=lively' is not accepted; accepted: live, fixed, atomic, percpu"
+            line(b"trap,policy=lively"),
+            "UFUTEX_RUN: 'policy=lively' is not accepted; accepted: load, threads, or a power of two from 2 to 1048576"
         );
         assert_eq!(line(b"immutable"), "UFUTEX_RUN: 'immutable' is not accepted; accepted: with slots=N");
         assert_eq!(line(b"kernel"), "UFUTEX_RUN: 'kernel' is not accepted; accepted: with slots=N");
         assert_eq!(line(b"output="), "UFUTEX_RUN: 'output=' is not accepted; accepted: output=PATH");
-        assert!(line(b"a\nb").starts_with("UFUTEX_RUN: 'a\\nb' is not accepted; accepted: scheme=, "));
+        assert!(line(b"a\nb").starts_with("UFUTEX_RUN: 'a\\nb' is not accepted; accepted: policy=, "));
         for bad in [
             "layout=lean",
             "policy=0",

@@ -41,8 +41,8 @@
 //!
 //! # Callbacks
 //!
-//! Wakers, [`Scheduler`](pi::Scheduler), [`Deliver`](timer::Deliver), [`Clocks`](timer::Clocks), [`UserMemory`],
-//! [`Topology`](platform::Topology) and the `keep_trying` of [`Domain::set_slots_while`] are an embedder's code. The
+//! Wakers, [`Scheduler`](pi::Scheduler), [`Deliver`](timer::Deliver), [`Clocks`](timer::Clocks), [`UserMemory`] and
+//! [`Topology`](platform::Topology) are an embedder's code. The
 //! documentation of each says which locks are held when it is called, and what it may call. All of them may panic,
 //! unless their documentation says otherwise. The panic goes to the caller of the operation, and the driver's own
 //! thread goes on. No lock stays held, and no waiter, wake or count is lost. What the operation has done by then stays
@@ -55,7 +55,7 @@
 //!
 //! # Features
 //!
-//! `timers`, `pi`, `robust` and `requeue` are parts of the engine, and on by default. A guest's calls for a part that is
+//! `timers`, `pi` and `requeue` are parts of the engine, and on by default. A guest's calls for a part that is
 //! left out return `ENOSYS`; its requeues wake the waiters that they would move. `std` and `probes` are on by default,
 //! too; `stream` and `parking` are not. Without `std` the crate needs only `alloc`, and threads sleep by the embedder's
 //! [`Platform`](platform::Platform). Module [`platform`] says what each host has.
@@ -121,11 +121,6 @@ pub use sys::clock::{Clock, Timeout};
 pub use sys::flat_memory::FlatMemory;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 pub use table::size::Policy;
-
-/// How operations reach their bucket while tables change: a type parameter of [`Domain`].
-pub mod scheme {
-    pub use crate::table::refs::{Live, Scheme};
-}
 
 /// The platform that the engine runs on: the host's, or one that an embedder gives with
 /// [`SystemConfig::platform`]. And the nodes of the machine, if it has several: the host's, or those of [`SystemConfig::topology`].

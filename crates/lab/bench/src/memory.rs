@@ -4,7 +4,6 @@ use super::Lab;
 use anyhow::{Result, anyhow, ensure};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
-use ufutex::scheme::Live;
 use ufutex::{Domain, DomainOptions, Error, Policy, System, SystemConfig, Timeout, WaitOptions, Waiter};
 
 /// Number of addresses. Each is waited on once, with a timeout of zero.
@@ -32,12 +31,12 @@ pub fn run(lab: &Lab<'_>) -> Result<Memory> {
     Ok(Memory {
         bytes_before_first_wait: untouched.table_bytes(),
         bytes_per_bucket: (table_of(2 * BUCKETS)? as f64 - table_of(BUCKETS)? as f64) / BUCKETS as f64,
-        bytes_per_waiter: size_of::<Waiter<'_, Live>>(),
+        bytes_per_waiter: size_of::<Waiter<'_>>(),
         bytes_after_a_million_waits: grown,
     })
 }
 
-fn domain(policy: Policy) -> Result<Domain<Live>> {
+fn domain(policy: Policy) -> Result<Domain> {
     let system = System::with_config(SystemConfig::new()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
     Ok(Domain::with_options(&system, DomainOptions::new().policy(policy)))
 }
@@ -66,7 +65,7 @@ fn million_waits() -> Result<f64> {
 }
 
 /// Waits with a timeout of zero: the waiter is queued and removed again.
-fn timed_out(domain: &Domain<Live>, word: &AtomicU32) -> Result<()> {
+fn timed_out(domain: &Domain, word: &AtomicU32) -> Result<()> {
     match domain.wait_with(word, 0, &WaitOptions::new().timeout(Timeout::After(Duration::ZERO))) {
         Err(Error::TimedOut) => Ok(()),
         other => Err(anyhow!("a wait with a timeout of zero ended with {other:?}")),

@@ -46,7 +46,7 @@ impl From<AdviseArgs> for Advise {
 pub const ABOUT: &str = "\
 Watch a program's futexes, and recommend settings for it
 
-Runs PROGRAM for some seconds as `ufutex run --trap` does and counts its futex calls. Recommends slots, scheme and
+Runs PROGRAM for some seconds as `ufutex run --trap` does and counts its futex calls. Recommends slots and
 policy of the engine in sentences with their figures, and the setting of prctl(PR_FUTEX_HASH) that would help the
 program on the plain kernel, with the command (ufutex run --kernel) that sets it.";
 
@@ -68,7 +68,7 @@ The figures (--json: figures {name: value}). Each sentence names those that it i
   slots, resizes                         the size at which the policy `load` settled, and the number of its resizes
   kernel_slots                           the kernel's choice: clamp(roundup_pow2(4 * min(threads, cpus)), 16, global)
   wanted_slots                           the larger of `slots` and one slot for each waiter with its own word
-The advice: scheme, policy, slots (null: leave it to the policy), kernel {setting: none, default or set-slots, slots,
+The advice: policy, slots (null: leave it to the policy), kernel {setting: none, default or set-slots, slots,
 immutable (only for Linux 6.16, which alone has it), command (the `ufutex run --kernel` that sets the slots; null if
 there is nothing to set)}, sentences [{text, figures [name]}]; further command and ended, a text: ended by itself with
   status N, by signal N, when its time was over, or because ufutex was interrupted.

@@ -4,7 +4,7 @@ use clap::Args;
 use lab_run::Run;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use ufutex_program::settings::{self, Format, Policy, Scheme};
+use ufutex_program::settings::{self, Format, Policy};
 
 /// Options named as in perf stat, time(1) and env(1) where these have one.
 #[derive(Args)]
@@ -30,9 +30,6 @@ pub struct RunArgs {
     /// Write the report to FILE instead of stderr; implies --stats
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Scheme by which operations reach their bucket: live, fixed, atomic, percpu [default: live]
-    #[arg(long, value_name = "SCHEME", value_parser = scheme)]
-    scheme: Option<Scheme>,
     /// Size policy of the table: load, threads, or a power of two [default: load]
     #[arg(long, value_name = "POLICY", value_parser = policy, allow_negative_numbers = true)]
     policy: Option<Policy>,
@@ -43,7 +40,7 @@ pub struct RunArgs {
     #[arg(long)]
     immutable: bool,
     /// With --slots: leave futexes to the kernel, and make it use a table of N slots for the program
-    #[arg(long, conflicts_with_all = ["trap", "timers", "stats", "follow_forks", "json", "output", "scheme", "policy"])]
+    #[arg(long, conflicts_with_all = ["trap", "timers", "stats", "follow_forks", "json", "output", "policy"])]
     kernel: bool,
     /// The program, searched for in PATH if its name has no slash, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"],
@@ -71,7 +68,6 @@ impl RunArgs {
         let format = if self.json { Format::Json } else { Format::Text };
         let wants_report = self.stats || self.follow_forks || self.json || self.output.is_some();
         let settings = settings::Settings {
-            scheme: self.scheme.unwrap_or_default(),
             policy: self.policy.unwrap_or_default(),
             slots: self.slots,
             immutable: self.immutable,
@@ -91,10 +87,6 @@ impl RunArgs {
 
 fn accepted(what: &str) -> String {
     format!("is not accepted; accepted: {what}")
-}
-
-fn scheme(text: &str) -> Result<Scheme, String> {
-    Scheme::parse(text.as_bytes()).ok_or_else(|| accepted(Scheme::ACCEPTED))
 }
 
 fn policy(text: &str) -> Result<Policy, String> {
@@ -176,7 +168,7 @@ report goes to the stderr with which the program began. FILE is emptied first; e
   timers made, settings, expiries, signals, overruns                               with --timers
   addresses       at most ten words, each named by at least 1 % of the calls, with their mappings. ~ means that the
                   number is a lower bound: the program used many more words than are counted individually
-With --json one object per line: command, pid, scheme, trap (bool), slots (0: no private table), table_bytes,
+With --json one object per line: command, pid, trap (bool), slots (0: no private table), table_bytes,
 elapsed_ns, cpu_user_ns, cpu_system_ns, calls {operation: number}, kernel_calls, shared_calls (those of kernel_calls on
 words that processes may share), threads_most, waiting_most (at a time), words (number of words named; a lower bound
 unless words_exact), counters {name: number}, hottest [{address (text), place (text or null), calls_at_most,

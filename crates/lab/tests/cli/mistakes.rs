@@ -48,6 +48,10 @@ fn flags_that_workloads_share() {
         (&["--repeat", "0"], "'0'"),
         (&["--stride", "64"], "--stride"),
         (&["--layout", "fat"], "fat"),
+        (
+            &["hash", "--layout", "packed", "--targets", "live,atomic"],
+            "'atomic' is not accepted with --layout 'packed'",
+        ),
         (&["--policy", "fastest"], "fastest"),
         (&["--policy", "100"], "100"),
         (&["--frobnicate"], "--frobnicate"),

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::mode::{BOTH, Mode, SCHEMES, TIMERS, TIMERS_UNREPORTED, TRAP_ONLY, TRAP_SEES, UNREPORTED};
+use crate::mode::{BOTH, Mode, TABLES, TIMERS, TIMERS_UNREPORTED, TRAP_ONLY, TRAP_SEES, UNREPORTED};
 use crate::program::{Program, Ready, installed};
 
 pub fn programs() -> Vec<Program> {
@@ -26,10 +26,10 @@ fn of_package(package: &'static str, name: &'static str, arguments: &'static [&'
 /// perf's five benchmarks. Figures and TIDs differ between runs. The exit status and the rest of the output must not.
 fn perf() -> Vec<Program> {
     const BENCHES: &[(&str, &[Mode], &[&str])] = &[
-        ("hash", SCHEMES, &["bench", "futex", "hash", "-t", "2", "-r", "1"]),
-        ("wake", SCHEMES, &["bench", "futex", "wake", "-t", "64", "-w", "2"]),
+        ("hash", TABLES, &["bench", "futex", "hash", "-t", "2", "-r", "1"]),
+        ("wake", TABLES, &["bench", "futex", "wake", "-t", "64", "-w", "2"]),
         ("wake-parallel", BOTH, &["bench", "futex", "wake-parallel", "-t", "64", "-w", "4"]),
-        ("requeue", SCHEMES, &["bench", "futex", "requeue", "-t", "64", "-q", "4"]),
+        ("requeue", TABLES, &["bench", "futex", "requeue", "-t", "64", "-q", "4"]),
         ("lock-pi", UNREPORTED, &["bench", "futex", "lock-pi", "-t", "4", "-r", "1"]),
     ];
     let one = |&(name, modes, arguments): &(&'static str, &'static [Mode], &'static [&'static str])| {

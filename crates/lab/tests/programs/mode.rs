@@ -47,14 +47,13 @@ pub const UNREPORTED: &[Mode] = &[PLAIN, TRAP];
 pub const TRAP_UNREPORTED: &[Mode] = &[TRAP];
 /// For programs that other preloaded libraries serve, too.
 pub const CHAINED: &[Mode] = &[PLAIN, TRAP, Mode::Run(&["--timers"]), KERNELS_SLOTS];
-/// All schemes.
-pub const SCHEMES: &[Mode] = &[
+/// Also with the tables that a program may be given.
+pub const TABLES: &[Mode] = &[
     PLAIN,
     TRAP,
     Mode::Reported(TRAPPED),
-    Mode::Run(&["--trap", "--scheme", "fixed"]),
-    Mode::Run(&["--trap", "--scheme", "atomic"]),
-    Mode::Run(&["--trap", "--scheme", "percpu"]),
+    Mode::Run(&["--trap", "--policy", "threads"]),
+    Mode::Run(&["--trap", "--slots", "64", "--immutable"]),
     Mode::Run(&["--slots", "0"]),
     KERNELS_SLOTS,
 ];

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::compile::{self, NotMade};
 use crate::mode::{
-    BOTH, CHAINED, LIBCS, Mode, SCHEMES, TIMERS, TIMERS_UNREPORTED, TRAP_ONLY, TRAP_SEES, TRAP_UNREPORTED,
+    BOTH, CHAINED, LIBCS, Mode, TABLES, TIMERS, TIMERS_UNREPORTED, TRAP_ONLY, TRAP_SEES, TRAP_UNREPORTED,
     TRAPPED_TIMERS_ONLY, UNREPORTED,
 };
 use crate::run::{Run, last_lines, run};
@@ -265,7 +265,7 @@ fn with_library(source: &'static str, library: &'static str, arguments: &'static
 pub fn ours() -> Vec<Program> {
     let mut programs = vec![
         c("mutex").in_modes(TRAP_SEES),
-        c("condvar").in_modes(SCHEMES),
+        c("condvar").in_modes(TABLES),
         c("semaphore").in_modes(TRAP_SEES),
         c_with("cancel_beside_signals", &["-fexceptions"], &[]).in_modes(TRAP_SEES),
         c("patched").in_modes(LIBCS),
@@ -274,9 +274,9 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("futex_calls").in_modes(TRAP_UNREPORTED),
         c("futex2_calls").in_modes(UNREPORTED),
         c_by_instruction("futex2_calls").in_modes(TRAP_UNREPORTED),
-        c("futex_wakes").in_modes(SCHEMES),
+        c("futex_wakes").in_modes(TABLES),
         c_by_instruction("futex_wakes"),
-        c("futex_stress").in_modes(SCHEMES),
+        c("futex_stress").in_modes(TABLES),
         c_by_instruction("futex_stress"),
         c("shared_words"),
         c_by_instruction("shared_words"),
@@ -308,7 +308,7 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("signal_places"),
         c("small_stack"),
         c_by_instruction("small_stack"),
-        c("fork_threads").in_modes(SCHEMES),
+        c("fork_threads").in_modes(TABLES),
         c_by_instruction("fork_threads"),
         c("tracer").in_modes(TRAP_SEES),
         c("bad_addresses").in_modes(UNREPORTED),
@@ -387,8 +387,8 @@ fn beside_other_libraries() -> Vec<Program> {
 /// Programs whose locks belong to a language's runtime or a sanitizer.
 fn of_other_languages() -> Vec<Program> {
     let mut programs = Vec::new();
-    programs.push(Program::new("cxx_atomic_wait", || made(compile::cxx("atomic_wait"), &[])).in_modes(SCHEMES));
-    programs.push(Program::new("rust_standard_library", standard_library::ready).in_modes(SCHEMES));
+    programs.push(Program::new("cxx_atomic_wait", || made(compile::cxx("atomic_wait"), &[])).in_modes(TABLES));
+    programs.push(Program::new("rust_standard_library", standard_library::ready).in_modes(TABLES));
     let python = Program::new("python_threads", || match installed("python3") {
         Some(python) => Ready::Yes(
             python,

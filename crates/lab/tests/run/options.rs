@@ -7,7 +7,7 @@ use std::process::Command;
 
 #[test]
 fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
-    let flags = "--trap --no-patch --timers --stats -f/--follow-forks --json -o/--output --scheme --policy \
+    let flags = "--trap --no-patch --timers --stats -f/--follow-forks --json -o/--output --policy \
                  --slots --immutable --kernel -h/--help";
     let program = "no program given; accepted: ufutex run [OPTIONS] PROGRAM [ARGS]..., see --help";
     let (slots, policy) = (
@@ -23,8 +23,6 @@ fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
             &format!("'--frob' is not accepted by 'ufutex run'; accepted: PROGRAM, before it {flags}"),
         ),
         (&["-x", "true"], &format!("'-x' is not accepted by 'ufutex run'; accepted: PROGRAM, before it {flags}")),
-        (&["--scheme", "rcu", "true"], "--scheme 'rcu' is not accepted; accepted: live, fixed, atomic, percpu"),
-        (&["--scheme", "", "true"], "--scheme '' is not accepted; accepted: live, fixed, atomic, percpu"),
         (&["--policy", "best", "true"], &format!("--policy 'best' {policy}")),
         (&["--policy", "0", "true"], &format!("--policy '0' {policy}")),
         (&["--policy", "12", "true"], &format!("--policy '12' {policy}")),
@@ -58,7 +56,7 @@ fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
 
 #[test]
 fn with_kernel_there_is_nothing_to_choose_but_slots() {
-    let values = [("--scheme", "live"), ("--policy", "load"), ("--output", "/dev/null")];
+    let values = [("--policy", "load"), ("--output", "/dev/null")];
     let flags = ["--trap", "--timers", "--stats", "--follow-forks", "--json"].map(|flag| (flag, ""));
     for (option, value) in values.into_iter().chain(flags) {
         let given = [option, value].into_iter().filter(|word| !word.is_empty());
@@ -76,11 +74,9 @@ fn with_kernel_there_is_nothing_to_choose_but_slots() {
 #[test]
 fn every_accepted_value_is_accepted() {
     let mut cases: Vec<Vec<&str>> = Vec::new();
-    for (option, values) in [
-        ("--scheme", &["live", "fixed", "atomic", "percpu"][..]),
-        ("--policy", &["load", "threads", "2", "1048576"]),
-        ("--slots", &["0", "2", "1048576"]),
-    ] {
+    for (option, values) in
+        [("--policy", &["load", "threads", "2", "1048576"][..]), ("--slots", &["0", "2", "1048576"])]
+    {
         cases.extend(values.iter().map(|value| vec![option, value]));
     }
     cases.push(vec!["--slots", "0", "--immutable"]);
@@ -141,7 +137,7 @@ fn a_missing_library_is_reported_with_the_places_searched() {
 fn help_names_every_option_every_status_and_the_fields_of_the_report() {
     for arguments in [&["run", "--help"][..], &["help", "run"]] {
         let help = printed(Command::new(UFUTEX).args(arguments));
-        let options = ["--trap", "--timers", "--stats", "--follow-forks", "--json", "--output", "--scheme", "--policy"];
+        let options = ["--trap", "--timers", "--stats", "--follow-forks", "--json", "--output", "--policy"];
         let statuses = ["  125  ", "  126  ", "  127  ", "  2    "];
         for what in
             [&options[..], &["--slots", "--immutable", "--kernel"], &statuses, &["UFUTEX_PRELOAD", "LD_PRELOAD"]]

@@ -65,13 +65,13 @@ fn arguments_are_the_programs_from_its_name_on() {
 
 #[test]
 fn the_environment_is_kept_and_gets_the_library_first_and_the_settings() {
-    let mut command = run(["--scheme", "percpu", "--slots", "64", "--immutable", "env", "-0"]);
+    let mut command = run(["--slots", "64", "--immutable", "env", "-0"]);
     let all = printed(command.env_clear().env("PATH", "/usr/bin:/bin").env("LD_PRELOAD", "").env("ODD", "a\nb=c"));
     let entries: Vec<_> = all.split_terminator('\0').collect();
     let [odd, path, preload, settings, sanitizer] = entries[..] else { panic!("{entries:?}") };
     assert!([odd, path].contains(&"ODD=a\nb=c") && [odd, path].contains(&"PATH=/usr/bin:/bin"), "{entries:?}");
     assert!(preload.starts_with("LD_PRELOAD=$ORIGIN/../") && preload.ends_with("/libufutex_preload.so"), "{preload}");
-    let wanted = "UFUTEX_RUN=scheme=percpu,policy=load,slots=64,immutable,process=";
+    let wanted = "UFUTEX_RUN=policy=load,slots=64,immutable,process=";
     assert!(settings.starts_with(wanted), "{settings}");
     assert_eq!(sanitizer, "ASAN_OPTIONS=verify_asan_link_order=0");
     let mut command = run(["--trap", "env", "-0"]);
@@ -133,6 +133,6 @@ fn ignored_signals_blocked_signals_and_closed_files_are_inherited() {
 
 #[test]
 fn a_run_within_a_trapped_one_is_trapped_too() {
-    let settings = printed(&mut run(["--trap", UFUTEX, "run", "--scheme", "atomic", "sh", "-c", "echo $UFUTEX_RUN"]));
-    assert!(settings.starts_with("scheme=atomic,policy=load,trap,process="), "{settings}");
+    let settings = printed(&mut run(["--trap", UFUTEX, "run", "--policy", "threads", "sh", "-c", "echo $UFUTEX_RUN"]));
+    assert!(settings.starts_with("policy=threads,trap,process="), "{settings}");
 }

@@ -23,7 +23,7 @@ fn the_program_reads_its_slots_and_may_change_them_unless_immutable() {
     }
     let told = |options: &[&str]| printed(run(options).arg(&program));
     assert_eq!(told(&["--slots", "64"]), "64 128\n");
-    assert_eq!(told(&["--slots", "64", "--scheme", "atomic", "--trap"]), "64 128\n");
+    assert_eq!(told(&["--slots", "64", "--trap"]), "64 128\n");
     let busy = -libc::EBUSY;
     assert_eq!(told(&["--slots", "64", "--immutable"]), format!("64 {busy}\n"));
     assert_eq!(told(&["--slots", "0"]), format!("0 {busy}\n"), "the global table is for good, as in the kernel");

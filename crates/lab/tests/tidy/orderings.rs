@@ -23,7 +23,7 @@ pub struct Area {
 /// - `coherence`, and `crates/lab/sim` on it, simulate: all virtual threads of a simulation are coroutines of one
 ///   thread of the host. An ordering there says what an access costs, and orders no real threads.
 pub const AREAS: [Area; 6] = [
-    Area { directories: &["crates/ufutex/src", "crates/models/seam/files/counted"], letter: None, except: &[] },
+    Area { directories: &["crates/ufutex/src", "crates/models/seam/files/schemes"], letter: None, except: &[] },
     Area { directories: &["crates/capi/src"], letter: Some('C'), except: &[] },
     Area { directories: &["crates/preload/src"], letter: Some('P'), except: &[] },
     Area { directories: &["crates/lab"], letter: Some('L'), except: &["crates/lab/sim/"] },

@@ -48,7 +48,7 @@ pub fn shuttle() -> Copy {
 }
 
 fn model(checker: &str) -> Copy {
-    counted()
+    any_scheme()
         .without_tests()
         .with_files("model")
         .with_files(checker)
@@ -56,23 +56,41 @@ fn model(checker: &str) -> Copy {
         .with_features(&["parking"])
 }
 
-/// With the schemes that count references. Their unit tests stay, for [`counted_on_the_host`]; those of the engine have run
-/// as its own.
+/// For the host, with one of the schemes that are there to be compared: `Fixed`, `Atomic` or `PerCpu`. It is a feature, in
+/// small letters, beside `counted`. Its unit tests stay; those of the engine have run as its own.
 #[must_use]
-pub fn counted() -> Copy {
-    Copy::of(SOURCE).without_tests().with_files("counted").with_edits("counted.toml").with_features(&PARTS)
+pub fn scheme(name: &'static str) -> Copy {
+    let module = name.to_lowercase();
+    let chosen = format!("//! The scheme of this copy.\n\npub use super::{module}::{{{name} as Chosen, Pin}};\n");
+    let mut copy = schemes().with_features(&["std", "probes", "counted"]).with_features(&[module.leak()]);
+    copy.files.push(File::another("schemes/chosen.rs", chosen));
+    copy
 }
 
-/// As [`counted`], for the host.
+/// For the host, with another layout of buckets: `packed` or `split`, which is a feature too.
 #[must_use]
-pub fn counted_on_the_host() -> Copy {
-    counted().with_features(&["std", "probes", "counted"])
+pub fn layout(name: &'static str) -> Copy {
+    Copy::of(SOURCE)
+        .without_tests()
+        .with_edits(&format!("{name}.toml"))
+        .with_features(&PARTS)
+        .with_features(&["std", "probes", name])
 }
 
-/// For virtual cores.
+/// For virtual cores, with all schemes.
 #[must_use]
 pub fn sim() -> Copy {
-    counted().without_tests().with_files("sim").with_edits("sim.toml")
+    any_scheme().without_tests().with_files("sim").with_edits("sim.toml")
+}
+
+/// With all schemes: a domain's options name one.
+fn any_scheme() -> Copy {
+    schemes().with_files("any").with_edits("any.toml")
+}
+
+/// Without what says which scheme a domain has.
+fn schemes() -> Copy {
+    Copy::of(SOURCE).without_tests().with_files("schemes").with_edits("schemes.toml").with_features(&PARTS)
 }
 
 impl Copy {

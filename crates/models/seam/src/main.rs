@@ -3,7 +3,7 @@
 use std::path::Path;
 
 fn main() {
-    for folder in ["crates/ufutex/src", "crates/models/seam/files/counted"] {
+    for folder in ["crates/ufutex/src", "crates/models/seam/files/schemes"] {
         ufutex_seam::Copy::of(folder).with_named_mutants().write_to(Path::new(folder));
     }
 }

@@ -24,8 +24,6 @@ pub struct Report {
     pub command: String,
     /// The process's PID.
     pub pid: i32,
-    /// The scheme of its table.
-    pub scheme: &'static str,
     /// Whether calls made by an instruction were trapped, too.
     pub trap: bool,
     /// The slots of its table. 0 before the first wait, and for the global table.

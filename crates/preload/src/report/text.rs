@@ -96,16 +96,15 @@ impl Text {
 
     fn table(&mut self, report: &Report) -> fmt::Result {
         let counted = &report.counters;
-        let kind = format!("scheme {}", report.scheme);
         if report.slots == 0 && report.table_bytes == 0 && counted.contended_locks == 0 {
             // No thread has waited, so there is no table.
             return Ok(());
         }
         self.0.push('\n');
         match report.slots {
-            0 => writeln!(self.0, "{:>18}      {:<26} #  {kind}", "global", "table")?,
+            0 => writeln!(self.0, "{:>18}      table", "global")?,
             slots => {
-                self.count(slots as u64, "slots", &format!("{kind}, {} in all", bytes(report.table_bytes)))?;
+                self.count(slots as u64, "slots", &format!("{} in all", bytes(report.table_bytes)))?;
             }
         }
         self.count(counted.resizes, "resizes", "")?;

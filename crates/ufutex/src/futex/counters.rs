@@ -17,7 +17,6 @@ use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 use crate::table::bucket::MAX_WAITERS;
-use crate::table::refs::Scheme;
 use crate::table::size::Contention;
 
 /// The counters of a domain since it was made: [`Domain::counters`].
@@ -226,7 +225,7 @@ impl Operations {
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// The current values of the counters. It stops no operation and allocates nothing.
     ///
     /// ```
@@ -287,7 +286,7 @@ impl<S: Scheme> Domain<S> {
     /// Counts a wake of this many waiters.
     #[inline(always)]
     pub(super) fn count_wake(&self, woken: usize) {
-        self.count(|c| {
+        self.count(move |c| {
             if woken == 0 {
                 c.empty_wakes.add(1);
             } else {

@@ -16,14 +16,11 @@ use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::table::MAX_SLOTS_LOG2;
 use crate::table::hash::{Hasher, Salt};
-use crate::table::refs::tables::{Global, Tables};
-use crate::table::refs::{Live, Scheme};
+use crate::table::live;
 use crate::table::size::{self, Policy, SmallPolicy};
+use crate::table::tables::{Global, Tables};
 
 /// The futexes of one process (or guest, or program), with a private table that is made by the first wait.
-///
-/// The type parameter chooses how operations reach the table while it changes ([`scheme`](crate::scheme)). Use the
-/// default.
 ///
 /// No wait or wake panics or fails because memory for a table is refused: a domain that cannot have a table of its own,
 /// or may not ([`DomainOptions::max_table_bytes`]), uses its namespace's global table. Only the limit on waiters
@@ -31,10 +28,9 @@ use crate::table::size::{self, Policy, SmallPolicy};
 // In this order and with this alignment, every operation reads two cache lines: from `hasher` to the first words of
 // `tables`. The 32 bytes before them are seldom used. In an `Arc` they share a line with its counts.
 #[repr(C, align(32))]
-pub struct Domain<S: Scheme = Live> {
+pub struct Domain {
     pub(super) control: Control,
     sleeps: LazySleeps,
-    pub(super) scheme: S,
     pub(super) hasher: Hasher,
     pub(super) private_salt: Salt,
     pub(super) wait_path: WaitPath,
@@ -94,14 +90,12 @@ impl WaitPath {
     }
 }
 
-impl<S: Scheme> Drop for Domain<S> {
+impl Drop for Domain {
     fn drop(&mut self) {
         self.namespace.leak_if_abandoned(&self.system);
     }
 }
 
-/// Constructors for the default scheme, whose calls need no type annotation. For any scheme there
-/// are `with_options_in` and `in_namespace_in`.
 impl Domain {
     /// A domain with the default options, in the system's own [`PidNamespace`].
     #[must_use]
@@ -119,7 +113,7 @@ impl Domain {
     /// ```
     #[must_use]
     pub fn with_options(system: &System, options: DomainOptions) -> Self {
-        Self::with_options_in(system, options)
+        Self::in_namespace(&system.pid_namespace(), options)
     }
 
     /// A domain with `options` whose tasks have their TIDs in `namespace`. The domain belongs to the namespace's
@@ -134,34 +128,12 @@ impl Domain {
     /// ```
     #[must_use]
     pub fn in_namespace(namespace: &PidNamespace, options: DomainOptions) -> Self {
-        Self::in_namespace_in(namespace, options)
-    }
-}
-
-impl<S: Scheme> Domain<S> {
-    /// As [`with_options`](Domain::with_options), with any scheme, which is inferred or named.
-    ///
-    /// ```
-    /// use ufutex::{Domain, DomainOptions, System, scheme::Live};
-    ///
-    /// let domain = Domain::<Live>::with_options_in(&System::new(), DomainOptions::new());
-    /// # let _ = domain;
-    /// ```
-    #[must_use]
-    pub fn with_options_in(system: &System, options: DomainOptions) -> Self {
-        Self::in_namespace_in(&system.pid_namespace(), options)
-    }
-
-    /// As [`in_namespace`](Domain::in_namespace), with any scheme.
-    #[must_use]
-    pub fn in_namespace_in(namespace: &PidNamespace, options: DomainOptions) -> Self {
         let system = namespace.system();
         let space = private_space(system.number_domain());
         let globals = &namespace.inner().of(system).globals;
         let max_bytes = options.max_table_bytes.unwrap_or(system.limits().max_domain_table_bytes);
         let (on, hasher) = (system.platform(), system.hasher());
         Self {
-            scheme: S::new(),
             // SAFETY: the domain holds a handle of the namespace, and so its tables, until after `tables`.
             tables: unsafe { Tables::new(on, Global::new(globals), space, max_bytes) },
             hasher,
@@ -274,7 +246,7 @@ impl<S: Scheme> Domain<S> {
             self.note_keys(keys, place);
         }
         if place.is_private() {
-            self.scheme.help(&self.tables);
+            live::help(&self.tables);
         }
     }
 
@@ -294,7 +266,7 @@ impl<S: Scheme> Domain<S> {
     }
 
     fn sizes_itself(&self) -> bool {
-        S::MOVES_UNDER_LOAD && self.policy() == Policy::Load && self.control.is_automatic()
+        self.policy() == Policy::Load && self.control.is_automatic()
     }
 
     fn grow_by(&self, by_log2: u32, limit_log2: u32) {
@@ -303,15 +275,14 @@ impl<S: Scheme> Domain<S> {
         };
         let wanted = (table.slots_log2() + by_log2).min(limit_log2);
         if wanted > table.slots_log2() {
-            let _or_the_next_one = self.scheme.grow(&self.tables, wanted, &|| self.control.is_automatic());
+            let _or_the_next_one = live::grow(&self.tables, wanted, &|| self.control.is_automatic());
         }
     }
 }
 
-impl<S: Scheme> core::fmt::Debug for Domain<S> {
+impl core::fmt::Debug for Domain {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Domain")
-            .field("scheme", &S::NAME)
             .field("policy", &self.policy())
             .field("slots", &self.slots())
             .field("table_bytes", &self.table_bytes())

@@ -13,7 +13,6 @@ use super::waiter::Waiter;
 use crate::error::Error;
 use crate::signal::Signal;
 use crate::sys::clock::Timeout;
-use crate::table::refs::{Live, Scheme};
 
 /// The future of [`Domain::wait_async`]. Dropping it cancels the wait. A wake that has come, and that the future has
 /// not reported, goes to the next waiter.
@@ -33,17 +32,17 @@ use crate::table::refs::{Live, Scheme};
 /// waker that panics while it is dropped may keep a poll from reporting that the wait has ended, or that the task has
 /// the lock.
 #[must_use = "futures do nothing unless polled"]
-pub struct Wait<'d, T: Target, S: Scheme = Live> {
-    domain: &'d Domain<S>,
+pub struct Wait<'d, T: Target> {
+    domain: &'d Domain,
     target: T,
     expected: T::Value,
     options: WaitOptions,
     watch: TimeoutWatch<'d>,
     is_done: bool,
-    waiter: Waiter<'d, S>,
+    waiter: Waiter<'d>,
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Waits as a task while the word holds `expected`. The word is compared at the first poll.
     ///
     /// It works with any executor. A timeout runs from the first poll on. The namespace's
@@ -66,7 +65,7 @@ impl<S: Scheme> Domain<S> {
     /// The future returns the errors of [`prepare`](Self::prepare), and [`Error::TimedOut`]. With a timeout it may also
     /// return [`Error::NoMemory`], or [`Error::Invalid`] if there is no clock: without `std` and without an embedder's
     /// [`clocks`](crate::SystemConfig::clocks).
-    pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Wait<'_, T, S> {
+    pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Wait<'_, T> {
         Wait {
             domain: self,
             target,
@@ -79,7 +78,7 @@ impl<S: Scheme> Domain<S> {
     }
 }
 
-impl<T: Target, S: Scheme> Wait<'_, T, S> {
+impl<T: Target> Wait<'_, T> {
     fn watched_timeout(&self) -> Option<Timeout> {
         self.options.timeout
     }
@@ -90,9 +89,9 @@ impl<T: Target, S: Scheme> Wait<'_, T, S> {
     }
 }
 
-operation_is_a_future!([T: Target, S: Scheme] Wait<'_, T, S> => ());
+operation_is_a_future!([T: Target] Wait<'_, T> => ());
 
-impl<T: Target, S: Scheme> Operation for Wait<'_, T, S> {
+impl<T: Target> Operation for Wait<'_, T> {
     type Output = ();
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
@@ -112,7 +111,7 @@ impl<T: Target, S: Scheme> Operation for Wait<'_, T, S> {
     }
 }
 
-impl<T: Target, S: Scheme> Wait<'_, T, S> {
+impl<T: Target> Wait<'_, T> {
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         // Before the bucket is locked: a waker's clone runs the embedder's code.
         let receiver = receiver.for_entry();
@@ -128,7 +127,7 @@ impl<T: Target, S: Scheme> Wait<'_, T, S> {
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// As [`wait_with`](Self::wait_with), but the wait also ends when `interrupt` is raised.
     ///
     /// ```

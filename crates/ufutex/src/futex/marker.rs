@@ -8,19 +8,18 @@ use super::entry::{Entry, PIECE};
 use super::place::Place;
 use crate::table::bucket::Guard;
 use crate::table::list::{Most, Node, Pick, Taken};
-use crate::table::refs::Scheme;
 
 /// A place among the waiters of a key, on the operation's stack. If it is dropped while queued, as by a panic of a
 /// callback, it leaves its queue, also if a resize has moved the queue.
-pub(super) struct Marker<'d, S: Scheme> {
-    domain: &'d Domain<S>,
+pub(super) struct Marker<'d> {
+    domain: &'d Domain,
     /// An entry that no wake may take. Other threads reach it through the queue.
     entry: Entry,
 }
 
-impl<'d, S: Scheme> Marker<'d, S> {
+impl<'d> Marker<'d> {
     /// A marker that is not queued: an operation at `place` begins with the first waiter.
-    pub fn new(domain: &'d Domain<S>, place: &Place) -> Self {
+    pub fn new(domain: &'d Domain, place: &Place) -> Self {
         Self { domain, entry: Entry::marker(domain.key(place), place.hash) }
     }
 
@@ -60,7 +59,7 @@ impl<'d, S: Scheme> Marker<'d, S> {
     }
 }
 
-impl<S: Scheme> Drop for Marker<'_, S> {
+impl Drop for Marker<'_> {
     fn drop(&mut self) {
         let node = self.node();
         // SAFETY: the guard proves that the node is queued in its bucket.

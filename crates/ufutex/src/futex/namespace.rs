@@ -19,7 +19,6 @@ use crate::lock::Lock;
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 use crate::table::globals::Globals;
-use crate::table::refs::Scheme;
 
 /// A guest, which may consist of several domains: its TIDs, as in pid_namespaces(7), and what its domains share in the engine.
 ///
@@ -227,7 +226,7 @@ impl System {
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// The namespace of the domain's tasks. Another process of the same guest is a domain made in this namespace.
     #[must_use]
     pub fn pid_namespace(&self) -> PidNamespace {

@@ -12,7 +12,6 @@ use super::key::{At, Key};
 use super::system::System;
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width};
-use crate::table::refs::Scheme;
 
 /// `FUTEX_NO_NODE`: a near node is to be chosen.
 const NO_NODE: u32 = u32::MAX;
@@ -68,7 +67,7 @@ impl System {
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// See [`System::resolve_node`].
     pub(crate) fn resolve_node<M: UserMemory + ?Sized>(
         &self,

@@ -3,13 +3,13 @@
 use super::domain::Domain;
 use super::place::Place;
 use crate::sys::platform::PlatformRef;
-use crate::table::bucket::Guard;
-use crate::table::refs::{Locked, Scheme, Second};
+use crate::table::bucket::{Bucket, Guard};
+use crate::table::live::{self, Locked, Second};
 
 /// The buckets of two words, which may be one.
-pub(super) struct Pair<'d, S: Scheme> {
-    first: Locked<'d, S>,
-    second: Option<Locked<'d, S>>,
+pub(super) struct Pair<'d> {
+    first: Locked<'d>,
+    second: Option<Locked<'d>>,
     // Last, so that it is dropped when both buckets have been unlocked.
     turn: PairTurn,
 }
@@ -29,9 +29,9 @@ impl Drop for PairTurn {
     }
 }
 
-impl<'d, S: Scheme> Pair<'d, S> {
-    fn of(first: Locked<'d, S>, second: Option<Locked<'d, S>>) -> Self {
-        let on = first.guard.bucket().platform();
+impl<'d> Pair<'d> {
+    fn of(first: Locked<'d>, second: Option<Locked<'d>>) -> Self {
+        let on = first.bucket().platform();
         Self { first, second, turn: PairTurn { on, contended: false } }
     }
 
@@ -42,19 +42,16 @@ impl<'d, S: Scheme> Pair<'d, S> {
 
     /// The first word's bucket.
     pub fn first(&mut self) -> &mut Guard<'d> {
-        &mut self.first.guard
+        &mut self.first
     }
 
     /// The second word's bucket.
     pub fn second(&mut self) -> &mut Guard<'d> {
-        match &mut self.second {
-            Some(second) => &mut second.guard,
-            None => &mut self.first.guard,
-        }
+        self.second.as_mut().unwrap_or(&mut self.first)
     }
 }
 
-impl<S: Scheme> Drop for Pair<'_, S> {
+impl Drop for Pair<'_> {
     fn drop(&mut self) {
         if let Some(second) = self.second.take() {
             // This thread keeps its CPU while the first bucket is locked, and yields afterwards. If more threads than
@@ -65,23 +62,22 @@ impl<S: Scheme> Drop for Pair<'_, S> {
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Locks the buckets of both words.
     ///
-    /// While a resize is going on, there is no order among buckets of several tables that every scheme could keep. So
-    /// this function only tries the second bucket. If it is busy, this function unlocks the first bucket, waits for the
+    /// While a resize is going on, buckets of several tables have no order that could be kept. So this function only tries the second bucket. If it is busy, this function unlocks the first bucket, waits for the
     /// second, and tries the first. No thread waits for a bucket with another one locked, except movers, which wait in
     /// order of index.
-    pub(super) fn lock_pair(&self, first: &Place, second: &Place) -> Pair<'_, S> {
+    pub(super) fn lock_pair(&self, first: &Place, second: &Place) -> Pair<'_> {
         loop {
             let locked = self.lock_or_make(first);
-            match self.lock_second(second, Some(&locked.guard)) {
+            match self.lock_second(second, Some(locked.bucket())) {
                 Second::Locked(second) => return Pair::of(locked, Some(second)),
                 Second::Same => return Pair::of(locked, None),
                 Second::Busy => drop(locked),
             }
             let locked = self.lock_or_make(second);
-            match self.lock_second(first, Some(&locked.guard)) {
+            match self.lock_second(first, Some(locked.bucket())) {
                 Second::Locked(first) => return Pair::of(first, Some(locked)),
                 Second::Same => return Pair::of(locked, None),
                 Second::Busy => drop(locked),
@@ -90,15 +86,15 @@ impl<S: Scheme> Domain<S> {
     }
 
     /// Whether other domains use one of the two buckets, too.
-    pub(super) fn is_any_global(&self, pair: &mut Pair<'_, S>, first: &Place, second: &Place) -> bool {
+    pub(super) fn is_any_global(&self, pair: &mut Pair<'_>, first: &Place, second: &Place) -> bool {
         self.is_global(pair.first().bucket(), first) || self.is_global(pair.second().bucket(), second)
     }
 
     /// As `lock_pair`, without waiting: `None` if one of the buckets is busy. For a caller that has the graph locked.
     #[cold]
-    pub(super) fn try_lock_pair(&self, first: &Place, second: &Place) -> Option<Pair<'_, S>> {
+    pub(super) fn try_lock_pair(&self, first: &Place, second: &Place) -> Option<Pair<'_>> {
         let locked = self.try_lock(first)?;
-        match self.lock_second(second, Some(&locked.guard)) {
+        match self.lock_second(second, Some(locked.bucket())) {
             Second::Locked(second) => Some(Pair::of(locked, Some(second))),
             Second::Same => Some(Pair::of(locked, None)),
             Second::Busy => None,
@@ -107,7 +103,7 @@ impl<S: Scheme> Domain<S> {
 
     /// Locks the bucket of one word if it is free. For a caller that has the graph locked, and no bucket.
     #[cold]
-    pub(super) fn try_lock(&self, place: &Place) -> Option<Locked<'_, S>> {
+    pub(super) fn try_lock(&self, place: &Place) -> Option<Locked<'_>> {
         match self.lock_second(place, None) {
             Second::Locked(locked) => Some(locked),
             Second::Same | Second::Busy => None,
@@ -115,9 +111,9 @@ impl<S: Scheme> Domain<S> {
     }
 
     /// Tries to lock the bucket of `place`. `first` is the bucket that the caller has locked, if any.
-    fn lock_second(&self, place: &Place, first: Option<&Guard<'_>>) -> Second<'_, S> {
+    fn lock_second(&self, place: &Place, first: Option<&Bucket>) -> Second<'_> {
         if place.is_private() {
-            return self.scheme.try_lock(&self.tables, place.hash, first);
+            return live::try_lock(&self.tables, place.hash, first);
         }
         // The first look-up of a global table by a domain calls the embedder's topology and may make tables. That must
         // not be done with a bucket locked. So before that look-up the result is `Busy`: the caller unlocks, and locks

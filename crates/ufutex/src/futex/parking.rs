@@ -25,7 +25,7 @@ use crate::sys::platform::PlatformRef;
 use crate::table::bucket::Guard;
 use crate::table::hash::{Hash, TableKey};
 use crate::table::list::{Node, Pick, Taken};
-use crate::table::refs::{Live, Locked, Scheme, has_whole_queue};
+use crate::table::live::{self, Locked};
 
 /// Queues of parked threads, one for each address at which a thread is parked.
 pub struct ParkingLot {
@@ -108,7 +108,7 @@ impl ParkingLot {
     ) -> Parked {
         let (queue, line) = self.queue_of(key);
         let mut locked = self.domain.lock_or_make(&queue);
-        let bounces = locked.guard.note_use(line);
+        let bounces = locked.note_use(line);
         if !validate() {
             drop(locked);
             self.note_bounce(bounces);
@@ -124,17 +124,17 @@ impl ParkingLot {
     }
 
     /// Queues `place`, and unlocks the bucket.
-    fn queue_up<'p>(&'p self, mut locked: Locked<'_, Live>, place: &'p ParkingPlace, queue: &Place) -> InQueue<'p> {
+    fn queue_up<'p>(&'p self, mut locked: Locked<'_>, place: &'p ParkingPlace, queue: &Place) -> InQueue<'p> {
         // SAFETY: the node is new and not queued. The place stays where it is as long as `InQueue` borrows it, and
         // `InQueue` leaves the queue before that ends. The kernel has numbers for fewer threads than the bucket can
         // count.
-        let new_chain = unsafe { locked.guard.insert(place.node()) };
+        let new_chain = unsafe { locked.insert(place.node()) };
         drop(locked);
         let parked = InQueue { lot: self, place };
         if let Some(keys) = new_chain {
             self.domain.note_keys(keys, queue);
         }
-        self.domain.scheme.help(&self.domain.tables);
+        live::help(&self.domain.tables);
         parked
     }
 
@@ -144,7 +144,7 @@ impl ParkingLot {
         let (queue, _) = self.queue_of(key);
         let key = self.domain.key(&queue);
         let mut locked = self.domain.lock_or_make(&queue);
-        let first = locked.guard.head(key, queue.hash);
+        let first = locked.head(key, queue.hash);
         Queue { locked, key, hash: queue.hash, first }
     }
 
@@ -200,7 +200,7 @@ impl ParkingLot {
             let guard = self.domain.lock_queued(entry)?;
             // SAFETY: the guard proves that the entry is queued, and its bucket locked.
             let (_, hash) = unsafe { entry.node.key() };
-            if has_whole_queue(&self.domain.tables, guard.bucket(), hash) {
+            if live::has_whole_queue(&self.domain.tables, guard.bucket(), hash) {
                 return Some(guard);
             }
             drop(guard);
@@ -333,7 +333,7 @@ impl Drop for InQueue<'_> {
 /// The locked queue of one key. Dropping it unlocks the queue without unparking a thread.
 #[must_use = "dropping it unlocks the queue"]
 pub struct Queue<'l> {
-    locked: Locked<'l, Live>,
+    locked: Locked<'l>,
     key: TableKey,
     hash: u32,
     first: Option<NonNull<Node>>,
@@ -352,7 +352,7 @@ impl Queue<'_> {
     #[must_use]
     pub fn has_several(&mut self) -> bool {
         // SAFETY: the first is queued here. No other thread can have taken it off since, because the bucket is locked.
-        self.first.is_some_and(|first| unsafe { self.locked.guard.after(first) }.is_some())
+        self.first.is_some_and(|first| unsafe { self.locked.after(first) }.is_some())
     }
 
     /// Calls `filter` with the park token of each parked thread, in the order in which the threads came.
@@ -374,14 +374,14 @@ impl Queue<'_> {
                 }
             }
             // SAFETY: as above.
-            next = unsafe { self.locked.guard.after(node) };
+            next = unsafe { self.locked.after(node) };
         }
         filtered
     }
 
     /// Unparks the threads that the last [`filter`](Self::filter) picked.
     pub fn unpark_picked(mut self, filtered: Filtered, token: usize) {
-        let taken = self.locked.guard.take(self.key, self.hash, filtered.picked, |node| {
+        let taken = self.locked.take(self.key, self.hash, filtered.picked, |node| {
             // SAFETY: as in `filter`.
             let is_picked = unsafe { node.cast::<ParkingPlace>().as_ref() }.is_picked.with(|p| unsafe { *p });
             if is_picked { Pick::Take } else { Pick::Skip }
@@ -395,7 +395,7 @@ impl Queue<'_> {
     pub fn unpark_first(mut self, token: usize) {
         let Some(first) = self.first else { return };
         // SAFETY: queued here, and the bucket is locked.
-        unsafe { self.locked.guard.remove(first) };
+        unsafe { self.locked.remove(first) };
         drop(self);
         // SAFETY: taken off its queue.
         unsafe { ParkingPlace::notify(first, token) };
@@ -403,7 +403,7 @@ impl Queue<'_> {
 
     /// Unparks all threads. Returns how many.
     pub fn unpark_all(mut self, token: usize) -> usize {
-        let taken = self.locked.guard.take(self.key, self.hash, usize::MAX, |_| Pick::Take);
+        let taken = self.locked.take(self.key, self.hash, usize::MAX, |_| Pick::Take);
         drop(self);
         let count = taken.len();
         notify_all(taken, token);
@@ -424,7 +424,7 @@ fn notify_all(mut taken: Taken, token: usize) {
 #[must_use = "dropping it unlocks the queues"]
 pub struct BothQueues<'l> {
     lot: &'l ParkingLot,
-    pair: Pair<'l, Live>,
+    pair: Pair<'l>,
     from: (TableKey, u32),
     to: Place,
     first: Option<NonNull<Node>>,

@@ -9,8 +9,8 @@ use crate::table::Table;
 use crate::table::bucket::Bucket;
 use crate::table::globals::Globals;
 use crate::table::hash::{Hash, TableKey};
-use crate::table::refs::tables::Global;
-use crate::table::refs::{Locked, Scheme};
+use crate::table::live::{self, Locked};
+use crate::table::tables::Global;
 
 /// The place of a word's waiters. Operations on words with equal places meet.
 ///
@@ -64,7 +64,7 @@ impl NodesOnce {
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// The place of `key`'s waiters.
     #[inline(always)]
     pub(super) fn place<K: Key>(&self, key: &K) -> Place {
@@ -105,21 +105,21 @@ impl<S: Scheme> Domain<S> {
 
     /// Locks the bucket of `place`. `None` if the domain needs a table of its own, and has none yet.
     #[inline(always)]
-    pub(super) fn lock(&self, place: &Place) -> Option<Locked<'_, S>> {
+    pub(super) fn lock(&self, place: &Place) -> Option<Locked<'_>> {
         if place.is_private() {
-            return self.scheme.lock(&self.tables, place.hash);
+            return live::lock(&self.tables, place.hash);
         }
         loop {
             // Global buckets are always live.
             if let Some(guard) = self.global_bucket_or_make(place).lock(&self.tables.store) {
-                return Some(Locked::global(guard));
+                return Some(guard);
             }
         }
     }
 
     /// As [`lock`](Self::lock), but makes the domain's first table if there is none.
     #[inline(always)]
-    pub(super) fn lock_or_make(&self, place: &Place) -> Locked<'_, S> {
+    pub(super) fn lock_or_make(&self, place: &Place) -> Locked<'_> {
         if !place.is_private() {
             self.prepare_to_wait();
         }

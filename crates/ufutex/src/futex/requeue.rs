@@ -17,7 +17,6 @@ use crate::sys::probe::probe;
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::hash::TableKey;
 use crate::table::list::Node;
-use crate::table::refs::Scheme;
 
 /// How many waiters a requeue wakes and moves at most.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -37,7 +36,7 @@ pub struct Requeued {
     pub requeued: usize,
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Wakes up to `most.wake` waiters of `from`, and moves up to `most.requeue` of the rest to the queue of `to`:
     /// `FUTEX_REQUEUE`.
     ///
@@ -100,7 +99,7 @@ impl<S: Scheme> Domain<S> {
     fn requeue_if<'d>(
         &'d self,
         places: [Place; 2],
-        lock: impl Fn() -> Result<Pair<'d, S>, Error>,
+        lock: impl Fn() -> Result<Pair<'d>, Error>,
         counts: Requeue,
     ) -> Result<Requeued, Error> {
         let [source, target] = places;
@@ -144,7 +143,7 @@ impl<S: Scheme> Domain<S> {
     /// Wakes the first `wanted` waiters, and moves those behind them, in one step.
     fn requeue_at_once(
         &self,
-        mut pair: Pair<'_, S>,
+        mut pair: Pair<'_>,
         work: &Requeuing,
         wanted: usize,
         room: Room,
@@ -170,9 +169,9 @@ impl<S: Scheme> Domain<S> {
     #[cold]
     fn requeue_in_pieces<'d>(
         &'d self,
-        marker: Pin<&Marker<'d, S>>,
-        mut locked: Option<Pair<'d, S>>,
-        lock: &dyn Fn() -> Option<Pair<'d, S>>,
+        marker: Pin<&Marker<'d>>,
+        mut locked: Option<Pair<'d>>,
+        lock: &dyn Fn() -> Option<Pair<'d>>,
         work: &Requeuing,
         began: Moment,
         done: &mut RequeueProgress,
@@ -215,7 +214,7 @@ impl<S: Scheme> Domain<S> {
         target: &Place,
         from: &T,
         expected: T::Value,
-    ) -> Result<Pair<'_, S>, Error> {
+    ) -> Result<Pair<'_>, Error> {
         let mut faults = Faults::default();
         loop {
             let pair = self.lock_pair(source, target);
@@ -247,7 +246,7 @@ impl<S: Scheme> Domain<S> {
     /// moved.
     fn move_waiters(
         &self,
-        pair: &mut Pair<'_, S>,
+        pair: &mut Pair<'_>,
         work: &Requeuing,
         mut next: Option<NonNull<Node>>,
         step: &Step,
@@ -315,21 +314,21 @@ struct Requeuing {
 
 impl Requeuing {
     /// Whether a waiter that is moved keeps its place: source and target are one word, on one node.
-    fn stays_in_place<S: Scheme>(&self, pair: &Pair<'_, S>) -> bool {
+    fn stays_in_place(&self, pair: &Pair<'_>) -> bool {
         self.keys[0] == self.keys[1] && self.places[0].hash == self.places[1].hash && !pair.are_two()
     }
 }
 
 /// A requeue that has been done. Its drop counts the requeue after the waiters have been woken, also if one of their
 /// wakers panics.
-struct NotedRequeue<'d, S: Scheme> {
-    domain: &'d Domain<S>,
+struct NotedRequeue<'d> {
+    domain: &'d Domain,
     work: &'d Requeuing,
     done: RequeueProgress,
 }
 
-impl<'d, S: Scheme> NotedRequeue<'d, S> {
-    fn new(domain: &'d Domain<S>, work: &'d Requeuing) -> Self {
+impl<'d> NotedRequeue<'d> {
+    fn new(domain: &'d Domain, work: &'d Requeuing) -> Self {
         Self { domain, work, done: RequeueProgress::default() }
     }
 
@@ -341,7 +340,7 @@ impl<'d, S: Scheme> NotedRequeue<'d, S> {
     }
 }
 
-impl<S: Scheme> Drop for NotedRequeue<'_, S> {
+impl Drop for NotedRequeue<'_> {
     fn drop(&mut self) {
         let [source, target] = &self.work.places;
         self.domain.note_requeue(source, target, self.done.requeued());

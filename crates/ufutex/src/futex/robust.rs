@@ -10,7 +10,6 @@ use super::word;
 use crate::error::Error;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width};
-use crate::table::refs::Scheme;
 use core::num::NonZeroU32;
 
 /// The width of the pointers in a robust list.
@@ -80,7 +79,7 @@ impl System {
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// The address of the head of another task's robust list. `pointers` selects one of its two lists.
     pub(crate) fn robust_list_of(&self, tid: u32, pointers: Pointers) -> Result<u64, Error> {
         let list = |task: &Named| {
@@ -145,8 +144,8 @@ impl<S: Scheme> Domain<S> {
 }
 
 /// A walk of one list.
-struct ListWalk<'a, M: ?Sized, S: Scheme> {
-    domain: &'a Domain<S>,
+struct ListWalk<'a, M: ?Sized> {
+    domain: &'a Domain,
     task: &'a Task,
     memory: &'a M,
     pointers: Pointers,
@@ -169,7 +168,7 @@ enum Role {
     Pending,
 }
 
-impl<M: UserMemory + ?Sized, S: Scheme> ListWalk<'_, M, S> {
+impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
     fn run(&self, head: u64) -> Result<(), Fault> {
         let bytes = self.pointers.bytes();
         let mut link = self.link(head)?;

@@ -23,7 +23,6 @@ use crate::signal::group::{Group, Members};
 use crate::sync::{AtomicPtr, Ordering, thread_hint};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
-use crate::table::refs::Scheme;
 
 /// Memory for a waiter, on two cache lines of its own.
 #[repr(align(128))]
@@ -197,27 +196,26 @@ impl Drop for TakenSeat<'_> {
 }
 
 /// A waiter in a seat. The waiter is dropped before the seat is freed.
-struct Seated<'s, 'd, S: Scheme> {
-    waiter: NonNull<Waiter<'d, S>>,
+struct Seated<'s, 'd> {
+    waiter: NonNull<Waiter<'d>>,
     seat: TakenSeat<'s>,
 }
 
-impl<S: Scheme> Drop for Seated<'_, '_, S> {
+impl Drop for Seated<'_, '_> {
     fn drop(&mut self) {
         // SAFETY: `with_seat` has written it. The seat is given back after this.
         unsafe { self.waiter.drop_in_place() };
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Runs `f` with an idle waiter for the calling thread. If the second argument is `Some`, the thread has to sleep
     /// in that group with that bit. If it is `None`, the thread sleeps on the word of its entry.
-    pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d, S>>, Option<Members>) -> R) -> R {
-        let fits = size_of::<Waiter<'_, S>>() <= size_of::<Seat>();
-        let Some(taken) = fits.then(|| self.system.seats().take()).flatten() else {
+    pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d>>, Option<Members>) -> R) -> R {
+        let Some(taken) = self.system.seats().take() else {
             return f(core::pin::pin!(Waiter::new()).into_ref(), None);
         };
-        let waiter = taken.seat.cast::<Waiter<'d, S>>();
+        let waiter = taken.seat.cast::<Waiter<'d>>();
         // SAFETY: the seat is ours alone. It is large enough, and aligned to two cache lines.
         unsafe { waiter.write(Waiter::new()) };
         let seated = Seated { waiter, seat: taken };
@@ -229,8 +227,7 @@ impl<S: Scheme> Domain<S> {
 
 const _: () = assert!(size_of::<Seat>() == 128);
 const _: () = assert!(size_of::<SeatChunk>() == 4096);
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Waiter<'_, crate::table::refs::Live>>() <= 128);
+const _: () = assert!(size_of::<Waiter<'_>>() <= size_of::<Seat>());
 
 #[cfg(test)]
 mod tests {

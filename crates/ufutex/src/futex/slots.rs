@@ -8,10 +8,10 @@ use crate::lock::{Lock, LockGuard};
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
-use crate::table::refs::Scheme;
-use crate::table::refs::tables::Current;
+use crate::table::live;
 use crate::table::size::Policy;
 use crate::table::store::TableStore;
+use crate::table::tables::Current;
 use crate::table::{MAX_SLOTS_LOG2, Table};
 
 /// `PR_FUTEX_HASH_SET_SLOTS`.
@@ -79,7 +79,7 @@ impl Control {
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// The number of slots (buckets) of the domain's own table. `0` before the first wait, and while the domain uses
     /// the global table.
     ///
@@ -106,7 +106,15 @@ impl<S: Scheme> Domain<S> {
     /// Sets the number of slots, a power of two of at least 2; `0` means its namespace's global table. On return the new
     /// table is in use, and every waiter has been moved. The size policy does not change the table any more.
     ///
-    /// Unlike prctl(2), this may bring a domain back from the global table.
+    /// Which call to use:
+    ///
+    /// | who decides about the size | |
+    /// |---|---|
+    /// | the engine, by load or by threads | [`DomainOptions::policy`](crate::DomainOptions::policy) |
+    /// | you, once, when you make the domain | the same, with [`Policy::Fixed`] |
+    /// | you, later, and as often as you like | `set_slots`, which may also bring a domain back from the global table |
+    /// | nobody any more | [`set_immutable`](Self::set_immutable) |
+    /// | the guest, by prctl(2) | [`prctl_futex_hash`](Self::prctl_futex_hash), with the kernel's rules: from the global table no way leads back |
     ///
     /// # Errors
     /// [`Error::Invalid`] for any other number. [`Error::NoMemory`] if there is no memory for the new table, or if it
@@ -114,26 +122,13 @@ impl<S: Scheme> Domain<S> {
     /// [`SystemConfig::max_table_bytes`](crate::SystemConfig::max_table_bytes); the table in use then stays in use. [`Error::Busy`]
     /// if the table is immutable.
     pub fn set_slots(&self, slots: usize) -> Result<(), Error> {
-        self.set_slots_while(slots, || true)
-    }
-
-    /// As [`set_slots`](Self::set_slots), but gives up when `keep_trying` returns `false`. `keep_trying` is called only
-    /// by schemes that have to wait for a moment without operations, which may never come.
-    ///
-    /// While `keep_trying` runs, other requests for slots of this domain wait, and operations go on. `keep_trying` must
-    /// not make such a request, nor wait for one. If it panics, nothing has changed, and the panic goes to the caller.
-    ///
-    /// # Errors
-    /// As for `set_slots`, and [`Error::TimedOut`] if `keep_trying` returned `false` before the table could change.
-    /// Then nothing has changed.
-    pub fn set_slots_while(&self, slots: usize, mut keep_trying: impl FnMut() -> bool) -> Result<(), Error> {
         self.prepare_to_wait();
         let _request = self.control.requests.lock();
-        self.set_slots_now(slots, &mut keep_trying)
+        self.set_slots_now(slots)
     }
 
     /// The caller holds `requests`.
-    fn set_slots_now(&self, slots: usize, keep_trying: &mut dyn FnMut() -> bool) -> Result<(), Error> {
+    fn set_slots_now(&self, slots: usize) -> Result<(), Error> {
         let slots_log2 = match slots {
             0 => None,
             1 => return Err(Error::Invalid),
@@ -152,7 +147,7 @@ impl<S: Scheme> Domain<S> {
                 self.control.give_back();
             }
         });
-        self.scheme.resize(&self.tables, slots_log2, keep_trying)?;
+        live::resize(&self.tables, slots_log2)?;
         give_back.disarm();
         Ok(())
     }
@@ -170,7 +165,7 @@ impl<S: Scheme> Domain<S> {
         // The policy starts no growth from here on. Complete the one that it has started, if any.
         if let Some(table) = self.begun() {
             // This cannot fail for want of memory: the table has been allocated.
-            let _done = self.scheme.resize(&self.tables, Some(table.slots_log2()), &mut || true);
+            let _done = live::resize(&self.tables, Some(table.slots_log2()));
         }
     }
 
@@ -182,8 +177,6 @@ impl<S: Scheme> Domain<S> {
 
     /// Under [`Policy::Threads`]: notes that the process has this many threads, and grows the table as the kernel
     /// would.
-    ///
-    /// Schemes that must wait for a moment without operations try only for a short time.
     pub fn note_threads(&self, threads: usize) {
         self.control.threads.fetch_max(u32::try_from(threads).unwrap_or(u32::MAX), Ordering::Relaxed);
         self.grow_to_threads();
@@ -202,14 +195,14 @@ impl<S: Scheme> Domain<S> {
         if !grows(self.slots()) {
             return;
         }
-        let has_looked = self.scheme.grow(&self.tables, wanted, &|| self.control.is_automatic());
-        // The scheme takes a few steps of the move, as for any operation. The caller starts a thread or makes the first
+        let has_looked = live::grow(&self.tables, wanted, &|| self.control.is_automatic());
+        // It takes a few steps of the move, as for any operation. The caller starts a thread or makes the first
         // table, both of which take long in any case, and so takes the rest too.
         let has_begun = has_looked && self.tables.moving();
         // Or a growth to a smaller size may be going on.
         if has_begun || !has_looked && grows(self.begun().map_or_else(|| self.slots(), Table::slots)) {
             // If there is no memory, the table in use stays in use.
-            let _done = self.scheme.resize(&self.tables, Some(wanted), &mut || true);
+            let _done = live::resize(&self.tables, Some(wanted));
         }
     }
 
@@ -269,7 +262,7 @@ impl<S: Scheme> Domain<S> {
             return Err(Error::NoMemory);
         }
         let began = self.platform().monotonic_ns();
-        self.set_slots_now(slots, &mut || true)?;
+        self.set_slots_now(slots)?;
         self.note_request(began);
         if slots == 0 {
             self.control.set(GLOBAL_FOR_GOOD);
@@ -314,9 +307,9 @@ mod tests {
     use crate::futex::wait::WaitOptions;
     use crate::sync::AtomicU32;
     use crate::table::Table;
-    use crate::table::refs::tables::{Current, Tables};
     use crate::table::size::BOUNCES_REPORTED;
     use crate::table::size::Policy;
+    use crate::table::tables::{Current, Tables};
 
     /// The number of buckets of `table` that are live.
     fn live(table: Table) -> usize {
@@ -339,22 +332,22 @@ mod tests {
             let Current::Private(from) = tables.current() else { panic!("a table of its own") };
             let held = from.slot(HELD).lock_to_move();
             assert!(held.is_some());
-            assert!(domain.scheme.grow(tables, to_log2, &|| true));
+            assert!(live::grow(tables, to_log2, &|| true));
             let Current::Private(to) = tables.next() else { panic!("the move goes on") };
             let all_but_one = to.slots() - to.slots() / from.slots();
             for _ in 0..100 {
-                domain.scheme.help(tables);
+                live::help(tables);
             }
             assert_eq!((live(from), live(to)), (1, all_but_one), "one step is left");
             // A call that went on with the move would take eight steps, less than a pass.
             for _ in 0..2 {
                 assert_eq!(next_step(tables), Some(0), "no pass over the steps while the bucket is locked");
-                domain.scheme.help(tables);
+                live::help(tables);
             }
             drop(held);
             assert!(tables.moving(), "nothing moves by itself");
             for _ in 0..100 {
-                domain.scheme.help(tables);
+                live::help(tables);
             }
             assert_eq!((live(from), live(to), domain.slots()), (0, to.slots(), to.slots()));
         }
@@ -368,7 +361,7 @@ mod tests {
             let tables = &domain.tables;
             let Current::Private(from) = tables.current() else { panic!("a table of its own") };
             let held = from.slot(5).lock_to_move();
-            assert!(domain.scheme.grow(tables, growing_to, &|| true));
+            assert!(live::grow(tables, growing_to, &|| true));
             drop(held);
             assert!(tables.moving() && domain.slots() < 1 << growing_to);
             domain.note_threads(64);

@@ -12,7 +12,6 @@ use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 use crate::sys::counted::Counted;
-use crate::table::refs::Scheme;
 
 /// A thread of a guest, or of this program, by its TID. It owns locks, and waits for them.
 ///
@@ -69,7 +68,7 @@ pub(crate) enum TaskKind {
     Kernel,
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Makes a task with this TID, from 1 to 2^30 - 1. No other task of the domain's
     /// [`PidNamespace`](crate::PidNamespace) may have the TID.
     ///
@@ -174,7 +173,7 @@ impl Task {
     }
 
     /// Whether this is a task of `domain`, and has not ended.
-    pub(super) fn belongs_to<S: Scheme>(&self, domain: &Domain<S>) -> bool {
+    pub(super) fn belongs_to(&self, domain: &Domain) -> bool {
         self.space == domain.tables.space
             && self.system.is_same(&domain.system)
             && self.ended.load(Ordering::Relaxed) == 0

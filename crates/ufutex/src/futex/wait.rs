@@ -108,9 +108,8 @@ mod thread {
     use crate::futex::waiter::{Matched, Queued};
     use crate::signal::{Receiver, Signal};
     use crate::sys::clock::Deadline;
-    use crate::table::refs::Scheme;
 
-    impl<S: Scheme> Domain<S> {
+    impl Domain {
         /// Blocks the calling thread while the word holds `expected`: `FUTEX_WAIT`.
         ///
         /// `Ok` means that a wake has come: there are no spurious wakeups. The thread then sees what the waking thread
@@ -177,7 +176,7 @@ mod thread {
         #[inline(never)]
         fn block<'d>(
             &'d self,
-            matched: Matched<'d, S>,
+            matched: Matched<'d>,
             options: &WaitOptions,
             deadline: Option<Deadline>,
         ) -> Result<(), Error> {

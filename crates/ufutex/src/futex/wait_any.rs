@@ -16,23 +16,22 @@ use crate::error::Error;
 use crate::signal::Signal;
 use crate::signal::sleeper::Sleeper;
 use crate::sys::clock::Timeout;
-use crate::table::refs::{Live, Scheme};
 
 /// The future of [`Domain::wait_any_async`]. Dropping it cancels the wait. Wakes that have come, and that the future
 /// has not reported, go to the next waiters.
 #[must_use = "futures do nothing unless polled"]
-pub struct WaitAny<'d, T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme = Live> {
-    domain: &'d Domain<S>,
+pub struct WaitAny<'d, T: Target, A: AsRef<[(T, T::Value)]>> {
+    domain: &'d Domain,
     words: A,
     _target: PhantomData<fn() -> T>,
     options: WaitOptions,
     watch: TimeoutWatch<'d>,
     is_done: bool,
     /// Empty until the first poll. From then on it has room for all waiters, so that none is moved while it is queued.
-    waiters: Vec<Waiter<'d, S>>,
+    waiters: Vec<Waiter<'d>>,
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Blocks the calling thread while each word holds its expected value, until one of them is woken: `futex_waitv`.
     /// Returns the index of that word.
     ///
@@ -76,7 +75,7 @@ impl<S: Scheme> Domain<S> {
         &self,
         words: A,
         options: &WaitOptions,
-    ) -> WaitAny<'_, T, A, S> {
+    ) -> WaitAny<'_, T, A> {
         let watch = TimeoutWatch::new();
         WaitAny {
             domain: self,
@@ -90,15 +89,15 @@ impl<S: Scheme> Domain<S> {
     }
 }
 
-impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme> WaitAny<'_, T, A, S> {
+impl<T: Target, A: AsRef<[(T, T::Value)]>> WaitAny<'_, T, A> {
     fn watched_timeout(&self) -> Option<Timeout> {
         self.options.timeout
     }
 }
 
-operation_is_a_future!([T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme] WaitAny<'_, T, A, S> => usize);
+operation_is_a_future!([T: Target, A: AsRef<[(T, T::Value)]>] WaitAny<'_, T, A> => usize);
 
-impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme> Operation for WaitAny<'_, T, A, S> {
+impl<T: Target, A: AsRef<[(T, T::Value)]>> Operation for WaitAny<'_, T, A> {
     type Output = usize;
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<usize, Error>> {
@@ -126,15 +125,15 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme> Operation for WaitAny<'_, 
 
 /// The waiters of a wait that is beginning. If a callback panics, all of them leave their queues, and a wake that one
 /// has received goes to the next waiter in its queue. A later poll begins again.
-struct Beginning<'w, 'd, S: Scheme>(&'w mut Vec<Waiter<'d, S>>);
+struct Beginning<'w, 'd>(&'w mut Vec<Waiter<'d>>);
 
-impl<S: Scheme> Drop for Beginning<'_, '_, S> {
+impl Drop for Beginning<'_, '_> {
     fn drop(&mut self) {
         self.0.clear();
     }
 }
 
-impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme> WaitAny<'_, T, A, S> {
+impl<T: Target, A: AsRef<[(T, T::Value)]>> WaitAny<'_, T, A> {
     /// Queues a waiter for each word, and stops at the first word that cannot be waited for.
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<(), Error> {
         let words = self.words.as_ref();

@@ -24,38 +24,38 @@ use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 use crate::table::bucket::{Bucket, Guard, Tried};
-use crate::table::refs::{Live, Locked, Scheme};
+use crate::table::live::{self, Locked};
 
 /// Room for one waiter's queue entry, in the waiter's own memory: pin it to the stack, or put it in a future.
 ///
 /// A waiter is idle or busy. It is busy while it is queued, or has been woken and has not received the wake. If it is
 /// dropped while queued, it leaves its queue, also if a resize has moved it to another bucket. If it is dropped before
 /// it has received its wake, the wake goes to the next waiter, unless it was a wake of all waiters.
-pub struct Waiter<'d, S: Scheme = Live> {
+pub struct Waiter<'d> {
     /// The domain in whose queues `entry` may be; `None` if the waiter is idle. Only the waiter's owner reads and
     /// writes it. It is a cell because the owner has only a shared reference: other threads link to the entry.
-    domain: Cell<Option<&'d Domain<S>>>,
+    domain: Cell<Option<&'d Domain>>,
     /// Initialised while not idle. Other threads reach it through the queue.
     entry: UnsafeCell<MaybeUninit<Entry>>,
     _pinned: PhantomPinned,
 }
 
 // SAFETY: other threads access the entry's node anyway, under a bucket's lock. Its waker is `Send`.
-unsafe impl<S: Scheme> Send for Waiter<'_, S> {}
+unsafe impl Send for Waiter<'_> {}
 // SAFETY: outside of the crate a shared reference to a waiter allows nothing. A shared reference to a `Queued` or a
 // future allows `is_woken`, which reads `domain` and an atomic. Every write needs exclusive access to the `Queued` or
 // the future.
-unsafe impl<S: Scheme> Sync for Waiter<'_, S> {}
+unsafe impl Sync for Waiter<'_> {}
 
-const _: () = assert!(size_of::<Waiter<'_, Live>>() <= 128);
+const _: () = assert!(size_of::<Waiter<'_>>() <= 128);
 
-impl<S: Scheme> Default for Waiter<'_, S> {
+impl Default for Waiter<'_> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<'d, S: Scheme> Waiter<'d, S> {
+impl<'d> Waiter<'d> {
     /// An idle waiter.
     #[must_use]
     #[inline(always)]
@@ -228,7 +228,7 @@ impl<'d, S: Scheme> Waiter<'d, S> {
     }
 }
 
-impl<S: Scheme> Drop for Waiter<'_, S> {
+impl Drop for Waiter<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.is_busy() {
@@ -237,7 +237,7 @@ impl<S: Scheme> Drop for Waiter<'_, S> {
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Queues a waiter for the calling thread, if the word holds `expected`: the first half of [`wait_with`]. The
     /// second half is [`Queued::finish`]. The waiter is queued in between, so a wake that comes then is not lost.
     ///
@@ -264,11 +264,11 @@ impl<S: Scheme> Domain<S> {
     #[inline(always)]
     pub fn prepare<'w, 'd, T: Target>(
         &'d self,
-        waiter: Pin<&'w mut Waiter<'d, S>>,
+        waiter: Pin<&'w mut Waiter<'d>>,
         target: T,
         expected: T::Value,
         options: &WaitOptions,
-    ) -> Result<Queued<'w, 'd, S>, Error> {
+    ) -> Result<Queued<'w, 'd>, Error> {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
         let matched = self.lock_if_equal(&target, expected)?;
         Ok(Queued {
@@ -329,12 +329,12 @@ impl<S: Scheme> Domain<S> {
     /// As for [`prepare`](Self::prepare), and [`Error::Invalid`] if `options` has a timeout.
     pub fn prepare_with<'w, 'd, T: Target>(
         &'d self,
-        waiter: Pin<&'w mut Waiter<'d, S>>,
+        waiter: Pin<&'w mut Waiter<'d>>,
         target: T,
         expected: T::Value,
         options: &WaitOptions,
         waker: Waker,
-    ) -> Result<Queued<'w, 'd, S>, Error> {
+    ) -> Result<Queued<'w, 'd>, Error> {
         if options.timeout.is_some() {
             return Err(Error::Invalid);
         }
@@ -349,7 +349,7 @@ impl<S: Scheme> Domain<S> {
 
     /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait. If the word differs,
     /// the wait ends here.
-    pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S>, Error> {
+    pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_>, Error> {
         let differs = self.wait_path.has_early_return() && target.load().is_ok_and(|value| value != expected);
         let matched = if !target.can_hold(expected) {
             Err(Error::Invalid)
@@ -366,12 +366,12 @@ impl<S: Scheme> Domain<S> {
 
     /// The second part of `lock_if_equal`, without counting.
     #[inline(always)]
-    pub(super) fn lock_and_compare<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S>, Error> {
+    pub(super) fn lock_and_compare<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_>, Error> {
         let (place, line) = self.place_and_line(target);
         let mut faults = Faults::default();
         loop {
             let mut locked = self.lock_or_make(&place);
-            let bounces = if place.is_private() { locked.guard.note_use(line) } else { 0 };
+            let bounces = if place.is_private() { locked.note_use(line) } else { 0 };
             wait_barrier(); // [A] pairs with [B]
             match target.load() {
                 Ok(value) if value == expected => return Ok(Matched { locked, place }),
@@ -393,16 +393,16 @@ impl<S: Scheme> Domain<S> {
     /// Queues `waiter` in the locked bucket, and unlocks.
     pub(super) fn queue<'w, 'd>(
         &'d self,
-        matched: Matched<'d, S>,
-        waiter: Pin<&'w Waiter<'d, S>>,
+        matched: Matched<'d>,
+        waiter: Pin<&'w Waiter<'d>>,
         options: &WaitOptions,
         signal: Signal,
-    ) -> Result<Pin<&'w Waiter<'d, S>>, Error> {
+    ) -> Result<Pin<&'w Waiter<'d>>, Error> {
         let Matched { mut locked, place } = matched;
         if waiter.is_busy() {
             return Err(Error::Busy);
         }
-        self.admit_waiter(locked.guard.waiters())?;
+        self.admit_waiter(locked.waiters())?;
         let wakes = Wakes::Mask(options.bitset);
         let entry = Entry::with_signal(self.key(&place), place.hash, options.priority, wakes, signal);
         // SAFETY: no other thread has it yet.
@@ -413,14 +413,14 @@ impl<S: Scheme> Domain<S> {
         let node = waiter.entry().cast();
         // SAFETY: the entry is new and not queued. The waiter is pinned and leaves the queue in its drop, so the node
         // stays valid and in place until it has left the queue.
-        let new_chain = unsafe { locked.guard.insert(node) };
+        let new_chain = unsafe { locked.insert(node) };
         drop(locked);
         self.note_queued(&place);
         if let Some(keys) = new_chain {
             self.note_keys(keys, &place);
         }
         if place.is_private() {
-            self.scheme.help(&self.tables);
+            live::help(&self.tables);
         }
         Ok(waiter)
     }
@@ -465,8 +465,8 @@ impl<S: Scheme> Domain<S> {
 }
 
 /// A word that holds the expected value: its place, and that place's locked bucket.
-pub(super) struct Matched<'d, S: Scheme> {
-    pub locked: Locked<'d, S>,
+pub(super) struct Matched<'d> {
+    pub locked: Locked<'d>,
     pub place: Place,
 }
 
@@ -481,9 +481,9 @@ pub(super) struct Matched<'d, S: Scheme> {
 /// [`Platform::park`](crate::platform::Platform::park), on every platform. Do not hold a lock that this waker takes, nor one
 /// that the waker of another waiter of the same wake takes: a wake calls its wakers one after another.
 #[must_use = "dropping it cancels the wait"]
-pub struct Queued<'w, 'd, S: Scheme = Live> {
+pub struct Queued<'w, 'd> {
     /// Only this `Queued` uses the waiter. Other threads link to its entry.
-    waiter: Pin<&'w Waiter<'d, S>>,
+    waiter: Pin<&'w Waiter<'d>>,
     deadline: Option<Deadline>,
     /// Whether a wake wakes a waker, rather than this thread.
     by_waker: bool,
@@ -491,9 +491,9 @@ pub struct Queued<'w, 'd, S: Scheme = Live> {
     cancelled: Option<bool>,
 }
 
-impl<'w, 'd, S: Scheme> Queued<'w, 'd, S> {
+impl<'w, 'd> Queued<'w, 'd> {
     /// A handle of `waiter`, which a thread has queued, with the thread's deadline.
-    pub(super) fn new(waiter: Pin<&'w Waiter<'d, S>>, deadline: Option<Deadline>) -> Self {
+    pub(super) fn new(waiter: Pin<&'w Waiter<'d>>, deadline: Option<Deadline>) -> Self {
         Self { waiter, deadline, by_waker: false, cancelled: None }
     }
 
@@ -554,7 +554,7 @@ impl<'w, 'd, S: Scheme> Queued<'w, 'd, S> {
     }
 }
 
-impl<S: Scheme> Drop for Queued<'_, '_, S> {
+impl Drop for Queued<'_, '_> {
     fn drop(&mut self) {
         if self.waiter.is_busy() {
             self.waiter.abandon();

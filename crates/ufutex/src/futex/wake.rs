@@ -16,9 +16,9 @@ use crate::sys::unwind::Otherwise;
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::hash::TableKey;
 use crate::table::list::{Most, Node, Pick, Taken};
-use crate::table::refs::{Locked, Scheme};
+use crate::table::live::{self, Locked};
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`.
     /// Returns how many it woke. A `count` of `i32::MAX` or more wakes all that wait now. A `count` of 0 wakes nobody,
     /// while the system call wakes one.
@@ -98,7 +98,7 @@ impl<S: Scheme> Domain<S> {
     pub(super) fn nobody_waits(&self, place: &Place) -> bool {
         wake_barrier(); // [B] pairs with [A]
         if place.is_private() {
-            self.scheme.proves_empty(&self.tables, place.hash)
+            live::proves_empty(&self.tables, place.hash)
         } else {
             self.global_bucket(place).is_none_or(Bucket::proves_empty)
         }
@@ -118,12 +118,12 @@ impl<S: Scheme> Domain<S> {
         // A domain without a table has no waiters.
         let Some(mut locked) = self.lock(place) else { return };
         let (key, hash) = (self.key(place), place.hash);
-        let limit = wanted(&mut locked.guard, key, hash, count.min(AT_ONCE + 1));
+        let limit = wanted(&mut locked, key, hash, count.min(AT_ONCE + 1));
         let wake = InPieces { place, count, bitset, began, woken };
-        if limit > AT_ONCE || (wake.passes_over() && self.is_global(locked.guard.bucket(), place)) {
+        if limit > AT_ONCE || (wake.passes_over() && self.is_global(locked.bucket(), place)) {
             return self.wake_many(locked, wake);
         }
-        let taken = locked.guard.take(key, hash, limit, self.pick(bitset, count, began));
+        let taken = locked.take(key, hash, limit, self.pick(bitset, count, began));
         let section = self.platform().section();
         drop(locked);
         *wake.woken = Woken::of(&taken);
@@ -132,17 +132,17 @@ impl<S: Scheme> Domain<S> {
 
     /// As [`wake_place`](Self::wake_place), if one step needs memory, or the wake needs several steps.
     #[inline(never)]
-    fn wake_many<'d>(&'d self, mut locked: Locked<'d, S>, mut wake: InPieces<'_>) {
+    fn wake_many<'d>(&'d self, mut locked: Locked<'d>, mut wake: InPieces<'_>) {
         let InPieces { place, count, bitset, began, .. } = wake;
         let (key, hash) = (self.key(place), place.hash);
         let mut room = Room::default();
         loop {
-            if (count > PIECE || wake.passes_over()) && self.is_global(locked.guard.bucket(), place) {
+            if (count > PIECE || wake.passes_over()) && self.is_global(locked.bucket(), place) {
                 return self.wake_global(locked, &mut wake);
             }
-            let wanted = wanted(&mut locked.guard, key, hash, count);
+            let wanted = wanted(&mut locked, key, hash, count);
             if room.holds(wanted) {
-                let taken = locked.guard.take(key, hash, wanted, self.pick(bitset, count, began));
+                let taken = locked.take(key, hash, wanted, self.pick(bitset, count, began));
                 let section = self.platform().section();
                 drop(locked);
                 *wake.woken = Woken::of(&taken);
@@ -161,12 +161,12 @@ impl<S: Scheme> Domain<S> {
     /// As [`wake_place`](Self::wake_place), a piece at a time: other domains lock the bucket too, or there is no
     /// memory to take all waiters at once.
     #[inline(never)]
-    fn wake_global<'d>(&'d self, mut locked: Locked<'d, S>, wake: &mut InPieces<'_>) {
+    fn wake_global<'d>(&'d self, mut locked: Locked<'d>, wake: &mut InPieces<'_>) {
         let InPieces { place, count, bitset, ref mut began, ref mut woken } = *wake;
-        let Some(first) = locked.guard.first(self.key(place), place.hash) else { return };
+        let Some(first) = locked.first(self.key(place), place.hash) else { return };
         let most = Most { taken: count.min(AT_ONCE), visited: PIECE };
         // SAFETY: `first` is queued in the locked bucket.
-        let (taken, next) = unsafe { locked.guard.take_from(first, most, self.pick(bitset, count, *began)) };
+        let (taken, next) = unsafe { locked.take_from(first, most, self.pick(bitset, count, *began)) };
         **woken = Woken::of(&taken);
         let Some(next) = next.filter(|_| woken.count < count) else {
             let section = self.platform().section();
@@ -175,7 +175,7 @@ impl<S: Scheme> Domain<S> {
         };
         began.get_or_insert_with(|| self.begin_in_pieces());
         let marker = pin!(Marker::new(self, place));
-        marker.as_ref().keep(&mut locked.guard, next);
+        marker.as_ref().keep(&mut locked, next);
         let section = self.platform().section();
         drop(locked);
         let mut pending = PendingWakes::none();
@@ -198,7 +198,7 @@ impl<S: Scheme> Domain<S> {
 
     /// As [`wake_in_pieces`](Self::wake_in_pieces), starting at `marker`.
     #[cold]
-    fn wake_behind<'d>(&'d self, marker: Pin<&Marker<'d, S>>, pending: &mut PendingWakes, wake: &mut InPieces<'_>) {
+    fn wake_behind<'d>(&'d self, marker: Pin<&Marker<'d>>, pending: &mut PendingWakes, wake: &mut InPieces<'_>) {
         while wake.woken.count < wake.count {
             if let Some(full) = pending.make_room() {
                 let go_on = Otherwise::new(|| self.wake_behind(marker, &mut PendingWakes::none(), wake));
@@ -209,12 +209,12 @@ impl<S: Scheme> Domain<S> {
             let limit = pending.room().min(PIECE).min(count - woken.count);
             let Some(mut locked) = self.lock(place) else { return };
             let pick = self.pick(bitset, count, began);
-            let (taken, next) = marker.take(&mut locked.guard, limit, pick);
+            let (taken, next) = marker.take(&mut locked, limit, pick);
             woken.count += taken.len();
             woken.met_lock_waiter = taken.was_stopped;
             let next = next.filter(|_| woken.count < count);
             if let Some(next) = next {
-                marker.keep(&mut locked.guard, next);
+                marker.keep(&mut locked, next);
             }
             let section = self.platform().section();
             drop(locked);
@@ -235,7 +235,7 @@ impl<S: Scheme> Domain<S> {
         bitset: NonZeroU32,
         count: usize,
         began: Option<Moment>,
-    ) -> impl Fn(NonNull<Node>) -> Pick + use<S> {
+    ) -> impl Fn(NonNull<Node>) -> Pick + use<> {
         pick(bitset, count, began.unwrap_or(Moment::END), self.system.now())
     }
 
@@ -266,13 +266,13 @@ impl InPieces<'_> {
 }
 
 /// A wake. Its drop counts the wake, also when a waker has panicked.
-struct Noted<'d, S: Scheme> {
-    domain: &'d Domain<S>,
+struct Noted<'d> {
+    domain: &'d Domain,
     place: &'d Place,
     woken: Woken,
 }
 
-impl<S: Scheme> Drop for Noted<'_, S> {
+impl Drop for Noted<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         self.domain.note_wake(self.place.address, self.woken.count);

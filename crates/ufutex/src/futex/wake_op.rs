@@ -13,7 +13,6 @@ use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::table::hash::TableKey;
 use crate::table::list::Taken;
-use crate::table::refs::Scheme;
 
 /// The change that [`Domain::wake_op`] makes to the second word, and the condition on which it wakes that word's
 /// waiters.
@@ -90,7 +89,7 @@ impl Compare {
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Changes the word `second` and wakes up to `count` waiters of `first`. If `op.compare` holds for the value that
     /// `second` had before, it also wakes up to `second_count` waiters of `second`: `FUTEX_WAKE_OP`. Returns how many
     /// were woken in all.
@@ -161,7 +160,7 @@ impl<S: Scheme> Domain<S> {
     }
 
     /// Decides how the waiters are taken. Both buckets are locked.
-    fn way_to_wake(&self, pair: &mut Pair<'_, S>, wanted: &Wanted, rooms: &[Room; 2]) -> Way {
+    fn way_to_wake(&self, pair: &mut Pair<'_>, wanted: &Wanted, rooms: &[Room; 2]) -> Way {
         let Wanted { places, counts } = wanted;
         let keys = wanted.keys(self);
         // In a bucket that other domains lock too, it counts one waiter more than a step may take, at most.
@@ -184,7 +183,7 @@ impl<S: Scheme> Domain<S> {
     /// Wakes waiters of the first word and, if `both`, of the second.
     fn wake_at_once(
         &self,
-        mut pair: Pair<'_, S>,
+        mut pair: Pair<'_>,
         wanted: &Wanted,
         wants: [usize; 2],
         both: bool,
@@ -224,8 +223,8 @@ impl<S: Scheme> Domain<S> {
 
 /// A `wake_op` in pieces that wakes waiters of the first word. Its drop wakes those of the second word, also if a waker
 /// of the first word panics.
-struct ThenSecond<'a, S: Scheme> {
-    domain: &'a Domain<S>,
+struct ThenSecond<'a> {
+    domain: &'a Domain,
     wanted: &'a Wanted,
     began: Moment,
     both: bool,
@@ -234,7 +233,7 @@ struct ThenSecond<'a, S: Scheme> {
     pending: PendingWakes,
 }
 
-impl<S: Scheme> Drop for ThenSecond<'_, S> {
+impl Drop for ThenSecond<'_> {
     fn drop(&mut self) {
         let [first, second] = &mut *self.results;
         // As in the kernel, a waiter of a lock in the first word's queue ends the operation.
@@ -247,13 +246,13 @@ impl<S: Scheme> Drop for ThenSecond<'_, S> {
 
 /// A `wake_op` that has been done. Its drop counts it after the waiters have been woken, also if one of their wakers
 /// panics.
-struct NotedWakeOp<'d, S: Scheme> {
-    domain: &'d Domain<S>,
+struct NotedWakeOp<'d> {
+    domain: &'d Domain,
     wanted: &'d Wanted,
     results: [Woken; 2],
 }
 
-impl<S: Scheme> NotedWakeOp<'_, S> {
+impl NotedWakeOp<'_> {
     fn woken(&self) -> usize {
         self.results.iter().map(|woken| woken.count).sum()
     }
@@ -264,7 +263,7 @@ impl<S: Scheme> NotedWakeOp<'_, S> {
     }
 }
 
-impl<S: Scheme> Drop for NotedWakeOp<'_, S> {
+impl Drop for NotedWakeOp<'_> {
     fn drop(&mut self) {
         self.domain.note_wake(self.wanted.places[0].address, self.woken());
     }
@@ -283,7 +282,7 @@ impl Wanted {
         InPieces { place, count, bitset: NonZeroU32::MAX, began: Some(began), woken }
     }
 
-    fn keys<S: Scheme>(&self, domain: &Domain<S>) -> [TableKey; 2] {
+    fn keys(&self, domain: &Domain) -> [TableKey; 2] {
         self.places.each_ref().map(|place| domain.key(place))
     }
 }

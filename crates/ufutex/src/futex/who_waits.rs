@@ -4,8 +4,8 @@
 //! bucket locked. If there is not enough room, the walk unlocks the bucket, makes room, and visits the bucket again.
 //!
 //! While a resize moves keys between tables, the walk cannot go by buckets. It goes by hashes: each hash has exactly
-//! one live bucket, in one of the tables, and that bucket has the keys of a whole range of hashes. The walk asks the
-//! scheme to lock the live bucket of the first hash that is left, as any operation would, copies the keys of the
+//! one live bucket, in one of the tables, and that bucket has the keys of a whole range of hashes. The walk
+//! locks the live bucket of the first hash that is left, as any operation would, copies the keys of the
 //! bucket's range, and goes on behind the range. So it meets a key that stays queued exactly once, however keys are
 //! moved.
 
@@ -22,7 +22,7 @@ use crate::sys::mem::Scope;
 use crate::table::Table;
 use crate::table::bucket::{CountsContention, Guard};
 use crate::table::hash::TableKey;
-use crate::table::refs::Scheme;
+use crate::table::live;
 
 /// A word that has waiters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -207,7 +207,7 @@ impl fmt::Debug for WhoWaits {
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Lists at most `max_words` words on which this domain has waiters: private words, and words shared by address
     /// space. For words of objects, which belong to no domain, see [`PidNamespace::who_waits`] and [`System::who_waits`].
     ///
@@ -250,9 +250,9 @@ impl<S: Scheme> Domain<S> {
         while let Some(first) = left {
             left = walk.look(|walk| {
                 // A domain without a table has no waiters.
-                let Some(mut locked) = self.scheme.lock(&self.tables, first) else { return Ok(None) };
-                let last = self.tables.last_hash_of(locked.guard.bucket(), first);
-                walk.take_in(&mut locked.guard, |key, hash| key.space == space && (first..=last).contains(&hash))?;
+                let Some(mut locked) = live::lock(&self.tables, first) else { return Ok(None) };
+                let last = self.tables.last_hash_of(locked.bucket(), first);
+                walk.take_in(&mut locked, |key, hash| key.space == space && (first..=last).contains(&hash))?;
                 Ok(last.checked_add(1))
             });
         }

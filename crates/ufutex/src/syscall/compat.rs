@@ -6,10 +6,9 @@ use super::{GuestCall, Started};
 use crate::error::Error;
 use crate::futex::robust::Pointers;
 use crate::sys::mem::UserMemory;
-use crate::table::refs::Scheme;
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> {
-    pub fn compat(mut self, call: Compat, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S>, Error> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
+    pub fn compat(mut self, call: Compat, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M>, Error> {
         let args = args.map(|register| u64::from(register as u32));
         self.times = if call == Compat::FutexTime32 { Timespec::Narrow } else { Timespec::Padded };
         match call {

@@ -9,7 +9,6 @@ use crate::futex::wake_op::{Compare, Modify, WakeOp};
 use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::{Access, UserMemory, Width};
 use crate::sys::platform::PlatformRef;
-use crate::table::refs::Scheme;
 
 const WAIT: u32 = 0;
 const WAKE: u32 = 1;
@@ -85,8 +84,8 @@ pub(super) fn not_negative(count: u32) -> Result<usize, Error> {
     usize::try_from(count.cast_signed()).map_err(|_| Error::Invalid)
 }
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> {
-    pub fn futex(&self, registers: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S>, Error> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
+    pub fn futex(&self, registers: [u64; 6]) -> Result<Started<'d, 't, 'm, M>, Error> {
         let args = Args::new(registers);
         let utime = registers[3];
         let time = if utime != 0 && args.has_timeout() {
@@ -128,7 +127,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> 
         }
     }
 
-    fn wait(&self, args: Args, bitset: u32, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S>, Error> {
+    fn wait(&self, args: Args, bitset: u32, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M>, Error> {
         let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid)?;
         let Args { uaddr, is_private, val, .. } = args;
         if let Some(timeout) = until {

@@ -10,7 +10,6 @@ use crate::error::Error;
 use crate::futex::numa::NodeFlags;
 use crate::futex::word::Word;
 use crate::sys::mem::{Access, UserMemory};
-use crate::table::refs::Scheme;
 
 /// The bits that hold the word's size. 2 means 32 bits, the only size that the kernel supports.
 const SIZE_MASK: u32 = 3;
@@ -46,8 +45,8 @@ struct Waitv {
     flags: Flags,
 }
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> {
-    pub fn futex_waitv(&self, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S>, Error> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
+    pub fn futex_waitv(&self, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M>, Error> {
         let [waiters, count, flags, timeout, clock, _] = args;
         let (count, flags) = (count as u32 as usize, flags as u32);
         if flags != 0 || !self.domain.allows_words(count) || waiters == 0 {
@@ -84,7 +83,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> 
         Ok(self.domain.try_wake_bitset(word, at_least_one(count as u32), mask)? as isize)
     }
 
-    pub fn futex_wait(&self, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S>, Error> {
+    pub fn futex_wait(&self, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M>, Error> {
         let [uaddr, val, mask, flags, timeout, clock] = args;
         let flags = Flags::new(flags as u32)?;
         let (Ok(val), Ok(mask)) = (u32::try_from(val), u32::try_from(mask)) else {

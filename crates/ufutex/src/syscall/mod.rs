@@ -38,7 +38,6 @@ use crate::futex::wait_any::WaitAny;
 use crate::futex::word::Word;
 use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::UserMemory;
-use crate::table::refs::{Live, Scheme};
 use arguments::Timespec;
 
 pub use crate::futex::robust::Pointers;
@@ -49,7 +48,7 @@ pub use number::{Compat, Number};
 pub(crate) use restart::Restart;
 pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, RestartBlock, Resume, resume};
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Makes a system call of `task` on the calling thread. Returns a result of at least 0, or `-errno`, exactly as the
     /// kernel does. Blocks if the call does.
     ///
@@ -94,7 +93,7 @@ impl<S: Scheme> Domain<S> {
         memory: &'m M,
         number: Number,
         args: [u64; 6],
-    ) -> Syscall<'d, 't, 'm, M, S> {
+    ) -> Syscall<'d, 't, 'm, M> {
         let caller = GuestCall { domain: self, task, memory, times: Timespec::Wide };
         let started = match number {
             Number::Compat(call) => caller.compat(call, args),
@@ -115,8 +114,8 @@ impl<S: Scheme> Domain<S> {
 }
 
 /// The task that makes a system call, with its domain and its memory.
-struct GuestCall<'d, 't, 'm, M: ?Sized, S: Scheme> {
-    domain: &'d Domain<S>,
+struct GuestCall<'d, 't, 'm, M: ?Sized> {
+    domain: &'d Domain,
     task: &'t Task,
     memory: &'m M,
     /// The layout of the caller's timespecs.
@@ -125,46 +124,46 @@ struct GuestCall<'d, 't, 'm, M: ?Sized, S: Scheme> {
 
 /// A system call that has begun: the future of [`Domain::syscall_async`].
 #[must_use = "futures do nothing unless polled"]
-pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme = Live> {
-    domain: &'d Domain<S>,
+pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized> {
+    domain: &'d Domain,
     task: &'t Task,
     timeout: Option<Timeout>,
     watch: TimeoutWatch<'d>,
     relative: Option<Duration>,
     on_interrupt: Restart,
-    calling: Calling<'d, 't, 'm, M, S>,
+    calling: Calling<'d, 't, 'm, M>,
 }
 
 type Words<'m, M> = Vec<(Word<'m, M>, u64)>;
 
-enum Calling<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> {
+enum Calling<'d, 't, 'm, M: UserMemory + ?Sized> {
     /// It has this result. Without `pi` no other variant borrows the task.
     Done(isize, PhantomData<&'t Task>),
-    Wait(Wait<'d, Word<'m, M>, S>),
-    WaitAny(WaitAny<'d, Word<'m, M>, Words<'m, M>, S>),
+    Wait(Wait<'d, Word<'m, M>>),
+    WaitAny(WaitAny<'d, Word<'m, M>, Words<'m, M>>),
     #[cfg(feature = "pi")]
-    LockPi(LockPi<'d, 't, Word<'m, M>, S>),
+    LockPi(LockPi<'d, 't, Word<'m, M>>),
     #[cfg(all(feature = "pi", feature = "requeue"))]
-    WaitRequeuePi(WaitRequeuePi<'d, 't, Word<'m, M>, Word<'m, M>, S>),
+    WaitRequeuePi(WaitRequeuePi<'d, 't, Word<'m, M>, Word<'m, M>>),
 }
 
 /// A decoded call.
-struct Started<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> {
-    calling: Calling<'d, 't, 'm, M, S>,
+struct Started<'d, 't, 'm, M: UserMemory + ?Sized> {
+    calling: Calling<'d, 't, 'm, M>,
     timeout: Option<Timeout>,
     /// The timeout that the program gave, if it is a length of time.
     relative: Option<Duration>,
     on_interrupt: Restart,
 }
 
-impl<M: UserMemory + ?Sized, S: Scheme> Started<'_, '_, '_, M, S> {
+impl<M: UserMemory + ?Sized> Started<'_, '_, '_, M> {
     fn done(result: isize) -> Self {
         let calling = Calling::Done(result, PhantomData);
         Self { calling, timeout: None, relative: None, on_interrupt: Restart::Always }
     }
 }
 
-impl<M: UserMemory + ?Sized, S: Scheme> Syscall<'_, '_, '_, M, S> {
+impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
     /// The timeout of the call, unless it has been [taken](Self::take_timeout).
     #[must_use]
     pub fn timeout(&self) -> Option<Timeout> {
@@ -198,7 +197,7 @@ impl<M: UserMemory + ?Sized, S: Scheme> Syscall<'_, '_, '_, M, S> {
     }
 }
 
-impl<M: UserMemory + ?Sized, S: Scheme> core::future::Future for Syscall<'_, '_, '_, M, S> {
+impl<M: UserMemory + ?Sized> core::future::Future for Syscall<'_, '_, '_, M> {
     type Output = isize;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<isize> {
@@ -213,7 +212,7 @@ impl<M: UserMemory + ?Sized, S: Scheme> core::future::Future for Syscall<'_, '_,
     }
 }
 
-impl<M: UserMemory + ?Sized, S: Scheme> Operation for Syscall<'_, '_, '_, M, S> {
+impl<M: UserMemory + ?Sized> Operation for Syscall<'_, '_, '_, M> {
     type Output = isize;
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<isize, Error>> {
@@ -258,7 +257,7 @@ impl<M: UserMemory + ?Sized, S: Scheme> Operation for Syscall<'_, '_, '_, M, S> 
     }
 }
 
-impl<M: UserMemory + ?Sized, S: Scheme> Syscall<'_, '_, '_, M, S> {
+impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
     /// Keeps the result of a call that has ended, because the call may be asked again: an embedder's timer may fire too
     /// late.
     fn remember(&mut self, result: &Poll<Result<isize, Error>>) {

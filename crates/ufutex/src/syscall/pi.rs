@@ -8,10 +8,9 @@ use crate::error::Error;
 use crate::futex::lock_word::TID_MASK;
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, UserMemory};
-use crate::table::refs::Scheme;
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> {
-    pub(super) fn lock_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S>, Error> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
+    pub(super) fn lock_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M>, Error> {
         let word = self.word(args.uaddr, args.is_private, Access::Write)?;
         Ok(Started {
             calling: Calling::LockPi(self.domain.lock_pi_async(word, self.task)),
@@ -45,11 +44,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> 
     }
 
     #[cfg(feature = "requeue")]
-    pub(super) fn wait_requeue_pi(
-        &self,
-        args: Args,
-        until: Option<Timeout>,
-    ) -> Result<Started<'d, 't, 'm, M, S>, Error> {
+    pub(super) fn wait_requeue_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M>, Error> {
         if args.uaddr == args.uaddr2 {
             return Err(Error::Invalid);
         }

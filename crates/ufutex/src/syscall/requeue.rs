@@ -14,9 +14,8 @@ use crate::futex::word::Word;
 use crate::sys::mem::{Access, UserMemory};
 #[cfg(not(feature = "requeue"))]
 use crate::sys::mem::{Fault, Faults};
-use crate::table::refs::Scheme;
 
-impl<'m, M: UserMemory + ?Sized, S: Scheme> GuestCall<'_, '_, 'm, M, S> {
+impl<'m, M: UserMemory + ?Sized> GuestCall<'_, '_, 'm, M> {
     pub(super) fn requeue(&self, args: Args, expected: Option<u32>) -> Result<isize, Error> {
         let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
         let from = self.word(args.uaddr, args.is_private, Access::Read)?;

@@ -7,7 +7,6 @@ pub use crate::futex::wait::RestartBlock;
 use crate::futex::wait::WaitOptions;
 use crate::futex::word::{self, Word};
 use crate::sys::mem::{Access, UserMemory};
-use crate::table::refs::Scheme;
 
 /// The call was interrupted. It is to be made again if the signal's handler was installed with `SA_RESTART`, or if
 /// there was none.
@@ -75,15 +74,15 @@ impl Restart {
     }
 }
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme> GuestCall<'d, 't, 'm, M, S> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
     /// `restart_syscall`.
-    pub fn restart(&self) -> Result<Started<'d, 't, 'm, M, S>, Error> {
+    pub fn restart(&self) -> Result<Started<'d, 't, 'm, M>, Error> {
         let wait = self.task.take_restart().ok_or(Error::Interrupted)?;
         self.wait_until(wait)
     }
 
     /// Begins a wait with a timeout, or continues it after an interruption.
-    pub fn wait_until(&self, wait: RestartBlock) -> Result<Started<'d, 't, 'm, M, S>, Error> {
+    pub fn wait_until(&self, wait: RestartBlock) -> Result<Started<'d, 't, 'm, M>, Error> {
         let word = self.word(wait.address, wait.is_private, Access::Read)?;
         let options = self.options().bitset(wait.bitset);
         Ok(Started {

@@ -4,9 +4,8 @@ use super::{GuestCall, arguments};
 use crate::error::Error;
 use crate::futex::robust::Pointers;
 use crate::sys::mem::UserMemory;
-use crate::table::refs::Scheme;
 
-impl<M: UserMemory + ?Sized, S: Scheme> GuestCall<'_, '_, '_, M, S> {
+impl<M: UserMemory + ?Sized> GuestCall<'_, '_, '_, M> {
     pub fn set_robust_list(&self, pointers: Pointers, [head, length, ..]: [u64; 6]) -> Result<isize, Error> {
         self.task.set_robust_list(pointers, head, length)?;
         Ok(0)

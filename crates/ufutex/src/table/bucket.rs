@@ -57,16 +57,6 @@ unsafe impl Sync for Bucket {}
 unsafe impl Send for Bucket {}
 
 impl Bucket {
-    /// Makes an empty bucket in `state`.
-    pub fn new(state: u32) -> Self {
-        Self {
-            lock: StateLock::new(state),
-            on: PlatformRef::HOST,
-            traffic: UnsafeCell::new(Traffic::default()),
-            queue: UnsafeCell::new(BucketQueue::new()),
-        }
-    }
-
     /// Sets the platform, of a bucket that no other thread reaches yet.
     pub fn set_platform(&mut self, on: PlatformRef) {
         self.on = on;
@@ -81,7 +71,7 @@ impl Bucket {
     #[inline(always)]
     pub fn lock(&self, contended: &impl CountsContention) -> Option<Guard<'_>> {
         if self.lock.lock_if_idle(&self.on) {
-            return Some(Guard { bucket: self, state: LIVE });
+            return Some(Guard::of(self, LIVE));
         }
         self.lock_busy(contended)
     }
@@ -98,13 +88,13 @@ impl Bucket {
                 self.lock.lock(&self.on)?
             }
         };
-        Some(Guard { bucket: self, state })
+        Some(Guard::of(self, state))
     }
 
     /// For movers: as [`lock`](Self::lock), but without a count. A move is not an operation.
     pub fn lock_to_move(&self) -> Option<Guard<'_>> {
         let state = self.lock.lock(&self.on)?;
-        Some(Guard { bucket: self, state })
+        Some(Guard::of(self, state))
     }
 
     /// Locks the bucket if it is live and no thread holds it.
@@ -112,7 +102,7 @@ impl Bucket {
         match self.lock.try_lock(&self.on) {
             None => Tried::Busy,
             Some(None) => Tried::NotLive,
-            Some(Some(state)) => Tried::Locked(Guard { bucket: self, state }),
+            Some(Some(state)) => Tried::Locked(Guard::of(self, state)),
         }
     }
 
@@ -177,7 +167,7 @@ impl Bucket {
     pub unsafe fn make_live_locked(&self) -> Guard<'_> {
         self.on.enter();
         self.lock.hold_state(LIVE);
-        Guard { bucket: self, state: LIVE }
+        Guard::of(self, LIVE)
     }
 
     /// Recreates the guard that [`Guard::suspend`] gave up.
@@ -185,7 +175,7 @@ impl Bucket {
     /// # Safety
     /// The caller suspended a guard of this bucket and has not resumed it since.
     pub unsafe fn resume(&self) -> Guard<'_> {
-        Guard { bucket: self, state: self.lock.held_state() }
+        Guard::of(self, self.lock.held_state())
     }
 
     fn address(&self) -> *mut () {
@@ -210,6 +200,11 @@ pub struct Guard<'t> {
 }
 
 impl<'t> Guard<'t> {
+    #[inline(always)]
+    fn of(bucket: &'t Bucket, state: u32) -> Self {
+        Self { bucket, state }
+    }
+
     /// The locked bucket.
     pub fn bucket(&self) -> &'t Bucket {
         self.bucket

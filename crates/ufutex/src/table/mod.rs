@@ -1,4 +1,4 @@
-//! Hash tables of buckets: the `Table` type, the memory of a domain's tables, and (in `refs`) how operations reach a
+//! Hash tables of buckets: the `Table` type, the memory of a domain's tables, and (in `live`) how operations reach a
 //! bucket while tables change.
 
 pub(crate) mod bucket;
@@ -6,12 +6,13 @@ pub(crate) mod budget;
 pub(crate) mod globals;
 pub(crate) mod hash;
 pub(crate) mod list;
+pub(crate) mod live;
 pub(crate) mod mover;
 pub(crate) mod node;
-pub(crate) mod refs;
 mod ring;
 pub(crate) mod size;
 pub(crate) mod store;
+pub(crate) mod tables;
 mod tree;
 
 use core::marker::PhantomData;

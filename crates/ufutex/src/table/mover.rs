@@ -1,4 +1,4 @@
-//! Moving waiters from one table to another, bucket by bucket: the pivot of every scheme.
+//! Moving waiters from one table to another, bucket by bucket: the pivot.
 //!
 //! In each step of a move between two private tables, the mover locks the old buckets of some keys, makes the new
 //! buckets of these keys live, makes the old ones not live, and only then unlocks the old ones. For a moment both are

@@ -36,7 +36,7 @@ pub struct Source {
 }
 
 /// All tables that the domain has ever had, by size, and what is counted of them. A domain has it from its first wait
-/// on, if there was memory for it: see [`Tables`](super::refs::tables::Tables).
+/// on, if there was memory for it: see [`Tables`](super::tables::Tables).
 pub struct TableStore {
     by_size: [AtomicPtr<Bucket>; MAX_SLOTS_LOG2 as usize + 1],
     /// Valid as long as the store.

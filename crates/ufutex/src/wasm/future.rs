@@ -12,24 +12,18 @@ use crate::futex::future;
 use crate::futex::operation::Cause;
 use crate::futex::wait::WaitOptions;
 use crate::sys::clock::Timeout;
-use crate::table::refs::{Live, Scheme};
 
 /// A wait that has begun: the future of [`Atomics::wait32_async`](super::Atomics::wait32_async) and
 /// [`wait64_async`](super::Atomics::wait64_async). Dropping it cancels the wait. A notify that has come, and that the
 /// future has not reported, goes to the next waiter.
 #[must_use = "futures do nothing unless polled"]
-pub struct MemoryWait<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme = Live> {
+pub struct MemoryWait<'a, M: LinearMemory + ?Sized, V: Value> {
     timeout: Option<Timeout>,
-    wait: future::Wait<'a, MemoryWord<'a, M, V>, S>,
+    wait: future::Wait<'a, MemoryWord<'a, M, V>>,
 }
 
-impl<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme> MemoryWait<'a, M, V, S> {
-    pub(super) fn new(
-        domain: &'a Domain<S>,
-        word: MemoryWord<'a, M, V>,
-        expected: V,
-        timeout: Option<Timeout>,
-    ) -> Self {
+impl<'a, M: LinearMemory + ?Sized, V: Value> MemoryWait<'a, M, V> {
+    pub(super) fn new(domain: &'a Domain, word: MemoryWord<'a, M, V>, expected: V, timeout: Option<Timeout>) -> Self {
         let mut options = WaitOptions::new();
         options.timeout = timeout;
         Self { timeout, wait: domain.wait_async(word, expected, &options) }
@@ -62,14 +56,14 @@ impl<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme> MemoryWait<'a, M, V, S> 
         outcome::of(self.wait().end(cause))
     }
 
-    fn wait(self: Pin<&mut Self>) -> Pin<&mut future::Wait<'a, MemoryWord<'a, M, V>, S>> {
+    fn wait(self: Pin<&mut Self>) -> Pin<&mut future::Wait<'a, MemoryWord<'a, M, V>>> {
         // SAFETY: the field is pinned because `self` is: nothing moves the field, and `MemoryWait` has no `Drop` and is
         // `Unpin` only if the field is.
         unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
     }
 }
 
-impl<M: LinearMemory + ?Sized, V: Value, S: Scheme> Future for MemoryWait<'_, M, V, S> {
+impl<M: LinearMemory + ?Sized, V: Value> Future for MemoryWait<'_, M, V> {
     type Output = Result<Waited, Trap>;
 
     /// # Panics

@@ -74,7 +74,6 @@ use crate::futex::interrupt::Interrupt;
 use crate::futex::wait::WaitOptions;
 use crate::sys::clock::Timeout;
 use crate::sys::mem::Width;
-use crate::table::refs::{Live, Scheme};
 
 pub use future::MemoryWait;
 pub use memory::{LinearMemory, Value};
@@ -83,24 +82,24 @@ pub use outcome::{Trap, Waited};
 use memory::MemoryWord;
 
 /// The three instructions on one linear memory: a handle, made where it is needed.
-pub struct Atomics<'a, M: ?Sized, S: Scheme = Live> {
-    domain: &'a Domain<S>,
+pub struct Atomics<'a, M: ?Sized> {
+    domain: &'a Domain,
     memory: &'a M,
     #[cfg(feature = "std")]
     interrupt: Option<&'a Interrupt>,
 }
 
-impl<M: ?Sized, S: Scheme> Clone for Atomics<'_, M, S> {
+impl<M: ?Sized> Clone for Atomics<'_, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<M: ?Sized, S: Scheme> Copy for Atomics<'_, M, S> {}
+impl<M: ?Sized> Copy for Atomics<'_, M> {}
 
-impl<'a, M: LinearMemory + ?Sized, S: Scheme> Atomics<'a, M, S> {
+impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     /// The instructions on `memory`, whose waiters queue in `domain`.
     #[inline(always)]
-    pub const fn new(domain: &'a Domain<S>, memory: &'a M) -> Self {
+    pub const fn new(domain: &'a Domain, memory: &'a M) -> Self {
         Self {
             domain,
             memory,
@@ -155,7 +154,7 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme> Atomics<'a, M, S> {
     ///
     /// # Errors
     /// [`Trap::NotShared`], [`Trap::Unaligned`], [`Trap::OutOfBounds`].
-    pub fn wait32_async(self, address: u64, expected: u32, timeout: i64) -> Result<MemoryWait<'a, M, u32, S>, Trap> {
+    pub fn wait32_async(self, address: u64, expected: u32, timeout: i64) -> Result<MemoryWait<'a, M, u32>, Trap> {
         self.wait_async(address, expected, timeout)
     }
 
@@ -163,11 +162,11 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme> Atomics<'a, M, S> {
     ///
     /// # Errors
     /// As for `wait32_async`.
-    pub fn wait64_async(self, address: u64, expected: u64, timeout: i64) -> Result<MemoryWait<'a, M, u64, S>, Trap> {
+    pub fn wait64_async(self, address: u64, expected: u64, timeout: i64) -> Result<MemoryWait<'a, M, u64>, Trap> {
         self.wait_async(address, expected, timeout)
     }
 
-    fn wait_async<V: Value>(self, address: u64, expected: V, timeout: i64) -> Result<MemoryWait<'a, M, V, S>, Trap> {
+    fn wait_async<V: Value>(self, address: u64, expected: V, timeout: i64) -> Result<MemoryWait<'a, M, V>, Trap> {
         let word = self.word_to_wait_on(address)?;
         Ok(MemoryWait::new(self.domain, word, expected, limit(timeout)))
     }
@@ -194,7 +193,7 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme> Atomics<'a, M, S> {
 }
 
 #[cfg(feature = "std")]
-impl<'a, M: LinearMemory + ?Sized, S: Scheme> Atomics<'a, M, S> {
+impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     /// The same instructions, but waits end with [`Trap::Interrupted`] when `interrupt` is raised. A runtime that can
     /// stop its guests' threads has an interrupt for each of them. Each [`Task`](crate::Task) has one, too.
     #[must_use]
@@ -251,7 +250,7 @@ fn limit(timeout: i64) -> Option<Timeout> {
     u64::try_from(timeout).ok().map(|nanoseconds| Timeout::After(Duration::from_nanos(nanoseconds)))
 }
 
-impl<M: ?Sized, S: Scheme> core::fmt::Debug for Atomics<'_, M, S> {
+impl<M: ?Sized> core::fmt::Debug for Atomics<'_, M> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Atomics").field("domain", self.domain).finish_non_exhaustive()
     }

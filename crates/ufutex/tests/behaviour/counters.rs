@@ -6,23 +6,22 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     At, Compare, Domain, DomainOptions, Error, Modify, Policy, Requeue, Timeout, WaitOptions, WakeOp, Width,
     observe::Counters,
 };
 
 use crate::common::asleep::until;
-use crate::common::domains::{on_every_resizable_scheme, on_every_scheme, system};
+use crate::common::domains::{on_domains, on_resizable_domains, system};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::waiters::{bits, idle, nonzero, queue, queue_with};
 
-fn counting<S: Scheme>(options: DomainOptions) -> Domain<S> {
-    Domain::with_options_in(&system(), options.counters(true))
+fn counting(options: DomainOptions) -> Domain {
+    Domain::with_options(&system(), options.counters(true))
 }
 
 /// Runs `f` and checks that the counters have changed as `what` changes the defaults.
-fn assert_counts<S: Scheme>(domain: &Domain<S>, f: impl FnOnce(), what: impl FnOnce(&mut Counters)) {
+fn assert_counts(domain: &Domain, f: impl FnOnce(), what: impl FnOnce(&mut Counters)) {
     let before = domain.counters();
     f();
     let counted = domain.counters().since(&before);
@@ -32,9 +31,9 @@ fn assert_counts<S: Scheme>(domain: &Domain<S>, f: impl FnOnce(), what: impl FnO
     assert_eq!(counted, expected);
 }
 
-fn waits_and_mismatches_are_counted<S: Scheme>() {
+fn waits_and_mismatches_are_counted() {
     for early_return in [false, true] {
-        let domain = counting::<S>(DomainOptions::new().early_return(early_return));
+        let domain = counting(DomainOptions::new().early_return(early_return));
         let word = AtomicU32::new(0);
         let differs = || {
             assert_eq!(domain.wait(&word, 1), Err(Error::Again));
@@ -59,8 +58,8 @@ fn waits_and_mismatches_are_counted<S: Scheme>() {
     }
 }
 
-fn wakes_are_counted_by_whether_they_woke_anybody<S: Scheme>() {
-    let domain = counting::<S>(DomainOptions::new());
+fn wakes_are_counted_by_whether_they_woke_anybody() {
+    let domain = counting(DomainOptions::new());
     let [word, other] = [(); 2].map(|()| AtomicU32::new(0));
     let operation = || assert_eq!(domain.wake(&word, 1) + domain.wake(At::address_space(&word), 1), 0);
     assert_counts(&domain, operation, |c| c.empty_wakes = 2);
@@ -76,8 +75,8 @@ fn wakes_are_counted_by_whether_they_woke_anybody<S: Scheme>() {
     drop(queued);
 }
 
-fn requeues_are_counted<S: Scheme>() {
-    let domain = counting::<S>(DomainOptions::new());
+fn requeues_are_counted() {
+    let domain = counting(DomainOptions::new());
     let [from, to] = [(); 2].map(|()| AtomicU32::new(0));
     let operation = || assert!(domain.requeue(&from, &to, Requeue { wake: 1, requeue: 1 }).is_ok());
     assert_counts(&domain, operation, |_| ());
@@ -93,8 +92,8 @@ fn requeues_are_counted<S: Scheme>() {
     drop(queued);
 }
 
-fn requeues_to_a_lock_are_counted<S: Scheme>() {
-    let domain = counting::<S>(DomainOptions::new());
+fn requeues_to_a_lock_are_counted() {
+    let domain = counting(DomainOptions::new());
     let [condition, lock] = [(); 2].map(|()| AtomicU32::new(0));
     let [first, second] = [1, 2].map(|tid| domain.task(tid).expect("the number is free"));
     let mut context = Context::from_waker(Waker::noop());
@@ -108,9 +107,9 @@ fn requeues_to_a_lock_are_counted<S: Scheme>() {
     assert!(format!("{who:?}").contains("1 for the lock"), "{who:?}");
 }
 
-fn threads_that_count_at_once_lose_nothing<S: Scheme>() {
+fn threads_that_count_at_once_lose_nothing() {
     const EACH: u64 = 5000;
-    let domain = counting::<S>(DomainOptions::new());
+    let domain = counting(DomainOptions::new());
     let word = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -126,8 +125,8 @@ fn threads_that_count_at_once_lose_nothing<S: Scheme>() {
     assert_eq!((counters.mismatches, counters.empty_wakes), (4 * EACH, 4 * EACH));
 }
 
-fn operations_are_not_counted_unless_asked_for<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
+fn operations_are_not_counted_unless_asked_for() {
+    let domain = Domain::with_options(&system(), DomainOptions::new());
     let word = AtomicU32::new(0);
     assert_eq!(domain.wait(&word, 1), Err(Error::Again));
     assert_eq!(domain.wake(&word, 1), 0);
@@ -145,8 +144,8 @@ fn operations_are_not_counted_unless_asked_for<S: Scheme>() {
 #[repr(align(64))]
 struct Line([AtomicU32; 16]);
 
-fn longest_chain_is_the_most_words_in_a_bucket<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new().policy(Policy::Fixed(4)));
+fn longest_chain_is_the_most_words_in_a_bucket() {
+    let domain = Domain::with_options(&system(), DomainOptions::new().policy(Policy::Fixed(4)));
     let line = Line::default();
     let mut waiters = idle(6);
     // Two waiters wait for one of the five words.
@@ -160,9 +159,9 @@ fn longest_chain_is_the_most_words_in_a_bucket<S: Scheme>() {
 }
 
 /// The counters are read while the bucket is locked.
-fn lock_that_another_thread_holds_is_counted<S: Scheme>() {
+fn lock_that_another_thread_holds_is_counted() {
     for (policy, is_shared) in [(Policy::Load, false), (Policy::Load, true), (Policy::Fixed(0), false)] {
-        let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new().early_return(false).policy(policy));
+        let domain = Domain::with_options(&system(), DomainOptions::new().early_return(false).policy(policy));
         let is_armed = AtomicBool::new(false);
         // The next load ends when another thread has found the bucket locked.
         let memory = GuestMemory::with_hook(|_, _| {
@@ -186,8 +185,8 @@ fn lock_that_another_thread_holds_is_counted<S: Scheme>() {
     }
 }
 
-fn resizes_that_move_waiters_are_counted<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
+fn resizes_that_move_waiters_are_counted() {
+    let domain = Domain::with_options(&system(), DomainOptions::new());
     let mut expected = 0;
     for (slots, is_move) in [(16, false), (64, true), (64, false), (2, true), (0, true), (32, true)] {
         assert_eq!(domain.set_slots(slots), Ok(()));
@@ -196,8 +195,8 @@ fn resizes_that_move_waiters_are_counted<S: Scheme>() {
     }
 }
 
-fn debug_of_a_domain_shows_its_counters<S: Scheme>() {
-    let domain = counting::<S>(DomainOptions::new());
+fn debug_of_a_domain_shows_its_counters() {
+    let domain = counting(DomainOptions::new());
     let word = AtomicU32::new(0);
     let mut waiters = idle(1);
     let queued = queue(&domain, &mut waiters[0], &word);
@@ -206,7 +205,7 @@ fn debug_of_a_domain_shows_its_counters<S: Scheme>() {
     drop(queued);
 }
 
-on_every_scheme![
+on_domains![
     waits_and_mismatches_are_counted,
     wakes_are_counted_by_whether_they_woke_anybody,
     requeues_are_counted,
@@ -217,12 +216,10 @@ on_every_scheme![
     lock_that_another_thread_holds_is_counted,
     debug_of_a_domain_shows_its_counters,
 ];
-mod resizable {
-    use super::*;
-    on_every_resizable_scheme![resizes_that_move_waiters_are_counted];
-}
+on_resizable_domains![resizes_that_move_waiters_are_counted];
 
 #[test]
+#[cfg_attr(feature = "counted", ignore = "the scheme does not grow by load")]
 fn growth_by_load_is_counted() {
     let domain = Domain::with_options(&system(), DomainOptions::new());
     let words: Vec<Line> = (0..400).map(|_| Line::default()).collect();

@@ -6,15 +6,14 @@ use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{Error, Requeue, Timeout, WaitOptions, Waiter};
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::waiters::{idle, queue};
 use crate::common::waker::Notified;
 
-fn cancel_returns_whether_no_wake_had_come<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn cancel_returns_whether_no_wake_had_come() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let mut waiters = idle(3);
     let mut queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
     let mut last = queued.pop().expect("there are three");
@@ -28,8 +27,8 @@ fn cancel_returns_whether_no_wake_had_come<S: Scheme>() {
     assert_eq!(domain.wake(&word, usize::MAX), 0);
 }
 
-fn waiter_can_be_used_again_however_its_wait_ended<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn waiter_can_be_used_again_however_its_wait_ended() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let mut waiter = Box::pin(Waiter::new());
     for _ in 0..3 {
         assert!(queue(&domain, &mut waiter, &word).cancel());
@@ -45,8 +44,8 @@ fn waiter_can_be_used_again_however_its_wait_ended<S: Scheme>() {
     assert_eq!(domain.wake(&word, usize::MAX), 0);
 }
 
-fn waiter_dropped_before_a_wake_leaves_no_entry_behind<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn waiter_dropped_before_a_wake_leaves_no_entry_behind() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let mut waiters = idle(2);
     let [first, second] = &mut waiters[..] else { unreachable!() };
     drop(queue(&domain, first, &word));
@@ -55,8 +54,8 @@ fn waiter_dropped_before_a_wake_leaves_no_entry_behind<S: Scheme>() {
     assert!(second.is_woken());
 }
 
-fn waiter_dropped_after_a_wake_passes_it_on<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn waiter_dropped_after_a_wake_passes_it_on() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let mut waiters = idle(3);
     let mut queued = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word));
     let [first, mut second, mut third] = [(); 3].map(|()| queued.next().expect("there are three"));
@@ -67,8 +66,8 @@ fn waiter_dropped_after_a_wake_passes_it_on<S: Scheme>() {
     assert!(third.cancel());
 }
 
-fn wake_passed_on_goes_by_priority<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn wake_passed_on_goes_by_priority() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let mut waiters = idle(3);
     let queue = |waiter, priority| {
         let options = WaitOptions::new().realtime_priority(priority);
@@ -84,9 +83,9 @@ fn wake_passed_on_goes_by_priority<S: Scheme>() {
 
 /// A waiter that comes after the wake must not get it in place of one that was there, whatever its priority. A word
 /// that is counted up shows the difference: the one that was there waits for a value that is gone.
-fn wake_passed_on_goes_to_a_waiter_that_was_there_when_it_came<S: Scheme>() {
+fn wake_passed_on_goes_to_a_waiter_that_was_there_when_it_came() {
     for drops in 1..=2 {
-        let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+        let (domain, word) = (domain(), AtomicU32::new(0));
         let mut waiters = idle(5);
         let queue = |waiter, priority| {
             let options = WaitOptions::new().realtime_priority(priority);
@@ -108,8 +107,8 @@ fn wake_passed_on_goes_to_a_waiter_that_was_there_when_it_came<S: Scheme>() {
 }
 
 /// The same of a waiter that is requeued to the word after the wake.
-fn wake_passed_on_does_not_go_to_a_waiter_requeued_later<S: Scheme>() {
-    let (domain, word, other) = (domain::<S>(), AtomicU32::new(0), AtomicU32::new(0));
+fn wake_passed_on_does_not_go_to_a_waiter_requeued_later() {
+    let (domain, word, other) = (domain(), AtomicU32::new(0), AtomicU32::new(0));
     let mut waiters = idle(3);
     let queue = |waiter, word, priority| {
         let options = WaitOptions::new().realtime_priority(priority);
@@ -124,8 +123,8 @@ fn wake_passed_on_does_not_go_to_a_waiter_requeued_later<S: Scheme>() {
 }
 
 /// A waiter whose handle was forgotten may be dropped while it is queued.
-fn waiter_whose_handle_was_forgotten_is_busy_and_leaves_the_queue_when_dropped<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn waiter_whose_handle_was_forgotten_is_busy_and_leaves_the_queue_when_dropped() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let mut waiters = idle(2);
     let mut waiter = Box::pin(Waiter::new());
     forget(queue(&domain, &mut waiter, &word));
@@ -146,8 +145,8 @@ fn waiter_whose_handle_was_forgotten_is_busy_and_leaves_the_queue_when_dropped<S
     assert!(second.is_woken(), "the wake is passed on");
 }
 
-fn waiter_that_differs_stays_idle<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn waiter_that_differs_stays_idle() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let mut waiter = pin!(Waiter::new());
     let (notified, waker) = Notified::new();
     let result = domain.prepare_with(waiter.as_mut(), &word, 1, &WaitOptions::new(), waker.clone());
@@ -161,8 +160,8 @@ fn waiter_that_differs_stays_idle<S: Scheme>() {
     assert_eq!(queued.finish(), Ok(()));
 }
 
-fn deadline_begins_when_the_wait_is_prepared<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn deadline_begins_when_the_wait_is_prepared() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(5)));
     let mut waiter = pin!(Waiter::new());
     let queued = domain.prepare(waiter.as_mut(), &word, 0, &options).expect("the word is 0");
@@ -176,8 +175,8 @@ fn deadline_begins_when_the_wait_is_prepared<S: Scheme>() {
     assert_eq!(queued.finish(), Ok(()));
 }
 
-fn thread_may_finish_what_was_queued_for_a_waker<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn thread_may_finish_what_was_queued_for_a_waker() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let (notified, waker) = Notified::new();
     std::thread::scope(|scope| {
         let finished = scope.spawn(|| {
@@ -193,8 +192,8 @@ fn thread_may_finish_what_was_queued_for_a_waker<S: Scheme>() {
     assert!(notified.times() <= 1);
 }
 
-fn finish_receives_a_wake_that_has_come_and_only_that<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn finish_receives_a_wake_that_has_come_and_only_that() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let mut waiters = idle(2);
     let mut queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
     let second = queued.pop().expect("there are two");
@@ -206,15 +205,15 @@ fn finish_receives_a_wake_that_has_come_and_only_that<S: Scheme>() {
     assert!(!second.is_woken());
 }
 
-fn timeouts_that_would_not_be_watched_are_refused<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn timeouts_that_would_not_be_watched_are_refused() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(1)));
     let mut waiter = pin!(Waiter::new());
     let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &options, Waker::noop().clone());
     assert_eq!(queued.err(), Some(Error::Invalid));
 }
 
-on_every_scheme![
+on_domains![
     thread_may_finish_what_was_queued_for_a_waker,
     finish_receives_a_wake_that_has_come_and_only_that,
     timeouts_that_would_not_be_watched_are_refused,

@@ -4,22 +4,21 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
 
-use ufutex::scheme::Scheme;
 use ufutex::{Access, At, Domain, DomainOptions, Error, Fault, Queued, Target, WaitOptions, Waiter};
 
-use crate::common::domains::{on_every_scheme, system};
+use crate::common::domains::{on_domains, system};
 use crate::common::guest_memory::{Event, GuestMemory};
 use crate::common::waiters::{idle, queue};
 
-fn domain<S: Scheme>(early_return: bool) -> Domain<S> {
-    Domain::with_options_in(&system(), DomainOptions::new().early_return(early_return))
+fn domain(early_return: bool) -> Domain {
+    Domain::with_options(&system(), DomainOptions::new().early_return(early_return))
 }
 
-fn prepare<'w, 'd, S: Scheme, T: Target<Value = u64>>(
-    domain: &'d Domain<S>,
-    waiter: &'w mut Pin<Box<Waiter<'d, S>>>,
+fn prepare<'w, 'd, T: Target<Value = u64>>(
+    domain: &'d Domain,
+    waiter: &'w mut Pin<Box<Waiter<'d>>>,
     word: T,
-) -> Result<Queued<'w, 'd, S>, Error> {
+) -> Result<Queued<'w, 'd>, Error> {
     domain.prepare_with(waiter.as_mut(), word, 0, &WaitOptions::new(), Waker::noop().clone())
 }
 
@@ -33,10 +32,10 @@ fn early_loads(early_return: bool) -> usize {
     usize::from(early_return)
 }
 
-fn wait_continues_after_any_number_of_resolved_faults<S: Scheme>() {
+fn wait_continues_after_any_number_of_resolved_faults() {
     for early_return in [false, true] {
         for (first, faults) in (0..4).flat_map(|first| (0..5).map(move |faults| (first, faults))) {
-            let domain = domain::<S>(early_return);
+            let domain = domain(early_return);
             let memory = GuestMemory::new();
             memory.fault_loads(first..first + faults);
             let mut waiter = Box::pin(Waiter::new());
@@ -53,10 +52,10 @@ fn wait_continues_after_any_number_of_resolved_faults<S: Scheme>() {
     }
 }
 
-fn wait_returns_efault_only_if_a_fault_cannot_be_resolved<S: Scheme>() {
+fn wait_returns_efault_only_if_a_fault_cannot_be_resolved() {
     for early_return in [false, true] {
         for first in 0..4 {
-            let domain = domain::<S>(early_return);
+            let domain = domain(early_return);
             let memory = GuestMemory::with_hook(refuse);
             memory.fault_loads(first..first + 1);
             let mut waiter = Box::pin(Waiter::new());
@@ -71,8 +70,8 @@ fn wait_returns_efault_only_if_a_fault_cannot_be_resolved<S: Scheme>() {
     }
 }
 
-fn word_is_compared_again_after_a_fault<S: Scheme>() {
-    let domain = domain::<S>(false);
+fn word_is_compared_again_after_a_fault() {
+    let domain = domain(false);
     let mut waiter = Box::pin(Waiter::new());
     let memory = GuestMemory::new();
     memory.fault_next_loads(1);
@@ -82,8 +81,8 @@ fn word_is_compared_again_after_a_fault<S: Scheme>() {
     assert_eq!(domain.wake(memory.target(0), usize::MAX), 0);
 }
 
-fn fault_of_a_shared_word_is_resolved_or_efault<S: Scheme>() {
-    let domain = domain::<S>(false);
+fn fault_of_a_shared_word_is_resolved_or_efault() {
+    let domain = domain(false);
     let resolved = GuestMemory::new();
     resolved.fault_next_loads(2);
     assert_eq!(domain.wait(At::address_space(resolved.target(0)), 1), Err(Error::Again));
@@ -94,8 +93,8 @@ fn fault_of_a_shared_word_is_resolved_or_efault<S: Scheme>() {
 }
 
 /// In `fault_in` for one wait, another wait queues, wakes and resizes in the same bucket.
-fn no_lock_is_held_in_fault_in<S: Scheme>() {
-    let (domain, there) = (domain::<S>(false), GuestMemory::new());
+fn no_lock_is_held_in_fault_in() {
+    let (domain, there) = (domain(false), GuestMemory::new());
     // `neighbour` lies in the same cache line, and so has the same bucket.
     let (word, neighbour) = (there.target(0), there.target(4));
     let memory = GuestMemory::of_words(&there, |event, _| {
@@ -108,7 +107,7 @@ fn no_lock_is_held_in_fault_in<S: Scheme>() {
         let second = queue(&domain, second, neighbour);
         let third = queue(&domain, third, word);
         assert_eq!(domain.wait(word, 1), Err(Error::Again));
-        if crate::common::domains::can_resize::<S>() {
+        if crate::common::domains::can_resize() {
             let slots = if domain.slots() == 64 { 32 } else { 64 };
             assert_eq!(domain.set_slots(slots), Ok(()));
         }
@@ -127,8 +126,8 @@ fn no_lock_is_held_in_fault_in<S: Scheme>() {
 }
 
 /// A wake in `fault_in` goes to a waiter that was queued before, and not to the wait whose word is faulted in.
-fn wait_is_queued_after_its_fault_is_resolved<S: Scheme>() {
-    let (domain, there) = (domain::<S>(false), GuestMemory::new());
+fn wait_is_queued_after_its_fault_is_resolved() {
+    let (domain, there) = (domain(false), GuestMemory::new());
     let mut waiters = idle(2);
     let [before, faulting] = &mut waiters[..] else { unreachable!() };
     let before = queue(&domain, before, there.target(0));
@@ -145,7 +144,7 @@ fn wait_is_queued_after_its_fault_is_resolved<S: Scheme>() {
     assert!(faulting.is_woken());
 }
 
-on_every_scheme![
+on_domains![
     wait_continues_after_any_number_of_resolved_faults,
     wait_returns_efault_only_if_a_fault_cannot_be_resolved,
     word_is_compared_again_after_a_fault,

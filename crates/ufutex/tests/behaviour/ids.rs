@@ -4,13 +4,12 @@ use std::pin::pin;
 use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     Access, Address, At, Domain, DomainOptions, Fault, GuestWord, Key, ObjectId, Policy, Scope, Target, UserMemory,
     WaitOptions, Waiter, Width,
 };
 
-use crate::common::domains::{on_every_scheme, system};
+use crate::common::domains::{on_domains, system};
 
 /// What an embedder waits for by number. The number's state is in a word anywhere.
 #[derive(Clone, Copy)]
@@ -39,8 +38,8 @@ impl Target for Numbered<'_> {
 }
 
 /// The most keys in a bucket when the numbers from 0 to 63 have a waiter each.
-fn longest_chain<S: Scheme>(options: DomainOptions) -> u64 {
-    let domain: Domain<S> = Domain::with_options_in(&system(), options.policy(Policy::Fixed(64)));
+fn longest_chain(options: DomainOptions) -> u64 {
+    let domain: Domain = Domain::with_options(&system(), options.policy(Policy::Fixed(64)));
     let state = AtomicU32::new(0);
     let mut waiters: Vec<_> = (0..64).map(|_| Box::pin(Waiter::new())).collect();
     let queued: Vec<_> = (0..)
@@ -58,16 +57,16 @@ fn longest_chain<S: Scheme>(options: DomainOptions) -> u64 {
     domain.counters().longest_chain
 }
 
-fn dense_numbers_do_not_gather<S: Scheme>() {
-    assert_eq!(longest_chain::<S>(DomainOptions::new()), 64, "they are all in one line");
+fn dense_numbers_do_not_gather() {
+    assert_eq!(longest_chain(DomainOptions::new()), 64, "they are all in one line");
     // Of 64 balls in 64 bins, 8 in one bin are less likely than one in ten thousand; the seed of the tests is fixed.
-    assert!(longest_chain::<S>(DomainOptions::new().keys_are_ids(true)) < 8);
+    assert!(longest_chain(DomainOptions::new().keys_are_ids(true)) < 8);
 }
 
-fn shared_words_meet_those_of_a_domain_whose_keys_are_addresses<S: Scheme>() {
+fn shared_words_meet_those_of_a_domain_whose_keys_are_addresses() {
     let system = system();
-    let numbers: Domain<S> = Domain::with_options_in(&system, DomainOptions::new().keys_are_ids(true));
-    let addresses: Domain<S> = Domain::with_options_in(&system, DomainOptions::new());
+    let numbers: Domain = Domain::with_options(&system, DomainOptions::new().keys_are_ids(true));
+    let addresses: Domain = Domain::with_options(&system, DomainOptions::new());
     let word = AtomicU32::new(0);
     let id = ObjectId::new(7).expect("a small number");
     let shared = |offset| At::object(&word, id, offset);
@@ -106,11 +105,11 @@ impl UserMemory for Mapped<'_> {
     }
 }
 
-fn guest_word_is_private_unless_it_is_asked_for_as_shared<S: Scheme>() {
+fn guest_word_is_private_unless_it_is_asked_for_as_shared() {
     let system = system();
-    let [here, there] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
+    let [here, there] = [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new()));
     let word = AtomicU32::new(0);
-    let wakes = |scope: Scope, asks_shared: bool, wakes_shared: bool, waker: &Domain<S>| {
+    let wakes = |scope: Scope, asks_shared: bool, wakes_shared: bool, waker: &Domain| {
         let [first, second] = [0x1000, 0x2000].map(|at| Mapped { at, word: &word, scope });
         let mapped = if core::ptr::eq(waker, &here) { &first } else { &second };
         let (waits, wakes) =
@@ -143,7 +142,7 @@ fn guest_word_is_private_unless_it_is_asked_for_as_shared<S: Scheme>() {
     assert!(guest.shared(Access::Write).is_err());
 }
 
-on_every_scheme! {
+on_domains! {
     guest_word_is_private_unless_it_is_asked_for_as_shared,
     dense_numbers_do_not_gather,
     shared_words_meet_those_of_a_domain_whose_keys_are_addresses,

@@ -9,22 +9,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ufutex::scheme::{Live, Scheme};
 use ufutex::{
     At, Domain, DomainOptions, Error, ObjectId, Policy, Requeue, System, SystemConfig, Timeout, WaitOptions, Waiter,
 };
 
-use crate::common::domains::{on_every_resizable_scheme, on_every_scheme, system};
+use crate::common::domains::{on_domains, on_resizable_domains, system};
 use crate::common::waiters::{idle, queue};
 
 const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 
-fn limited<S: Scheme>(waiters: usize) -> Domain<S> {
-    Domain::with_options_in(&system(), DomainOptions::new().max_waiters(waiters))
+fn limited(waiters: usize) -> Domain {
+    Domain::with_options(&system(), DomainOptions::new().max_waiters(waiters))
 }
 
-fn waiter_of_any_kind_beyond_the_limit_is_refused<S: Scheme>() {
-    let domain = limited::<S>(2);
+fn waiter_of_any_kind_beyond_the_limit_is_refused() {
+    let domain = limited(2);
     let (word, other) = (AtomicU32::new(0), AtomicU32::new(0));
     let mut waiters = idle(2);
     let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
@@ -43,8 +42,8 @@ fn waiter_of_any_kind_beyond_the_limit_is_refused<S: Scheme>() {
     assert!(queued.iter().all(ufutex::Queued::is_woken));
 }
 
-fn room_comes_back_when_a_waiter_is_idle_again<S: Scheme>() {
-    let domain = limited::<S>(1);
+fn room_comes_back_when_a_waiter_is_idle_again() {
+    let domain = limited(1);
     let word = AtomicU32::new(0);
     let is_full = || domain.wait(&word, 0) == Err(Error::NoMemory);
     for round in 0..3 {
@@ -66,9 +65,9 @@ fn room_comes_back_when_a_waiter_is_idle_again<S: Scheme>() {
 }
 
 /// Two domains share a word. Its waiter counts in the domain that waits, also when the other domain wakes it.
-fn waiter_counts_in_its_own_domain<S: Scheme>() {
+fn waiter_counts_in_its_own_domain() {
     let system = system();
-    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new().max_waiters(1)));
+    let [a, b] = [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new().max_waiters(1)));
     let word = AtomicU32::new(0);
     let shared = || At::object(&word, OBJECT, 64);
     let (mut of_a, mut of_b) = (idle(1), idle(1));
@@ -82,8 +81,8 @@ fn waiter_counts_in_its_own_domain<S: Scheme>() {
     assert_eq!((a.waiting(), b.waiting()), (0, 0));
 }
 
-fn wait_for_several_words_counts_each_of_them<S: Scheme>() {
-    let domain = limited::<S>(3);
+fn wait_for_several_words_counts_each_of_them() {
+    let domain = limited(3);
     let words = [(); 4].map(|()| AtomicU32::new(0));
     let pairs = |count| words[..count].iter().map(|word| (word, 0)).collect::<Vec<_>>();
     let mut context = Context::from_waker(Waker::noop());
@@ -98,8 +97,8 @@ fn wait_for_several_words_counts_each_of_them<S: Scheme>() {
     assert_eq!(domain.waiting(), 0);
 }
 
-fn waiter_for_a_lock_counts_as_any_other<S: Scheme>() {
-    let domain = limited::<S>(1);
+fn waiter_for_a_lock_counts_as_any_other() {
+    let domain = limited(1);
     let (word, condition) = (AtomicU32::new(0), AtomicU32::new(0));
     let [owner, second, third] = [1, 2, 3].map(|tid| domain.task(tid).expect("the number is free"));
     let mut context = Context::from_waker(Waker::noop());
@@ -134,8 +133,8 @@ fn waiter_for_a_lock_counts_as_any_other<S: Scheme>() {
     assert_eq!(domain.waiting(), 0);
 }
 
-fn waiters_that_move_still_count_once<S: Scheme>() {
-    let domain = limited::<S>(20);
+fn waiters_that_move_still_count_once() {
+    let domain = limited(20);
     let words = [(); 2].map(|()| AtomicU32::new(0));
     let mut waiters = idle(20);
     let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &words[0])).collect();
@@ -148,9 +147,9 @@ fn waiters_that_move_still_count_once<S: Scheme>() {
     assert_eq!(domain.waiting(), 0);
 }
 
-fn guest_cannot_ask_for_more_slots_than_the_limit<S: Scheme>() {
+fn guest_cannot_ask_for_more_slots_than_the_limit() {
     let system = System::with_config(SystemConfig::new().cpus(1).max_slots(64)).expect("the memory is there");
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     assert_eq!(domain.prctl_futex_hash(1, 128, 0), -12);
     assert_eq!((domain.slots(), domain.counters().refused_slots), (0, 1));
     assert_eq!(domain.prctl_futex_hash(1, 64, 0), 0);
@@ -161,17 +160,17 @@ fn guest_cannot_ask_for_more_slots_than_the_limit<S: Scheme>() {
 }
 
 /// The size in bytes of a table with `slots` slots.
-fn bytes<S: Scheme>(slots: usize) -> usize {
-    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
+fn bytes(slots: usize) -> usize {
+    let domain = Domain::with_options(&system(), DomainOptions::new());
     assert_eq!(domain.set_slots(slots), Ok(()));
     domain.table_bytes()
 }
 
-fn domain_takes_no_more_memory_for_tables_than_its_limit<S: Scheme>() {
-    let limit = bytes::<S>(64) + bytes::<S>(4);
+fn domain_takes_no_more_memory_for_tables_than_its_limit() {
+    let limit = bytes(64) + bytes(4);
     let system =
         System::with_config(SystemConfig::new().cpus(1).max_domain_table_bytes(0)).expect("the memory is there");
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().max_table_bytes(limit));
+    let domain = Domain::with_options(&system, DomainOptions::new().max_table_bytes(limit));
     assert_eq!(domain.set_slots(64), Ok(()));
     assert_eq!(domain.set_slots(8), Err(Error::NoMemory));
     assert_eq!(domain.prctl_futex_hash(1, 8, 0), -12);
@@ -181,7 +180,7 @@ fn domain_takes_no_more_memory_for_tables_than_its_limit<S: Scheme>() {
     drop(domain);
     assert_eq!(system.table_bytes(), 0, "a domain's tables go with it");
     // This domain may have no table, and waits in the global table.
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let word = AtomicU32::new(0);
     let mut waiters = idle(1);
     let queued = queue(&domain, &mut waiters[0], &word);
@@ -190,11 +189,11 @@ fn domain_takes_no_more_memory_for_tables_than_its_limit<S: Scheme>() {
     assert!(queued.is_woken() && queued.finish().is_ok());
 }
 
-fn domains_share_the_systems_table_memory<S: Scheme>() {
-    let table = bytes::<S>(64);
+fn domains_share_the_systems_table_memory() {
+    let table = bytes(64);
     let system =
         System::with_config(SystemConfig::new().cpus(1).max_table_bytes(2 * table)).expect("the memory is there");
-    let domains = [(); 3].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
+    let domains = [(); 3].map(|()| Domain::with_options(&system, DomainOptions::new()));
     assert_eq!(domains.each_ref().map(|domain| domain.set_slots(64)), [Ok(()), Ok(()), Err(Error::NoMemory)]);
     assert_eq!(domains.each_ref().map(|domain| domain.counters().refused_tables), [0, 0, 1]);
     assert_eq!(system.table_bytes(), 2 * table);
@@ -205,12 +204,12 @@ fn domains_share_the_systems_table_memory<S: Scheme>() {
 }
 
 /// A system whose memory for tables is all taken, and the domain that has taken it.
-fn system_without_table_memory(neighbour_slots: usize, config: SystemConfig) -> (System, Domain<Live>) {
-    let table = bytes::<Live>(neighbour_slots);
-    let smallest = bytes::<Live>(SMALLEST);
+fn system_without_table_memory(neighbour_slots: usize, config: SystemConfig) -> (System, Domain) {
+    let table = bytes(neighbour_slots);
+    let smallest = bytes(SMALLEST);
     let config = config.cpus(64).max_table_bytes(table - smallest);
     let system = System::with_config(config).expect("the memory is there");
-    let neighbour = Domain::<Live>::with_options_in(&system, DomainOptions::new());
+    let neighbour = Domain::with_options(&system, DomainOptions::new());
     assert_eq!(neighbour.set_slots(neighbour_slots), Ok(()));
     (system, neighbour)
 }
@@ -220,7 +219,7 @@ const SMALLEST: usize = 16;
 /// The bytes of a bucket.
 const BUCKET: usize = if cfg!(feature = "split") { 128 } else { 64 };
 
-fn each_domain_gets_a_table_although_a_neighbour_has_taken_all_table_memory<S: Scheme>() {
+fn each_domain_gets_a_table_although_a_neighbour_has_taken_all_table_memory() {
     for (policy, slots, refused) in [
         (Policy::Load, SMALLEST, 1), // The configuration's first size is 64 slots.
         (Policy::Fixed(4096), SMALLEST, 1),
@@ -229,7 +228,7 @@ fn each_domain_gets_a_table_although_a_neighbour_has_taken_all_table_memory<S: S
     ] {
         let (system, neighbour) = system_without_table_memory(256, SystemConfig::new().default_slots(64));
         let before = system.table_bytes();
-        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(policy));
+        let domain = Domain::with_options(&system, DomainOptions::new().policy(policy));
         let word = AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(&domain, &mut waiters[0], &word);
@@ -246,9 +245,9 @@ fn each_domain_gets_a_table_although_a_neighbour_has_taken_all_table_memory<S: S
 }
 
 /// For more threads the policy makes a larger table, as soon as the system has memory for it.
-fn table_that_was_refused_for_threads_grows_when_there_is_memory<S: Scheme>() {
+fn table_that_was_refused_for_threads_grows_when_there_is_memory() {
     let (system, neighbour) = system_without_table_memory(256, SystemConfig::new());
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(Policy::Threads));
+    let domain = Domain::with_options(&system, DomainOptions::new().policy(Policy::Threads));
     domain.note_threads(32);
     let word = AtomicU32::new(0);
     assert_eq!(domain.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
@@ -261,9 +260,9 @@ fn table_that_was_refused_for_threads_grows_when_there_is_memory<S: Scheme>() {
 }
 
 /// A domain may always have the memory of one smallest table. That holds for all of its tables together, not for each.
-fn growth_beyond_the_smallest_table_counts<S: Scheme>() {
+fn growth_beyond_the_smallest_table_counts() {
     let (system, neighbour) = system_without_table_memory(64, SystemConfig::new());
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     assert_eq!([2, 4, 8].map(|slots| domain.set_slots(slots)), [Ok(()); 3], "14 slots of 16");
     assert_eq!(domain.set_slots(SMALLEST), Err(Error::NoMemory));
     assert_eq!([0, 8, 0, 2].map(|slots| domain.set_slots(slots)), [Ok(()); 4], "what there was is still there");
@@ -276,26 +275,25 @@ fn growth_beyond_the_smallest_table_counts<S: Scheme>() {
     // The domain gives back what it took: the neighbour's tables fit again, and nothing more.
     drop(domain);
     assert_eq!(system.table_bytes(), 0);
-    let [first, second] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
+    let [first, second] = [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new()));
     assert_eq!((first.set_slots(64), second.set_slots(32)), (Ok(()), Err(Error::NoMemory)));
 }
 
-fn system_without_table_memory_leaves_each_domain_its_smallest_table<S: Scheme>() {
+fn system_without_table_memory_leaves_each_domain_its_smallest_table() {
     let system = System::with_config(SystemConfig::new().cpus(1).max_table_bytes(0)).expect("the memory is there");
     let word = AtomicU32::new(0);
-    let domains = [(); 20].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
+    let domains = [(); 20].map(|()| Domain::with_options(&system, DomainOptions::new()));
     for domain in &domains {
         assert_eq!(domain.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
         assert_eq!((domain.slots(), domain.counters().refused_tables), (SMALLEST, 0));
     }
     assert_eq!(system.table_bytes(), 20 * domains[0].table_bytes());
     // The domain's own limit applies to its smallest table as well.
-    let none =
-        Domain::<S>::with_options_in(&system, DomainOptions::new().max_table_bytes(domains[0].table_bytes() - 1));
+    let none = Domain::with_options(&system, DomainOptions::new().max_table_bytes(domains[0].table_bytes() - 1));
     assert_eq!(none.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
     assert_eq!((none.slots(), none.table_bytes(), none.counters().refused_tables), (0, 0, 1));
     // A domain whose policy is the global table still uses it.
-    let global = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(Policy::Fixed(0)));
+    let global = Domain::with_options(&system, DomainOptions::new().policy(Policy::Fixed(0)));
     assert_eq!(global.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
     assert_eq!((global.slots(), global.counters().refused_tables), (0, 0));
 }
@@ -305,7 +303,7 @@ fn at_once() -> WaitOptions {
     WaitOptions::new().timeout(Timeout::After(Duration::ZERO))
 }
 
-on_every_scheme![
+on_domains![
     each_domain_gets_a_table_although_a_neighbour_has_taken_all_table_memory,
     system_without_table_memory_leaves_each_domain_its_smallest_table,
     waiter_of_any_kind_beyond_the_limit_is_refused,
@@ -314,21 +312,18 @@ on_every_scheme![
     wait_for_several_words_counts_each_of_them,
     waiter_for_a_lock_counts_as_any_other,
 ];
-mod resizable {
-    use super::*;
-    on_every_resizable_scheme![
-        waiters_that_move_still_count_once,
-        guest_cannot_ask_for_more_slots_than_the_limit,
-        domain_takes_no_more_memory_for_tables_than_its_limit,
-        domains_share_the_systems_table_memory,
-        table_that_was_refused_for_threads_grows_when_there_is_memory,
-        growth_beyond_the_smallest_table_counts,
-    ];
-}
+on_resizable_domains![
+    waiters_that_move_still_count_once,
+    guest_cannot_ask_for_more_slots_than_the_limit,
+    domain_takes_no_more_memory_for_tables_than_its_limit,
+    domains_share_the_systems_table_memory,
+    table_that_was_refused_for_threads_grows_when_there_is_memory,
+    growth_beyond_the_smallest_table_counts,
+];
 
 #[test]
 fn threads_that_come_and_go_at_the_limit_never_exceed_it() {
-    let domain = limited::<Live>(2);
+    let domain = limited(2);
     let word = AtomicU32::new(0);
     let refused: u64 = std::thread::scope(|scope| {
         let workers = [(); 4].map(|()| {
@@ -357,6 +352,7 @@ fn threads_that_come_and_go_at_the_limit_never_exceed_it() {
 }
 
 #[test]
+#[cfg_attr(feature = "fixed", ignore = "the table is set once")]
 fn short_lived_domains_stay_within_the_systems_table_memory() {
     const THREADS: usize = 8;
     let largest = BUCKET * 256;

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use ufutex::scheme::{Live, Scheme};
 use ufutex::{Domain, DomainOptions, Error, Policy, System, SystemConfig};
 
 use crate::common::domains::domain;
@@ -18,7 +17,7 @@ fn lines(count: usize) -> Vec<Line> {
 }
 
 /// Queues one waiter on each of `count` words, and wakes all. Returns the number of slots while all were queued.
-fn slots_with_waiters_on_distinct_words<S: Scheme>(domain: &Domain<S>, count: usize) -> usize {
+fn slots_with_waiters_on_distinct_words(domain: &Domain, count: usize) -> usize {
     let (lines, mut waiters) = (lines(count), idle(count));
     let queued: Vec<_> =
         std::iter::zip(&lines, &mut waiters).map(|(line, waiter)| queue(domain, waiter, &line.0)).collect();
@@ -31,22 +30,25 @@ fn slots_with_waiters_on_distinct_words<S: Scheme>(domain: &Domain<S>, count: us
 }
 
 #[test]
+#[cfg_attr(feature = "counted", ignore = "the scheme does not grow by load")]
 fn many_waiters_on_distinct_words_grow_the_table() {
     for count in [200, 2_000, 20_000] {
-        let slots = slots_with_waiters_on_distinct_words(&domain::<Live>(), count);
+        let slots = slots_with_waiters_on_distinct_words(&domain(), count);
         assert!(slots >= count / 8, "{slots} slots for {count} waiters");
         assert!(slots <= count * 8, "{slots} slots for {count} waiters");
     }
 }
 
 #[test]
+#[cfg_attr(feature = "counted", ignore = "the scheme does not grow by load")]
 fn few_waiters_need_no_more_than_the_first_table() {
-    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<Live>(), 4), 16);
+    assert_eq!(slots_with_waiters_on_distinct_words(&domain(), 4), 16);
 }
 
 #[test]
+#[cfg_attr(feature = "counted", ignore = "the scheme does not grow by load")]
 fn many_waiters_on_one_word_do_not_grow_the_table() {
-    let domain = domain::<Live>();
+    let domain = domain();
     let (word, mut waiters) = (AtomicU32::new(0), idle(5_000));
     let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
     assert_eq!(domain.slots(), 16);
@@ -55,10 +57,11 @@ fn many_waiters_on_one_word_do_not_grow_the_table() {
 }
 
 #[test]
+#[cfg_attr(feature = "counted", ignore = "the scheme does not grow by load")]
 fn many_waiters_on_the_words_of_one_cache_line_do_not_grow_the_table() {
     #[repr(align(64))]
     struct Full([AtomicU32; 16]);
-    let domain = domain::<Live>();
+    let domain = domain();
     let (line, mut waiters) = (Full([const { AtomicU32::new(0) }; 16]), idle(1_600));
     let queued: Vec<_> =
         waiters.iter_mut().enumerate().map(|(i, waiter)| queue(&domain, waiter, &line.0[i % 16])).collect();
@@ -67,6 +70,7 @@ fn many_waiters_on_the_words_of_one_cache_line_do_not_grow_the_table() {
 }
 
 #[test]
+#[cfg_attr(feature = "counted", ignore = "the scheme does not grow by load")]
 fn growth_stops_at_the_configured_maximum() {
     let config = SystemConfig::new().cpus(2).hash_seed(1).max_slots(64);
     let system = System::with_config(config).expect("the memory is there");
@@ -75,11 +79,12 @@ fn growth_stops_at_the_configured_maximum() {
 }
 
 #[test]
+#[cfg_attr(feature = "counted", ignore = "the scheme does not grow by load")]
 fn growth_ends_when_a_size_is_set_or_the_table_is_immutable() {
-    let set = domain::<Live>();
+    let set = domain();
     assert_eq!(set.set_slots(4), Ok(()));
     assert_eq!(slots_with_waiters_on_distinct_words(&set, 500), 4);
-    let immutable = domain::<Live>();
+    let immutable = domain();
     immutable.set_immutable();
     assert_eq!(slots_with_waiters_on_distinct_words(&immutable, 500), 16);
 }
@@ -96,9 +101,7 @@ fn only_the_policy_load_grows_by_load() {
 #[cfg(feature = "counted")]
 #[test]
 fn schemes_that_would_have_to_wait_do_not_grow_by_load() {
-    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<ufutex::scheme::Fixed>(), 500), 16);
-    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<ufutex::scheme::Atomic>(), 500), 16);
-    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<ufutex::scheme::PerCpu>(), 500), 16);
+    assert_eq!(slots_with_waiters_on_distinct_words(&domain(), 500), 16);
 }
 
 /// Two threads call `wait` on `words`, which differ from the expected value, until `until` is true or 300 ms have

@@ -6,10 +6,9 @@ mod tables;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ufutex::scheme::Scheme;
 use ufutex::{At, Domain, DomainOptions, Error, ObjectId, Policy, Requeue, System, Target, Waiter};
 
-use crate::common::domains::{on_every_resizable_scheme, on_every_scheme};
+use crate::common::domains::{on_domains, on_resizable_domains};
 use crate::common::nodes::Machine;
 use crate::common::waiters::{Boxed, idle, queue};
 
@@ -34,11 +33,11 @@ fn on<T: Target>(system: &System, target: T, node: u32) -> At<T> {
 }
 
 /// Queues `waiter` on `target` on each node in turn. A wake on that node finds it, and wakes on other nodes do not.
-fn matches_on_its_node_only<'d, S: Scheme, T: Target<Value = u32> + Copy>(
-    domain: &'d Domain<S>,
+fn matches_on_its_node_only<'d, T: Target<Value = u32> + Copy>(
+    domain: &'d Domain,
     system: &System,
     target: T,
-    waiter: &mut Boxed<'d, S>,
+    waiter: &mut Boxed<'d>,
 ) {
     for node in 0..NODES {
         let queued = queue(domain, waiter, on(system, target, node));
@@ -51,9 +50,9 @@ fn matches_on_its_node_only<'d, S: Scheme, T: Target<Value = u32> + Copy>(
     }
 }
 
-fn operations_match_on_one_node_only<S: Scheme>() {
+fn operations_match_on_one_node_only() {
     let (_machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let mut waiter = Box::pin(Waiter::new());
     let object = ObjectId::new(1).expect("small enough");
     for OwnLine(word) in &words(20) {
@@ -64,9 +63,9 @@ fn operations_match_on_one_node_only<S: Scheme>() {
     assert_eq!(domain.slots(), 0, "words with a node need no table of the domain's");
 }
 
-fn node_inside_of_shared_is_the_same_as_outside<S: Scheme>() {
+fn node_inside_of_shared_is_the_same_as_outside() {
     let (_machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         let queued = queue(&domain, &mut waiter, on(&system, At::address_space(word), 2));
@@ -77,10 +76,10 @@ fn node_inside_of_shared_is_the_same_as_outside<S: Scheme>() {
 }
 
 /// futex(2) behaves the same in a process with a private hash.
-fn private_word_with_a_node_is_another_futex_than_without<S: Scheme>() {
+fn private_word_with_a_node_is_another_futex_than_without() {
     for policy in [Policy::Load, Policy::Fixed(0)] {
         let (_machine, system) = machine();
-        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(policy));
+        let domain = Domain::with_options(&system, DomainOptions::new().policy(policy));
         let [mut with, mut without] = [(); 2].map(|()| Box::pin(Waiter::new()));
         for OwnLine(word) in &words(20) {
             let without = queue(&domain, &mut without, word);
@@ -100,9 +99,9 @@ fn private_word_with_a_node_is_another_futex_than_without<S: Scheme>() {
 }
 
 /// futex(2) too chooses the node of such a word by its hash.
-fn shared_word_without_a_node_is_on_one_and_such_words_are_spread<S: Scheme>() {
+fn shared_word_without_a_node_is_on_one_and_such_words_are_spread() {
     let (_machine, system) = machine();
-    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
+    let [a, b] = [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new()));
     let object = ObjectId::new(1).expect("small enough");
     let mut waiter = Box::pin(Waiter::new());
     let mut chosen = [0; NODES as usize];
@@ -124,9 +123,9 @@ fn shared_word_without_a_node_is_on_one_and_such_words_are_spread<S: Scheme>() {
 }
 
 /// On a machine with one node, words with that node and without a node are the same futex.
-fn shared_word_matches_itself_on_the_only_node<S: Scheme>() {
+fn shared_word_matches_itself_on_the_only_node() {
     let system = Machine::new(1).system().expect("the memory is there");
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         let target = At::address_space(word);
@@ -144,10 +143,10 @@ fn shared_word_matches_itself_on_the_only_node<S: Scheme>() {
 }
 
 /// Queues one waiter of each kind on each word, runs `moves`, and checks that wakes find each of them.
-fn all_waiters_are_found_after<S: Scheme>(policy: Policy, moves: impl Fn(&Domain<S>)) {
+fn all_waiters_are_found_after(policy: Policy, moves: impl Fn(&Domain)) {
     let (machine, system) = machine();
     machine.go_to(1);
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(policy));
+    let domain = Domain::with_options(&system, DomainOptions::new().policy(policy));
     let words = words(40);
     let mut waiters = idle(5 * words.len());
     let mut queued: Vec<_> = std::iter::zip(&words, waiters.chunks_exact_mut(5))
@@ -172,19 +171,19 @@ fn all_waiters_are_found_after<S: Scheme>(policy: Policy, moves: impl Fn(&Domain
     }
 }
 
-fn private_words_with_a_node_stay_when_the_domains_table_moves<S: Scheme>() {
-    all_waiters_are_found_after::<S>(Policy::Load, |domain| {
+fn private_words_with_a_node_stay_when_the_domains_table_moves() {
+    all_waiters_are_found_after(Policy::Load, |domain| {
         for slots in [64, 2, 0, 16, 0, 256] {
             assert_eq!(domain.set_slots(slots), Ok(()));
         }
     });
-    all_waiters_are_found_after::<S>(Policy::Load, |domain| assert_eq!(domain.set_slots(0), Ok(())));
-    all_waiters_are_found_after::<S>(Policy::Fixed(0), |domain| assert_eq!(domain.set_slots(8), Ok(())));
+    all_waiters_are_found_after(Policy::Load, |domain| assert_eq!(domain.set_slots(0), Ok(())));
+    all_waiters_are_found_after(Policy::Fixed(0), |domain| assert_eq!(domain.set_slots(8), Ok(())));
 }
 
-fn private_words_of_a_domain_without_a_table_stay_on_its_node<S: Scheme>() {
+fn private_words_of_a_domain_without_a_table_stay_on_its_node() {
     let (machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(Policy::Fixed(0)));
+    let domain = Domain::with_options(&system, DomainOptions::new().policy(Policy::Fixed(0)));
     let mut waiter = Box::pin(Waiter::new());
     // Its node is that of its first waiter.
     machine.go_to(2);
@@ -203,9 +202,9 @@ fn private_words_of_a_domain_without_a_table_stay_on_its_node<S: Scheme>() {
 }
 
 /// The wake of a waiter that is dropped goes to the next waiter on the same node.
-fn wake_of_a_dropped_waiter_goes_to_the_next_on_its_node<S: Scheme>() {
+fn wake_of_a_dropped_waiter_goes_to_the_next_on_its_node() {
     let (_machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let mut waiters = idle(3);
     for OwnLine(word) in &words(20) {
         let [first, second, elsewhere] = &mut waiters[..] else { unreachable!() };
@@ -222,9 +221,9 @@ fn wake_of_a_dropped_waiter_goes_to_the_next_on_its_node<S: Scheme>() {
     }
 }
 
-fn requeue_takes_waiters_to_another_node<S: Scheme>() {
+fn requeue_takes_waiters_to_another_node() {
     let (_machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let mut waiters = idle(2);
     for [OwnLine(from), OwnLine(to)] in words(20).as_chunks().0 {
         let (from, to) = (At::address_space(from), At::address_space(to));
@@ -247,10 +246,10 @@ fn requeue_takes_waiters_to_another_node<S: Scheme>() {
 }
 
 /// A thread that waits while the word holds `n` waits on a node that depends on `n`.
-fn threads_hand_over_from_node_to_node<S: Scheme>() {
+fn threads_hand_over_from_node_to_node() {
     const TURNS: u32 = 500;
     let (_machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let turn = AtomicU32::new(0);
     let at = |turn_number: u32| on(&system, At::address_space(&turn), turn_number % NODES);
     let player = |me: u32| {
@@ -298,7 +297,7 @@ fn word_on_a_node_of_another_system_is_a_word_without_one() {
     }
 }
 
-on_every_scheme![
+on_domains![
     operations_match_on_one_node_only,
     node_inside_of_shared_is_the_same_as_outside,
     private_word_with_a_node_is_another_futex_than_without,
@@ -310,7 +309,4 @@ on_every_scheme![
     threads_hand_over_from_node_to_node,
 ];
 
-mod resizable {
-    use super::*;
-    on_every_resizable_scheme![private_words_with_a_node_stay_when_the_domains_table_moves];
-}
+on_resizable_domains![private_words_with_a_node_stay_when_the_domains_table_moves];

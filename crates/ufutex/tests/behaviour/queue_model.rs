@@ -6,10 +6,9 @@ use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof};
 use proptest::test_runner::{TestCaseError, TestRunner};
 use proptest::{prop_assert, prop_assert_eq};
-use ufutex::scheme::Scheme;
 use ufutex::{Queued, WaitOptions};
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::waiters::{idle, nonzero, queue_with};
 
 const WORDS: usize = 5;
@@ -80,13 +79,13 @@ impl Model {
 
 /// Runs `steps` on a domain and on the model. Each wake must take the same waiters in the same order. To see the order,
 /// the domain wakes them one at a time.
-fn agrees<S: Scheme>(steps: &[Step]) -> Result<(), TestCaseError> {
-    let domain = domain::<S>();
+fn agrees(steps: &[Step]) -> Result<(), TestCaseError> {
+    let domain = domain();
     // Several words lie in one cache line, and share a bucket in every table.
     let words: Vec<_> = (0..WORDS).map(|_| AtomicU32::new(0)).collect();
     let mut waiters = idle(steps.len());
     let mut free = waiters.iter_mut();
-    let mut queued: Vec<Option<Queued<'_, '_, S>>> = Vec::new();
+    let mut queued: Vec<Option<Queued<'_, '_>>> = Vec::new();
     let mut model = Model::default();
     for step in steps {
         match *step {
@@ -108,7 +107,7 @@ fn agrees<S: Scheme>(steps: &[Step]) -> Result<(), TestCaseError> {
                     prop_assert!(queued[number].take().is_some_and(|mut q| !q.cancel()), "{} was not woken", number);
                 }
             }
-            Step::Resize { .. } if !crate::common::domains::can_resize::<S>() => {}
+            Step::Resize { .. } if !crate::common::domains::can_resize() => {}
             Step::Resize { log2 } => prop_assert_eq!(domain.set_slots(if log2 == 0 { 0 } else { 1 << log2 }), Ok(())),
         }
     }
@@ -116,11 +115,11 @@ fn agrees<S: Scheme>(steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 /// Checks that the waiters that the model still has are queued in the domain, and no others.
-fn all_that_are_left_wait<S: Scheme>(
-    domain: &ufutex::Domain<S>,
+fn all_that_are_left_wait(
+    domain: &ufutex::Domain,
     words: &[AtomicU32],
     mut model: Model,
-    queued: &[Option<Queued<'_, '_, S>>],
+    queued: &[Option<Queued<'_, '_>>],
 ) -> Result<(), TestCaseError> {
     prop_assert!(queued.iter().flatten().all(|q| !q.is_woken()));
     for (word, target) in words.iter().enumerate() {
@@ -131,14 +130,14 @@ fn all_that_are_left_wait<S: Scheme>(
     Ok(())
 }
 
-fn queue_agrees_with_the_model<S: Scheme>() {
+fn queue_agrees_with_the_model() {
     // A few cases by default. PROPTEST_CASES sets another number.
     let few = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { few.cases } else { 40 };
-    let result = TestRunner::new(ProptestConfig { cases, ..few }).run(&steps(), |steps| agrees::<S>(&steps));
+    let result = TestRunner::new(ProptestConfig { cases, ..few }).run(&steps(), |steps| agrees(&steps));
     if let Err(failure) = result {
         panic!("{failure}");
     }
 }
 
-on_every_scheme![queue_agrees_with_the_model];
+on_domains![queue_agrees_with_the_model];

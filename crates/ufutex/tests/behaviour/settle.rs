@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
-use ufutex::scheme::Scheme;
 use ufutex::{Queued, WaitOptions, Waiter};
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::waiters::{idle, queue};
 
 /// What a waker on the stack points to.
@@ -62,8 +61,8 @@ enum Ending {
 
 /// Wakes a waiter whose waker does not return before `let_return` is called. Ends the wait in the meantime, with a
 /// second waiter behind it. Returns whether the second waiter has got the wake.
-fn end_in_the_call<S: Scheme>(ending: Ending, panics: bool) -> bool {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn end_in_the_call(ending: Ending, panics: bool) -> bool {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let ((inside, is_inside), (let_return, may_return)) = (mpsc::channel(), mpsc::channel::<()>());
     let may_return = std::sync::Mutex::new(may_return);
     let call = || {
@@ -105,18 +104,18 @@ fn end_in_the_call<S: Scheme>(ending: Ending, panics: bool) -> bool {
     behind.is_woken()
 }
 
-fn wait_ends_after_its_waker_has_returned<S: Scheme>() {
+fn wait_ends_after_its_waker_has_returned() {
     for panics in [false, true] {
         for ending in [Ending::CancelAndDrop, Ending::CancelAndFinish, Ending::Finish] {
-            assert!(!end_in_the_call::<S>(ending, panics), "{ending:?}: the wake counts as received");
+            assert!(!end_in_the_call(ending, panics), "{ending:?}: the wake counts as received");
         }
-        assert!(end_in_the_call::<S>(Ending::Drop, panics), "the wake is passed on");
+        assert!(end_in_the_call(Ending::Drop, panics), "the wake is passed on");
     }
 }
 
 /// One wake takes several waiters whose wakers are on the stack, of which one panics.
-fn wake_of_many_gives_each_waiter_back<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn wake_of_many_gives_each_waiter_back() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let calls = AtomicU32::new(0);
     let counts = || _ = calls.fetch_add(1, Ordering::Relaxed);
     let panics = || {
@@ -146,8 +145,8 @@ fn wake_of_many_gives_each_waiter_back<S: Scheme>() {
 }
 
 /// What a scheduler does whose lock its waker takes: it cancels with that lock held, and drops the wait without it.
-fn cancel_does_not_wait_for_a_waker_that_wants_the_callers_lock<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn cancel_does_not_wait_for_a_waker_that_wants_the_callers_lock() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let run_queue = std::sync::Mutex::new(0);
     let call = || *run_queue.lock().expect("not poisoned") += 1;
     for _ in 0..100 {
@@ -170,14 +169,14 @@ fn cancel_does_not_wait_for_a_waker_that_wants_the_callers_lock<S: Scheme>() {
 }
 
 /// Ends a wait. Returns whether a wake was received, if the caller is told.
-type End<S> = fn(Queued<'_, '_, S>) -> Option<bool>;
+type End = fn(Queued<'_, '_>) -> Option<bool>;
 
 /// Whatever is called after `cancel` agrees with what it has returned, before and after the waker's call.
-fn cancel_decides_what_comes_after_it<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn cancel_decides_what_comes_after_it() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let mut waiter = Box::pin(Waiter::new());
     for is_woken in [false, true] {
-        let ends: [End<S>; 2] = [
+        let ends: [End; 2] = [
             |queued| Some(queued.finish() == Ok(())),
             |queued| {
                 drop(queued);
@@ -195,7 +194,7 @@ fn cancel_decides_what_comes_after_it<S: Scheme>() {
     }
 }
 
-on_every_scheme![
+on_domains![
     cancel_decides_what_comes_after_it,
     wait_ends_after_its_waker_has_returned,
     wake_of_many_gives_each_waiter_back,

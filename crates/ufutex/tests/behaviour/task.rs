@@ -6,40 +6,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use ufutex::scheme::{Live, Scheme};
 use ufutex::{Domain, Error, Target, Wait, WaitOptions};
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::patient::within_patience;
 use crate::common::waiters::{bits, nonzero};
 use crate::common::waker::{Notified, block_on};
 
-type Boxed<'d, T, S> = Pin<Box<Wait<'d, T, S>>>;
+type Boxed<'d, T> = Pin<Box<Wait<'d, T>>>;
 type Outcome = Poll<Result<(), Error>>;
 
 const WOKEN: Outcome = Poll::Ready(Ok(()));
 
-fn poll<T: Target, S: Scheme>(wait: &mut Boxed<'_, T, S>, waker: &Waker) -> Outcome {
+fn poll<T: Target>(wait: &mut Boxed<'_, T>, waker: &Waker) -> Outcome {
     wait.as_mut().poll(&mut Context::from_waker(waker))
 }
 
-fn silently<T: Target, S: Scheme>(wait: &mut Boxed<'_, T, S>) -> Outcome {
+fn silently<T: Target>(wait: &mut Boxed<'_, T>) -> Outcome {
     poll(wait, Waker::noop())
 }
 
 /// A future on `word` that has been polled once.
-fn pending<'d, 'w, S: Scheme>(
-    domain: &'d Domain<S>,
-    word: &'w AtomicU32,
-    options: WaitOptions,
-) -> Boxed<'d, &'w AtomicU32, S> {
+fn pending<'d, 'w>(domain: &'d Domain, word: &'w AtomicU32, options: WaitOptions) -> Boxed<'d, &'w AtomicU32> {
     let mut wait = Box::pin(domain.wait_async(word, 0, &options));
     assert_eq!(silently(&mut wait), Poll::Pending);
     wait
 }
 
-fn word_is_compared_at_the_first_poll<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn word_is_compared_at_the_first_poll() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let mut early = Box::pin(domain.wait_async(&word, 0, &WaitOptions::new()));
     let mut late = Box::pin(domain.wait_async(&word, 1, &WaitOptions::new()));
     assert_eq!(domain.wake(&word, usize::MAX), 0, "not queued before it is polled");
@@ -50,15 +45,15 @@ fn word_is_compared_at_the_first_poll<S: Scheme>() {
     assert_eq!(silently(&mut late), WOKEN);
 }
 
-fn future_dropped_before_its_first_poll_leaves_nothing_behind<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn future_dropped_before_its_first_poll_leaves_nothing_behind() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     drop(domain.wait_async(&word, 0, &WaitOptions::new()));
     assert_eq!(domain.wake(&word, usize::MAX), 0);
     assert_eq!(domain.table_bytes(), 0);
 }
 
-fn future_dropped_while_queued_leaves_no_entry_behind<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn future_dropped_while_queued_leaves_no_entry_behind() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let [first, mut second, third] = [(); 3].map(|()| pending(&domain, &word, WaitOptions::new()));
     drop(first);
     drop(third);
@@ -68,8 +63,8 @@ fn future_dropped_while_queued_leaves_no_entry_behind<S: Scheme>() {
     assert_eq!(domain.wake(&word, usize::MAX), 0);
 }
 
-fn future_dropped_after_a_wake_passes_it_to_the_next<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn future_dropped_after_a_wake_passes_it_to_the_next() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let (notified, waker) = Notified::new();
     let first = pending(&domain, &word, WaitOptions::new());
     let mut second = pending(&domain, &word, WaitOptions::new());
@@ -83,8 +78,8 @@ fn future_dropped_after_a_wake_passes_it_to_the_next<S: Scheme>() {
     assert_eq!(domain.wake(&word, usize::MAX), 1);
 }
 
-fn wake_is_passed_on_by_each_future_that_is_dropped<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn wake_is_passed_on_by_each_future_that_is_dropped() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let mut waits: Vec<_> = (0..5).map(|_| pending(&domain, &word, WaitOptions::new())).collect();
     assert_eq!(domain.wake(&word, 2), 2);
     // Two wakes are passed on when four futures are dropped. One reaches the last future, the other has no receiver
@@ -96,8 +91,8 @@ fn wake_is_passed_on_by_each_future_that_is_dropped<S: Scheme>() {
     assert_eq!(silently(&mut late), Poll::Pending);
 }
 
-fn wake_is_passed_only_to_a_waiter_that_it_was_meant_for<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn wake_is_passed_only_to_a_waiter_that_it_was_meant_for() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let first = pending(&domain, &word, bits(0b011));
     let mut other = pending(&domain, &word, bits(0b001));
     let mut fits = pending(&domain, &word, bits(0b110));
@@ -107,8 +102,8 @@ fn wake_is_passed_only_to_a_waiter_that_it_was_meant_for<S: Scheme>() {
     assert_eq!(silently(&mut fits), WOKEN);
 }
 
-fn wake_that_was_reported_is_not_passed_on<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn wake_that_was_reported_is_not_passed_on() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let mut first = pending(&domain, &word, WaitOptions::new());
     let mut second = pending(&domain, &word, WaitOptions::new());
     assert_eq!(domain.wake(&word, 1), 1);
@@ -117,8 +112,8 @@ fn wake_that_was_reported_is_not_passed_on<S: Scheme>() {
     assert_eq!(silently(&mut second), Poll::Pending);
 }
 
-fn dropped_future_passes_its_wake_on_to_a_thread<S: Scheme>() {
-    let domain = Arc::new(domain::<S>());
+fn dropped_future_passes_its_wake_on_to_a_thread() {
+    let domain = Arc::new(domain());
     let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
     let first = pending(&domain, word, WaitOptions::new());
     let mut second = pending(&domain, word, WaitOptions::new());
@@ -138,8 +133,8 @@ fn dropped_future_passes_its_wake_on_to_a_thread<S: Scheme>() {
     assert_eq!(sleeper.join().expect("the thread is notified"), Ok(()));
 }
 
-fn future_may_be_polled_and_dropped_by_different_threads<S: Scheme>() {
-    let domain = Arc::new(domain::<S>());
+fn future_may_be_polled_and_dropped_by_different_threads() {
+    let domain = Arc::new(domain());
     let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
     std::thread::scope(|scope| {
         let mut wait = pending(&domain, word, WaitOptions::new());
@@ -155,9 +150,9 @@ fn future_may_be_polled_and_dropped_by_different_threads<S: Scheme>() {
     });
 }
 
-fn tasks_on_two_threads_take_turns<S: Scheme>() {
+fn tasks_on_two_threads_take_turns() {
     const TURNS: u32 = 500;
-    async fn take_turns<S: Scheme>(domain: &Domain<S>, word: &AtomicU32, first: u32) {
+    async fn take_turns(domain: &Domain, word: &AtomicU32, first: u32) {
         for turn in (first..TURNS).step_by(2) {
             loop {
                 let now = word.load(Ordering::Acquire);
@@ -170,7 +165,7 @@ fn tasks_on_two_threads_take_turns<S: Scheme>() {
             domain.wake(word, 1);
         }
     }
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+    let (domain, word) = (domain(), AtomicU32::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| block_on(take_turns(&domain, &word, 0)));
         scope.spawn(|| block_on(take_turns(&domain, &word, 1)));
@@ -178,7 +173,7 @@ fn tasks_on_two_threads_take_turns<S: Scheme>() {
     assert_eq!(word.load(Ordering::Acquire), TURNS);
 }
 
-on_every_scheme![
+on_domains![
     word_is_compared_at_the_first_poll,
     future_dropped_before_its_first_poll_leaves_nothing_behind,
     future_dropped_while_queued_leaves_no_entry_behind,
@@ -194,7 +189,7 @@ on_every_scheme![
 #[test]
 #[should_panic(expected = "polled after it had ended")]
 fn poll_after_the_end_panics() {
-    let (domain, word) = (domain::<Live>(), AtomicU32::new(1));
+    let (domain, word) = (domain(), AtomicU32::new(1));
     let mut wait = Box::pin(domain.wait_async(&word, 0, &WaitOptions::new()));
     assert_eq!(silently(&mut wait), Poll::Ready(Err(Error::Again)));
     let _ = silently(&mut wait);

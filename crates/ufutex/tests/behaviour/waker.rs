@@ -7,29 +7,28 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
-use ufutex::scheme::Scheme;
 use ufutex::{Compare, Domain, Error, Modify, Wait, WaitOptions, WakeOp};
 
 use crate::common::asleep::until;
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::sleeping::Sleeping;
 use crate::common::waiters::{idle, queue};
 use crate::common::waker::{Calls, Notified};
 
-type Boxed<'d, 'w, S> = Pin<Box<Wait<'d, &'w AtomicU32, S>>>;
+type Boxed<'d, 'w> = Pin<Box<Wait<'d, &'w AtomicU32>>>;
 
-fn poll<S: Scheme>(wait: &mut Boxed<'_, '_, S>, waker: &Waker) -> Poll<Result<(), Error>> {
+fn poll(wait: &mut Boxed<'_, '_>, waker: &Waker) -> Poll<Result<(), Error>> {
     wait.as_mut().poll(&mut Context::from_waker(waker))
 }
 
-fn pending<'d, 'w, S: Scheme>(domain: &'d Domain<S>, word: &'w AtomicU32, waker: &Waker) -> Boxed<'d, 'w, S> {
+fn pending<'d, 'w>(domain: &'d Domain, word: &'w AtomicU32, waker: &Waker) -> Boxed<'d, 'w> {
     let mut wait = Box::pin(domain.wait_async(word, 0, &WaitOptions::new()));
     assert_eq!(poll(&mut wait, waker), Poll::Pending);
     wait
 }
 
-fn waker_is_called_once_per_wake<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn waker_is_called_once_per_wake() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let (notified, waker) = Notified::new();
     let mut wait = pending(&domain, &word, &waker);
     assert_eq!(poll(&mut wait, &waker), Poll::Pending);
@@ -42,8 +41,8 @@ fn waker_is_called_once_per_wake<S: Scheme>() {
     assert_eq!(notified.times(), 1);
 }
 
-fn waker_of_the_last_poll_is_called_and_the_others_are_dropped<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn waker_of_the_last_poll_is_called_and_the_others_are_dropped() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let all: Vec<_> = (0..5).map(|_| Notified::new()).collect();
     let mut wait = pending(&domain, &word, &all[0].1);
     for (_, waker) in &all {
@@ -57,8 +56,8 @@ fn waker_of_the_last_poll_is_called_and_the_others_are_dropped<S: Scheme>() {
     assert_eq!(poll(&mut wait, Waker::noop()), Poll::Ready(Ok(())));
 }
 
-fn waker_of_a_dropped_future_is_dropped_and_not_called<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn waker_of_a_dropped_future_is_dropped_and_not_called() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let (notified, waker) = Notified::new();
     drop(pending(&domain, &word, &waker));
     assert_eq!(Arc::strong_count(&notified), 2);
@@ -66,8 +65,8 @@ fn waker_of_a_dropped_future_is_dropped_and_not_called<S: Scheme>() {
     assert_eq!(notified.times(), 0);
 }
 
-fn waker_that_panics_does_not_keep_the_others_from_being_called<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn waker_that_panics_does_not_keep_the_others_from_being_called() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let (notified, counts) = Notified::new();
     let panics = Calls::waker(|| std::panic::resume_unwind(Box::new("a waker's own panic")));
     let wakers = [&counts, &panics, &counts, &counts];
@@ -85,7 +84,7 @@ fn waker_that_panics_does_not_keep_the_others_from_being_called<S: Scheme>() {
 }
 
 /// Waits, cancels, wakes and resizes on `word`, which would deadlock if its bucket were locked.
-fn use_the_bucket<S: Scheme>(domain: &Domain<S>, word: &AtomicU32) {
+fn use_the_bucket(domain: &Domain, word: &AtomicU32) {
     assert_eq!(domain.wait(word, 1), Err(Error::Again));
     let mut waiters = idle(2);
     let [first, second] = &mut waiters[..] else { unreachable!() };
@@ -93,9 +92,9 @@ fn use_the_bucket<S: Scheme>(domain: &Domain<S>, word: &AtomicU32) {
     let mut second = queue(domain, second, word);
     assert!(second.cancel());
     assert!(domain.wake(word, 1) == 1 && first.is_woken());
-    if crate::common::domains::can_resize::<S>() {
+    if crate::common::domains::can_resize() {
         let slots = if domain.slots() == 64 { 32 } else { 64 };
-        assert_eq!(domain.set_slots_while(slots, || true), Ok(()));
+        assert_eq!(domain.set_slots(slots), Ok(()));
     }
 }
 
@@ -108,8 +107,8 @@ fn neighbours() -> [&'static AtomicU32; 2] {
 }
 
 /// A defect of gVisor, folly and wasmtime ([peer-tables]): they wake with the bucket locked.
-fn waker_is_called_with_no_lock_held<S: Scheme>() {
-    let domain: &'static Domain<S> = Box::leak(Box::new(domain()));
+fn waker_is_called_with_no_lock_held() {
+    let domain: &'static Domain = Box::leak(Box::new(domain()));
     let [word, neighbour] = neighbours();
     let waker = Calls::waker(move || use_the_bucket(domain, neighbour));
     let mut waits: Vec<_> = (0..3).map(|_| pending(domain, word, &waker)).collect();
@@ -124,13 +123,13 @@ fn waker_is_called_with_no_lock_held<S: Scheme>() {
 }
 
 /// A waker whose clone and drop use the domain.
-struct Meddler<S: Scheme> {
-    domain: &'static Domain<S>,
+struct Meddler {
+    domain: &'static Domain,
     word: &'static AtomicU32,
     meddled: AtomicUsize,
 }
 
-impl<S: Scheme> Meddler<S> {
+impl Meddler {
     const TABLE: RawWakerVTable = RawWakerVTable::new(Self::clone, Self::meddle, Self::meddle, Self::meddle);
 
     fn waker(&'static self) -> Waker {
@@ -152,10 +151,10 @@ impl<S: Scheme> Meddler<S> {
     }
 }
 
-fn waker_is_cloned_and_dropped_with_no_lock_held<S: Scheme>() {
-    let domain: &'static Domain<S> = Box::leak(Box::new(domain()));
+fn waker_is_cloned_and_dropped_with_no_lock_held() {
+    let domain: &'static Domain = Box::leak(Box::new(domain()));
     let [word, other] = neighbours();
-    let meddler: &'static Meddler<S> = Box::leak(Box::new(Meddler { domain, word, meddled: 0.into() }));
+    let meddler: &'static Meddler = Box::leak(Box::new(Meddler { domain, word, meddled: 0.into() }));
     let waker = meddler.waker();
     let mut wait = Box::pin(domain.wait_async(other, 0, &WaitOptions::new()));
     assert_eq!(poll(&mut wait, &waker), Poll::Pending); // clones
@@ -171,17 +170,17 @@ fn waker_is_cloned_and_dropped_with_no_lock_held<S: Scheme>() {
 }
 
 /// A waker that drops another future, which is queued too.
-struct DropsAnother<S: Scheme>(std::sync::Mutex<Option<Boxed<'static, 'static, S>>>);
+struct DropsAnother(std::sync::Mutex<Option<Boxed<'static, 'static>>>);
 
-impl<S: Scheme> Wake for DropsAnother<S> {
+impl Wake for DropsAnother {
     fn wake(self: Arc<Self>) {
         let another = self.0.lock().expect("not poisoned").take();
         drop(another);
     }
 }
 
-fn waker_may_drop_a_future_that_was_woken_with_it<S: Scheme>() {
-    let domain: &'static Domain<S> = Box::leak(Box::new(domain()));
+fn waker_may_drop_a_future_that_was_woken_with_it() {
+    let domain: &'static Domain = Box::leak(Box::new(domain()));
     let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
     for victim_comes_first in [true, false] {
         let killer = Arc::new(DropsAnother(Default::default()));
@@ -214,26 +213,22 @@ impl Wake for Blocks {
 
 /// One thread waits for the word, and one for several words, so that they sleep on words of two kinds. Both are behind
 /// the task in the queue.
-fn waker_may_wait_for_threads_that_were_woken_with_it<S: Scheme + 'static>() {
+fn waker_may_wait_for_threads_that_were_woken_with_it() {
     let word: &AtomicU32 = Box::leak(Box::default());
-    waker_waits_for_threads::<S>(word, word, |domain| assert_eq!(domain.wake(word, usize::MAX), 3));
+    waker_waits_for_threads(word, word, |domain| assert_eq!(domain.wake(word, usize::MAX), 3));
 }
 
 /// As before, with threads that wait for the second word of a `wake_op`.
-fn waker_may_wait_for_threads_of_the_second_word<S: Scheme + 'static>() {
+fn waker_may_wait_for_threads_of_the_second_word() {
     let words: &[AtomicU32; 2] = Box::leak(Box::default());
     let op = WakeOp { modify: Modify::Or(0), compare: Compare::Eq(0) };
-    waker_waits_for_threads::<S>(&words[0], &words[1], |domain| {
+    waker_waits_for_threads(&words[0], &words[1], |domain| {
         assert_eq!(domain.wake_op(&words[0], 1, &words[1], op, 2), Ok(3));
     });
 }
 
-fn waker_waits_for_threads<S: Scheme + 'static>(
-    word: &'static AtomicU32,
-    of_threads: &'static AtomicU32,
-    wake: impl FnOnce(&Domain<S>),
-) {
-    let domain: &Domain<S> = Box::leak(Box::new(domain()));
+fn waker_waits_for_threads(word: &'static AtomicU32, of_threads: &'static AtomicU32, wake: impl FnOnce(&Domain)) {
+    let domain: &Domain = Box::leak(Box::new(domain()));
     let threads: Arc<Mutex<Vec<Sleeping<bool>>>> = Arc::default();
     let asked = threads.clone();
     let have_gone_on = move || asked.lock().expect("not poisoned").iter().all(Sleeping::has_ended);
@@ -246,7 +241,7 @@ fn waker_waits_for_threads<S: Scheme + 'static>(
     assert_eq!(poll(&mut wait, Waker::noop()), Poll::Ready(Ok(())));
 }
 
-on_every_scheme![
+on_domains![
     waker_may_wait_for_threads_that_were_woken_with_it,
     waker_may_wait_for_threads_of_the_second_word,
     waker_is_called_once_per_wake,

@@ -2,14 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     At, Domain, DomainOptions, ObjectId, Scope,
     observe::{WaitedWord, WhoWaits},
 };
 
 use crate::common::asleep::until;
-use crate::common::domains::{on_every_resizable_scheme, on_every_scheme, system};
+use crate::common::domains::{on_domains, on_resizable_domains, system};
 use crate::common::waiters::{bits, idle, queue, queue_with};
 
 const OBJECT: ObjectId = ObjectId::new(0x77).unwrap();
@@ -24,8 +23,8 @@ fn only(found: &WhoWaits) -> WaitedWord {
     *found.iter().next().expect("there is one")
 }
 
-fn words_are_reported_with_their_waiters<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
+fn words_are_reported_with_their_waiters() {
+    let domain = Domain::with_options(&system(), DomainOptions::new());
     let words: [AtomicU32; 3] = Default::default();
     assert_eq!(domain.who_waits(10).iter().count(), 0, "without a table");
     let mut waiters = idle(3);
@@ -66,10 +65,10 @@ impl<T> EachMut<T> for Vec<T> {
     }
 }
 
-fn words_of_objects_are_the_systems_and_other_words_their_domains<S: Scheme>() {
+fn words_of_objects_are_the_systems_and_other_words_their_domains() {
     let system = system();
     // Domain `a` has a table of its own, `b` uses the global table.
-    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
+    let [a, b] = [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new()));
     assert_eq!(b.set_slots(0), Ok(()));
     let words: [AtomicU32; 4] = Default::default();
     let (mut of_a, mut of_b) = (idle(3), idle(3));
@@ -94,8 +93,8 @@ fn words_of_objects_are_the_systems_and_other_words_their_domains<S: Scheme>() {
     drop((queued, more));
 }
 
-fn words_beyond_the_limit_are_left_out_and_counted<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
+fn words_beyond_the_limit_are_left_out_and_counted() {
+    let domain = Domain::with_options(&system(), DomainOptions::new());
     let words: Vec<AtomicU32> = (0..300).map(|_| AtomicU32::new(0)).collect();
     let mut waiters = idle(600);
     let queued: Vec<_> =
@@ -112,9 +111,9 @@ fn words_beyond_the_limit_are_left_out_and_counted<S: Scheme>() {
 }
 
 /// During a resize the walk visits buckets of two tables. Each key is in one of them.
-fn words_are_reported_once_while_the_table_changes<S: Scheme>() {
+fn words_are_reported_once_while_the_table_changes() {
     const WORDS: usize = 300;
-    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
+    let domain = Domain::with_options(&system(), DomainOptions::new());
     let words: Vec<AtomicU32> = (0..WORDS).map(|_| AtomicU32::new(0)).collect();
     let mut waiters = idle(WORDS);
     let queued: Vec<_> = waiters.iter_mut().zip(&words).map(|(waiter, word)| queue(&domain, waiter, word)).collect();
@@ -150,11 +149,8 @@ fn words_are_reported_once_while_the_table_changes<S: Scheme>() {
     drop(queued);
 }
 
-on_every_scheme![words_are_reported_with_their_waiters, words_beyond_the_limit_are_left_out_and_counted];
-mod resizable {
-    use super::*;
-    on_every_resizable_scheme![
-        words_of_objects_are_the_systems_and_other_words_their_domains,
-        words_are_reported_once_while_the_table_changes,
-    ];
-}
+on_domains![words_are_reported_with_their_waiters, words_beyond_the_limit_are_left_out_and_counted];
+on_resizable_domains![
+    words_of_objects_are_the_systems_and_other_words_their_domains,
+    words_are_reported_once_while_the_table_changes,
+];

@@ -21,6 +21,7 @@ pub enum Call {
     HasThread,
     CurrentNode,
     Allocate,
+    #[cfg(any(feature = "atomic", feature = "percpu"))]
     KeepTrying,
 }
 

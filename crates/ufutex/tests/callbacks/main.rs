@@ -10,6 +10,8 @@ mod common;
 
 mod bomb;
 mod guest;
+#[cfg(any(feature = "atomic", feature = "percpu"))]
+mod keep_trying;
 
 #[cfg(target_os = "linux")] // elsewhere the settings of the thread change nothing
 mod driver_thread;

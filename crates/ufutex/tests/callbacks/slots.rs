@@ -1,98 +1,22 @@
-//! Callbacks of resizes, whether to keep trying and memory, and races of requests for slots.
+//! Callbacks of resizes for memory, and races of requests for slots.
 //!
 //! Promise: resizes rest
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use ufutex::platform::{Clock, Deadline, Platform};
-use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error, System, SystemConfig};
 
 use crate::bomb::{Bomb, Call, for_every};
-use crate::common::domains::{on_every_resizable_scheme, system};
+use crate::common::domains::{on_resizable_domains, system};
 use crate::common::waiters::{idle, queue};
 
-/// A word whose load, with the bucket locked, waits until the resize has called `keep_trying`.
-struct Slow<'a>(&'a AtomicU32, &'a AtomicBool, &'a AtomicBool);
-
-impl ufutex::Key for Slow<'_> {
-    fn address(&self) -> u64 {
-        std::ptr::from_ref(self.0).addr() as u64
-    }
-}
-
-impl ufutex::Target for Slow<'_> {
-    type Value = u32;
-    fn load(&self) -> Result<u32, ufutex::Fault> {
-        self.1.store(true, SeqCst);
-        while !self.2.load(SeqCst) {
-            std::thread::yield_now();
-        }
-        Ok(self.0.load(SeqCst))
-    }
-    fn compare_exchange(&self, _: u32, _: u32) -> Result<Result<u32, u32>, ufutex::Fault> {
-        Err(ufutex::Fault)
-    }
-    fn fault_in(&self, _: ufutex::Access) -> Result<(), ufutex::Fault> {
-        Err(ufutex::Fault)
-    }
-}
-
-/// A resize that waits for an operation calls its `keep_trying` callback, which panics. The table keeps its size.
-fn keep_trying_of_a_resize_panics<S: Scheme>() {
-    use std::task::Poll;
-    if S::NAME == "live" {
-        return; // its resizes do not wait for operations, and never call it
-    }
-    let is_asked = |bomb: &mut Bomb| {
-        let options = ufutex::DomainOptions::new().early_return(false);
-        let domain = &*Box::leak(Box::new(Domain::<S>::with_options_in(&system(), options)));
-        let word = AtomicU32::new(0);
-        let mut waiters = idle(1);
-        let queued = queue(domain, &mut waiters[0], &word);
-        let before = domain.slots();
-        let (inside, asked) = (AtomicBool::new(false), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let options = ufutex::WaitOptions::new();
-                let mut wait = std::pin::pin!(domain.wait_async(Slow(&word, &inside, &asked), 1, &options));
-                let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-                assert_eq!(std::future::Future::poll(wait.as_mut(), &mut context), Poll::Ready(Err(Error::Again)));
-            });
-            while !inside.load(SeqCst) {
-                std::thread::yield_now();
-            }
-            let mut left = 3;
-            let resized = bomb.during(|| {
-                domain.set_slots_while(64, || {
-                    left -= 1;
-                    crate::bomb::pass(Call::KeepTrying);
-                    left != 0
-                })
-            });
-            assert_ne!(resized, Some(Ok(())), "an operation is under way");
-            assert_eq!(domain.slots(), before);
-            asked.store(true, SeqCst);
-        });
-        assert!(!queued.is_woken());
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                assert_eq!(domain.wait(&word, 1), Err(Error::Again));
-                assert_eq!(domain.set_slots(32), Ok(()));
-                assert_eq!(domain.wake(&word, 1), 1);
-            });
-        });
-        assert!(queued.is_woken());
-    };
-    for_every(Call::KeepTrying, 2, is_asked);
-}
-
 /// A request that fails or panics leaves the size to the policy.
-fn memory_of_a_resize_panics<S: Scheme>() {
+fn memory_of_a_resize_panics() {
     let scenario = |bomb: &mut Bomb| {
-        let domain = Domain::<S>::with_options_in(&crate::guest::system_of_nodes(), ufutex::DomainOptions::new());
+        let domain = Domain::with_options(&crate::guest::system_of_nodes(), ufutex::DomainOptions::new());
         let word = std::sync::atomic::AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(&domain, &mut waiters[0], &word);
@@ -125,9 +49,9 @@ const SET_SLOTS: u64 = 1;
 const IMMUTABLE: u64 = 1;
 
 /// Runs `f` on a domain with `count` waiters, each on a word of its own, so that a resize takes long.
-fn with_waiters<S: Scheme>(count: usize, f: impl FnOnce(&Domain<S>)) {
+fn with_waiters(count: usize, f: impl FnOnce(&Domain)) {
     let system = system();
-    let domain = Domain::<S>::with_options_in(&system, ufutex::DomainOptions::new());
+    let domain = Domain::with_options(&system, ufutex::DomainOptions::new());
     let words: Vec<_> = (0..16 * count).map(|_| std::sync::atomic::AtomicU32::new(0)).collect();
     let mut waiters = idle(count);
     let queued: Vec<_> = std::iter::zip(words.iter().step_by(16), &mut waiters)
@@ -139,9 +63,9 @@ fn with_waiters<S: Scheme>(count: usize, f: impl FnOnce(&Domain<S>)) {
     assert!(queued.iter().all(ufutex::Queued::is_woken));
 }
 
-fn zero_slots_are_final_although_other_requests_race<S: Scheme>() {
+fn zero_slots_are_final_although_other_requests_race() {
     for _ in 0..RACES {
-        with_waiters::<S>(300, |domain| {
+        with_waiters(300, |domain| {
             assert_eq!(domain.prctl_futex_hash(SET_SLOTS, 16, 0), 0);
             let (zero, two) =
                 race(|| domain.prctl_futex_hash(SET_SLOTS, 0, 0), || domain.prctl_futex_hash(SET_SLOTS, 2, 0));
@@ -153,16 +77,16 @@ fn zero_slots_are_final_although_other_requests_race<S: Scheme>() {
     }
 }
 
-fn immutable_slots_stay_although_other_requests_race<S: Scheme>() {
+fn immutable_slots_stay_although_other_requests_race() {
     for round in 0..RACES {
-        with_waiters::<S>(300, |domain| {
+        with_waiters(300, |domain| {
             assert_eq!(domain.prctl_futex_hash(SET_SLOTS, 16, 0), 0);
-            let at_once = |slots| move |domain: &Domain<S>| domain.prctl_futex_hash(SET_SLOTS, slots, IMMUTABLE);
+            let at_once = |slots| move |domain: &Domain| domain.prctl_futex_hash(SET_SLOTS, slots, IMMUTABLE);
             let (one, other) = race(|| at_once(64)(domain), || at_once(2)(domain));
             assert_eq!([one, other].iter().filter(|&&result| result == 0).count(), 1, "{one} {other}");
             assert_eq!(domain.slots(), if one == 0 { 64 } else { 2 }, "round {round}");
         });
-        with_waiters::<S>(300, |domain| {
+        with_waiters(300, |domain| {
             assert_eq!(domain.set_slots(16), Ok(()));
             let (slots, set) = race(
                 || {
@@ -196,11 +120,11 @@ impl Hooked {
         *self.0.0.lock().expect("not poisoned") = Some(Box::new(hook));
     }
 
-    fn domain<S: Scheme>(&'static self) -> Domain<S> {
+    fn domain(&'static self) -> Domain {
         let config = ufutex::SystemConfig::new().cpus(64).global_slots(1024).hash_seed(1);
         let config = config.topology(std::sync::Arc::new(Topology(&self.0)));
         let system = ufutex::System::with_config(config).expect("there is that much memory");
-        Domain::with_options_in(&system, ufutex::DomainOptions::new().policy(ufutex::Policy::Threads))
+        Domain::with_options(&system, ufutex::DomainOptions::new().policy(ufutex::Policy::Threads))
     }
 }
 
@@ -234,9 +158,9 @@ unsafe impl ufutex::platform::NodeMemory for Memory {
 
 /// A request that fails gives the size back to the policy, but not if another request has set it meanwhile. Here the
 /// second request begins while an allocation of the first fails.
-fn size_that_was_set_stays_when_another_request_fails<S: Scheme>() {
+fn size_that_was_set_stays_when_another_request_fails() {
     let memory = Hooked::new();
-    let domain: &Domain<S> = Box::leak(Box::new(memory.domain()));
+    let domain: &Domain = Box::leak(Box::new(memory.domain()));
     let word = std::sync::atomic::AtomicU32::new(0);
     let mut waiters = idle(1);
     let queued = queue(domain, &mut waiters[0], &word);
@@ -261,9 +185,9 @@ fn size_that_was_set_stays_when_another_request_fails<S: Scheme>() {
 }
 
 /// Threads are announced while the first wait makes a table that is too small for them.
-fn threads_announced_during_the_first_wait_count<S: Scheme>() {
+fn threads_announced_during_the_first_wait_count() {
     let memory = Hooked::new();
-    let domain: &'static Domain<S> = Box::leak(Box::new(memory.domain()));
+    let domain: &'static Domain = Box::leak(Box::new(memory.domain()));
     let word = std::sync::atomic::AtomicU32::new(0);
     let mut waiters = idle(2);
     let [first, second] = &mut waiters[..] else { unreachable!() };
@@ -276,9 +200,9 @@ fn threads_announced_during_the_first_wait_count<S: Scheme>() {
 }
 
 /// More threads are announced while the table grows for fewer.
-fn threads_announced_during_a_growth_count<S: Scheme>() {
+fn threads_announced_during_a_growth_count() {
     let memory = Hooked::new();
-    let domain: &'static Domain<S> = Box::leak(Box::new(memory.domain()));
+    let domain: &'static Domain = Box::leak(Box::new(memory.domain()));
     let word = std::sync::atomic::AtomicU32::new(0);
     let mut waiters = idle(1);
     let queued = queue(domain, &mut waiters[0], &word);
@@ -303,12 +227,12 @@ fn threads_announced_during_a_growth_count<S: Scheme>() {
 }
 
 /// `set_slots` ends a growth by the policy, and the table gets the size that was set.
-fn set_slots_ends_the_policys_growth<S: Scheme>() {
+fn set_slots_ends_the_policys_growth() {
     for _ in 0..RACES {
         let config = ufutex::SystemConfig::new().cpus(64).global_slots(1024).hash_seed(1);
         let system = ufutex::System::with_config(config).expect("the memory is there");
         let options = ufutex::DomainOptions::new().policy(ufutex::Policy::Threads);
-        let domain = Domain::<S>::with_options_in(&system, options);
+        let domain = Domain::with_options(&system, options);
         let word = std::sync::atomic::AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(&domain, &mut waiters[0], &word);
@@ -319,8 +243,7 @@ fn set_slots_ends_the_policys_growth<S: Scheme>() {
     }
 }
 
-on_every_resizable_scheme![
-    keep_trying_of_a_resize_panics,
+on_resizable_domains![
     memory_of_a_resize_panics,
     zero_slots_are_final_although_other_requests_race,
     immutable_slots_stay_although_other_requests_race,
@@ -360,6 +283,7 @@ impl Platform for SlowClock {
 
 /// A guest that resizes without end locks its buckets for a twentieth of the time. An embedder's requests are not held up.
 #[test]
+#[cfg_attr(feature = "fixed", ignore = "the table is set once")]
 fn request_of_a_guest_comes_after_a_rest_of_twenty_times_the_last_one() {
     let domain =
         Domain::new(&System::with_config(SystemConfig::new().platform::<SlowClock>()).expect("the memory is there"));

@@ -1,8 +1,7 @@
-//! Domains of every scheme.
+//! Domains.
 
 use ufutex::platform::Platform;
-use ufutex::scheme::Scheme;
-use ufutex::{Domain, DomainOptions, System, SystemConfig};
+use ufutex::{Domain, DomainOptions, Error, System, SystemConfig};
 
 use super::platforms::watched;
 
@@ -21,57 +20,65 @@ pub fn config() -> SystemConfig {
 }
 
 /// A domain of a system of its own.
-pub fn domain<S: Scheme>() -> Domain<S> {
-    Domain::with_options_in(&system(), DomainOptions::new())
+pub fn domain() -> Domain {
+    Domain::with_options(&system(), DomainOptions::new())
 }
 
-/// Whether the scheme's table can be replaced by one of another size. If not, a request to do so is `Busy`.
-pub fn can_resize<S: Scheme>() -> bool {
-    S::NAME != "fixed"
+/// Whether the table can be replaced by one of another size. If not, a request to do so is `Busy`.
+pub fn can_resize() -> bool {
+    !cfg!(feature = "fixed")
 }
 
-/// Makes a `#[test]` of each generic function `fn name<S: Scheme>()` on every scheme that the package tests. A function
-/// that hangs, because a lock is still held or a wake was lost, fails its test.
-///
-/// The package `ufutex` tests its own scheme, `ufutex-counted` tests those that it adds, and the packages of the other
-/// layouts test all.
-macro_rules! on_every_scheme {
+/// Sets the number of slots. A scheme that has to wait for a moment without operations gives up after 5 ms: `TimedOut`.
+#[cfg(feature = "counted")]
+pub fn set_slots(domain: &Domain, slots: usize) -> Result<(), Error> {
+    let begin = std::time::Instant::now();
+    domain.set_slots_while(slots, || begin.elapsed() < std::time::Duration::from_millis(5))
+}
+#[cfg(not(feature = "counted"))]
+pub fn set_slots(domain: &Domain, slots: usize) -> Result<(), Error> {
+    domain.set_slots(slots)
+}
+
+/// Asserts that a resize was successful, or given up by a scheme that may.
+pub fn assert_resized(result: Result<(), Error>) {
+    assert!(result == Ok(()) || cfg!(feature = "counted") && result == Err(Error::TimedOut), "{result:?}");
+}
+
+/// Makes a `#[test]` of each function. One that hangs, because a lock is still held or a wake was lost, fails its test.
+macro_rules! on_domains {
     ($($name:ident),* $(,)?) => {
-        #[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
-        $crate::common::domains::on_schemes! { [$($name)*] live: Live; }
-        #[cfg(feature = "counted")]
-        $crate::common::domains::on_schemes! { [$($name)*] fixed: Fixed; atomic: Atomic; percpu: PerCpu; }
+        $crate::common::domains::tests_on_domains! { tests [] $($name)* }
     };
 }
 
-/// As `on_every_scheme`, on the schemes whose tables can change their size.
-macro_rules! on_every_resizable_scheme {
+/// As `on_domains`, for tables that are replaced by others of another size.
+macro_rules! on_resizable_domains {
     ($($name:ident),* $(,)?) => {
-        #[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
-        $crate::common::domains::on_schemes! { [$($name)*] live_resizing: Live; }
-        #[cfg(feature = "counted")]
-        $crate::common::domains::on_schemes! { [$($name)*] atomic_resizing: Atomic; percpu_resizing: PerCpu; }
+        $crate::common::domains::tests_on_domains! {
+            on_resizable [#[cfg_attr(feature = "fixed", ignore = "the table is set once")]] $($name)*
+        }
     };
 }
 
-macro_rules! on_schemes {
-    ($names:tt $($module:ident: $scheme:ident;)*) => {
-        $($crate::common::domains::on_scheme! { $module $scheme $names })*
-    };
-}
-
-macro_rules! on_scheme {
-    ($module:ident $scheme:ident [$($name:ident)*]) => {
+macro_rules! tests_on_domains {
+    ($module:ident $attributes:tt $($name:ident)*) => {
         mod $module {
             $(
-                #[test]
-                fn $name() {
-                    let test = super::$name::<ufutex::scheme::$scheme>;
-                    $crate::common::patient::within_patience(stringify!($name), test);
-                }
+                $crate::common::domains::test_on_domains! { $attributes $name }
             )*
         }
     };
 }
 
-pub(crate) use {on_every_resizable_scheme, on_every_scheme, on_scheme, on_schemes};
+macro_rules! test_on_domains {
+    ([$(#[$attribute:meta])*] $name:ident) => {
+        #[test]
+        $(#[$attribute])*
+        fn $name() {
+            $crate::common::patient::within_patience(stringify!($name), super::$name);
+        }
+    };
+}
+
+pub(crate) use {on_domains, on_resizable_domains, test_on_domains, tests_on_domains};

@@ -4,32 +4,31 @@ use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::task::Waker;
 
-use ufutex::scheme::Scheme;
 use ufutex::{Domain, Queued, Target, WaitOptions, Waiter};
 
-pub type Boxed<'d, S> = Pin<Box<Waiter<'d, S>>>;
+pub type Boxed<'d> = Pin<Box<Waiter<'d>>>;
 
 /// `count` pinned waiters that are not queued yet.
-pub fn idle<'d, S: Scheme>(count: usize) -> Vec<Boxed<'d, S>> {
+pub fn idle<'d>(count: usize) -> Vec<Boxed<'d>> {
     (0..count).map(|_| Box::pin(Waiter::new())).collect()
 }
 
 /// Queues `waiter` on a word that holds 0, with a waker that does nothing.
-pub fn queue<'w, 'd, S: Scheme, T: Target<Value: From<u8>>>(
-    domain: &'d Domain<S>,
-    waiter: &'w mut Boxed<'d, S>,
+pub fn queue<'w, 'd, T: Target<Value: From<u8>>>(
+    domain: &'d Domain,
+    waiter: &'w mut Boxed<'d>,
     target: T,
-) -> Queued<'w, 'd, S> {
+) -> Queued<'w, 'd> {
     queue_with(domain, waiter, target, WaitOptions::new())
 }
 
 /// As `queue`, with options.
-pub fn queue_with<'w, 'd, S: Scheme, T: Target<Value: From<u8>>>(
-    domain: &'d Domain<S>,
-    waiter: &'w mut Boxed<'d, S>,
+pub fn queue_with<'w, 'd, T: Target<Value: From<u8>>>(
+    domain: &'d Domain,
+    waiter: &'w mut Boxed<'d>,
     target: T,
     options: WaitOptions,
-) -> Queued<'w, 'd, S> {
+) -> Queued<'w, 'd> {
     domain
         .prepare_with(waiter.as_mut(), target, 0.into(), &options, Waker::noop().clone())
         .expect("the word is 0 and the waiter idle")

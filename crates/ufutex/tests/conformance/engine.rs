@@ -4,7 +4,6 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use ufutex::scheme::Scheme;
 use ufutex::{At, Domain, DomainOptions, Error, ObjectId, Policy, WaitOptions};
 
 use crate::common::asleep::Call;
@@ -19,8 +18,8 @@ enum SharedKeys {
     AddressSpace,
 }
 
-struct Engine<S: Scheme> {
-    domain: Domain<S>,
+struct Engine {
+    domain: Domain,
     sharing: Sharing,
     shared_keys: SharedKeys,
 }
@@ -30,38 +29,38 @@ fn options(early_return: bool) -> DomainOptions {
     DomainOptions::new().early_return(early_return)
 }
 
-fn engine<S: Scheme>(options: DomainOptions, sharing: Sharing, shared_keys: SharedKeys) -> Arc<dyn Futex> {
-    Arc::new(Engine::<S> { domain: Domain::with_options_in(&system(), options), sharing, shared_keys })
+fn engine(options: DomainOptions, sharing: Sharing, shared_keys: SharedKeys) -> Arc<dyn Futex> {
+    Arc::new(Engine { domain: Domain::with_options(&system(), options), sharing, shared_keys })
 }
 
 /// Private words in the domain's own table.
-pub fn private<S: Scheme>(early_return: bool) -> Arc<dyn Futex> {
-    engine::<S>(options(early_return), Sharing::Private, SharedKeys::AddressSpace)
+pub fn private(early_return: bool) -> Arc<dyn Futex> {
+    engine(options(early_return), Sharing::Private, SharedKeys::AddressSpace)
 }
 
 /// Private words on the platform that any standard library is enough for.
-pub fn any_std<S: Scheme>(early_return: bool) -> Arc<dyn Futex> {
-    let domain = Domain::<S>::with_options_in(&system_on::<Watched>(), options(early_return));
+pub fn any_std(early_return: bool) -> Arc<dyn Futex> {
+    let domain = Domain::with_options(&system_on::<Watched>(), options(early_return));
     Arc::new(Engine { domain, sharing: Sharing::Private, shared_keys: SharedKeys::AddressSpace })
 }
 
 /// Private words in the system's table.
-pub fn global<S: Scheme>(early_return: bool) -> Arc<dyn Futex> {
-    engine::<S>(options(early_return).policy(Policy::Fixed(0)), Sharing::Private, SharedKeys::AddressSpace)
+pub fn global(early_return: bool) -> Arc<dyn Futex> {
+    engine(options(early_return).policy(Policy::Fixed(0)), Sharing::Private, SharedKeys::AddressSpace)
 }
 
 /// Words in a shared object.
-pub fn object<S: Scheme>(early_return: bool) -> Arc<dyn Futex> {
+pub fn object(early_return: bool) -> Arc<dyn Futex> {
     let id = ObjectId::new(7).expect("small enough");
-    engine::<S>(options(early_return), Sharing::Shared, SharedKeys::Object(id))
+    engine(options(early_return), Sharing::Shared, SharedKeys::Object(id))
 }
 
 /// Words in the domain's own memory, without `FUTEX_PRIVATE_FLAG`.
-pub fn address_space<S: Scheme>(early_return: bool) -> Arc<dyn Futex> {
-    engine::<S>(options(early_return), Sharing::Shared, SharedKeys::AddressSpace)
+pub fn address_space(early_return: bool) -> Arc<dyn Futex> {
+    engine(options(early_return), Sharing::Shared, SharedKeys::AddressSpace)
 }
 
-impl<S: Scheme> Engine<S> {
+impl Engine {
     /// `word` as a shared target. The object stands for the whole address space, so the offset is the address.
     fn shared<'w>(&self, word: &'w AtomicU32) -> At<&'w AtomicU32> {
         match self.shared_keys {
@@ -71,7 +70,7 @@ impl<S: Scheme> Engine<S> {
     }
 }
 
-impl<S: Scheme> Futex for Engine<S> {
+impl Futex for Engine {
     fn sharing(&self) -> Sharing {
         self.sharing
     }

@@ -68,36 +68,23 @@ macro_rules! bodies {
 
 /// The suite on the engine, with and without the early return of a wait.
 macro_rules! engine_suite {
-    ($($target:ident: $keys:ident, $scheme:ident;)*) => {$(
+    ($($target:ident: $keys:ident;)*) => {$(
         mod $target {
-            suite! { early_return, crate::engine::$keys::<ufutex::scheme::$scheme>(true) }
-            suite! { by_bucket, crate::engine::$keys::<ufutex::scheme::$scheme>(false) }
+            suite! { early_return, crate::engine::$keys(true) }
+            suite! { by_bucket, crate::engine::$keys(false) }
         }
     )*};
 }
 
-// The package `ufutex` tests its own scheme, `ufutex-counted` tests those that it adds, and the packages of the other
-// layouts test all.
 #[cfg(all(target_os = "linux", not(feature = "counted")))]
 suite! { kernel_private, crate::kernel::kernel(crate::futex::Sharing::Private) }
 #[cfg(all(target_os = "linux", not(feature = "counted")))]
 suite! { kernel_shared, crate::kernel::kernel(crate::futex::Sharing::Shared) }
 
-#[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
 engine_suite! {
-    live: private, Live;
-    any_std: any_std, Live;
-    global: global, Live;
-    shared_object: object, Live;
-    shared_address_space: address_space, Live;
-}
-#[cfg(feature = "counted")]
-engine_suite! {
-    fixed: private, Fixed;
-    atomic: private, Atomic;
-    percpu: private, PerCpu;
-    atomic_any_std: any_std, Atomic;
-    atomic_global: global, Atomic;
-    atomic_shared_object: object, Atomic;
-    atomic_shared_address_space: address_space, Atomic;
+    private: private;
+    any_std: any_std;
+    global: global;
+    shared_object: object;
+    shared_address_space: address_space;
 }

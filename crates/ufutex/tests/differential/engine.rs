@@ -4,70 +4,49 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
-#[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
-use ufutex::scheme::Live;
-use ufutex::scheme::Scheme;
-#[cfg(feature = "counted")]
-use ufutex::scheme::{Atomic, PerCpu};
 use ufutex::{
     Domain, DomainOptions, Policy, System, SystemConfig, Task,
     pi::Priority,
     syscall::{Number, Resume, resume},
 };
 
+use crate::common::domains::set_slots;
 use crate::compare::Bench;
 use crate::memory::Memory;
 use crate::program::{Program, WORKERS};
 use crate::resolve::{Raw, Robust};
 use crate::workers::{Target, WORKER_PRIORITY};
 
-type Make = fn(&Bench, &Program, DomainOptions) -> Arc<dyn Target>;
-
-/// The schemes that the package tests, with their names. The package `ufutex` tests its own one, `ufutex-counted` those that
-/// it adds, and the packages of the other layouts all.
-const ENGINES: &[(&str, Make)] = &[
-    #[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
-    ("live", make::<Live>),
-    #[cfg(feature = "counted")]
-    ("fixed", make::<ufutex::scheme::Fixed>),
-    #[cfg(feature = "counted")]
-    ("atomic", make::<Atomic>),
-    #[cfg(feature = "counted")]
-    ("percpu", make::<PerCpu>),
-];
-
 /// Table sizes. In a table of two buckets, keys collide.
 const POLICIES: [Policy; 4] = [Policy::Fixed(2), Policy::Fixed(64), Policy::Load, Policy::Fixed(0)];
 
-/// One configuration of the engine: scheme, table size, early return.
+/// One configuration of the engine: table size, early return.
 #[derive(Clone, Copy)]
 pub struct Variant {
-    engine: usize,
     policy: Policy,
     early_return: bool,
 }
 
 impl Variant {
     /// Number of variants.
-    pub const COUNT: usize = ENGINES.len() * POLICIES.len() * 2;
+    pub const COUNT: usize = POLICIES.len() * 2;
 
     /// The variant `number` modulo `COUNT`.
     pub fn number(number: usize) -> Self {
-        let (number, engine) = (number / ENGINES.len(), number % ENGINES.len());
         let (number, policy) = (number / POLICIES.len(), POLICIES[number % POLICIES.len()]);
-        Self { engine, policy, early_return: number % 2 == 0 }
+        Self { policy, early_return: number % 2 == 0 }
     }
 
     pub fn make(self, bench: &Bench, program: &Program) -> Arc<dyn Target> {
         let options = DomainOptions::new().policy(self.policy).early_return(self.early_return);
-        ENGINES[self.engine].1(bench, program, options)
+        make(bench, program, options)
     }
 }
 
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { engine, policy, early_return } = self;
-        write!(f, "{}, {policy:?}, early return {early_return}", ENGINES[*engine].0)
+        let Self { policy, early_return } = self;
+        write!(f, "{policy:?}, early return {early_return}")
     }
 }
 
@@ -84,17 +63,17 @@ struct Worker {
     interruption: AtomicU8,
 }
 
-struct Engine<S: Scheme> {
+struct Engine {
     // Tasks end before their domain does.
     workers: [Worker; WORKERS],
-    domain: Domain<S>,
+    domain: Domain,
     memory: Arc<Memory>,
 }
 
-fn make<S: Scheme + 'static>(bench: &Bench, program: &Program, options: DomainOptions) -> Arc<dyn Target> {
+fn make(bench: &Bench, program: &Program, options: DomainOptions) -> Arc<dyn Target> {
     let config = SystemConfig::new().cpus(2).global_slots(64).hash_seed(1);
     let system = System::with_config(config).expect("the memory is there");
-    let domain = Domain::<S>::with_options_in(&system, options);
+    let domain = Domain::with_options(&system, options);
     let tids = bench.workers.tids();
     let workers = std::array::from_fn(|worker| {
         let task = domain.task(tids[worker]).expect("the TID is free");
@@ -126,14 +105,14 @@ impl Worker {
     }
 }
 
-impl<S: Scheme> Engine<S> {
+impl Engine {
     fn syscall(&self, task: &Task, number: u64, args: [u64; 6]) -> isize {
         let number = Number::x86_64(number).expect("a call of the engine's");
         self.domain.syscall(task, &self.memory.arena, number, args)
     }
 }
 
-impl<S: Scheme> Target for Engine<S> {
+impl Target for Engine {
     fn call(&self, worker: usize, raw: &Raw) -> i64 {
         let worker = &self.workers[worker];
         let task = worker.task();
@@ -179,10 +158,6 @@ impl<S: Scheme> Target for Engine<S> {
 
     fn resize(&self, slots: usize) {
         // All workers are idle or blocked, so the resize needs no waiting. A fixed table returns an error.
-        let mut patience = 1000;
-        let _ = self.domain.set_slots_while(slots, || {
-            patience -= 1;
-            patience > 0
-        });
+        let _ = set_slots(&self.domain, slots);
     }
 }

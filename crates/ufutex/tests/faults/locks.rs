@@ -6,18 +6,17 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
-use ufutex::scheme::Scheme;
 use ufutex::{At, Cause, Domain, DomainOptions, Error, ObjectId, Task, pi::TID_MASK};
 
 use crate::allocator::{Failures, for_every_failure};
-use crate::common::domains::{on_every_scheme, system};
+use crate::common::domains::{on_domains, system};
 
 fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Makes a task. If that fails for lack of memory, tries again with memory.
-fn task<S: Scheme>(domain: &Domain<S>, tid: u32, memory: &mut Failures) -> Task {
+fn task(domain: &Domain, tid: u32, memory: &mut Failures) -> Task {
     match memory.during(|| domain.task(tid)) {
         Err(error) => {
             assert_eq!(error, Error::NoMemory);
@@ -38,10 +37,10 @@ fn wait<F: Future<Output = Result<(), Error>>>(make: impl Fn() -> F, memory: &mu
     future
 }
 
-fn locks_of_two_domains_lose_no_waiter<S: Scheme>() {
+fn locks_of_two_domains_lose_no_waiter() {
     let failures = for_every_failure(|memory| {
         let system = system();
-        let [here, there] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
+        let [here, there] = [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new()));
         let (lock, condition) = (AtomicU32::new(0), AtomicU32::new(0));
         let object = |word, offset| At::object(word, ObjectId::new(1).expect("small enough"), offset);
         let (lock_word, lock, condition) = (&lock, object(&lock, 0), object(&condition, 64));
@@ -72,4 +71,4 @@ fn locks_of_two_domains_lose_no_waiter<S: Scheme>() {
     assert!(failures >= 8, "tasks, locks and waiters need memory: {failures}");
 }
 
-on_every_scheme![locks_of_two_domains_lose_no_waiter];
+on_domains![locks_of_two_domains_lose_no_waiter];

@@ -8,33 +8,33 @@ use std::sync::atomic::AtomicU32;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     At, Compare, Domain, DomainOptions, Error, Modify, PidNamespace, Policy, Queued, SharedObject, StaticDomain,
     System, SystemConfig, Timeout, WaitOptions, Waiter, WakeOp, platform::Topology,
 };
 
 use crate::allocator::for_every_failure;
-use crate::common::domains::{domain, on_every_resizable_scheme, on_every_scheme, system};
+use crate::common::domains::{domain, on_domains, on_resizable_domains, system};
 use crate::common::waiters::{Boxed, idle, queue};
 
 fn words(count: usize) -> Vec<AtomicU32> {
     (0..count).map(|_| AtomicU32::new(0)).collect()
 }
 
-fn system_cannot_be_made<S: Scheme>() {
+fn system_cannot_be_made() {
     let failures = for_every_failure(|memory| {
         let system = memory.during(|| System::with_config(SystemConfig::new().cpus(1).hash_seed(1)));
         assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
         if let Ok(system) = system {
             let word = AtomicU32::new(0);
-            assert_eq!(Domain::<S>::with_options_in(&system, DomainOptions::new()).wake(&word, 1), 0);
+            assert_eq!(Domain::with_options(&system, DomainOptions::new()).wake(&word, 1), 0);
         }
     });
     assert!(failures >= 2, "a system consists of two allocations at least");
 }
 
 #[test]
+#[cfg_attr(feature = "percpu", ignore = "without memory for a counter per CPU the scheme has one")]
 fn domain_of_a_static_cannot_be_made() {
     let (word, at_once) = (AtomicU32::new(0), WaitOptions::new().timeout(Duration::ZERO));
     let failures = for_every_failure(|memory| {
@@ -60,26 +60,26 @@ impl Topology for Three {
     }
 }
 
-fn system_of_several_nodes_without_memory<S: Scheme>() {
+fn system_of_several_nodes_without_memory() {
     let failures = for_every_failure(|memory| {
         let config = SystemConfig::new().cpus(1).hash_seed(1).topology(Arc::new(Three));
         let system = memory.during(|| System::with_config(config));
         assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
         if let Ok(system) = system {
             let word = AtomicU32::new(0);
-            assert_eq!(Domain::<S>::with_options_in(&system, DomainOptions::new()).wake(&word, 1), 0);
+            assert_eq!(Domain::with_options(&system, DomainOptions::new()).wake(&word, 1), 0);
         }
     });
     assert!(failures >= 4, "a table for each node, and the system itself");
 }
 
-fn pid_namespace_without_memory<S: Scheme>() {
+fn pid_namespace_without_memory() {
     let failures = for_every_failure(|memory| {
         let system = system();
         let namespace = memory.during(|| PidNamespace::new(&system));
         assert_eq!(namespace.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
         if let Ok(namespace) = namespace {
-            let domain = Domain::<S>::in_namespace_in(&namespace, DomainOptions::new());
+            let domain = Domain::in_namespace(&namespace, DomainOptions::new());
             assert_eq!(domain.task(1).map(|task| task.tid()), Ok(1));
         }
     });
@@ -99,20 +99,20 @@ fn shared_object_without_memory() {
     assert_eq!(failures, 3, "a list of places in two allocations, and a table");
 }
 
-fn domain_can_always_be_made_and_used<S: Scheme>() {
+fn domain_can_always_be_made_and_used() {
     for_every_failure(|memory| {
         let system = system();
-        let domain = memory.during(|| Domain::<S>::with_options_in(&system, DomainOptions::new()));
+        let domain = memory.during(|| Domain::with_options(&system, DomainOptions::new()));
         let (words, mut waiters) = (words(20), idle(20));
         let queued = queue_each(&domain, &words, &mut waiters);
         each_is_woken_once(&domain, &words, &queued);
     });
 }
 
-fn counters_count_without_memory<S: Scheme>() {
+fn counters_count_without_memory() {
     let failures = for_every_failure(|memory| {
         let system = System::with_config(SystemConfig::new().cpus(4).hash_seed(1)).expect("the memory is there");
-        let domain = memory.during(|| Domain::<S>::with_options_in(&system, DomainOptions::new().counters(true)));
+        let domain = memory.during(|| Domain::with_options(&system, DomainOptions::new().counters(true)));
         let word = AtomicU32::new(0);
         assert_eq!(domain.wait(&word, 1), Err(Error::Again));
         assert_eq!(domain.wake(&word, 1), 0);
@@ -122,9 +122,9 @@ fn counters_count_without_memory<S: Scheme>() {
     assert!(failures >= 1, "there is a line for each CPU");
 }
 
-fn who_waits_counts_the_words_that_it_omits_for_lack_of_memory<S: Scheme>() {
+fn who_waits_counts_the_words_that_it_omits_for_lack_of_memory() {
     let failures = for_every_failure(|memory| {
-        let domain = domain::<S>();
+        let domain = domain();
         let (words, mut waiters) = (words(500), idle(500));
         let queued = queue_each(&domain, &words, &mut waiters);
         let found = memory.during(|| domain.who_waits(usize::MAX));
@@ -136,15 +136,11 @@ fn who_waits_counts_the_words_that_it_omits_for_lack_of_memory<S: Scheme>() {
 }
 
 /// Queues one waiter on each word.
-fn queue_each<'w, 'd, S: Scheme>(
-    domain: &'d Domain<S>,
-    words: &[AtomicU32],
-    waiters: &'w mut [Boxed<'d, S>],
-) -> Vec<Queued<'w, 'd, S>> {
+fn queue_each<'w, 'd>(domain: &'d Domain, words: &[AtomicU32], waiters: &'w mut [Boxed<'d>]) -> Vec<Queued<'w, 'd>> {
     std::iter::zip(words, waiters).map(|(word, waiter)| queue(domain, waiter, word)).collect()
 }
 
-fn each_is_woken_once<S: Scheme>(domain: &Domain<S>, words: &[AtomicU32], queued: &[Queued<'_, '_, S>]) {
+fn each_is_woken_once(domain: &Domain, words: &[AtomicU32], queued: &[Queued<'_, '_>]) {
     for (word, queued) in std::iter::zip(words, queued) {
         assert!(!queued.is_woken());
         assert_eq!(domain.wake(word, usize::MAX), 1);
@@ -155,10 +151,10 @@ fn each_is_woken_once<S: Scheme>(domain: &Domain<S>, words: &[AtomicU32], queued
 
 /// The first wait asks for memory for rare counters, for the store of tables (twice if need be), and for the table.
 /// Without one of the last two the domain uses the global table.
-fn first_wait_uses_the_global_table<S: Scheme>() {
+fn first_wait_uses_the_global_table() {
     let slots = std::cell::RefCell::new(Vec::new());
     for_every_failure(|memory| {
-        let domain = domain::<S>();
+        let domain = domain();
         let word = AtomicU32::new(0);
         let [mut first, mut second] = [(); 2].map(|()| Box::pin(Waiter::new()));
         let queued = memory.during(|| queue(&domain, &mut first, &word));
@@ -176,11 +172,11 @@ fn first_wait_uses_the_global_table<S: Scheme>() {
 
 /// If the table cannot be had, the domain gets the smallest one. If that cannot be had either, or the store of tables,
 /// it uses the global table.
-fn first_wait_without_memory_for_the_table_it_wants_has_the_smallest<S: Scheme>() {
+fn first_wait_without_memory_for_the_table_it_wants_has_the_smallest() {
     let slots = std::cell::RefCell::new(Vec::new());
     for_every_failure(|memory| {
         let options = DomainOptions::new().policy(Policy::Fixed(4096));
-        let domain = Domain::<S>::with_options_in(&system(), options);
+        let domain = Domain::with_options(&system(), options);
         let word = AtomicU32::new(0);
         let mut waiter = Box::pin(Waiter::new());
         let queued = memory.during(|| queue(&domain, &mut waiter, &word));
@@ -191,9 +187,9 @@ fn first_wait_without_memory_for_the_table_it_wants_has_the_smallest<S: Scheme>(
     assert_eq!(slots.into_inner(), [[4096, 0], [4096, 0], [16, 0], [4096, 4096]].concat()[..7]);
 }
 
-fn threads_and_tasks_wait_without_memory<S: Scheme>() {
+fn threads_and_tasks_wait_without_memory() {
     let failures = for_every_failure(|memory| {
-        let domain = domain::<S>();
+        let domain = domain();
         let word = AtomicU32::new(0);
         let soon = WaitOptions::new().timeout(Timeout::After(Duration::from_micros(10)));
         assert_eq!(memory.during(|| domain.wait_with(&word, 0, &soon)), Err(Error::TimedOut));
@@ -209,13 +205,13 @@ fn threads_and_tasks_wait_without_memory<S: Scheme>() {
 
 /// The global table is made by the first wait that needs it. If there is no memory for it, a smaller one takes its
 /// place for good, also when there is memory again.
-fn words_in_the_global_table_need_no_memory<S: Scheme>() {
+fn words_in_the_global_table_need_no_memory() {
     let smaller = std::cell::Cell::new(0);
     let failures = for_every_failure(|memory| {
         let system = system();
         let wanted = system.global_slots();
         let [first, second] =
-            [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new().policy(Policy::Fixed(0))));
+            [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new().policy(Policy::Fixed(0))));
         let (early, late, mut waiters) = (words(50), words(50), idle(100));
         let (waiters, later_waiters) = waiters.split_at_mut(50);
         let mut queued = Vec::with_capacity(50);
@@ -248,9 +244,9 @@ fn words_in_the_global_table_need_no_memory<S: Scheme>() {
 }
 
 /// A wake without memory works in batches. It continues with the next batch after a waker has panicked.
-fn wake_in_batches_continues_after_a_waker_that_panics<S: Scheme>() {
+fn wake_in_batches_continues_after_a_waker_that_panics() {
     let failures = for_every_failure(|memory| {
-        let domain = domain::<S>();
+        let domain = domain();
         let word = AtomicU32::new(0);
         let panics = crate::common::waker::Calls::waker(|| {
             crate::allocator::stop();
@@ -274,10 +270,10 @@ fn wake_in_batches_continues_after_a_waker_that_panics<S: Scheme>() {
 
 /// A `wake_op` without memory in which a waker of the first word panics. As without the panic, the waiters of the
 /// second word are woken unless the first word's queue contains a waiter for a PI lock.
-fn wake_op_in_batches_ends_as_it_would_without_a_panic<S: Scheme>() {
+fn wake_op_in_batches_ends_as_it_would_without_a_panic() {
     for has_lock_waiter in [false, true] {
         let failures = for_every_failure(|memory| {
-            let domain = domain::<S>();
+            let domain = domain();
             let ([first, second, lock], task) = ([const { AtomicU32::new(0) }; 3], domain.task(7).expect("it is free"));
             let panics = crate::common::waker::Calls::waker(|| {
                 crate::allocator::stop();
@@ -312,10 +308,10 @@ fn wake_op_in_batches_ends_as_it_would_without_a_panic<S: Scheme>() {
     }
 }
 
-fn set_slots_without_memory_fails_and_changes_nothing<S: Scheme>() {
+fn set_slots_without_memory_fails_and_changes_nothing() {
     for (before, after) in [(16, 64), (64, 16), (16, 2), (0, 32)] {
         let failures = for_every_failure(|memory| {
-            let domain = domain::<S>();
+            let domain = domain();
             assert_eq!(domain.set_slots(before), Ok(()));
             let (words, mut waiters) = (words(50), idle(50));
             let queued = queue_each(&domain, &words, &mut waiters);
@@ -332,8 +328,8 @@ fn set_slots_without_memory_fails_and_changes_nothing<S: Scheme>() {
     }
 }
 
-fn set_slots_to_an_earlier_size_needs_no_memory<S: Scheme>() {
-    let domain = domain::<S>();
+fn set_slots_to_an_earlier_size_needs_no_memory() {
+    let domain = domain();
     for slots in [64, 16, 0] {
         assert_eq!(domain.set_slots(slots), Ok(()));
     }
@@ -347,10 +343,10 @@ fn set_slots_to_an_earlier_size_needs_no_memory<S: Scheme>() {
 }
 
 /// Only a `set_slots` that succeeds ends the automatic sizing.
-fn set_slots_that_fails_leaves_the_policy_in_charge<S: Scheme>() {
+fn set_slots_that_fails_leaves_the_policy_in_charge() {
     for_every_failure(|memory| {
         let system = System::with_config(SystemConfig::new().cpus(64).hash_seed(1)).expect("the memory is there");
-        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(Policy::Threads));
+        let domain = Domain::with_options(&system, DomainOptions::new().policy(Policy::Threads));
         assert!(queue(&domain, &mut Box::pin(Waiter::new()), &AtomicU32::new(0)).cancel());
         let result = memory.during(|| domain.set_slots(4));
         assert_eq!(result.err(), memory.has_failed().then_some(Error::NoMemory));
@@ -359,9 +355,9 @@ fn set_slots_that_fails_leaves_the_policy_in_charge<S: Scheme>() {
     });
 }
 
-fn growth_that_fails_leaves_the_table_in_use<S: Scheme>() {
+fn growth_that_fails_leaves_the_table_in_use() {
     for_every_failure(|memory| {
-        let domain = domain::<S>();
+        let domain = domain();
         let (words, mut waiters) = (words(400), idle(400));
         let queued: Vec<_> = std::iter::zip(&words, &mut waiters)
             .map(|(word, waiter)| memory.during(|| queue(&domain, waiter, word)))
@@ -370,10 +366,10 @@ fn growth_that_fails_leaves_the_table_in_use<S: Scheme>() {
     });
 }
 
-fn threads_policy_that_fails_leaves_the_table_in_use<S: Scheme>() {
+fn threads_policy_that_fails_leaves_the_table_in_use() {
     let failures = for_every_failure(|memory| {
         let system = System::with_config(SystemConfig::new().cpus(64).hash_seed(1)).expect("the memory is there");
-        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new().policy(Policy::Threads));
+        let domain = Domain::with_options(&system, DomainOptions::new().policy(Policy::Threads));
         let (words, mut waiters) = (words(20), idle(20));
         let queued = queue_each(&domain, &words, &mut waiters);
         memory.during(|| domain.note_threads(8));
@@ -383,7 +379,7 @@ fn threads_policy_that_fails_leaves_the_table_in_use<S: Scheme>() {
     assert_eq!(failures, 1);
 }
 
-on_every_scheme![
+on_domains![
     system_cannot_be_made,
     system_of_several_nodes_without_memory,
     pid_namespace_without_memory,
@@ -398,21 +394,19 @@ on_every_scheme![
     wake_op_in_batches_ends_as_it_would_without_a_panic,
     growth_that_fails_leaves_the_table_in_use,
 ];
-mod resizable {
-    use super::*;
-    on_every_resizable_scheme![
-        set_slots_without_memory_fails_and_changes_nothing,
-        set_slots_to_an_earlier_size_needs_no_memory,
-        set_slots_that_fails_leaves_the_policy_in_charge,
-        threads_policy_that_fails_leaves_the_table_in_use,
-    ];
-}
+on_resizable_domains![
+    set_slots_without_memory_fails_and_changes_nothing,
+    set_slots_to_an_earlier_size_needs_no_memory,
+    set_slots_that_fails_leaves_the_policy_in_charge,
+    threads_policy_that_fails_leaves_the_table_in_use,
+];
 
 #[test]
+#[cfg_attr(feature = "counted", ignore = "the scheme does not grow by load")]
 fn growth_by_load_does_allocate() {
     // Checks that growth allocates. Otherwise the test above would test nothing.
     let failures = for_every_failure(|memory| {
-        let domain = domain::<ufutex::scheme::Live>();
+        let domain = domain();
         let (words, mut waiters) = (words(400), idle(400));
         let queued: Vec<_> = std::iter::zip(&words, &mut waiters)
             .map(|(word, waiter)| memory.during(|| queue(&domain, waiter, word)))

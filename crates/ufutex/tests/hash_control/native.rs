@@ -4,13 +4,12 @@ use std::pin::pin;
 use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 
-use ufutex::scheme::{Live, Scheme};
 use ufutex::{Domain, DomainOptions, Error, Policy, System, SystemConfig, WaitOptions, Waiter};
 
-use crate::common::domains::{domain, on_every_resizable_scheme, on_every_scheme, system};
+use crate::common::domains::{domain, on_domains, on_resizable_domains, system};
 
 /// Makes one wait that times out, so that the domain gets its first table.
-fn wait_once<S: Scheme>(domain: &Domain<S>) {
+fn wait_once(domain: &Domain) {
     let word = AtomicU32::new(0);
     let mut waiter = pin!(Waiter::new());
     let waker = Waker::noop().clone();
@@ -18,8 +17,8 @@ fn wait_once<S: Scheme>(domain: &Domain<S>) {
     assert!(queued.expect("the word is 0").cancel());
 }
 
-fn slots_are_a_power_of_two_from_2_up<S: Scheme>() {
-    let domain = domain::<S>();
+fn slots_are_a_power_of_two_from_2_up() {
+    let domain = domain();
     for slots in [1, 3, 6, 100, (1 << 24) + 1, usize::MAX] {
         assert_eq!(domain.set_slots(slots), Err(Error::Invalid), "{slots}");
     }
@@ -31,8 +30,8 @@ fn slots_are_a_power_of_two_from_2_up<S: Scheme>() {
     assert_eq!(domain.slots(), 2);
 }
 
-fn table_comes_back_from_0_slots<S: Scheme>() {
-    let domain = domain::<S>();
+fn table_comes_back_from_0_slots() {
+    let domain = domain();
     for slots in [0, 16, 0, 0, 64, 0, 16] {
         assert_eq!(domain.set_slots(slots), Ok(()), "{slots}");
         assert_eq!(domain.slots(), slots);
@@ -41,8 +40,8 @@ fn table_comes_back_from_0_slots<S: Scheme>() {
     }
 }
 
-fn immutable_table_stays_as_it_is<S: Scheme>() {
-    let domain = domain::<S>();
+fn immutable_table_stays_as_it_is() {
+    let domain = domain();
     assert_eq!(domain.set_slots(32), Ok(()));
     assert!(!domain.is_immutable());
     domain.set_immutable();
@@ -55,8 +54,8 @@ fn immutable_table_stays_as_it_is<S: Scheme>() {
 }
 
 /// A domain keeps one table of each size, so resizing up and down repeatedly does not use more memory.
-fn all_tables_take_at_most_twice_the_largest<S: Scheme>() {
-    let domain = domain::<S>();
+fn all_tables_take_at_most_twice_the_largest() {
+    let domain = domain();
     let mut largest = 0;
     for slots in (0..40).map(|i| 2 << (i * 7 % 10)) {
         assert_eq!(domain.set_slots(slots), Ok(()));
@@ -73,16 +72,13 @@ fn bucket_bytes() -> usize {
     if cfg!(feature = "split") { 128 } else { 64 }
 }
 
-on_every_scheme![slots_are_a_power_of_two_from_2_up, immutable_table_stays_as_it_is];
-mod resizable {
-    use super::*;
-    on_every_resizable_scheme![table_comes_back_from_0_slots, all_tables_take_at_most_twice_the_largest];
-}
+on_domains![slots_are_a_power_of_two_from_2_up, immutable_table_stays_as_it_is];
+on_resizable_domains![table_comes_back_from_0_slots, all_tables_take_at_most_twice_the_largest];
 
-#[cfg(feature = "counted")]
+#[cfg(feature = "fixed")]
 #[test]
 fn fixed_table_is_busy_once_there_is_one() {
-    let domain = domain::<ufutex::scheme::Fixed>();
+    let domain = domain();
     assert_eq!(domain.set_slots(32), Ok(()));
     assert_eq!(domain.set_slots(32), Ok(()), "it has that many already");
     let bytes = domain.table_bytes();
@@ -91,29 +87,23 @@ fn fixed_table_is_busy_once_there_is_one() {
     assert_eq!((domain.slots(), domain.table_bytes()), (32, bytes), "a refusal costs no memory");
 }
 
-#[cfg(feature = "counted")]
+#[cfg(feature = "fixed")]
 #[test]
 fn fixed_table_of_a_domain_that_has_waited_is_busy() {
-    let domain = domain::<ufutex::scheme::Fixed>();
+    let domain = domain();
     wait_once(&domain);
     assert_eq!(domain.set_slots(1 << 10), Err(Error::Busy));
     assert_eq!(domain.slots(), 16);
 }
 
 /// `keep_trying` returns false at once. The resize succeeds because no operation is in flight.
+#[cfg(any(feature = "atomic", feature = "percpu"))]
 #[test]
 fn resize_that_may_not_wait_still_succeeds_when_nothing_is_in_flight() {
-    fn resize<S: Scheme>() {
-        let domain = domain::<S>();
-        wait_once(&domain);
-        assert_eq!(domain.set_slots_while(64, || false), Ok(()), "{}", S::NAME);
-        assert_eq!(domain.slots(), 64);
-    }
-    resize::<Live>();
-    #[cfg(feature = "counted")]
-    resize::<ufutex::scheme::Atomic>();
-    #[cfg(feature = "counted")]
-    resize::<ufutex::scheme::PerCpu>();
+    let domain = domain();
+    wait_once(&domain);
+    assert_eq!(domain.set_slots_while(64, || false), Ok(()));
+    assert_eq!(domain.slots(), 64);
 }
 
 #[test]
@@ -148,6 +138,7 @@ fn one_slot_is_too_few_for_any_table() {
 }
 
 #[test]
+#[cfg_attr(feature = "fixed", ignore = "the table is set once")]
 fn threads_policy_grows_as_the_kernel_does_and_never_shrinks() {
     let system = System::with_config(SystemConfig::new().cpus(64).hash_seed(1)).expect("the memory is there");
     let domain = Domain::with_options(&system, DomainOptions::new().policy(Policy::Threads));

@@ -5,10 +5,9 @@ use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{Domain, DomainOptions, Error, Queued, Timeout, WaitOptions, Waiter};
 
-use crate::common::domains::{on_every_resizable_scheme, system};
+use crate::common::domains::{on_resizable_domains, system};
 
 const WORDS: usize = 100;
 const EACH: usize = 3;
@@ -16,23 +15,19 @@ const EACH: usize = 3;
 /// The table sizes through which the waiters are moved. `0` is the global table, which has 64 slots in this test.
 const SIZES: [usize; 14] = [16, 1024, 2, 0, 512, 0, 2, 64, 0, 64, 32, 4096, 16, 8];
 
-type Waiters<'d, S> = Vec<Pin<Box<Waiter<'d, S>>>>;
-type AllQueued<'w, 'd, S> = Vec<Vec<Queued<'w, 'd, S>>>;
+type Waiters<'d> = Vec<Pin<Box<Waiter<'d>>>>;
+type AllQueued<'w, 'd> = Vec<Vec<Queued<'w, 'd>>>;
 
 fn words() -> Vec<AtomicU32> {
     (0..WORDS).map(|_| AtomicU32::new(0)).collect()
 }
 
-fn waiters<'d, S: Scheme>() -> Waiters<'d, S> {
+fn waiters<'d>() -> Waiters<'d> {
     (0..WORDS * EACH).map(|_| Box::pin(Waiter::new())).collect()
 }
 
 /// Queues `EACH` waiters on each word.
-fn queue_all<'w, 'd, S: Scheme>(
-    domain: &'d Domain<S>,
-    words: &[AtomicU32],
-    waiters: &'w mut Waiters<'d, S>,
-) -> AllQueued<'w, 'd, S> {
+fn queue_all<'w, 'd>(domain: &'d Domain, words: &[AtomicU32], waiters: &'w mut Waiters<'d>) -> AllQueued<'w, 'd> {
     let mut waiters = waiters.iter_mut();
     let mut queue = |word| {
         let waiter = waiters.next().expect("there are enough").as_mut();
@@ -41,12 +36,12 @@ fn queue_all<'w, 'd, S: Scheme>(
     words.iter().map(|word| (0..EACH).map(|_| queue(word)).collect()).collect()
 }
 
-fn woken<S: Scheme>(queued: &[Queued<'_, '_, S>]) -> Vec<bool> {
+fn woken(queued: &[Queued<'_, '_>]) -> Vec<bool> {
     queued.iter().map(Queued::is_woken).collect()
 }
 
 /// Wakes all waiters one by one, and checks that each word has exactly its own waiters in order.
-fn wake_all_one_by_one<S: Scheme>(domain: &Domain<S>, words: &[AtomicU32], queued: &AllQueued<'_, '_, S>) {
+fn wake_all_one_by_one(domain: &Domain, words: &[AtomicU32], queued: &AllQueued<'_, '_>) {
     for (word, queued) in std::iter::zip(words, queued) {
         for count in 1..=EACH {
             assert_eq!(domain.wake(word, 1), 1);
@@ -56,8 +51,8 @@ fn wake_all_one_by_one<S: Scheme>(domain: &Domain<S>, words: &[AtomicU32], queue
     }
 }
 
-fn no_waiter_is_lost_or_loses_its_turn<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
+fn no_waiter_is_lost_or_loses_its_turn() {
+    let domain = Domain::with_options(&system(), DomainOptions::new());
     for pair in SIZES.windows(2) {
         let [before, after] = *pair else { unreachable!() };
         assert_eq!(domain.set_slots(before), Ok(()));
@@ -68,8 +63,8 @@ fn no_waiter_is_lost_or_loses_its_turn<S: Scheme>() {
     }
 }
 
-fn waiters_survive_many_resizes<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
+fn waiters_survive_many_resizes() {
+    let domain = Domain::with_options(&system(), DomainOptions::new());
     let (words, mut waiters) = (words(), waiters());
     let queued = queue_all(&domain, &words, &mut waiters);
     for slots in SIZES {
@@ -81,8 +76,8 @@ fn waiters_survive_many_resizes<S: Scheme>() {
 
 /// Regression test for a defect of Asterinas and Occlum ([peer-tables]): a waiter that had been moved searched for
 /// itself in its original bucket.
-fn waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
+fn waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to() {
+    let domain = Domain::with_options(&system(), DomainOptions::new());
     for slots in SIZES {
         let (words, mut waiters) = (words(), waiters());
         let mut queued = queue_all(&domain, &words, &mut waiters);
@@ -97,8 +92,8 @@ fn waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to<S: Scheme>() {
     }
 }
 
-fn thread_that_times_out_after_a_resize_leaves_no_entry_behind<S: Scheme>() {
-    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new());
+fn thread_that_times_out_after_a_resize_leaves_no_entry_behind() {
+    let domain = Domain::with_options(&system(), DomainOptions::new());
     let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(2)));
     for slots in SIZES {
         let word = AtomicU32::new(0);
@@ -111,9 +106,9 @@ fn thread_that_times_out_after_a_resize_leaves_no_entry_behind<S: Scheme>() {
 }
 
 /// Two domains use the global table. When one leaves it, it moves only its own waiters.
-fn waiters_in_the_global_table_stay_when_another_domain_leaves_it<S: Scheme>() {
+fn waiters_in_the_global_table_stay_when_another_domain_leaves_it() {
     let system = system();
-    let [a, b] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
+    let [a, b] = [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new()));
     assert_eq!((a.set_slots(0), b.set_slots(0)), (Ok(()), Ok(())));
     let words = words();
     let (mut waiters_a, mut waiters_b) = (waiters(), waiters());
@@ -126,7 +121,7 @@ fn waiters_in_the_global_table_stay_when_another_domain_leaves_it<S: Scheme>() {
     wake_all_one_by_one(&b, &words, &queued_b);
 }
 
-on_every_resizable_scheme![
+on_resizable_domains![
     no_waiter_is_lost_or_loses_its_turn,
     waiters_survive_many_resizes,
     waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to,

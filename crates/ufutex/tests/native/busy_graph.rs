@@ -6,7 +6,6 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::SeqCst};
 use std::task::Poll;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     At, Cause, Domain, DomainOptions, Error, ObjectId, PidNamespace, SharedObject, System, SystemConfig, Task,
     WaitOptions,
@@ -14,7 +13,7 @@ use ufutex::{
 };
 
 use crate::common::asleep::{futex_call, thread_id, until};
-use crate::common::domains::on_every_scheme;
+use crate::common::domains::on_domains;
 use crate::common::guest_memory::{Event, GuestMemory};
 use crate::common::platforms::watched;
 use crate::common::waiters::{idle, queue};
@@ -38,7 +37,7 @@ where
 
 /// Uses all buckets of the table of an object by plain operations of `stranger`. A table has at most 16 buckets. The hash
 /// seed is fixed, so the words' buckets are always the same.
-fn use_the_buckets_plainly<S: Scheme>(stranger: &Domain<S>, object: ObjectId) {
+fn use_the_buckets_plainly(stranger: &Domain, object: ObjectId) {
     for line in 1..129 {
         let word = AtomicU32::new(0);
         let shared = At::object(&word, object, 640 + 64 * line);
@@ -50,7 +49,7 @@ fn use_the_buckets_plainly<S: Scheme>(stranger: &Domain<S>, object: ObjectId) {
 }
 
 /// Uses all buckets of the table of an object by operations of `stranger`, also on locks.
-pub fn use_the_buckets<S: Scheme>(stranger: &Domain<S>, object: ObjectId, tids: [u32; 2]) {
+pub fn use_the_buckets(stranger: &Domain, object: ObjectId, tids: [u32; 2]) {
     use_the_buckets_plainly(stranger, object);
     let [owner, waiter] = tids.map(|tid| stranger.task(tid).expect("the TID is free"));
     for line in 1..129 {
@@ -67,7 +66,7 @@ pub fn use_the_buckets<S: Scheme>(stranger: &Domain<S>, object: ObjectId, tids: 
 
 /// Runs `meanwhile` while an operation of `domain` on a contended lock is blocked in a load and holds the locks of its
 /// bucket and of its namespace's graph.
-pub fn while_one_is_stuck<S: Scheme, R>(domain: &Domain<S>, meanwhile: impl FnOnce() -> R) -> R {
+pub fn while_one_is_stuck<R>(domain: &Domain, meanwhile: impl FnOnce() -> R) -> R {
     let [is_slow, is_inside] = [const { AtomicBool::new(false) }; 2];
     let memory = GuestMemory::with_hook(|event, _| {
         if event == Event::Load && is_slow.load(SeqCst) {
@@ -96,7 +95,7 @@ pub fn while_one_is_stuck<S: Scheme, R>(domain: &Domain<S>, meanwhile: impl FnOn
 }
 
 /// Makes every operation that a domain has for PI locks and tasks.
-pub fn use_all_operations<S: Scheme>(domain: &Domain<S>) {
+pub fn use_all_operations(domain: &Domain) {
     let [word, from] = words();
     let [a, b, c] = [1, 2, 3].map(|tid| domain.task(tid).expect("the TID is free"));
     b.set_priority(Priority::realtime(7));
@@ -118,10 +117,10 @@ pub fn use_all_operations<S: Scheme>(domain: &Domain<S>) {
 }
 
 /// Tasks of one namespace that use locks in an object.
-struct World<S: Scheme> {
-    here: Domain<S>,
+struct World {
+    here: Domain,
     /// Uses words of the object meanwhile.
-    stranger: Domain<S>,
+    stranger: Domain,
     tasks: [Task; 3],
     words: [Word; 2],
     id: ObjectId,
@@ -129,25 +128,25 @@ struct World<S: Scheme> {
     object: Option<SharedObject>,
 }
 
-impl<S: Scheme> World<S> {
+impl World {
     /// The stranger is a guest in another namespace, which shares the object.
     fn of_two_namespaces() -> Self {
         let system = system_with_two_buckets();
         let object = SharedObject::new(&system).expect("the memory is there");
         let stranger = PidNamespace::new(&system).expect("the memory is there");
         let [here, stranger] = [system.pid_namespace(), stranger]
-            .map(|namespace| Domain::in_namespace_in(&namespace, DomainOptions::new().early_return(false)));
+            .map(|namespace| Domain::in_namespace(&namespace, DomainOptions::new().early_return(false)));
         Self::new([here, stranger], object.id(), Some(object))
     }
 
     /// The stranger is a domain of the same namespace.
     fn of_one_namespace() -> Self {
         let system = system_with_two_buckets();
-        let domains = [(); 2].map(|()| Domain::with_options_in(&system, DomainOptions::new()));
+        let domains = [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new()));
         Self::new(domains, ObjectId::new(OBJECT).expect("small enough"), None)
     }
 
-    fn new([here, stranger]: [Domain<S>; 2], id: ObjectId, object: Option<SharedObject>) -> Self {
+    fn new([here, stranger]: [Domain; 2], id: ObjectId, object: Option<SharedObject>) -> Self {
         let tasks = [11, 12, 13].map(|tid| here.task(tid).expect("the TID is free"));
         Self { here, stranger, tasks, words: words(), id, object }
     }
@@ -185,12 +184,12 @@ impl<S: Scheme> World<S> {
     }
 }
 
-fn both<S: Scheme>(check: fn(&World<S>)) {
+fn both(check: fn(&World)) {
     [World::of_two_namespaces(), World::of_one_namespace()].iter().for_each(check);
 }
 
-fn lock_waits_with_nothing_locked<S: Scheme>() {
-    both::<S>(|world| {
+fn lock_waits_with_nothing_locked() {
+    both(|world| {
         let (here, [a, b, _]) = (&world.here, &world.tasks);
         assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
         let mut wait = world.while_busy(|| pending(here.lock_pi_async(world.lock(), b)));
@@ -200,8 +199,8 @@ fn lock_waits_with_nothing_locked<S: Scheme>() {
     });
 }
 
-fn unlock_waits_with_nothing_locked<S: Scheme>() {
-    both::<S>(|world| {
+fn unlock_waits_with_nothing_locked() {
+    both(|world| {
         let (here, [a, b, _]) = (&world.here, &world.tasks);
         assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
         let mut wait = pending(here.lock_pi_async(world.lock(), b));
@@ -210,8 +209,8 @@ fn unlock_waits_with_nothing_locked<S: Scheme>() {
     });
 }
 
-fn waiter_is_polled_and_ends_with_nothing_locked<S: Scheme>() {
-    both::<S>(|world| {
+fn waiter_is_polled_and_ends_with_nothing_locked() {
+    both(|world| {
         let (here, [a, b, c]) = (&world.here, &world.tasks);
         assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
         let mut wait = pending(here.lock_pi_async(world.lock(), b));
@@ -225,8 +224,8 @@ fn waiter_is_polled_and_ends_with_nothing_locked<S: Scheme>() {
 }
 
 /// The new owner of a dead owner's lock corrects the word, or passes the lock on if its wait is dropped.
-fn new_owner_waits_with_nothing_locked<S: Scheme>() {
-    both::<S>(|world| {
+fn new_owner_waits_with_nothing_locked() {
+    both(|world| {
         let (here, [a, b, c]) = (&world.here, &world.tasks);
         let dead = here.task(19).expect("the TID is free");
         assert_eq!(here.lock_pi(world.lock(), &dead, None), Ok(()));
@@ -239,8 +238,8 @@ fn new_owner_waits_with_nothing_locked<S: Scheme>() {
     });
 }
 
-fn requeue_waits_with_nothing_locked<S: Scheme>() {
-    both::<S>(|world| {
+fn requeue_waits_with_nothing_locked() {
+    both(|world| {
         let (here, [a, b, _]) = (&world.here, &world.tasks);
         let mut waits =
             [a, b].map(|task| pending(here.wait_requeue_pi_async(world.condition(), 0, world.lock(), task)));
@@ -254,9 +253,9 @@ fn requeue_waits_with_nothing_locked<S: Scheme>() {
 
 /// A guest's thread is stuck with a bucket of the shared object locked. An operation of another guest that needs this bucket
 /// and has waited for its own graph does not keep the graph.
-fn graph_is_free_while_an_operation_waits_for_a_bucket<S: Scheme>() {
-    let world = World::<S>::of_two_namespaces();
-    let sibling = Domain::<S>::in_namespace_in(&world.here.pid_namespace(), DomainOptions::new());
+fn graph_is_free_while_an_operation_waits_for_a_bucket() {
+    let world = World::of_two_namespaces();
+    let sibling = Domain::in_namespace(&world.here.pid_namespace(), DomainOptions::new());
     let (here, [a, b, _]) = (&world.here, &world.tasks);
     assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
     let tid = AtomicI32::new(0);
@@ -294,7 +293,7 @@ fn graph_is_free_while_an_operation_waits_for_a_bucket<S: Scheme>() {
     assert_eq!(here.unlock_pi(world.lock(), a), Ok(()));
 }
 
-on_every_scheme![
+on_domains![
     lock_waits_with_nothing_locked,
     unlock_waits_with_nothing_locked,
     waiter_is_polled_and_ends_with_nothing_locked,

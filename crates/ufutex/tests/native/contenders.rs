@@ -9,7 +9,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ufutex::platform::{Clock, Deadline, Host, Platform};
-use ufutex::scheme::Live;
 use ufutex::{Domain, DomainOptions, Error, System, SystemConfig};
 
 use crate::common::PATIENCE;
@@ -27,7 +26,7 @@ const GRANTED: u32 = 0b111;
 
 /// A bucket's lock, and a thread that holds it: it waits on word 0, and loads the word with the bucket locked.
 struct Held {
-    domain: Arc<Domain<Live>>,
+    domain: Arc<Domain>,
     words: Arc<GuestMemory>,
     holder: JoinHandle<Result<(), Error>>,
     release: Sender<()>,
@@ -35,7 +34,7 @@ struct Held {
 
 impl Held {
     fn new(system: &System) -> Self {
-        let domain = Arc::new(Domain::with_options_in(system, DomainOptions::new().early_return(false)));
+        let domain = Arc::new(Domain::with_options(system, DomainOptions::new().early_return(false)));
         let words = Arc::new(GuestMemory::new());
         let (send, is_held) = channel();
         let (release, released) = channel();

@@ -2,10 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use ufutex::scheme::Scheme;
 use ufutex::{Access, Domain, Fault, FlatMemory, Task, UserMemory, Width, syscall::Number};
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 
 const FIRST: u64 = 0x20_0000;
 const BYTES: u64 = 64;
@@ -41,7 +40,7 @@ fn words_of_each_width_are_those_of_the_piece_and_nothing_around_it_is() {
     assert_eq!(words[2].load(SeqCst), 0x8877_6655_4433_9911);
 }
 
-fn calls<S: Scheme>(domain: &Domain<S>, task: &Task, memory: &FlatMemory, at: impl Fn(u64) -> u64) {
+fn calls(domain: &Domain, task: &Task, memory: &FlatMemory, at: impl Fn(u64) -> u64) {
     const PRIVATE: u64 = 128;
     let futex = Number::x86_64(202).expect("futex(2)");
     let call = |args: [u64; 6]| domain.syscall(task, memory, futex, args);
@@ -57,8 +56,8 @@ fn calls<S: Scheme>(domain: &Domain<S>, task: &Task, memory: &FlatMemory, at: im
     assert_eq!(domain.syscall(task, memory, get_robust_list, [0, at(32), at(40), 0, 0, 0]), 0);
 }
 
-fn guest_calls_with_its_addresses<S: Scheme>() {
-    let (domain, words) = (domain::<S>(), [const { AtomicU64::new(0) }; 8]);
+fn guest_calls_with_its_addresses() {
+    let (domain, words) = (domain(), [const { AtomicU64::new(0) }; 8]);
     let (task, memory) = (domain.task(5).expect("a free TID"), memory(&words));
     calls(&domain, &task, &memory, |offset| FIRST + offset);
     assert_eq!((words[3].load(SeqCst), words[5].load(SeqCst)), (7, 24));
@@ -66,8 +65,8 @@ fn guest_calls_with_its_addresses<S: Scheme>() {
     assert_eq!(domain.syscall(&task, &memory, futex, [FIRST + BYTES, 128, 0, 0, 0, 0]), -14, "behind it");
 }
 
-fn guest_calls_with_this_programs_addresses<S: Scheme>() {
-    let (domain, words) = (domain::<S>(), [const { AtomicU64::new(0) }; 8]);
+fn guest_calls_with_this_programs_addresses() {
+    let (domain, words) = (domain(), [const { AtomicU64::new(0) }; 8]);
     let task = domain.task(5).expect("a free TID");
     // SAFETY: the words are there, and all accesses are atomic.
     let memory = unsafe { FlatMemory::of_this_program() };
@@ -78,4 +77,4 @@ fn guest_calls_with_this_programs_addresses<S: Scheme>() {
     assert_eq!(domain.syscall(&task, &memory, futex, [0, 128, 0, 0, 0, 0]), -14, "no address");
 }
 
-on_every_scheme![guest_calls_with_its_addresses, guest_calls_with_this_programs_addresses];
+on_domains![guest_calls_with_its_addresses, guest_calls_with_this_programs_addresses];

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::timer::{Base, Clocks, Driver};
 use ufutex::{
     Address, At, Clock, Domain, DomainOptions, Error, Key, ObjectId, PidNamespace, Policy, Requeue, SharedObject,
@@ -16,7 +15,7 @@ use ufutex::{
 };
 
 use crate::common::asleep::until;
-use crate::common::domains::on_every_scheme;
+use crate::common::domains::on_domains;
 use crate::common::guest_memory::{Event, GuestMemory};
 use crate::common::nodes::Machine;
 use crate::common::random::Random;
@@ -32,9 +31,9 @@ fn system() -> System {
     System::with_config(SystemConfig::new().cpus(2).global_slots(2).hash_seed(1)).expect("the memory is there")
 }
 
-fn guest<S: Scheme>(system: &System, slots: usize) -> Domain<S> {
+fn guest(system: &System, slots: usize) -> Domain {
     let namespace = PidNamespace::new(system).expect("the memory is there");
-    Domain::in_namespace_in(&namespace, DomainOptions::new().policy(Policy::Fixed(slots)).early_return(false))
+    Domain::in_namespace(&namespace, DomainOptions::new().policy(Policy::Fixed(slots)).early_return(false))
 }
 
 fn object_of_one_guest() -> ObjectId {
@@ -42,8 +41,8 @@ fn object_of_one_guest() -> ObjectId {
 }
 
 /// Runs `meanwhile` while a wait of `domain` is blocked in its load, with the bucket of `target`'s word locked.
-fn while_one_is_stuck<S: Scheme, T: Target<Value = u64> + Send>(
-    domain: &Domain<S>,
+fn while_one_is_stuck<T: Target<Value = u64> + Send>(
+    domain: &Domain,
     target: impl FnOnce(&'static GuestMemory<StuckHook>) -> T,
     meanwhile: impl FnOnce(),
 ) {
@@ -69,7 +68,7 @@ fn while_one_is_stuck<S: Scheme, T: Target<Value = u64> + Send>(
 type StuckHook = Box<dyn Fn(Event, u64) -> Result<(), ufutex::Fault> + Send + Sync>;
 
 /// Queues, wakes and requeues on `from` and `to`, as `key` makes words of them.
-fn use_word<S: Scheme, K: Target<Value = u32> + Copy>(domain: &Domain<S>, [from, to]: [K; 2]) {
+fn use_word<K: Target<Value = u32> + Copy>(domain: &Domain, [from, to]: [K; 2]) {
     let mut waiters = idle(2);
     let [one, other] = &mut waiters[..] else { unreachable!("there are two") };
     let (mut one, other) = (queue(domain, one, from), queue(domain, other, from));
@@ -81,8 +80,8 @@ fn use_word<S: Scheme, K: Target<Value = u32> + Copy>(domain: &Domain<S>, [from,
 }
 
 /// Makes operations of a guest on words of every kind, many of each.
-fn use_words<S: Scheme>(system: &System, shared: &SharedObject) {
-    let [with_table, without] = [16, 0].map(|slots| guest::<S>(system, slots));
+fn use_words(system: &System, shared: &SharedObject) {
+    let [with_table, without] = [16, 0].map(|slots| guest(system, slots));
     for domain in [&with_table, &without] {
         for number in 0..16 {
             let both: [Word; 2] = words();
@@ -100,18 +99,18 @@ fn use_words<S: Scheme>(system: &System, shared: &SharedObject) {
     for slots in [0, 64] {
         match with_table.set_slots(slots) {
             Ok(()) => {}
-            Err(error) => assert!(!crate::common::domains::can_resize::<S>(), "{error}"),
+            Err(error) => assert!(!crate::common::domains::can_resize(), "{error}"),
         }
     }
     assert_eq!(with_table.wake(word, 1), 1);
     drop(waits);
 }
 
-fn thread_that_is_stuck_in_a_bucket_of_its_guest_stops_no_other<S: Scheme>() {
+fn thread_that_is_stuck_in_a_bucket_of_its_guest_stops_no_other() {
     let system = system();
     let [ours, theirs] = [(); 2].map(|()| SharedObject::new(&system).expect("the memory is there"));
-    let check = || use_words::<S>(&system, &ours);
-    let attacker = guest::<S>(&system, 0);
+    let check = || use_words(&system, &ours);
+    let attacker = guest(&system, 0);
     while_one_is_stuck(&attacker, |memory| memory.target(0), check);
     while_one_is_stuck(&attacker, |memory| At::address_space(memory.target(0)), check);
     while_one_is_stuck(&attacker, |memory| At::object(memory.target(0), object_of_one_guest(), 0), check);
@@ -122,10 +121,10 @@ fn thread_that_is_stuck_in_a_bucket_of_its_guest_stops_no_other<S: Scheme>() {
 }
 
 /// Guests that share an object meet at its words, and nowhere else.
-fn guests_meet_at_the_words_of_a_shared_object_only<S: Scheme>() {
+fn guests_meet_at_the_words_of_a_shared_object_only() {
     let system = system();
     let object = SharedObject::new(&system).expect("the memory is there");
-    let [here, there] = [(); 2].map(|()| guest::<S>(&system, 16));
+    let [here, there] = [(); 2].map(|()| guest(&system, 16));
     let [word] = words();
     let meets = |target: At<Word>| {
         let mut waiters = idle(1);
@@ -138,7 +137,7 @@ fn guests_meet_at_the_words_of_a_shared_object_only<S: Scheme>() {
     assert!(!meets(At::object(word, object_of_one_guest(), 64)));
     assert!(!meets(At::address_space(word)));
     assert_eq!(there.wake(Address::of(word), 1), 0);
-    let sibling: Domain<S> = Domain::in_namespace_in(&here.pid_namespace(), DomainOptions::new());
+    let sibling: Domain = Domain::in_namespace(&here.pid_namespace(), DomainOptions::new());
     let own = At::object(word, object_of_one_guest(), 64);
     let mut waiters = idle(1);
     let waits = queue(&here, &mut waiters[0], own);
@@ -147,9 +146,9 @@ fn guests_meet_at_the_words_of_a_shared_object_only<S: Scheme>() {
 }
 
 /// A waiter may still be queued when its object is gone and another one has the object's place.
-fn object_is_dropped_while_its_words_have_waiters<S: Scheme>() {
+fn object_is_dropped_while_its_words_have_waiters() {
     let system = system();
-    let [here, there] = [(); 2].map(|()| guest::<S>(&system, 16));
+    let [here, there] = [(); 2].map(|()| guest(&system, 16));
     let [word] = words();
     let first = SharedObject::new(&system).expect("the memory is there");
     let old = At::object(word, first.id(), 0);
@@ -168,10 +167,10 @@ fn object_is_dropped_while_its_words_have_waiters<S: Scheme>() {
 }
 
 /// A guest that requeues waiters of an object does not take those of another guest into its own tables.
-fn waiters_of_a_shared_object_stay_in_shared_objects<S: Scheme>() {
+fn waiters_of_a_shared_object_stay_in_shared_objects() {
     let system = system();
     let [from, to] = [(); 2].map(|()| SharedObject::new(&system).expect("the memory is there"));
-    let [here, there] = [(); 2].map(|()| guest::<S>(&system, 16));
+    let [here, there] = [(); 2].map(|()| guest(&system, 16));
     let [word] = words();
     let at = |id: ObjectId| At::object(word, id, 0);
     let made_up = ObjectId::new(to.id().get() + 1).expect("small enough");
@@ -194,10 +193,10 @@ fn waiters_of_a_shared_object_stay_in_shared_objects<S: Scheme>() {
 }
 
 /// Every operation with a node looks a word of a shared object up in one table. So it must not tell the nodes apart.
-fn nodes_meet_in_a_shared_object<S: Scheme>() {
+fn nodes_meet_in_a_shared_object() {
     let system = Machine::new(2).system().expect("the memory is there");
     let object = SharedObject::new(&system).expect("the memory is there");
-    let domain = guest::<S>(&system, 16);
+    let domain = guest(&system, 16);
     let words: [Word; 64] = words();
     let at = |index: usize, node: u32| {
         let word = At::object(words[index], object.id(), 8 * index as u64);
@@ -234,13 +233,13 @@ fn nodes_meet_in_a_shared_object<S: Scheme>() {
 }
 
 /// The future of a wait for a lock is forgotten, and the guest ends. Its entry still stands in the object's table.
-fn guest_ends_with_a_forgotten_wait_for_a_lock<S: Scheme>() {
+fn guest_ends_with_a_forgotten_wait_for_a_lock() {
     let system = system();
     let object = SharedObject::new(&system).expect("the memory is there");
     let [word] = words();
     let lock = At::object(word, object.id(), 0);
     {
-        let domain: &'static Domain<S> = forever(guest(&system, 16));
+        let domain: &'static Domain = forever(guest(&system, 16));
         let owner = domain.task(1).expect("the TID is free");
         assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
         // SAFETY: both are dropped once, after the forgotten future, which is never polled again.
@@ -252,16 +251,16 @@ fn guest_ends_with_a_forgotten_wait_for_a_lock<S: Scheme>() {
         // SAFETY: as above.
         unsafe { std::ptr::drop_in_place(std::ptr::from_ref(domain).cast_mut()) };
     }
-    let other = guest::<S>(&system, 16);
+    let other = guest(&system, 16);
     let task = other.task(9).expect("the TID is free");
     assert_eq!(other.try_lock_pi(lock, &task), Err(Error::Invalid));
 }
 
 /// An embedder names an object before it is made. An operation that began before goes on in the namespace's table.
-fn object_is_made_during_a_requeue<S: Scheme>() {
+fn object_is_made_during_a_requeue() {
     let system = system();
     let early = ObjectId::new(1 << 61).expect("small enough");
-    let (here, there) = (guest::<S>(&system, 16), guest::<S>(&system, 16));
+    let (here, there) = (guest(&system, 16), guest(&system, 16));
     let words = GuestMemory::new();
     let at = |memory, id| At::object(GuestMemory::target(memory, 0), id, 0);
     let object = std::cell::OnceCell::new();
@@ -287,10 +286,10 @@ fn object_is_made_during_a_requeue<S: Scheme>() {
 }
 
 /// Numbers that the system has not given out name no object of the system.
-fn made_up_object_is_one_of_the_callers_namespace<S: Scheme>() {
+fn made_up_object_is_one_of_the_callers_namespace() {
     let system = system();
     let _taken = SharedObject::new(&system).expect("the memory is there");
-    let [here, there] = [(); 2].map(|()| guest::<S>(&system, 16));
+    let [here, there] = [(); 2].map(|()| guest(&system, 16));
     let [word] = words();
     for number in [1 << 61 | 1, 1 << 61 | 0xff_ffff, (1 << 62) - 1] {
         let target = At::object(word, ObjectId::new(number).expect("small enough"), 0);
@@ -331,7 +330,7 @@ impl Wake for Slow {
 }
 
 /// A pending wait, whose timeout will end it soon.
-fn wait_a_moment<'d, S: Scheme>(domain: &'d Domain<S>, word: Word, waker: &Waker) -> Boxed<Wait<'d, Word, S>> {
+fn wait_a_moment<'d>(domain: &'d Domain, word: Word, waker: &Waker) -> Boxed<Wait<'d, Word>> {
     // A thread without a CPU polls for the first time when the timeout has passed.
     for ms in (0..).map(|round| 1 << round) {
         let timeout = Timeout::After(Duration::from_millis(ms));
@@ -343,9 +342,9 @@ fn wait_a_moment<'d, S: Scheme>(domain: &'d Domain<S>, word: Word, waker: &Waker
     unreachable!("there is no end of powers of two")
 }
 
-fn timeout_of_one_guest_is_not_delayed_by_another_guests<S: Scheme>() {
+fn timeout_of_one_guest_is_not_delayed_by_another_guests() {
     let system = system();
-    let [attacker, neighbour] = [(); 2].map(|()| guest::<S>(&system, 16));
+    let [attacker, neighbour] = [(); 2].map(|()| guest(&system, 16));
     let [word] = words();
     let [slow, quick] = [(); 2].map(|()| Arc::new(Slow::default()));
     quick.may_return.store(true, SeqCst);
@@ -359,7 +358,7 @@ fn timeout_of_one_guest_is_not_delayed_by_another_guests<S: Scheme>() {
 }
 
 /// With an embedder's clocks all namespaces have the system's driver, which the embedder turns, or the one that it names.
-fn namespaces_have_drivers_of_their_own<S: Scheme>() {
+fn namespaces_have_drivers_of_their_own() {
     struct Stopped;
     impl Clocks for Stopped {
         fn now(&self, _: Base) -> Duration {
@@ -376,7 +375,7 @@ fn namespaces_have_drivers_of_their_own<S: Scheme>() {
     for (namespace, theirs, not_theirs) in
         [(&with_the_systems, system.driver(), &driver), (&with_its_own, &driver, system.driver())]
     {
-        let domain: Domain<S> = Domain::in_namespace_in(namespace, DomainOptions::new());
+        let domain: Domain = Domain::in_namespace(namespace, DomainOptions::new());
         let wait = pending_with(domain.wait_async(word, 0, &at(2)), Waker::noop());
         assert_eq!(
             (theirs.next(Base::Monotonic), not_theirs.next(Base::Monotonic)),
@@ -387,7 +386,7 @@ fn namespaces_have_drivers_of_their_own<S: Scheme>() {
     }
 }
 
-on_every_scheme! {
+on_domains! {
     timeout_of_one_guest_is_not_delayed_by_another_guests,
     namespaces_have_drivers_of_their_own,
     thread_that_is_stuck_in_a_bucket_of_its_guest_stops_no_other,

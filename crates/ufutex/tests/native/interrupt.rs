@@ -4,17 +4,16 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error, Interrupt, Timeout, WaitOptions};
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::sleeping::Sleeping;
 use crate::places::{Word, forever, lasting_domain, lasting_task, words};
 
 const PLAINLY: WaitOptions = WaitOptions::new();
 
-fn raised_interrupt_ends_all_waits_until_it_is_cleared<S: Scheme>() {
-    let (domain, interrupt) = (domain::<S>(), Interrupt::new());
+fn raised_interrupt_ends_all_waits_until_it_is_cleared() {
+    let (domain, interrupt) = (domain(), Interrupt::new());
     let [word] = words();
     assert!(!interrupt.is_raised());
     interrupt.raise();
@@ -31,8 +30,8 @@ fn raised_interrupt_ends_all_waits_until_it_is_cleared<S: Scheme>() {
     assert_eq!(domain.wait_interruptible(word, 0, &soon, &interrupt), Err(Error::TimedOut));
 }
 
-fn interrupt_ends_a_sleeping_wait<S: Scheme>() {
-    let domain = lasting_domain::<S>();
+fn interrupt_ends_a_sleeping_wait() {
+    let domain = lasting_domain();
     let [word] = words();
     let interrupt = forever(Interrupt::new());
     let thread = Sleeping::new(move || domain.wait_interruptible(word, 0, &PLAINLY, interrupt));
@@ -50,9 +49,9 @@ fn interrupt_ends_a_sleeping_wait<S: Scheme>() {
 }
 
 /// Another thread clears the interrupt as soon as it has raised it, when the waiter has had no time to look.
-fn raised_interrupt_ends_the_wait_that_is_under_way_though_it_is_cleared_at_once<S: Scheme>() {
+fn raised_interrupt_ends_the_wait_that_is_under_way_though_it_is_cleared_at_once() {
     const ROUNDS: usize = 200;
-    let domain = lasting_domain::<S>();
+    let domain = lasting_domain();
     let [word] = words();
     let task = lasting_task(domain, 1);
     let owner = lasting_task(domain, 2);
@@ -77,8 +76,8 @@ fn raised_interrupt_ends_the_wait_that_is_under_way_though_it_is_cleared_at_once
     assert_eq!(domain.wait_interruptible(word, 0, &soon, interrupt), Err(Error::TimedOut));
 }
 
-fn two_threads_cannot_wait_with_one_interrupt<S: Scheme>() {
-    let domain = lasting_domain::<S>();
+fn two_threads_cannot_wait_with_one_interrupt() {
+    let domain = lasting_domain();
     let [word, other] = words();
     let interrupt = forever(Interrupt::new());
     let thread = Sleeping::new(move || domain.wait_interruptible(word, 0, &PLAINLY, interrupt));
@@ -90,9 +89,9 @@ fn two_threads_cannot_wait_with_one_interrupt<S: Scheme>() {
 }
 
 /// Races wakes with interrupts. The number of counted wakes must equal the number of waits that returned success.
-fn no_wake_is_lost_to_an_interrupt_at_the_same_time<S: Scheme>() {
+fn no_wake_is_lost_to_an_interrupt_at_the_same_time() {
     const ROUNDS: usize = 400;
-    let domain: &'static Domain<S> = lasting_domain();
+    let domain: &'static Domain = lasting_domain();
     let [word] = words();
     let interrupt = forever(Interrupt::new());
     let rounds = forever(AtomicUsize::new(0));
@@ -123,8 +122,8 @@ fn no_wake_is_lost_to_an_interrupt_at_the_same_time<S: Scheme>() {
 }
 
 /// An interrupt ends waits for PI locks. A wait that has failed for another reason returns its own error.
-fn interrupt_of_a_task_ends_its_waits_for_locks<S: Scheme>() {
-    let domain = lasting_domain::<S>();
+fn interrupt_of_a_task_ends_its_waits_for_locks() {
+    let domain = lasting_domain();
     let [lock, condition]: [Word; 2] = words();
     let [owner, waiter] = [1, 2].map(|tid| lasting_task(domain, tid));
     assert_eq!(domain.lock_pi(lock, owner, None), Ok(()));
@@ -154,7 +153,7 @@ fn interrupt_of_a_task_ends_its_waits_for_locks<S: Scheme>() {
     assert_eq!(domain.lock_pi(lock, waiter, None), Ok(()));
 }
 
-on_every_scheme![
+on_domains![
     raised_interrupt_ends_all_waits_until_it_is_cleared,
     interrupt_ends_a_sleeping_wait,
     raised_interrupt_ends_the_wait_that_is_under_way_though_it_is_cleared_at_once,

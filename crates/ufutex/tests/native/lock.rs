@@ -5,21 +5,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::task::Poll;
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     Access, Domain, DomainOptions, Error, Requeue, System, Target, Task, Timeout,
     pi::{OWNER_DIED, Priority, WAITERS},
 };
 
-use crate::common::domains::{domain, on_every_scheme, system};
+use crate::common::domains::{domain, on_domains, system};
 use crate::common::guest_memory::{Event, GuestMemory};
 use crate::common::sleeping::Sleeping;
 use crate::futures::{at_once, pending, poll};
 use crate::places::{Word, lasting_domain, lasting_task, words};
 use crate::scheduler::tasks;
 
-fn free_lock_is_taken_without_a_wait_and_given_back<S: Scheme>() {
-    let domain = domain::<S>();
+fn free_lock_is_taken_without_a_wait_and_given_back() {
+    let domain = domain();
     let [task, other] = tasks(&domain, [0; 2]);
     let [word] = words();
     let unlocked = || {
@@ -40,8 +39,8 @@ fn free_lock_is_taken_without_a_wait_and_given_back<S: Scheme>() {
     unlocked();
 }
 
-fn owner_hands_the_lock_to_waiters_of_every_kind_in_their_order<S: Scheme>() {
-    let domain: &'static Domain<S> = lasting_domain();
+fn owner_hands_the_lock_to_waiters_of_every_kind_in_their_order() {
+    let domain: &'static Domain = lasting_domain();
     let [owner, of_thread, of_future, last] = [1, 2, 3, 4].map(|tid| lasting_task(domain, tid));
     let [word]: [Word; 1] = words();
     assert_eq!(domain.lock_pi(word, owner, None), Ok(()));
@@ -60,8 +59,8 @@ fn owner_hands_the_lock_to_waiters_of_every_kind_in_their_order<S: Scheme>() {
     assert_eq!((domain.unlock_pi(word, last), word.load(Relaxed)), (Ok(()), 0));
 }
 
-fn thread_times_out_and_leaves_the_waiters_bit<S: Scheme>() {
-    let domain = domain::<S>();
+fn thread_times_out_and_leaves_the_waiters_bit() {
+    let domain = domain();
     let [owner, waiter] = tasks(&domain, [0, 5]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -73,8 +72,8 @@ fn thread_times_out_and_leaves_the_waiters_bit<S: Scheme>() {
     assert_eq!(domain.lock_pi(word, &waiter, Some(Timeout::After(Duration::ZERO))), Ok(()));
 }
 
-fn plain_wakes_do_not_reach_waiters_of_a_lock<S: Scheme>() {
-    let domain = domain::<S>();
+fn plain_wakes_do_not_reach_waiters_of_a_lock() {
+    let domain = domain();
     let [owner, waiter] = tasks(&domain, [0; 2]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -88,8 +87,8 @@ fn plain_wakes_do_not_reach_waiters_of_a_lock<S: Scheme>() {
     assert_eq!(poll(&mut lock), Poll::Ready(Ok(())));
 }
 
-fn task_waits_in_one_place_at_a_time<S: Scheme>() {
-    let domain: &'static Domain<S> = lasting_domain();
+fn task_waits_in_one_place_at_a_time() {
+    let domain: &'static Domain = lasting_domain();
     let [owner, waiter] = [1, 2].map(|tid| lasting_task(domain, tid));
     let [first, second]: [Word; 2] = words();
     assert_eq!(domain.lock_pi(first, owner, None), Ok(()));
@@ -111,7 +110,7 @@ fn task_waits_in_one_place_at_a_time<S: Scheme>() {
 }
 
 /// Checks that every PI operation refuses a task of another domain.
-fn refuse<S: Scheme, T: Target<Value: From<u8>> + Copy>(domain: &Domain<S>, word: T, task: &Task) {
+fn refuse<T: Target<Value: From<u8>> + Copy>(domain: &Domain, word: T, task: &Task) {
     let [condition] = words();
     assert_eq!(domain.lock_pi(word, task, None), Err(Error::Invalid));
     assert_eq!(at_once(domain.lock_pi_async(word, task)), Err(Error::Invalid));
@@ -122,24 +121,24 @@ fn refuse<S: Scheme, T: Target<Value: From<u8>> + Copy>(domain: &Domain<S>, word
     assert!(word.load() == Ok(0.into()));
 }
 
-fn task_of_another_domain_or_system_is_invalid<S: Scheme>() {
+fn task_of_another_domain_or_system_is_invalid() {
     let system: System = system();
-    let [domain, other] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
-    let stranger = crate::common::domains::domain::<S>();
+    let [domain, other] = [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new()));
+    let stranger = crate::common::domains::domain();
     let [word] = words();
     refuse(&domain, word, &other.task(5).expect("it is free"));
     refuse(&domain, word, &stranger.task(5).expect("it is free"));
 }
 
-fn word_of_another_width_is_invalid<S: Scheme>() {
-    let domain = domain::<S>();
+fn word_of_another_width_is_invalid() {
+    let domain = domain();
     refuse(&domain, &AtomicU64::new(0), &domain.task(5).expect("it is free"));
     refuse(&domain, &std::sync::atomic::AtomicU16::new(0), &domain.task(6).expect("it is free"));
 }
 
-fn tid_is_of_one_living_task_and_fits_the_word<S: Scheme>() {
+fn tid_is_of_one_living_task_and_fits_the_word() {
     let system: System = system();
-    let [domain, other] = [(); 2].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
+    let [domain, other] = [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new()));
     for tid in [0, 1 << 30, WAITERS | 1, u32::MAX] {
         assert_eq!(domain.task(tid).err(), Some(Error::Invalid));
         assert_eq!(domain.kernel_task(tid).err(), Some(Error::Invalid));
@@ -159,9 +158,9 @@ fn tid_is_of_one_living_task_and_fits_the_word<S: Scheme>() {
     assert_eq!(domain.lock_pi(word, &task, None), Err(Error::NoTask));
 }
 
-fn faults_of_the_lock_are_resolved<S: Scheme>() {
+fn faults_of_the_lock_are_resolved() {
     for (reads, writes) in [(1, 0), (0, 1), (3, 2), (0, 400)] {
-        let (domain, memory) = (domain::<S>(), GuestMemory::new());
+        let (domain, memory) = (domain(), GuestMemory::new());
         let [owner, waiter] = tasks(&domain, [0; 2]);
         let word = memory.target(0);
         let fault = || {
@@ -185,8 +184,8 @@ fn faults_of_the_lock_are_resolved<S: Scheme>() {
     }
 }
 
-fn lock_in_unwritable_memory_is_a_fault_and_leaves_no_waiter<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn lock_in_unwritable_memory_is_a_fault_and_leaves_no_waiter() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [owner, waiter] = tasks(&domain, [0, 9]);
     let word = memory.target(0);
     let refused = || {
@@ -217,8 +216,8 @@ fn lock_in_unwritable_memory_is_a_fault_and_leaves_no_waiter<S: Scheme>() {
 
 /// A guest may write to a lock's word while one of its threads unlocks it: `before`, and `meanwhile` when the unlock
 /// has read that. Returns what the unlock does, and the word after it.
-fn unlock_while_a_guest_writes<S: Scheme>(before: u32, meanwhile: u32) -> (Result<(), Error>, u32) {
-    let (domain, memory, writes) = (domain::<S>(), GuestMemory::new(), AtomicBool::new(true));
+fn unlock_while_a_guest_writes(before: u32, meanwhile: u32) -> (Result<(), Error>, u32) {
+    let (domain, memory, writes) = (domain(), GuestMemory::new(), AtomicBool::new(true));
     let [owner, waiter] = tasks(&domain, [0; 2]);
     let word = memory.target(0);
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -241,20 +240,20 @@ fn unlock_while_a_guest_writes<S: Scheme>(before: u32, meanwhile: u32) -> (Resul
     (result, after)
 }
 
-fn word_that_changes_during_an_unlock_is_invalid_and_its_waiter_stays<S: Scheme>() {
+fn word_that_changes_during_an_unlock_is_invalid_and_its_waiter_stays() {
     for meanwhile in [0, 1, WAITERS, WAITERS | 2, WAITERS | 99, WAITERS | OWNER_DIED | 1] {
-        assert_eq!(unlock_while_a_guest_writes::<S>(WAITERS | 1, meanwhile), (Err(Error::Invalid), meanwhile));
+        assert_eq!(unlock_while_a_guest_writes(WAITERS | 1, meanwhile), (Err(Error::Invalid), meanwhile));
     }
-    assert_eq!(unlock_while_a_guest_writes::<S>(1, 2), (Err(Error::Invalid), 2));
+    assert_eq!(unlock_while_a_guest_writes(1, 2), (Err(Error::Invalid), 2));
 }
 
-fn word_that_gets_a_bit_during_an_unlock_is_handed_over<S: Scheme>() {
+fn word_that_gets_a_bit_during_an_unlock_is_handed_over() {
     for meanwhile in [WAITERS | 1, OWNER_DIED | 1] {
-        assert_eq!(unlock_while_a_guest_writes::<S>(1, meanwhile), (Ok(()), WAITERS | 2));
+        assert_eq!(unlock_while_a_guest_writes(1, meanwhile), (Ok(()), WAITERS | 2));
     }
 }
 
-on_every_scheme![
+on_domains![
     free_lock_is_taken_without_a_wait_and_given_back,
     owner_hands_the_lock_to_waiters_of_every_kind_in_their_order,
     thread_times_out_and_leaves_the_waiters_bit,

@@ -3,14 +3,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
-use ufutex::scheme::Scheme;
 use ufutex::syscall::Number;
 use ufutex::{
     Error,
     pi::{OWNER_DIED, Priority, WAITERS},
 };
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::sleeping::Sleeping;
 use crate::common::waker::Notified;
@@ -18,8 +17,8 @@ use crate::futures::{at_once, pending, pending_with, poll};
 use crate::places::{Word, lasting_domain, lasting_task, words};
 use crate::scheduler::{Log, tasks};
 
-fn first_waiter_gets_the_lock_with_owner_died_set<S: Scheme>() {
-    let domain = lasting_domain::<S>();
+fn first_waiter_gets_the_lock_with_owner_died_set() {
+    let domain = lasting_domain();
     let owner = domain.task(1).expect("it is free");
     let [thread_task, low] = [2, 3].map(|tid| lasting_task(domain, tid));
     thread_task.set_priority(Priority::realtime(4));
@@ -35,8 +34,8 @@ fn first_waiter_gets_the_lock_with_owner_died_set<S: Scheme>() {
     assert_eq!((poll(&mut future), word.load(Relaxed)), (Poll::Ready(Ok(())), WAITERS | 3));
 }
 
-fn exit_passes_on_more_locks_than_fit_into_one_batch<S: Scheme>() {
-    let domain = domain::<S>();
+fn exit_passes_on_more_locks_than_fit_into_one_batch() {
+    let domain = domain();
     let owner = domain.task(100).expect("it is free");
     let waiters: Vec<_> = (1..=40).map(|tid| domain.task(tid).expect("it is free")).collect();
     let locks: [Word; 40] = words();
@@ -53,8 +52,8 @@ fn exit_passes_on_more_locks_than_fit_into_one_batch<S: Scheme>() {
     }
 }
 
-fn new_owner_inherits_the_priorities_of_the_waiters<S: Scheme>() {
-    let (log, domain) = Log::domain::<S>();
+fn new_owner_inherits_the_priorities_of_the_waiters() {
+    let (log, domain) = Log::domain();
     let [owner, heir, low, high] = tasks(&domain, [0, 5, 1, 9]);
     let [word, other] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -74,8 +73,8 @@ fn new_owner_inherits_the_priorities_of_the_waiters<S: Scheme>() {
 }
 
 /// [S7] and [S4]: other tasks call after the owner's death and before the new owner has been polled.
-fn calls_between_owner_death_and_the_poll_of_the_new_owner<S: Scheme>() {
-    let domain = domain::<S>();
+fn calls_between_owner_death_and_the_poll_of_the_new_owner() {
+    let domain = domain();
     let [owner, heir, third] = tasks(&domain, [0; 3]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -96,8 +95,8 @@ fn calls_between_owner_death_and_the_poll_of_the_new_owner<S: Scheme>() {
 }
 
 /// Each new owner in turn drops its wait before it has been polled. The last waiter gets the lock.
-fn new_owners_may_be_dropped_one_after_the_other<S: Scheme>() {
-    let domain = domain::<S>();
+fn new_owners_may_be_dropped_one_after_the_other() {
+    let domain = domain();
     let mut all = (1..=20).map(|tid| domain.task(tid).expect("it is free"));
     let [word] = words();
     let owner = all.next().expect("there are twenty");
@@ -110,8 +109,8 @@ fn new_owners_may_be_dropped_one_after_the_other<S: Scheme>() {
     assert_eq!((poll(&mut last), word.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 20));
 }
 
-fn exit_leaves_uncontended_locks_unchanged<S: Scheme>() {
-    let domain = domain::<S>();
+fn exit_leaves_uncontended_locks_unchanged() {
+    let domain = domain();
     let [owner, other] = tasks(&domain, [0; 2]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -126,8 +125,8 @@ fn exit_leaves_uncontended_locks_unchanged<S: Scheme>() {
     assert_eq!(word.load(Relaxed), 0);
 }
 
-fn tid_that_is_used_again_survives_the_drop_of_its_former_task<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn tid_that_is_used_again_survives_the_drop_of_its_former_task() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [first, other] = [7, 8].map(|tid| domain.task(tid).expect("it is free"));
     assert_eq!(domain.exit(&first, &memory), Ok(()));
     let again = domain.task(7).expect("it is free again");
@@ -142,7 +141,7 @@ fn tid_that_is_used_again_survives_the_drop_of_its_former_task<S: Scheme>() {
     assert_eq!(domain.unlock_pi(word, &again), Ok(()));
 }
 
-on_every_scheme![
+on_domains![
     first_waiter_gets_the_lock_with_owner_died_set,
     exit_passes_on_more_locks_than_fit_into_one_batch,
     new_owner_inherits_the_priorities_of_the_waiters,

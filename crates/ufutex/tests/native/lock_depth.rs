@@ -7,13 +7,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     At, Cause, Domain, DomainOptions, Error, ObjectId, PidNamespace, SharedObject, System, SystemConfig, Task,
     pi::{LockPi, Priority, TID_MASK, WaitRequeuePi},
 };
 
-use crate::common::domains::on_every_scheme;
+use crate::common::domains::on_domains;
 use crate::common::guest_memory::GuestMemory;
 use crate::common::random::Random;
 use crate::futures::{Boxed, at_once, pending, poll};
@@ -27,12 +26,12 @@ const DOMAINS: usize = 3;
 type Lock = At<Word>;
 
 /// The wait of a task.
-enum Wait<S: Scheme + 'static> {
-    Lock(Boxed<LockPi<'static, 'static, Lock, S>>),
-    Condition(Boxed<WaitRequeuePi<'static, 'static, Lock, Lock, S>>),
+enum Wait {
+    Lock(Boxed<LockPi<'static, 'static, Lock>>),
+    Condition(Boxed<WaitRequeuePi<'static, 'static, Lock, Lock>>),
 }
 
-impl<S: Scheme> Wait<S> {
+impl Wait {
     fn poll(&mut self) -> Poll<Result<(), Error>> {
         match self {
             Self::Lock(wait) => poll(wait),
@@ -48,14 +47,14 @@ impl<S: Scheme> Wait<S> {
     }
 }
 
-struct World<S: Scheme + 'static> {
+struct World {
     max_depth: usize,
     system: System,
-    domains: [&'static Domain<S>; DOMAINS],
+    domains: [&'static Domain; DOMAINS],
     tasks: Vec<&'static Task>,
     words: [Word; WORDS],
     condition: Word,
-    waits: Vec<Option<Wait<S>>>,
+    waits: Vec<Option<Wait>>,
     /// The lock for which each task waits.
     waits_for: [Option<usize>; TASKS],
     own: [u8; TASKS],
@@ -66,13 +65,12 @@ struct World<S: Scheme + 'static> {
     strangers: u64,
 }
 
-impl<S: Scheme> World<S> {
+impl World {
     /// Makes domains of one namespace, or if `namespaces` is 2, the last one in a namespace of its own.
     fn new(max_depth: usize, namespaces: usize) -> Self {
         let (_, system) = Log::system(SystemConfig::new().max_pi_depth(max_depth));
         drop(SharedObject::new(&system).expect("the memory is there"));
-        let make =
-            |namespace: &_| forever(Domain::in_namespace_in(namespace, DomainOptions::new())) as &'static Domain<S>;
+        let make = |namespace: &_| forever(Domain::in_namespace(namespace, DomainOptions::new())) as &'static Domain;
         let common = system.pid_namespace();
         let last = if namespaces == 1 { common.clone() } else { PidNamespace::new(&system).expect("there is memory") };
         let domains = [&common, &common, &last].map(make);
@@ -96,7 +94,7 @@ impl<S: Scheme> World<S> {
         }
     }
 
-    fn domain(&self, task: usize) -> &'static Domain<S> {
+    fn domain(&self, task: usize) -> &'static Domain {
         self.domains[task % DOMAINS]
     }
 
@@ -281,7 +279,7 @@ impl<S: Scheme> World<S> {
     }
 }
 
-fn new_task<S: Scheme>(domain: &Domain<S>, i: usize) -> &'static Task {
+fn new_task(domain: &Domain, i: usize) -> &'static Task {
     forever(domain.task(i as u32 + 1).expect("the TID is free"))
 }
 
@@ -294,11 +292,11 @@ fn object(word: Word, offset: u64) -> Lock {
 
 /// Runs random steps in worlds with this number of namespaces. Returns the number of calls that were refused because of
 /// another namespace.
-fn run_in_namespaces<S: Scheme>(namespaces: usize) -> u64 {
+fn run_in_namespaces(namespaces: usize) -> u64 {
     let mut strangers = 0;
     for seed in 1..40 {
         let mut random = Random::new(seed);
-        let mut world = World::<S>::new(random.below(5), namespaces);
+        let mut world = World::new(random.below(5), namespaces);
         for _ in 0..300 {
             world.step(&mut random);
         }
@@ -308,19 +306,19 @@ fn run_in_namespaces<S: Scheme>(namespaces: usize) -> u64 {
     strangers
 }
 
-fn no_operation_makes_chains_longer_than_allowed<S: Scheme>() {
-    assert_eq!(run_in_namespaces::<S>(1), 0);
+fn no_operation_makes_chains_longer_than_allowed() {
+    assert_eq!(run_in_namespaces(1), 0);
 }
 
-fn tasks_of_another_namespace_are_in_no_chain<S: Scheme>() {
-    assert!(run_in_namespaces::<S>(2) > 1000);
+fn tasks_of_another_namespace_are_in_no_chain() {
+    assert!(run_in_namespaces(2) > 1000);
 }
 
 /// Each new owner takes a lock over together with a waiter, and then waits for the next lock, which has another waiter.
-fn new_owners_do_not_make_chains_longer<S: Scheme>() {
+fn new_owners_do_not_make_chains_longer() {
     const LIMIT: usize = 8;
     let (_, system) = Log::system(SystemConfig::new().max_pi_depth(LIMIT));
-    let domain: &'static Domain<S> = forever(Domain::with_options_in(&system, DomainOptions::new()));
+    let domain: &'static Domain = forever(Domain::with_options(&system, DomainOptions::new()));
     let mut tid = 0;
     let mut task = || {
         tid += 1;
@@ -352,9 +350,9 @@ fn new_owners_do_not_make_chains_longer<S: Scheme>() {
 }
 
 /// A lock that always has a waiter must not count as part of a long chain once its waiters own no contended lock.
-fn chain_length_of_a_lock_that_always_has_a_waiter_shrinks_again<S: Scheme>() {
+fn chain_length_of_a_lock_that_always_has_a_waiter_shrinks_again() {
     let (_, system) = Log::system(SystemConfig::new().max_pi_depth(1));
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let [a, b, c, d, e] = [1, 2, 3, 4, 5].map(|tid| domain.task(tid).expect("the TID is free"));
     let [busy, of_b, of_d] = words();
     for (word, owner) in [(busy, &a), (of_b, &b), (of_d, &d)] {
@@ -368,7 +366,7 @@ fn chain_length_of_a_lock_that_always_has_a_waiter_shrinks_again<S: Scheme>() {
     drop(always);
 }
 
-on_every_scheme![
+on_domains![
     no_operation_makes_chains_longer_than_allowed,
     tasks_of_another_namespace_are_in_no_chain,
     new_owners_do_not_make_chains_longer,

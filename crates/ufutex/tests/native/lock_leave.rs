@@ -4,13 +4,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     Cause, Error,
     pi::{OWNER_DIED, Priority, WAITERS},
 };
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::sleeping::Sleeping;
 use crate::common::waker::Notified;
@@ -20,8 +19,8 @@ use crate::scheduler::tasks;
 
 const CAUSES: [(Cause, Error); 2] = [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)];
 
-fn wait_dropped_before_its_first_poll_leaves_no_trace<S: Scheme>() {
-    let domain = domain::<S>();
+fn wait_dropped_before_its_first_poll_leaves_no_trace() {
+    let domain = domain();
     let [owner, waiter] = tasks(&domain, [0, 5]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -32,8 +31,8 @@ fn wait_dropped_before_its_first_poll_leaves_no_trace<S: Scheme>() {
     assert_eq!((word.load(Relaxed), owner.priority()), (1, Priority::NORMAL));
 }
 
-fn queued_wait_that_ends_keeps_the_order_of_the_others<S: Scheme>() {
-    let domain = domain::<S>();
+fn queued_wait_that_ends_keeps_the_order_of_the_others() {
+    let domain = domain();
     let tasks = tasks(&domain, [0, 5, 6, 7, 0]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &tasks[0], None), Ok(()));
@@ -52,8 +51,8 @@ fn queued_wait_that_ends_keeps_the_order_of_the_others<S: Scheme>() {
     assert_eq!((domain.unlock_pi(word, &tasks[3]), word.load(Relaxed)), (Ok(()), 0), "no waiter is left");
 }
 
-fn wait_dropped_with_the_lock_hands_it_to_the_next<S: Scheme>() {
-    let domain = domain::<S>();
+fn wait_dropped_with_the_lock_hands_it_to_the_next() {
+    let domain = domain();
     let [owner, second, third] = tasks(&domain, [0, 2, 1]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -73,8 +72,8 @@ fn wait_dropped_with_the_lock_hands_it_to_the_next<S: Scheme>() {
     assert_eq!(word.load(Relaxed), 0);
 }
 
-fn lock_passes_several_dropped_futures_to_a_thread<S: Scheme>() {
-    let domain = lasting_domain::<S>();
+fn lock_passes_several_dropped_futures_to_a_thread() {
+    let domain = lasting_domain();
     let tasks = [1, 2, 3, 4, 5].map(|tid| lasting_task(domain, tid));
     let [word]: [Word; 1] = words();
     assert_eq!(domain.lock_pi(word, tasks[0], None), Ok(()));
@@ -85,9 +84,9 @@ fn lock_passes_several_dropped_futures_to_a_thread<S: Scheme>() {
     assert_eq!((thread.outcome(), word.load(Relaxed)), (Ok(()), WAITERS | 5));
 }
 
-fn wait_ended_with_the_lock_keeps_it<S: Scheme>() {
+fn wait_ended_with_the_lock_keeps_it() {
     for (cause, _) in CAUSES {
-        let domain = domain::<S>();
+        let domain = domain();
         let [owner, second, third] = tasks(&domain, [0; 3]);
         let [word] = words();
         assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -103,8 +102,8 @@ fn wait_ended_with_the_lock_keeps_it<S: Scheme>() {
 }
 
 /// The wait that takes over a dead owner's lock is dropped before it has been polled. The next waiter gets the lock.
-fn wait_dropped_after_owner_death_hands_the_lock_to_the_next<S: Scheme>() {
-    let domain = domain::<S>();
+fn wait_dropped_after_owner_death_hands_the_lock_to_the_next() {
+    let domain = domain();
     let [owner, second, third, fourth] = tasks(&domain, [0, 9, 8, 7]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -122,8 +121,8 @@ fn wait_dropped_after_owner_death_hands_the_lock_to_the_next<S: Scheme>() {
     assert_eq!(poll(&mut last), Poll::Ready(Ok(())));
 }
 
-fn last_wait_dropped_after_owner_death_leaves_the_dead_owners_word<S: Scheme>() {
-    let domain = domain::<S>();
+fn last_wait_dropped_after_owner_death_leaves_the_dead_owners_word() {
+    let domain = domain();
     let [owner, heir, other] = tasks(&domain, [0; 3]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -137,9 +136,9 @@ fn last_wait_dropped_after_owner_death_leaves_the_dead_owners_word<S: Scheme>() 
     drop(heir);
 }
 
-fn wait_ended_after_owner_death_corrects_the_word_and_keeps_the_lock<S: Scheme>() {
+fn wait_ended_after_owner_death_corrects_the_word_and_keeps_the_lock() {
     for (cause, _) in CAUSES {
-        let domain = domain::<S>();
+        let domain = domain();
         let [owner, heir, third] = tasks(&domain, [0; 3]);
         let [word] = words();
         assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -155,8 +154,8 @@ fn wait_ended_after_owner_death_corrects_the_word_and_keeps_the_lock<S: Scheme>(
 
 /// The word may have become unwritable when the new owner is polled. The new owner has the lock nevertheless. When it
 /// dies, too, the next waiter gets the lock.
-fn new_owner_that_cannot_write_the_word_still_owns_the_lock<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn new_owner_that_cannot_write_the_word_still_owns_the_lock() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [owner, heir, third] = tasks(&domain, [0; 3]);
     let word = memory.target(0);
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -175,8 +174,8 @@ fn new_owner_that_cannot_write_the_word_still_owns_the_lock<S: Scheme>() {
     assert_eq!(domain.unlock_pi(word, &third), Ok(()));
 }
 
-fn faults_of_a_new_owner_are_resolved<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn faults_of_a_new_owner_are_resolved() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [owner, heir] = tasks(&domain, [0; 2]);
     let word = memory.target(0);
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -191,8 +190,8 @@ fn faults_of_a_new_owner_are_resolved<S: Scheme>() {
 
 /// A future is leaked with `mem::forget`, and then its task ends. The wait stays queued, is handed the lock and never
 /// gives it back. Nothing panics, and other locks are not affected.
-fn task_may_end_after_its_wait_was_leaked<S: Scheme>() {
-    let domain = domain::<S>();
+fn task_may_end_after_its_wait_was_leaked() {
+    let domain = domain();
     let [owner, forgetful, third] = tasks(&domain, [0, 50, 0]);
     let [word, other] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -207,7 +206,7 @@ fn task_may_end_after_its_wait_was_leaked<S: Scheme>() {
     assert_eq!(domain.lock_pi(word, &again, None), Err(Error::Deadlock), "the word says that it is its lock");
 }
 
-on_every_scheme![
+on_domains![
     wait_dropped_before_its_first_poll_leaves_no_trace,
     queued_wait_that_ends_keeps_the_order_of_the_others,
     wait_dropped_with_the_lock_hands_it_to_the_next,

@@ -5,14 +5,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     Cause, Domain, DomainOptions, Error, System, SystemConfig, Task,
     pi::{Priority, Scheduler},
 };
 
 use crate::common::asleep::{Call, futex_call, thread_id, until};
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::platforms::watched;
 use crate::common::sleeping::Sleeping;
 use crate::common::waker::Notified;
@@ -20,14 +19,14 @@ use crate::futures::{Boxed, at_once, pending, pending_with, poll};
 use crate::places::{Word, lasting_domain, lasting_task, words};
 use crate::scheduler::{Log, tasks};
 
-type Locks<'d, 't, S> = Vec<Boxed<ufutex::pi::LockPi<'d, 't, Word, S>>>;
+type Locks<'d, 't> = Vec<Boxed<ufutex::pi::LockPi<'d, 't, Word>>>;
 
 fn prioritise(task: &Task, priority: u8) {
     task.set_priority(Priority::realtime(priority));
 }
 
 /// Unlocks the lock until it is free. Returns the TIDs of its owners in order.
-fn order<S: Scheme>(domain: &Domain<S>, word: Word, tasks: &[Task], mut locks: Locks<'_, '_, S>) -> Vec<u32> {
+fn order(domain: &Domain, word: Word, tasks: &[Task], mut locks: Locks<'_, '_>) -> Vec<u32> {
     let mut order = vec![word.load(Relaxed) & ufutex::pi::TID_MASK];
     while let Some(owner) = tasks.iter().find(|task| task.tid() == *order.last().expect("there is one")) {
         let before = locks.len();
@@ -46,8 +45,8 @@ fn order<S: Scheme>(domain: &Domain<S>, word: Word, tasks: &[Task], mut locks: L
     order
 }
 
-fn change_of_priority_during_a_wait_moves_the_waiter<S: Scheme>() {
-    let domain = domain::<S>();
+fn change_of_priority_during_a_wait_moves_the_waiter() {
+    let domain = domain();
     let tasks = tasks(&domain, [0, 1, 2, 3, 4]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &tasks[0], None), Ok(()));
@@ -59,8 +58,8 @@ fn change_of_priority_during_a_wait_moves_the_waiter<S: Scheme>() {
     assert_eq!(order(&domain, word, &tasks, locks), [1, 2, 4, 3, 5, 0]);
 }
 
-fn threads_are_handed_the_lock_by_priority<S: Scheme>() {
-    let domain: &'static Domain<S> = lasting_domain();
+fn threads_are_handed_the_lock_by_priority() {
+    let domain: &'static Domain = lasting_domain();
     let tasks = [1, 2, 3, 4].map(|tid| lasting_task(domain, tid));
     let [word]: [Word; 1] = words();
     assert_eq!(domain.lock_pi(word, tasks[0], None), Ok(()));
@@ -73,8 +72,8 @@ fn threads_are_handed_the_lock_by_priority<S: Scheme>() {
     }
 }
 
-fn owner_inherits_the_highest_priority_of_all_waiters_of_its_locks<S: Scheme>() {
-    let (log, domain) = Log::domain::<S>();
+fn owner_inherits_the_highest_priority_of_all_waiters_of_its_locks() {
+    let (log, domain) = Log::domain();
     let tasks = tasks(&domain, [3, 10, 20, 5]);
     let [owner, ten, twenty, five] = tasks.each_ref();
     let all = || log.priorities(&tasks.each_ref());
@@ -104,8 +103,8 @@ fn owner_inherits_the_highest_priority_of_all_waiters_of_its_locks<S: Scheme>() 
 }
 
 /// A chain of four tasks. Each waits for a lock that the task before it owns.
-fn boost_goes_along_a_chain_and_back<S: Scheme>() {
-    let (log, domain) = Log::domain::<S>();
+fn boost_goes_along_a_chain_and_back() {
+    let (log, domain) = Log::domain();
     let tasks = tasks(&domain, [1, 2, 0, 0, 50]);
     let all = || log.priorities(&tasks.each_ref());
     let locks: [Word; 4] = words();
@@ -139,8 +138,8 @@ fn boost_goes_along_a_chain_and_back<S: Scheme>() {
     assert_eq!(all(), [1, 2, 0, 0, 60]);
 }
 
-fn only_the_new_owner_is_woken<S: Scheme>() {
-    let domain = domain::<S>();
+fn only_the_new_owner_is_woken() {
+    let domain = domain();
     let tasks = tasks(&domain, [0, 1, 2]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &tasks[0], None), Ok(()));
@@ -159,9 +158,9 @@ fn depth(depth: usize) -> SystemConfig {
 }
 
 /// As in the kernel, the limit is on the number of owners between the first waiter and the last lock.
-fn chain_longer_than_the_limit_is_refused_and_counted<S: Scheme>() {
+fn chain_longer_than_the_limit_is_refused_and_counted() {
     let (log, system) = Log::system(depth(3));
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let tasks = tasks(&domain, [0, 0, 0, 0, 0, 9]);
     let locks: [Word; 5] = words();
     for i in 0..5 {
@@ -181,9 +180,9 @@ fn chain_longer_than_the_limit_is_refused_and_counted<S: Scheme>() {
 }
 
 /// As above, but each new wait is by the last owner, so the chain grows at its other end.
-fn chain_that_grows_at_its_end_is_limited_too<S: Scheme>() {
+fn chain_that_grows_at_its_end_is_limited_too() {
     let (_, system) = Log::system(depth(3));
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let tasks = tasks(&domain, [0; 6]);
     let locks: [Word; 6] = words();
     for i in 0..6 {
@@ -196,8 +195,8 @@ fn chain_that_grows_at_its_end_is_limited_too<S: Scheme>() {
 
 /// Several threads change priorities in one chain concurrently. The scheduler's last call for a task has the right
 /// priority.
-fn scheduler_gets_the_last_change_last<S: Scheme>() {
-    let (log, domain) = Log::domain::<S>();
+fn scheduler_gets_the_last_change_last() {
+    let (log, domain) = Log::domain();
     let tasks = tasks(&domain, [0; 5]);
     let locks: [Word; 4] = words();
     for i in 0..4 {
@@ -242,18 +241,18 @@ impl Scheduler for TakesTheCpu {
 
 /// If the heir were woken later, threads of priorities in between would keep the CPU from the former owner, and so the
 /// lock from the heir.
-fn heir_is_woken_before_the_former_owner_is_lowered<S: Scheme>() {
-    heir_is_woken_first::<S>(|domain, word, owner| assert_eq!(domain.unlock_pi(word, &owner), Ok(())));
+fn heir_is_woken_before_the_former_owner_is_lowered() {
+    heir_is_woken_first(|domain, word, owner| assert_eq!(domain.unlock_pi(word, &owner), Ok(())));
 }
 
-fn heir_is_woken_before_an_owner_that_has_ended_is_lowered<S: Scheme>() {
-    heir_is_woken_first::<S>(|_, _, owner| drop(owner));
+fn heir_is_woken_before_an_owner_that_has_ended_is_lowered() {
+    heir_is_woken_first(|_, _, owner| drop(owner));
 }
 
-fn heir_is_woken_first<S: Scheme>(unlock: fn(&Domain<S>, Word, Task)) {
+fn heir_is_woken_first(unlock: fn(&Domain, Word, Task)) {
     let scheduler = Arc::new(TakesTheCpu::default());
     let system = System::with_scheduler(watched(SystemConfig::new()), scheduler.clone()).expect("the memory is there");
-    let domain = &Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = &Domain::with_options(&system, DomainOptions::new());
     let [owner, heir] = tasks(domain, [0, 80]);
     let ([word], of_heir) = (words(), AtomicI32::new(0));
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -274,7 +273,7 @@ fn heir_is_woken_first<S: Scheme>(unlock: fn(&Domain<S>, Word, Task)) {
     assert_eq!(*scheduler.is_lowered.lock().expect("not poisoned"), Some(true), "the heir has run by then");
 }
 
-on_every_scheme![
+on_domains![
     heir_is_woken_before_the_former_owner_is_lowered,
     heir_is_woken_before_an_owner_that_has_ended_is_lowered,
     change_of_priority_during_a_wait_moves_the_waiter,

@@ -3,13 +3,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     At, Domain, DomainOptions, Error, ObjectId, Requeue, Requeued, System, SystemConfig,
     pi::{OWNER_DIED, Priority, WAITERS},
 };
 
-use crate::common::domains::on_every_scheme;
+use crate::common::domains::on_domains;
 use crate::futures::{at_once, pending, poll};
 use crate::places::{Word, words};
 use crate::scheduler::Log;
@@ -19,13 +18,13 @@ fn object(word: Word, offset: u64) -> At<Word> {
     At::object(word, ObjectId::new(12).expect("small enough"), offset)
 }
 
-fn domains<S: Scheme>(system: &System) -> [Domain<S>; 2] {
-    [(); 2].map(|()| Domain::with_options_in(system, DomainOptions::new()))
+fn domains(system: &System) -> [Domain; 2] {
+    [(); 2].map(|()| Domain::with_options(system, DomainOptions::new()))
 }
 
-fn private_lock_with_the_tid_of_another_domains_task_is_esrch<S: Scheme>() {
+fn private_lock_with_the_tid_of_another_domains_task_is_esrch() {
     let (_, system) = Log::system(SystemConfig::new());
-    let [here, there] = domains::<S>(&system);
+    let [here, there] = domains(&system);
     let [task, stranger] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
     let [word] = words();
     word.store(stranger.tid(), Relaxed);
@@ -37,9 +36,9 @@ fn private_lock_with_the_tid_of_another_domains_task_is_esrch<S: Scheme>() {
     drop(pending(here.lock_pi_async(object(word, 0), &task)));
 }
 
-fn lock_and_priority_pass_between_domains<S: Scheme>() {
+fn lock_and_priority_pass_between_domains() {
     let (log, system) = Log::system(SystemConfig::new());
-    let [here, there] = domains::<S>(&system);
+    let [here, there] = domains(&system);
     let [a, b, c] = [here.task(1), there.task(2), here.task(3)].map(|task| task.expect("it is free"));
     b.set_priority(Priority::realtime(20));
     c.set_priority(Priority::realtime(10));
@@ -64,9 +63,9 @@ fn lock_and_priority_pass_between_domains<S: Scheme>() {
     assert_eq!(there.unlock_pi(of_b, &b), Err(Error::NotPermitted));
 }
 
-fn lock_of_a_dead_owner_passes_to_the_other_domain<S: Scheme>() {
+fn lock_of_a_dead_owner_passes_to_the_other_domain() {
     let (log, system) = Log::system(SystemConfig::new());
-    let [here, there] = domains::<S>(&system);
+    let [here, there] = domains(&system);
     let [a, b, c] = [here.task(1), there.task(2), here.task(3)].map(|task| task.expect("it is free"));
     let [word] = words();
     let lock = object(word, 64);
@@ -83,9 +82,9 @@ fn lock_of_a_dead_owner_passes_to_the_other_domain<S: Scheme>() {
 }
 
 /// A domain may be dropped before its tasks and their locks.
-fn owner_outlives_its_domain<S: Scheme>() {
+fn owner_outlives_its_domain() {
     let (_, system) = Log::system(SystemConfig::new());
-    let [here, there] = domains::<S>(&system);
+    let [here, there] = domains(&system);
     let [a, b] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
     let [word] = words();
     let lock = object(word, 64);
@@ -96,9 +95,9 @@ fn owner_outlives_its_domain<S: Scheme>() {
     assert_eq!(poll(&mut b_waits), Poll::Ready(Ok(())));
 }
 
-fn waiters_are_requeued_by_another_domain<S: Scheme>() {
+fn waiters_are_requeued_by_another_domain() {
     let (log, system) = Log::system(SystemConfig::new());
-    let [here, there] = domains::<S>(&system);
+    let [here, there] = domains(&system);
     let [a, b, c] = [here.task(1), here.task(2), there.task(3)].map(|task| task.expect("it is free"));
     b.set_priority(Priority::realtime(7));
     let [from, word, plain] = words();
@@ -128,9 +127,9 @@ fn waiters_are_requeued_by_another_domain<S: Scheme>() {
     assert_eq!(there.wake(elsewhere, 1), 0);
 }
 
-fn locks_differ_by_object_and_by_offset<S: Scheme>() {
+fn locks_differ_by_object_and_by_offset() {
     let (_, system) = Log::system(SystemConfig::new());
-    let [here, there] = domains::<S>(&system);
+    let [here, there] = domains(&system);
     let [a, b] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
     let [word] = words();
     assert_eq!(here.lock_pi(object(word, 64), &a, None), Ok(()));
@@ -147,12 +146,12 @@ fn locks_differ_by_object_and_by_offset<S: Scheme>() {
 }
 
 /// A lock goes on to tasks of other domains after the owner's task and domain have been dropped, in this order or the other.
-fn lock_outlives_domains_and_tasks<S: Scheme>() {
+fn lock_outlives_domains_and_tasks() {
     let (_, system) = Log::system(SystemConfig::new());
     let [word] = words();
     let lock = object(word, 64);
     for round in 0..50u32 {
-        let domains = [(); 3].map(|()| Domain::<S>::with_options_in(&system, DomainOptions::new()));
+        let domains = [(); 3].map(|()| Domain::with_options(&system, DomainOptions::new()));
         let tid = 10 * round;
         let [a, b, c] = [0, 1, 2].map(|i| domains[i as usize].task(tid + i + 1).expect("the TID is free"));
         let [here, there, third] = domains;
@@ -173,7 +172,7 @@ fn lock_outlives_domains_and_tasks<S: Scheme>() {
     }
 }
 
-on_every_scheme![
+on_domains![
     private_lock_with_the_tid_of_another_domains_task_is_esrch,
     lock_and_priority_pass_between_domains,
     lock_of_a_dead_owner_passes_to_the_other_domain,

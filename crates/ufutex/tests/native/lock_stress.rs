@@ -6,14 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::task::Poll;
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     Domain, DomainOptions, Error, SystemConfig, Task, Timeout,
     pi::{OWNER_DIED, Priority},
 };
 
 use crate::common::asleep::until;
-use crate::common::domains::on_every_scheme;
+use crate::common::domains::on_domains;
 use crate::common::waker::Notified;
 use crate::futures::poll_with;
 use crate::places::{Word, words};
@@ -42,13 +41,13 @@ impl Place {
     }
 }
 
-fn system_and_domain<S: Scheme>() -> (Arc<Log>, Domain<S>) {
+fn system_and_domain() -> (Arc<Log>, Domain) {
     let (log, system) = Log::system(SystemConfig::new());
-    (log, Domain::with_options_in(&system, DomainOptions::new()))
+    (log, Domain::with_options(&system, DomainOptions::new()))
 }
 
 /// Locks by a future that is polled until it is ready, or in some rounds dropped at an arbitrary moment.
-fn lock_as_future<S: Scheme>(domain: &Domain<S>, lock: Word, task: &Task, round: usize) -> bool {
+fn lock_as_future(domain: &Domain, lock: Word, task: &Task, round: usize) -> bool {
     let (notified, waker) = Notified::new();
     let mut wait = Box::pin(domain.lock_pi_async(lock, task));
     let mut seen = 0;
@@ -67,8 +66,8 @@ fn lock_as_future<S: Scheme>(domain: &Domain<S>, lock: Word, task: &Task, round:
     false
 }
 
-fn threads_futures_and_changes_of_priority<S: Scheme>() {
-    let (log, domain) = system_and_domain::<S>();
+fn threads_futures_and_changes_of_priority() {
+    let (log, domain) = system_and_domain();
     let place = Place::new();
     let tasks: Vec<_> = (1..=4).map(|tid| domain.task(tid).expect("it is free")).collect();
     let running = AtomicBool::new(true);
@@ -126,8 +125,8 @@ fn threads_futures_and_changes_of_priority<S: Scheme>() {
 
 /// Each worker makes one task after another. Each task takes the lock, and every second one exits without unlocking.
 /// There is always a waiter, so the lock is passed on at the exit.
-fn locks_of_owners_that_exit_are_passed_on<S: Scheme>() {
-    let (_, domain) = system_and_domain::<S>();
+fn locks_of_owners_that_exit_are_passed_on() {
+    let (_, domain) = system_and_domain();
     let place = Place::new();
     std::thread::scope(|scope| {
         for worker in 0..3u32 {
@@ -163,8 +162,8 @@ fn locks_of_owners_that_exit_are_passed_on<S: Scheme>() {
 
 /// The last waiter of a lock leaves while the owner, which unlocks, waits for the graph, in which another thread changes
 /// priorities.
-fn unlock_finds_its_last_waiter_gone<S: Scheme>() {
-    let (_, domain) = system_and_domain::<S>();
+fn unlock_finds_its_last_waiter_gone() {
+    let (_, domain) = system_and_domain();
     let place = Place::new();
     let [owner, waiter] = [1, 2].map(|tid| domain.task(tid).expect("it is free"));
     let running = AtomicBool::new(true);
@@ -200,7 +199,7 @@ fn unlock_finds_its_last_waiter_gone<S: Scheme>() {
     });
 }
 
-on_every_scheme![
+on_domains![
     unlock_finds_its_last_waiter_gone,
     threads_futures_and_changes_of_priority,
     locks_of_owners_that_exit_are_passed_on

@@ -5,12 +5,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use ufutex::scheme::Scheme;
 use ufutex::syscall::{Number, Pointers};
 use ufutex::timer::{Caller, CompatTimerCall, TimerCall, TimerOptions, Timers};
 use ufutex::{Access, Domain, Fault, System, Task, UserMemory, Width, pi::OWNER_DIED};
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::guest_memory::GuestMemory;
 use crate::futures::at_once;
 
@@ -59,12 +58,12 @@ impl Fenced {
     }
 }
 
-fn call<S: Scheme>(domain: &Domain<S>, task: &Task, memory: &Fenced, number: Number, args: [u64; 6]) -> isize {
+fn call(domain: &Domain, task: &Task, memory: &Fenced, number: Number, args: [u64; 6]) -> isize {
     at_once(domain.syscall_async(task, memory, number, args))
 }
 
-fn words_outside_are_neither_read_nor_written<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), Fenced::new());
+fn words_outside_are_neither_read_nor_written() {
+    let (domain, memory) = (domain(), Fenced::new());
     let task = domain.task(TID).expect("it is free");
     let [inside, outside] = [INSIDE, OUTSIDE].map(|offset| memory.0.at(offset));
     // The last word is inside, and the one that crosses the end is not.
@@ -94,8 +93,8 @@ fn words_outside_are_neither_read_nor_written<S: Scheme>() {
     assert_eq!((memory.word(OUTSIDE), memory.word(INSIDE)), (TID, 0));
 }
 
-fn arguments_outside_are_neither_read_nor_written<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), Fenced::new());
+fn arguments_outside_are_neither_read_nor_written() {
+    let (domain, memory) = (domain(), Fenced::new());
     let task = domain.task(TID).expect("it is free");
     let [inside, outside] = [INSIDE, OUTSIDE].map(|offset| memory.0.at(offset));
     let call = |number, args| call(&domain, &task, &memory, number, args);
@@ -118,8 +117,8 @@ fn arguments_outside_are_neither_read_nor_written<S: Scheme>() {
 }
 
 /// `FUTEX_ROBUST_UNLOCK`: the word and the pointer behind it are cleared by the call.
-fn a_robust_unlock_clears_nothing_outside<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), Fenced::new());
+fn a_robust_unlock_clears_nothing_outside() {
+    let (domain, memory) = (domain(), Fenced::new());
     let task = domain.task(TID).expect("it is free");
     let [inside, outside] = [INSIDE, OUTSIDE].map(|offset| memory.0.at(offset));
     memory.set(OUTSIDE, 9);
@@ -132,7 +131,7 @@ fn a_robust_unlock_clears_nothing_outside<S: Scheme>() {
     assert_eq!(memory.word(OUTSIDE), 9);
 }
 
-fn the_walk_of_a_robust_list_ends_where_the_guest_may_not_read<S: Scheme>() {
+fn the_walk_of_a_robust_list_ends_where_the_guest_may_not_read() {
     const HEAD: u64 = 64;
     /// From an entry to its word.
     const DISTANCE: u64 = 16;
@@ -144,7 +143,7 @@ fn the_walk_of_a_robust_list_ends_where_the_guest_may_not_read<S: Scheme>() {
             (HEAD, [INSIDE, INSIDE + 64], OUTSIDE, false),
             (OUTSIDE + 512, [INSIDE, INSIDE + 64], DISTANCE, false),
         ] {
-            let (domain, memory) = (domain::<S>(), Fenced::new());
+            let (domain, memory) = (domain(), Fenced::new());
             let task = domain.task(TID).expect("it is free");
             for (from, to) in [(head, entries[0]), (entries[0], entries[1]), (entries[1], head)] {
                 memory.0.store(from, bytes, memory.0.at(to));
@@ -197,7 +196,7 @@ fn arguments_of_timers_outside_are_neither_read_nor_written() {
     assert_eq!(memory.word(OUTSIDE), 77);
 }
 
-on_every_scheme![
+on_domains![
     words_outside_are_neither_read_nor_written,
     arguments_outside_are_neither_read_nor_written,
     a_robust_unlock_clears_nothing_outside,

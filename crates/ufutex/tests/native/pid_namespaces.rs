@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     At, Domain, DomainOptions, Error, ObjectId, PidNamespace, SharedObject, System, SystemConfig, Task,
     pi::{LockPi, OWNER_DIED, Priority, Scheduler, TID_MASK, WAITERS},
@@ -16,7 +15,7 @@ use ufutex::{
 };
 
 use crate::busy_graph::{use_all_operations, while_one_is_stuck};
-use crate::common::domains::{on_every_scheme, system};
+use crate::common::domains::{on_domains, system};
 use crate::common::guest_memory::GuestMemory;
 use crate::futures::{Boxed, at_once, pending, poll};
 use crate::places::{Word, lasting_task, words};
@@ -30,12 +29,12 @@ fn namespace(system: &System) -> PidNamespace {
     PidNamespace::new(system).expect("the memory is there")
 }
 
-fn domain<S: Scheme>(namespace: &PidNamespace) -> Domain<S> {
-    Domain::in_namespace_in(namespace, DomainOptions::new())
+fn domain(namespace: &PidNamespace) -> Domain {
+    Domain::in_namespace(namespace, DomainOptions::new())
 }
 
 /// Two domains of one system, each in a namespace of its own.
-fn guests<S: Scheme>() -> [Domain<S>; 2] {
+fn guests() -> [Domain; 2] {
     let system =
         System::with_config(SystemConfig::new().max_pi_depth(MAX_DEPTH).hash_seed(1)).expect("these are valid");
     let object = SharedObject::new(&system).expect("the memory is there");
@@ -43,7 +42,7 @@ fn guests<S: Scheme>() -> [Domain<S>; 2] {
     [(); 2].map(|()| domain(&namespace(&system)))
 }
 
-fn task<S: Scheme>(domain: &Domain<S>, tid: u32) -> Task {
+fn task(domain: &Domain, tid: u32) -> Task {
     domain.task(tid).expect("the TID is free")
 }
 
@@ -55,15 +54,15 @@ fn object(word: Word, offset: u64) -> At<Word> {
     At::object(word, ObjectId::new(OBJECT).expect("small enough"), offset)
 }
 
-type Waits<'d, S> = Vec<Boxed<LockPi<'d, 'd, At<Word>, S>>>;
+type Waits<'d> = Vec<Boxed<LockPi<'d, 'd, At<Word>>>>;
 
 /// Makes a chain of the maximum length of waits by tasks with real-time priority 99. It ends at a word that holds
 /// `tid`. Returns the result of the first wait, and the waits that are pending.
-fn chain_to<'d, S: Scheme>(
-    domain: &'d Domain<S>,
+fn chain_to<'d>(
+    domain: &'d Domain,
     tasks: &'d [Task; MAX_DEPTH + 1],
     tid: u32,
-) -> (Poll<Result<(), Error>>, Waits<'d, S>) {
+) -> (Poll<Result<(), Error>>, Waits<'d>) {
     let locks: [Word; MAX_DEPTH + 1] = words();
     locks[0].store(tid, Relaxed);
     let (mut first, mut waits) = (Poll::Pending, Vec::new());
@@ -85,7 +84,7 @@ fn chain_to<'d, S: Scheme>(
     (first, waits)
 }
 
-fn attackers<S: Scheme>(domain: &Domain<S>) -> [Task; MAX_DEPTH + 1] {
+fn attackers(domain: &Domain) -> [Task; MAX_DEPTH + 1] {
     let mut tid = 1000;
     [(); MAX_DEPTH + 1].map(|()| {
         tid += 1;
@@ -94,7 +93,7 @@ fn attackers<S: Scheme>(domain: &Domain<S>) -> [Task; MAX_DEPTH + 1] {
 }
 
 /// The result when `victim` waits for a lock of its own domain.
-fn waits_for_a_lock_of_its_own<S: Scheme>(domain: &Domain<S>, victim: &Task) -> Result<(), Error> {
+fn waits_for_a_lock_of_its_own(domain: &Domain, victim: &Task) -> Result<(), Error> {
     let ([word], owner) = (words(), task(domain, 77));
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
     let mut wait = Box::pin(domain.lock_pi_async(word, victim));
@@ -108,9 +107,9 @@ fn waits_for_a_lock_of_its_own<S: Scheme>(domain: &Domain<S>, victim: &Task) -> 
 
 /// Within one namespace, a word that holds a TID affects the task of another domain. The other tests show that this
 /// attack does not work across namespaces.
-fn one_namespace_does_not_isolate<S: Scheme>() {
-    let [attacker, _] = guests::<S>();
-    let victims: Domain<S> = domain(&attacker.pid_namespace());
+fn one_namespace_does_not_isolate() {
+    let [attacker, _] = guests();
+    let victims: Domain = domain(&attacker.pid_namespace());
     let (victim, tasks) = (task(&victims, VICTIM), attackers(&attacker));
     let (first, waits) = chain_to(&attacker, &tasks, VICTIM);
     assert_eq!((first, waits.len()), (Poll::Pending, MAX_DEPTH + 1));
@@ -118,9 +117,9 @@ fn one_namespace_does_not_isolate<S: Scheme>() {
     assert_eq!(waits_for_a_lock_of_its_own(&victims, &victim), Err(Error::Deadlock));
 }
 
-fn chain_to_a_tid_of_another_namespace_does_not_reach_it<S: Scheme>() {
+fn chain_to_a_tid_of_another_namespace_does_not_reach_it() {
     for has_the_tid_too in [false, true] {
-        let [attacker, victims] = guests::<S>();
+        let [attacker, victims] = guests();
         let (victim, tasks) = (task(&victims, VICTIM), attackers(&attacker));
         let namesake = has_the_tid_too.then(|| task(&attacker, VICTIM));
         let (first, waits) = chain_to(&attacker, &tasks, VICTIM);
@@ -138,9 +137,9 @@ fn chain_to_a_tid_of_another_namespace_does_not_reach_it<S: Scheme>() {
 }
 
 /// An operation of the attacker blocks while it holds its graph. The victim is in another one.
-fn victim_is_not_blocked_by_a_stuck_attacker<S: Scheme>() {
+fn victim_is_not_blocked_by_a_stuck_attacker() {
     for has_the_tid_too in [false, true] {
-        let [attacker, victims] = guests::<S>();
+        let [attacker, victims] = guests();
         let (victim, tasks) = (task(&victims, 51), attackers(&attacker));
         let _namesake = has_the_tid_too.then(|| task(&attacker, 51));
         let (_, waits) = chain_to(&attacker, &tasks, 51);
@@ -153,12 +152,12 @@ fn victim_is_not_blocked_by_a_stuck_attacker<S: Scheme>() {
     }
 }
 
-fn tids_are_unique_within_a_namespace_only<S: Scheme>() {
+fn tids_are_unique_within_a_namespace_only() {
     let system = system();
     let [one, other] = [(); 2].map(|()| namespace(&system));
-    let of_system: Domain<S> = Domain::with_options_in(&system, DomainOptions::new());
-    let [parent, child]: [Domain<S>; 2] = [domain(&one), domain(&one)];
-    let stranger: Domain<S> = domain(&other);
+    let of_system: Domain = Domain::with_options(&system, DomainOptions::new());
+    let [parent, child]: [Domain; 2] = [domain(&one), domain(&one)];
+    let stranger: Domain = domain(&other);
     let numbers = [&of_system, &parent, &child, &stranger].map(|domain| domain.pid_namespace().number());
     assert_eq!(numbers, [0, one.number(), one.number(), other.number()]);
     assert_ne!(one.number(), other.number());
@@ -182,8 +181,8 @@ fn tids_are_unique_within_a_namespace_only<S: Scheme>() {
 
 /// All waiters of a shared word belong to one namespace. Operations of the other namespace on the word return EINVAL,
 /// after the checks for EDEADLK and EPERM, as in Linux.
-fn operations_on_a_lock_of_another_namespace_change_nothing<S: Scheme>() {
-    let [here, there] = guests::<S>();
+fn operations_on_a_lock_of_another_namespace_change_nothing() {
+    let [here, there] = guests();
     let [owner, heir, last] = [1, 2, 3].map(|tid| task(&here, tid));
     let [namesake, stranger] = [1, 5].map(|tid| task(&there, tid));
     stranger.set_priority(Priority::realtime(50));
@@ -221,14 +220,14 @@ fn operations_on_a_lock_of_another_namespace_change_nothing<S: Scheme>() {
 }
 
 /// A domain of the same system in a new namespace.
-fn another_guest<S: Scheme>(there: &Domain<S>) -> Domain<S> {
+fn another_guest(there: &Domain) -> Domain {
     domain(&namespace(there.pid_namespace().system()))
 }
 
 /// The new owner of a dead owner's lock has not written its TID yet. A task of another namespace cannot queue behind
 /// it.
-fn no_task_of_another_namespace_queues_behind_a_dead_owners_waiters<S: Scheme>() {
-    let [here, there] = guests::<S>();
+fn no_task_of_another_namespace_queues_behind_a_dead_owners_waiters() {
+    let [here, there] = guests();
     let [owner, heir] = [1, 2].map(|tid| task(&here, tid));
     let stranger = task(&there, 2);
     let [word, from] = words();
@@ -247,8 +246,8 @@ fn no_task_of_another_namespace_queues_behind_a_dead_owners_waiters<S: Scheme>()
 
 /// Waiters of two namespaces wait for one condition. A call requeues waiters of its own namespace only, and stops at
 /// the first waiter of another one.
-fn requeue_moves_waiters_of_its_own_namespace_only<S: Scheme>() {
-    let [here, there] = guests::<S>();
+fn requeue_moves_waiters_of_its_own_namespace_only() {
+    let [here, there] = guests();
     let [a, b] = [1, 2].map(|tid| task(&here, tid));
     let [c, d] = [1, 2].map(|tid| task(&there, tid));
     let [from, word] = words();
@@ -274,14 +273,14 @@ fn requeue_moves_waiters_of_its_own_namespace_only<S: Scheme>() {
 }
 
 /// Namespaces, each with two domains, come and go.
-fn namespaces_that_share_an_object_come_and_go<S: Scheme>() {
+fn namespaces_that_share_an_object_come_and_go() {
     let system = system();
     drop(SharedObject::new(&system).expect("the memory is there"));
     let [word] = words();
     let lock = object(word, 64);
     for round in 0..20 {
-        let [here, there]: [Domain<S>; 2] = [(); 2].map(|()| domain(&namespace(&system)));
-        let sibling: Domain<S> = domain(&here.pid_namespace());
+        let [here, there]: [Domain; 2] = [(); 2].map(|()| domain(&namespace(&system)));
+        let sibling: Domain = domain(&here.pid_namespace());
         let (owner, heir, stranger) = (task(&here, 1), task(&sibling, 2), task(&there, 2));
         assert_eq!(here.lock_pi(lock, &owner, None), Ok(()));
         let mut heirs = pending(sibling.lock_pi_async(lock, &heir));
@@ -295,9 +294,9 @@ fn namespaces_that_share_an_object_come_and_go<S: Scheme>() {
     }
 }
 
-fn robust_list_of_a_tid_in_another_namespace_is_esrch<S: Scheme>() {
-    let [here, there] = guests::<S>();
-    let sibling: Domain<S> = domain(&here.pid_namespace());
+fn robust_list_of_a_tid_in_another_namespace_is_esrch() {
+    let [here, there] = guests();
+    let sibling: Domain = domain(&here.pid_namespace());
     let (caller, _of_sibling, _stranger) = (task(&here, 1), task(&sibling, 2), task(&there, 3));
     let memory = GuestMemory::new();
     let ask = |tid| here.syscall(&caller, &memory, Number::GetRobustList, [tid, memory.at(0), memory.at(8), 0, 0, 0]);
@@ -318,12 +317,11 @@ impl Scheduler for Log {
     }
 }
 
-fn scheduler_gets_the_namespace_of_a_tid<S: Scheme>() {
+fn scheduler_gets_the_namespace_of_a_tid() {
     let notified = Arc::new(Log::default());
     let system: System = System::with_scheduler(SystemConfig::new(), notified.clone()).expect("the memory is there");
     let [one, other] = [(); 2].map(|()| namespace(&system));
-    let domains: [Domain<S>; 3] =
-        [Domain::with_options_in(&system, DomainOptions::new()), domain(&one), domain(&other)];
+    let domains: [Domain; 3] = [Domain::with_options(&system, DomainOptions::new()), domain(&one), domain(&other)];
     for (i, domain) in domains.iter().enumerate() {
         let ([owner, waiter], [word]) = ([1, 2].map(|tid| task(domain, tid)), words());
         let own = Priority::realtime(10 * i as u8 + 10);
@@ -338,7 +336,7 @@ fn scheduler_gets_the_namespace_of_a_tid<S: Scheme>() {
     }
 }
 
-on_every_scheme![
+on_domains![
     one_namespace_does_not_isolate,
     chain_to_a_tid_of_another_namespace_does_not_reach_it,
     victim_is_not_blocked_by_a_stuck_attacker,

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::AtomicU32;
 
-use ufutex::scheme::Scheme;
 use ufutex::{Domain, Task};
 
 use crate::common::domains::domain;
@@ -13,12 +12,12 @@ pub fn forever<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-pub fn lasting_domain<S: Scheme>() -> &'static Domain<S> {
+pub fn lasting_domain() -> &'static Domain {
     forever(domain())
 }
 
 /// A leaked task.
-pub fn lasting_task<S: Scheme>(domain: &Domain<S>, tid: u32) -> &'static Task {
+pub fn lasting_task(domain: &Domain, tid: u32) -> &'static Task {
     forever(domain.task(tid).expect("the TID is free"))
 }
 

@@ -2,23 +2,22 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-use ufutex::scheme::Scheme;
 use ufutex::{At, Error, GuestWord, ObjectId, Queued, Requeue, Requeued, Target, WaitOptions, Width};
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::waiters::{idle, queue, queue_with};
 use crate::places::{pairs, words};
 
-type Rest<'w, 'd, S> = Vec<Queued<'w, 'd, S>>;
+type Rest<'w, 'd> = Vec<Queued<'w, 'd>>;
 
 /// The indices of the waiters that have been woken.
-fn woken<S: Scheme>(queued: &[Queued<'_, '_, S>]) -> Vec<usize> {
+fn woken(queued: &[Queued<'_, '_>]) -> Vec<usize> {
     (0..queued.len()).filter(|&i| queued[i].is_woken()).collect()
 }
 
 /// Wakes the waiters of `word` one by one. Returns their indices in the order in which they were woken.
-fn order<S: Scheme, T: Target + Copy>(domain: &ufutex::Domain<S>, word: T, queued: &Rest<'_, '_, S>) -> Vec<usize> {
+fn order<T: Target + Copy>(domain: &ufutex::Domain, word: T, queued: &Rest<'_, '_>) -> Vec<usize> {
     let mut order = Vec::new();
     while domain.wake(word, 1) == 1 {
         let next = woken(queued).into_iter().find(|i| !order.contains(i));
@@ -27,14 +26,14 @@ fn order<S: Scheme, T: Target + Copy>(domain: &ufutex::Domain<S>, word: T, queue
     order
 }
 
-fn requeue_wakes_the_first_waiters_and_moves_the_next<S: Scheme>() {
-    let domain = domain::<S>();
+fn requeue_wakes_the_first_waiters_and_moves_the_next() {
+    let domain = domain();
     for [from, to] in pairs() {
         for waiting in [0, 1, 2, 16, 17, 40] {
             for wake in [0, 1, 15, 16, 17, 33, usize::MAX] {
                 for requeue in [0, 1, 3, 20, usize::MAX] {
                     let mut waiters = idle(waiting);
-                    let queued: Rest<'_, '_, S> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
+                    let queued: Rest<'_, '_> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
                     let first = wake.min(waiting);
                     let moved = requeue.min(waiting - first);
                     let expected = Requeued { woken: first, requeued: moved };
@@ -51,14 +50,14 @@ fn requeue_wakes_the_first_waiters_and_moves_the_next<S: Scheme>() {
     }
 }
 
-fn moved_waiters_are_queued_by_priority_behind_earlier_waiters<S: Scheme>() {
-    let domain = domain::<S>();
+fn moved_waiters_are_queued_by_priority_behind_earlier_waiters() {
+    let domain = domain();
     for [from, to] in pairs() {
         let there = [0, 10, 5];
         let moved = [0, 10, 5, 99, 10, 0];
         let mut waiters = idle(there.len() + moved.len());
         let places = there.map(|p| (to, p)).into_iter().chain(moved.map(|p| (from, p)));
-        let queued: Rest<'_, '_, S> = std::iter::zip(&mut waiters, places)
+        let queued: Rest<'_, '_> = std::iter::zip(&mut waiters, places)
             .map(|(waiter, (word, priority))| {
                 queue_with(&domain, waiter, word, WaitOptions::new().realtime_priority(priority))
             })
@@ -72,14 +71,14 @@ fn moved_waiters_are_queued_by_priority_behind_earlier_waiters<S: Scheme>() {
     }
 }
 
-fn waiters_move_from_private_to_shared_words_only<S: Scheme>() {
-    let domain = domain::<S>();
+fn waiters_move_from_private_to_shared_words_only() {
+    let domain = domain();
     let id = ObjectId::new(3).expect("small enough");
     for [private, word] in pairs() {
         let object = At::object(word, id, 64);
         let shared = At::address_space(word);
         let mut waiters = idle(6);
-        let queued: Rest<'_, '_, S> = waiters.iter_mut().map(|w| queue(&domain, w, private)).collect();
+        let queued: Rest<'_, '_> = waiters.iter_mut().map(|w| queue(&domain, w, private)).collect();
         assert_eq!(
             domain.requeue(private, object, Requeue { wake: 1, requeue: 4 }),
             Ok(Requeued { woken: 1, requeued: 4 })
@@ -102,8 +101,8 @@ fn waiters_move_from_private_to_shared_words_only<S: Scheme>() {
     }
 }
 
-fn words_of_other_widths_can_be_requeued<S: Scheme>() {
-    let domain = domain::<S>();
+fn words_of_other_widths_can_be_requeued() {
+    let domain = domain();
     let (narrow, wide) = (AtomicU8::new(0), AtomicU64::new(0));
     let mut waiters = idle(1);
     let [waiter] = &mut waiters[..] else { unreachable!() };
@@ -121,19 +120,19 @@ fn words_of_other_widths_can_be_requeued<S: Scheme>() {
     assert!(queued.is_woken());
 }
 
-fn value_that_the_word_cannot_hold_is_invalid<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn value_that_the_word_cannot_hold_is_invalid() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let word = GuestWord::new(&memory, memory.at(0), Width::U32).expect("aligned");
     let [to] = words();
     assert_eq!(domain.cmp_requeue(word, 1 << 32, to, Requeue { wake: 1, requeue: 1 }), Err(Error::Invalid));
     assert_eq!(memory.faulted_in(), []);
 }
 
-fn only_the_word_that_is_compared_is_read<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn only_the_word_that_is_compared_is_read() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [from, to] = [0, 64].map(|at| GuestWord::new(&memory, memory.at(at), Width::U32).expect("aligned"));
     let mut waiters = idle(3);
-    let queued: Rest<'_, '_, S> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
+    let queued: Rest<'_, '_> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
     memory.lose();
     assert_eq!(domain.requeue(from, to, Requeue { wake: 1, requeue: 1 }), Ok(Requeued { woken: 1, requeued: 1 }));
     assert_eq!(domain.cmp_requeue(from, 0, to, Requeue { wake: 1, requeue: 1 }), Err(Error::Fault));
@@ -147,7 +146,7 @@ fn only_the_word_that_is_compared_is_read<S: Scheme>() {
     assert_eq!(domain.wake(to, usize::MAX), 2);
 }
 
-on_every_scheme![
+on_domains![
     requeue_wakes_the_first_waiters_and_moves_the_next,
     moved_waiters_are_queued_by_priority_behind_earlier_waiters,
     waiters_move_from_private_to_shared_words_only,

@@ -4,13 +4,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     Cause, Domain, Error, Timeout,
     pi::{OWNER_DIED, Priority, WAITERS},
 };
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::sleeping::Sleeping;
 use crate::common::waker::Notified;
@@ -18,18 +17,14 @@ use crate::futures::{Boxed, at_once, pending, pending_with, poll};
 use crate::places::{Word, lasting_domain, lasting_task, pairs, words};
 use crate::scheduler::{Log, tasks};
 
-type Waiting<'d, 't, S> = Boxed<ufutex::pi::WaitRequeuePi<'d, 't, Word, Word, S>>;
+type Waiting<'d, 't> = Boxed<ufutex::pi::WaitRequeuePi<'d, 't, Word, Word>>;
 
-fn waiting<'d, 't, S: Scheme>(
-    domain: &'d Domain<S>,
-    [condition, lock]: [Word; 2],
-    task: &'t ufutex::Task,
-) -> Waiting<'d, 't, S> {
+fn waiting<'d, 't>(domain: &'d Domain, [condition, lock]: [Word; 2], task: &'t ufutex::Task) -> Waiting<'d, 't> {
     pending(domain.wait_requeue_pi_async(condition, 0, lock, task))
 }
 
-fn first_waiter_gets_a_free_lock_and_the_others_wait_for_it<S: Scheme>() {
-    let domain = domain::<S>();
+fn first_waiter_gets_a_free_lock_and_the_others_wait_for_it() {
+    let domain = domain();
     let tasks = tasks(&domain, [0, 3, 0, 5]);
     for words in pairs() {
         let [condition, lock] = words;
@@ -56,8 +51,8 @@ fn first_waiter_gets_a_free_lock_and_the_others_wait_for_it<S: Scheme>() {
     }
 }
 
-fn all_waiters_are_requeued_to_a_taken_lock_and_boost_its_owner<S: Scheme>() {
-    let (log, domain) = Log::domain::<S>();
+fn all_waiters_are_requeued_to_a_taken_lock_and_boost_its_owner() {
+    let (log, domain) = Log::domain();
     let tasks = tasks(&domain, [0, 8, 4, 6, 2]);
     for words in pairs() {
         let [condition, lock] = words;
@@ -80,8 +75,8 @@ fn all_waiters_are_requeued_to_a_taken_lock_and_boost_its_owner<S: Scheme>() {
     }
 }
 
-fn threads_wait_and_have_the_lock_on_return<S: Scheme>() {
-    let domain: &'static Domain<S> = lasting_domain();
+fn threads_wait_and_have_the_lock_on_return() {
+    let domain: &'static Domain = lasting_domain();
     let tasks = [1, 2].map(|tid| lasting_task(domain, tid));
     let [condition, lock]: [Word; 2] = words();
     let [first, second] =
@@ -98,8 +93,8 @@ fn threads_wait_and_have_the_lock_on_return<S: Scheme>() {
     assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(0));
 }
 
-fn waker_is_woken_by_the_hand_over_and_not_by_the_requeue<S: Scheme>() {
-    let domain = domain::<S>();
+fn waker_is_woken_by_the_hand_over_and_not_by_the_requeue() {
+    let domain = domain();
     let [owner, task] = tasks(&domain, [0; 2]);
     for [condition, lock] in pairs() {
         let [(first, first_waker), (second, second_waker), (third, third_waker)] = [(); 3].map(|()| Notified::new());
@@ -115,8 +110,8 @@ fn waker_is_woken_by_the_hand_over_and_not_by_the_requeue<S: Scheme>() {
     }
 }
 
-fn lock_with_an_invalid_owner<S: Scheme>() {
-    let domain = domain::<S>();
+fn lock_with_an_invalid_owner() {
+    let domain = domain();
     let [a, b, c] = tasks(&domain, [0; 3]);
     let _kernels = domain.kernel_task(9).expect("it is free");
     for words in pairs() {
@@ -142,11 +137,11 @@ fn lock_with_an_invalid_owner<S: Scheme>() {
 }
 
 /// The error of a wait that ends depends on whether it has been requeued.
-fn error_of_an_ended_wait_depends_on_the_requeue<S: Scheme>() {
+fn error_of_an_ended_wait_depends_on_the_requeue() {
     for (cause, before, after) in
         [(Cause::TimedOut, Error::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted, Error::Again)]
     {
-        let domain = domain::<S>();
+        let domain = domain();
         let [owner, task] = tasks(&domain, [0, 5]);
         for words in pairs() {
             let [condition, lock] = words;
@@ -170,8 +165,8 @@ fn error_of_an_ended_wait_depends_on_the_requeue<S: Scheme>() {
     }
 }
 
-fn wait_ended_before_its_first_poll_was_not_requeued<S: Scheme>() {
-    let domain = domain::<S>();
+fn wait_ended_before_its_first_poll_was_not_requeued() {
+    let domain = domain();
     let [task] = tasks(&domain, [0]);
     let [condition, lock] = words();
     for (cause, error) in [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)] {
@@ -180,9 +175,9 @@ fn wait_ended_before_its_first_poll_was_not_requeued<S: Scheme>() {
     }
 }
 
-fn wait_ended_after_owner_death_has_the_lock<S: Scheme>() {
+fn wait_ended_after_owner_death_has_the_lock() {
     for cause in [Some(Cause::TimedOut), Some(Cause::Interrupted), None] {
-        let domain = domain::<S>();
+        let domain = domain();
         let [owner, task, next] = tasks(&domain, [0; 3]);
         let [condition, lock] = words();
         assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
@@ -200,8 +195,8 @@ fn wait_ended_after_owner_death_has_the_lock<S: Scheme>() {
     }
 }
 
-fn dropped_wait_leaves_the_queue_or_passes_the_lock_on<S: Scheme>() {
-    let domain = domain::<S>();
+fn dropped_wait_leaves_the_queue_or_passes_the_lock_on() {
+    let domain = domain();
     let [owner, task, next] = tasks(&domain, [0, 5, 0]);
     for words in pairs() {
         let [condition, lock] = words;
@@ -237,8 +232,8 @@ fn dropped_wait_leaves_the_queue_or_passes_the_lock_on<S: Scheme>() {
     assert_eq!((poll(&mut stays), lock.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 3));
 }
 
-fn faults_of_both_words<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn faults_of_both_words() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [owner, task] = tasks(&domain, [0; 2]);
     let (condition, lock) = (memory.target(0), memory.target(256));
     memory.fault_next_loads(3);
@@ -266,15 +261,15 @@ fn faults_of_both_words<S: Scheme>() {
     assert_eq!(domain.cmp_requeue_pi(elsewhere, 0, lock, 1), Err(Error::Fault));
 }
 
-fn value_that_the_word_cannot_hold<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn value_that_the_word_cannot_hold() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [from, lock] = [0, 64].map(|offset| memory.target(offset));
     assert_eq!(domain.cmp_requeue_pi(from, 1 << 32, lock, 1), Err(Error::Invalid));
     assert_eq!(domain.cmp_requeue_pi(from, 1, lock, 1), Err(Error::Again));
 }
 
-fn task_waits_once_at_a_time<S: Scheme>() {
-    let domain = domain::<S>();
+fn task_waits_once_at_a_time() {
+    let domain = domain();
     let [owner, task] = tasks(&domain, [0; 2]);
     for words in pairs() {
         let [condition, lock] = words;
@@ -296,7 +291,7 @@ fn task_waits_once_at_a_time<S: Scheme>() {
     }
 }
 
-on_every_scheme![
+on_domains![
     first_waiter_gets_a_free_lock_and_the_others_wait_for_it,
     all_waiters_are_requeued_to_a_taken_lock_and_boost_its_owner,
     threads_wait_and_have_the_lock_on_return,

@@ -7,14 +7,13 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::Poll;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     Access, At, Cause, Domain, DomainOptions, Error, Fault, Key, ObjectId, System, Target, Task,
     pi::{LockPi, Priority, WAITERS, WaitRequeuePi},
 };
 
 use crate::busy_graph::{object, system_with_two_buckets, use_the_buckets};
-use crate::common::domains::on_every_scheme;
+use crate::common::domains::on_domains;
 use crate::futures::{Boxed, pending, poll};
 use crate::places::{Word, words};
 
@@ -67,21 +66,21 @@ impl Target for &Interrupted<'_> {
     }
 }
 
-type Wait<'d, 't, S> = Boxed<WaitRequeuePi<'d, 't, At<Word>, At<Word>, S>>;
+type Wait<'d, 't> = Boxed<WaitRequeuePi<'d, 't, At<Word>, At<Word>>>;
 
-struct World<S: Scheme> {
+struct World {
     system: System,
-    domain: Domain<S>,
+    domain: Domain,
     lock: At<Word>,
     condition: At<Word>,
     word: Word,
 }
 
-impl<S: Scheme> World<S> {
+impl World {
     fn new() -> Self {
         let system = system_with_two_buckets();
         let [word, condition] = words();
-        let domain = Domain::with_options_in(&system, DomainOptions::new());
+        let domain = Domain::with_options(&system, DomainOptions::new());
         Self { domain, system, lock: object(word, 0), condition: object(condition, 64), word }
     }
 
@@ -89,7 +88,7 @@ impl<S: Scheme> World<S> {
         (first..).take(count).map(|tid| self.domain.task(tid).expect("the TID is free")).collect()
     }
 
-    fn wait<'a>(&'a self, task: &'a Task) -> Wait<'a, 'a, S> {
+    fn wait<'a>(&'a self, task: &'a Task) -> Wait<'a, 'a> {
         pending(self.domain.wait_requeue_pi_async(self.condition, 0, self.lock, task))
     }
 
@@ -105,7 +104,7 @@ impl<S: Scheme> World<S> {
 }
 
 /// Ends the wait. Returns whether it had been requeued.
-fn has_been_moved<S: Scheme>(wait: &mut Wait<'_, '_, S>) -> bool {
+fn has_been_moved(wait: &mut Wait<'_, '_>) -> bool {
     match wait.as_mut().end(Cause::Interrupted) {
         Err(Error::Again) => true,
         result => {
@@ -117,10 +116,10 @@ fn has_been_moved<S: Scheme>(wait: &mut Wait<'_, '_, S>) -> bool {
 
 /// Between the first two pieces of a requeue of some thousand waiters, another domain uses the bucket, and new waiters
 /// of every priority are queued, ahead of most others.
-fn other_operations_run_between_pieces<S: Scheme>() {
+fn other_operations_run_between_pieces() {
     const CROWD: usize = 3000;
-    let world = World::<S>::new();
-    let stranger = Domain::<S>::with_options_in(&world.system, DomainOptions::new());
+    let world = World::new();
+    let stranger = Domain::with_options(&world.system, DomainOptions::new());
     let (tasks, late) = (world.tasks(10, CROWD), world.tasks(9000, 197));
     let owner = world.domain.task(1).expect("the TID is free");
     assert_eq!(world.domain.lock_pi(world.lock, &owner, None), Ok(()));
@@ -148,18 +147,18 @@ fn other_operations_run_between_pieces<S: Scheme>() {
 }
 
 /// From the third piece on the word holds another value.
-fn requeue_ends_where_the_word_differs<S: Scheme>() {
-    requeue_ends::<S>(|last_load| Interrupted::new(last_load, || ()), Error::Again);
+fn requeue_ends_where_the_word_differs() {
+    requeue_ends(|last_load| Interrupted::new(last_load, || ()), Error::Again);
 }
 
 /// From the third piece on the word cannot be read.
-fn requeue_ends_where_the_word_cannot_be_read<S: Scheme>() {
-    requeue_ends::<S>(Interrupted::lost_after, Error::Fault);
+fn requeue_ends_where_the_word_cannot_be_read() {
+    requeue_ends(Interrupted::lost_after, Error::Fault);
 }
 
 /// A load ends the requeue. In the first piece the result is `error`, in later pieces the number of requeued waiters.
-fn requeue_ends<S: Scheme>(after: impl Fn(usize) -> Interrupted<'static>, error: Error) {
-    let world = World::<S>::new();
+fn requeue_ends(after: impl Fn(usize) -> Interrupted<'static>, error: Error) {
+    let world = World::new();
     let tasks = world.tasks(10, 1000);
     let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
     assert_eq!(world.requeue(&after(2)), Ok(2 * PIECE));
@@ -173,9 +172,9 @@ fn requeue_ends<S: Scheme>(after: impl Fn(usize) -> Interrupted<'static>, error:
 
 /// After the first piece all requeued waiters time out and the lock's owner unlocks it. The first waiter of the second
 /// piece gets the lock.
-fn lock_that_becomes_free_between_pieces_goes_to_the_next_waiter<S: Scheme>() {
+fn lock_that_becomes_free_between_pieces_goes_to_the_next_waiter() {
     const CROWD: usize = 600;
-    let world = World::<S>::new();
+    let world = World::new();
     let tasks = world.tasks(10, CROWD);
     let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
     let mut others = waits.split_off(PIECE);
@@ -196,8 +195,8 @@ fn lock_that_becomes_free_between_pieces_goes_to_the_next_waiter<S: Scheme>() {
 
 /// After the first piece all remaining waiters time out, and a waiter for the condition's word as a PI lock is queued.
 /// It came after the call had begun, so the requeue does not fail because of it.
-fn pi_waiter_queued_between_pieces_is_skipped<S: Scheme>() {
-    let world = World::<S>::new();
+fn pi_waiter_queued_between_pieces_is_skipped() {
+    let world = World::new();
     let (tasks, [owner, late]) = (world.tasks(10, 600), [1, 2].map(|tid| world.domain.task(tid).expect("it is free")));
     let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
     let mut left = waits.split_off(PIECE);
@@ -215,8 +214,8 @@ fn pi_waiter_queued_between_pieces_is_skipped<S: Scheme>() {
 
 /// Between two pieces the lock's word is set to a TID that does not exist. The waiters that have been requeued stay
 /// requeued.
-fn error_in_a_later_piece_keeps_earlier_waiters_requeued<S: Scheme>() {
-    let world = World::<S>::new();
+fn error_in_a_later_piece_keeps_earlier_waiters_requeued() {
+    let world = World::new();
     let tasks = world.tasks(10, 600);
     let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
     let from = Interrupted::new(usize::MAX, || world.word.store(7, Relaxed));
@@ -229,10 +228,7 @@ fn error_in_a_later_piece_keeps_earlier_waiters_requeued<S: Scheme>() {
 }
 
 /// Each task waits for a lock of the next one's.
-fn wait_for_one_another<'a, S: Scheme>(
-    domain: &'a Domain<S>,
-    tasks: &'a [Task],
-) -> Vec<Boxed<LockPi<'a, 'a, Word, S>>> {
+fn wait_for_one_another<'a>(domain: &'a Domain, tasks: &'a [Task]) -> Vec<Boxed<LockPi<'a, 'a, Word>>> {
     let waits = tasks.windows(2).map(|pair| {
         let [lock] = words();
         assert_eq!(domain.lock_pi(lock, &pair[1], None), Ok(()));
@@ -244,10 +240,10 @@ fn wait_for_one_another<'a, S: Scheme>(
 /// The lock's owner is the first of a long chain, and each waiter that is requeued has a higher priority than the one
 /// before, so that the whole chain is visited for each. Pieces end after a thousand visits or so. In the domain's own
 /// table, where nobody else needs the bucket, the requeue is one step.
-fn piece_ends_after_a_thousand_visits<S: Scheme>() {
+fn piece_ends_after_a_thousand_visits() {
     const CHAIN: usize = 700;
     const WAITERS: usize = 90;
-    let world = World::<S>::new();
+    let world = World::new();
     let domain = &world.domain;
     let (chain, tasks) = (world.tasks(10, CHAIN + 1), world.tasks(2000, 2 * WAITERS));
     let [condition, lock] = words();
@@ -264,7 +260,7 @@ fn piece_ends_after_a_thousand_visits<S: Scheme>() {
     let from = Interrupted::lost_after(usize::MAX);
     assert_eq!(world.requeue(&from), Ok(WAITERS));
     let pieces = from.loads.get();
-    assert!((CHAIN * WAITERS / 2000..=WAITERS).contains(&pieces), "{}: {pieces} pieces", S::NAME);
+    assert!((CHAIN * WAITERS / 2000..=WAITERS).contains(&pieces), "{pieces} pieces");
     assert_eq!(chain[CHAIN].priority(), Priority::realtime(WAITERS as u8));
 
     let loads = AtomicU32::new(0);
@@ -276,10 +272,10 @@ fn piece_ends_after_a_thousand_visits<S: Scheme>() {
 /// Behind each waiter that is requeued stands a longer chain than behind the one before. So the search for a deadlock
 /// visits the whole chain before the lock's owner, and then all of its heights are raised: more than a thousand visits
 /// for each waiter.
-fn piece_ends_after_a_search_for_a_deadlock<S: Scheme>() {
+fn piece_ends_after_a_search_for_a_deadlock() {
     const CHAIN: usize = 700;
     const WAITERS: usize = 20;
-    let world = World::<S>::new();
+    let world = World::new();
     let chain = world.tasks(10, CHAIN + 1);
     assert_eq!(world.domain.lock_pi(world.lock, &chain[0], None), Ok(()));
     let _chained = wait_for_one_another(&world.domain, &chain);
@@ -288,12 +284,12 @@ fn piece_ends_after_a_search_for_a_deadlock<S: Scheme>() {
     let _waits: Vec<_> = tasks.iter().map(|chain| world.wait(&chain[chain.len() - 1])).collect();
     let from = Interrupted::lost_after(usize::MAX);
     assert_eq!(world.requeue(&from), Ok(WAITERS));
-    assert_eq!(from.loads.get(), WAITERS, "{}: pieces", S::NAME);
+    assert_eq!(from.loads.get(), WAITERS, "pieces");
 }
 
 /// In a domain's own table the requeue is one step, which compares the word once.
-fn private_requeue_is_one_step<S: Scheme>() {
-    let world = World::<S>::new();
+fn private_requeue_is_one_step() {
+    let world = World::new();
     let tasks = world.tasks(10, 1000);
     let [condition, lock] = words();
     let (loads, domain) = (AtomicU32::new(0), &world.domain);
@@ -329,7 +325,7 @@ impl Target for &Counted<'_> {
     }
 }
 
-on_every_scheme![
+on_domains![
     other_operations_run_between_pieces,
     requeue_ends_where_the_word_differs,
     requeue_ends_where_the_word_cannot_be_read,

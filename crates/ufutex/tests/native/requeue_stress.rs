@@ -4,24 +4,21 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use ufutex::scheme::Scheme;
-use ufutex::{Domain, Error, Requeue, WaitOptions};
+use ufutex::{Domain, Requeue, WaitOptions};
 
-use crate::common::domains::{domain, on_every_resizable_scheme, on_every_scheme};
+use crate::common::domains::{assert_resized, domain, on_domains, on_resizable_domains, set_slots};
 use crate::common::waiters::{idle, queue};
 use crate::places::{Word, lasting_domain, words};
 
 /// Resizes while `running` is true. Some schemes have to wait for a moment without operations and may not find one.
-fn resize<S: Scheme>(domain: &Domain<S>, running: &AtomicBool) {
+fn resize(domain: &Domain, running: &AtomicBool) {
     for slots in [2, 64, 4, 0, 16, 256].into_iter().cycle().take_while(|_| running.load(SeqCst)) {
-        let begin = Instant::now();
-        let result = domain.set_slots_while(slots, || begin.elapsed() < Duration::from_millis(5));
-        assert!(result == Ok(()) || S::NAME != "live" && result == Err(Error::TimedOut), "{slots} slots: {result:?}");
+        assert_resized(set_slots(domain, slots));
     }
 }
 
 /// Requeues waiters from word to word. `step` sets the direction. Returns the number of waiters that it has woken.
-fn move_around<S: Scheme>(domain: &Domain<S>, words: &[Word], times: usize, step: usize) -> usize {
+fn move_around(domain: &Domain, words: &[Word], times: usize, step: usize) -> usize {
     let mut woken = 0;
     for i in 0..times {
         let (from, to) = (words[i * step % words.len()], words[(i * step + step) % words.len()]);
@@ -33,8 +30,8 @@ fn move_around<S: Scheme>(domain: &Domain<S>, words: &[Word], times: usize, step
     woken
 }
 
-fn no_waiter_is_lost_by_requeues_both_ways_and_resizes<S: Scheme>() {
-    let domain = domain::<S>();
+fn no_waiter_is_lost_by_requeues_both_ways_and_resizes() {
+    let domain = domain();
     let words: [Word; 4] = words();
     let running = AtomicBool::new(true);
     std::thread::scope(|scope| {
@@ -61,8 +58,8 @@ fn no_waiter_is_lost_by_requeues_both_ways_and_resizes<S: Scheme>() {
 }
 
 /// Waiters leave while other threads requeue them. No entry may stay queued and no wake may be lost.
-fn waiters_that_leave_while_they_are_moved_leave_no_entry<S: Scheme>() {
-    let domain: &'static Domain<S> = lasting_domain();
+fn waiters_that_leave_while_they_are_moved_leave_no_entry() {
+    let domain: &'static Domain = lasting_domain();
     let words: [Word; 3] = words();
     let running = AtomicBool::new(true);
     let [ended, woken] = [(); 2].map(|()| AtomicUsize::new(0));
@@ -81,7 +78,7 @@ fn waiters_that_leave_while_they_are_moved_leave_no_entry<S: Scheme>() {
         for i in (0..3000).take_while(|_| begin.elapsed() < Duration::from_secs(3)) {
             // Dropping a woken future would pass its wake on. `end` returns the wake instead, so that it is counted.
             if let Some(mut wait) = waits[i % 12].take() {
-                let wait: &mut Pin<Box<ufutex::Wait<'_, Word, S>>> = &mut wait;
+                let wait: &mut Pin<Box<ufutex::Wait<'_, Word>>> = &mut wait;
                 if wait.as_mut().end(ufutex::Cause::TimedOut).is_ok() {
                     ended.fetch_add(1, SeqCst);
                 }
@@ -99,5 +96,5 @@ fn waiters_that_leave_while_they_are_moved_leave_no_entry<S: Scheme>() {
     assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3]);
 }
 
-on_every_resizable_scheme![no_waiter_is_lost_by_requeues_both_ways_and_resizes];
-on_every_scheme![waiters_that_leave_while_they_are_moved_leave_no_entry];
+on_resizable_domains![no_waiter_is_lost_by_requeues_both_ways_and_resizes];
+on_domains![waiters_that_leave_while_they_are_moved_leave_no_entry];

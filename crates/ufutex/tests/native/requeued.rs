@@ -3,10 +3,9 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{Cause, Error, Requeue, Requeued, Timeout, WaitOptions, Waiter};
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::sleeping::Sleeping;
 use crate::common::waiters::{idle, queue};
 use crate::common::waker::Notified;
@@ -15,8 +14,8 @@ use crate::places::{lasting_domain, pairs, words};
 
 const MOVED: Requeued = Requeued { woken: 0, requeued: 1 };
 
-fn every_kind_of_waiter_is_woken_where_it_was_moved_to<S: Scheme>() {
-    let domain = lasting_domain::<S>();
+fn every_kind_of_waiter_is_woken_where_it_was_moved_to() {
+    let domain = lasting_domain();
     for [from, to] in pairs() {
         let thread = Sleeping::new(move || domain.wait(from, 0));
         let prepared = Sleeping::new(move || {
@@ -49,8 +48,8 @@ fn every_kind_of_waiter_is_woken_where_it_was_moved_to<S: Scheme>() {
 }
 
 /// A requeued wait that ends in any way leaves no entry on the word to which it was moved.
-fn future_and_custom_waiter_leave_from_where_they_were_moved_to<S: Scheme>() {
-    let domain = domain::<S>();
+fn future_and_custom_waiter_leave_from_where_they_were_moved_to() {
+    let domain = domain();
     for [from, to] in pairs() {
         let mut waiters = idle(3);
         let [before, custom, after] = &mut waiters[..] else { unreachable!() };
@@ -73,8 +72,8 @@ fn future_and_custom_waiter_leave_from_where_they_were_moved_to<S: Scheme>() {
     }
 }
 
-fn thread_times_out_where_it_was_moved_to<S: Scheme>() {
-    let domain = lasting_domain::<S>();
+fn thread_times_out_where_it_was_moved_to() {
+    let domain = lasting_domain();
     'pairs: for [from, to] in pairs() {
         let mut others = idle(2);
         let [before, after] = &mut others[..] else { unreachable!() };
@@ -96,8 +95,8 @@ fn thread_times_out_where_it_was_moved_to<S: Scheme>() {
     }
 }
 
-fn thread_is_interrupted_where_it_was_moved_to<S: Scheme>() {
-    let domain = lasting_domain::<S>();
+fn thread_is_interrupted_where_it_was_moved_to() {
+    let domain = lasting_domain();
     for [from, to] in pairs() {
         let interrupt = crate::places::forever(ufutex::Interrupt::new());
         let thread = Sleeping::new(move || domain.wait_interruptible(from, 0, &WaitOptions::new(), interrupt));
@@ -109,8 +108,8 @@ fn thread_is_interrupted_where_it_was_moved_to<S: Scheme>() {
 }
 
 /// A future that was requeued, woken and dropped passes its wake on at the word to which it was moved.
-fn dropped_future_passes_its_wake_on_where_it_was_moved_to<S: Scheme>() {
-    let domain = domain::<S>();
+fn dropped_future_passes_its_wake_on_where_it_was_moved_to() {
+    let domain = domain();
     for [from, to] in pairs() {
         let dropped = pending(domain.wait_async(from, 0, &WaitOptions::new()));
         assert_eq!(domain.requeue(from, to, Requeue { wake: 0, requeue: 1 }), Ok(MOVED));
@@ -123,8 +122,8 @@ fn dropped_future_passes_its_wake_on_where_it_was_moved_to<S: Scheme>() {
     }
 }
 
-fn wake_by_a_requeue_is_passed_on_to_waiters_that_stayed<S: Scheme>() {
-    let domain = domain::<S>();
+fn wake_by_a_requeue_is_passed_on_to_waiters_that_stayed() {
+    let domain = domain();
     for [from, to] in pairs() {
         let mut waits: Vec<_> =
             (0..3).map(|_| Some(pending(domain.wait_async(from, 0, &WaitOptions::new())))).collect();
@@ -135,8 +134,8 @@ fn wake_by_a_requeue_is_passed_on_to_waiters_that_stayed<S: Scheme>() {
     }
 }
 
-fn requeue_wakes_each_waker_of_a_woken_waiter_once<S: Scheme>() {
-    let domain = domain::<S>();
+fn requeue_wakes_each_waker_of_a_woken_waiter_once() {
+    let domain = domain();
     for [from, to] in pairs() {
         let tolds: Vec<_> = (0..40).map(|_| Notified::new()).collect();
         let mut waits: Vec<_> = tolds
@@ -156,8 +155,8 @@ fn requeue_wakes_each_waker_of_a_woken_waiter_once<S: Scheme>() {
 }
 
 /// A future that is polled again after a requeue has its new waker woken by a wake of the target word.
-fn new_waker_of_a_moved_future_is_woken<S: Scheme>() {
-    let domain = domain::<S>();
+fn new_waker_of_a_moved_future_is_woken() {
+    let domain = domain();
     for [from, to] in pairs() {
         let [(old, old_waker), (new, new_waker)] = [(); 2].map(|()| Notified::new());
         let mut wait = pending_with(domain.wait_async(from, 0, &WaitOptions::new()), &old_waker);
@@ -183,8 +182,8 @@ impl Meeting {
         Self { plain, wake, requeue, done: Requeued { woken, requeued } }
     }
 
-    fn is_invalid<S: Scheme>(&self) {
-        let domain = domain::<S>();
+    fn is_invalid(&self) {
+        let domain = domain();
         let task = domain.task(7).expect("it is free");
         let &Self { plain, wake, requeue, done } = self;
         let case = format!("{plain} before it, wake {wake} and move {requeue}");
@@ -199,7 +198,7 @@ impl Meeting {
     }
 }
 
-fn requeue_ends_with_einval_at_a_waiter_of_a_lock<S: Scheme>() {
+fn requeue_ends_with_einval_at_a_waiter_of_a_lock() {
     for meeting in [
         Meeting::new(0, [1, 0], [0, 0]),
         Meeting::new(0, [0, 1], [0, 0]),
@@ -209,18 +208,18 @@ fn requeue_ends_with_einval_at_a_waiter_of_a_lock<S: Scheme>() {
         Meeting::new(17, [20, 5], [17, 0]),
         Meeting::new(20, [17, 5], [17, 3]),
     ] {
-        meeting.is_invalid::<S>();
+        meeting.is_invalid();
     }
 }
 
-fn requeue_ends_with_einval_at_a_waiter_of_a_lock_behind_the_first_sixteen<S: Scheme>() {
-    Meeting::new(16, [17, 0], [16, 0]).is_invalid::<S>();
-    Meeting::new(17, [20, 0], [17, 0]).is_invalid::<S>();
-    Meeting::new(40, [usize::MAX, 0], [40, 0]).is_invalid::<S>();
+fn requeue_ends_with_einval_at_a_waiter_of_a_lock_behind_the_first_sixteen() {
+    Meeting::new(16, [17, 0], [16, 0]).is_invalid();
+    Meeting::new(17, [20, 0], [17, 0]).is_invalid();
+    Meeting::new(40, [usize::MAX, 0], [40, 0]).is_invalid();
 }
 
-fn requeue_that_does_not_reach_a_waiter_of_a_lock_succeeds<S: Scheme>() {
-    let domain = domain::<S>();
+fn requeue_that_does_not_reach_a_waiter_of_a_lock_succeeds() {
+    let domain = domain();
     let task = domain.task(7).expect("it is free");
     for (plain, wake, requeue) in [(1, 1, 0), (1, 0, 1), (2, 1, 1), (20, 20, 0), (20, 16, 4), (5, 0, 0)] {
         let [from, to, lock] = words();
@@ -234,7 +233,7 @@ fn requeue_that_does_not_reach_a_waiter_of_a_lock_succeeds<S: Scheme>() {
     }
 }
 
-on_every_scheme![
+on_domains![
     every_kind_of_waiter_is_woken_where_it_was_moved_to,
     future_and_custom_waiter_leave_from_where_they_were_moved_to,
     thread_times_out_where_it_was_moved_to,

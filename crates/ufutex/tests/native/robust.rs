@@ -3,14 +3,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     At, Domain, DomainOptions, Error, GuestWord, Scope, System, SystemConfig, Task, Wait, WaitOptions,
     pi::{OWNER_DIED, WAITERS},
     syscall::{Number, Pointers},
 };
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::guest_memory::GuestMemory;
 use crate::futures::{Boxed, at_once, pending, poll};
 
@@ -21,7 +20,7 @@ const HEAD: u64 = 64;
 const OFFSET: u64 = 16;
 
 /// Exits the task and drops it.
-fn end<S: Scheme>(domain: &Domain<S>, task: Task, memory: &GuestMemory) {
+fn end(domain: &Domain, task: Task, memory: &GuestMemory) {
     assert_eq!(domain.exit(&task, memory), Ok(()));
 }
 
@@ -64,18 +63,14 @@ impl<'m> List<'m> {
     }
 
     /// A future that waits for an entry's word with the key that the walk's wakes use.
-    fn waiter<'d, S: Scheme>(
-        &self,
-        domain: &'d Domain<S>,
-        entry: u64,
-    ) -> Boxed<Wait<'d, At<GuestWord<'m, GuestMemory>>, S>> {
+    fn waiter<'d>(&self, domain: &'d Domain, entry: u64) -> Boxed<Wait<'d, At<GuestWord<'m, GuestMemory>>>> {
         let word = At::address_space(self.memory.target(entry + OFFSET));
         pending(domain.wait_async(word, self.word(entry).into(), &Default::default()))
     }
 }
 
-fn lengths_of_heads_are_checked_and_heads_are_kept<S: Scheme>() {
-    let domain = domain::<S>();
+fn lengths_of_heads_are_checked_and_heads_are_kept() {
+    let domain = domain();
     let task = domain.task(TID).expect("it is free");
     for (pointers, length) in [(Pointers::Narrow, 12), (Pointers::Wide, 24)] {
         assert_eq!((pointers.head_bytes(), task.robust_list(pointers)), (length, 0));
@@ -87,9 +82,9 @@ fn lengths_of_heads_are_checked_and_heads_are_kept<S: Scheme>() {
     assert_eq!(BOTH.map(|pointers| task.robust_list(pointers)), [0x1000 + 12, 0x1000 + 24]);
 }
 
-fn words_that_name_the_task_are_released_and_one_waiter_of_each_is_woken<S: Scheme>() {
+fn words_that_name_the_task_are_released_and_one_waiter_of_each_is_woken() {
     for pointers in BOTH {
-        let (domain, memory) = (domain::<S>(), GuestMemory::new());
+        let (domain, memory) = (domain(), GuestMemory::new());
         let task = domain.task(TID).expect("it is free");
         let list = List::new(&memory, pointers);
         let entries = [0x100, 0x200, 0x300, 0x400];
@@ -109,9 +104,9 @@ fn words_that_name_the_task_are_released_and_one_waiter_of_each_is_woken<S: Sche
     }
 }
 
-fn entry_of_lock_pi_is_released_and_not_woken<S: Scheme>() {
+fn entry_of_lock_pi_is_released_and_not_woken() {
     for pointers in BOTH {
-        let (domain, memory) = (domain::<S>(), GuestMemory::new());
+        let (domain, memory) = (domain(), GuestMemory::new());
         let [task, heir] = [TID, 6].map(|tid| domain.task(tid).expect("it is free"));
         let list = List::new(&memory, pointers);
         list.link(&task, &[0x100 | 1, 0x200 | 1], 0);
@@ -133,10 +128,10 @@ fn limited(entries: usize) -> System {
     System::with_config(SystemConfig::new().max_robust(entries)).expect("the memory is there")
 }
 
-fn list_longer_than_the_limit_is_cut_and_counted<S: Scheme>() {
+fn list_longer_than_the_limit_is_cut_and_counted() {
     for pointers in BOTH {
         let (system, memory) = (limited(3), GuestMemory::new());
-        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+        let domain = Domain::with_options(&system, DomainOptions::new());
         let entries = [0x100, 0x200, 0x300, 0x400];
         let list = List::new(&memory, pointers);
         for length in [0, 1, 2, 4] {
@@ -155,10 +150,10 @@ fn list_longer_than_the_limit_is_cut_and_counted<S: Scheme>() {
     }
 }
 
-fn list_at_the_limit_is_not_cut<S: Scheme>() {
+fn list_at_the_limit_is_not_cut() {
     for pointers in BOTH {
         let (system, memory) = (limited(3), GuestMemory::new());
-        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+        let domain = Domain::with_options(&system, DomainOptions::new());
         let task = domain.task(TID).expect("it is free");
         let list = List::new(&memory, pointers);
         let entries = [0x100, 0x200, 0x300];
@@ -172,9 +167,9 @@ fn list_at_the_limit_is_not_cut<S: Scheme>() {
     }
 }
 
-fn faults_of_a_list_and_its_words_are_resolved<S: Scheme>() {
+fn faults_of_a_list_and_its_words_are_resolved() {
     for pointers in BOTH {
-        let (domain, memory) = (domain::<S>(), GuestMemory::new());
+        let (domain, memory) = (domain(), GuestMemory::new());
         let task = domain.task(TID).expect("it is free");
         let list = List::new(&memory, pointers);
         list.link(&task, &[0x100, 0x200], 0);
@@ -186,8 +181,8 @@ fn faults_of_a_list_and_its_words_are_resolved<S: Scheme>() {
     }
 }
 
-fn both_lists_are_walked_and_a_task_without_leaves_memory_alone<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn both_lists_are_walked_and_a_task_without_leaves_memory_alone() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let task = domain.task(TID).expect("it is free");
     let (wide, narrow) = (List::new(&memory, Pointers::Wide), List::new(&memory, Pointers::Narrow));
     wide.link(&task, &[0x100], 0);
@@ -204,8 +199,8 @@ fn both_lists_are_walked_and_a_task_without_leaves_memory_alone<S: Scheme>() {
     assert_eq!(memory.faulted_in(), []);
 }
 
-fn task_that_has_ended_takes_no_lock_and_makes_other_calls<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn task_that_has_ended_takes_no_lock_and_makes_other_calls() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [task, heir] = [TID, 6].map(|tid| domain.task(tid).expect("it is free"));
     let (lock, condition) = (memory.target(0), memory.target(256));
     assert_eq!(domain.lock_pi(lock, &task, None), Ok(()));
@@ -233,8 +228,8 @@ fn task_that_has_ended_takes_no_lock_and_makes_other_calls<S: Scheme>() {
 }
 
 /// The end of a task that waits is refused before a robust lock has been released.
-fn task_whose_end_is_refused_keeps_its_robust_locks<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn task_whose_end_is_refused_keeps_its_robust_locks() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [owner, waiter] = [6, TID].map(|tid| domain.task(tid).expect("it is free"));
     let (lock, list) = (memory.target(0), List::new(&memory, Pointers::Wide));
     list.link(&waiter, &[0x100], 0);
@@ -250,8 +245,8 @@ fn task_whose_end_is_refused_keeps_its_robust_locks<S: Scheme>() {
     assert_eq!(list.word(0x100), OWNER_DIED);
 }
 
-fn tid_of_a_task_that_has_ended_is_free<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn tid_of_a_task_that_has_ended_is_free() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let task = domain.task(TID).expect("it is free");
     assert_eq!(domain.exit(&task, &memory), Ok(()));
     let successor = domain.task(TID).expect("it is free again");
@@ -260,17 +255,17 @@ fn tid_of_a_task_that_has_ended_is_free<S: Scheme>() {
     drop(successor);
 }
 
-fn task_of_another_domain_is_not_ended<S: Scheme>() {
-    let (domain, other, memory) = (domain::<S>(), domain::<S>(), GuestMemory::new());
+fn task_of_another_domain_is_not_ended() {
+    let (domain, other, memory) = (domain(), domain(), GuestMemory::new());
     let task = domain.task(TID).expect("it is free");
     assert_eq!(other.exit(&task, &memory), Err(Error::Invalid));
     assert_eq!(domain.lock_pi(memory.target(0), &task, None), Ok(()));
 }
 
-fn word_of_set_tid_address_is_cleared_and_its_shared_waiter_woken<S: Scheme>() {
+fn word_of_set_tid_address_is_cleared_and_its_shared_waiter_woken() {
     let calls = [Number::x86_64(218), Number::generic(96), Number::i386(258), Number::arm(256), Number::riscv32(96)];
     for call in [None].into_iter().chain(calls.map(|call| Some(call.expect("set_tid_address(2)")))) {
-        let (domain, memory) = (domain::<S>(), GuestMemory::new());
+        let (domain, memory) = (domain(), GuestMemory::new());
         let task = domain.task(TID).expect("it is free");
         memory.word(64).store(TID, Relaxed);
         match call {
@@ -293,8 +288,8 @@ fn word_of_set_tid_address_is_cleared_and_its_shared_waiter_woken<S: Scheme>() {
     }
 }
 
-fn word_of_set_tid_address_may_be_anything<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn word_of_set_tid_address_may_be_anything() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     for address in [1, memory.at(2), u64::MAX - 3, 1 << 40] {
         let task = domain.task(TID).expect("it is free");
         task.set_clear_child_tid(address);
@@ -308,7 +303,7 @@ fn word_of_set_tid_address_may_be_anything<S: Scheme>() {
     assert_eq!(memory.word(64).load(Relaxed), TID);
 }
 
-on_every_scheme![
+on_domains![
     word_of_set_tid_address_is_cleared_and_its_shared_waiter_woken,
     word_of_set_tid_address_may_be_anything,
     task_that_has_ended_takes_no_lock_and_makes_other_calls,

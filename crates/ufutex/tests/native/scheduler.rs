@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     Domain, DomainOptions, System, SystemConfig, Task,
     pi::{Priority, Scheduler},
@@ -26,9 +25,9 @@ impl Log {
         (log, system)
     }
 
-    pub fn domain<S: Scheme>() -> (Arc<Self>, Domain<S>) {
+    pub fn domain() -> (Arc<Self>, Domain) {
         let (log, system) = Self::system(SystemConfig::new());
-        (log, Domain::with_options_in(&system, DomainOptions::new()))
+        (log, Domain::with_options(&system, DomainOptions::new()))
     }
 
     /// The real-time priorities that tasks run with, as last given to the scheduler. `0` means none.
@@ -44,7 +43,7 @@ impl Log {
 }
 
 /// Tasks with the TIDs 1, 2 and so on, and these real-time priorities.
-pub fn tasks<S: Scheme, const N: usize>(domain: &Domain<S>, priorities: [u8; N]) -> [Task; N] {
+pub fn tasks<const N: usize>(domain: &Domain, priorities: [u8; N]) -> [Task; N] {
     let mut tid = 0;
     priorities.map(|priority| {
         tid += 1;

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     Cause, Clock, Domain, Task, Timeout,
     pi::{OWNER_DIED, WAITERS},
@@ -12,7 +11,7 @@ use ufutex::{
 };
 
 use crate::common::arena::{Arena, Rights};
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::sleeping::Sleeping;
 use crate::common::waker::Notified;
@@ -48,21 +47,21 @@ const LOCK: u64 = 256;
 const TIME: u64 = 1024;
 const ARRAY: u64 = 2048;
 
-type Call<'d, 't, 'm, S> = Syscall<'d, 't, 'm, GuestMemory, S>;
+type Call<'d, 't, 'm> = Syscall<'d, 't, 'm, GuestMemory>;
 
 /// A guest program: its task and its memory.
-struct Guest<'d, 't, S: Scheme> {
-    domain: &'d Domain<S>,
+struct Guest<'d, 't> {
+    domain: &'d Domain,
     task: &'t Task,
     memory: &'t GuestMemory,
 }
 
-impl<'d, 't, S: Scheme> Guest<'d, 't, S> {
-    fn call(&self, number: Number, args: [u64; 6]) -> Call<'d, 't, 't, S> {
+impl<'d, 't> Guest<'d, 't> {
+    fn call(&self, number: Number, args: [u64; 6]) -> Call<'d, 't, 't> {
         self.domain.syscall_async(self.task, self.memory, number, args)
     }
 
-    fn futex(&self, at: u64, op: u64, rest: [u64; 4]) -> Call<'d, 't, 't, S> {
+    fn futex(&self, at: u64, op: u64, rest: [u64; 4]) -> Call<'d, 't, 't> {
         let [val, time, other, val3] = rest;
         self.call(Number::Futex, [self.memory.at(at), op, val, time, other, val3])
     }
@@ -71,7 +70,7 @@ impl<'d, 't, S: Scheme> Guest<'d, 't, S> {
         at_once(self.futex(at, op, rest))
     }
 
-    fn with<'u>(&self, task: &'u Task) -> Guest<'d, 'u, S>
+    fn with<'u>(&self, task: &'u Task) -> Guest<'d, 'u>
     where
         't: 'u,
     {
@@ -97,12 +96,12 @@ impl<'d, 't, S: Scheme> Guest<'d, 't, S> {
     }
 }
 
-fn timeout_of<S: Scheme>(call: &Boxed<Call<'_, '_, '_, S>>) -> Option<Timeout> {
+fn timeout_of(call: &Boxed<Call<'_, '_, '_>>) -> Option<Timeout> {
     call.as_ref().get_ref().timeout()
 }
 
-fn calls_that_do_not_block_are_done_at_once<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn calls_that_do_not_block_are_done_at_once() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [task, other] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     assert_eq!(guest.futex_now(WORD, WAIT, [1, 0, 0, 0]), EAGAIN);
@@ -123,8 +122,8 @@ fn calls_that_do_not_block_are_done_at_once<S: Scheme>() {
     assert_eq!(guest.futex_now(WORD, WAKE, [1, 0, 0, 0]), 0, "a private wake touches no memory");
 }
 
-fn calls_that_do_not_block_are_made_before_the_first_poll<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn calls_that_do_not_block_are_made_before_the_first_poll() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let task = domain.task(1).expect("it is free");
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     let mut wait = pending(guest.futex(WORD, WAIT, [0; 4]));
@@ -137,8 +136,8 @@ fn calls_that_do_not_block_are_made_before_the_first_poll<S: Scheme>() {
     drop(unpolled);
 }
 
-fn waits_are_woken_and_requeued<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn waits_are_woken_and_requeued() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let tasks = tasks(&domain, [0; 5]);
     let guest = Guest { domain: &domain, task: &tasks[0], memory: &memory };
     let (notified, waker) = Notified::new();
@@ -159,8 +158,8 @@ fn waits_are_woken_and_requeued<S: Scheme>() {
     assert_eq!((poll(&mut bits), poll(&mut any), poll(&mut newer)), (Poll::Ready(0), Poll::Ready(1), Poll::Ready(0)));
 }
 
-fn locks_and_conditions_of_futures<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn locks_and_conditions_of_futures() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [owner, waiter, third] = tasks(&domain, [0; 3]);
     let guest = Guest { domain: &domain, task: &owner, memory: &memory };
     assert_eq!(guest.futex_now(LOCK, LOCK_PI, [0; 4]), 0);
@@ -175,8 +174,8 @@ fn locks_and_conditions_of_futures<S: Scheme>() {
     assert_eq!((poll(&mut locks), memory.word(LOCK).load(Relaxed)), (Poll::Ready(0), OWNER_DIED | WAITERS | 3));
 }
 
-fn timeouts_taken_by_the_embedder_are_not_handled_by_the_engine<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn timeouts_taken_by_the_embedder_are_not_handled_by_the_engine() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [owner, task] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     assert_eq!(domain.lock_pi(memory.target(LOCK), &owner, None), Ok(()));
@@ -211,8 +210,8 @@ fn timeouts_taken_by_the_embedder_are_not_handled_by_the_engine<S: Scheme>() {
     assert_eq!(memory.word(LOCK).load(Relaxed), 0, "no waiter is left there either");
 }
 
-fn interrupted_calls_return_how_they_are_restarted<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn interrupted_calls_return_how_they_are_restarted() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [owner, task] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     assert_eq!(domain.lock_pi(memory.target(LOCK), &owner, None), Ok(()));
@@ -239,9 +238,9 @@ fn interrupted_calls_return_how_they_are_restarted<S: Scheme>() {
     assert_eq!(wait.as_mut().end(Cause::Interrupted), EAGAIN);
 }
 
-fn ended_call_that_was_woken_returns_the_wake<S: Scheme>() {
+fn ended_call_that_was_woken_returns_the_wake() {
     for cause in [Cause::TimedOut, Cause::Interrupted] {
-        let (domain, memory) = (domain::<S>(), GuestMemory::new());
+        let (domain, memory) = (domain(), GuestMemory::new());
         let [owner, task] = tasks(&domain, [0; 2]);
         let guest = Guest { domain: &domain, task: &task, memory: &memory };
         let time = guest.time(1 << 33);
@@ -263,8 +262,8 @@ fn ended_call_that_was_woken_returns_the_wake<S: Scheme>() {
     }
 }
 
-fn interrupted_wait_is_continued_with_the_same_deadline<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn interrupted_wait_is_continued_with_the_same_deadline() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [task, other] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     let time = guest.time(1 << 33);
@@ -304,8 +303,8 @@ fn interrupted_wait_is_continued_with_the_same_deadline<S: Scheme>() {
     assert_eq!(call.as_mut().end(Cause::TimedOut), ETIMEDOUT);
 }
 
-fn blocking_calls_of_threads_are_interrupted<S: Scheme>() {
-    let domain: &'static Domain<S> = lasting_domain();
+fn blocking_calls_of_threads_are_interrupted() {
+    let domain: &'static Domain = lasting_domain();
     let task = lasting_task(domain, 1);
     let memory = forever(GuestMemory::new());
     let word = memory.at(WORD);
@@ -333,8 +332,8 @@ fn blocking_calls_of_threads_are_interrupted<S: Scheme>() {
 }
 
 /// The embedder provides the guest's clock. A relative timeout is added to the current time of that clock.
-fn relative_timeout_uses_the_embedders_clock<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn relative_timeout_uses_the_embedders_clock() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [task] = tasks(&domain, [0; 1]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     let time = guest.time(77);
@@ -355,9 +354,9 @@ fn relative_timeout_uses_the_embedders_clock<S: Scheme>() {
 }
 
 /// Since Linux 7.2 ([robust-unlock]), bit 512 makes the kernel do the unlock of a robust mutex in the same call.
-fn robust_unlock_is_one_call<S: Scheme>() {
+fn robust_unlock_is_one_call() {
     const ROBUST_UNLOCK: u64 = 512;
-    let (domain, memory) = (domain::<S>(), Arena::new(1));
+    let (domain, memory) = (domain(), Arena::new(1));
     let [owner, other] = tasks(&domain, [0; 2]);
     let (word, pending_op) = (memory.at(0), memory.at(64));
     let call =
@@ -397,8 +396,8 @@ fn robust_unlock_is_one_call<S: Scheme>() {
     assert_eq!(call(&owner, WAKE | ROBUST_UNLOCK, 1), EFAULT);
 }
 
-fn waits_for_too_many_words_are_refused_and_counted<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn waits_for_too_many_words_are_refused_and_counted() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let task = domain.task(1).expect("it is free");
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     assert_eq!(at_once(guest.call(Number::FutexWaitv, [memory.at(ARRAY), 0, 0, 0, 0, 0])), EINVAL);
@@ -407,7 +406,7 @@ fn waits_for_too_many_words_are_refused_and_counted<S: Scheme>() {
     assert_eq!(domain.counters().refused_waitv, 1);
 }
 
-on_every_scheme![
+on_domains![
     robust_unlock_is_one_call,
     waits_for_too_many_words_are_refused_and_counted,
     calls_that_do_not_block_are_done_at_once,

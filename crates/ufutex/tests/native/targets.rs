@@ -6,18 +6,17 @@ use std::sync::mpsc::channel;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{
     Access, Address, At, Compare, Domain, DomainOptions, Error, Fault, Key, Modify, ObjectId, Requeue, Requeued,
     Target, WaitOptions, Waiter, WakeOp,
 };
 
-use crate::common::domains::{domain, on_every_scheme, system};
+use crate::common::domains::{domain, on_domains, system};
 use crate::common::waiters::{idle, queue};
 use crate::places::neighbours;
 
-fn address_of_a_word_meets_its_reference<S: Scheme>() {
-    let (domain, words) = (domain::<S>(), [const { AtomicU32::new(0) }; 3]);
+fn address_of_a_word_meets_its_reference() {
+    let (domain, words) = (domain(), [const { AtomicU32::new(0) }; 3]);
     let address = |i: usize| Address::of(&raw const words[i]);
     let mut waiters = idle(3);
     let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &words[0])).collect();
@@ -35,8 +34,8 @@ fn address_of_a_word_meets_its_reference<S: Scheme>() {
     assert!(queued.iter().all(|queued| queued.is_woken()));
 }
 
-fn address_of_a_freed_word_can_be_woken<S: Scheme>() {
-    let domain = domain::<S>();
+fn address_of_a_freed_word_can_be_woken() {
+    let domain = domain();
     let word = Box::new(AtomicU32::new(0));
     let address = Address::of(&raw const *word);
     let mut waiters = idle(1);
@@ -47,8 +46,8 @@ fn address_of_a_freed_word_can_be_woken<S: Scheme>() {
     assert!(queued.is_woken());
 }
 
-fn address_of_a_shared_word_meets_it<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn address_of_a_shared_word_meets_it() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let id = ObjectId::new(5).expect("a number");
     let mut waiters = idle(1);
     let queued = queue(&domain, &mut waiters[0], At::object(&word, id, 8));
@@ -57,8 +56,8 @@ fn address_of_a_shared_word_meets_it<S: Scheme>() {
     assert!(queued.is_woken());
 }
 
-fn signed_and_boolean_words_are_words<S: Scheme>() {
-    let domain = domain::<S>();
+fn signed_and_boolean_words_are_words() {
+    let domain = domain();
     let (number, flag, lock) = (AtomicI32::new(-1), AtomicBool::new(true), AtomicI32::new(0));
     assert_eq!(domain.wait(&number, 1), Err(Error::Again));
     assert_eq!(domain.wait(&flag, false), Err(Error::Again));
@@ -121,9 +120,9 @@ fn paths() -> impl Iterator<Item = (DomainOptions, u32)> {
     })
 }
 
-fn wait_loads_its_word_once_an_attempt<S: Scheme>() {
+fn wait_loads_its_word_once_an_attempt() {
     for (options, early) in paths() {
-        let (domain, word) = (Domain::<S>::with_options_in(&system(), options), AtomicU32::new(0));
+        let (domain, word) = (Domain::with_options(&system(), options), AtomicU32::new(0));
         let at_once = WaitOptions::new().timeout(Duration::ZERO);
         let equal = Watched::new(&word, &|_| Ok(0));
         // Queued, and not loaded again when the wait ends.
@@ -169,8 +168,8 @@ fn poll<F: Future>(future: Pin<&mut F>) -> std::task::Poll<F::Output> {
 }
 
 /// Whether a wake of another word of the same bucket can be done while `load` number `at` runs.
-fn wake_is_done_during<S: Scheme>(early_return: bool, at: u32) -> bool {
-    let domain = Domain::<S>::with_options_in(&system(), DomainOptions::new().early_return(early_return));
+fn wake_is_done_during(early_return: bool, at: u32) -> bool {
+    let domain = Domain::with_options(&system(), DomainOptions::new().early_return(early_return));
     let [word, neighbour] = neighbours();
     let mut waiters = idle(1);
     let _queued = queue(&domain, &mut waiters[0], neighbour);
@@ -204,10 +203,10 @@ fn wake_is_done_during<S: Scheme>(early_return: bool, at: u32) -> bool {
     was_done.into_inner()
 }
 
-fn attempt_loads_its_word_with_the_bucket_locked<S: Scheme>() {
-    assert!(!wake_is_done_during::<S>(false, 1), "an attempt");
-    assert!(!wake_is_done_during::<S>(true, 2), "an attempt after the first look");
-    assert!(wake_is_done_during::<S>(true, 1), "the first look");
+fn attempt_loads_its_word_with_the_bucket_locked() {
+    assert!(!wake_is_done_during(false, 1), "an attempt");
+    assert!(!wake_is_done_during(true, 2), "an attempt after the first look");
+    assert!(wake_is_done_during(true, 1), "the first look");
 }
 
 /// A word that can only be read.
@@ -226,8 +225,8 @@ impl Target for ReadOnly<'_> {
     }
 }
 
-fn target_with_load_alone_can_be_waited_for_and_not_written<S: Scheme>() {
-    let (domain, word) = (domain::<S>(), AtomicU32::new(0));
+fn target_with_load_alone_can_be_waited_for_and_not_written() {
+    let (domain, word) = (domain(), AtomicU32::new(0));
     let mut waiters = idle(1);
     let queued = queue(&domain, &mut waiters[0], ReadOnly(&word));
     let set = WakeOp { modify: Modify::Set(1), compare: Compare::Eq(0) };
@@ -240,7 +239,7 @@ fn target_with_load_alone_can_be_waited_for_and_not_written<S: Scheme>() {
     assert_eq!(word.load(SeqCst), 0);
 }
 
-on_every_scheme![
+on_domains![
     target_with_load_alone_can_be_waited_for_and_not_written,
     address_of_a_word_meets_its_reference,
     signed_and_boolean_words_are_words,

@@ -4,10 +4,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{Cause, Clock, Domain, DomainOptions, Error, System, SystemConfig, Timeout, WaitOptions};
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::sleeping::Sleeping;
 use crate::common::waiters::{idle, nonzero, queue};
@@ -26,8 +25,8 @@ fn triples() -> [[Word; 3]; 3] {
     [words(), words(), neighbours()]
 }
 
-fn thread_and_future_are_woken_by_any_word_and_return_its_index<S: Scheme>() {
-    let domain = lasting_domain::<S>();
+fn thread_and_future_are_woken_by_any_word_and_return_its_index() {
+    let domain = lasting_domain();
     for words in triples() {
         for i in 0..3 {
             let thread = Sleeping::new(move || domain.wait_any(&any(words), &PLAINLY));
@@ -44,8 +43,8 @@ fn thread_and_future_are_woken_by_any_word_and_return_its_index<S: Scheme>() {
 
 /// As in the kernel, the result is the index of the last word that has been woken. The other wakes are consumed with
 /// it.
-fn last_of_the_woken_words_is_the_result<S: Scheme>() {
-    let domain = domain::<S>();
+fn last_of_the_woken_words_is_the_result() {
+    let domain = domain();
     for words in triples() {
         for woken in 1u32..8 {
             let mut wait = pending(domain.wait_any_async(any(words), &PLAINLY));
@@ -60,8 +59,8 @@ fn last_of_the_woken_words_is_the_result<S: Scheme>() {
     }
 }
 
-fn word_that_differs_ends_the_wait_at_once<S: Scheme>() {
-    let domain = domain::<S>();
+fn word_that_differs_ends_the_wait_at_once() {
+    let domain = domain();
     for words in triples() {
         for i in 0..3 {
             words.iter().for_each(|word| word.store(0, Relaxed));
@@ -75,10 +74,10 @@ fn word_that_differs_ends_the_wait_at_once<S: Scheme>() {
 
 /// While the page of a later word is faulted in, a word that is already queued is woken. Its index is the result,
 /// whatever the other words hold.
-fn wake_before_all_words_are_queued_counts<S: Scheme>() {
+fn wake_before_all_words_are_queued_counts() {
     for (third_holds, is_lost) in [(0, false), (1, false), (0, true)] {
         for woken in [0, 1] {
-            let domain = lasting_domain::<S>();
+            let domain = lasting_domain();
             let memory = forever(GuestMemory::new());
             let words = [0, 256, 512].map(|at| memory.target(at));
             memory.word(512).store(third_holds, Relaxed);
@@ -103,8 +102,8 @@ fn wake_before_all_words_are_queued_counts<S: Scheme>() {
     }
 }
 
-fn fault_of_a_word_ends_the_wait<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn fault_of_a_word_ends_the_wait() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [first] = words();
     let words = [memory.target(0), memory.target(256)].map(|word| (word, 0));
     memory.fault_next_loads(3);
@@ -118,8 +117,8 @@ fn fault_of_a_word_ends_the_wait<S: Scheme>() {
     assert_eq!(domain.wake(first, 1), 0);
 }
 
-fn dropped_future_passes_each_of_its_wakes_on<S: Scheme>() {
-    let domain = domain::<S>();
+fn dropped_future_passes_each_of_its_wakes_on() {
+    let domain = domain();
     for words in triples() {
         let wait = pending(domain.wait_any_async(any(words), &PLAINLY));
         let mut next = words.map(|word| [(); 2].map(|()| pending(domain.wait_async(word, 0, &PLAINLY))));
@@ -130,8 +129,8 @@ fn dropped_future_passes_each_of_its_wakes_on<S: Scheme>() {
     }
 }
 
-fn dropped_future_that_was_not_woken_leaves_nothing_behind<S: Scheme>() {
-    let domain = domain::<S>();
+fn dropped_future_that_was_not_woken_leaves_nothing_behind() {
+    let domain = domain();
     for words in triples() {
         let mut before = pending(domain.wait_any_async(any(words), &PLAINLY));
         let wait = pending(domain.wait_any_async(any(words), &PLAINLY));
@@ -143,8 +142,8 @@ fn dropped_future_that_was_not_woken_leaves_nothing_behind<S: Scheme>() {
     }
 }
 
-fn no_word_and_too_many_are_invalid<S: Scheme>() {
-    let domain = domain::<S>();
+fn no_word_and_too_many_are_invalid() {
+    let domain = domain();
     let none: [(Word, u32); 0] = [];
     assert_eq!(domain.wait_any(&none, &PLAINLY), Err(Error::Invalid));
     assert_eq!(at_once(domain.wait_any_async(none, &PLAINLY)), Err(Error::Invalid));
@@ -158,9 +157,9 @@ fn no_word_and_too_many_are_invalid<S: Scheme>() {
     assert_eq!(poll(&mut most), Poll::Ready(Ok(127)));
 }
 
-fn system_limits_the_number_of_words<S: Scheme>() {
+fn system_limits_the_number_of_words() {
     let system = System::with_config(SystemConfig::new().max_waitv(2)).expect("the memory is there");
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let [a, b, c] = words();
     assert_eq!(at_once(domain.wait_any_async(any([a, b, c]), &PLAINLY)), Err(Error::Invalid));
     let mut two = pending(domain.wait_any_async(any([a, b]), &PLAINLY));
@@ -168,8 +167,8 @@ fn system_limits_the_number_of_words<S: Scheme>() {
     assert_eq!(poll(&mut two), Poll::Ready(Ok(1)));
 }
 
-fn thread_times_out_and_leaves_every_queue<S: Scheme>() {
-    let domain = domain::<S>();
+fn thread_times_out_and_leaves_every_queue() {
+    let domain = domain();
     for words in triples() {
         let soon = PLAINLY.timeout(Timeout::After(Duration::from_millis(2)));
         assert_eq!(domain.wait_any(&any(words), &soon), Err(Error::TimedOut));
@@ -180,8 +179,8 @@ fn thread_times_out_and_leaves_every_queue<S: Scheme>() {
     }
 }
 
-fn timeout_of_a_future_ends_it<S: Scheme>() {
-    let domain = domain::<S>();
+fn timeout_of_a_future_ends_it() {
+    let domain = domain();
     let [word] = words();
     for timeout in [Timeout::After(Duration::from_millis(2)), Timeout::At(Clock::Realtime, Duration::from_secs(1))] {
         let options = PLAINLY.timeout(timeout);
@@ -194,8 +193,8 @@ fn timeout_of_a_future_ends_it<S: Scheme>() {
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(0)), "a wake that comes before counts");
 }
 
-fn end_returns_its_cause_unless_a_word_was_woken<S: Scheme>() {
-    let domain = domain::<S>();
+fn end_returns_its_cause_unless_a_word_was_woken() {
+    let domain = domain();
     for words in triples() {
         for (cause, error) in [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)] {
             let mut wait = pending(domain.wait_any_async(any(words), &PLAINLY));
@@ -211,8 +210,8 @@ fn end_returns_its_cause_unless_a_word_was_woken<S: Scheme>() {
     }
 }
 
-fn waker_of_the_last_poll_is_woken_by_every_word<S: Scheme>() {
-    let domain = domain::<S>();
+fn waker_of_the_last_poll_is_woken_by_every_word() {
+    let domain = domain();
     for words in triples() {
         for word in words {
             let [(old, old_waker), (new, new_waker)] = [(); 2].map(|()| Notified::new());
@@ -226,8 +225,8 @@ fn waker_of_the_last_poll_is_woken_by_every_word<S: Scheme>() {
     }
 }
 
-fn bitset_and_priority_hold_for_every_word<S: Scheme>() {
-    let domain = domain::<S>();
+fn bitset_and_priority_hold_for_every_word() {
+    let domain = domain();
     let [a, b] = words();
     let mut waiters = idle(2);
     let [of_a, of_b] = &mut waiters[..] else { unreachable!() };
@@ -242,8 +241,8 @@ fn bitset_and_priority_hold_for_every_word<S: Scheme>() {
 }
 
 /// Two threads each wake one of the words once for each wait.
-fn no_wake_of_two_wakers_at_once_is_lost<S: Scheme>() {
-    let domain = lasting_domain::<S>();
+fn no_wake_of_two_wakers_at_once_is_lost() {
+    let domain = lasting_domain();
     let [a, b] = words::<2>();
     let waiter = Sleeping::start(move || {
         let (mut seen, mut rounds) = ([0; 2], 0);
@@ -271,7 +270,7 @@ fn no_wake_of_two_wakers_at_once_is_lost<S: Scheme>() {
     assert!(waiter.outcome() > 0);
 }
 
-on_every_scheme![
+on_domains![
     thread_and_future_are_woken_by_any_word_and_return_its_index,
     last_of_the_woken_words_is_the_result,
     word_that_differs_ends_the_wait_at_once,

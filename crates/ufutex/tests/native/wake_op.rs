@@ -4,10 +4,9 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use std::task::Poll;
 
-use ufutex::scheme::Scheme;
 use ufutex::{Access, At, Compare, Domain, Error, Fault, Key, Modify, Requeue, Target, WakeOp};
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::waiters::{idle, queue};
 use crate::common::waker::Notified;
@@ -17,8 +16,8 @@ use crate::places::{Word, pairs, words};
 const NOTHING: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Eq(i32::MIN) };
 const BOTH: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Ne(i32::MIN) };
 
-fn each_word_has_a_count_of_its_own<S: Scheme>() {
-    let domain = domain::<S>();
+fn each_word_has_a_count_of_its_own() {
+    let domain = domain();
     for [first, second] in pairs() {
         for (count, second_count) in [(0, 0), (1, 0), (0, 1), (2, 3), (16, 17), (20, 20), (40, 1), (usize::MAX, 16)] {
             for op in [BOTH, NOTHING] {
@@ -44,8 +43,8 @@ fn each_word_has_a_count_of_its_own<S: Scheme>() {
     }
 }
 
-fn private_and_shared_words_do_not_mix<S: Scheme>() {
-    let domain = domain::<S>();
+fn private_and_shared_words_do_not_mix() {
+    let domain = domain();
     for [first, second] in pairs() {
         let shared = At::address_space(second);
         let mut waiters = idle(3);
@@ -59,8 +58,8 @@ fn private_and_shared_words_do_not_mix<S: Scheme>() {
     }
 }
 
-fn futures_of_both_words_are_woken_and_pass_their_wakes_on<S: Scheme>() {
-    let domain = domain::<S>();
+fn futures_of_both_words_are_woken_and_pass_their_wakes_on() {
+    let domain = domain();
     for [first, second] in pairs() {
         let tolds = [(); 4].map(|()| Notified::new());
         let mut waits: Vec<_> = std::iter::zip(&tolds, [first, first, second, second])
@@ -76,9 +75,9 @@ fn futures_of_both_words_are_woken_and_pass_their_wakes_on<S: Scheme>() {
     }
 }
 
-fn faults_of_the_second_word_are_resolved_and_it_is_changed_once<S: Scheme>() {
+fn faults_of_the_second_word_are_resolved_and_it_is_changed_once() {
     for (reads, writes) in [(0, 0), (1, 0), (0, 1), (3, 0), (2, 2), (0, 500)] {
-        let (domain, memory) = (domain::<S>(), GuestMemory::new());
+        let (domain, memory) = (domain(), GuestMemory::new());
         let (first, second) = (memory.target(0), memory.target(256));
         let mut waiters = idle(2);
         let [a, b] = &mut waiters[..] else { unreachable!() };
@@ -93,8 +92,8 @@ fn faults_of_the_second_word_are_resolved_and_it_is_changed_once<S: Scheme>() {
     }
 }
 
-fn unwritable_second_word_is_a_fault_and_wakes_no_waiter<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn unwritable_second_word_is_a_fault_and_wakes_no_waiter() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let (first, second) = (memory.target(0), memory.target(256));
     let mut waiters = idle(2);
     let [a, b] = &mut waiters[..] else { unreachable!() };
@@ -115,8 +114,8 @@ fn unwritable_second_word_is_a_fault_and_wakes_no_waiter<S: Scheme>() {
 }
 
 /// The handler of the fault may use the same words.
-fn no_lock_is_held_while_a_fault_is_resolved<S: Scheme>() {
-    let domain = crate::places::lasting_domain::<S>();
+fn no_lock_is_held_while_a_fault_is_resolved() {
+    let domain = crate::places::lasting_domain();
     let memory = crate::places::forever(GuestMemory::new());
     let (first, second) = (memory.target(0), memory.target(4));
     memory.fault_next_exchanges(1);
@@ -133,15 +132,15 @@ fn no_lock_is_held_while_a_fault_is_resolved<S: Scheme>() {
     assert_eq!(memory.word(4).load(Relaxed), 9, "compared and changed after the cure");
 }
 
-fn second_word_of_another_width_is_invalid<S: Scheme>() {
-    fn refused<S: Scheme>(domain: &Domain<S>, second: impl Target) {
+fn second_word_of_another_width_is_invalid() {
+    fn refused(domain: &Domain, second: impl Target) {
         let [first] = words();
         let mut waiters = idle(1);
         let queued = queue(domain, &mut waiters[0], first);
         assert_eq!(domain.wake_op(first, 1, second, BOTH, 1), Err(Error::Invalid));
         assert!(!queued.is_woken());
     }
-    let domain = domain::<S>();
+    let domain = domain();
     let (u8, u16, u64) = (AtomicU8::new(0), AtomicU16::new(0), AtomicU64::new(0));
     refused(&domain, &u8);
     refused(&domain, &u16);
@@ -154,8 +153,8 @@ fn second_word_of_another_width_is_invalid<S: Scheme>() {
     assert!(queued.is_woken());
 }
 
-fn waiter_of_a_lock_in_either_queue_is_invalid_and_the_word_changed<S: Scheme>() {
-    let domain = domain::<S>();
+fn waiter_of_a_lock_in_either_queue_is_invalid_and_the_word_changed() {
+    let domain = domain();
     let task = domain.task(7).expect("it is free");
     let op = WakeOp { modify: Modify::Add(1), compare: Compare::Ge(0) };
     // Up to sixteen plain waiters ahead of the PI waiter, and more than sixteen, for which a wake needs memory.
@@ -207,8 +206,8 @@ impl Target for &Changing<'_> {
     }
 }
 
-fn others_get_the_bucket_of_a_word_that_changes_all_the_time<S: Scheme>() {
-    let domain = domain::<S>();
+fn others_get_the_bucket_of_a_word_that_changes_all_the_time() {
+    let domain = domain();
     let [first, second] = words();
     let (attempts, settled) = (AtomicU32::new(0), AtomicBool::new(false));
     let mut waiters = idle(1);
@@ -227,7 +226,7 @@ fn others_get_the_bucket_of_a_word_that_changes_all_the_time<S: Scheme>() {
     assert!(queued.is_woken() && attempts.load(SeqCst) > 1);
 }
 
-on_every_scheme![
+on_domains![
     each_word_has_a_count_of_its_own,
     private_and_shared_words_do_not_mix,
     futures_of_both_words_are_woken_and_pass_their_wakes_on,

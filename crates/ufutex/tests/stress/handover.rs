@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{Domain, DomainOptions, Error, WaitOptions};
 
 use crate::common::asleep::until;
@@ -20,8 +19,8 @@ use crate::common::random::Random;
 use crate::share;
 use crate::workers::{Desk, Workers, resize};
 
-struct Permits<S: Scheme> {
-    domain: Domain<S>,
+struct Permits {
+    domain: Domain,
     /// `1` means that there is a permit.
     permit: AtomicU32,
     handed_out: AtomicUsize,
@@ -32,7 +31,7 @@ struct Permits<S: Scheme> {
     is_closed: AtomicBool,
 }
 
-fn take_permits<S: Scheme>(permits: &Permits<S>, desk: &Desk, _: Random) {
+fn take_permits(permits: &Permits, desk: &Desk, _: Random) {
     while desk.is_running() {
         if permits.permit.compare_exchange(1, 0, Acquire, Relaxed).is_ok() {
             permits.taken.fetch_add(1, AcqRel);
@@ -45,7 +44,7 @@ fn take_permits<S: Scheme>(permits: &Permits<S>, desk: &Desk, _: Random) {
     }
 }
 
-fn drop_futures<S: Scheme>(permits: &Permits<S>, desk: &Desk, mut random: Random) {
+fn drop_futures(permits: &Permits, desk: &Desk, mut random: Random) {
     while desk.is_running() {
         // Two thirds of the futures have a real-time priority, so they are ahead of the threads.
         let options = WaitOptions::new().realtime_priority(random.of(&[0, 1, 1]));
@@ -66,7 +65,7 @@ fn drop_futures<S: Scheme>(permits: &Permits<S>, desk: &Desk, mut random: Random
     }
 }
 
-fn hand_out_permits<S: Scheme>(permits: &Permits<S>, desk: &Desk, mut random: Random) {
+fn hand_out_permits(permits: &Permits, desk: &Desk, mut random: Random) {
     while !permits.is_closing.load(Relaxed) {
         let number = permits.handed_out.fetch_add(1, Relaxed) + 1;
         permits.permit.store(1, Release);
@@ -82,24 +81,24 @@ fn hand_out_permits<S: Scheme>(permits: &Permits<S>, desk: &Desk, mut random: Ra
     permits.is_closed.store(true, Release);
 }
 
-fn resize_it<S: Scheme>(permits: &Permits<S>, desk: &Desk, mut random: Random) {
+fn resize_it(permits: &Permits, desk: &Desk, mut random: Random) {
     while desk.is_running() {
         resize(&permits.domain, &mut random);
     }
 }
 
-fn no_wake_is_lost_in_a_future<S: Scheme>(length: Duration) {
+fn hand_out_in_futures(length: Duration) {
     let [handed_out, taken, dropped] = [(); 3].map(|()| AtomicUsize::new(0));
-    let domain = Domain::with_options_in(&system(), DomainOptions::new());
+    let domain = Domain::with_options(&system(), DomainOptions::new());
     let [is_closing, is_closed] = [(); 2].map(|()| AtomicBool::new(false));
     let permit = AtomicU32::new(0);
-    let permits = Arc::new(Permits::<S> { domain, permit, handed_out, taken, dropped, is_closing, is_closed });
+    let permits = Arc::new(Permits { domain, permit, handed_out, taken, dropped, is_closing, is_closed });
     let mut workers = Workers::new(permits.clone());
     workers.add("a taker", take_permits);
     workers.add("another taker", take_permits);
     workers.add("future dropper", drop_futures);
     workers.add("permit releaser", hand_out_permits);
-    if crate::common::domains::can_resize::<S>() {
+    if crate::common::domains::can_resize() {
         workers.add("resizer", resize_it);
     }
     workers.run(length);
@@ -110,22 +109,7 @@ fn no_wake_is_lost_in_a_future<S: Scheme>(length: Duration) {
     assert!(permits.dropped.load(Relaxed) > 0);
 }
 
-macro_rules! no_wake_is_lost {
-    ($($name:ident: $scheme:ident, $parts:expr;)*) => {$(
-        #[test]
-        fn $name() {
-            no_wake_is_lost_in_a_future::<ufutex::scheme::$scheme>(share($parts));
-        }
-    )*};
-}
-
-#[cfg(any(not(feature = "counted"), feature = "packed", feature = "split"))]
-no_wake_is_lost! {
-    no_wake_is_lost_in_a_future_on_live: Live, 6;
-}
-#[cfg(feature = "counted")]
-no_wake_is_lost! {
-    no_wake_is_lost_in_a_future_on_fixed: Fixed, 2;
-    no_wake_is_lost_in_a_future_on_atomic: Atomic, 3;
-    no_wake_is_lost_in_a_future_on_percpu: PerCpu, 3;
+#[test]
+fn no_wake_is_lost_in_a_future() {
+    hand_out_in_futures(share(6));
 }

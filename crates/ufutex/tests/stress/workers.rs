@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ufutex::scheme::Scheme;
-use ufutex::{Domain, Error};
+use ufutex::Domain;
 
 use crate::common::PATIENCE;
+use crate::common::domains::{assert_resized, set_slots};
 use crate::common::kernel::timeouts_without_slack;
 use crate::common::random::Random;
 
@@ -105,12 +105,9 @@ impl<T: Send + Sync + 'static> Workers<T> {
 
 /// Resizes the table up and down, to the global one and back. Some schemes have to wait for a moment without operations
 /// and may not find one.
-pub fn resize<S: Scheme>(domain: &Domain<S>, random: &mut Random) {
+pub fn resize(domain: &Domain, random: &mut Random) {
     let slots = random.of(&[0, 2, 2, 4, 4, 16, 64, 1024]);
-    let begin = Instant::now();
-    let result = domain.set_slots_while(slots, || begin.elapsed() < Duration::from_millis(5));
-    let may_fail = S::NAME != "live";
-    assert!(result == Ok(()) || may_fail && result == Err(Error::TimedOut), "{slots} slots: {result:?}");
+    assert_resized(set_slots(domain, slots));
     if random.one_in(16) {
         std::thread::sleep(Duration::from_micros(random.below(300) as u64));
     }

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use ufutex::platform::Platform;
-use ufutex::scheme::Scheme;
 use ufutex::{Domain, DomainOptions, Task, pi::Priority, syscall::Resume};
 
 use crate::call::{Call, Number};
@@ -15,36 +14,36 @@ use crate::common::domains::{domain, system_on};
 use crate::machine::{Interruption, Machine, Seat, Sharing, System};
 
 /// A system with one domain of this scheme.
-pub fn machine<S: Scheme + 'static>(sharing: Sharing) -> Machine {
-    Machine::new(Arc::new(Engine::<S>::new()), sharing)
+pub fn machine(sharing: Sharing) -> Machine {
+    Machine::new(Arc::new(Engine::new()), sharing)
 }
 
 /// As `machine`, on a platform.
-pub fn machine_on<P: Platform, S: Scheme + 'static>(sharing: Sharing) -> Machine {
+pub fn machine_on<P: Platform>(sharing: Sharing) -> Machine {
     let system = system_on::<P>();
-    Machine::new(Arc::new(Engine::<S>::of(Domain::with_options_in(&system, DomainOptions::new()))), sharing)
+    Machine::new(Arc::new(Engine::of(Domain::with_options(&system, DomainOptions::new()))), sharing)
 }
 
-struct Engine<S: Scheme> {
-    domain: Arc<Domain<S>>,
+struct Engine {
+    domain: Arc<Domain>,
     kernel_task: Task,
 }
 
 /// The TID of the kernel task. On Linux it belongs to kthreadd.
 const KERNEL_TASK: u32 = 2;
 
-impl<S: Scheme> Engine<S> {
+impl Engine {
     fn new() -> Self {
         Self::of(domain())
     }
 
-    fn of(domain: Domain<S>) -> Self {
+    fn of(domain: Domain) -> Self {
         let kernel_task = domain.kernel_task(KERNEL_TASK).expect("it is the first task");
         Self { domain: Arc::new(domain), kernel_task }
     }
 }
 
-impl<S: Scheme + 'static> System for Engine<S> {
+impl System for Engine {
     fn enter(&self, memory: &'static Arena) -> Arc<dyn Seat> {
         let tid = thread_id();
         let task = self.domain.task(tid as u32).expect("no other task has the number of this thread");
@@ -65,8 +64,8 @@ impl<S: Scheme + 'static> System for Engine<S> {
 
 /// A thread as a user-mode kernel would run it. It makes the guest's calls, and runs the guest's signal handlers
 /// between calls.
-struct Guest<S: Scheme> {
-    domain: Arc<Domain<S>>,
+struct Guest {
+    domain: Arc<Domain>,
     memory: &'static Arena,
     tid: i32,
     /// `None` after the thread has left.
@@ -97,7 +96,7 @@ fn number(call: Call) -> ufutex::syscall::Number {
     }
 }
 
-impl<S: Scheme> Guest<S> {
+impl Guest {
     fn task(&self) -> Option<Arc<Task>> {
         self.task.lock().expect("not poisoned").clone()
     }
@@ -121,7 +120,7 @@ impl<S: Scheme> Guest<S> {
     }
 }
 
-impl<S: Scheme> Seat for Guest<S> {
+impl Seat for Guest {
     fn call(&self, mut call: Call) -> isize {
         let task = self.task().expect("it has not left");
         loop {

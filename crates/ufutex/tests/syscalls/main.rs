@@ -45,29 +45,18 @@ mod waitv;
 mod wake;
 mod wake_op;
 
-/// Makes a `#[test]` of each `fn name(m: &Machine)` on every machine. The package `ufutex` tests the kernel and its own
-/// schemes, `ufutex-counted` those that it adds.
-#[cfg(not(feature = "counted"))]
+/// Makes a `#[test]` of each `fn name(m: &Machine)` on every machine: on the kernel in the package `ufutex` alone.
 macro_rules! on_every_machine {
     ($($name:ident),* $(,)?) => {
+        #[cfg(not(feature = "counted"))]
         $crate::on_machines! { [$($name)*]
             kernel: $crate::kernel::machine(crate::machine::Sharing::Private);
             kernel_shared: $crate::kernel::machine(crate::machine::Sharing::Shared);
-            live: $crate::engine::machine::<ufutex::scheme::Live>(crate::machine::Sharing::Private);
-            live_shared: $crate::engine::machine::<ufutex::scheme::Live>(crate::machine::Sharing::Shared);
-            live_on_any_std: $crate::engine::machine_on::<crate::common::platforms::Watched, ufutex::scheme::Live>(crate::machine::Sharing::Private);
         }
-    };
-}
-#[cfg(feature = "counted")]
-macro_rules! on_every_machine {
-    ($($name:ident),* $(,)?) => {
         $crate::on_machines! { [$($name)*]
-            fixed: $crate::engine::machine::<ufutex::scheme::Fixed>(crate::machine::Sharing::Private);
-            atomic: $crate::engine::machine::<ufutex::scheme::Atomic>(crate::machine::Sharing::Private);
-            atomic_shared: $crate::engine::machine::<ufutex::scheme::Atomic>(crate::machine::Sharing::Shared);
-            atomic_on_any_std: $crate::engine::machine_on::<crate::common::platforms::Watched, ufutex::scheme::Atomic>(crate::machine::Sharing::Private);
-            percpu: $crate::engine::machine::<ufutex::scheme::PerCpu>(crate::machine::Sharing::Private);
+            private: $crate::engine::machine(crate::machine::Sharing::Private);
+            shared: $crate::engine::machine(crate::machine::Sharing::Shared);
+            on_any_std: $crate::engine::machine_on::<crate::common::platforms::Watched>(crate::machine::Sharing::Private);
         }
     };
 }

@@ -45,13 +45,14 @@ fn sides(threads: usize) -> Vec<Spec> {
         }
     };
     for buckets in [256, 512, 1024, 2048, 4096] {
-        add(Name::Fixed, Layout::Packed, Policy::Fixed(buckets));
-        add(Name::Fixed, Layout::Lean, Policy::Fixed(buckets));
+        add(Name::Live, Layout::Packed, Policy::Fixed(buckets));
+        add(Name::Live, Layout::Lean, Policy::Fixed(buckets));
     }
     for buckets in [512, 1024, 2048] {
         add(Name::Atomic, Layout::Lean, Policy::Fixed(buckets));
     }
-    add(Name::Fixed, Layout::Split, Policy::Fixed(256));
+    add(Name::Live, Layout::Split, Policy::Fixed(256));
+    add(Name::Fixed, Layout::Lean, Policy::Fixed(512));
     add(Name::PerCpu, Layout::Lean, Policy::Fixed(512));
     add(Name::Global, Layout::Lean, Policy::Fixed(16));
     for buckets in [16, 256] {

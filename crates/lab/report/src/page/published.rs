@@ -124,7 +124,7 @@ fn counted() -> Vec<Comparison> {
 
 /// [false-sharing] and [priv-removed]: the stall, and the layout of a bucket.
 fn layouts() -> Vec<Comparison> {
-    let fixed = |layout, buckets| (Name::Fixed, layout, buckets);
+    let fixed = |layout, buckets| (Name::Live, layout, buckets);
     let mut all = vec![
         Comparison {
             source: Source::FalseSharing,

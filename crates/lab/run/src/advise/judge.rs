@@ -21,8 +21,6 @@ const HOT: f64 = 0.5;
 /// The recommended settings.
 #[derive(Serialize, Debug, PartialEq)]
 pub struct Advice {
-    /// The engine's scheme.
-    pub scheme: &'static str,
     /// The engine's size policy.
     pub policy: String,
     /// The engine's slots. `None` leaves the number to the policy.
@@ -92,7 +90,7 @@ fn without_private_calls(figures: &Figures, trap: bool) -> Advice {
         say(text, &["calls", "shared_calls", "other_kernel_calls"])
     };
     let kernel = Kernel { setting: "none", slots: None, immutable: false, command: None };
-    Advice { scheme: "live", policy: "load".to_string(), slots: None, kernel, sentences: vec![sentence] }
+    Advice { policy: "load".to_string(), slots: None, kernel, sentences: vec![sentence] }
 }
 
 fn with_private_calls(figures: &Figures, trap: bool, program: &[OsString]) -> Advice {
@@ -104,18 +102,17 @@ fn with_private_calls(figures: &Figures, trap: bool, program: &[OsString]) -> Ad
         return as_it_is(figures, sentences);
     }
     sentences.extend(busy_buckets(figures));
-    let scheme = scheme(figures, is_light, &mut sentences);
     let grown = figures.wanted_slots > KERNEL_MIN;
-    let policy = policy(figures, scheme, grown, &mut sentences);
+    let policy = policy(figures, is_light, grown, &mut sentences);
     let kernel = kernel(figures, is_light, program, &mut sentences);
-    Advice { scheme, policy, slots: grown.then_some(figures.wanted_slots), kernel, sentences }
+    Advice { policy, slots: grown.then_some(figures.wanted_slots), kernel, sentences }
 }
 
 /// The advice to a program that makes few calls and has few waiters.
 fn as_it_is(figures: &Figures, mut sentences: Vec<Sentence>) -> Advice {
     let own = figures.kernel_slots;
     let text = format!(
-        "Leave everything as it is: scheme `live`, policy `load`, and in the kernel the {} (kernel_slots) that it makes for \
+        "Leave everything as it is: policy `load`, and in the kernel the {} (kernel_slots) that it makes for \
          {} (threads) on {} (cpus). With so few calls and waiters the number of slots does not matter.",
         plural(own, "slot"),
         plural(figures.threads, "thread"),
@@ -123,7 +120,7 @@ fn as_it_is(figures: &Figures, mut sentences: Vec<Sentence>) -> Advice {
     );
     sentences.push(say(text, &["kernel_slots", "threads", "cpus"]));
     let kernel = Kernel { setting: "default", slots: Some(own), immutable: false, command: None };
-    Advice { scheme: "live", policy: "load".to_string(), slots: None, kernel, sentences }
+    Advice { policy: "load".to_string(), slots: None, kernel, sentences }
 }
 
 /// Whether many waiters would share the kernel's slots.
@@ -202,45 +199,31 @@ fn busy_buckets(figures: &Figures) -> Option<Sentence> {
     Some(say(text, &["contended_share", "longest_chain"]))
 }
 
-/// `fixed` if the table never changed and speed matters.
-fn scheme(figures: &Figures, is_light: bool, sentences: &mut Vec<Sentence>) -> &'static str {
-    let (scheme, text) = match figures.resizes {
-        0 if is_light => ("live", "The table was not resized (resizes 0): scheme `live` costs nothing then.".to_string()),
-        0 => (
-            "fixed",
-            "The table was not resized (resizes 0): scheme `fixed` is enough, and saves a check. `live` could still resize \
-            it."
-                .to_string(),
-        ),
-        resizes => (
-            "live",
-            format!(
-                "The table was resized {} under load (resizes): scheme `live`, the only one that resizes without blocking \
-                operations.",
-                if resizes == 1 { "once".to_string() } else { format!("{} times", counted(resizes)) }
-            ),
-        ),
-    };
-    sentences.push(say(text, &["resizes"]));
-    scheme
-}
-
-fn policy(figures: &Figures, scheme: &str, grown: bool, sentences: &mut Vec<Sentence>) -> String {
+/// A fixed size if the table never changed and speed matters.
+fn policy(figures: &Figures, is_light: bool, grown: bool, sentences: &mut Vec<Sentence>) -> String {
     let (wanted, number) = (counted(figures.wanted_slots), figures.wanted_slots);
-    let (policy, text) = if scheme == "fixed" {
-        (number.to_string(), format!("`--policy {number}` fits: {wanted} slots from the first wait on (wanted_slots)."))
+    let (policy, text) = if figures.resizes == 0 && !is_light {
+        let text = format!(
+            "The table was not resized (resizes 0): `--policy {number}` fits: {wanted} slots from the first wait on \
+            (wanted_slots)."
+        );
+        (number.to_string(), text)
     } else if grown {
         let text = format!(
-            "Policy `load` finds {wanted} slots by itself (wanted_slots); `--policy {number}` has them from the first wait on."
+            "Policy `load` finds {wanted} slots by itself (wanted_slots), by {} that held up no operation (resizes); \
+            `--policy {number}` has them from the first wait on.",
+            plural(figures.resizes, "resize")
         );
         ("load".to_string(), text)
     } else {
         let text = format!(
-            "Policy `load`, without a number of slots: the {KERNEL_MIN} that it begins with are enough (wanted_slots)."
+            "Policy `load`, without a number of slots: the {KERNEL_MIN} that it begins with are enough (wanted_slots), \
+            after {} (resizes).",
+            plural(figures.resizes, "resize")
         );
         ("load".to_string(), text)
     };
-    sentences.push(say(text, &["wanted_slots"]));
+    sentences.push(say(text, &["resizes", "wanted_slots"]));
     policy
 }
 

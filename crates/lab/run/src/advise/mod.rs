@@ -96,11 +96,10 @@ fn text(output: &Output<'_>) -> String {
         _ => "nothing to set".to_string(),
     };
     let mut text = format!(
-        "\n Advice for '{}' (watched {:.1} s; {}):\n\n    scheme {}, policy {}, slots: {slots}; kernel: {kernel}\n\n",
+        "\n Advice for '{}' (watched {:.1} s; {}):\n\n    policy {}, slots: {slots}; kernel: {kernel}\n\n",
         output.command.escape_debug(),
         figures.seconds,
         output.ended,
-        advice.scheme,
         advice.policy,
     );
     for sentence in &advice.sentences {

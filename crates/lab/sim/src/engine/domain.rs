@@ -1,6 +1,5 @@
 //! The domains of one layout.
 
-use super::engine::scheme::{self, Atomic, Fixed, Live, PerCpu};
 use super::engine::{self, Access, DomainOptions, Error, Fault, GuestWord, System, SystemConfig, UserMemory, Width};
 use crate::engine::{Domain, Memory, Waited, Wanted, Word};
 use crate::settings::Scheme;
@@ -9,22 +8,13 @@ use lab_targets::Policy;
 use ufutex_coherence::{memory, objects};
 
 /// A domain, and the system whose global table it may use.
-struct Made<S: scheme::Scheme> {
-    domain: engine::Domain<S>,
+struct Made {
+    domain: engine::Domain,
     system: System,
 }
 
 /// See [`make`](crate::engine::make).
 pub fn make(wanted: Wanted, count: usize) -> Result<Vec<Box<dyn Domain>>> {
-    match wanted.scheme {
-        Scheme::Live | Scheme::Global => make_on::<Live>(wanted, count),
-        Scheme::Fixed => make_on::<Fixed>(wanted, count),
-        Scheme::Atomic => make_on::<Atomic>(wanted, count),
-        Scheme::Percpu => make_on::<PerCpu>(wanted, count),
-    }
-}
-
-fn make_on<S: scheme::Scheme + 'static>(wanted: Wanted, count: usize) -> Result<Vec<Box<dyn Domain>>> {
     objects::forget_all();
     let policy = match (wanted.scheme, wanted.policy) {
         (Scheme::Global, _) => engine::Policy::Fixed(0),
@@ -32,11 +22,17 @@ fn make_on<S: scheme::Scheme + 'static>(wanted: Wanted, count: usize) -> Result<
         (_, Policy::Load) => engine::Policy::Load,
         (_, Policy::Fixed(slots)) => engine::Policy::Fixed(slots),
     };
-    let made: Vec<Box<Made<S>>> = memory::by_line(|| {
+    let scheme = match wanted.scheme {
+        Scheme::Live | Scheme::Global => engine::Scheme::Live,
+        Scheme::Fixed => engine::Scheme::Fixed,
+        Scheme::Atomic => engine::Scheme::Atomic,
+        Scheme::Percpu => engine::Scheme::PerCpu,
+    };
+    let made: Vec<Box<Made>> = memory::by_line(|| {
         let system = System::with_config(SystemConfig::new().hash_seed(wanted.seed).cpus(wanted.cpus))
             .map_err(|error| anyhow!("{}: {error}", wanted.scheme))?;
-        let options = || DomainOptions::new().policy(policy).early_return(wanted.early_return);
-        let one = |_| Made { domain: engine::Domain::with_options_in(&system, options()), system: system.clone() };
+        let options = || DomainOptions::new().scheme(scheme).policy(policy).early_return(wanted.early_return);
+        let one = |_| Made { domain: engine::Domain::with_options(&system, options()), system: system.clone() };
         anyhow::Ok((0..count).map(|number| Box::new(one(number))).collect())
     })?;
     Ok(made
@@ -48,7 +44,7 @@ fn make_on<S: scheme::Scheme + 'static>(wanted: Wanted, count: usize) -> Result<
         .collect())
 }
 
-impl<S: scheme::Scheme> Domain for Made<S> {
+impl Domain for Made {
     fn wait(&self, word: Word<'_>, expected: u32) -> Waited {
         match self.domain.wait(Words(word.memory).word(word.address), u64::from(expected)) {
             Ok(()) => Waited::Woken,

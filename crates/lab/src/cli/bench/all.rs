@@ -44,9 +44,10 @@ impl AllArgs {
         let perf = self.perfs.perf(&self.threads)?;
         self.refuse_floor_alone()?;
         let (futex, timers) = match self.targets {
-            Some(targets) => (targets.futex, targets.timers),
-            None => (common::names(None, perf), Timers::default().targets),
+            Some(targets) => (Some(List(targets.futex)), targets.timers),
+            None => (None, Timers::default().targets),
         };
+        let futex = common::names(futex, perf, self.perfs.tables.layout)?;
         let settings = self.perfs.settings(futex)?;
         if settings.buckets == Buckets::Exactly(0) && perf.is_none() {
             return Err(super::GLOBAL_FOR_GOOD.to_string());

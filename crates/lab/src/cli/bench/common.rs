@@ -124,10 +124,23 @@ pub struct Sleeping {
     pub targets: Option<List<Name>>,
 }
 
-/// The requested targets. By default all, or with perf's output only `live`.
-pub fn names(targets: Option<List<Name>>, perf: Option<FirstLine>) -> Vec<Name> {
-    let default = if perf.is_some() { &[Name::Live][..] } else { Name::VARIANTS };
-    targets.map_or_else(|| default.to_vec(), |List(targets)| targets)
+/// The requested targets. By default all that have this layout, or with perf's output only `live`.
+pub fn names(targets: Option<List<Name>>, perf: Option<FirstLine>, layout: Layout) -> Result<Vec<Name>, String> {
+    let default = if perf.is_some() { vec![Name::Live] } else { Name::VARIANTS.to_vec() };
+    of_layout(targets.map(|List(targets)| targets), default, layout)
+}
+
+/// The given targets, which must have this layout, or those of the others that have it.
+pub fn of_layout(given: Option<Vec<Name>>, others: Vec<Name>, layout: Layout) -> Result<Vec<Name>, String> {
+    let having = |names: &[Name]| names.iter().copied().filter(|name| name.has_layout(layout)).collect::<Vec<_>>();
+    let Some(given) = given else { return Ok(having(&others)) };
+    match given.iter().find(|name| !name.has_layout(layout)) {
+        Some(name) => {
+            let accepted = having(&others).iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            Err(format!("--targets '{name}' is not accepted with --layout '{layout}'; accepted: {accepted}"))
+        }
+        None => Ok(given),
+    }
 }
 
 /// Flag of workloads that can use shared futexes.
@@ -173,7 +186,8 @@ impl Own {
     /// The workload with these flags.
     pub fn one(self, asked: Asked, shared: bool) -> Result<One, String> {
         let settings = self.tables.add_to(self.common.settings(self.output.format))?;
-        let settings = Settings { targets: names(self.sleeping.targets, None), shared, ..settings };
+        let targets = names(self.sleeping.targets, None, settings.layout)?;
+        let settings = Settings { targets, shared, ..settings };
         Ok(One { settings, asked, perf: None, mlockall: self.common.mlockall })
     }
 }
@@ -208,7 +222,7 @@ impl Perfs {
     /// The workload with these flags.
     pub fn one(self, targets: Option<List<Name>>, asked: Asked) -> Result<One, String> {
         let perf = self.output.perf();
-        let settings = self.settings(names(targets, perf))?;
+        let settings = self.settings(names(targets, perf, self.tables.layout)?)?;
         Ok(One { settings, asked, perf, mlockall: self.common.mlockall })
     }
 }

@@ -96,7 +96,8 @@ impl HashArgs {
         };
         let exact = |size: &Buckets| if let Buckets::Exactly(slots) = size { Some(*slots) } else { None };
         let slots = sizes.iter().filter_map(exact).collect();
-        let (layout, targets) = (self.perfs.tables.layout, common::names(self.targets, None));
+        let layout = self.perfs.tables.layout;
+        let targets = common::names(self.targets, None, layout)?;
         let settings = Settings { layout, targets, ..self.perfs.common.settings(self.perfs.output.format) };
         let hammer: Hammer = self.words.hammer(self.threads)?;
         let asked = Asked::Sweep(Sweep { hammer, slots, processes });

@@ -6,6 +6,7 @@ use crate::cli::values::{self, List};
 use clap::Args;
 use lab_bench::locks::{Line, Locks};
 use lab_bench::settings::Settings;
+use lab_targets::Layout;
 
 /// The flags.
 #[derive(Args)]
@@ -60,7 +61,8 @@ impl LocksArgs {
     /// Fills in the defaults. An error is one line for the user.
     pub fn check(self) -> Result<One, String> {
         let common = self.common.settings(self.output.format);
-        let settings = Settings { targets: common::names(self.sleeping.targets, None), ..common };
+        let targets = common::names(self.sleeping.targets, None, Layout::Lean)?;
+        let settings = Settings { targets, ..common };
         let asks_for_rwlock = self.writers.is_some() || self.readers.is_some();
         let asked = Asked::Locks(Locks {
             threads: self.threads.map(|List(threads)| threads),

@@ -60,7 +60,8 @@ impl ResizeArgs {
             return Err(format!("--to '{}' equals --from; accepted: another power of two", self.to));
         }
         let common = self.common.settings(self.output.format);
-        let settings = Settings { layout: self.layout, targets: common::names(self.sleeping.targets, None), ..common };
+        let targets = common::names(self.sleeping.targets, None, self.layout)?;
+        let settings = Settings { layout: self.layout, targets, ..common };
         let hammer = common::hammer(self.threads, self.futexes, size_of::<u32>())?;
         let asked = Asked::Resize(Resize { hammer, from: self.from, to: self.to });
         Ok(One { settings, asked, perf: None, mlockall: self.common.mlockall })

@@ -1,5 +1,6 @@
 //! `bench schbench`: schbench's own flags, some of which mean something else than in other workloads, and the lab's.
 
+use super::common;
 use super::noise::NoiseArgs;
 use crate::cli::values::schbench as own;
 use crate::cli::values::{self, List};
@@ -221,14 +222,19 @@ impl SchbenchArgs {
     }
 
     fn chosen(&self) -> Result<Vec<Name>, String> {
-        let Some(List(targets)) = &self.targets else { return Ok(values::sleeping()) };
+        let given = self.targets.as_ref().map(|List(targets)| targets.clone());
+        let is_given = given.is_some();
+        let targets = common::of_layout(given, values::sleeping(), self.layout)?;
+        if !is_given {
+            return Ok(targets);
+        }
         if self.tasks && !targets.iter().any(|name| name.has_futures()) {
             let names = targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
             return Err(format!(
                 "--targets '{names}' is not accepted with --tasks; accepted: live, fixed, atomic, percpu, global"
             ));
         }
-        Ok(targets.clone())
+        Ok(targets)
     }
 
     fn settings(&self, targets: Vec<Name>) -> Settings {

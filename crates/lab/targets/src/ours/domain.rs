@@ -1,6 +1,5 @@
-//! Domains of one layout as targets: their private and their shared keys.
+//! Domains of one package as targets: their private and their shared keys.
 
-use super::engine::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use super::engine::{
     self, At, Domain, DomainOptions, Error, ObjectId, Requeue, System, SystemConfig, Task, Timeout, WaitOptions, Waiter,
 };
@@ -20,39 +19,30 @@ use std::time::Duration;
 pub(super) const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 
 /// A domain whose private keys are measured, in its own table or in the global table.
-struct Private<S: Scheme> {
-    domain: Domain<S>,
+struct Private {
+    domain: Domain,
     system: System,
     options: DomainOptions,
     global_slots: Option<usize>,
 }
 
 /// A domain whose shared keys are measured. They are in the namespace's global table.
-struct SharedKeys<S: Scheme> {
-    domain: Domain<S>,
+struct SharedKeys {
+    domain: Domain,
     global_slots: usize,
 }
 
 /// Makes `count` targets in one system.
 pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
     let system = System::with_config(config()).map_err(|error| anyhow!("{name}: {error}"))?;
-    let one = |_| match name {
-        Name::Live | Name::Global => Ok(subject::<Live>(&system, name, shape)),
-        Name::Fixed => Ok(subject::<Fixed>(&system, name, shape)),
-        Name::Atomic => Ok(subject::<Atomic>(&system, name, shape)),
-        Name::PerCpu => Ok(subject::<PerCpu>(&system, name, shape)),
-        Name::Kernel | Name::ParkingLot | Name::Floor => Err(anyhow!("{name} is no scheme of the engine")),
-    };
-    (0..count).map(one).collect()
+    Ok((0..count).map(|_| subject(&system, name, shape)).collect())
 }
 
-fn subject<S: Scheme>(system: &System, name: Name, shape: &Shape) -> Arc<dyn Subject> {
-    // A row must not have the name of one scheme and the figures of another.
-    assert!(S::NAME == name.text() || name == Name::Global, "{name} is measured on {}", S::NAME);
+fn subject(system: &System, name: Name, shape: &Shape) -> Arc<dyn Subject> {
     let global = name == Name::Global || shape.policy == Policy::Fixed(0);
     let policy = if global { engine::Policy::Fixed(0) } else { engine_policy(shape.policy) };
     let options = DomainOptions::new().policy(policy).early_return(shape.early_return);
-    let domain = Domain::<S>::with_options_in(system, options);
+    let domain = Domain::with_options(system, options);
     let global_slots = system.global_slots();
     if shape.shared {
         Arc::new(SharedKeys { domain, global_slots })
@@ -84,7 +74,7 @@ fn waited(result: Result<(), Error>) -> Waited {
     }
 }
 
-impl<S: Scheme> Futex for Private<S> {
+impl Futex for Private {
     type Task = Task;
 
     #[inline(always)]
@@ -152,7 +142,7 @@ impl<S: Scheme> Futex for Private<S> {
     }
 
     fn set_slots(&self, slots: usize, keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
-        match self.domain.set_slots_while(slots, keep_trying) {
+        match super::set_slots(&self.domain, slots, keep_trying) {
             Ok(()) => Ok(true),
             Err(Error::TimedOut) => Ok(false),
             Err(error) => Err(error.to_string()),
@@ -169,7 +159,7 @@ impl<S: Scheme> Futex for Private<S> {
     }
 
     fn host(&self, crowd: &Crowd, channels: &Channels) {
-        let others: Vec<_> = (1..crowd.domains).map(|_| Domain::with_options_in(&self.system, self.options)).collect();
+        let others: Vec<_> = (1..crowd.domains).map(|_| Domain::with_options(&self.system, self.options)).collect();
         let domains: Vec<_> = [&self.domain].into_iter().chain(&others).collect();
         crowd::host(&domains, crowd, channels);
     }
@@ -180,9 +170,9 @@ impl<S: Scheme> Futex for Private<S> {
 }
 
 /// Tasks wait in futures of the engine. A nap is a timeout of the engine.
-struct Tasks<'a, S: Scheme>(&'a Domain<S>);
+struct Tasks<'a>(&'a Domain);
 
-impl<S: Scheme> crowd::Domain for Domain<S> {
+impl crowd::Domain for Domain {
     fn wake(&self, word: &AtomicU32) -> usize {
         self.wake(word, 1)
     }
@@ -211,7 +201,7 @@ impl<S: Scheme> crowd::Domain for Domain<S> {
     }
 }
 
-impl<S: Scheme> Rest for Tasks<'_, S> {
+impl Rest for Tasks<'_> {
     async fn wait(&self, word: &AtomicU32, expected: u32) {
         let result = self.0.wait_async(word, expected, &WaitOptions::new()).await;
         assert_ne!(waited(result), Waited::Failed, "a task's wait");
@@ -226,7 +216,7 @@ impl<S: Scheme> Rest for Tasks<'_, S> {
     }
 }
 
-impl<S: Scheme> Futex for SharedKeys<S> {
+impl Futex for SharedKeys {
     type Task = Task;
 
     #[inline(always)]
@@ -280,19 +270,8 @@ impl<S: Scheme> Futex for SharedKeys<S> {
     }
 }
 
-/// Slots and bytes of the table that a domain has after one wait.
-pub fn table(policy: Policy) -> anyhow::Result<(usize, usize)> {
-    let system = System::with_config(config()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
-    let domain = Domain::with_options(&system, DomainOptions::new().policy(engine_policy(policy)));
-    let word = AtomicU32::new(0);
-    match domain.wait_with(&word, 0, &WaitOptions::new().timeout(Timeout::After(Duration::ZERO))) {
-        Err(Error::TimedOut) => Ok((domain.slots(), domain.table_bytes())),
-        other => Err(anyhow!("a wait with a timeout of zero ended with {other:?}")),
-    }
-}
-
 /// The calling thread by its kernel TID, which no other thread has.
-fn task<S: Scheme>(domain: &Domain<S>) -> Task {
+fn task(domain: &Domain) -> Task {
     // SAFETY: the call takes nothing and changes nothing.
     let tid = unsafe { libc::gettid() } as u32;
     domain.task(tid).expect("the TID is unused in this system")

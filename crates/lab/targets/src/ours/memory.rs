@@ -3,12 +3,13 @@
 
 use super::domain::{OBJECT, config, engine_policy};
 use super::engine::wasm::{Atomics, LinearMemory, Waited};
-use super::engine::{Domain, DomainOptions, Fault, ObjectId, System};
-use crate::Shape;
+use super::engine::{Domain, DomainOptions, Error, Fault, ObjectId, System, Timeout, WaitOptions};
 use crate::wasm::{PAGE, Runtime, Subject};
-use anyhow::Result;
+use crate::{Policy, Shape};
+use anyhow::{Result, anyhow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 const FOREVER: i64 = -1;
 
@@ -35,7 +36,18 @@ pub fn build(shape: &Shape, bytes: u64) -> Result<Arc<dyn Subject>> {
         id: shape.shared.then_some(OBJECT),
     };
     let global_slots = shape.shared.then(|| system.global_slots());
-    Ok(Arc::new(Ours { memory, domain: Domain::with_options_in(&system, options), global_slots }))
+    Ok(Arc::new(Ours { memory, domain: Domain::with_options(&system, options), global_slots }))
+}
+
+/// Slots and bytes of the table that a domain has after one wait.
+pub fn table(policy: Policy) -> anyhow::Result<(usize, usize)> {
+    let system = System::with_config(config()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
+    let domain = Domain::with_options(&system, DomainOptions::new().policy(engine_policy(policy)));
+    let word = AtomicU32::new(0);
+    match domain.wait_with(&word, 0, &WaitOptions::new().timeout(Timeout::After(Duration::ZERO))) {
+        Err(Error::TimedOut) => Ok((domain.slots(), domain.table_bytes())),
+        other => Err(anyhow!("a wait with a timeout of zero ended with {other:?}")),
+    }
 }
 
 impl Runtime for Ours {

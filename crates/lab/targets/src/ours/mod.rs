@@ -1,31 +1,40 @@
-//! The engine's targets. The scheme is a type parameter. Each bucket layout is a package of its own, with the engine's
-//! source compiled for it, so `domain.rs` and `memory.rs` are compiled for each of them.
+//! The engine's targets. Each scheme and each bucket layout is a package of its own, with the engine's source compiled for
+//! it, so `domain.rs` and `memory.rs` are compiled for each of them.
 
 #![expect(clippy::duplicate_mod, reason = "each time with another package as `engine`")]
 
-mod lean;
+mod atomic;
+mod fixed;
+mod live;
 mod packed;
+mod percpu;
 mod split;
 
 use super::{Layout, Name, Shape, Subject, wasm};
 use crate::Policy;
+use anyhow::anyhow;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::{Arc, OnceLock};
 
 /// Makes `count` of our targets in one system.
 pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
-    match shape.layout {
-        Layout::Lean => lean::domain::build(name, shape, count),
-        Layout::Packed => packed::domain::build(name, shape, count),
-        Layout::Split => split::domain::build(name, shape, count),
+    match (name, shape.layout) {
+        (Name::Live | Name::Global, Layout::Lean) => live::domain::build(name, shape, count),
+        (Name::Live | Name::Global, Layout::Packed) => packed::domain::build(name, shape, count),
+        (Name::Live | Name::Global, Layout::Split) => split::domain::build(name, shape, count),
+        (Name::Fixed, Layout::Lean) => fixed::domain::build(name, shape, count),
+        (Name::Atomic, Layout::Lean) => atomic::domain::build(name, shape, count),
+        (Name::PerCpu, Layout::Lean) => percpu::domain::build(name, shape, count),
+        (Name::Fixed | Name::Atomic | Name::PerCpu, layout) => Err(anyhow!("{name} has no layout {layout}")),
+        (Name::Kernel | Name::ParkingLot | Name::Floor, _) => Err(anyhow!("{name} is no scheme of the engine")),
     }
 }
 
 /// Makes a domain under a linear memory of this many bytes.
 pub fn build_wasm(shape: &Shape, bytes: u64) -> anyhow::Result<Arc<dyn wasm::Subject>> {
     match shape.layout {
-        Layout::Lean => lean::memory::build(shape, bytes),
+        Layout::Lean => live::memory::build(shape, bytes),
         Layout::Packed => packed::memory::build(shape, bytes),
         Layout::Split => split::memory::build(shape, bytes),
     }
@@ -34,9 +43,9 @@ pub fn build_wasm(shape: &Shape, bytes: u64) -> anyhow::Result<Arc<dyn wasm::Sub
 /// Slots and bytes of the table that a domain has after one wait.
 pub fn table(layout: Layout, policy: Policy) -> anyhow::Result<(usize, usize)> {
     match layout {
-        Layout::Lean => lean::domain::table(policy),
-        Layout::Packed => packed::domain::table(policy),
-        Layout::Split => split::domain::table(policy),
+        Layout::Lean => live::memory::table(policy),
+        Layout::Packed => packed::memory::table(policy),
+        Layout::Split => split::memory::table(policy),
     }
 }
 

@@ -1,8 +1,6 @@
 //! Programs that once had a history which the model cannot have.
 
-use ufutex::scheme::{Live, Scheme};
-
-use crate::engine::lean::{Engine, system};
+use crate::engine::live::{Engine, system};
 use crate::generate::{Program, Theme};
 use crate::ops::{How, Op};
 use crate::run::Bench;
@@ -16,10 +14,10 @@ fn wait(word: usize) -> Op {
 /// In the system's table, which other domains use too.
 const GLOBAL: u64 = 24;
 
-fn check<S: Scheme>(number: u64, program: &Program) {
+fn check(number: u64, program: &Program) {
     let (bench, system) = (Bench::new(), system());
     for _ in 0..1000 {
-        bench.check(&Engine::<S>::new(&system, number, program), program, "this test");
+        bench.check(&Engine::new(&system, number, program), program, "this test");
     }
 }
 
@@ -30,5 +28,5 @@ fn wake_op_of_all_waiters_of_two_words_in_a_global_table_is_one_step() {
     let second = [(0, wait(0))];
     let waker = [(3000, Op::WakeOp { words: [2, 0], counts: [ALL, ALL], value: 1, old: 0 })];
     let program = Program::of(Theme::Waits, &[0, 1, 2], [&first, &second, &[], &waker]);
-    check::<Live>(GLOBAL, &program);
+    check(GLOBAL, &program);
 }

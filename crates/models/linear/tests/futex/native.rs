@@ -10,7 +10,6 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use ufutex::platform::{AnyStd, Clock, Deadline, Host, Platform};
-use ufutex::scheme::Scheme;
 use ufutex::{
     Cause, Compare, SystemConfig, Domain, Error, Modify, DomainOptions, Policy, Requeue, System, Task, Timeout, Wait, WaitOptions,
     Waiter, WakeOp,
@@ -23,10 +22,10 @@ use crate::program::WORKERS;
 use crate::run::{Outcome, Target, random_histories_are_linearizable};
 use crate::words::Words;
 
-pub struct Engine<S: Scheme> {
+pub struct Engine {
     // Tasks end before their domain does.
     tasks: [Task; WORKERS],
-    domain: Domain<S>,
+    domain: Domain,
     priorities: [u8; WORKERS],
 }
 
@@ -50,14 +49,14 @@ impl Wake for Unpark {
     }
 }
 
-impl<S: Scheme> Engine<S> {
+impl Engine {
     /// With options that follow from the number.
     pub fn new(system: &System, number: u64, program: &Program) -> Self {
         // In a table of two buckets keys collide. 0 is the system's table.
         let policies = [Policy::Fixed(2), Policy::Load, Policy::Fixed(64), Policy::Fixed(0)];
         let policy = policies[(number / 8 % 4) as usize];
         let options = DomainOptions::new().policy(policy).early_return((number / 32).is_multiple_of(2));
-        let domain = Domain::with_options_in(system, options);
+        let domain = Domain::with_options(system, options);
         let tasks = std::array::from_fn(|thread| domain.task(FIRST + thread as u32).expect("the TID is free"));
         Self { tasks, domain, priorities: program.priorities }
     }
@@ -88,7 +87,7 @@ impl<S: Scheme> Engine<S> {
 }
 
 /// Polls the future of a wait, and ends it as `how` says.
-fn poll<S: Scheme>(wait: Wait<'_, &AtomicU32, S>, how: How, watch: Stopwatch) -> Outcome {
+fn poll(wait: Wait<'_, &AtomicU32>, how: How, watch: Stopwatch) -> Outcome {
     let mut wait = pin!(wait);
     let mut poll = |waker: &Waker| match wait.as_mut().poll(&mut Context::from_waker(waker)) {
         Poll::Ready(result) => Some(errno(result, |()| 0)),
@@ -116,7 +115,7 @@ fn poll<S: Scheme>(wait: Wait<'_, &AtomicU32, S>, how: How, watch: Stopwatch) ->
     Outcome { result, queued, gives_up }
 }
 
-impl<S: Scheme> Target for Engine<S> {
+impl Target for Engine {
     fn tid(&self, thread: usize) -> u32 {
         self.tasks[thread].tid()
     }
@@ -159,12 +158,8 @@ impl<S: Scheme> Target for Engine<S> {
     }
 
     fn resize(&self, slots: usize) {
-        // A scheme that never resizes refuses it. One that waits for a moment without operations may give up.
-        let mut patience = 200;
-        let _refused = self.domain.set_slots_while(slots, || {
-            patience -= 1;
-            patience > 0
-        });
+        // A scheme that never resizes refuses it.
+        let _refused = set_slots(&self.domain, slots);
     }
 }
 
@@ -197,10 +192,10 @@ impl Platform for Restless {
     }
 }
 
-fn run<S: Scheme + 'static>(name: &'static str) {
+fn run(name: &'static str) {
     let themes = [Theme::Waits, Theme::Futures, Theme::Priorities, Theme::Locks];
     let systems = [system(), system_on::<AnyStd>(), system_on::<Restless>()];
     random_histories_are_linearizable(name, &themes, &|number, program| {
-        Box::new(Engine::<S>::new(&systems[(number % 3) as usize], number, program))
+        Box::new(Engine::new(&systems[(number % 3) as usize], number, program))
     });
 }

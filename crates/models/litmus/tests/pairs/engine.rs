@@ -47,20 +47,16 @@ pub(super) const PAIRS: &[Pair] = &[
             ("E look", "rlx", "The stronger one keeps the second load of the number of moves, [G], behind this one"),
         ],
     },
-    // `table/refs/tables.rs` `publish` and `current`. State: 9 as the memory was before the table was made.
+    // `table/tables.rs` `publish` and `current`. State: 9 as the memory was before the table was made.
     Pair {
         name: "[A], [B] and [F]: the first table",
         code: &[
             (
-                "ufutex/src/table/refs/tables.rs",
+                "ufutex/src/table/tables.rs",
                 "publish",
                 &["Ordering::Release); // [F]", "self.next.store(null_mut(), Ordering::Release); // [F]"],
             ),
-            (
-                "ufutex/src/table/refs/tables.rs",
-                "current",
-                &["Current::from_raw(self.current.load(Ordering::Acquire))"],
-            ),
+            ("ufutex/src/table/tables.rs", "current", &["Current::from_raw(self.current.load(Ordering::Acquire))"]),
         ],
         init: "word = 0, current = 0, state = 9",
         program: "
@@ -147,32 +143,32 @@ pub(super) const PAIRS: &[Pair] = &[
         needed: &["D", "C"],
         kept: &[("E unlock", "rlx", QUEUE)],
     },
-    // `counted_schemes/count.rs`. The bias is 4, FROZEN 16.
+    // `schemes/count.rs`. The bias is 4, FROZEN 16.
     Pair {
         name: "[H]: the work under a reference, and the pivot after it",
         code: &[
             (
-                "models/seam/files/counted/counted_schemes/count.rs",
+                "models/seam/files/schemes/schemes/count.rs",
                 "get",
                 &["self.count.fetch_add(1, Ordering::Acquire) & FROZEN"],
             ),
             (
-                "models/seam/files/counted/counted_schemes/count.rs",
+                "models/seam/files/schemes/schemes/count.rs",
                 "put",
                 &["self.count.fetch_sub(1, Ordering::Release) == 1", "self.freeze()"],
             ),
             (
-                "models/seam/files/counted/counted_schemes/count.rs",
+                "models/seam/files/schemes/schemes/count.rs",
                 "remove_bias",
                 &["self.count.fetch_sub(BIAS, Ordering::Release) == BIAS", "self.freeze()"],
             ),
             (
-                "models/seam/files/counted/counted_schemes/count.rs",
+                "models/seam/files/schemes/schemes/count.rs",
                 "freeze",
                 &["compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed)"],
             ),
             (
-                "models/seam/files/counted/counted_schemes/count.rs",
+                "models/seam/files/schemes/schemes/count.rs",
                 "is_frozen",
                 &["self.count.load(Ordering::Acquire) & FROZEN != 0"],
             ),
@@ -197,17 +193,17 @@ pub(super) const PAIRS: &[Pair] = &[
         name: "[H]: two users, of which the second freezes the count",
         code: &[
             (
-                "models/seam/files/counted/counted_schemes/count.rs",
+                "models/seam/files/schemes/schemes/count.rs",
                 "put",
                 &["self.count.fetch_sub(1, Ordering::Release) == 1", "self.freeze()"],
             ),
             (
-                "models/seam/files/counted/counted_schemes/count.rs",
+                "models/seam/files/schemes/schemes/count.rs",
                 "freeze",
                 &["compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed)"],
             ),
             (
-                "models/seam/files/counted/counted_schemes/count.rs",
+                "models/seam/files/schemes/schemes/count.rs",
                 "is_frozen",
                 &["self.count.load(Ordering::Acquire) & FROZEN != 0"],
             ),
@@ -229,12 +225,12 @@ pub(super) const PAIRS: &[Pair] = &[
         name: "[H]: the pivot, and references after it",
         code: &[
             (
-                "models/seam/files/counted/counted_schemes/count.rs",
+                "models/seam/files/schemes/schemes/count.rs",
                 "get",
                 &["self.count.fetch_add(1, Ordering::Acquire) & FROZEN", "self.count.fetch_sub(1, Ordering::Relaxed);"],
             ),
             (
-                "models/seam/files/counted/counted_schemes/count.rs",
+                "models/seam/files/schemes/schemes/count.rs",
                 "thaw",
                 &["self.count.fetch_sub(FROZEN - BIAS, Ordering::Release)"],
             ),
@@ -251,17 +247,17 @@ pub(super) const PAIRS: &[Pair] = &[
             ("F look", "rlx", "As the store"),
         ],
     },
-    // `counted_schemes/percpu.rs` `resize`: the sum of the CPUs' counters is added while the bias is on.
+    // `schemes/percpu.rs` `resize`: the sum of the CPUs' counters is added while the bias is on.
     Pair {
         name: "[H]: a reference that a CPU's counter counted, given back to the count",
         code: &[
             (
-                "models/seam/files/counted/counted_schemes/count.rs",
+                "models/seam/files/schemes/schemes/count.rs",
                 "add",
                 &["self.count.fetch_add(references, Ordering::AcqRel)"],
             ),
             (
-                "models/seam/files/counted/counted_schemes/percpu.rs",
+                "models/seam/files/schemes/schemes/percpu.rs",
                 "resize",
                 &[
                     "self.count.add(self.cpus.close() as u64);\n        self.count.remove_bias();",
@@ -289,12 +285,12 @@ pub(super) const PAIRS: &[Pair] = &[
             ("H freeze by user", "rlx", "As above"),
         ],
     },
-    // `counted_schemes/cpu_counter.rs` and `rseq.rs`.
+    // `schemes/cpu_counter.rs` and `rseq.rs`.
     Pair {
         name: "[I]: \"closed\", and the sum over the CPUs' counters",
         code: &[
             (
-                "models/seam/files/counted/counted_schemes/cpu_counter.rs",
+                "models/seam/files/schemes/schemes/cpu_counter.rs",
                 "close",
                 &[
                     "counters.state.store(CLOSED, Ordering::SeqCst); // [I]",
@@ -304,7 +300,7 @@ pub(super) const PAIRS: &[Pair] = &[
                 ],
             ),
             (
-                "models/seam/files/counted/counted_schemes/rseq.rs",
+                "models/seam/files/schemes/schemes/rseq.rs",
                 "$name",
                 &["str {v}, [{rs}, #8]", "ldar {v:w}, [{this}]", "[{this}, #16]", "str {v}, [{slot}, #"],
             ),
@@ -330,7 +326,7 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[I]: \"open\", and the table that was published before it",
         code: &[(
-            "models/seam/files/counted/counted_schemes/cpu_counter.rs",
+            "models/seam/files/schemes/schemes/cpu_counter.rs",
             "open",
             &["counters.state.store(OPEN, Ordering::Release);"],
         )],
@@ -625,12 +621,12 @@ pub(super) const PAIRS: &[Pair] = &[
         needed: &["S announce", "E unlock", "E lock", "S publish", "S first look", "S second look"],
         kept: &[],
     },
-    // `table/refs/tables.rs` `settle_on`: a domain without a table of its own takes the global table of the node that
+    // `table/tables.rs` `settle_on`: a domain without a table of its own takes the global table of the node that
     // its first waiter runs on. Of two waiters on two nodes the second one's exchange fails, which makes it a load.
     Pair {
         name: "[F]: two nodes' global tables, of which a domain takes one",
         code: &[(
-            "ufutex/src/table/refs/tables.rs",
+            "ufutex/src/table/tables.rs",
             "settle_on",
             &[
                 "let settled = self.table.compare_exchange(null_mut(), table.into_raw(), Ordering::Release, Ordering::Acquire); // [F]",

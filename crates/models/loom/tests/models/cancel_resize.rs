@@ -8,13 +8,12 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Waker};
 
-use ufutex_loom::scheme::{Atomic, Live, PerCpu, Scheme};
-use ufutex_loom::{WaitOptions, Waiter};
+use ufutex_loom::{Scheme, WaitOptions, Waiter};
 
 use crate::support::{PAIR, World, catches, check_pair, resize};
 
-fn cancel_during<S: Scheme>(start: usize, sizes: &'static [usize]) {
-    let world = World::<S>::with_slots(start);
+fn cancel_during(scheme: Scheme, start: usize, sizes: &'static [usize]) {
+    let world = World::with_slots_of(scheme, start);
     let mut waiter = pin!(Waiter::new());
     let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");
     let mover = resize(&world, sizes);
@@ -25,7 +24,7 @@ fn cancel_during<S: Scheme>(start: usize, sizes: &'static [usize]) {
 
 /// A future is dropped while its bucket is moved. The next waiter of the key must stay queued.
 fn drop_during(start: usize, sizes: &'static [usize]) {
-    let world = World::<Live>::with_slots(start);
+    let world = World::with_slots(start);
     let mut waiter = pin!(Waiter::new());
     let next = world.queue(waiter.as_mut()).expect("the word holds 0");
     let mut future = Box::pin(world.domain.wait_async(&world.word, 0, &WaitOptions::new()));
@@ -38,22 +37,22 @@ fn drop_during(start: usize, sizes: &'static [usize]) {
 }
 
 fn cancel_from_global() {
-    cancel_during::<Live>(0, &[2]);
+    cancel_during(Scheme::Live, 0, &[2]);
 }
 
 #[test]
 fn a_cancelled_waiter_finds_its_bucket() {
-    check_pair(|| cancel_during::<Live>(2, &[4, 2]));
-    check_pair(|| cancel_during::<Live>(4, &[2, 4]));
-    check_pair(|| cancel_during::<Atomic>(2, &[4]));
-    check_pair(|| cancel_during::<PerCpu>(2, &[4]));
+    check_pair(|| cancel_during(Scheme::Live, 2, &[4, 2]));
+    check_pair(|| cancel_during(Scheme::Live, 4, &[2, 4]));
+    check_pair(|| cancel_during(Scheme::Atomic, 2, &[4]));
+    check_pair(|| cancel_during(Scheme::PerCpu, 2, &[4]));
 }
 
 #[test]
 fn a_cancelled_waiter_finds_its_bucket_in_or_out_of_the_global_table() {
     check_pair(cancel_from_global);
-    check_pair(|| cancel_during::<Live>(2, &[0, 2]));
-    check_pair(|| cancel_during::<Atomic>(0, &[2]));
+    check_pair(|| cancel_during(Scheme::Live, 2, &[0, 2]));
+    check_pair(|| cancel_during(Scheme::Atomic, 0, &[2]));
 }
 
 #[test]

@@ -10,13 +10,12 @@ use std::task::Waker;
 
 use loom::sync::Arc;
 use loom::thread;
-use ufutex_loom::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
-use ufutex_loom::{At, ObjectId, WaitOptions, Waiter};
+use ufutex_loom::{At, ObjectId, Scheme, WaitOptions, Waiter};
 
 use crate::support::{PAIR, Word, World, assert_not_lost, catches, check_pair};
 
-fn first_table<S: Scheme>() {
-    let world = Arc::new(World::<S>::new());
+fn first_table(scheme: Scheme) {
+    let world = Arc::new(World::of(scheme));
     let waker = {
         let world = world.clone();
         thread::spawn(move || world.store_and_wake())
@@ -28,7 +27,7 @@ fn first_table<S: Scheme>() {
 
 /// Two threads make the first table at once. Both must use the same one.
 fn two_first_waiters() {
-    let world = Arc::new(World::<Live>::new());
+    let world = Arc::new(World::new());
     let other = {
         let world = world.clone();
         thread::spawn(move || {
@@ -50,7 +49,7 @@ fn shared(word: &Word) -> At<&Word> {
 
 /// A word of a shared object, whose waiters are in the system's table, which the first of them makes.
 fn first_global() {
-    let world = Arc::new(World::<Live>::new());
+    let world = Arc::new(World::new());
     let waker = {
         let world = world.clone();
         thread::spawn(move || {
@@ -71,10 +70,10 @@ fn first_global_table_holds() {
 
 #[test]
 fn first_table_holds_for_every_scheme() {
-    check_pair(first_table::<Fixed>);
-    check_pair(first_table::<Live>);
-    check_pair(first_table::<Atomic>);
-    check_pair(first_table::<PerCpu>);
+    check_pair(|| first_table(Scheme::Fixed));
+    check_pair(|| first_table(Scheme::Live));
+    check_pair(|| first_table(Scheme::Atomic));
+    check_pair(|| first_table(Scheme::PerCpu));
 }
 
 #[test]
@@ -82,9 +81,9 @@ fn two_first_waiters_share_one_table() {
     check_pair(two_first_waiters);
 }
 
-catches!(first_table_catches_publish_relaxed, PublishRelaxed, PAIR, first_table::<Live>);
-catches!(first_table_catches_no_wait_barrier, NoWaitBarrier, PAIR, first_table::<Live>);
-catches!(first_table_catches_no_wake_barrier, NoWakeBarrier, PAIR, first_table::<Live>);
+catches!(first_table_catches_publish_relaxed, PublishRelaxed, PAIR, || first_table(Scheme::Live));
+catches!(first_table_catches_no_wait_barrier, NoWaitBarrier, PAIR, || first_table(Scheme::Live));
+catches!(first_table_catches_no_wake_barrier, NoWakeBarrier, PAIR, || first_table(Scheme::Live));
 catches!(first_global_catches_lazy_relaxed, LazyRelaxed, PAIR, first_global);
 catches!(first_global_catches_no_wait_barrier, NoWaitBarrier, PAIR, first_global);
 catches!(first_global_catches_no_wake_barrier, NoWakeBarrier, PAIR, first_global);

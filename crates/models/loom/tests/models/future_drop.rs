@@ -9,8 +9,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use loom::thread;
-use ufutex_loom::scheme::{Atomic, Live, Scheme};
-use ufutex_loom::{WaitOptions, Waiter};
+use ufutex_loom::{Scheme, WaitOptions, Waiter};
 
 use crate::support::{PAIR, World, catches, check_pair};
 
@@ -18,13 +17,13 @@ use crate::support::{PAIR, World, catches, check_pair};
 const FIRST: WaitOptions = WaitOptions::new().realtime_priority(1);
 
 /// Polls a future up to `polls` times and drops it. Returns whether it was ready.
-fn poll_and_drop<S: Scheme>(world: &World<S>, polls: usize) -> bool {
+fn poll_and_drop(world: &World, polls: usize) -> bool {
     let mut future = pin!(world.domain.wait_async(&world.word, 0, &FIRST));
     (0..polls).any(|_| future.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(Ok(())))
 }
 
-fn drop_against_wake<S: Scheme>(polls: usize) {
-    let world = World::<S>::with_slots(2);
+fn drop_against_wake(scheme: Scheme, polls: usize) {
+    let world = World::with_slots_of(scheme, 2);
     let mut waiter = pin!(Waiter::new());
     let mut second = world.queue(waiter.as_mut()).expect("the word holds 0");
     let dropped = {
@@ -38,24 +37,24 @@ fn drop_against_wake<S: Scheme>(polls: usize) {
 }
 
 fn dropped_at_once() {
-    drop_against_wake::<Live>(1);
+    drop_against_wake(Scheme::Live, 1);
 }
 
 #[test]
 fn a_dropped_future_passes_its_wake_on() {
     check_pair(dropped_at_once);
-    check_pair(|| drop_against_wake::<Atomic>(1));
+    check_pair(|| drop_against_wake(Scheme::Atomic, 1));
 }
 
 #[test]
 fn a_future_reports_its_wake_or_passes_it_on() {
-    check_pair(|| drop_against_wake::<Live>(2));
+    check_pair(|| drop_against_wake(Scheme::Live, 2));
 }
 
 /// A third waiter comes, with a better priority, before or after the wake. If after, the wake that the dropped future
 /// passes on is not for it.
 fn third_comes_ahead() {
-    let world = World::<Live>::with_slots(2);
+    let world = World::with_slots(2);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
     let [first, second] = &mut waiters;
     let first = world.queue(first.as_mut()).expect("the word holds 0");

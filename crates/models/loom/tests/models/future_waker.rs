@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 
 use loom::thread;
-use ufutex_loom::WaitOptions;
-use ufutex_loom::scheme::{Live, PerCpu, Scheme};
+use ufutex_loom::{Scheme, WaitOptions};
 
 use crate::support::{PAIR, World, catches, check_pair};
 
@@ -26,8 +25,8 @@ impl Wake for Told {
     }
 }
 
-fn new_waker_against_wake<S: Scheme>() {
-    let world = World::<S>::with_slots(2);
+fn new_waker_against_wake(scheme: Scheme) {
+    let world = World::with_slots_of(scheme, 2);
     let mut future = pin!(world.domain.wait_async(&world.word, 0, &WaitOptions::new()));
     let first = Waker::from(StdArc::new(Told::default()));
     assert!(future.as_mut().poll(&mut Context::from_waker(&first)).is_pending());
@@ -48,9 +47,9 @@ fn new_waker_against_wake<S: Scheme>() {
 
 #[test]
 fn the_last_waker_is_told() {
-    check_pair(new_waker_against_wake::<Live>);
-    check_pair(new_waker_against_wake::<PerCpu>);
+    check_pair(|| new_waker_against_wake(Scheme::Live));
+    check_pair(|| new_waker_against_wake(Scheme::PerCpu));
 }
 
-catches!(future_waker_catches_poll_keeps_waker, PollKeepsWaker, PAIR, new_waker_against_wake::<Live>);
-catches!(future_waker_catches_late_poll_is_silent, LatePollIsSilent, PAIR, new_waker_against_wake::<Live>);
+catches!(future_waker_catches_poll_keeps_waker, PollKeepsWaker, PAIR, || new_waker_against_wake(Scheme::Live));
+catches!(future_waker_catches_late_poll_is_silent, LatePollIsSilent, PAIR, || new_waker_against_wake(Scheme::Live));

@@ -13,18 +13,17 @@ use std::pin::pin;
 use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::Waiter;
-use ufutex_loom::scheme::Live;
 
 use crate::support::{TRIO, World, assert_not_lost, catches, check, resize};
 
-fn spawn_waker(world: &Arc<World<Live>>) -> thread::JoinHandle<usize> {
+fn spawn_waker(world: &Arc<World>) -> thread::JoinHandle<usize> {
     let world = world.clone();
     thread::spawn(move || world.store_and_wake())
 }
 
 /// A waiter, a waker and a mover all at once.
 fn move_between(start: usize, sizes: &'static [usize]) {
-    let world = World::<Live>::with_slots(start);
+    let world = World::with_slots(start);
     let mover = resize(&world, sizes);
     let waker = spawn_waker(&world);
     let mut waiter = pin!(Waiter::new());
@@ -36,7 +35,7 @@ fn move_between(start: usize, sizes: &'static [usize]) {
 
 /// A waiter comes while the table changes. The waker comes afterwards.
 fn late_waker(start: usize, sizes: &'static [usize]) {
-    let world = World::<Live>::with_slots(start);
+    let world = World::with_slots(start);
     let mover = resize(&world, sizes);
     let mut waiter = pin!(Waiter::new());
     let queued = world.queue(waiter.as_mut());
@@ -46,7 +45,7 @@ fn late_waker(start: usize, sizes: &'static [usize]) {
 
 /// A waiter is queued before. The waker comes while the table changes.
 fn early_waiter(start: usize, sizes: &'static [usize]) {
-    let world = World::<Live>::with_slots(start);
+    let world = World::with_slots(start);
     let mut waiter = pin!(Waiter::new());
     let queued = world.queue(waiter.as_mut());
     let waker = spawn_waker(&world);
@@ -56,7 +55,7 @@ fn early_waiter(start: usize, sizes: &'static [usize]) {
 
 /// Two waiters of the word are moved one by one. A wake of all must find both, in order.
 fn wake_all_of_two(start: usize, sizes: &'static [usize]) {
-    let world = World::<Live>::with_slots(start);
+    let world = World::with_slots(start);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
     let queued = waiters.each_mut().map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
     let mover = resize(&world, sizes);
@@ -68,7 +67,7 @@ fn wake_all_of_two(start: usize, sizes: &'static [usize]) {
 
 /// As before, with a wake of one: it must wake the first.
 fn wake_first_of_two(start: usize, sizes: &'static [usize]) {
-    let world = World::<Live>::with_slots(start);
+    let world = World::with_slots(start);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
     let [mut first, mut second] =
         waiters.each_mut().map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
@@ -82,7 +81,7 @@ fn wake_first_of_two(start: usize, sizes: &'static [usize]) {
 
 /// One of two waiters gives up while they are moved, and a third comes. Wakes must find the remaining two, in order.
 fn third_comes_as_first_leaves(start: usize, sizes: &'static [usize]) {
-    let world = World::<Live>::with_slots(start);
+    let world = World::with_slots(start);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new()), pin!(Waiter::new())];
     let [first, second, third] = waiters.each_mut();
     let [mut first, mut second] = [first, second].map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));

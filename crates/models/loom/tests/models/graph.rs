@@ -7,7 +7,6 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use ufutex_loom::scheme::Live;
 use ufutex_loom::{
     At, Domain, DomainOptions, Error, ObjectId, PidNamespace, System, SystemConfig, Task, Timeout,
     pi::{Priority, TID_MASK},
@@ -20,11 +19,11 @@ const SOON: Option<Timeout> = Some(NEVER);
 
 /// Two domains of a system, and two words that both have mapped.
 struct Neighbours {
-    domains: [Domain<Live>; 2],
+    domains: [Domain; 2],
     words: [Word; 2],
 }
 
-fn domain(namespace: &PidNamespace) -> Domain<Live> {
+fn domain(namespace: &PidNamespace) -> Domain {
     Domain::in_namespace(namespace, DomainOptions::new().early_return(false))
 }
 

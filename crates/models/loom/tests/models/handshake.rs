@@ -7,13 +7,12 @@
 use std::pin::pin;
 
 use loom::thread;
-use ufutex_loom::Waiter;
-use ufutex_loom::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex_loom::{Scheme, Waiter};
 
 use crate::support::{PAIR, World, assert_not_lost, catches, check_pair};
 
-fn handshake<S: Scheme>() {
-    let world = World::<S>::with_slots(2);
+fn handshake(scheme: Scheme) {
+    let world = World::with_slots_of(scheme, 2);
     let waker = {
         let world = world.clone();
         thread::spawn(move || world.store_and_wake())
@@ -25,25 +24,25 @@ fn handshake<S: Scheme>() {
 
 #[test]
 fn handshake_holds_for_fixed() {
-    check_pair(handshake::<Fixed>);
+    check_pair(|| handshake(Scheme::Fixed));
 }
 
 #[test]
 fn handshake_holds_for_live() {
-    check_pair(handshake::<Live>);
+    check_pair(|| handshake(Scheme::Live));
 }
 
 #[test]
 fn handshake_holds_for_atomic() {
-    check_pair(handshake::<Atomic>);
+    check_pair(|| handshake(Scheme::Atomic));
 }
 
 #[test]
 fn handshake_holds_for_percpu() {
-    check_pair(handshake::<PerCpu>);
+    check_pair(|| handshake(Scheme::PerCpu));
 }
 
-catches!(handshake_catches_unlock_relaxed, UnlockRelaxed, PAIR, handshake::<Live>);
-catches!(handshake_catches_no_wait_barrier, NoWaitBarrier, PAIR, handshake::<Live>);
-catches!(handshake_catches_no_wake_barrier, NoWakeBarrier, PAIR, handshake::<Live>);
-catches!(handshake_catches_empty_ignores_lock, EmptyIgnoresLock, PAIR, handshake::<Live>);
+catches!(handshake_catches_unlock_relaxed, UnlockRelaxed, PAIR, || handshake(Scheme::Live));
+catches!(handshake_catches_no_wait_barrier, NoWaitBarrier, PAIR, || handshake(Scheme::Live));
+catches!(handshake_catches_no_wake_barrier, NoWakeBarrier, PAIR, || handshake(Scheme::Live));
+catches!(handshake_catches_empty_ignores_lock, EmptyIgnoresLock, PAIR, || handshake(Scheme::Live));

@@ -10,14 +10,13 @@ use std::task::Waker;
 
 use loom::sync::Arc;
 use loom::thread;
-use ufutex_loom::scheme::{Atomic, Live, Scheme};
-use ufutex_loom::{Queued, WaitOptions, Waiter};
+use ufutex_loom::{Queued, Scheme, WaitOptions, Waiter};
 
 use crate::support::{TRIO, Word, World, assert_not_lost, check, hangs, resize};
 
 /// Two threads resize to different sizes, with a waiter in the queue.
-fn two_movers<S: Scheme>() {
-    let world = World::<S>::with_slots(2);
+fn two_movers(scheme: Scheme) {
+    let world = World::with_slots_of(scheme, 2);
     let mut waiter = pin!(Waiter::new());
     let queued = world.queue(waiter.as_mut());
     let movers = [resize(&world, &[4]), resize(&world, &[8])];
@@ -33,10 +32,10 @@ fn neighbours() -> [Word; 3] {
 }
 
 /// Runs `f` with a waiter on each of three words. A fourth makes the chain of keys long enough to grow the table.
-fn with_three_waiters(world: &World<Live>, f: impl FnOnce()) {
+fn with_three_waiters(world: &World, f: impl FnOnce()) {
     let words = neighbours();
     let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
-    let queued: Vec<Queued<'_, '_, Live>> = iter::zip(&words, &mut waiters)
+    let queued: Vec<Queued<'_, '_>> = iter::zip(&words, &mut waiters)
         .map(|(word, waiter)| {
             let noop = Waker::noop().clone();
             world.domain.prepare_with(waiter.as_mut(), word, 0, &WaitOptions::new(), noop).expect("the word holds 0")
@@ -51,7 +50,7 @@ fn with_three_waiters(world: &World<Live>, f: impl FnOnce()) {
 
 /// The fourth waiter begins to grow the table, and passes over the bucket that the waker has locked. Others continue.
 fn growth_by_policy() {
-    let world = Arc::new(World::<Live>::new());
+    let world = Arc::new(World::new());
     with_three_waiters(&world, || {
         let waker = {
             let world = world.clone();
@@ -65,7 +64,7 @@ fn growth_by_policy() {
 
 /// The policy wants to grow a table while the embedder replaces it by the global one.
 fn growth_against_the_global_table() {
-    let world = Arc::new(World::<Live>::new());
+    let world = Arc::new(World::new());
     with_three_waiters(&world, || {
         let mover = resize(&world, &[0]);
         let mut waiter = pin!(Waiter::new());
@@ -77,8 +76,8 @@ fn growth_against_the_global_table() {
 
 #[test]
 fn two_movers_agree() {
-    check(two_movers::<Live>);
-    check(two_movers::<Atomic>);
+    check(|| two_movers(Scheme::Live));
+    check(|| two_movers(Scheme::Atomic));
 }
 
 #[test]
@@ -92,5 +91,5 @@ fn growth_by_policy_leaves_nobody_behind() {
 }
 
 // A step whose source stays live is never finished, so the resize does not end.
-hangs!(helped_resize_catches_source_stays_live, SourceStaysLive, TRIO, two_movers::<Live>);
+hangs!(helped_resize_catches_source_stays_live, SourceStaysLive, TRIO, || two_movers(Scheme::Live));
 hangs!(helped_resize_catches_skipped_step_is_forgotten, SkippedStepIsForgotten, TRIO, growth_by_policy);

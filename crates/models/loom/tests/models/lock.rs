@@ -15,7 +15,6 @@ use std::pin::pin;
 use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::model::{LIVE, Lock, PlatformRef, StateLock};
-use ufutex_loom::scheme::Live;
 use ufutex_loom::{Access, Error, Fault, Key, Target, Waiter};
 
 use crate::support::{PAIR, TRIO, Word, World, catches, check, check_pair};
@@ -72,10 +71,10 @@ impl Target for SlowToLoad<'_> {
 
 /// Contenders sleep on a bucket that becomes not live, so no thread will unlock it again.
 fn sleepers_on_a_retired_bucket() {
-    let world = World::<Live>::with_slots(2);
+    let world = World::with_slots(2);
     world.word.store(1);
     // Each thread locks the bucket once.
-    let wait_in_vain = |world: &World<Live>| assert_eq!(world.queue(pin!(Waiter::new())).err(), Some(Error::Again));
+    let wait_in_vain = |world: &World| assert_eq!(world.queue(pin!(Waiter::new())).err(), Some(Error::Again));
     let others = [(); 2].map(|()| {
         let world = world.clone();
         thread::spawn(move || wait_in_vain(&world))

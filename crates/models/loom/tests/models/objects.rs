@@ -7,7 +7,6 @@ use std::pin::pin;
 use std::task::Waker;
 
 use loom::thread;
-use ufutex_loom::scheme::Live;
 use ufutex_loom::{At, Domain, DomainOptions, SharedObject, System, SystemConfig, WaitOptions, Waiter};
 
 use crate::support::{PAIR, Word, catches, check_pair};
@@ -39,7 +38,7 @@ fn waiter_of_an_object_that_is_gone() {
         let system = system.clone();
         thread::spawn(move || object(&system))
     };
-    let domain: Domain<Live> = Domain::with_options(&system, DomainOptions::new().early_return(false));
+    let domain: Domain = Domain::with_options(&system, DomainOptions::new().early_return(false));
     let (word, gone) = (Word::at(0x1000), object(&system));
     let key = At::object(&word, gone.id(), 0);
     let mut waiter = pin!(Waiter::new());

@@ -13,7 +13,6 @@ use std::task::{Context, Poll, Waker};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
-use ufutex_loom::scheme::Live;
 use ufutex_loom::{
     Cause, Domain, Error, Task, Timeout,
     pi::{OWNER_DIED, Priority, TID_MASK, WAITERS},
@@ -22,7 +21,7 @@ use ufutex_loom::{
 use crate::support::{NEVER, PAIR, Word, World, catches, check_pair, hangs};
 
 struct Locks {
-    world: Arc<World<Live>>,
+    world: Arc<World>,
     /// Guarded by the lock.
     guarded: UnsafeCell<u32>,
 }
@@ -298,7 +297,7 @@ fn requeue_against_timeout(unlocks_late: bool) {
 
 /// A waiter leaves, and finds the graph busy. When it has that, and tries the bucket, the queue moves out of the global table.
 fn drop_against_graph_then_move() {
-    let world = World::<Live>::with_slots(0);
+    let world = World::with_slots(0);
     let [one, two] = [1, 2].map(|tid| world.domain.task(tid).expect("the number is free"));
     assert_eq!(world.domain.lock_pi(&world.word, &one, None), Ok(()));
     let mut wait = Box::pin(world.domain.lock_pi_async(&world.word, &two));

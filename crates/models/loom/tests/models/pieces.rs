@@ -16,7 +16,6 @@ use std::task::{Context, Waker};
 
 use loom::sync::Arc;
 use loom::thread;
-use ufutex_loom::scheme::Live;
 use ufutex_loom::{Cause, Error, Queued, Requeue, WaitOptions, Waiter, pi::Priority};
 
 use crate::support::{PAIR, World, assert_not_lost, catches, check, check_pair, hangs, resize};
@@ -24,7 +23,7 @@ use crate::support::{PAIR, World, assert_not_lost, catches, check, check_pair, h
 /// Queues ahead of all waiters.
 const FIRST: WaitOptions = WaitOptions::new().realtime_priority(1);
 
-fn spawn_wake_of_all(world: &Arc<World<Live>>) -> thread::JoinHandle<usize> {
+fn spawn_wake_of_all(world: &Arc<World>) -> thread::JoinHandle<usize> {
     let world = world.clone();
     thread::spawn(move || {
         world.word.store(1);
@@ -34,7 +33,7 @@ fn spawn_wake_of_all(world: &Arc<World<Live>>) -> thread::JoinHandle<usize> {
 
 /// A second waiter comes while the wake begins. It sees the new value, or is woken.
 fn waiter_comes_as_wake_begins() {
-    let world = World::<Live>::with_slots(0);
+    let world = World::with_slots(0);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
     let [first, second] = waiters.each_mut();
     let mut first = world.queue(first.as_mut()).expect("the word holds 0");
@@ -47,7 +46,7 @@ fn waiter_comes_as_wake_begins() {
 
 /// When the first of two waiters has been woken, a third comes, ahead of the second. This wake must not take it.
 fn third_comes_between_pieces(sizes: &'static [usize]) {
-    let world = World::<Live>::with_slots(0);
+    let world = World::with_slots(0);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
     let [mut first, mut second] =
         waiters.each_mut().map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
@@ -72,7 +71,7 @@ fn third_comes() {
 
 /// When the first two waiters of the second word have been woken, a waiter is requeued there from the first word.
 fn waiter_is_requeued_between_pieces() {
-    let world = World::<Live>::with_slots(0);
+    let world = World::with_slots(0);
     let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
     let [waiter, others @ ..] = waiters.each_mut();
     let mut moved = world.queue(waiter.as_mut()).expect("the word holds 0");
@@ -99,7 +98,7 @@ fn waiter_is_requeued_between_pieces() {
 
 /// When the first of two waiters has been requeued, a third comes, ahead of the second. This requeue must not move it.
 fn third_comes_between_pieces_of_a_requeue() {
-    let world = World::<Live>::with_slots(0);
+    let world = World::with_slots(0);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
     let there = waiters.each_mut().map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
     let requeue = {
@@ -120,7 +119,7 @@ fn third_comes_between_pieces_of_a_requeue() {
 
 /// Queues waiters of the first word in the global table, with these bitsets.
 fn queue_bits<'w, 'd, const N: usize>(
-    world: &'d World<Live>,
+    world: &'d World,
     waiters: &'w mut [Pin<Box<Waiter<'d>>>; N],
     bits: [u32; N],
 ) -> [Queued<'w, 'd>; N] {
@@ -132,7 +131,7 @@ fn queue_bits<'w, 'd, const N: usize>(
     })
 }
 
-fn spawn_wake_of_bits(world: &Arc<World<Live>>, bits: u32) -> thread::JoinHandle<usize> {
+fn spawn_wake_of_bits(world: &Arc<World>, bits: u32) -> thread::JoinHandle<usize> {
     let world = world.clone();
     let bits = NonZeroU32::new(bits).expect("it is not 0");
     thread::spawn(move || world.domain.wake_bitset(&world.word, 9, bits))
@@ -140,8 +139,8 @@ fn spawn_wake_of_bits(world: &Arc<World<Live>>, bits: u32) -> thread::JoinHandle
 
 /// A wake passes over two waiters and wakes the third. When it unlocks the bucket, its marker is in the queue.
 /// `meanwhile` happens to the first two waiters.
-fn wake_passes_over(meanwhile: impl FnOnce(&Arc<World<Live>>, [Queued<'_, '_>; 2])) {
-    let world = World::<Live>::with_slots(0);
+fn wake_passes_over(meanwhile: impl FnOnce(&Arc<World>, [Queued<'_, '_>; 2])) {
+    let world = World::with_slots(0);
     let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
     let [first, second, mut third] = queue_bits(&world, &mut waiters, [1, 1, 2]);
     let waker = spawn_wake_of_bits(&world, 2);
@@ -177,7 +176,7 @@ fn first_is_woken_between_pieces() {
 
 /// Wakes of one take all waiters and meet the marker.
 fn all_are_woken_one_by_one() {
-    let world = World::<Live>::with_slots(0);
+    let world = World::with_slots(0);
     let mut waiters = [(); 2].map(|()| Box::pin(Waiter::new()));
     let queued = queue_bits(&world, &mut waiters, [1, 1]);
     let waker = spawn_wake_of_bits(&world, 2);
@@ -188,7 +187,7 @@ fn all_are_woken_one_by_one() {
 
 /// Each wake passes over waiters that only the other one takes, and over its marker.
 fn two_wakes_pass_over() {
-    let world = World::<Live>::with_slots(0);
+    let world = World::with_slots(0);
     let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
     let queued = queue_bits(&world, &mut waiters, [1, 2, 4]);
     let waker = spawn_wake_of_bits(&world, 4);
@@ -199,7 +198,7 @@ fn two_wakes_pass_over() {
 
 /// All waiters are requeued to the other word. The marker is not.
 fn waiters_are_requeued_between_pieces() {
-    let world = World::<Live>::with_slots(0);
+    let world = World::with_slots(0);
     let mut waiters = [(); 2].map(|()| Box::pin(Waiter::new()));
     let queued = queue_bits(&world, &mut waiters, [1, 2]);
     let waker = spawn_wake_of_bits(&world, 2);
@@ -216,7 +215,7 @@ fn waiters_are_requeued_between_pieces() {
 
 /// A requeue of a word to itself counts the word's waiters while one leaves.
 fn word_is_requeued_to_itself() {
-    let world = World::<Live>::with_slots(0);
+    let world = World::with_slots(0);
     let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
     let [mut first, mut second, mut third] = queue_bits(&world, &mut waiters, [1, 1, 1]);
     let other = {
@@ -233,7 +232,7 @@ fn word_is_requeued_to_itself() {
 
 /// When the first of two waiters has got a free lock, a third comes, ahead of the second. The requeue must not take it.
 fn third_comes_between_pieces_of_a_requeue_to_a_lock() {
-    let world = World::<Live>::with_slots(0);
+    let world = World::with_slots(0);
     let tasks = [1, 2, 3].map(|tid| world.domain.task(tid).expect("the number is free"));
     tasks[2].set_priority(Priority::realtime(1));
     let mut waits =

@@ -7,13 +7,12 @@
 use std::pin::pin;
 
 use loom::thread;
-use ufutex_loom::scheme::{Atomic, PerCpu, Scheme};
-use ufutex_loom::{At, Compare, Modify, ObjectId, Waiter, WakeOp};
+use ufutex_loom::{At, Compare, Modify, ObjectId, Scheme, Waiter, WakeOp};
 
 use crate::support::{TRIO, World, assert_not_lost, catches, check, check_pair, resize};
 
-fn pivot<S: Scheme>(sizes: &'static [usize]) {
-    let world = World::<S>::with_slots(2);
+fn pivot(scheme: Scheme, sizes: &'static [usize]) {
+    let world = World::with_slots_of(scheme, 2);
     let mover = resize(&world, sizes);
     let waker = {
         let world = world.clone();
@@ -26,8 +25,8 @@ fn pivot<S: Scheme>(sizes: &'static [usize]) {
     assert_not_lost(queued, woken);
 }
 
-fn pivot_with_a_waiter<S: Scheme>() {
-    let world = World::<S>::with_slots(2);
+fn pivot_with_a_waiter(scheme: Scheme) {
+    let world = World::with_slots_of(scheme, 2);
     let mut waiter = pin!(Waiter::new());
     let queued = world.queue(waiter.as_mut());
     let mover = resize(&world, &[4]);
@@ -38,8 +37,8 @@ fn pivot_with_a_waiter<S: Scheme>() {
 
 /// An operation on a word in a global bucket and one in the table counts itself for the second bucket only. If it does not,
 /// or counts itself wrongly, it may use a table whose waiters have left, or the next pivot finds no moment without operations.
-fn pivot_beside_a_pair<S: Scheme>() {
-    let world = World::<S>::with_slots(2);
+fn pivot_beside_a_pair(scheme: Scheme) {
+    let world = World::with_slots_of(scheme, 2);
     let mut waiter = pin!(Waiter::new());
     let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");
     let mover = resize(&world, &[4]);
@@ -56,45 +55,45 @@ fn pivot_beside_a_pair<S: Scheme>() {
     assert_eq!(again, Ok(()));
 }
 
-fn grow<S: Scheme>() {
-    pivot::<S>(&[4]);
+fn grow(scheme: Scheme) {
+    pivot(scheme, &[4]);
 }
 
-fn to_the_global_table<S: Scheme>() {
-    pivot::<S>(&[0]);
+fn to_the_global_table(scheme: Scheme) {
+    pivot(scheme, &[0]);
 }
 
 #[test]
 fn atomic_growth_loses_no_wake() {
-    check(grow::<Atomic>);
+    check(|| grow(Scheme::Atomic));
 }
 
 #[test]
 fn percpu_growth_loses_no_wake() {
-    check(grow::<PerCpu>);
+    check(|| grow(Scheme::PerCpu));
 }
 
 #[test]
 fn atomic_loses_no_wake_to_the_global_table() {
-    check(to_the_global_table::<Atomic>);
+    check(|| to_the_global_table(Scheme::Atomic));
 }
 
 #[test]
 fn percpu_loses_no_wake_to_the_global_table() {
-    check(to_the_global_table::<PerCpu>);
+    check(|| to_the_global_table(Scheme::PerCpu));
 }
 
 #[test]
 fn counted_pivots_find_the_waiter() {
-    check(pivot_with_a_waiter::<Atomic>);
-    check(pivot_with_a_waiter::<PerCpu>);
+    check(|| pivot_with_a_waiter(Scheme::Atomic));
+    check(|| pivot_with_a_waiter(Scheme::PerCpu));
 }
 
 #[test]
 fn counted_pivots_hold_beside_a_pair() {
-    check_pair(pivot_beside_a_pair::<Atomic>);
-    check_pair(pivot_beside_a_pair::<PerCpu>);
+    check_pair(|| pivot_beside_a_pair(Scheme::Atomic));
+    check_pair(|| pivot_beside_a_pair(Scheme::PerCpu));
 }
 
-catches!(pivot_counted_catches_pivot_skips_count, PivotSkipsCount, TRIO, pivot_with_a_waiter::<Atomic>);
-catches!(pivot_counted_catches_pivot_skips_sections, PivotSkipsSections, TRIO, pivot_with_a_waiter::<PerCpu>);
+catches!(pivot_counted_catches_pivot_skips_count, PivotSkipsCount, TRIO, || pivot_with_a_waiter(Scheme::Atomic));
+catches!(pivot_counted_catches_pivot_skips_sections, PivotSkipsSections, TRIO, || pivot_with_a_waiter(Scheme::PerCpu));

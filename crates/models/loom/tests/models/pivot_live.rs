@@ -10,13 +10,12 @@ use std::pin::pin;
 use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::Waiter;
-use ufutex_loom::scheme::Live;
 
 use crate::support::{TRIO, World, assert_not_lost, catches, check, resize};
 
 /// A waiter, a waker and a mover all at once.
 fn pivot(start: usize, sizes: &'static [usize]) {
-    let world = World::<Live>::with_slots(start);
+    let world = World::with_slots(start);
     let mover = resize(&world, sizes);
     let waker = spawn_waker(&world);
     let mut waiter = pin!(Waiter::new());
@@ -28,7 +27,7 @@ fn pivot(start: usize, sizes: &'static [usize]) {
 
 /// The waiter is queued before. The waker must find it in whichever table it is then.
 fn pivot_with_a_waiter(start: usize, sizes: &'static [usize]) {
-    let world = World::<Live>::with_slots(start);
+    let world = World::with_slots(start);
     let mut waiter = pin!(Waiter::new());
     let queued = world.queue(waiter.as_mut());
     let waker = spawn_waker(&world);
@@ -37,7 +36,7 @@ fn pivot_with_a_waiter(start: usize, sizes: &'static [usize]) {
     assert_not_lost(queued, waker.join().unwrap());
 }
 
-fn spawn_waker(world: &Arc<World<Live>>) -> thread::JoinHandle<usize> {
+fn spawn_waker(world: &Arc<World>) -> thread::JoinHandle<usize> {
     let world = world.clone();
     thread::spawn(move || world.store_and_wake())
 }

@@ -9,8 +9,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use loom::thread;
-use ufutex_loom::scheme::{Atomic, Live, PerCpu, Scheme};
-use ufutex_loom::{Error, Requeue, Requeued, WaitOptions, Waiter};
+use ufutex_loom::{Error, Requeue, Requeued, Scheme, WaitOptions, Waiter};
 
 use crate::support::{PAIR, TRIO, World, catches, check, check_pair, hangs, resize, some_time};
 
@@ -19,13 +18,13 @@ const FIRST: WaitOptions = WaitOptions::new().realtime_priority(1);
 
 const NOBODY: (usize, usize) = (0, 0);
 
-fn wake_both<S: Scheme>(world: &World<S>) -> (usize, usize) {
+fn wake_both(world: &World) -> (usize, usize) {
     (world.domain.wake(&world.word, 9), world.domain.wake(&world.other, 9))
 }
 
 /// The waiter gives up while it is requeued. It is woken if and only if a later wake of the second word counts it.
-fn against_timeout<S: Scheme>(wakes: usize) {
-    let world = World::<S>::with_slots(2);
+fn against_timeout(scheme: Scheme, wakes: usize) {
+    let world = World::with_slots_of(scheme, 2);
     let waiter = {
         let world = world.clone();
         thread::spawn(move || world.domain.wait_with(&world.word, 0, &some_time()))
@@ -43,7 +42,7 @@ fn against_timeout<S: Scheme>(wakes: usize) {
 
 /// Two waiters, one of which may time out. Either one is woken and one is requeued, or the only one left is woken.
 fn wake_one_move_one() {
-    let world = World::<Live>::with_slots(2);
+    let world = World::with_slots(2);
     let mut waiter = pin!(Waiter::new());
     let mut second = world.queue(waiter.as_mut()).expect("the word holds 0");
     let first = {
@@ -65,8 +64,8 @@ fn wake_one_move_one() {
 }
 
 /// A future is polled and dropped while it is requeued, and another waits for the second word. One gets the wake.
-fn against_drop<S: Scheme>() {
-    let world = World::<S>::with_slots(2);
+fn against_drop(scheme: Scheme) {
+    let world = World::with_slots_of(scheme, 2);
     let mut waiter = pin!(Waiter::new());
     let noop = || Waker::noop().clone();
     let second = world.domain.prepare_with(waiter.as_mut(), &world.other, 0, &WaitOptions::new(), noop());
@@ -88,8 +87,8 @@ fn against_drop<S: Scheme>() {
 }
 
 /// The waiter is requeued while a resize moves both buckets.
-fn against_resize<S: Scheme>(start: usize, sizes: &'static [usize]) {
-    let world = World::<S>::with_slots(start);
+fn against_resize(scheme: Scheme, start: usize, sizes: &'static [usize]) {
+    let world = World::with_slots_of(scheme, start);
     let mut waiter = pin!(Waiter::new());
     let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");
     let mover = resize(&world, sizes);
@@ -102,8 +101,8 @@ fn against_resize<S: Scheme>(start: usize, sizes: &'static [usize]) {
 }
 
 /// As before, with the wake after the resize.
-fn against_resize_then_wake<S: Scheme>(start: usize, sizes: &'static [usize]) {
-    let world = World::<S>::with_slots(start);
+fn against_resize_then_wake(scheme: Scheme, start: usize, sizes: &'static [usize]) {
+    let world = World::with_slots_of(scheme, start);
     let mut waiter = pin!(Waiter::new());
     let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");
     let mover = resize(&world, sizes);
@@ -115,7 +114,7 @@ fn against_resize_then_wake<S: Scheme>(start: usize, sizes: &'static [usize]) {
 
 /// Two threads lock the same two buckets in opposite order, and each requeues the waiter to its own target.
 fn against_requeue(start: usize, sizes: &'static [usize]) {
-    let world = World::<Live>::with_slots(start);
+    let world = World::with_slots(start);
     let mut waiter = pin!(Waiter::new());
     let mut queued = world.queue(waiter.as_mut()).expect("the word holds 0");
     let mover = (!sizes.is_empty()).then(|| resize(&world, sizes));
@@ -137,34 +136,34 @@ fn against_requeue(start: usize, sizes: &'static [usize]) {
 }
 
 fn timeout_while_moved() {
-    against_timeout::<Live>(0);
+    against_timeout(Scheme::Live, 0);
 }
 
 fn drop_while_moved() {
-    against_drop::<Live>();
+    against_drop(Scheme::Live);
 }
 
 fn growth() {
-    against_resize::<Live>(2, &[4]);
+    against_resize(Scheme::Live, 2, &[4]);
 }
 
 fn to_global_and_back() {
-    against_resize_then_wake::<Live>(2, &[0, 2]);
+    against_resize_then_wake(Scheme::Live, 2, &[0, 2]);
 }
 
 fn return_and_growth() {
-    against_resize_then_wake::<Live>(0, &[2, 4]);
+    against_resize_then_wake(Scheme::Live, 0, &[2, 4]);
 }
 
 fn from_global() {
-    against_resize_then_wake::<Live>(0, &[2]);
+    against_resize_then_wake(Scheme::Live, 0, &[2]);
 }
 
 #[test]
 fn a_waiter_that_is_moved_times_out_or_is_woken() {
     check_pair(timeout_while_moved);
-    check_pair(|| against_timeout::<Live>(1));
-    check_pair(|| against_timeout::<Atomic>(1));
+    check_pair(|| against_timeout(Scheme::Live, 1));
+    check_pair(|| against_timeout(Scheme::Atomic, 1));
 }
 
 #[test]
@@ -175,13 +174,13 @@ fn a_requeue_counts_those_it_found() {
 #[test]
 fn a_future_that_is_moved_passes_its_wake_on() {
     check_pair(drop_while_moved);
-    check_pair(against_drop::<PerCpu>);
+    check_pair(|| against_drop(Scheme::PerCpu));
 }
 
 #[test]
 fn a_waiter_is_moved_between_words_and_tables() {
     check_pair(growth);
-    check_pair(|| against_resize::<Live>(4, &[2]));
+    check_pair(|| against_resize(Scheme::Live, 4, &[2]));
 }
 
 #[test]
@@ -196,8 +195,8 @@ fn a_waiter_is_moved_between_words_from_the_global_table() {
 
 #[test]
 fn a_waiter_is_moved_between_words_and_tables_by_the_other_schemes() {
-    check_pair(|| against_resize_then_wake::<Atomic>(2, &[4]));
-    check_pair(|| against_resize_then_wake::<PerCpu>(2, &[0]));
+    check_pair(|| against_resize_then_wake(Scheme::Atomic, 2, &[4]));
+    check_pair(|| against_resize_then_wake(Scheme::PerCpu, 2, &[0]));
 }
 
 #[test]
@@ -211,7 +210,7 @@ fn two_requeues_and_a_resize_all_end() {
     check(|| against_requeue(2, &[4]));
 }
 
-catches!(requeue_catches_timeout_loses_wake, TimeoutLosesWake, PAIR, || against_timeout::<Live>(1));
+catches!(requeue_catches_timeout_loses_wake, TimeoutLosesWake, PAIR, || against_timeout(Scheme::Live, 1));
 hangs!(requeue_timeout_hangs_with_requeue_shows_taken, RequeueShowsTaken, PAIR, timeout_while_moved);
 catches!(requeue_catches_requeue_lets_go, RequeueLetsGo, PAIR, timeout_while_moved);
 catches!(requeue_timeout_catches_cancel_skips_recheck, CancelSkipsRecheck, PAIR, timeout_while_moved);

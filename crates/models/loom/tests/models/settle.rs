@@ -9,8 +9,7 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use loom::cell::UnsafeCell;
 use loom::thread;
-use ufutex_loom::scheme::{Live, PerCpu, Scheme};
-use ufutex_loom::{Queued, WaitOptions, Waiter};
+use ufutex_loom::{Queued, Scheme, WaitOptions, Waiter};
 
 use crate::support::{PAIR, World, catches, check_pair};
 
@@ -25,7 +24,7 @@ fn wake(frame: *const ()) {
 }
 
 impl Frame {
-    fn queue<'w, 'd, S: Scheme>(&self, world: &'d World<S>, waiter: Pin<&'w mut Waiter<'d, S>>) -> Queued<'w, 'd, S> {
+    fn queue<'w, 'd>(&self, world: &'d World, waiter: Pin<&'w mut Waiter<'d>>) -> Queued<'w, 'd> {
         // SAFETY: the table's functions use the frame as what it is.
         let waker = unsafe { Waker::from_raw(RawWaker::new((&raw const *self).cast(), &TABLE)) };
         world.domain.prepare_with(waiter, &world.word, 0, &WaitOptions::new(), waker).expect("the word holds 0")
@@ -40,8 +39,8 @@ impl Frame {
 
 /// Ends a wait in the way of `end`, which returns whether a wake was received, while a wake comes. A second waiter is
 /// behind it.
-fn end_against_wake<S: Scheme>(end: fn(Queued<'_, '_, S>) -> bool) {
-    let world = World::<S>::with_slots(2);
+fn end_against_wake(scheme: Scheme, end: fn(Queued<'_, '_>) -> bool) {
+    let world = World::with_slots_of(scheme, 2);
     let frame = Frame(UnsafeCell::new(0));
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
     let [first, second] = &mut waiters;
@@ -58,45 +57,45 @@ fn end_against_wake<S: Scheme>(end: fn(Queued<'_, '_, S>) -> bool) {
     assert_ne!(has_received, !second.cancel(), "one wake, one waiter that hears of it");
 }
 
-fn cancelled<S: Scheme>() {
-    end_against_wake::<S>(|mut queued| {
+fn cancelled(scheme: Scheme) {
+    end_against_wake(scheme, |mut queued| {
         let has_received = !queued.cancel();
         drop(queued);
         has_received
     });
 }
 
-fn dropped<S: Scheme>() {
-    end_against_wake::<S>(|queued| {
+fn dropped(scheme: Scheme) {
+    end_against_wake(scheme, |queued| {
         drop(queued);
         false
     });
 }
 
 /// What a task does that is run again while the wake still calls its waker.
-fn finished<S: Scheme>() {
-    end_against_wake::<S>(|queued| queued.is_woken() && queued.finish().is_ok());
+fn finished(scheme: Scheme) {
+    end_against_wake(scheme, |queued| queued.is_woken() && queued.finish().is_ok());
 }
 
 #[test]
 fn a_waker_has_returned_when_its_cancelled_wait_is_dropped() {
-    check_pair(cancelled::<Live>);
-    check_pair(cancelled::<PerCpu>);
+    check_pair(|| cancelled(Scheme::Live));
+    check_pair(|| cancelled(Scheme::PerCpu));
 }
 
 #[test]
 fn a_waker_has_returned_when_its_wait_is_dropped() {
-    check_pair(dropped::<Live>);
+    check_pair(|| dropped(Scheme::Live));
 }
 
 #[test]
 fn a_waker_has_returned_when_its_wait_is_finished() {
-    check_pair(finished::<Live>);
+    check_pair(|| finished(Scheme::Live));
 }
 
-catches!(settle_catches_returns_too_early, ReturnsTooEarly, PAIR, cancelled::<Live>);
-catches!(settle_catches_it_in_a_drop, ReturnsTooEarly, PAIR, dropped::<Live>);
-catches!(settle_catches_it_in_an_end, ReturnsTooEarly, PAIR, finished::<Live>);
-catches!(settle_catches_return_relaxed, ReturnRelaxed, PAIR, cancelled::<Live>);
-catches!(settle_catches_cancel_forgets_call, CancelForgetsCall, PAIR, cancelled::<Live>);
-catches!(settle_catches_cancel_passes_on, CancelPassesOn, PAIR, cancelled::<Live>);
+catches!(settle_catches_returns_too_early, ReturnsTooEarly, PAIR, || cancelled(Scheme::Live));
+catches!(settle_catches_it_in_a_drop, ReturnsTooEarly, PAIR, || dropped(Scheme::Live));
+catches!(settle_catches_it_in_an_end, ReturnsTooEarly, PAIR, || finished(Scheme::Live));
+catches!(settle_catches_return_relaxed, ReturnRelaxed, PAIR, || cancelled(Scheme::Live));
+catches!(settle_catches_cancel_forgets_call, CancelForgetsCall, PAIR, || cancelled(Scheme::Live));
+catches!(settle_catches_cancel_passes_on, CancelPassesOn, PAIR, || cancelled(Scheme::Live));

@@ -9,9 +9,8 @@ use crate::apart;
 use loom::sync::Arc;
 use loom::thread::JoinHandle;
 use ufutex_loom::model::{AtomicU32, Mutant, Ordering, with_mutant};
-use ufutex_loom::scheme::Scheme;
 use ufutex_loom::{
-    Access, Clock, Domain, DomainOptions, Error, Fault, Key, Queued, System, SystemConfig, Target, Timeout,
+    Access, Clock, Domain, DomainOptions, Error, Fault, Key, Queued, Scheme, System, SystemConfig, Target, Timeout,
     WaitOptions, Waiter,
 };
 
@@ -193,24 +192,34 @@ impl Target for &Word {
 pub const OTHER: u64 = 0x10c0;
 
 /// A domain without a table, and two words that are in different buckets of a table of two slots.
-pub struct World<S: Scheme> {
-    pub domain: Domain<S>,
+pub struct World {
+    pub domain: Domain,
     pub word: Word,
     pub other: Word,
 }
 
-impl<S: Scheme> World<S> {
+impl World {
     /// Makes a world whose domain will make a table of two slots.
     pub fn new() -> Self {
+        Self::of(Scheme::Live)
+    }
+
+    /// As [`new`](Self::new), on a scheme.
+    pub fn of(scheme: Scheme) -> Self {
         let config = SystemConfig::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
         let system = System::with_config(config).expect("the models' configuration is valid");
-        let domain = Domain::with_options_in(&system, DomainOptions::new().early_return(false));
+        let domain = Domain::with_options(&system, DomainOptions::new().scheme(scheme).early_return(false));
         Self { domain, word: Word::at(0x1000), other: Word::at(OTHER) }
     }
 
     /// Makes a world with a table of `slots` slots, or with the global table if `slots` is 0.
     pub fn with_slots(slots: usize) -> Arc<Self> {
-        let world = Self::new();
+        Self::with_slots_of(Scheme::Live, slots)
+    }
+
+    /// As [`with_slots`](Self::with_slots), on a scheme.
+    pub fn with_slots_of(scheme: Scheme, slots: usize) -> Arc<Self> {
+        let world = Self::of(scheme);
         world.domain.set_slots(slots).expect("a table can be made");
         Arc::new(world)
     }
@@ -222,13 +231,13 @@ impl<S: Scheme> World<S> {
     }
 
     /// Queues `waiter` if the word holds 0. It does not sleep: `Queued::is_woken` shows later whether it was woken.
-    pub fn queue<'w, 'd>(&'d self, waiter: std::pin::Pin<&'w mut Waiter<'d, S>>) -> Result<Queued<'w, 'd, S>, Error> {
+    pub fn queue<'w, 'd>(&'d self, waiter: std::pin::Pin<&'w mut Waiter<'d>>) -> Result<Queued<'w, 'd>, Error> {
         self.domain.prepare_with(waiter, &self.word, 0, &WaitOptions::new(), Waker::noop().clone())
     }
 }
 
 /// Starts a thread that resizes the table to these sizes, one after the other.
-pub fn resize<S: Scheme>(world: &Arc<World<S>>, sizes: &'static [usize]) -> JoinHandle<()> {
+pub fn resize(world: &Arc<World>, sizes: &'static [usize]) -> JoinHandle<()> {
     let world = world.clone();
     loom::thread::spawn(move || {
         for &slots in sizes {
@@ -238,7 +247,7 @@ pub fn resize<S: Scheme>(world: &Arc<World<S>>, sizes: &'static [usize]) -> Join
 }
 
 /// Asserts that after one wait and one wake the waiter saw the new value, or the waker saw the waiter.
-pub fn assert_not_lost<S: Scheme>(queued: Result<Queued<'_, '_, S>, Error>, woken: usize) {
+pub fn assert_not_lost(queued: Result<Queued<'_, '_>, Error>, woken: usize) {
     match queued {
         Ok(mut queued) => {
             assert_eq!(woken, 1, "the waiter is queued, and the waker saw nobody");

@@ -5,13 +5,12 @@
 //! entry is no longer queued waits for the signal ([J]), and was woken then.
 
 use loom::thread;
-use ufutex_loom::Error;
-use ufutex_loom::scheme::{Atomic, Live, Scheme};
+use ufutex_loom::{Error, Scheme};
 
 use crate::support::{PAIR, World, catches, check, check_pair, resize, some_time};
 
-fn timeout_against_wake<S: Scheme>() {
-    let world = World::<S>::with_slots(2);
+fn timeout_against_wake(scheme: Scheme) {
+    let world = World::with_slots_of(scheme, 2);
     let waker = {
         let world = world.clone();
         thread::spawn(move || world.domain.wake(&world.word, 1))
@@ -24,7 +23,7 @@ fn timeout_against_wake<S: Scheme>() {
 }
 
 fn timeout_against_wake_and_resize() {
-    let world = World::<Live>::with_slots(2);
+    let world = World::with_slots(2);
     let mover = resize(&world, &[4]);
     let waker = {
         let world = world.clone();
@@ -41,8 +40,8 @@ fn timeout_against_wake_and_resize() {
 
 #[test]
 fn a_wait_is_timed_out_or_woken() {
-    check_pair(timeout_against_wake::<Live>);
-    check_pair(timeout_against_wake::<Atomic>);
+    check_pair(|| timeout_against_wake(Scheme::Live));
+    check_pair(|| timeout_against_wake(Scheme::Atomic));
 }
 
 #[test]
@@ -50,5 +49,5 @@ fn a_wait_is_timed_out_or_woken_during_a_resize() {
     check(timeout_against_wake_and_resize);
 }
 
-catches!(timeout_catches_timeout_loses_wake, TimeoutLosesWake, PAIR, timeout_against_wake::<Live>);
-catches!(timeout_catches_drop_skips_handover, DropSkipsHandover, PAIR, timeout_against_wake::<Live>);
+catches!(timeout_catches_timeout_loses_wake, TimeoutLosesWake, PAIR, || timeout_against_wake(Scheme::Live));
+catches!(timeout_catches_drop_skips_handover, DropSkipsHandover, PAIR, || timeout_against_wake(Scheme::Live));

@@ -11,7 +11,6 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use loom::thread;
-use ufutex_loom::scheme::Live;
 use ufutex_loom::timer::{Base, Driver};
 use ufutex_loom::{Clock, Domain, DomainOptions, Error, System, SystemConfig, Timeout, WaitOptions};
 
@@ -25,7 +24,7 @@ fn until_due() -> WaitOptions {
 struct World {
     clock: Arc<ModelClock>,
     driver: Driver,
-    domain: Domain<Live>,
+    domain: Domain,
     word: Word,
 }
 

@@ -5,16 +5,15 @@
 //! the waker has notified it.
 
 use loom::thread;
-use ufutex_loom::scheme::{Atomic, Live, Scheme};
-use ufutex_loom::{Error, Interrupt, Requeue, WaitOptions};
+use ufutex_loom::{Error, Interrupt, Requeue, Scheme, WaitOptions};
 
 use crate::support::{PAIR, TRIO, Word, World, catches, check, check_pair, some_time};
 
 const FOR_EVER: WaitOptions = WaitOptions::new();
 
 /// Each waker changes its word first. The counts of the wakers must agree with what the waiter reports.
-fn against_two_wakers<S: Scheme>(options: WaitOptions) {
-    let world = World::<S>::with_slots(2);
+fn against_two_wakers(scheme: Scheme, options: WaitOptions) {
+    let world = World::with_slots_of(scheme, 2);
     let first = {
         let world = world.clone();
         thread::spawn(move || world.store_and_wake())
@@ -43,7 +42,7 @@ fn against_two_wakers<S: Scheme>(options: WaitOptions) {
 
 /// A wake may come first, later, or not at all, because the word does not change. An interrupt always comes.
 fn against_waker_and_interrupt() {
-    let world = World::<Live>::with_slots(2);
+    let world = World::with_slots(2);
     let interrupt = loom::sync::Arc::new(Interrupt::new());
     let waker = {
         let world = world.clone();
@@ -63,7 +62,7 @@ fn against_waker_and_interrupt() {
 /// The interrupt is cleared as soon as it has been raised. If the wait is under way by then, which the requeue shows, it
 /// ends; and otherwise it is woken, or finds another value.
 fn against_a_cleared_interrupt() {
-    let world = World::<Live>::with_slots(2);
+    let world = World::with_slots(2);
     let interrupt = loom::sync::Arc::new(Interrupt::new());
     let signal = {
         let (world, interrupt) = (world.clone(), interrupt.clone());
@@ -121,7 +120,7 @@ fn stored_before_the_interrupt_is_cleared() {
 
 /// One waker, one of two words: only the pair of [N], with more preemptions.
 fn against_one_waker() {
-    let world = World::<Live>::with_slots(2);
+    let world = World::with_slots(2);
     let waker = {
         let world = world.clone();
         thread::spawn(move || world.store_and_wake())
@@ -134,7 +133,7 @@ fn against_one_waker() {
 
 /// One thread makes both wakes, so that they come soon after each other.
 fn against_one_waker_of_both() {
-    let world = World::<Live>::with_slots(2);
+    let world = World::with_slots(2);
     let waker = {
         let world = world.clone();
         thread::spawn(move || [world.domain.wake(&world.word, 1), world.domain.wake(&world.other, 1)])
@@ -149,18 +148,18 @@ fn against_one_waker_of_both() {
 }
 
 fn two_wakers() {
-    against_two_wakers::<Live>(FOR_EVER);
+    against_two_wakers(Scheme::Live, FOR_EVER);
 }
 
 #[test]
 fn a_wait_on_two_words_hears_of_both_wakers() {
     check(two_wakers);
-    check(|| against_two_wakers::<Atomic>(FOR_EVER));
+    check(|| against_two_wakers(Scheme::Atomic, FOR_EVER));
 }
 
 #[test]
 fn a_wait_on_two_words_hears_of_both_wakers_or_times_out() {
-    check(|| against_two_wakers::<Live>(some_time()));
+    check(|| against_two_wakers(Scheme::Live, some_time()));
 }
 
 #[test]

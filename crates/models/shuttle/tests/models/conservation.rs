@@ -7,8 +7,7 @@ use std::task::Waker;
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use shuttle::thread;
-use ufutex_shuttle::scheme::{Atomic, Live, PerCpu, Scheme};
-use ufutex_shuttle::{WaitOptions, Waiter};
+use ufutex_shuttle::{Scheme, WaitOptions, Waiter};
 
 use crate::support::{World, catches, check, some_time};
 
@@ -17,7 +16,7 @@ const WAKERS: usize = 2;
 const ROUNDS: usize = 3;
 
 /// Waits in one of three ways. Returns whether a wake was received.
-fn wait<S: Scheme>(world: &World<S>, way: usize) -> bool {
+fn wait(world: &World, way: usize) -> bool {
     let word = &world.words[way % 2];
     match way % 3 {
         0 => {
@@ -35,8 +34,8 @@ fn wait<S: Scheme>(world: &World<S>, way: usize) -> bool {
     }
 }
 
-fn conservation<S: Scheme>(sizes: &'static [usize]) {
-    let world = World::<S>::new();
+fn conservation(scheme: Scheme, sizes: &'static [usize]) {
+    let world = World::of(scheme);
     let waiters_left = Arc::new(AtomicUsize::new(WAITERS));
     let waiters: Vec<_> = (0..WAITERS)
         .map(|waiter| {
@@ -69,11 +68,11 @@ fn conservation<S: Scheme>(sizes: &'static [usize]) {
 }
 
 fn live() {
-    conservation::<Live>(&[4, 2, 0, 8]);
+    conservation(Scheme::Live, &[4, 2, 0, 8]);
 }
 
 fn from_the_global_table() {
-    conservation::<Live>(&[0, 2, 0, 4]);
+    conservation(Scheme::Live, &[0, 2, 0, 4]);
 }
 
 #[test]
@@ -84,8 +83,8 @@ fn wakes_sent_are_wakes_received_by_live() {
 
 #[test]
 fn wakes_sent_are_wakes_received_by_the_other_schemes() {
-    check(300, || conservation::<Atomic>(&[4, 2, 0]));
-    check(300, || conservation::<PerCpu>(&[4, 2, 0]));
+    check(300, || conservation(Scheme::Atomic, &[4, 2, 0]));
+    check(300, || conservation(Scheme::PerCpu, &[4, 2, 0]));
 }
 
 catches!(conservation_catches_timeout_loses_wake, TimeoutLosesWake, 600, live);

@@ -6,7 +6,6 @@
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use shuttle::thread;
-use ufutex_shuttle::scheme::Live;
 use ufutex_shuttle::{
     At, Clock, Domain, DomainOptions, Error, ObjectId, System, SystemConfig, Task, Timeout, pi::Priority,
 };
@@ -16,7 +15,7 @@ use crate::support::{Word, catches, check};
 const SOON: Option<Timeout> = Some(Timeout::At(Clock::Monotonic, std::time::Duration::MAX));
 
 struct Shares {
-    domains: Vec<Domain<Live>>,
+    domains: Vec<Domain>,
     words: [Word; 3],
     owners: [AtomicU32; 3],
 }

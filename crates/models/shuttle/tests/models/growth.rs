@@ -3,7 +3,6 @@
 //! No thread makes the whole move: each takes some steps, passing over locked buckets. Then one wake finds each waiter.
 
 use shuttle::thread;
-use ufutex_shuttle::scheme::Live;
 
 use crate::support::{Word, World, catches, check};
 
@@ -14,7 +13,7 @@ fn address(waiter: u64) -> u64 {
 }
 
 fn crowd() {
-    let world = World::<Live>::new();
+    let world = World::new();
     let waiters: Vec<_> = (0..WAITERS)
         .map(|waiter| {
             let world = world.clone();

@@ -9,7 +9,6 @@ use std::task::{Context, Waker};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use shuttle::thread;
-use ufutex_shuttle::scheme::Live;
 use ufutex_shuttle::{Clock, Error, Task, Timeout, pi::TID_MASK};
 
 use crate::support::{Word, World, catches, check};
@@ -17,7 +16,7 @@ use crate::support::{Word, World, catches, check};
 const SOON: Option<Timeout> = Some(Timeout::At(Clock::Monotonic, std::time::Duration::MAX));
 
 struct Locks {
-    world: Arc<World<Live>>,
+    world: Arc<World>,
     condition: Word,
     /// The TID of the owner, as the owners record it. 0 means none.
     owner: AtomicU32,
@@ -97,7 +96,7 @@ impl Locks {
 
 fn crowd(ways: &'static [u32], dies: bool) {
     let locks = Arc::new(Locks {
-        world: World::<Live>::new(),
+        world: World::new(),
         condition: Word::at(0x1080),
         owner: AtomicU32::new(0),
         waiters_left: AtomicUsize::new(ways.len()),

@@ -8,22 +8,21 @@ use std::task::{Context, Poll, Waker};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use shuttle::thread;
-use ufutex_shuttle::scheme::{Atomic, Live, PerCpu, Scheme};
-use ufutex_shuttle::{Interrupt, Requeue, WaitOptions};
+use ufutex_shuttle::{Interrupt, Requeue, Scheme, WaitOptions};
 
 use crate::support::{Word, World, catches, check, some_time};
 
 const WAITERS: usize = 5;
 const ROUNDS: usize = 3;
 
-struct Words<S: Scheme> {
-    world: Arc<World<S>>,
+struct Words {
+    world: Arc<World>,
     /// In another bucket than the words of the world.
     far: Word,
     waiters_left: AtomicUsize,
 }
 
-impl<S: Scheme> Words<S> {
+impl Words {
     fn all(&self) -> [&Word; 3] {
         let [one, two] = &self.world.words;
         [one, two, &self.far]
@@ -31,7 +30,7 @@ impl<S: Scheme> Words<S> {
 }
 
 /// Waits in one of five ways. Returns whether a wake was received.
-fn wait<S: Scheme>(words: &Words<S>, way: usize) -> bool {
+fn wait(words: &Words, way: usize) -> bool {
     let (all, domain) = (words.all(), &words.world.domain);
     match way % 5 {
         0 => domain.wait(all[0], 0).is_ok(),
@@ -59,7 +58,7 @@ fn wait<S: Scheme>(words: &Words<S>, way: usize) -> bool {
 }
 
 /// Requeues waiters in a circle and wakes them until all have finished. Returns the number of woken waiters.
-fn move_and_wake<S: Scheme>(words: &Words<S>, by: usize) -> usize {
+fn move_and_wake(words: &Words, by: usize) -> usize {
     let (all, domain) = (words.all(), &words.world.domain);
     let mut woken = 0;
     let mut at = by;
@@ -75,9 +74,9 @@ fn move_and_wake<S: Scheme>(words: &Words<S>, by: usize) -> usize {
 }
 
 /// `ways` are the kinds of waits. Kind 2 may drop a wake, and kind 3 may count two wakes as one.
-fn crowd<S: Scheme>(ways: &'static [usize], sizes: &'static [usize]) {
+fn crowd(scheme: Scheme, ways: &'static [usize], sizes: &'static [usize]) {
     let words =
-        Arc::new(Words { world: World::<S>::new(), far: Word::at(0x1080), waiters_left: AtomicUsize::new(WAITERS) });
+        Arc::new(Words { world: World::of(scheme), far: Word::at(0x1080), waiters_left: AtomicUsize::new(WAITERS) });
     let waiters: Vec<_> = (0..WAITERS)
         .map(|waiter| {
             let words = words.clone();
@@ -106,11 +105,11 @@ fn crowd<S: Scheme>(ways: &'static [usize], sizes: &'static [usize]) {
 
 /// No kind here drops a wake, so the sums are equal.
 fn exact() {
-    crowd::<Live>(&[0, 1, 4, 6, 11], &[4, 0, 2]);
+    crowd(Scheme::Live, &[0, 1, 4, 6, 11], &[4, 0, 2]);
 }
 
 fn all_ways() {
-    crowd::<Live>(&[0, 1, 2, 3, 4, 7], &[0, 2, 4]);
+    crowd(Scheme::Live, &[0, 1, 2, 3, 4, 7], &[0, 2, 4]);
 }
 
 #[test]
@@ -121,8 +120,8 @@ fn no_wake_is_lost_with_a_waiter_that_is_moved() {
 #[test]
 fn nobody_is_left_behind_by_requeues() {
     check(250, all_ways);
-    check(60, || crowd::<Atomic>(&[0, 1, 3, 4], &[4, 0]));
-    check(60, || crowd::<PerCpu>(&[0, 1, 3, 4], &[4, 0]));
+    check(60, || crowd(Scheme::Atomic, &[0, 1, 3, 4], &[4, 0]));
+    check(60, || crowd(Scheme::PerCpu, &[0, 1, 3, 4], &[4, 0]));
 }
 
 catches!(requeue_catches_timeout_loses_wake, TimeoutLosesWake, 300, exact);

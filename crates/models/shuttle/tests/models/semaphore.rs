@@ -10,15 +10,14 @@ use std::task::{Context, Waker};
 use shuttle::sync::Arc;
 use shuttle::thread;
 use ufutex_shuttle::model::Ordering::SeqCst;
-use ufutex_shuttle::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
-use ufutex_shuttle::{Error, WaitOptions};
+use ufutex_shuttle::{Error, Scheme, WaitOptions};
 
 use crate::support::{Word, World, catches, check, some_time};
 
 const POSTERS: usize = 2;
 const POSTS: usize = 2;
 
-fn acquire<S: Scheme>(world: &World<S>) {
+fn acquire(world: &World) {
     let word = &world.words[0];
     loop {
         let tokens = word.value.load(SeqCst);
@@ -30,7 +29,7 @@ fn acquire<S: Scheme>(world: &World<S>) {
     }
 }
 
-fn post<S: Scheme>(world: &World<S>) {
+fn post(world: &World) {
     for _ in 0..POSTS {
         world.words[0].value.fetch_add(1, SeqCst);
         world.domain.wake(&world.words[0], 1);
@@ -38,23 +37,23 @@ fn post<S: Scheme>(world: &World<S>) {
 }
 
 /// Waits with a timeout. A wake that comes is passed on.
-fn give_up<S: Scheme>(world: &World<S>) {
+fn give_up(world: &World) {
     if world.domain.wait_with(&world.words[0], 0, &some_time()) == Ok(()) {
         world.domain.wake(&world.words[0], 1);
     }
 }
 
 /// Waits as a future that is dropped.
-fn drop_out<S: Scheme>(world: &World<S>) {
+fn drop_out(world: &World) {
     let mut wait = pin!(world.domain.wait_async(&world.words[0], 0, &WaitOptions::new()));
     let _ = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     thread::yield_now();
 }
 
-fn semaphore<S: Scheme>(sizes: &'static [usize]) {
-    let world = World::<S>::new();
-    let spawn = |f: fn(&World<S>)| {
-        let world: Arc<World<S>> = world.clone();
+fn semaphore(scheme: Scheme, sizes: &'static [usize]) {
+    let world = World::of(scheme);
+    let spawn = |f: fn(&World)| {
+        let world: Arc<World> = world.clone();
         thread::spawn(move || f(&world))
     };
     let mut threads: Vec<_> = (0..POSTERS * POSTS).map(|_| spawn(acquire)).collect();
@@ -67,23 +66,23 @@ fn semaphore<S: Scheme>(sizes: &'static [usize]) {
 }
 
 fn live_up_and_down() {
-    semaphore::<Live>(&[4, 2, 8]);
+    semaphore(Scheme::Live, &[4, 2, 8]);
 }
 
 fn live_to_the_global_table_and_back() {
-    semaphore::<Live>(&[0, 4, 0]);
+    semaphore(Scheme::Live, &[0, 4, 0]);
 }
 
 fn atomic() {
-    semaphore::<Atomic>(&[4, 0, 2]);
+    semaphore(Scheme::Atomic, &[4, 0, 2]);
 }
 
 fn percpu() {
-    semaphore::<PerCpu>(&[4, 0, 2]);
+    semaphore(Scheme::PerCpu, &[4, 0, 2]);
 }
 
 fn fixed() {
-    semaphore::<Fixed>(&[]);
+    semaphore(Scheme::Fixed, &[]);
 }
 
 #[test]

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use shuttle::sync::Arc;
 use ufutex_shuttle::model::{AtomicU32, Ordering};
-use ufutex_shuttle::scheme::Scheme;
-use ufutex_shuttle::{Access, Clock, Domain, Fault, Key, System, SystemConfig, Target, Timeout, WaitOptions};
+use ufutex_shuttle::{Access, Clock, Domain, Fault, Key, Scheme, System, SystemConfig, Target, Timeout, WaitOptions};
 
 /// Makes a test that `$model` fails with `$mutant` in the engine, within `$schedules` schedules: as many as the model is run on
 /// without the mutant.
@@ -64,16 +63,21 @@ pub fn some_time() -> WaitOptions {
 }
 
 /// A domain whose first table has two slots, and two words of one cache line, so in one bucket.
-pub struct World<S: Scheme> {
-    pub domain: Domain<S>,
+pub struct World {
+    pub domain: Domain,
     pub words: [Word; 2],
 }
 
-impl<S: Scheme> World<S> {
+impl World {
     pub fn new() -> Arc<Self> {
+        Self::of(Scheme::Live)
+    }
+
+    /// As [`new`](Self::new), on a scheme.
+    pub fn of(scheme: Scheme) -> Arc<Self> {
         let config = SystemConfig::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
         let system = System::with_config(config).expect("the models' configuration is valid");
-        let domain = Domain::with_options_in(&system, ufutex_shuttle::DomainOptions::new());
+        let domain = Domain::with_options(&system, ufutex_shuttle::DomainOptions::new().scheme(scheme));
         // In the first bucket, which a move reaches first. In the second one `GlobalSkipsRecheck` is found too rarely.
         Arc::new(Self { domain, words: [Word::at(0x10c0), Word::at(0x10c4)] })
     }

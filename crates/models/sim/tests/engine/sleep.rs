@@ -5,13 +5,12 @@ use std::cell::Cell;
 use std::time::Duration;
 use ufutex_coherence::atomic::Ordering;
 use ufutex_coherence::{Simulation, current};
-use ufutex_sim::scheme::{Atomic, Live, PerCpu, Scheme};
-use ufutex_sim::{Clock, Error, Timeout, WaitOptions};
+use ufutex_sim::{Clock, Error, Scheme, Timeout, WaitOptions};
 
-fn pass_a_word_around<S: Scheme>() {
+fn pass_a_word_around(scheme: Scheme) {
     const THREADS: usize = 8;
     const ROUNDS: u32 = 20;
-    let (words, domain) = (Words::new(16 * THREADS), domain::<S>(4));
+    let (words, domain) = (Words::new(16 * THREADS), domain(scheme, 4));
     let turns = Cell::new(0);
     let report = Simulation::new(&epyc()).threads(THREADS).run(|thread| {
         let (mine, next) = (thread * 16, (thread + 1) % THREADS * 16);
@@ -35,14 +34,14 @@ fn pass_a_word_around<S: Scheme>() {
 
 #[test]
 fn who_waits_is_woken() {
-    pass_a_word_around::<Live>();
-    pass_a_word_around::<Atomic>();
-    pass_a_word_around::<PerCpu>();
+    pass_a_word_around(Scheme::Live);
+    pass_a_word_around(Scheme::Atomic);
+    pass_a_word_around(Scheme::PerCpu);
 }
 
 #[test]
 fn a_timeout_ends_a_wait_in_virtual_time() {
-    let (words, domain) = (Words::new(1), domain::<Live>(4));
+    let (words, domain) = (Words::new(1), domain(Scheme::Live, 4));
     let report = Simulation::new(&epyc()).run(|_| {
         let begin = current::now_ns();
         let options = WaitOptions::new().timeout(Timeout::After(Duration::from_micros(300)));
@@ -59,7 +58,7 @@ fn a_timeout_ends_a_wait_in_virtual_time() {
 #[test]
 fn waiters_go_along_with_a_resize() {
     const WAITERS: usize = 12;
-    let (words, domain) = (Words::new(16 * WAITERS), domain::<Live>(2));
+    let (words, domain) = (Words::new(16 * WAITERS), domain(Scheme::Live, 2));
     let woken = Cell::new(0);
     let report = Simulation::new(&epyc()).threads(WAITERS + 1).run(|thread| {
         if thread < WAITERS {
@@ -75,8 +74,8 @@ fn waiters_go_along_with_a_resize() {
 }
 
 /// Whether a resize ends within a virtual millisecond while `cores` cores hammer the table.
-fn resize_under_load<S: Scheme>(cores: usize) -> bool {
-    let (words, domain) = (Words::new(1024 * cores), domain::<S>(16));
+fn resize_under_load(scheme: Scheme, cores: usize) -> bool {
+    let (words, domain) = (Words::new(1024 * cores), domain(scheme, 16));
     let (is_over, completed) = (Cell::new(false), Cell::new(false));
     let report = Simulation::new(&epyc()).threads(cores + 1).run(|thread| {
         let mut number = thread * 1024;
@@ -97,7 +96,7 @@ fn resize_under_load<S: Scheme>(cores: usize) -> bool {
 
 #[test]
 fn a_resize_under_load_ends_in_live_and_stalls_where_it_waits_for_silence() {
-    assert!(resize_under_load::<Live>(16));
-    assert!(!resize_under_load::<Atomic>(16));
-    assert!(resize_under_load::<Atomic>(1));
+    assert!(resize_under_load(Scheme::Live, 16));
+    assert!(!resize_under_load(Scheme::Atomic, 16));
+    assert!(resize_under_load(Scheme::Atomic, 1));
 }

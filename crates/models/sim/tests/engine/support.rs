@@ -2,8 +2,9 @@
 
 use ufutex_coherence::atomic::{AtomicU32, Ordering};
 use ufutex_coherence::{Topology, memory};
-use ufutex_sim::scheme::Scheme;
-use ufutex_sim::{Access, Domain, DomainOptions, Fault, GuestWord, Policy, System, SystemConfig, UserMemory, Width};
+use ufutex_sim::{
+    Access, Domain, DomainOptions, Fault, GuestWord, Policy, Scheme, System, SystemConfig, UserMemory, Width,
+};
 
 pub const BASE: u64 = 0x7f00_0000_0000;
 
@@ -50,13 +51,13 @@ pub fn epyc() -> Topology {
 }
 
 /// Makes a domain with `buckets` buckets. 0 means the global table.
-pub fn domain<S: Scheme>(buckets: usize) -> Box<Domain<S>> {
+pub fn domain(scheme: Scheme, buckets: usize) -> Box<Domain> {
     let domain = memory::by_line(|| {
         let config = SystemConfig::new().hash_seed(7).cpus(epyc().cpus());
         let system = System::with_config(config).expect("a valid configuration");
-        Box::new(Domain::with_options_in(
+        Box::new(Domain::with_options(
             &system,
-            DomainOptions::new().policy(Policy::Fixed(buckets)).early_return(false),
+            DomainOptions::new().scheme(scheme).policy(Policy::Fixed(buckets)).early_return(false),
         ))
     });
     domain.name_objects();

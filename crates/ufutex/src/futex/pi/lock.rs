@@ -22,13 +22,12 @@ use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::bucket::Guard;
-use crate::table::refs::{Live, Scheme};
 
 /// The future of [`Domain::lock_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks the lock
 /// that it has been handed.
 #[must_use = "futures do nothing unless polled"]
-pub struct LockPi<'d, 't, T: Target, S: Scheme = Live> {
-    pub(super) domain: &'d Domain<S>,
+pub struct LockPi<'d, 't, T: Target> {
+    pub(super) domain: &'d Domain,
     task: &'t Task,
     word: T,
     timeout: Option<Timeout>,
@@ -36,10 +35,10 @@ pub struct LockPi<'d, 't, T: Target, S: Scheme = Live> {
     is_done: bool,
     /// The word's hash, until the thread has spun, if the waiter was queued as the first one.
     spins: Option<u32>,
-    waiter: PiWaiter<'d, 't, S>,
+    waiter: PiWaiter<'d, 't>,
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Locks `word` for `task`, and blocks the calling thread until the task has the lock: `FUTEX_LOCK_PI2`. The word
     /// holds 0 while the lock is free, and its owner's TID otherwise.
     ///
@@ -79,7 +78,7 @@ impl<S: Scheme> Domain<S> {
     }
 
     /// Like [`lock_pi`](Self::lock_pi), as a future.
-    pub fn lock_pi_async<'d, 't, T: Target>(&'d self, word: T, task: &'t Task) -> LockPi<'d, 't, T, S> {
+    pub fn lock_pi_async<'d, 't, T: Target>(&'d self, word: T, task: &'t Task) -> LockPi<'d, 't, T> {
         LockPi {
             domain: self,
             task,
@@ -106,7 +105,7 @@ impl<S: Scheme> Domain<S> {
         let mut faults = Faults::default();
         loop {
             let (mut locked, mut tasks) = self.lock_both(|| self.lock_or_make(&place), || self.try_lock(&place));
-            let attempt = tasks.with(|tasks| self.try_acquire(&mut locked.guard, tasks, &place, &word, task));
+            let attempt = tasks.with(|tasks| self.try_acquire(&mut locked, tasks, &place, &word, task));
             drop((tasks, locked));
             match attempt {
                 Ok(true) => return Ok(()),
@@ -287,7 +286,7 @@ fn exchange<T: Target>(word: &T, current: u32, new: u32) -> Result<(), Refused> 
     }
 }
 
-impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
+impl<T: Target> LockPi<'_, '_, T> {
     /// Ends the wait with [`Error::TimedOut`] when `timeout` has passed. A relative timeout begins with the first poll.
     /// The namespace's [`driver`](crate::PidNamespace::driver) watches it.
     ///
@@ -303,9 +302,9 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
     }
 }
 
-operation_is_a_future!(['d, 't, T: Target, S: Scheme] LockPi<'d, 't, T, S> => ());
+operation_is_a_future!(['d, 't, T: Target] LockPi<'d, 't, T> => ());
 
-impl<T: Target, S: Scheme> Operation for LockPi<'_, '_, T, S> {
+impl<T: Target> Operation for LockPi<'_, '_, T> {
     type Output = ();
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
@@ -344,7 +343,7 @@ impl<T: Target, S: Scheme> Operation for LockPi<'_, '_, T, S> {
     }
 }
 
-impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
+impl<T: Target> LockPi<'_, '_, T> {
     /// Takes the lock or queues the waiter. Returns whether the task has the lock already.
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<bool, Error> {
         let domain = self.domain;
@@ -357,8 +356,7 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
         loop {
             let mut new_chain = None;
             let (mut locked, mut tasks) = domain.lock_both(|| domain.lock_or_make(&place), || domain.try_lock(&place));
-            let attempt =
-                tasks.with(|t| self.lock_or_queue(&mut locked.guard, t, &place, &mut receiver, &mut new_chain));
+            let attempt = tasks.with(|t| self.lock_or_queue(&mut locked, t, &place, &mut receiver, &mut new_chain));
             drop((tasks, locked));
             match attempt {
                 Ok(has_lock) => {
@@ -417,7 +415,7 @@ impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
     }
 }
 
-impl<T: Target, S: Scheme> Drop for LockPi<'_, '_, T, S> {
+impl<T: Target> Drop for LockPi<'_, '_, T> {
     fn drop(&mut self) {
         if !self.waiter.is_busy() || self.domain.system.is_abandoned() {
             return;

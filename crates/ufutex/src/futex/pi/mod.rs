@@ -79,13 +79,12 @@ use self::entry::EntryRef;
 use super::domain::Domain;
 use super::namespace::Tasks;
 use crate::lock::LockGuard;
-use crate::table::refs::Scheme;
 
 pub(super) type PiGraph = graph::Graph<EntryRef>;
 pub(super) type TaskId = graph::TaskId<EntryRef>;
 type LockId = graph::LockId<EntryRef>;
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Locks a bucket, or a pair of buckets, and the graph of the namespace: see "Locks" above. `wait` locks the bucket,
     /// `attempt` only tries.
     fn lock_both<B>(&self, wait: impl Fn() -> B, attempt: impl Fn() -> Option<B>) -> (B, LockGuard<'_, Tasks>) {

@@ -26,14 +26,13 @@ use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::hash::TableKey;
 use crate::table::list::Node;
-use crate::table::refs::{Live, Scheme};
 use core::ptr::NonNull;
 
 /// The future of [`Domain::wait_requeue_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks
 /// the lock that it has been handed.
 #[must_use = "futures do nothing unless polled"]
-pub struct WaitRequeuePi<'d, 't, T: Target, U: Target, S: Scheme = Live> {
-    domain: &'d Domain<S>,
+pub struct WaitRequeuePi<'d, 't, T: Target, U: Target> {
+    domain: &'d Domain,
     task: &'t Task,
     from: T,
     expected: T::Value,
@@ -41,10 +40,10 @@ pub struct WaitRequeuePi<'d, 't, T: Target, U: Target, S: Scheme = Live> {
     timeout: Option<Timeout>,
     watch: TimeoutWatch<'d>,
     is_done: bool,
-    waiter: PiWaiter<'d, 't, S>,
+    waiter: PiWaiter<'d, 't>,
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Blocks the calling thread while `from` holds `expected`, until it has been requeued to `lock` and handed the
     /// lock: `FUTEX_WAIT_REQUEUE_PI`. On return the task owns `lock`.
     ///
@@ -72,7 +71,7 @@ impl<S: Scheme> Domain<S> {
         expected: T::Value,
         lock: U,
         task: &'t Task,
-    ) -> WaitRequeuePi<'d, 't, T, U, S> {
+    ) -> WaitRequeuePi<'d, 't, T, U> {
         let (watch, waiter) = (TimeoutWatch::new(), PiWaiter::new());
         WaitRequeuePi { domain: self, task, from, expected, lock, timeout: None, watch, is_done: false, waiter }
     }
@@ -136,8 +135,8 @@ const VISITED: u64 = 4 * PIECE as u64;
 /// all tasks that waited for it have given up or have had it. Then the first waiter of the piece gets the lock, because
 /// a task cannot wait for a lock without an owner. If the caller had made two calls instead, the second would do the
 /// same.
-struct RequeuingPi<'a, 'd, T: Target, U: Target, S: Scheme> {
-    domain: &'d Domain<S>,
+struct RequeuingPi<'a, 'd, T: Target, U: Target> {
+    domain: &'d Domain,
     /// The keys of the word and of the lock.
     keys: [TableKey; 2],
     places: [Place; 2],
@@ -162,7 +161,7 @@ struct RequeuePiProgress {
     new_chain: Option<u32>,
 }
 
-impl<'d, T: Target, U: Target, S: Scheme> RequeuingPi<'_, 'd, T, U, S> {
+impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
     fn run(mut self) -> Result<usize, Error> {
         self.run_pieces().map(|()| self.done.count)
     }
@@ -219,7 +218,7 @@ impl<'d, T: Target, U: Target, S: Scheme> RequeuingPi<'_, 'd, T, U, S> {
     /// Does one piece. Returns whether it was the last.
     fn piece(
         &mut self,
-        pair: &mut Pair<'d, S>,
+        pair: &mut Pair<'d>,
         tasks: &mut Tasks,
         pending: &mut Option<PendingWake>,
     ) -> Result<bool, Refused> {
@@ -244,7 +243,7 @@ impl<'d, T: Target, U: Target, S: Scheme> RequeuingPi<'_, 'd, T, U, S> {
     /// Gives the lock to the first waiter, if it is free, and makes the others of the piece wait for it.
     fn requeue(
         &mut self,
-        pair: &mut Pair<'d, S>,
+        pair: &mut Pair<'d>,
         tasks: &mut Tasks,
         (first, entry, task): (NonNull<Node>, EntryRef, TaskId),
         pending: &mut Option<PendingWake>,
@@ -280,7 +279,7 @@ impl<'d, T: Target, U: Target, S: Scheme> RequeuingPi<'_, 'd, T, U, S> {
     /// have visited as many holders as `visited` says.
     fn move_waiters(
         &mut self,
-        pair: &mut Pair<'d, S>,
+        pair: &mut Pair<'d>,
         graph: &mut PiGraph,
         lock: LockId,
         mut next: Option<NonNull<Node>>,
@@ -308,13 +307,13 @@ impl<'d, T: Target, U: Target, S: Scheme> RequeuingPi<'_, 'd, T, U, S> {
     }
 
     /// The first waiter of the word that did not come too late.
-    fn first(&self, pair: &mut Pair<'d, S>) -> Option<NonNull<Node>> {
+    fn first(&self, pair: &mut Pair<'d>) -> Option<NonNull<Node>> {
         let first = pair.first().first(self.keys[0], self.places[0].hash);
         self.pass_late(pair, first)
     }
 
     /// The next waiter behind `node`, which is queued in the first bucket.
-    fn after(&self, pair: &mut Pair<'d, S>, node: NonNull<Node>) -> Option<NonNull<Node>> {
+    fn after(&self, pair: &mut Pair<'d>, node: NonNull<Node>) -> Option<NonNull<Node>> {
         // SAFETY: the caller guarantees that `node` is queued there.
         let next = unsafe { pair.first().after(node) };
         self.pass_late(pair, next)
@@ -322,7 +321,7 @@ impl<'d, T: Target, U: Target, S: Scheme> RequeuingPi<'_, 'd, T, U, S> {
 
     /// Passes over waiters that came after the first piece had ended. Waiters of one priority stand in the order in
     /// which they came, so all behind a late one are late too, and it passes over at most one waiter per priority.
-    fn pass_late(&self, pair: &mut Pair<'d, S>, mut next: Option<NonNull<Node>>) -> Option<NonNull<Node>> {
+    fn pass_late(&self, pair: &mut Pair<'d>, mut next: Option<NonNull<Node>>) -> Option<NonNull<Node>> {
         let Some(began) = self.began else { return next };
         while let Some(node) = next {
             // SAFETY: every node of a queue is the first field of an entry, and its bucket is locked.
@@ -351,7 +350,7 @@ impl<'d, T: Target, U: Target, S: Scheme> RequeuingPi<'_, 'd, T, U, S> {
     }
 }
 
-impl<T: Target, U: Target, S: Scheme> Drop for RequeuingPi<'_, '_, T, U, S> {
+impl<T: Target, U: Target> Drop for RequeuingPi<'_, '_, T, U> {
     fn drop(&mut self) {
         let ([source, target], done) = (&self.places, &self.done);
         let requeued = Requeued { woken: done.woken, requeued: done.count - done.woken };
@@ -361,7 +360,7 @@ impl<T: Target, U: Target, S: Scheme> Drop for RequeuingPi<'_, '_, T, U, S> {
     }
 }
 
-impl<T: Target, U: Target, S: Scheme> WaitRequeuePi<'_, '_, T, U, S> {
+impl<T: Target, U: Target> WaitRequeuePi<'_, '_, T, U> {
     /// Ends the wait with [`Error::TimedOut`] when `timeout` has passed. A relative timeout begins with the first poll.
     /// The namespace's [`driver`](crate::PidNamespace::driver) watches it.
     ///
@@ -378,10 +377,10 @@ impl<T: Target, U: Target, S: Scheme> WaitRequeuePi<'_, '_, T, U, S> {
 }
 
 operation_is_a_future!(
-    ['d, 't, T: Target, U: Target, S: Scheme] WaitRequeuePi<'d, 't, T, U, S> => ()
+    ['d, 't, T: Target, U: Target] WaitRequeuePi<'d, 't, T, U> => ()
 );
 
-impl<T: Target, U: Target, S: Scheme> Operation for WaitRequeuePi<'_, '_, T, U, S> {
+impl<T: Target, U: Target> Operation for WaitRequeuePi<'_, '_, T, U> {
     type Output = ();
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
@@ -415,7 +414,7 @@ impl<T: Target, U: Target, S: Scheme> Operation for WaitRequeuePi<'_, '_, T, U, 
     }
 }
 
-impl<T: Target, U: Target, S: Scheme> WaitRequeuePi<'_, '_, T, U, S> {
+impl<T: Target, U: Target> WaitRequeuePi<'_, '_, T, U> {
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<(), Error> {
         let domain = self.domain;
         domain.check_lock(&self.lock, self.task)?;
@@ -426,11 +425,11 @@ impl<T: Target, U: Target, S: Scheme> WaitRequeuePi<'_, '_, T, U, S> {
         if key == to {
             return Err(Error::Invalid);
         }
-        PiWaiter::admit(domain, self.task, &locked.guard)?;
+        PiWaiter::admit(domain, self.task, &locked)?;
         let purpose = Purpose::Requeue { to, task: self.task.named.id };
         let entry = self.waiter.set(domain, self.task, &place, receiver, purpose);
         // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
-        let new_chain = unsafe { locked.guard.insert(entry.node()) };
+        let new_chain = unsafe { locked.insert(entry.node()) };
         drop(locked);
         domain.note_queued(&place);
         domain.note_lock_waiter(new_chain, &place);
@@ -438,7 +437,7 @@ impl<T: Target, U: Target, S: Scheme> WaitRequeuePi<'_, '_, T, U, S> {
     }
 }
 
-impl<T: Target, U: Target, S: Scheme> Drop for WaitRequeuePi<'_, '_, T, U, S> {
+impl<T: Target, U: Target> Drop for WaitRequeuePi<'_, '_, T, U> {
     fn drop(&mut self) {
         if !self.waiter.is_busy() || self.domain.system.is_abandoned() {
             return;

@@ -17,7 +17,6 @@ use crate::futex::key::Target;
 use crate::signal::sleeper::Sleeper;
 use crate::sync::{AtomicU16, Ordering};
 use crate::sys::clock::Deadline;
-use crate::table::refs::Scheme;
 
 /// How long a waiter spins: about as long as it takes to wake a thread, so that a waiter can also wait for an owner that
 /// is being woken.
@@ -71,7 +70,7 @@ impl Record {
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Whether waiting threads may spin: an owner can run at the same time, and sleeping is the host's, which costs what
     /// [`SPIN`] says. Threads of an embedder's platform may share a CPU, so they sleep at once.
     fn may_spin(&self) -> bool {
@@ -79,7 +78,7 @@ impl<S: Scheme> Domain<S> {
     }
 }
 
-impl<T: Target, S: Scheme> LockPi<'_, '_, T, S> {
+impl<T: Target> LockPi<'_, '_, T> {
     /// Spins until the lock is handed over, if that is worthwhile. `hash` is the word's. The calling thread sleeps on
     /// `sleeper` afterwards.
     pub(super) fn spin_for(&self, hash: u32, sleeper: &Sleeper, deadline: Option<&Deadline>) {

@@ -7,9 +7,8 @@ use crate::futex::domain::Domain;
 use crate::futex::entry::{BATCH, PendingWakes};
 use crate::futex::priority::Priority;
 use crate::futex::task::{Task, TaskKind};
-use crate::table::refs::Scheme;
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Like [`task`](Self::task), for a thread of the kernel itself. A task that would have to wait for a lock of such
     /// an owner gets [`Error::NotPermitted`].
     ///

@@ -14,9 +14,8 @@ use crate::sync::spin_loop;
 use crate::sys::mem::Faults;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
-use crate::table::refs::Scheme;
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Unlocks `word`, which `task` owns, and hands it to the first waiter: `FUTEX_UNLOCK_PI`.
     ///
     /// # Errors
@@ -59,7 +58,7 @@ impl<S: Scheme> Domain<S> {
             // If the platform's holders keep their CPU, this thread keeps it until it has woken the heir: another
             // thread may report meanwhile that this one has lost the heir's priority.
             let section = self.platform().section();
-            let result = tasks.with(|tasks| self.hand_over(&mut locked.guard, tasks, place, word, task));
+            let result = tasks.with(|tasks| self.hand_over(&mut locked, tasks, place, word, task));
             drop((tasks, locked));
             match result {
                 Ok(pending) => {

@@ -21,25 +21,24 @@ use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
-use crate::table::refs::Scheme;
 
 /// Room for one waiter's entry. It stays in place while it is queued.
-pub(super) struct PiWaiter<'d, 't, S: Scheme> {
+pub(super) struct PiWaiter<'d, 't> {
     /// Unless idle: the domain in whose queues the entry is, and the task that waits. Only the waiter's owner reads and
     /// writes it. It is a cell, because other threads link to the entry, so that the owner has only a shared reference.
-    busy: Cell<Option<Busy<'d, 't, S>>>,
+    busy: Cell<Option<Busy<'d, 't>>>,
     /// Initialised unless idle. Other threads reach it through queue and graph.
     entry: UnsafeCell<MaybeUninit<PiEntry>>,
     _pinned: PhantomPinned,
 }
 
-type Busy<'d, 't, S> = (&'d Domain<S>, &'t Task);
+type Busy<'d, 't> = (&'d Domain, &'t Task);
 
 // SAFETY: the entry is reached by other threads under the locks of bucket and graph in any case, and a waker is
 // `Send`.
-unsafe impl<S: Scheme> Send for PiWaiter<'_, '_, S> {}
+unsafe impl Send for PiWaiter<'_, '_> {}
 // SAFETY: a shared reference to a waiter gives access to nothing in it; its future has it to itself.
-unsafe impl<S: Scheme> Sync for PiWaiter<'_, '_, S> {}
+unsafe impl Sync for PiWaiter<'_, '_> {}
 
 /// The state in which a waiter finds itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +64,7 @@ pub(super) enum Left {
     Heir,
 }
 
-impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
+impl<'d, 't> PiWaiter<'d, 't> {
     pub fn new() -> Self {
         Self { busy: Cell::new(None), entry: UnsafeCell::new(MaybeUninit::uninit()), _pinned: PhantomPinned }
     }
@@ -76,7 +75,7 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
 
     /// Counts one more waiter in the bucket and lets the task wait. On success [`set`](Self::set) must follow. `Busy` if
     /// the task already waits elsewhere.
-    pub fn admit(domain: &Domain<S>, task: &Task, bucket: &Guard<'_>) -> Result<(), Error> {
+    pub fn admit(domain: &Domain, task: &Task, bucket: &Guard<'_>) -> Result<(), Error> {
         domain.admit_waiter(bucket.waiters())?;
         if task.waits.swap(1, Ordering::Relaxed) != 0 {
             domain.dismiss_waiter();
@@ -89,7 +88,7 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
     /// the entry, or takes it back with [`release`](Self::release).
     pub fn set(
         &self,
-        domain: &'d Domain<S>,
+        domain: &'d Domain,
         task: &'t Task,
         place: &Place,
         receiver: Receiver,
@@ -223,11 +222,7 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
 
     /// Runs `write` with bucket and graph locked. If it succeeds, the task has the lock, and the waiter is no longer
     /// queued.
-    fn with_lock_inherited(
-        &self,
-        domain: &'d Domain<S>,
-        write: impl FnOnce() -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+    fn with_lock_inherited(&self, domain: &'d Domain, write: impl FnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
         let (entry, node) = (self.entry(), self.entry_ref().node());
         let written = domain.with_lock_waiter(entry, |guard, g| {
             write()?;
@@ -274,7 +269,7 @@ impl<'d, 't, S: Scheme> PiWaiter<'d, 't, S> {
     }
 }
 
-impl<S: Scheme> Domain<S> {
+impl Domain {
     /// Runs `f` with the bucket locked in which `entry` is queued now, and the graph. `None` if `entry` is not queued any
     /// more.
     fn with_lock_waiter<R>(&self, entry: &PiEntry, f: impl FnOnce(&mut Guard<'_>, &mut PiGraph) -> R) -> Option<R> {

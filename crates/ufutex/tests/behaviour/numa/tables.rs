@@ -2,19 +2,18 @@
 
 use std::sync::atomic::AtomicU32;
 
-use ufutex::scheme::{Live, Scheme};
 use ufutex::{At, Domain, DomainOptions, Error, System, SystemConfig, Waiter};
 
-use crate::common::domains::{on_every_resizable_scheme, on_every_scheme};
+use crate::common::domains::{on_domains, on_resizable_domains};
 use crate::common::nodes::Machine;
 use crate::common::waiters::{idle, queue};
 
 use super::{NODES, OwnLine, machine, on, words};
 
-fn each_node_has_a_table_of_its_own<S: Scheme>() {
+fn each_node_has_a_table_of_its_own() {
     let (machine, system) = machine();
     assert_eq!(machine.pieces(), [1, 1, 1]);
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         for node in 0..NODES {
@@ -33,9 +32,9 @@ fn each_node_has_a_table_of_its_own<S: Scheme>() {
     assert_eq!(machine.pieces(), [0, 0, 0]);
 }
 
-fn domains_table_is_made_on_the_node_of_the_first_wait<S: Scheme>() {
+fn domains_table_is_made_on_the_node_of_the_first_wait() {
     let (machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     machine.go_to(2);
     assert!(queue(&domain, &mut Box::pin(Waiter::new()), &AtomicU32::new(0)).cancel());
     assert_eq!((machine.pieces(), domain.slots()), (vec![1, 1, 2], 16));
@@ -43,20 +42,20 @@ fn domains_table_is_made_on_the_node_of_the_first_wait<S: Scheme>() {
     assert_eq!(machine.pieces(), [1, 1, 1]);
 }
 
-fn domains_table_is_made_on_the_first_node_if_the_current_one_does_not_exist<S: Scheme>() {
+fn domains_table_is_made_on_the_first_node_if_the_current_one_does_not_exist() {
     let machine = Machine::with(&[false, true, true]);
     let system = machine.system().expect("two nodes");
     for node in [0, 3, u32::MAX] {
-        let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+        let domain = Domain::with_options(&system, DomainOptions::new());
         machine.go_to(node);
         assert!(queue(&domain, &mut Box::pin(Waiter::new()), &AtomicU32::new(0)).cancel());
         assert_eq!((machine.pieces(), domain.slots()), (vec![0, 2, 1], 16), "on node {node}");
     }
 }
 
-fn larger_table_is_made_on_the_node_of_the_caller<S: Scheme>() {
+fn larger_table_is_made_on_the_node_of_the_caller() {
     let (machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     for (slots, node, pieces) in [(16, 0, [2, 1, 1]), (64, 1, [2, 2, 1]), (16, 2, [2, 2, 1]), (32, 2, [2, 2, 2])] {
         machine.go_to(node);
         assert_eq!(domain.set_slots(slots), Ok(()));
@@ -64,9 +63,9 @@ fn larger_table_is_made_on_the_node_of_the_caller<S: Scheme>() {
     }
 }
 
-fn first_wait_on_a_node_without_memory_uses_the_global_table<S: Scheme>() {
+fn first_wait_on_a_node_without_memory_uses_the_global_table() {
     let (machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     machine.exhaust(Some(0));
     let words = words(20);
     let mut waiters = idle(20);
@@ -79,9 +78,9 @@ fn first_wait_on_a_node_without_memory_uses_the_global_table<S: Scheme>() {
     }
 }
 
-fn set_slots_on_a_node_without_memory_fails_and_changes_nothing<S: Scheme>() {
+fn set_slots_on_a_node_without_memory_fails_and_changes_nothing() {
     let (machine, system) = machine();
-    let domain = Domain::<S>::with_options_in(&system, DomainOptions::new());
+    let domain = Domain::with_options(&system, DomainOptions::new());
     assert_eq!(domain.set_slots(16), Ok(()));
     machine.exhaust(Some(1));
     machine.go_to(1);
@@ -112,7 +111,7 @@ fn machine_that_leaves_out_numbers_has_tables_for_the_rest() {
     assert_eq!(machine.pieces(), [0, 1, 0, 1, 0]);
     assert_eq!((system.nodes(), system.current_node()), (5, 3));
     assert_eq!([0, 1, 2, 3, 4, 5].map(|node| system.has_node(node)), [false, true, false, true, false, false]);
-    let domain: Domain<Live> = Domain::new(&system);
+    let domain: Domain = Domain::new(&system);
     let mut waiter = Box::pin(Waiter::new());
     let mut found = [0, 0];
     for OwnLine(word) in &words(100) {
@@ -162,17 +161,14 @@ fn configuration_with_a_topology_can_be_printed() {
     assert!(format!("{:?}", SystemConfig::new().topology(Machine::new(7))).contains("7 nodes"));
 }
 
-on_every_scheme![
+on_domains![
     each_node_has_a_table_of_its_own,
     domains_table_is_made_on_the_node_of_the_first_wait,
     domains_table_is_made_on_the_first_node_if_the_current_one_does_not_exist,
     first_wait_on_a_node_without_memory_uses_the_global_table,
 ];
 
-mod resizable {
-    use super::*;
-    on_every_resizable_scheme![
-        larger_table_is_made_on_the_node_of_the_caller,
-        set_slots_on_a_node_without_memory_fails_and_changes_nothing,
-    ];
-}
+on_resizable_domains![
+    larger_table_is_made_on_the_node_of_the_caller,
+    set_slots_on_a_node_without_memory_fails_and_changes_nothing,
+];

@@ -3,16 +3,15 @@
 use std::pin::pin;
 use std::task::Waker;
 
-use ufutex::scheme::Scheme;
 use ufutex::{At, Error, GuestWord, WaitOptions, Waiter, Width};
 
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::guest_memory::GuestMemory;
 
 const WIDTHS: [Width; 4] = [Width::U8, Width::U16, Width::U32, Width::U64];
 
-fn guest_waits_while_its_word_holds_the_value<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn guest_waits_while_its_word_holds_the_value() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     memory.store(8, 8, 0x0102_0304_0506_0708);
     let values = [0x08, 0x0708, 0x0506_0708, 0x0102_0304_0506_0708];
     for (width, value) in std::iter::zip(WIDTHS, values) {
@@ -41,8 +40,8 @@ fn misaligned_address_is_invalid() {
     }
 }
 
-fn value_that_the_word_cannot_hold_is_invalid<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn value_that_the_word_cannot_hold_is_invalid() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     for width in [Width::U8, Width::U16, Width::U32] {
         let word = memory.target_of(0, width);
         assert_eq!(domain.wait(word, width.max()), Err(Error::Again), "{width:?}");
@@ -54,8 +53,8 @@ fn value_that_the_word_cannot_hold_is_invalid<S: Scheme>() {
     assert_eq!(domain.wait(word, u64::MAX), Err(Error::Again));
 }
 
-fn wait_on_an_unmapped_address_is_efault_and_leaves_no_entry<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn wait_on_an_unmapped_address_is_efault_and_leaves_no_entry() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     for address in [0, memory.at(0) - 8, 1 << 40, u64::MAX - 7] {
         let word = GuestWord::new(&memory, address, Width::U64).expect("aligned");
         assert_eq!(domain.wait(word, 0), Err(Error::Fault), "{address:#x}");
@@ -64,8 +63,8 @@ fn wait_on_an_unmapped_address_is_efault_and_leaves_no_entry<S: Scheme>() {
     }
 }
 
-fn wake_does_not_access_the_word<S: Scheme>() {
-    let (domain, memory) = (domain::<S>(), GuestMemory::new());
+fn wake_does_not_access_the_word() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let mut waiter = pin!(Waiter::new());
     let word = memory.target(0);
     let waker = Waker::noop().clone();
@@ -78,7 +77,7 @@ fn wake_does_not_access_the_word<S: Scheme>() {
     assert!(queued.is_woken());
 }
 
-on_every_scheme![
+on_domains![
     guest_waits_while_its_word_holds_the_value,
     value_that_the_word_cannot_hold_is_invalid,
     wait_on_an_unmapped_address_is_efault_and_leaves_no_entry,

@@ -4,18 +4,13 @@ use std::pin::Pin;
 use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 
-use ufutex::scheme::Scheme;
 use ufutex::{At, Domain, DomainOptions, ObjectId, Queued, Target, WaitOptions, Waiter};
 
-use crate::common::domains::{on_every_scheme, system};
+use crate::common::domains::{on_domains, system};
 
-type Pinned<'d, S> = Pin<Box<Waiter<'d, S>>>;
+type Pinned<'d> = Pin<Box<Waiter<'d>>>;
 
-fn queue<'w, 'd, S: Scheme, T: Target<Value = u32>>(
-    domain: &'d Domain<S>,
-    waiter: &'w mut Pinned<'d, S>,
-    target: T,
-) -> Queued<'w, 'd, S> {
+fn queue<'w, 'd, T: Target<Value = u32>>(domain: &'d Domain, waiter: &'w mut Pinned<'d>, target: T) -> Queued<'w, 'd> {
     let waker = Waker::noop().clone();
     domain.prepare_with(waiter.as_mut(), target, 0, &WaitOptions::new(), waker).expect("the word is 0")
 }
@@ -24,13 +19,13 @@ fn object(id: u64) -> ObjectId {
     ObjectId::new(id).expect("small enough")
 }
 
-fn two_domains<S: Scheme>() -> [Domain<S>; 2] {
+fn two_domains() -> [Domain; 2] {
     let system = system();
-    [(); 2].map(|()| Domain::with_options_in(&system, DomainOptions::new()))
+    [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new()))
 }
 
-fn object_mapped_at_two_addresses_of_two_domains_is_one<S: Scheme>() {
-    let [a, b] = two_domains::<S>();
+fn object_mapped_at_two_addresses_of_two_domains_is_one() {
+    let [a, b] = two_domains();
     let (here, there) = (AtomicU32::new(0), AtomicU32::new(0));
     let mut waiter = Box::pin(Waiter::new());
     let queued = queue(&a, &mut waiter, At::object(&here, object(1), 64));
@@ -40,8 +35,8 @@ fn object_mapped_at_two_addresses_of_two_domains_is_one<S: Scheme>() {
     assert!(queued.is_woken());
 }
 
-fn private_word_of_one_domain_is_not_that_of_another<S: Scheme>() {
-    let [a, b] = two_domains::<S>();
+fn private_word_of_one_domain_is_not_that_of_another() {
+    let [a, b] = two_domains();
     let word = AtomicU32::new(0);
     let mut waiters = [(); 2].map(|()| Box::pin(Waiter::new()));
     let [private, shared] = &mut waiters;
@@ -56,8 +51,8 @@ fn private_word_of_one_domain_is_not_that_of_another<S: Scheme>() {
 }
 
 /// The system's table holds the shared words of all domains, and the private words of domains with 0 slots.
-fn private_words_in_the_global_table_keep_their_domains<S: Scheme>() {
-    let [a, b] = two_domains::<S>();
+fn private_words_in_the_global_table_keep_their_domains() {
+    let [a, b] = two_domains();
     a.set_slots(0).expect("it has no table yet");
     b.set_slots(0).expect("it has no table yet");
     let word = AtomicU32::new(0);
@@ -73,8 +68,8 @@ fn private_words_in_the_global_table_keep_their_domains<S: Scheme>() {
     assert_eq!(a.wake(At::address_space(&word), usize::MAX), 1);
 }
 
-fn shared_words_need_no_table_of_the_domains_own<S: Scheme>() {
-    let [a, _] = two_domains::<S>();
+fn shared_words_need_no_table_of_the_domains_own() {
+    let [a, _] = two_domains();
     let word = AtomicU32::new(0);
     let mut waiter = Box::pin(Waiter::new());
     let mut queued = queue(&a, &mut waiter, At::object(&word, object(1), 0));
@@ -82,7 +77,7 @@ fn shared_words_need_no_table_of_the_domains_own<S: Scheme>() {
     assert!(queued.cancel());
 }
 
-on_every_scheme![
+on_domains![
     object_mapped_at_two_addresses_of_two_domains_is_one,
     private_word_of_one_domain_is_not_that_of_another,
     private_words_in_the_global_table_keep_their_domains,
@@ -93,7 +88,7 @@ on_every_scheme![
 fn object_ids_end_where_keys_could_no_longer_tell_them_apart() {
     assert!(ObjectId::new((1 << 62) - 1).is_some());
     assert!(ObjectId::new(1 << 62).is_none());
-    let [a, b] = two_domains::<ufutex::scheme::Live>();
+    let [a, b] = two_domains();
     let word = AtomicU32::new(0);
     for last in [(1 << 61) - 1, (1 << 62) - 1] {
         let mut waiter = Box::pin(Waiter::new());

@@ -4,19 +4,18 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use ufutex::scheme::Scheme;
 use ufutex::{Error, Timeout, WaitOptions};
 
 use crate::common::asleep::until;
-use crate::common::domains::{domain, on_every_scheme};
+use crate::common::domains::{domain, on_domains};
 use crate::common::kernel::{PLAIN, interrupt, set_handlers};
 use crate::common::sleeping::Sleeping;
 use crate::futex::{PLAINLY, Sharing, word};
 use crate::kernel::kernel;
 
-fn signal_does_not_end_a_wait<S: Scheme>() {
+fn signal_does_not_end_a_wait() {
     set_handlers();
-    let domain = Arc::new(domain::<S>());
+    let domain = Arc::new(domain());
     let word = word(0);
     let its_domain = domain.clone();
     let waiting = Sleeping::start(move || its_domain.wait(word, 0));
@@ -29,10 +28,10 @@ fn signal_does_not_end_a_wait<S: Scheme>() {
     assert_eq!(waiting.outcome(), Ok(()));
 }
 
-fn signal_does_not_move_the_end_of_a_timeout<S: Scheme>() {
+fn signal_does_not_move_the_end_of_a_timeout() {
     const LENGTH: Duration = Duration::from_millis(20);
     set_handlers();
-    let domain = Arc::new(domain::<S>());
+    let domain = Arc::new(domain());
     let word = word(0);
     let its_domain = domain.clone();
     let (done, last_signal) = channel::<()>();
@@ -55,7 +54,7 @@ fn signal_does_not_move_the_end_of_a_timeout<S: Scheme>() {
     assert_eq!(domain.wake(word, usize::MAX), 0);
 }
 
-on_every_scheme![signal_does_not_end_a_wait, signal_does_not_move_the_end_of_a_timeout];
+on_domains![signal_does_not_end_a_wait, signal_does_not_move_the_end_of_a_timeout];
 
 #[test]
 fn signal_ends_a_wait_in_the_kernel_with_eintr() {

@@ -5,15 +5,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ufutex::scheme::Scheme;
 use ufutex::{Domain, DomainOptions};
 
 use crate::common::PATIENCE;
-use crate::common::domains::{on_every_scheme, system};
+use crate::common::domains::{on_domains, system};
 use crate::common::guest_memory::{Event, GuestMemory};
 
 /// Starts a thread that changes the word and wakes its waiters.
-fn change_and_wake<S: Scheme>(domain: &Arc<Domain<S>>, words: &Arc<GuestMemory>) -> Receiver<usize> {
+fn change_and_wake(domain: &Arc<Domain>, words: &Arc<GuestMemory>) -> Receiver<usize> {
     words.word(0).store(1, SeqCst);
     let (domain, words) = (domain.clone(), words.clone());
     let (send, woken) = channel();
@@ -21,8 +20,8 @@ fn change_and_wake<S: Scheme>(domain: &Arc<Domain<S>>, words: &Arc<GuestMemory>)
     woken
 }
 
-fn word_is_compared_with_the_bucket_locked<S: Scheme>() {
-    let domain = Arc::new(Domain::<S>::with_options_in(&system(), DomainOptions::new().early_return(false)));
+fn word_is_compared_with_the_bucket_locked() {
+    let domain = Arc::new(Domain::with_options(&system(), DomainOptions::new().early_return(false)));
     let (words, wake) = (Arc::new(GuestMemory::new()), Arc::new(Mutex::new(None)));
     let (its_domain, its_words, its_wake) = (domain.clone(), words.clone(), wake.clone());
     // The hook of a load runs after the word was read.
@@ -46,4 +45,4 @@ fn word_is_compared_with_the_bucket_locked<S: Scheme>() {
     assert_eq!(woken.recv_timeout(PATIENCE), Ok(1));
 }
 
-on_every_scheme![word_is_compared_with_the_bucket_locked];
+on_domains![word_is_compared_with_the_bucket_locked];

@@ -29,7 +29,7 @@ fn assert_every_sentence_names_its_figures(advice: &Advice, figures: &Figures) {
 #[test]
 fn few_threads_and_few_words_may_leave_everything_as_it_is() {
     let (advice, figures) = advice(json!({}), 8);
-    assert_eq!((advice.scheme, advice.policy.as_str(), advice.slots), ("live", "load", None));
+    assert_eq!((advice.policy.as_str(), advice.slots), ("load", None));
     assert_eq!(advice.kernel, Kernel { setting: "default", slots: Some(16), immutable: false, command: None });
     assert!(sentence_of(&advice, "share_of_a_cpu").contains("500 private futex calls a second"));
     assert_eq!(advice.sentences.len(), 3, "{advice:?}");
@@ -40,12 +40,12 @@ fn few_threads_and_few_words_may_leave_everything_as_it_is() {
 /// At 160 ns a call, 1 % of a CPU is 62,500 calls a second.
 #[test]
 fn from_one_percent_of_a_cpu_on_settings_matter() {
-    for (calls, scheme) in [(124_900, "live"), (125_100, "fixed")] {
+    for (calls, policy) in [(124_900, "load"), (125_100, "16")] {
         let (advice, _) = advice(json!({"calls": {"FUTEX_WAIT": calls}}), 8);
-        assert_eq!(advice.scheme, scheme, "{calls} in two seconds");
+        assert_eq!(advice.policy, policy, "{calls} in two seconds");
     }
     let (busy, figures) = advice(json!({"calls": {"FUTEX_WAIT": 9_000_000}}), 8);
-    assert_eq!((busy.scheme, busy.policy.as_str()), ("fixed", "16"));
+    assert_eq!(busy.policy, "16");
     assert_every_sentence_names_its_figures(&busy, &figures);
 }
 
@@ -54,7 +54,7 @@ fn many_waiters_on_words_of_their_own_want_a_slot_each() {
     let crowd = json!({"calls": {"FUTEX_WAKE": 900_000}, "threads_most": 301, "waiting_most": 300, "words": 300,
         "slots": 256, "counters": {"contended_locks": 9, "longest_chain": 4, "resizes": 4}});
     let (busy, figures) = advice(crowd.clone(), 8);
-    assert_eq!((busy.scheme, busy.policy.as_str(), busy.slots), ("live", "load", Some(512)));
+    assert_eq!((busy.policy.as_str(), busy.slots), ("load", Some(512)));
     let command = Some("ufutex run --kernel --slots 512 -- ./server 'two words'".to_string());
     assert_eq!(busy.kernel, Kernel { setting: "set-slots", slots: Some(512), immutable: true, command });
     assert!(sentence_of(&busy, "kernel_slots").contains("`ufutex run --kernel --slots 512`"), "{busy:?}");
@@ -112,7 +112,7 @@ fn words_that_share_a_bucket_by_chance_are_reported_with_the_longest_chain() {
     );
     assert!(sentence_of(&chance, "longest_chain").contains("up to 7 words"), "{chance:?}");
     assert!(sentence_of(&chance, "words").contains("at least 9,000 words"), "{chance:?}");
-    assert!(sentence_of(&chance, "resizes").contains("once"), "{chance:?}");
+    assert!(sentence_of(&chance, "resizes").contains("by 1 resize that held up no operation"), "{chance:?}");
     assert_eq!((chance.slots, chance.kernel.slots), (Some(4096), Some(4096)));
     assert_every_sentence_names_its_figures(&chance, &figures);
 }

@@ -15,7 +15,7 @@ pub use lacking::{CpuCounter, Taken};
 mod native {
     use alloc::vec::Vec;
 
-    use crate::counted_schemes::rseq;
+    use crate::schemes::rseq;
     use crate::sync::Ordering;
 
     pub use rseq::Taken;

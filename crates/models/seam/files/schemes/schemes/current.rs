@@ -1,14 +1,14 @@
 //! How schemes that never move keys bucket by bucket reach a bucket: in the table in use.
 
-use super::tables::{Current, Tables};
-use super::{Locked, Scheme, Second, lock_in};
 use crate::table::bucket::{Bucket, Guard};
+use crate::table::by_live::Second;
+use crate::table::tables::{Current, Tables};
 
 /// Locks the bucket of `hash` in the table in use.
 #[inline(always)]
-pub fn lock_current<'a>(tables: &'a Tables, hash: u32) -> Option<Guard<'a>> {
+pub fn lock_current(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
     if let Some(table) = tables.current_private()
-        && let Some(guard) = lock_in(tables, table, hash)
+        && let Some(guard) = tables.lock_in(table, hash)
     {
         return Some(guard);
     }
@@ -16,30 +16,22 @@ pub fn lock_current<'a>(tables: &'a Tables, hash: u32) -> Option<Guard<'a>> {
 }
 
 #[cold]
-fn lock_no_private<'a>(tables: &'a Tables, hash: u32) -> Option<Guard<'a>> {
+fn lock_no_private(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
     match tables.current() {
         Current::None => None,
-        Current::Global => lock_in(tables, tables.global.get_or_make(), hash),
-        Current::Private(table) => lock_in(tables, table, hash),
+        Current::Global => tables.lock_in(tables.global.get_or_make(), hash),
+        Current::Private(table) => tables.lock_in(table, hash),
     }
 }
 
-/// Tries to lock the bucket of `hash` in the table in use, which `pin` keeps in place.
-pub fn try_current<'a, S: Scheme>(
-    tables: &'a Tables,
-    hash: u32,
-    first: Option<&Guard<'_>>,
-    pin: Option<S::Pin<'a>>,
-) -> Second<'a, S> {
+/// Tries to lock the bucket of `hash` in the table in use.
+pub fn try_current<'t>(tables: &'t Tables, hash: u32, first: Option<&Bucket>) -> Second<'t> {
     let bucket: &Bucket = match tables.current() {
         Current::None => return Second::Busy,
         Current::Global => tables.global.get_or_make().bucket(hash),
         Current::Private(table) => table.bucket(hash),
     };
-    match (Second::of(bucket, first), pin) {
-        (Second::Locked(Locked { guard, .. }), Some(pin)) => Second::Locked(Locked::pinned(guard, pin)),
-        (second, _) => second,
-    }
+    Second::of(bucket, first)
 }
 
 /// Checks the bucket of `hash` in the table in use for emptiness.

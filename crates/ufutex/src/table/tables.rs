@@ -8,7 +8,7 @@ use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
-use crate::table::bucket::Bucket;
+use crate::table::bucket::{Bucket, Guard};
 use crate::table::globals::Globals;
 use crate::table::mover::MovePlace;
 use crate::table::size::SMALLEST_LOG2;
@@ -149,8 +149,7 @@ pub struct Tables {
     /// is going on. A hint, written under `resize` and read without it.
     left_step: AtomicU32,
     /// Held by a thread that changes `current` or `next`, and so by every thread that moves buckets. The value says how
-    /// far the move in progress has come. It is `None` if there is no move, and always in schemes that hold the lock
-    /// for a whole move.
+    /// far the move in progress has come. It is `None` if there is no move.
     pub resize: Lock<Option<Progress>>,
 }
 
@@ -249,6 +248,12 @@ impl Tables {
     #[inline(always)]
     pub fn moving(&self) -> bool {
         !self.next.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Locks the bucket of `hash` in `table`, one of these tables, if it is live there.
+    #[inline(always)]
+    pub fn lock_in<'a>(&self, table: Table, hash: u32) -> Option<Guard<'a>> {
+        table.bucket(hash).lock(&self.store)
     }
 
     /// The last hash of the range that begins with `hash` and whose keys are all in `bucket`. The caller holds the

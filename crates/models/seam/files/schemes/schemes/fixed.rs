@@ -1,34 +1,29 @@
 //! `fixed`: one table for good, which needs nothing to keep it in place. It is the kernel's "immutable" hash, and the
 //! oracle for tests.
 
+use super::Scheme;
+use super::current::current_proves_empty;
 use crate::error::Error;
-use crate::table::bucket::Guard;
-use crate::table::refs::current::{current_proves_empty, lock_current, try_current};
-use crate::table::refs::sealed::Sealed;
-use crate::table::refs::tables::{Current, Tables};
-use crate::table::refs::{Locked, Scheme, Second};
+use crate::table::tables::{Current, Tables};
+
+/// Nothing needs to be kept in place.
+pub type Pin<'a> = ();
 
 /// The scheme whose table never changes once it has been made.
 pub struct Fixed;
 
-impl Sealed for Fixed {}
-
 impl Scheme for Fixed {
-    const NAME: &'static str = "fixed";
-    const MOVES_UNDER_LOAD: bool = false;
-    type Pin<'a> = ();
+    type Pin<'a> = Pin<'a>;
 
     fn new() -> Self {
         Self
     }
 
     #[inline(always)]
-    fn lock<'a>(&'a self, tables: &'a Tables, hash: u32) -> Option<Locked<'a, Self>> {
-        Some(Locked::global(lock_current(tables, hash)?))
-    }
+    fn pin(&self) {}
 
-    fn try_lock<'a>(&'a self, tables: &'a Tables, hash: u32, first: Option<&Guard<'_>>) -> Second<'a, Self> {
-        try_current(tables, hash, first, None)
+    fn try_pin(&self) -> Option<()> {
+        Some(())
     }
 
     #[inline(always)]
@@ -49,9 +44,5 @@ impl Scheme for Fixed {
             (Current::Private(table), Some(log2)) if table.slots_log2() == log2 => Ok(()),
             _ => Err(Error::Busy),
         }
-    }
-
-    fn grow(&self, _tables: &Tables, _slots_log2: u32, _is_wanted: &dyn Fn() -> bool) -> bool {
-        true
     }
 }

@@ -3,18 +3,15 @@
 //! This is the kernel's first implementation. The counter's cache line is transferred between all CPUs, and a resize
 //! needs a moment with no operation in flight, which may never come.
 
-use super::count::Count;
-use super::{move_all, try_to_grow};
 use core::hint::black_box;
 
+use super::count::Count;
+use super::current::current_proves_empty;
+use super::{Scheme, move_all};
 use crate::error::Error;
 use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
-use crate::table::bucket::Guard;
-use crate::table::refs::current::{current_proves_empty, lock_current, try_current};
-use crate::table::refs::sealed::Sealed;
-use crate::table::refs::tables::Tables;
-use crate::table::refs::{Locked, Scheme, Second};
+use crate::table::tables::Tables;
 
 /// The scheme with one shared reference count.
 pub struct Atomic {
@@ -33,7 +30,13 @@ impl Drop for Pin<'_> {
     }
 }
 
-impl Atomic {
+impl Scheme for Atomic {
+    type Pin<'a> = Pin<'a>;
+
+    fn new() -> Self {
+        Self { count: Count::new() }
+    }
+
     /// Reads what the kernel read before it counted: the table's mask, on the counter's line, and the table.
     #[inline(always)]
     fn look_up(&self, tables: &Tables, _hash: u32) {
@@ -47,31 +50,9 @@ impl Atomic {
         self.count.get();
         Pin(&self.count)
     }
-}
 
-impl Sealed for Atomic {}
-
-impl Scheme for Atomic {
-    const NAME: &'static str = "atomic";
-    const MOVES_UNDER_LOAD: bool = false;
-    type Pin<'a> = Pin<'a>;
-
-    fn new() -> Self {
-        Self { count: Count::new() }
-    }
-
-    #[inline(always)]
-    fn lock<'a>(&'a self, tables: &'a Tables, hash: u32) -> Option<Locked<'a, Self>> {
-        self.look_up(tables, hash);
-        let pin = self.pin();
-        Some(Locked::pinned(lock_current(tables, hash)?, pin))
-    }
-
-    fn try_lock<'a>(&'a self, tables: &'a Tables, hash: u32, first: Option<&Guard<'_>>) -> Second<'a, Self> {
-        if !self.count.try_get() {
-            return Second::Busy;
-        }
-        try_current(tables, hash, first, Some(Pin(&self.count)))
+    fn try_pin(&self) -> Option<Pin<'_>> {
+        self.count.try_get().then(|| Pin(&self.count))
     }
 
     #[inline(always)]
@@ -102,11 +83,6 @@ impl Scheme for Atomic {
         tables.end(&plan);
         self.count.thaw();
         Ok(())
-    }
-
-    fn grow(&self, tables: &Tables, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
-        try_to_grow(self, tables, slots_log2, is_wanted);
-        true
     }
 }
 

@@ -1,4 +1,5 @@
-//! `live`: nothing keeps a table in place, because nothing needs to. The default.
+//! How an operation reaches the live bucket of its key while the table may be replaced. Nothing keeps a table in place,
+//! because nothing needs to.
 //!
 //! Invariant: for every key one bucket is live, whichever table it is in, except within a mover's step, where its old
 //! and its new bucket both are; and no bucket's memory is freed before the domain is dropped. An operation locks the
@@ -10,15 +11,11 @@
 //! all its steps. A resize that the size policy began is continued by other operations: one that finds its bucket
 //! moved, or is about to sleep, moves a few more buckets. So no single operation pays for all of it.
 
+use super::bucket::{Bucket, Guard, Tried};
+use super::mover::{self, MovePlace};
 use super::tables::{Current, Move, Progress, Tables};
-use super::{Locked, Scheme, Second, lock_in, sealed::Sealed};
 use crate::error::Error;
 use crate::sync::spin_loop;
-use crate::table::bucket::Guard;
-use crate::table::mover::{self, MovePlace};
-
-/// The scheme without a reference count: resizes under load, bucket by bucket.
-pub struct Live;
 
 /// After this many naps a resize no longer passes over locked buckets, and waits for the lock of each in turn. Otherwise it
 /// might find some bucket locked in every pass.
@@ -31,109 +28,129 @@ const LOOKS: u32 = 100;
 /// bucket has a waiter and the table grows fourfold. A step takes longer if it makes more buckets live.
 const STEPS_AT_ONCE: u32 = 8;
 
-impl Sealed for Live {}
+/// A live bucket, locked.
+pub type Locked<'t> = Guard<'t>;
 
-impl Scheme for Live {
-    const NAME: &'static str = "live";
-    const MOVES_UNDER_LOAD: bool = true;
-    type Pin<'a> = ();
+/// The result of trying to lock a bucket, perhaps while another one is locked.
+pub enum Second<'t> {
+    Locked(Locked<'t>),
+    /// The bucket is the one that the caller has locked already.
+    Same,
+    /// Another thread holds the bucket, or the domain has no table yet, or the bucket is no longer live.
+    Busy,
+}
 
-    fn new() -> Self {
-        Self
-    }
-
-    #[inline(always)]
-    fn lock<'a>(&'a self, tables: &'a Tables, hash: u32) -> Option<Locked<'a, Self>> {
-        if let Some(table) = tables.current_private()
-            && let Some(guard) = lock_in(tables, table, hash)
-        {
-            return Some(Locked { guard, _pin: None });
+impl<'t> Second<'t> {
+    /// Tries to lock `bucket`, if it is not `first`, which the caller has locked.
+    pub fn of(bucket: &'t Bucket, first: Option<&Bucket>) -> Self {
+        if first.is_some_and(|first| core::ptr::eq(bucket, first)) {
+            return Self::Same;
         }
-        let guard = lock_elsewhere(tables, hash)?;
-        Some(Locked { guard, _pin: None })
+        match bucket.try_lock() {
+            Tried::Locked(guard) => Self::Locked(guard),
+            Tried::Busy | Tried::NotLive => Self::Busy,
+        }
     }
+}
 
-    fn try_lock<'a>(&'a self, tables: &'a Tables, hash: u32, first: Option<&Guard<'_>>) -> Second<'a, Self> {
-        // A bucket may be not live because the mover is in the middle of a step. The caller holds another lock, so this
-        // must not sleep until the step ends. If it returns `Busy`, the caller releases its lock, and sleeps when it
-        // locks this bucket first.
-        for _ in 0..LOOKS {
-            // `next` is read first: see `Tables::publish`.
-            let next = tables.next();
-            let current = tables.current();
-            for place in [current, next] {
-                if let Current::Private(table) = place {
-                    match Second::of(table.bucket(hash), first) {
-                        Second::Busy if !table.bucket(hash).is_live() => {}
-                        second => return second,
-                    }
+/// Locks the live bucket of `hash`; `None` if the domain has no table yet.
+#[inline(always)]
+pub fn lock(tables: &Tables, hash: u32) -> Option<Locked<'_>> {
+    if let Some(table) = tables.current_private()
+        && let Some(guard) = tables.lock_in(table, hash)
+    {
+        return Some(guard);
+    }
+    lock_elsewhere(tables, hash)
+}
+
+/// Tries to lock the live bucket of `hash` without waiting, because the bucket's holder may be waiting for a lock that the
+/// caller holds. If the caller has locked a bucket, it is `first`.
+pub fn try_lock<'t>(tables: &'t Tables, hash: u32, first: Option<&Bucket>) -> Second<'t> {
+    // A bucket may be not live because the mover is in the middle of a step. The caller holds another lock, so this
+    // must not sleep until the step ends. If it returns `Busy`, the caller releases its lock, and sleeps when it
+    // locks this bucket first.
+    for _ in 0..LOOKS {
+        // `next` is read first: see `Tables::publish`.
+        let next = tables.next();
+        let current = tables.current();
+        for place in [current, next] {
+            if let Current::Private(table) = place {
+                match Second::of(table.bucket(hash), first) {
+                    Second::Busy if !table.bucket(hash).is_live() => {}
+                    second => return second,
                 }
             }
-            match (current, next) {
-                (Current::None, _) => return Second::Busy,
-                (Current::Global, _) | (_, Current::Global) => {
-                    match Second::of(tables.global.get_or_make().bucket(hash), first) {
-                        Second::Busy => return Second::Busy,
-                        second if is_in_global(tables, hash) => return second,
-                        _ => {}
-                    }
-                }
-                _ => {}
-            }
-            spin_loop();
         }
-        Second::Busy
-    }
-
-    #[inline(always)]
-    fn proves_empty(&self, tables: &Tables, hash: u32) -> bool {
-        match tables.current_private() {
-            // A bucket that is not live proves nothing: the key has moved.
-            Some(table) => table.bucket(hash).proves_empty(),
-            None => proves_empty_elsewhere(tables, hash),
-        }
-    }
-
-    fn resize(
-        &self,
-        tables: &Tables,
-        slots_log2: Option<u32>,
-        _keep_trying: &mut dyn FnMut() -> bool,
-    ) -> Result<(), Error> {
-        let mut number = None;
-        let mut round = 0;
-        while let Some(left) = go_on(tables, slots_log2, &mut number, round >= PATIENCE)? {
-            // The rest of the steps may be taken by the operations of other threads. If this thread slept on the
-            // bucket, it would be woken together with all contenders of the bucket, and wait for a CPU behind them.
-            // After a short sleep it gets a CPU sooner.
-            if !tables.platform().nap(&mut round) {
-                mover::wait_for(left.from, left.target, left.step);
-            }
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn grow(&self, tables: &Tables, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
-        let Some(mut resize) = tables.resize.try_lock() else { return false };
-        resize.with(|going_on| {
-            let is_free = going_on.is_none();
-            if is_free && (1..1 << slots_log2).contains(&tables.slots()) && is_wanted() {
-                // If there is no memory, the table in use stays in use.
-                if let Ok(Some(plan)) = tables.plan(Some(slots_log2)) {
-                    begin(tables, going_on, &plan);
+        match (current, next) {
+            (Current::None, _) => return Second::Busy,
+            (Current::Global, _) | (_, Current::Global) => {
+                match Second::of(tables.global.get_or_make().bucket(hash), first) {
+                    Second::Busy => return Second::Busy,
+                    second if is_in_global(tables, hash) => return second,
+                    _ => {}
                 }
             }
-            advance(tables, going_on, STEPS_AT_ONCE);
-            is_free
-        })
-    }
-
-    #[inline(always)]
-    fn help(&self, tables: &Tables) {
-        if tables.moving() {
-            help_slowly(tables);
+            _ => {}
         }
+        spin_loop();
+    }
+    Second::Busy
+}
+
+/// Whether a lock-free emptiness check proves that no waiter is queued for `hash`. The caller has executed [B].
+#[inline(always)]
+pub fn proves_empty(tables: &Tables, hash: u32) -> bool {
+    match tables.current_private() {
+        // A bucket that is not live proves nothing: the key has moved.
+        Some(table) => table.bucket(hash).proves_empty(),
+        None => proves_empty_elsewhere(tables, hash),
+    }
+}
+
+/// Moves all waiters to a table with `1 << slots_log2` buckets, or to the global table for `None`, and returns when they
+/// are there.
+///
+/// # Errors
+/// [`Error::NoMemory`].
+pub fn resize(tables: &Tables, slots_log2: Option<u32>) -> Result<(), Error> {
+    let mut number = None;
+    let mut round = 0;
+    while let Some(left) = go_on(tables, slots_log2, &mut number, round >= PATIENCE)? {
+        // The rest of the steps may be taken by the operations of other threads. If this thread slept on the
+        // bucket, it would be woken together with all contenders of the bucket, and wait for a CPU behind them.
+        // After a short sleep it gets a CPU sooner.
+        if !tables.platform().nap(&mut round) {
+            mover::wait_for(left.from, left.target, left.step);
+        }
+    }
+    Ok(())
+}
+
+/// Begins a move to a table with `1 << slots_log2` buckets, if the table in use is smaller. If there is no memory, the
+/// table in use stays in use. `is_wanted` is called under the lock that a requested resize takes too; if it returns
+/// `false`, nothing happens. Returns `false` if nothing was decided because another move is going on.
+#[cold]
+pub fn grow(tables: &Tables, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
+    let Some(mut resize) = tables.resize.try_lock() else { return false };
+    resize.with(|going_on| {
+        let is_free = going_on.is_none();
+        if is_free && (1..1 << slots_log2).contains(&tables.slots()) && is_wanted() {
+            // If there is no memory, the table in use stays in use.
+            if let Ok(Some(plan)) = tables.plan(Some(slots_log2)) {
+                begin(tables, going_on, &plan);
+            }
+        }
+        advance(tables, going_on, STEPS_AT_ONCE);
+        is_free
+    })
+}
+
+/// Takes some steps of a move that has begun.
+#[inline(always)]
+pub fn help(tables: &Tables) {
+    if tables.moving() {
+        help_slowly(tables);
     }
 }
 
@@ -243,7 +260,7 @@ fn lock_elsewhere(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
         let current = tables.current();
         for place in [current, next] {
             if let Current::Private(table) = place
-                && let Some(guard) = lock_in(tables, table, hash)
+                && let Some(guard) = tables.lock_in(table, hash)
             {
                 return Some(guard);
             }
@@ -251,7 +268,7 @@ fn lock_elsewhere(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
         match (current, next) {
             (Current::None, _) => return None,
             (Current::Global, _) | (_, Current::Global) => {
-                if let Some(guard) = lock_in(tables, tables.global.get_or_make(), hash)
+                if let Some(guard) = tables.lock_in(tables.global.get_or_make(), hash)
                     && is_in_global(tables, hash)
                 {
                     return Some(guard);
@@ -288,7 +305,7 @@ fn is_in_global(tables: &Tables, hash: u32) -> bool {
 /// In a private bucket they are: it is locked while they come or go. In a global bucket they are if the key is there. If
 /// it is not, a move has taken some of them, and its next piece needs the caller's lock.
 #[cfg(feature = "parking")]
-pub(crate) fn has_whole_queue(tables: &Tables, bucket: &crate::table::Bucket, hash: u32) -> bool {
+pub fn has_whole_queue(tables: &Tables, bucket: &Bucket, hash: u32) -> bool {
     !tables.global.contains(bucket, hash) || is_in_global(tables, hash)
 }
 

@@ -9,14 +9,11 @@
 use super::atomic::wait_until_frozen;
 use super::count::Count;
 use super::cpu_counter::{CpuCounter, Taken};
-use super::{move_all, try_to_grow};
+use super::current::current_proves_empty;
+use super::{Scheme, move_all};
 use crate::error::Error;
 use crate::sys::unwind::Otherwise;
-use crate::table::bucket::Guard;
-use crate::table::refs::current::{current_proves_empty, lock_current, try_current};
-use crate::table::refs::sealed::Sealed;
-use crate::table::refs::tables::Tables;
-use crate::table::refs::{Locked, Scheme, Second};
+use crate::table::tables::Tables;
 
 /// The scheme with a reference count for each CPU.
 pub struct PerCpu {
@@ -42,7 +39,13 @@ impl Drop for Pin<'_> {
     }
 }
 
-impl PerCpu {
+impl Scheme for PerCpu {
+    type Pin<'a> = Pin<'a>;
+
+    fn new() -> Self {
+        Self { cpus: CpuCounter::new(), count: Count::new() }
+    }
+
     #[inline(always)]
     fn pin(&self) -> Pin<'_> {
         let taken = self.cpus.try_take();
@@ -51,31 +54,11 @@ impl PerCpu {
         }
         Pin { scheme: self, taken }
     }
-}
 
-impl Sealed for PerCpu {}
-
-impl Scheme for PerCpu {
-    const NAME: &'static str = "percpu";
-    const MOVES_UNDER_LOAD: bool = false;
-    type Pin<'a> = Pin<'a>;
-
-    fn new() -> Self {
-        Self { cpus: CpuCounter::new(), count: Count::new() }
-    }
-
-    #[inline(always)]
-    fn lock<'a>(&'a self, tables: &'a Tables, hash: u32) -> Option<Locked<'a, Self>> {
-        let pin = self.pin();
-        Some(Locked::pinned(lock_current(tables, hash)?, pin))
-    }
-
-    fn try_lock<'a>(&'a self, tables: &'a Tables, hash: u32, first: Option<&Guard<'_>>) -> Second<'a, Self> {
+    fn try_pin(&self) -> Option<Pin<'_>> {
         let taken = self.cpus.try_take();
-        if taken.is_none() && !self.count.try_get() {
-            return Second::Busy;
-        }
-        try_current(tables, hash, first, Some(Pin { scheme: self, taken }))
+        let is_counted = taken.is_some() || self.count.try_get();
+        is_counted.then(|| Pin { scheme: self, taken })
     }
 
     #[inline(always)]
@@ -109,17 +92,12 @@ impl Scheme for PerCpu {
         self.count.thaw();
         Ok(())
     }
-
-    fn grow(&self, tables: &Tables, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
-        try_to_grow(self, tables, slots_log2, is_wanted);
-        true
-    }
 }
 
 #[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use super::*;
-    use crate::counted_schemes::rseq::{Area, restart_sequences};
+    use crate::schemes::rseq::{Area, restart_sequences};
 
     /// Whether there is an rseq(2): in the kernel, or in the emulator that takes its place.
     fn has_call() -> bool {
@@ -142,7 +120,7 @@ mod tests {
             say(has_barrier),
         );
         assert!(!is_registered || has_call() && has_sequence);
-        let scheme = <PerCpu as Scheme>::new();
+        let scheme = PerCpu::new();
         let unused = scheme.count.references();
         let pin = scheme.pin();
         let is_by_cpu = pin.taken.is_some();

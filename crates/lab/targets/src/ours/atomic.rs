@@ -1,0 +1,10 @@
+//! The engine with the scheme `atomic`.
+
+use ufutex_atomic as engine;
+
+#[path = "domain.rs"]
+pub mod domain;
+
+fn set_slots(domain: &engine::Domain, slots: usize, keep_trying: impl FnMut() -> bool) -> Result<(), engine::Error> {
+    domain.set_slots_while(slots, keep_trying)
+}

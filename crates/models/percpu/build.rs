@@ -1,0 +1,5 @@
+//! Copies the engine: see `ufutex_seam`.
+
+fn main() {
+    ufutex_seam::scheme("PerCpu").write();
+}
