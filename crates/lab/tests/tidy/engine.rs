@@ -113,11 +113,7 @@ mod tests {
         );
         assert_eq!(findings("expiry/mod.rs", "let x = crate::timer::now(); crate::sync::fence();\n"), 1);
         assert_eq!(findings("table/live.rs", "use super::super::futex::Domain;\n"), 1, "by super");
-        assert_eq!(
-            findings("table/live.rs", "use super::hash::Key;\nuse super::tables;\n"),
-            0,
-            "its own room"
-        );
+        assert_eq!(findings("table/live.rs", "use super::hash::Key;\nuse super::tables;\n"), 0, "its own room");
         assert_eq!(findings("table/mod.rs", "use super::futex::Domain;\n"), 1, "by super");
         assert_eq!(findings("futex/wake.rs", "use crate::table::list::Node;\nuse crate::futex::key::Key;\n"), 0);
         assert_eq!(findings("table/list.rs", "// See `crate::futex`.\n"), 0);
