@@ -81,6 +81,7 @@ mod tests {
     #[test]
     fn sizes_that_cannot_be_are_refused() {
         let most = isize::MAX as usize & !63;
-        assert!(allocate(Layout::from_size_align(most, 64).unwrap()).is_null());
+        // The compiler may leave out an allocation that nothing uses, and then it is not null.
+        assert!(core::hint::black_box(allocate(Layout::from_size_align(most, 64).unwrap())).is_null());
     }
 }
