@@ -27,7 +27,7 @@ use core::time::Duration;
 use crate::sync::{AtomicU32, Ordering, spin_loop};
 use crate::sys::barrier;
 use crate::sys::clock::Timeout;
-use crate::sys::park::{Parked, Parker};
+use crate::sys::park::{ParkEnd, Parker};
 use crate::sys::platform::PlatformRef;
 
 /// A thread holds the lock.
@@ -155,7 +155,7 @@ impl StateLock {
             }
             let deadline = on.begin(Timeout::After(sleep));
             let parked = self.contended.park(*on, raised, Some(&deadline));
-            if parked == Parked::TimedOut && raised != GRANTED {
+            if parked == ParkEnd::TimedOut && raised != GRANTED {
                 // No unlock has woken this contender: most likely one thread has held the lock all the time, and no
                 // other has been preferred. A contender that is starving stays so, since `mark` is never lowered.
                 patience = Patience::default();

@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 use super::Signal;
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::clock::Deadline;
-use crate::sys::park::{Parked, Parker};
+use crate::sys::park::{ParkEnd, Parker};
 use crate::sys::platform::PlatformRef;
 
 /// The word of a group.
@@ -102,7 +102,7 @@ impl Signal {
             if self.is_woken() {
                 return Some(true);
             }
-            if wakes.park_with(on, before, deadline, member.bits) == Parked::TimedOut {
+            if wakes.park_with(on, before, deadline, member.bits) == ParkEnd::TimedOut {
                 return Some(self.is_woken());
             }
         }

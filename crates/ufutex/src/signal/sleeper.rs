@@ -16,7 +16,7 @@ use core::time::Duration;
 
 use crate::sync::{AtomicPtr, Ordering, spin_loop};
 use crate::sys::clock::{Deadline, Timeout};
-use crate::sys::park::{Parked, Parker, SleeperAddress};
+use crate::sys::park::{ParkEnd, Parker, SleeperAddress};
 use crate::sys::platform::PlatformRef;
 
 /// A waker has set this since the sleeping thread last cleared it.
@@ -156,7 +156,7 @@ impl Sleeper {
             // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed. So do
             // not begin such a sleep.
             let has_passed = deadline.is_some_and(|deadline| on.has_passed(deadline));
-            if has_passed || self.word.park(on, before & !passing, deadline) == Parked::TimedOut {
+            if has_passed || self.word.park(on, before & !passing, deadline) == ParkEnd::TimedOut {
                 return Slept::TimedOut;
             }
         }

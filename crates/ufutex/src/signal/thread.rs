@@ -4,7 +4,7 @@
 
 use super::{Signal, WAITING};
 use crate::sys::clock::Deadline;
-use crate::sys::park::Parked;
+use crate::sys::park::ParkEnd;
 use crate::sys::platform::PlatformRef;
 
 impl Signal {
@@ -16,7 +16,7 @@ impl Signal {
             return self.is_woken();
         }
         while !self.is_woken() {
-            if self.state.park(on, WAITING, deadline) == Parked::TimedOut {
+            if self.state.park(on, WAITING, deadline) == ParkEnd::TimedOut {
                 return self.is_woken();
             }
         }

@@ -90,6 +90,23 @@ impl ObjectId {
         if id < Self::SYSTEM << 1 { Some(Self(id)) } else { None }
     }
 
+    /// The object that lies at this address, for an embedder that has one for each shared mapping: name it by the address
+    /// as long as a guest maps it. `None` from 2^61 on, where only a pointer with a tag points.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use ufutex::ObjectId;
+    ///
+    /// let mapping = Arc::new([0; 4096]);
+    /// let object = ObjectId::from_ptr(Arc::as_ptr(&mapping)).expect("no tag");
+    /// assert_ne!(Some(object), ObjectId::from_ptr(&raw const mapping[1]));
+    /// ```
+    #[must_use]
+    pub fn from_ptr<T: ?Sized>(object: *const T) -> Option<Self> {
+        let address = object.addr() as u64;
+        (address < Self::SYSTEM).then_some(Self(address))
+    }
+
     /// The number.
     #[must_use]
     pub const fn get(self) -> u64 {

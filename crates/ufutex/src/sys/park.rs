@@ -9,7 +9,7 @@ use crate::sync::{AtomicU32, Ordering};
 
 /// Why [`Parker::park`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Parked {
+pub enum ParkEnd {
     /// The thread was woken, or woke up for no reason. The caller checks the word again.
     Awake,
     /// The deadline passed.
@@ -65,12 +65,12 @@ impl Parker {
     }
 
     /// Sleeps while the word is `expected`, until `deadline` at the latest.
-    pub fn park(&self, on: PlatformRef, expected: u32, deadline: Option<&Deadline>) -> Parked {
+    pub fn park(&self, on: PlatformRef, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
         on.park(&self.word, expected, deadline)
     }
 
     /// As `park`, with bits by which [`count_and_wake`](Self::count_and_wake) chooses.
-    pub fn park_with(&self, on: PlatformRef, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> Parked {
+    pub fn park_with(&self, on: PlatformRef, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> ParkEnd {
         on.park_with(&self.word, expected, deadline, bits)
     }
 

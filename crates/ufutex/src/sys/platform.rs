@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use super::clock::{Clock, Deadline, Timeout};
 use super::host;
-use super::park::Parked;
+use super::park::ParkEnd;
 
 /// What the engine needs of an operating system. A kernel implements it, or any other embedder whose threads are not
 /// the host's, and names it in [`SystemConfig::platform`](crate::SystemConfig::platform).
@@ -230,10 +230,10 @@ impl PlatformRef {
     }
 
     /// Sleeps while `word` is `expected`, until `deadline` at the latest.
-    pub fn park(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Parked {
+    pub fn park(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
         let Some(calls) = self.0 else { return host::park(word, expected, deadline) };
         (calls.park)(word, expected, deadline.copied());
-        if deadline.is_some_and(|deadline| self.has_passed(deadline)) { Parked::TimedOut } else { Parked::Awake }
+        if deadline.is_some_and(|deadline| self.has_passed(deadline)) { ParkEnd::TimedOut } else { ParkEnd::Awake }
     }
 
     /// Wakes up to `count` threads that sleep on the word at `word`, which need not be mapped any more. Returns how
@@ -252,7 +252,7 @@ impl PlatformRef {
 
     /// As `park`, with bits by which [`unpark_bits`](Self::unpark_bits) chooses. Without a host that does so, any wake
     /// of the word wakes the thread.
-    pub fn park_with(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> Parked {
+    pub fn park_with(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> ParkEnd {
         #[cfg(all(feature = "std", target_os = "linux"))]
         if self.is_host() {
             return host::park_with(word, expected, deadline, bits);

@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::super::clock::{Clock, Deadline};
-use super::super::park::Parked;
+use super::super::park::ParkEnd;
 use super::clocks::time;
 use crate::sys::platform::Platform;
 
@@ -93,15 +93,15 @@ pub fn has_passed(deadline: &Deadline) -> bool {
 }
 
 /// Sleeps while `word` is `expected`, until `deadline` at the latest.
-pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Parked {
+pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
     let room = room(word);
     let mut sleepers = room.lock();
     if word.load(Ordering::Relaxed) != expected {
-        return Parked::Awake; // The caller loads it again, with Acquire: the waker may not have locked the mutex yet.
+        return ParkEnd::Awake; // The caller loads it again, with Acquire: the waker may not have locked the mutex yet.
     }
     let left = deadline.map(longest_sleep);
     if left.is_some_and(|left| left.is_zero()) {
-        return Parked::TimedOut;
+        return ParkEnd::TimedOut;
     }
     *sleepers += 1;
     sleepers = match left {
@@ -110,7 +110,7 @@ pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Par
     };
     *sleepers -= 1;
     drop(sleepers);
-    if deadline.is_some_and(has_passed) { Parked::TimedOut } else { Parked::Awake }
+    if deadline.is_some_and(has_passed) { ParkEnd::TimedOut } else { ParkEnd::Awake }
 }
 
 /// Wakes all threads that sleep on words of the same room, because a room does not know which of them sleep on `word`.
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn word_that_has_changed_before_the_sleep_ends_it() {
         let soon = Deadline { clock: Clock::Monotonic, at: time(Clock::Monotonic) + Duration::from_millis(10) };
-        assert_eq!(park(&AtomicU32::new(1), 0, Some(&soon)), Parked::Awake);
+        assert_eq!(park(&AtomicU32::new(1), 0, Some(&soon)), ParkEnd::Awake);
     }
 
     #[test]
@@ -171,13 +171,13 @@ mod tests {
         let word = AtomicU32::new(0);
         let soon = Deadline { clock: Clock::Monotonic, at: time(Clock::Monotonic) + Duration::from_millis(5) };
         assert!(!has_passed(&Deadline { at: Duration::MAX, ..soon }));
-        while park(&word, 0, Some(&soon)) == Parked::Awake {}
+        while park(&word, 0, Some(&soon)) == ParkEnd::Awake {}
         assert!(has_passed(&soon));
         let far = Deadline { at: soon.at + Duration::from_secs(3600), ..soon };
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| {
-                let mut parked = Parked::Awake;
-                while word.load(Ordering::Relaxed) == 0 && parked == Parked::Awake {
+                let mut parked = ParkEnd::Awake;
+                while word.load(Ordering::Relaxed) == 0 && parked == ParkEnd::Awake {
                     parked = park(&word, 0, Some(&far));
                 }
                 parked
@@ -185,7 +185,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
             word.store(1, Ordering::Relaxed);
             unpark(&raw const word, 1);
-            assert_eq!(sleeper.join().expect("it does not panic"), Parked::Awake);
+            assert_eq!(sleeper.join().expect("it does not panic"), ParkEnd::Awake);
         });
     }
 }

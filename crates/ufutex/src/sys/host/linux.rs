@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
 use super::super::clock::{Clock, Deadline};
-use super::super::park::Parked;
+use super::super::park::ParkEnd;
 use super::super::syscall::syscall5;
 pub use super::any_std::now;
 
@@ -13,12 +13,12 @@ pub use super::any_std::now;
 pub const WAKES_BY_BITS: bool = true;
 
 /// Sleeps while `word` is `expected`, until `deadline` at the latest.
-pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Parked {
+pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
     park_with(word, expected, deadline, NonZeroU32::MAX)
 }
 
 /// As [`park`]. A wake by [`unpark_bits`] concerns the thread if it has one of these bits.
-pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> Parked {
+pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> ParkEnd {
     let mut op = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
     let mut until = core::ptr::null();
     let time;
@@ -43,7 +43,7 @@ pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, b
             bits.get(),
         )
     };
-    if result == -(libc::ETIMEDOUT as isize) { Parked::TimedOut } else { Parked::Awake }
+    if result == -(libc::ETIMEDOUT as isize) { ParkEnd::TimedOut } else { ParkEnd::Awake }
 }
 
 /// Wakes up to `count` threads that sleep on a word, by its address, which need not be mapped any more: futex(2) never

@@ -4,11 +4,11 @@ use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
 use super::super::clock::{Clock, Deadline};
-use super::super::park::Parked;
+use super::super::park::ParkEnd;
 
-pub fn park(_word: &AtomicU32, _expected: u32, _deadline: Option<&Deadline>) -> Parked {
+pub fn park(_word: &AtomicU32, _expected: u32, _deadline: Option<&Deadline>) -> ParkEnd {
     crate::sync::spin_loop();
-    Parked::Awake
+    ParkEnd::Awake
 }
 
 pub fn unpark(_word: *const AtomicU32, _count: usize) -> usize {

@@ -6,17 +6,17 @@ use core::time::Duration;
 use windows_sys::Win32::System::Threading::{INFINITE, WaitOnAddress, WakeByAddressAll, WakeByAddressSingle};
 
 use super::super::clock::Deadline;
-use super::super::park::Parked;
+use super::super::park::ParkEnd;
 use super::any_std::{has_passed, longest_sleep};
 pub use super::any_std::{now, sleep, yield_now};
 
 /// Sleeps while `word` is `expected`, until `deadline` at the latest.
-pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Parked {
+pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
     let length = deadline.map_or(INFINITE, |deadline| milliseconds(longest_sleep(deadline)));
     // SAFETY: both addresses are valid for reads of four bytes during the call, which writes to neither.
     unsafe { WaitOnAddress(word.as_ptr().cast_const().cast(), (&raw const expected).cast(), size_of::<u32>(), length) };
     // It returns for no reason, too, and may have slept a little less than it was asked to. So the clock decides.
-    if deadline.is_some_and(has_passed) { Parked::TimedOut } else { Parked::Awake }
+    if deadline.is_some_and(has_passed) { ParkEnd::TimedOut } else { ParkEnd::Awake }
 }
 
 /// `length` in milliseconds, rounded up: a thread that woke up before its deadline would only sleep again.

@@ -9,7 +9,7 @@ use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
 
 /// Why [`Parker::park`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Parked {
+pub enum ParkEnd {
     /// The thread was woken, or woke up for no reason. The caller checks the word again.
     Awake,
     /// The deadline passed.
@@ -63,17 +63,17 @@ impl Parker {
     }
 
     /// With a deadline the model times out at once: that is the interleaving worth exploring.
-    pub fn park(&self, _on: PlatformRef, expected: u32, deadline: Option<&Deadline>) -> Parked {
+    pub fn park(&self, _on: PlatformRef, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
         let guard = self.mutex.lock().expect("a model's mutex is never poisoned");
         if self.word.load(Ordering::Acquire) != expected {
             // [J]
-            return Parked::Awake;
+            return ParkEnd::Awake;
         }
         if deadline.is_some() {
-            return Parked::TimedOut;
+            return ParkEnd::TimedOut;
         }
         drop(self.awake.wait(guard));
-        Parked::Awake
+        ParkEnd::Awake
     }
 
     /// As `park`: a wake may be for another thread.
@@ -83,7 +83,7 @@ impl Parker {
         expected: u32,
         deadline: Option<&Deadline>,
         _bits: NonZeroU32,
-    ) -> Parked {
+    ) -> ParkEnd {
         self.park(on, expected, deadline)
     }
 

@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
 use super::clock::{Clock, Deadline};
-use super::park::Parked;
+use super::park::ParkEnd;
 use ufutex_coherence::current;
 
 pub const WAKES_BY_BITS: bool = false;
@@ -23,7 +23,7 @@ pub fn sleep(length: Duration) -> bool {
     true
 }
 
-pub fn park(_word: &AtomicU32, _expected: u32, _deadline: Option<&Deadline>) -> Parked {
+pub fn park(_word: &AtomicU32, _expected: u32, _deadline: Option<&Deadline>) -> ParkEnd {
     unreachable!("words are virtual")
 }
 
