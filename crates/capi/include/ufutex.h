@@ -569,6 +569,24 @@ typedef struct ufutex_counters {
     uint64_t refused_tables;
 } ufutex_counters;
 
+// A wait with a timeout that a signal has interrupted, and that restart_syscall continues: what a checkpoint saves of a task.
+typedef struct ufutex_restart {
+    // sizeof(struct ufutex_restart), set by the caller.
+    size_t size;
+    // The address of the word.
+    uint64_t address;
+    // The value that the word has to hold.
+    uint32_t expected;
+    // The wait's bitset.
+    uint32_t bitset;
+    // UFUTEX_UNTIL_..., or UFUTEX_FOREVER: there is no such wait.
+    uint32_t timeout;
+    // Whether the call had FUTEX_PRIVATE_FLAG: 0 or 1.
+    uint32_t is_private;
+    // The time for timeout.
+    uint64_t nanoseconds;
+} ufutex_restart;
+
 // Options of a wait. UFUTEX_WAIT_OPTIONS_INIT sets the defaults. A bitset of 0 is an error.
 typedef struct ufutex_wait_options {
     // sizeof(struct ufutex_wait_options).
@@ -1012,6 +1030,26 @@ int ufutex_task_clear_interrupt(struct ufutex_task *task);
 //
 // Any thread; not async-signal-safe.
 int ufutex_task_forget_restart(struct ufutex_task *task);
+
+// Stores the wait that restart_syscall would continue for this task, with its deadline, in *restart. A checkpoint saves
+// it. If there is none, its timeout is UFUTEX_FOREVER.
+//
+// Returns 0. -EINVAL: NULL or misaligned; -E2BIG: restart sets a field that this library does not know; -EBADF: not a
+// handle of a task.
+//
+// Any thread; not async-signal-safe.
+int ufutex_task_restart(struct ufutex_task *task,
+                        struct ufutex_restart *restart);
+
+// Sets what ufutex_task_restart() stores, as when a checkpoint is restored. restart: NULL, or UFUTEX_FOREVER for
+// timeout, for none.
+//
+// Returns 0. -EINVAL: an unknown timeout, or UFUTEX_AFTER; a bitset of 0; is_private above 1; task is NULL; -E2BIG:
+// restart sets a field that this library does not know; -EBADF: not a handle of a task.
+//
+// Any thread; not async-signal-safe.
+int ufutex_task_set_restart(struct ufutex_task *task,
+                            const struct ufutex_restart *restart);
 
 // Blocks the caller while the word at an address holds expected: FUTEX_WAIT, FUTEX_WAIT_BITSET. flags: UFUTEX_U8 to
 // UFUTEX_U64, UFUTEX_SHARED, and for its node UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE(). options: NULL for no timeout
@@ -1566,5 +1604,6 @@ int ufutex_driver_clock_was_set(struct ufutex_system *system);
     { sizeof(struct ufutex_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL }
 #define UFUTEX_OPTIONS_INIT { sizeof(struct ufutex_options), 0, 0, 0, 0, NULL, NULL, NULL, 0 }
 #define UFUTEX_WAIT_OPTIONS_INIT { sizeof(struct ufutex_wait_options), 0, UFUTEX_BITSET_ANY, 0, 0, 0, NULL }
+#define UFUTEX_RESTART_INIT { sizeof(struct ufutex_restart), 0, 0, 0, 0, 0, 0 }
 #define UFUTEX_COUNTERS_INIT { sizeof(struct ufutex_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 #define UFUTEX_SYSTEM_COUNTERS_INIT { sizeof(struct ufutex_system_counters), 0, 0, 0, 0 }

@@ -503,6 +503,28 @@ pub struct ufutex_wait_options {
 // SAFETY: as above.
 unsafe impl Versioned for ufutex_wait_options {}
 
+/// A wait with a timeout that a signal has interrupted, and that restart_syscall continues: what a checkpoint saves of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct ufutex_restart {
+    /// sizeof(struct ufutex_restart), set by the caller.
+    pub size: usize,
+    /// The address of the word.
+    pub address: u64,
+    /// The value that the word has to hold.
+    pub expected: u32,
+    /// The wait's bitset.
+    pub bitset: u32,
+    /// UFUTEX_UNTIL_..., or UFUTEX_FOREVER: there is no such wait.
+    pub timeout: u32,
+    /// Whether the call had FUTEX_PRIVATE_FLAG: 0 or 1.
+    pub is_private: u32,
+    /// The time for timeout.
+    pub nanoseconds: u64,
+}
+// SAFETY: as above.
+unsafe impl Versioned for ufutex_restart {}
+
 /// A length or a point of time: the kernel's struct __kernel_timespec, whatever time_t the C library has.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(C)]

@@ -37,10 +37,15 @@ pub unsafe extern "C" fn ufutex_lock_pi(
         let task = to_block_as(task, &domain)?;
         let word = Word::without_node(&domain, address, flags, Access::Write)?;
         if domain.blocks_natively {
-            return Ok(domain.domain.lock_pi(word, &task.task, how.timeout).map(|()| 0)?);
+            return Ok(domain.domain.lock_pi_with(word, &task.task, &how.with_timeout()).map(|()| 0)?);
         }
         let deadline = how.timeout.map(|timeout| domain.time.begin(timeout));
-        block_on(&domain, Some(&task), Operation::LockPi(domain.domain.lock_pi_async(word, &task.task)), deadline)
+        block_on(
+            &domain,
+            Some(&task),
+            Operation::LockPi(domain.domain.lock_pi_async(word, &task.task, &how.options)),
+            deadline,
+        )
     };
     lock().int()
 }
@@ -115,10 +120,13 @@ pub unsafe extern "C" fn ufutex_wait_requeue_pi(
         let from = Word::without_node(&domain, from, flags, Access::Read)?;
         let lock = Word::without_node(&domain, lock, flags, Access::Write)?;
         if domain.blocks_natively {
-            return Ok(domain.domain.wait_requeue_pi(from, expected, lock, &task.task, how.timeout).map(|()| 0)?);
+            return Ok(domain
+                .domain
+                .wait_requeue_pi(from, expected, lock, &task.task, &how.with_timeout())
+                .map(|()| 0)?);
         }
         let deadline = how.timeout.map(|timeout| domain.time.begin(timeout));
-        let operation = domain.domain.wait_requeue_pi_async(from, expected, lock, &task.task);
+        let operation = domain.domain.wait_requeue_pi_async(from, expected, lock, &task.task, &how.options);
         block_on(&domain, Some(&task), Operation::WaitRequeuePi(operation), deadline)
     };
     wait().int()

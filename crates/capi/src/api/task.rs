@@ -1,6 +1,12 @@
 use core::ffi::c_int;
+use core::num::NonZeroU32;
+use core::time::Duration;
 
-use engine::{pi::Priority, syscall::Pointers};
+use engine::{
+    Clock, Timeout,
+    pi::Priority,
+    syscall::{Pointers, RestartBlock},
+};
 
 use super::export;
 use crate::abi;
@@ -8,7 +14,10 @@ use crate::errno::{Answer, Errno};
 use crate::objects::{DomainObject, TaskObject};
 use crate::platform::Memory;
 use crate::registry::{Counted, Held, boxed, insert, remove};
-use crate::types::{UFUTEX_KERNEL_TASK, ufutex_domain, ufutex_memory, ufutex_task};
+use crate::types::{
+    UFUTEX_AFTER, UFUTEX_FOREVER, UFUTEX_KERNEL_TASK, UFUTEX_UNTIL_MONOTONIC, UFUTEX_UNTIL_REALTIME, ufutex_domain,
+    ufutex_memory, ufutex_restart, ufutex_task,
+};
 
 /// Makes a task of a domain, with a TID from 1 to 2^30 - 1 that no other task of the domain's PID namespace has. flags:
 /// 0, or UFUTEX_KERNEL_TASK.
@@ -180,7 +189,72 @@ pub unsafe extern "C" fn ufutex_task_forget_restart(task: *mut ufutex_task) -> c
     Held::<TaskObject>::new(task).map(|held| held.task.forget_restart()).map(|()| 0).int()
 }
 
+/// Stores the wait that restart_syscall would continue for this task, with its deadline, in *restart. A checkpoint saves
+/// it. If there is none, its timeout is UFUTEX_FOREVER.
+///
+/// Returns 0. -EINVAL: NULL or misaligned; -E2BIG: restart sets a field that this library does not know; -EBADF: not a
+/// handle of a task.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_task_restart(task: *mut ufutex_task, restart: *mut ufutex_restart) -> c_int {
+    let get = || {
+        let wait = Held::<TaskObject>::new(task)?.task.restart();
+        let (timeout, time) = match wait.map(|wait| wait.timeout) {
+            None => (UFUTEX_FOREVER, Duration::ZERO),
+            Some(Timeout::After(time)) => (UFUTEX_AFTER, time),
+            Some(Timeout::At(Clock::Monotonic, time)) => (UFUTEX_UNTIL_MONOTONIC, time),
+            Some(Timeout::At(_, time)) => (UFUTEX_UNTIL_REALTIME, time),
+        };
+        let told = ufutex_restart {
+            size: size_of::<ufutex_restart>(),
+            address: wait.map_or(0, |wait| wait.address),
+            expected: wait.map_or(0, |wait| wait.expected),
+            bitset: wait.map_or(0, |wait| wait.bitset.get()),
+            timeout,
+            is_private: wait.is_some_and(|wait| wait.is_private).into(),
+            nanoseconds: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+        };
+        // SAFETY: the program passes null, or a struct that is as large as it says.
+        unsafe { abi::write(restart, &told) }
+    };
+    get().map(|()| 0).int()
+}
+
+/// Sets what ufutex_task_restart() stores, as when a checkpoint is restored. restart: NULL, or UFUTEX_FOREVER for
+/// timeout, for none.
+///
+/// Returns 0. -EINVAL: an unknown timeout, or UFUTEX_AFTER; a bitset of 0; is_private above 1; task is NULL; -E2BIG:
+/// restart sets a field that this library does not know; -EBADF: not a handle of a task.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_task_set_restart(task: *mut ufutex_task, restart: *const ufutex_restart) -> c_int {
+    let set = || {
+        let task = Held::<TaskObject>::new(task)?;
+        // SAFETY: the program passes null, or a struct that is as large as it says.
+        let Some(said) = (unsafe { abi::read(restart)? }) else { return Ok(task.task.set_restart(None)) };
+        let wait = match super::timeout_of(said.timeout, said.nanoseconds)? {
+            None => None,
+            Some(Timeout::After(_)) => return Err(Errno::INVALID),
+            Some(timeout) if said.is_private <= 1 => Some(RestartBlock {
+                address: said.address,
+                expected: said.expected,
+                bitset: NonZeroU32::new(said.bitset).ok_or(Errno::INVALID)?,
+                is_private: said.is_private == 1,
+                timeout,
+            }),
+            Some(_) => return Err(Errno::INVALID),
+        };
+        task.task.set_restart(wait);
+        Ok(())
+    };
+    set().map(|()| 0).int()
+}
+
 export!(
+    ufutex_task_restart,
+    ufutex_task_set_restart,
     ufutex_task_new,
     ufutex_task_free,
     ufutex_task_exit,

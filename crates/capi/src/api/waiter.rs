@@ -324,7 +324,7 @@ pub unsafe extern "C" fn ufutex_prepare_lock_pi(
         prepare.begin(|domain, task, _| {
             let task = task.ok_or(Errno::INVALID)?;
             let word = Word::without_node(domain, address, flags, Access::Write)?;
-            Ok((Operation::LockPi(domain.domain.lock_pi_async(word, &task.task)), how.timeout))
+            Ok((Operation::LockPi(domain.domain.lock_pi_async(word, &task.task, &how.options)), how.timeout))
         })
     };
     prepare().long()
@@ -356,7 +356,7 @@ pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
             let task = task.ok_or(Errno::INVALID)?;
             let from = Word::without_node(domain, from, flags, Access::Read)?;
             let lock = Word::without_node(domain, lock, flags, Access::Write)?;
-            let wait = domain.domain.wait_requeue_pi_async(from, expected, lock, &task.task);
+            let wait = domain.domain.wait_requeue_pi_async(from, expected, lock, &task.task, &how.options);
             Ok((Operation::WaitRequeuePi(wait), how.timeout))
         })
     };

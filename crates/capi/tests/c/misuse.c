@@ -107,6 +107,9 @@ static void handles_that_are_none_are_told(void)
     BAD_HANDLES(ufutex_task, h, ufutex_task_interrupt(h));
     BAD_HANDLES(ufutex_task, h, ufutex_task_clear_interrupt(h));
     BAD_HANDLES(ufutex_task, h, ufutex_task_forget_restart(h));
+    ufutex_restart restart = UFUTEX_RESTART_INIT;
+    BAD_HANDLES(ufutex_task, h, ufutex_task_restart(h, &restart));
+    BAD_HANDLES(ufutex_task, h, ufutex_task_set_restart(h, NULL));
     BAD_HANDLES(ufutex_task, h, ufutex_lock_pi(domain, h, AT(&word), UFUTEX_U32, NULL));
     BAD_HANDLES(ufutex_task, h, ufutex_trylock_pi(domain, h, AT(&word), UFUTEX_U32));
     BAD_HANDLES(ufutex_task, h, ufutex_unlock_pi(domain, h, AT(&word), UFUTEX_U32));

@@ -157,8 +157,33 @@ static void system_calls(void)
     uint64_t again_args[6] = {GUEST, 128, 0, GUEST + 64, 0, 0};
     CHECK(ufutex_prepare_syscall(domain, task, &memory, 202, again_args, told, &calls, &waiter), -EINPROGRESS);
     CHECK(ufutex_waiter_end(waiter, UFUTEX_INTERRUPTED), -UFUTEX_ERESTART_RESTARTBLOCK);
+    // A checkpoint saves what restart_syscall would continue, and restores it.
+    ufutex_restart saved = UFUTEX_RESTART_INIT;
+    CHECK(ufutex_task_restart(task, &saved), 0);
+    CHECK(saved.address == GUEST && saved.expected == 0 && saved.bitset == UFUTEX_BITSET_ANY && saved.is_private == 1, true);
+    CHECK(saved.timeout == UFUTEX_UNTIL_MONOTONIC && saved.nanoseconds > 0, true);
     CHECK(ufutex_task_forget_restart(task), 0);
     CHECK(ufutex_prepare_syscall(domain, task, &memory, 219, args, told, &calls, &waiter), -EINTR);
+    ufutex_restart none = UFUTEX_RESTART_INIT;
+    CHECK(ufutex_task_restart(task, &none), 0);
+    CHECK(none.timeout == UFUTEX_FOREVER && none.address == 0, true);
+    CHECK(ufutex_task_set_restart(task, &saved), 0);
+    CHECK(ufutex_prepare_syscall(domain, task, &memory, 219, args, told, &calls, &waiter), -EINPROGRESS);
+    CHECK(ufutex_waiter_deadline(waiter, &clock, &again), 0);
+    CHECK(again == saved.nanoseconds, true);
+    CHECK(ufutex_waiter_end(waiter, UFUTEX_INTERRUPTED), -UFUTEX_ERESTART_RESTARTBLOCK);
+    CHECK(ufutex_task_set_restart(task, &none), 0);
+    CHECK(ufutex_prepare_syscall(domain, task, &memory, 219, args, told, &calls, &waiter), -EINTR);
+    ufutex_restart bad = saved;
+    bad.timeout = UFUTEX_AFTER;
+    CHECK(ufutex_task_set_restart(task, &bad), -EINVAL);
+    bad = saved;
+    bad.bitset = 0;
+    CHECK(ufutex_task_set_restart(task, &bad), -EINVAL);
+    bad = saved;
+    bad.is_private = 2;
+    CHECK(ufutex_task_set_restart(task, &bad), -EINVAL);
+    CHECK(ufutex_task_restart(task, NULL), -EINVAL);
     CHECK(ufutex_task_free(other), 0);
     CHECK(ufutex_task_free(task), 0);
 }

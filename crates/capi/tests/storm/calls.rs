@@ -262,7 +262,18 @@ impl Caller<'_> {
     pub fn call_task(&mut self, Handles { task, .. }: Handles) -> Named {
         let priority = self.random.of(&[0, 0, 1, 50, 99]);
         let head = self.random.of(&[0, embedder::robust_list()]);
-        match self.random.below(6) {
+        let mut restart = ufutex_restart {
+            size: size_of::<ufutex_restart>(),
+            address: 0,
+            expected: 0,
+            bitset: self.random.of(&[0, 1]),
+            timeout: self.random.of(&[0, 1, 2, 3]),
+            is_private: self.random.of(&[0, 1, 2]),
+            nanoseconds: 0,
+        };
+        match self.random.below(8) {
+            6 => call!(ufutex_task_restart(handle(task), &raw mut restart)),
+            7 => call!(ufutex_task_set_restart(handle(task), &raw const restart)),
             0 => call!(ufutex_task_set_robust_list(handle(task), 8, head, 24)),
             1 => call!(ufutex_task_set_priority(handle(task), priority)),
             2 => call!(ufutex_task_priority(handle(task))),

@@ -286,7 +286,7 @@ fn word_is_compared_with_one_section_entered_and_all_are_left() {
     }
     let task = domain.task(1).expect("the TID is free");
     let lock = AtomicU32::new(0);
-    domain.lock_pi(&lock, &task, None).expect("it is free");
+    domain.lock_pi(&lock, &task).expect("it is free");
     domain.unlock_pi(&lock, &task).expect("it is ours");
     drop(task);
     assert_eq!(depth(), 0, "after a lock with priority inheritance");
@@ -311,10 +311,10 @@ fn scheduler_is_called_in_a_section_where_holders_keep_their_cpu() {
     let [owner, heir] = [1, 2].map(|tid| domain.task(tid).expect("the TID is free"));
     heir.set_priority(Priority::realtime(10));
     let lock = AtomicU32::new(0);
-    domain.lock_pi(&lock, &owner, None).expect("it is free");
+    domain.lock_pi(&lock, &owner).expect("it is free");
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            domain.lock_pi(&lock, &heir, None).expect("it is handed over");
+            domain.lock_pi(&lock, &heir).expect("it is handed over");
             assert_eq!(depth(), 0);
         });
         while owner.priority() == Priority::NORMAL {

@@ -286,13 +286,18 @@ impl Domain {
     /// It takes no timeout. A scheduler that wants one calls [`Queued::cancel`] when the time is up.
     ///
     /// ```
-    /// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
+    /// use std::{pin::pin, sync::Arc, sync::atomic::AtomicU32, task::{Wake, Waker}};
     /// use ufutex::{Domain, System, WaitOptions, Waiter};
     ///
+    /// struct Fiber; // with what its scheduler needs; made once
+    /// impl Wake for Fiber {
+    ///     fn wake(self: Arc<Self>) {} // puts it into the scheduler's queue
+    /// }
+    /// # let fiber = Arc::new(Fiber);
     /// let domain = Domain::new(&System::new());
     /// let word = AtomicU32::new(0);
     /// let mut waiter = pin!(Waiter::new());
-    /// let waker = Waker::noop().clone(); // a real one puts this task into its scheduler's queue
+    /// let waker = Waker::from(fiber.clone()); // counts up: a wait allocates nothing
     /// let mut queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker)?;
     /// assert!(!queued.is_woken());
     /// let is_woken = !queued.cancel();

@@ -6,6 +6,7 @@ use super::futex::not_negative;
 use super::{Calling, GuestCall, Restart, Started};
 use crate::error::Error;
 use crate::futex::lock_word::TID_MASK;
+use crate::futex::wait::WaitOptions;
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, UserMemory};
 
@@ -13,7 +14,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
     pub(super) fn lock_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M>, Error> {
         let word = self.word(args.uaddr, args.is_private, Access::Write)?;
         Ok(Started {
-            calling: Calling::LockPi(self.domain.lock_pi_async(word, self.task)),
+            calling: Calling::LockPi(self.domain.lock_pi_async(word, self.task, &WaitOptions::new())),
             timeout: until,
             relative: None,
             on_interrupt: Restart::Always,
@@ -50,7 +51,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         }
         let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
         let from = self.word(args.uaddr, args.is_private, Access::Read)?;
-        let wait = self.domain.wait_requeue_pi_async(from, args.val.into(), lock, self.task);
+        let wait = self.domain.wait_requeue_pi_async(from, args.val.into(), lock, self.task, &WaitOptions::new());
         Ok(Started {
             calling: Calling::WaitRequeuePi(wait),
             timeout: until,

@@ -97,7 +97,8 @@ fn requeues_to_a_lock_are_counted() {
     let [condition, lock] = [(); 2].map(|()| AtomicU32::new(0));
     let [first, second] = [1, 2].map(|tid| domain.task(tid).expect("the number is free"));
     let mut context = Context::from_waker(Waker::noop());
-    let mut waits = [&first, &second].map(|task| Box::pin(domain.wait_requeue_pi_async(&condition, 0, &lock, task)));
+    let mut waits = [&first, &second]
+        .map(|task| Box::pin(domain.wait_requeue_pi_async(&condition, 0, &lock, task, &WaitOptions::new())));
     let both_wait = || waits.iter_mut().for_each(|wait| assert!(wait.as_mut().poll(&mut context).is_pending()));
     assert_counts(&domain, both_wait, |c| c.waits = 2);
     let both_go = || assert_eq!(domain.cmp_requeue_pi(&condition, 0, &lock, 1), Ok(2));

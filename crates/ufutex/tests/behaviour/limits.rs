@@ -104,12 +104,12 @@ fn waiter_for_a_lock_counts_as_any_other() {
     let mut context = Context::from_waker(Waker::noop());
     assert_eq!(domain.try_lock_pi(&word, &owner), Ok(()));
     {
-        let mut waits = pin!(domain.lock_pi_async(&word, &second));
+        let mut waits = pin!(domain.lock_pi_async(&word, &second, &WaitOptions::new()));
         assert_eq!(waits.as_mut().poll(&mut context), Poll::Pending);
         assert_eq!(domain.waiting(), 1);
-        let mut refused = pin!(domain.lock_pi_async(&word, &third));
+        let mut refused = pin!(domain.lock_pi_async(&word, &third, &WaitOptions::new()));
         assert_eq!(refused.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
-        let mut refused = pin!(domain.wait_requeue_pi_async(&condition, 0, &word, &third));
+        let mut refused = pin!(domain.wait_requeue_pi_async(&condition, 0, &word, &third, &WaitOptions::new()));
         assert_eq!(refused.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
         assert_eq!((domain.waiting(), domain.counters().refused_waiters), (1, 2));
         assert_eq!(domain.unlock_pi(&word, &owner), Ok(()));
@@ -120,16 +120,16 @@ fn waiter_for_a_lock_counts_as_any_other() {
         // A waiter that is refused is not in the graph.
         let mut fills = idle(1);
         let queued = queue(&domain, &mut fills[0], &condition);
-        let mut refused = pin!(domain.lock_pi_async(&word, &third));
+        let mut refused = pin!(domain.lock_pi_async(&word, &third, &WaitOptions::new()));
         assert_eq!(refused.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
         drop(queued);
     }
     assert_eq!(domain.unlock_pi(&word, &second), Ok(()));
     assert_eq!(word.load(Ordering::SeqCst), 0);
-    let mut given_up = pin!(domain.wait_requeue_pi_async(&condition, 0, &word, &third));
+    let mut given_up = pin!(domain.wait_requeue_pi_async(&condition, 0, &word, &third, &WaitOptions::new()));
     assert_eq!(given_up.as_mut().poll(&mut context), Poll::Pending);
     assert_eq!(domain.waiting(), 1);
-    given_up.set(domain.wait_requeue_pi_async(&condition, 0, &word, &third));
+    given_up.set(domain.wait_requeue_pi_async(&condition, 0, &word, &third, &WaitOptions::new()));
     assert_eq!(domain.waiting(), 0);
 }
 

@@ -214,7 +214,7 @@ impl Embedder {
                 assert_eq!(domain.wait(target, 12345), Err(ufutex::Error::Again));
                 assert_eq!(domain.wake(target, usize::MAX), 0, "a waiter is left on a word");
                 word.store(0, SeqCst);
-                assert_eq!(domain.lock_pi(target, &task, None), Ok(()));
+                assert_eq!(domain.lock_pi(target, &task), Ok(()));
                 assert_eq!(domain.unlock_pi(target, &task), Ok(()));
             }
             for slots in [64, 16] {

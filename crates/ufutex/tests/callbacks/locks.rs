@@ -30,7 +30,7 @@ fn task(it: &Embedder, tid: u32, priority: u8) -> Task {
 
 fn locking<'t>(it: &Embedder, number: usize, task: &'t Task) -> (Locks<'t>, Arc<Notified>) {
     let (notified, waker) = Notified::new();
-    let mut lock = Box::pin(it.domain.lock_pi_async(it.target(number), task));
+    let mut lock = Box::pin(it.domain.lock_pi_async(it.target(number), task, &WaitOptions::new()));
     assert_eq!(poll(&mut lock, &waker), Poll::Pending);
     (lock, notified)
 }
@@ -48,7 +48,7 @@ fn unlock(bomb: &mut Bomb) {
     let it = Embedder::new();
     let [owner, good, better] = [(1, 0), (2, 10), (3, 20)].map(|(tid, priority)| task(&it, tid, priority));
     let word = it.target(0);
-    assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
+    assert_eq!(it.domain.lock_pi(word, &owner), Ok(()));
     let (mut second, _) = locking(&it, 0, &good);
     let (mut first, notified) = locking(&it, 0, &better);
     assert_eq!(owner.priority(), Priority::realtime(20));
@@ -73,13 +73,13 @@ fn unlock_for_a_thread(bomb: &mut Bomb) {
     let it = Embedder::new();
     let word = it.target(0);
     let owner = task(&it, 1, 0);
-    assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
+    assert_eq!(it.domain.lock_pi(word, &owner), Ok(()));
     let (domain, heir) = (it.domain, task(&it, 2, 30));
     let (is_over, waits) = std::sync::mpsc::channel();
     let (announce, announced) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
         announce.send(thread_id()).expect("the test waits for it");
-        assert_eq!(domain.lock_pi(word, &heir, None), Ok(()));
+        assert_eq!(domain.lock_pi(word, &heir), Ok(()));
         // Until then it makes no call, which might report the owner's priority.
         assert_eq!(waits.recv(), Ok(()));
         assert_eq!(domain.unlock_pi(word, &heir), Ok(()));
@@ -101,9 +101,9 @@ fn lock(bomb: &mut Bomb) {
     let it = Embedder::new();
     let [owner, waiter] = [(1, 0), (2, 20)].map(|(tid, priority)| task(&it, tid, priority));
     let word = it.target(0);
-    assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
+    assert_eq!(it.domain.lock_pi(word, &owner), Ok(()));
     let (notified, waker) = Notified::new();
-    let mut lock = Box::pin(it.domain.lock_pi_async(word, &waiter));
+    let mut lock = Box::pin(it.domain.lock_pi_async(word, &waiter, &WaitOptions::new()));
     it.memory.page_out();
     bomb.during(|| poll(&mut lock, &waker));
     assert_eq!(poll(&mut lock, &waker), Poll::Pending);
@@ -122,7 +122,7 @@ fn dropped(bomb: &mut Bomb) {
         let it = Embedder::new();
         let [owner, waiter, next] = [(1, 0), (2, 20), (3, 10)].map(|(tid, priority)| task(&it, tid, priority));
         let word = it.target(0);
-        assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
+        assert_eq!(it.domain.lock_pi(word, &owner), Ok(()));
         let (lock, _) = locking(&it, 0, &waiter);
         let (mut behind, notified) = locking(&it, 0, &next);
         if is_handed {
@@ -150,7 +150,7 @@ fn dropped_in_a_panic(bomb: &mut Bomb) {
     let it = Embedder::new();
     let [owner, waiter, next] = [(1, 0), (2, 20), (3, 10)].map(|(tid, priority)| task(&it, tid, priority));
     let word = it.target(0);
-    assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
+    assert_eq!(it.domain.lock_pi(word, &owner), Ok(()));
     let (lock, _) = locking(&it, 0, &waiter);
     let (mut behind, notified) = locking(&it, 0, &next);
     assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
@@ -182,7 +182,7 @@ type Wait<'t> = Pin<Box<dyn Future<Output = Result<(), Error>> + 't>>;
 fn to_be_requeued<'t>(it: &Embedder, task: &'t Task) -> (Wait<'t>, Arc<Notified>) {
     let (notified, waker) = Notified::new();
     let [from, to] = [0, 16].map(|number| it.target(number));
-    let mut wait: Wait<'t> = Box::pin(it.domain.wait_requeue_pi_async(from, 0, to, task));
+    let mut wait: Wait<'t> = Box::pin(it.domain.wait_requeue_pi_async(from, 0, to, task, &WaitOptions::new()));
     assert_eq!(poll(&mut wait, &waker), Poll::Pending);
     (wait, notified)
 }
@@ -257,7 +257,7 @@ fn death(bomb: &mut Bomb) {
     let it = Embedder::new();
     let [owner, one, two] = [(1, 0), (2, 20), (3, 10)].map(|(tid, priority)| task(&it, tid, priority));
     for number in [0, 16] {
-        assert_eq!(it.domain.lock_pi(it.target(number), &owner, None), Ok(()));
+        assert_eq!(it.domain.lock_pi(it.target(number), &owner), Ok(()));
     }
     let (mut first, told_first) = locking(&it, 0, &one);
     let (mut second, told_second) = locking(&it, 16, &two);
@@ -324,7 +324,7 @@ fn try_lock(bomb: &mut Bomb) {
     let it = Embedder::new();
     let [owner, other] = [(1, 0), (2, 0)].map(|(tid, priority)| task(&it, tid, priority));
     let word = it.target(0);
-    assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
+    assert_eq!(it.domain.lock_pi(word, &owner), Ok(()));
     it.memory.page_out();
     let tried = bomb.during(|| it.domain.try_lock_pi(word, &other));
     assert!(tried.is_none_or(|tried| tried == Err(Error::Again)));
@@ -338,10 +338,10 @@ fn scheduler_that_panics_gets_the_other_reports() {
     crate::bomb::for_every(crate::bomb::Call::SetPriority, 3, |bomb| {
         let it = Embedder::new();
         let [last, middle, first] = [(1, 0), (2, 0), (3, 50)].map(|(tid, priority)| task(&it, tid, priority));
-        assert_eq!(it.domain.lock_pi(it.target(0), &last, None), Ok(()));
-        assert_eq!(it.domain.lock_pi(it.target(16), &middle, None), Ok(()));
+        assert_eq!(it.domain.lock_pi(it.target(0), &last), Ok(()));
+        assert_eq!(it.domain.lock_pi(it.target(16), &middle), Ok(()));
         let (lock, _) = locking(&it, 0, &middle);
-        let mut chained = Box::pin(it.domain.lock_pi_async(it.target(16), &first));
+        let mut chained = Box::pin(it.domain.lock_pi_async(it.target(16), &first, &WaitOptions::new()));
         // Both owners are boosted to 50. Then the waiter with the highest priority gets a lower one.
         let polled = bomb.during(|| poll(&mut chained, Waker::noop()));
         assert!(polled.is_none_or(|polled| polled == Poll::Pending));

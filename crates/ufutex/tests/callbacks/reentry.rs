@@ -161,8 +161,8 @@ fn owner_that_ends_while_the_waker_is_cloned_leaves_its_lock_to_that_poll() {
         let domain: &Domain = forever(Domain::new(&System::new()));
         let word = forever(AtomicU32::new(0));
         let [owner, heir] = [1, 2].map(|tid| domain.task(tid).expect("it is free"));
-        assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-        let mut lock = Box::pin(domain.lock_pi_async(word, &heir));
+        assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+        let mut lock = Box::pin(domain.lock_pi_async(word, &heir, &WaitOptions::new()));
         let (notified, waker) = Notified::new();
         assert_eq!(poll(&mut lock, &waker), Poll::Pending);
         assert_eq!(poll(&mut lock, &waker_whose_clone_ends(owner)), Poll::Ready(Ok(())));
@@ -186,7 +186,7 @@ fn scheduler_calls_into_the_domain() {
             }
             let word = AtomicU32::new(0);
             // This works because one thread calls the scheduler: two calls could not use the task at the same time.
-            assert_eq!(domain.lock_pi(&word, task, None), Ok(()));
+            assert_eq!(domain.lock_pi(&word, task), Ok(()));
             assert_eq!(domain.unlock_pi(&word, task), Ok(()));
             task.set_priority(Priority::realtime(7));
             assert_eq!(task.priority(), Priority::realtime(7));
@@ -201,8 +201,8 @@ fn scheduler_calls_into_the_domain() {
         let [owner, waiter] = [1, 2].map(|tid| domain.task(tid).expect("the TID is free"));
         waiter.set_priority(Priority::realtime(10));
         let word = AtomicU32::new(0);
-        assert_eq!(domain.lock_pi(&word, &owner, None), Ok(()));
-        let mut lock = Box::pin(domain.lock_pi_async(&word, &waiter));
+        assert_eq!(domain.lock_pi(&word, &owner), Ok(()));
+        let mut lock = Box::pin(domain.lock_pi_async(&word, &waiter, &WaitOptions::new()));
         assert_eq!(poll(&mut lock, Waker::noop()), Poll::Pending);
         assert_eq!(domain.unlock_pi(&word, &owner), Ok(()));
         assert_eq!(poll(&mut lock, Waker::noop()), Poll::Ready(Ok(())));
@@ -260,14 +260,15 @@ fn waker_of_a_wait_that_has_ended_never_runs() {
         let lock: &AtomicU32 = forever(AtomicU32::new(0));
         let owner = forever(domain.task(1).expect("the TID is free"));
         let waiter = forever(domain.task(2).expect("the TID is free"));
-        assert_eq!(domain.lock_pi(lock, owner, None), Ok(()));
+        assert_eq!(domain.lock_pi(lock, owner), Ok(()));
         let makes = [0, 1, 2].map(|kind| {
             move |options: WaitOptions, timeout: Duration| -> Pin<Box<dyn Future<Output = Result<usize, Error>>>> {
                 match kind {
                     0 => Box::pin(async move { domain.wait_async(word, 0, &options).await.map(|()| 0) }),
                     1 => Box::pin(domain.wait_any_async([(word, 0), (forever(AtomicU32::new(0)), 0)], &options)),
                     _ => {
-                        let lock = domain.lock_pi_async(lock, waiter).timeout(Timeout::After(timeout));
+                        let lock =
+                            domain.lock_pi_async(lock, waiter, &WaitOptions::new().timeout(Timeout::After(timeout)));
                         Box::pin(async move { lock.await.map(|()| 0) })
                     }
                 }

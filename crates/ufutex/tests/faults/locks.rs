@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
-use ufutex::{At, Cause, Domain, DomainOptions, Error, ObjectId, Task, pi::TID_MASK};
+use ufutex::{At, Cause, Domain, DomainOptions, Error, ObjectId, Task, WaitOptions, pi::TID_MASK};
 
 use crate::allocator::{Failures, for_every_failure};
 use crate::common::domains::{on_domains, system};
@@ -46,10 +46,10 @@ fn locks_of_two_domains_lose_no_waiter() {
         let (lock_word, lock, condition) = (&lock, object(&lock, 0), object(&condition, 64));
         let [a, c] = [1, 3].map(|tid| task(&here, tid, memory));
         let [b, d] = [2, 4].map(|tid| task(&there, tid, memory));
-        assert_eq!(memory.during(|| here.lock_pi(lock, &a, None)), Ok(()));
-        let mut b_waits = wait(|| there.lock_pi_async(lock, &b), memory);
-        let mut d_waits = wait(|| there.lock_pi_async(lock, &d), memory);
-        let mut c_waits = wait(|| here.wait_requeue_pi_async(condition, 0, lock, &c), memory);
+        assert_eq!(memory.during(|| here.lock_pi(lock, &a)), Ok(()));
+        let mut b_waits = wait(|| there.lock_pi_async(lock, &b, &WaitOptions::new()), memory);
+        let mut d_waits = wait(|| there.lock_pi_async(lock, &d, &WaitOptions::new()), memory);
+        let mut c_waits = wait(|| here.wait_requeue_pi_async(condition, 0, lock, &c, &WaitOptions::new()), memory);
         match memory.during(|| there.cmp_requeue_pi(condition, 0, lock, 0)) {
             Err(error) => {
                 assert_eq!(error, Error::NoMemory);

@@ -110,7 +110,7 @@ fn marker_is_not_a_waiter_for_other_operations() {
             assert_eq!((domain.wake(word, 1), domain.wake(word, usize::MAX)), (one, left - one));
             assert_eq!((guests.waiting(), domain.wake(word, 1), domain.wake(word, 500)), (0, 0, 0));
             assert_eq!(domain.cmp_requeue_pi(word, 0, other, 9), Ok(0));
-            assert_eq!(domain.lock_pi(word, &task, None), Ok(()));
+            assert_eq!(domain.lock_pi(word, &task), Ok(()));
             assert_eq!(domain.unlock_pi(word, &task), Ok(()));
             assert_eq!(domain.try_lock_pi(word, &task), Ok(()));
             assert_eq!(domain.unlock_pi(word, &task), Ok(()));

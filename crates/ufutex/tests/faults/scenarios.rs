@@ -288,7 +288,7 @@ fn wake_op_in_batches_ends_as_it_would_without_a_panic() {
                 assert_eq!(wait.as_mut().poll(&mut Context::from_waker(waker)), Poll::Pending);
             }
             let mut context = Context::from_waker(Waker::noop());
-            let mut requeued = pin!(domain.wait_requeue_pi_async(&first, 0, &lock, &task));
+            let mut requeued = pin!(domain.wait_requeue_pi_async(&first, 0, &lock, &task, &WaitOptions::new()));
             if has_lock_waiter {
                 assert_eq!(requeued.as_mut().poll(&mut context), Poll::Pending);
             }

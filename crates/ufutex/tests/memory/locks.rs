@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use ufutex::pi::{OWNER_DIED, Priority, Scheduler, TID_MASK};
 use ufutex::syscall::Pointers;
-use ufutex::{At, Callbacks, Cause, Domain, Error, ObjectId, System, Task};
+use ufutex::{At, Callbacks, Cause, Domain, Error, ObjectId, System, Task, WaitOptions};
 
 use crate::allocator::for_every_failure;
 use crate::calls::Words;
@@ -36,13 +36,13 @@ pub fn lock_and_unlock() -> usize {
         let lock = At::object(&word, ObjectId::new(1).expect("small enough"), 0);
         let [a, c] = [1, 3].map(|tid| at_last(memory, || here.task(tid)));
         let [b, d] = [2, 4].map(|tid| at_last(memory, || there.task(tid)));
-        at_last(memory, || here.lock_pi(lock, &a, None));
+        at_last(memory, || here.lock_pi(lock, &a));
         let tried = memory.during(|| there.try_lock_pi(lock, &b));
         assert!(tried == Err(Error::Again) || tried == Err(Error::NoMemory) && memory.has_just_failed(), "{tried:?}");
         let mut waits = [
-            begun(memory, || there.lock_pi_async(lock, &b)),
-            begun(memory, || here.lock_pi_async(lock, &c)),
-            begun(memory, || there.lock_pi_async(lock, &d)),
+            begun(memory, || there.lock_pi_async(lock, &b, &WaitOptions::new())),
+            begun(memory, || here.lock_pi_async(lock, &c, &WaitOptions::new())),
+            begun(memory, || there.lock_pi_async(lock, &d, &WaitOptions::new())),
         ];
         let failed = memory.has_failed();
         assert_eq!(memory.during(|| waits[2].as_mut().end(Cause::TimedOut)), Err(Error::TimedOut));
@@ -66,9 +66,9 @@ pub fn requeue_to_a_lock() -> usize {
         let tasks: Vec<_> = (1..=30).map(|tid| at_last(memory, || domain.task(tid))).collect();
         let mut waits: Vec<_> = tasks[1..]
             .iter()
-            .map(|task| begun(memory, || domain.wait_requeue_pi_async(&condition, 0, &lock, task)))
+            .map(|task| begun(memory, || domain.wait_requeue_pi_async(&condition, 0, &lock, task, &WaitOptions::new())))
             .collect();
-        at_last(memory, || domain.lock_pi(&lock, &tasks[0], None));
+        at_last(memory, || domain.lock_pi(&lock, &tasks[0]));
         // What it has moved before it fails stays moved.
         let mut moved = 0;
         while moved < waits.len() {
@@ -123,12 +123,13 @@ pub fn priorities() -> usize {
         let system = System::with_scheduler(config(), scheduler).expect("there is memory");
         let (domain, lock) = (Domain::new(&system), AtomicU32::new(0));
         let owner = at_last(memory, || domain.task(1));
-        at_last(memory, || domain.lock_pi(&lock, &owner, None));
+        at_last(memory, || domain.lock_pi(&lock, &owner));
         let tasks: Vec<_> = (2..42).map(|tid| at_last(memory, || domain.task(tid))).collect();
         for (task, priority) in tasks.iter().zip(1..) {
             memory.during(|| task.set_priority(Priority::realtime(priority)));
         }
-        let mut waits: Vec<_> = tasks.iter().map(|task| begun(memory, || domain.lock_pi_async(&lock, task))).collect();
+        let mut waits: Vec<_> =
+            tasks.iter().map(|task| begun(memory, || domain.lock_pi_async(&lock, task, &WaitOptions::new()))).collect();
         assert_eq!(owner.priority(), Priority::realtime(40));
         memory.during(|| drop(owner));
         for (task, wait) in tasks.iter().zip(&mut waits).rev() {

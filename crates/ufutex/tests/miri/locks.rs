@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 
-use ufutex::{Domain, System, Timeout};
+use ufutex::{Domain, System, Timeout, WaitOptions};
 
 use crate::clocks::{both, system};
 use crate::futures::{pending, poll};
@@ -14,8 +14,8 @@ fn lock_is_handed_over_to_a_future() {
     let domain: Domain = Domain::new(&System::new());
     let (owner, waiter) = (domain.task(1).expect("it is free"), domain.task(2).expect("it is free"));
     let word = AtomicU32::new(0);
-    domain.lock_pi(&word, &owner, None).expect("it is free");
-    let lock = pending(domain.lock_pi_async(&word, &waiter));
+    domain.lock_pi(&word, &owner).expect("it is free");
+    let lock = pending(domain.lock_pi_async(&word, &waiter, &WaitOptions::new()));
     both(|| domain.unlock_pi(&word, &owner).expect("it is its"), || block_on(lock).expect("it is handed over"));
     domain.unlock_pi(&word, &waiter).expect("it is its");
     assert_eq!(word.load(Ordering::Relaxed), 0);
@@ -26,9 +26,9 @@ fn lock_is_handed_to_a_future_that_is_dropped() {
     let domain: Domain = Domain::new(&System::new());
     let tasks = [1, 2, 3].map(|tid| domain.task(tid).expect("it is free"));
     let word = AtomicU32::new(0);
-    domain.lock_pi(&word, &tasks[0], None).expect("it is free");
-    let gives_up = pending(domain.lock_pi_async(&word, &tasks[1]));
-    let stays = pending(domain.lock_pi_async(&word, &tasks[2]));
+    domain.lock_pi(&word, &tasks[0]).expect("it is free");
+    let gives_up = pending(domain.lock_pi_async(&word, &tasks[1], &WaitOptions::new()));
+    let stays = pending(domain.lock_pi_async(&word, &tasks[2], &WaitOptions::new()));
     both(
         || domain.unlock_pi(&word, &tasks[0]).expect("it is its"),
         || {
@@ -44,8 +44,8 @@ fn owner_dies_while_its_waiters_are_polled() {
     let domain: Domain = Domain::new(&System::new());
     let (owner, waiter) = (domain.task(1).expect("it is free"), domain.task(2).expect("it is free"));
     let word = AtomicU32::new(0);
-    domain.lock_pi(&word, &owner, None).expect("it is free");
-    let mut lock = pending(domain.lock_pi_async(&word, &waiter));
+    domain.lock_pi(&word, &owner).expect("it is free");
+    let mut lock = pending(domain.lock_pi_async(&word, &waiter, &WaitOptions::new()));
     both(
         move || drop(owner),
         || {
@@ -64,9 +64,9 @@ fn lock_times_out_while_it_is_handed_over() {
     let (owner, waiter) = (domain.task(1).expect("it is free"), domain.task(2).expect("it is free"));
     let word = AtomicU32::new(0);
     for microseconds in 9..12 {
-        domain.lock_pi(&word, &owner, None).expect("it is free");
+        domain.lock_pi(&word, &owner).expect("it is free");
         let soon = Timeout::After(std::time::Duration::from_micros(microseconds));
-        let mut lock = pending(domain.lock_pi_async(&word, &waiter).timeout(soon));
+        let mut lock = pending(domain.lock_pi_async(&word, &waiter, &WaitOptions::new().timeout(soon)));
         both(
             || {
                 system.driver().turn();
@@ -89,8 +89,8 @@ fn waiters_are_requeued_to_a_lock_while_they_are_dropped() {
     let [waker, waiter] = [1, 2].map(|tid| domain.task(tid).expect("it is free"));
     let (condition, lock) = (AtomicU32::new(0), AtomicU32::new(0));
     for _ in 0..3 {
-        domain.lock_pi(&lock, &waker, None).expect("it is free");
-        let wait = pending(domain.wait_requeue_pi_async(&condition, 0, &lock, &waiter));
+        domain.lock_pi(&lock, &waker).expect("it is free");
+        let wait = pending(domain.wait_requeue_pi_async(&condition, 0, &lock, &waiter, &WaitOptions::new()));
         both(
             || {
                 domain.cmp_requeue_pi(&condition, 0, &lock, 1).expect("they match");

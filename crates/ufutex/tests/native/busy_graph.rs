@@ -55,8 +55,8 @@ pub fn use_the_buckets(stranger: &Domain, object: ObjectId, tids: [u32; 2]) {
     for line in 1..129 {
         let word = AtomicU32::new(0);
         let shared = At::object(&word, object, 640 + 64 * line);
-        assert_eq!(stranger.lock_pi(shared, &owner, None), Ok(()));
-        let mut wait = pending(stranger.lock_pi_async(shared, &waiter));
+        assert_eq!(stranger.lock_pi(shared, &owner), Ok(()));
+        let mut wait = pending(stranger.lock_pi_async(shared, &waiter, &WaitOptions::new()));
         assert_eq!(stranger.try_lock_pi(shared, &waiter), Err(Error::Again));
         assert_eq!(stranger.unlock_pi(shared, &owner), Ok(()));
         assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
@@ -77,11 +77,11 @@ pub fn while_one_is_stuck<R>(domain: &Domain, meanwhile: impl FnOnce() -> R) -> 
     });
     let word = memory.target(0);
     let [owner, waiter] = [101, 102].map(|tid| domain.task(tid).expect("the TID is free"));
-    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
+    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
     let result = std::thread::scope(|scope| {
         is_slow.store(true, SeqCst);
         let stuck = scope.spawn(|| {
-            let mut wait = pending(domain.lock_pi_async(word, &waiter));
+            let mut wait = pending(domain.lock_pi_async(word, &waiter, &WaitOptions::new()));
             assert_eq!(wait.as_mut().end(Cause::TimedOut), Err(Error::TimedOut));
         });
         until("the operation is in the load", || is_inside.load(SeqCst));
@@ -99,13 +99,13 @@ pub fn use_all_operations(domain: &Domain) {
     let [word, from] = words();
     let [a, b, c] = [1, 2, 3].map(|tid| domain.task(tid).expect("the TID is free"));
     b.set_priority(Priority::realtime(7));
-    assert_eq!(domain.lock_pi(word, &a, None), Ok(()));
-    let mut wait_of_c = pending(domain.lock_pi_async(word, &c));
-    let mut wait_of_b = pending(domain.lock_pi_async(word, &b));
+    assert_eq!(domain.lock_pi(word, &a), Ok(()));
+    let mut wait_of_c = pending(domain.lock_pi_async(word, &c, &WaitOptions::new()));
+    let mut wait_of_b = pending(domain.lock_pi_async(word, &b, &WaitOptions::new()));
     assert_eq!(a.priority(), Priority::realtime(7));
     assert_eq!(domain.unlock_pi(word, &a), Ok(()));
     assert_eq!((poll(&mut wait_of_c), poll(&mut wait_of_b)), (Poll::Pending, Poll::Ready(Ok(()))));
-    let mut wait = pending(domain.wait_requeue_pi_async(from, 0, word, &a));
+    let mut wait = pending(domain.wait_requeue_pi_async(from, 0, word, &a, &WaitOptions::new()));
     assert_eq!(domain.cmp_requeue_pi(from, 0, word, 0), Ok(1));
     drop(wait_of_b);
     drop(b);
@@ -191,8 +191,8 @@ fn both(check: fn(&World)) {
 fn lock_waits_with_nothing_locked() {
     both(|world| {
         let (here, [a, b, _]) = (&world.here, &world.tasks);
-        assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
-        let mut wait = world.while_busy(|| pending(here.lock_pi_async(world.lock(), b)));
+        assert_eq!(here.lock_pi(world.lock(), a), Ok(()));
+        let mut wait = world.while_busy(|| pending(here.lock_pi_async(world.lock(), b, &WaitOptions::new())));
         assert_eq!(world.while_busy(|| here.try_lock_pi(world.lock(), b)), Err(Error::Again));
         assert_eq!(here.unlock_pi(world.lock(), a), Ok(()));
         assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
@@ -202,8 +202,8 @@ fn lock_waits_with_nothing_locked() {
 fn unlock_waits_with_nothing_locked() {
     both(|world| {
         let (here, [a, b, _]) = (&world.here, &world.tasks);
-        assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
-        let mut wait = pending(here.lock_pi_async(world.lock(), b));
+        assert_eq!(here.lock_pi(world.lock(), a), Ok(()));
+        let mut wait = pending(here.lock_pi_async(world.lock(), b, &WaitOptions::new()));
         assert_eq!(world.while_busy(|| here.unlock_pi(world.lock(), a)), Ok(()));
         assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
     });
@@ -212,11 +212,11 @@ fn unlock_waits_with_nothing_locked() {
 fn waiter_is_polled_and_ends_with_nothing_locked() {
     both(|world| {
         let (here, [a, b, c]) = (&world.here, &world.tasks);
-        assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
-        let mut wait = pending(here.lock_pi_async(world.lock(), b));
+        assert_eq!(here.lock_pi(world.lock(), a), Ok(()));
+        let mut wait = pending(here.lock_pi_async(world.lock(), b, &WaitOptions::new()));
         assert_eq!(world.while_busy(|| poll(&mut wait)), Poll::Pending);
         assert_eq!(world.while_busy(|| wait.as_mut().end(Cause::TimedOut)), Err(Error::TimedOut));
-        let wait = pending(here.wait_requeue_pi_async(world.condition(), 0, world.lock(), c));
+        let wait = pending(here.wait_requeue_pi_async(world.condition(), 0, world.lock(), c, &WaitOptions::new()));
         world.while_busy(|| drop(wait));
         assert_eq!(here.unlock_pi(world.lock(), a), Ok(()));
         assert_eq!(world.words[0].load(SeqCst), 0);
@@ -228,8 +228,9 @@ fn new_owner_waits_with_nothing_locked() {
     both(|world| {
         let (here, [a, b, c]) = (&world.here, &world.tasks);
         let dead = here.task(19).expect("the TID is free");
-        assert_eq!(here.lock_pi(world.lock(), &dead, None), Ok(()));
-        let [first, mut second, mut third] = [a, b, c].map(|task| pending(here.lock_pi_async(world.lock(), task)));
+        assert_eq!(here.lock_pi(world.lock(), &dead), Ok(()));
+        let [first, mut second, mut third] =
+            [a, b, c].map(|task| pending(here.lock_pi_async(world.lock(), task, &WaitOptions::new())));
         drop(dead);
         world.while_busy(|| drop(first));
         assert_eq!(world.while_busy(|| poll(&mut second)), Poll::Ready(Ok(())));
@@ -241,8 +242,9 @@ fn new_owner_waits_with_nothing_locked() {
 fn requeue_waits_with_nothing_locked() {
     both(|world| {
         let (here, [a, b, _]) = (&world.here, &world.tasks);
-        let mut waits =
-            [a, b].map(|task| pending(here.wait_requeue_pi_async(world.condition(), 0, world.lock(), task)));
+        let mut waits = [a, b].map(|task| {
+            pending(here.wait_requeue_pi_async(world.condition(), 0, world.lock(), task, &WaitOptions::new()))
+        });
         assert_eq!(world.while_busy(|| here.cmp_requeue_pi(world.condition(), 0, world.lock(), 9)), Ok(2));
         assert_eq!(waits.each_mut().map(poll), [Poll::Ready(Ok(())), Poll::Pending]);
         assert_eq!(world.words[0].load(SeqCst), WAITERS | a.tid());
@@ -257,7 +259,7 @@ fn graph_is_free_while_an_operation_waits_for_a_bucket() {
     let world = World::of_two_namespaces();
     let sibling = Domain::in_namespace(&world.here.pid_namespace(), DomainOptions::new());
     let (here, [a, b, _]) = (&world.here, &world.tasks);
-    assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
+    assert_eq!(here.lock_pi(world.lock(), a), Ok(()));
     let tid = AtomicI32::new(0);
     let [is_inside, may_go_on] = [const { AtomicBool::new(false) }; 2];
     let memory = GuestMemory::with_hook(|event, _| {

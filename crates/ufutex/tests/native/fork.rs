@@ -57,7 +57,7 @@ impl All {
         ufutex::wake_one(&WORD);
         let task = self.domain.task(tid).expect("the TID is free");
         let lock = AtomicU32::new(0);
-        self.domain.lock_pi(&lock, &task, None).expect("it is free");
+        self.domain.lock_pi(&lock, &task).expect("it is free");
         self.domain.unlock_pi(&lock, &task).expect("it is ours");
         let id = self.timers.create(TimerClock::Monotonic, None).expect("there is room");
         self.timers.settime(id, Expiry::After(SOON), SOON).expect("it is there");
@@ -273,14 +273,14 @@ fn child_waits_for_no_lock_that_another_thread_held() {
     });
     let [owner, stopped, locker, requeued] = [1, 2, 3, 4].map(|tid| domain.task(tid).expect("it is free"));
     let [lock, from, other] = [0, 64, 128].map(|offset| memory.target(offset));
-    domain.lock_pi(lock, &owner, None).expect("it is free");
+    domain.lock_pi(lock, &owner).expect("it is free");
     let all = (domain, system, owner, locker, requeued);
     std::thread::scope(|scope| {
         let (domain, system, _, locker, requeued) = &all;
         let mut context = Context::from_waker(Waker::noop());
-        let mut locks = Box::pin(domain.lock_pi_async(lock, locker));
+        let mut locks = Box::pin(domain.lock_pi_async(lock, locker, &WaitOptions::new()));
         assert!(locks.as_mut().poll(&mut context).is_pending());
-        let mut is_requeued = Box::pin(domain.wait_requeue_pi_async(from, 0, lock, requeued));
+        let mut is_requeued = Box::pin(domain.wait_requeue_pi_async(from, 0, lock, requeued, &WaitOptions::new()));
         assert!(is_requeued.as_mut().poll(&mut context).is_pending());
         let before = |seconds| WaitOptions::new().timeout(Timeout::At(Clock::Realtime, Duration::from_secs(seconds)));
         let mut due = Box::pin(domain.wait_async(other, 0, &before(1000)));

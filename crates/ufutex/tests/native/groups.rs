@@ -241,10 +241,10 @@ fn guest_ends_with_a_forgotten_wait_for_a_lock() {
     {
         let domain: &'static Domain = forever(guest(&system, 16));
         let owner = domain.task(1).expect("the TID is free");
-        assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
+        assert_eq!(domain.lock_pi(lock, &owner), Ok(()));
         // SAFETY: both are dropped once, after the forgotten future, which is never polled again.
         let (waiter, domain) = (forever(domain.task(2).expect("the TID is free")), domain);
-        std::mem::forget(pending(domain.lock_pi_async(lock, waiter)));
+        std::mem::forget(pending(domain.lock_pi_async(lock, waiter, &WaitOptions::new())));
         // SAFETY: as above.
         unsafe { std::ptr::drop_in_place(std::ptr::from_ref(waiter).cast_mut()) };
         drop(owner);

@@ -56,13 +56,13 @@ fn raised_interrupt_ends_the_wait_that_is_under_way_though_it_is_cleared_at_once
     let task = lasting_task(domain, 1);
     let owner = lasting_task(domain, 2);
     let [lock]: [Word; 1] = words();
-    assert_eq!(domain.lock_pi(lock, owner, None), Ok(()));
+    assert_eq!(domain.lock_pi(lock, owner), Ok(()));
     let interrupt = task.interrupt();
     for round in 0..ROUNDS {
         let thread = if round % 2 == 0 {
             Sleeping::new(move || domain.wait_interruptible(word, 0, &PLAINLY, interrupt))
         } else {
-            Sleeping::new(move || domain.lock_pi(lock, task, None))
+            Sleeping::new(move || domain.lock_pi(lock, task))
         };
         interrupt.raise();
         interrupt.clear();
@@ -126,21 +126,21 @@ fn interrupt_of_a_task_ends_its_waits_for_locks() {
     let domain = lasting_domain();
     let [lock, condition]: [Word; 2] = words();
     let [owner, waiter] = [1, 2].map(|tid| lasting_task(domain, tid));
-    assert_eq!(domain.lock_pi(lock, owner, None), Ok(()));
+    assert_eq!(domain.lock_pi(lock, owner), Ok(()));
     for _ in 0..2 {
-        let thread = Sleeping::new(move || domain.lock_pi(lock, waiter, None));
+        let thread = Sleeping::new(move || domain.lock_pi(lock, waiter));
         waiter.interrupt().raise();
         assert_eq!(thread.outcome(), Err(Error::Interrupted));
         // An interrupt that was raised before the call ends it, too.
-        assert_eq!(domain.lock_pi(lock, waiter, None), Err(Error::Interrupted));
-        assert_eq!(domain.wait_requeue_pi(condition, 0, lock, waiter, None), Err(Error::Interrupted));
+        assert_eq!(domain.lock_pi(lock, waiter), Err(Error::Interrupted));
+        assert_eq!(domain.wait_requeue_pi(condition, 0, lock, waiter, &WaitOptions::new()), Err(Error::Interrupted));
         waiter.interrupt().clear();
-        let thread = Sleeping::new(move || domain.wait_requeue_pi(condition, 0, lock, waiter, None));
+        let thread = Sleeping::new(move || domain.wait_requeue_pi(condition, 0, lock, waiter, &WaitOptions::new()));
         waiter.interrupt().raise();
         assert_eq!(thread.outcome(), Err(Error::Interrupted));
         waiter.interrupt().clear();
         // After the requeue the result is EAGAIN, because the word may have changed and the wait cannot be restarted.
-        let thread = Sleeping::new(move || domain.wait_requeue_pi(condition, 0, lock, waiter, None));
+        let thread = Sleeping::new(move || domain.wait_requeue_pi(condition, 0, lock, waiter, &WaitOptions::new()));
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 0), Ok(1));
         waiter.interrupt().raise();
         assert_eq!(thread.outcome(), Err(Error::Again));
@@ -150,7 +150,7 @@ fn interrupt_of_a_task_ends_its_waits_for_locks() {
     assert_eq!(lock.load(SeqCst), 0, "no waiter is left");
     // A free lock is taken without a wait, so an interrupt has no effect.
     waiter.interrupt().raise();
-    assert_eq!(domain.lock_pi(lock, waiter, None), Ok(()));
+    assert_eq!(domain.lock_pi(lock, waiter), Ok(()));
 }
 
 on_domains![

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use ufutex::{
-    Access, Domain, DomainOptions, Error, Requeue, System, Target, Task, Timeout,
+    Access, Domain, DomainOptions, Error, Requeue, System, Target, Task, Timeout, WaitOptions,
     pi::{OWNER_DIED, Priority, WAITERS},
 };
 
@@ -25,15 +25,15 @@ fn free_lock_is_taken_without_a_wait_and_given_back() {
         assert_eq!((domain.unlock_pi(word, &task), word.load(Relaxed)), (Ok(()), 0));
         assert_eq!(domain.unlock_pi(word, &task), Err(Error::NotPermitted));
     };
-    assert_eq!((domain.lock_pi(word, &task, None), word.load(Relaxed)), (Ok(()), 1));
+    assert_eq!((domain.lock_pi(word, &task), word.load(Relaxed)), (Ok(()), 1));
     unlocked();
-    assert_eq!((at_once(domain.lock_pi_async(word, &task)), word.load(Relaxed)), (Ok(()), 1));
+    assert_eq!((at_once(domain.lock_pi_async(word, &task, &WaitOptions::new())), word.load(Relaxed)), (Ok(()), 1));
     assert_eq!(domain.unlock_pi(word, &other), Err(Error::NotPermitted));
     unlocked();
     assert_eq!((domain.try_lock_pi(word, &task), word.load(Relaxed)), (Ok(()), 1));
     assert_eq!(domain.try_lock_pi(word, &task), Err(Error::Deadlock));
-    assert_eq!(domain.lock_pi(word, &task, None), Err(Error::Deadlock));
-    assert_eq!(at_once(domain.lock_pi_async(word, &task)), Err(Error::Deadlock));
+    assert_eq!(domain.lock_pi(word, &task), Err(Error::Deadlock));
+    assert_eq!(at_once(domain.lock_pi_async(word, &task, &WaitOptions::new())), Err(Error::Deadlock));
     assert_eq!(domain.try_lock_pi(word, &other), Err(Error::Again));
     assert_eq!(word.load(Relaxed), WAITERS | 1, "set by try_lock_pi");
     unlocked();
@@ -43,10 +43,10 @@ fn owner_hands_the_lock_to_waiters_of_every_kind_in_their_order() {
     let domain: &'static Domain = lasting_domain();
     let [owner, of_thread, of_future, last] = [1, 2, 3, 4].map(|tid| lasting_task(domain, tid));
     let [word]: [Word; 1] = words();
-    assert_eq!(domain.lock_pi(word, owner, None), Ok(()));
-    let thread = Sleeping::new(move || domain.lock_pi(word, of_thread, None));
-    let mut future = pending(domain.lock_pi_async(word, of_future));
-    let thread_again = Sleeping::new(move || domain.lock_pi(word, last, None));
+    assert_eq!(domain.lock_pi(word, owner), Ok(()));
+    let thread = Sleeping::new(move || domain.lock_pi(word, of_thread));
+    let mut future = pending(domain.lock_pi_async(word, of_future, &WaitOptions::new()));
+    let thread_again = Sleeping::new(move || domain.lock_pi(word, last));
     assert_eq!(word.load(Relaxed), WAITERS | 1);
     assert_eq!((domain.unlock_pi(word, owner), word.load(Relaxed)), (Ok(()), WAITERS | 2));
     assert_eq!((thread.outcome(), poll(&mut future)), (Ok(()), Poll::Pending));
@@ -63,21 +63,21 @@ fn thread_times_out_and_leaves_the_waiters_bit() {
     let domain = domain();
     let [owner, waiter] = tasks(&domain, [0, 5]);
     let [word] = words();
-    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
+    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
     let soon = Some(Timeout::After(Duration::from_millis(2)));
-    assert_eq!(domain.lock_pi(word, &waiter, soon), Err(Error::TimedOut));
+    assert_eq!(domain.lock_pi_with(word, &waiter, &WaitOptions::new().maybe_timeout(soon)), Err(Error::TimedOut));
     assert_eq!((word.load(Relaxed), owner.priority()), (WAITERS | 1, Priority::NORMAL));
     assert_eq!((domain.unlock_pi(word, &owner), word.load(Relaxed)), (Ok(()), 0));
     // A free lock is taken although the timeout has expired.
-    assert_eq!(domain.lock_pi(word, &waiter, Some(Timeout::After(Duration::ZERO))), Ok(()));
+    assert_eq!(domain.lock_pi_with(word, &waiter, &WaitOptions::new().timeout(Timeout::After(Duration::ZERO))), Ok(()));
 }
 
 fn plain_wakes_do_not_reach_waiters_of_a_lock() {
     let domain = domain();
     let [owner, waiter] = tasks(&domain, [0; 2]);
     let [word] = words();
-    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-    let mut lock = pending(domain.lock_pi_async(word, &waiter));
+    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+    let mut lock = pending(domain.lock_pi_async(word, &waiter, &WaitOptions::new()));
     assert_eq!(domain.wake(word, usize::MAX), 0);
     let all = crate::common::waiters::nonzero(u32::MAX);
     assert_eq!(domain.try_wake_bitset(word, usize::MAX, all), Err(Error::Invalid));
@@ -91,20 +91,20 @@ fn task_waits_in_one_place_at_a_time() {
     let domain: &'static Domain = lasting_domain();
     let [owner, waiter] = [1, 2].map(|tid| lasting_task(domain, tid));
     let [first, second]: [Word; 2] = words();
-    assert_eq!(domain.lock_pi(first, owner, None), Ok(()));
-    assert_eq!(domain.lock_pi(second, owner, None), Ok(()));
-    let mut lock = pending(domain.lock_pi_async(first, waiter));
-    assert_eq!(at_once(domain.lock_pi_async(second, waiter)), Err(Error::Busy));
-    assert_eq!(at_once(domain.lock_pi_async(first, waiter)), Err(Error::Busy));
-    assert_eq!(domain.lock_pi(second, waiter, None), Err(Error::Busy));
+    assert_eq!(domain.lock_pi(first, owner), Ok(()));
+    assert_eq!(domain.lock_pi(second, owner), Ok(()));
+    let mut lock = pending(domain.lock_pi_async(first, waiter, &WaitOptions::new()));
+    assert_eq!(at_once(domain.lock_pi_async(second, waiter, &WaitOptions::new())), Err(Error::Busy));
+    assert_eq!(at_once(domain.lock_pi_async(first, waiter, &WaitOptions::new())), Err(Error::Busy));
+    assert_eq!(domain.lock_pi(second, waiter), Err(Error::Busy));
     assert_eq!((domain.unlock_pi(second, owner), second.load(Relaxed)), (Ok(()), 0));
     assert_eq!(domain.unlock_pi(first, owner), Ok(()));
     assert_eq!(poll(&mut lock), Poll::Ready(Ok(())));
     drop(lock);
     // Synchronous calls return the same error.
-    assert_eq!(domain.lock_pi(second, owner, None), Ok(()));
-    let thread = Sleeping::new(move || domain.lock_pi(second, waiter, None));
-    assert_eq!(domain.wait_requeue_pi(words::<1>()[0], 0, second, waiter, None), Err(Error::Busy));
+    assert_eq!(domain.lock_pi(second, owner), Ok(()));
+    let thread = Sleeping::new(move || domain.lock_pi(second, waiter));
+    assert_eq!(domain.wait_requeue_pi(words::<1>()[0], 0, second, waiter, &WaitOptions::new()), Err(Error::Busy));
     assert_eq!(domain.unlock_pi(second, owner), Ok(()));
     assert_eq!(thread.outcome(), Ok(()));
 }
@@ -112,12 +112,15 @@ fn task_waits_in_one_place_at_a_time() {
 /// Checks that every PI operation refuses a task of another domain.
 fn refuse<T: Target<Value: From<u8>> + Copy>(domain: &Domain, word: T, task: &Task) {
     let [condition] = words();
-    assert_eq!(domain.lock_pi(word, task, None), Err(Error::Invalid));
-    assert_eq!(at_once(domain.lock_pi_async(word, task)), Err(Error::Invalid));
+    assert_eq!(domain.lock_pi(word, task), Err(Error::Invalid));
+    assert_eq!(at_once(domain.lock_pi_async(word, task, &WaitOptions::new())), Err(Error::Invalid));
     assert_eq!(domain.try_lock_pi(word, task), Err(Error::Invalid));
     assert_eq!(domain.unlock_pi(word, task), Err(Error::Invalid));
-    assert_eq!(domain.wait_requeue_pi(condition, 0, word, task, None), Err(Error::Invalid));
-    assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, word, task)), Err(Error::Invalid));
+    assert_eq!(domain.wait_requeue_pi(condition, 0, word, task, &WaitOptions::new()), Err(Error::Invalid));
+    assert_eq!(
+        at_once(domain.wait_requeue_pi_async(condition, 0, word, task, &WaitOptions::new())),
+        Err(Error::Invalid)
+    );
     assert!(word.load() == Ok(0.into()));
 }
 
@@ -153,9 +156,9 @@ fn tid_is_of_one_living_task_and_fits_the_word() {
     let ([word], task) = (words(), domain.task(1).expect("the TID is free"));
     let kernels = domain.kernel_task(9).expect("the TID is free");
     word.store(9, Relaxed);
-    assert_eq!(domain.lock_pi(word, &task, None), Err(Error::NotPermitted));
+    assert_eq!(domain.lock_pi(word, &task), Err(Error::NotPermitted));
     drop(kernels);
-    assert_eq!(domain.lock_pi(word, &task, None), Err(Error::NoTask));
+    assert_eq!(domain.lock_pi(word, &task), Err(Error::NoTask));
 }
 
 fn faults_of_the_lock_are_resolved() {
@@ -168,11 +171,11 @@ fn faults_of_the_lock_are_resolved() {
             memory.fault_next_exchanges(writes);
         };
         fault();
-        assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
+        assert_eq!(domain.lock_pi(word, &owner), Ok(()));
         fault();
         assert_eq!(domain.try_lock_pi(word, &waiter), Err(Error::Again));
         fault();
-        let mut lock = pending(domain.lock_pi_async(word, &waiter));
+        let mut lock = pending(domain.lock_pi_async(word, &waiter, &WaitOptions::new()));
         fault();
         assert_eq!(domain.unlock_pi(word, &owner), Ok(()));
         assert_eq!(poll(&mut lock), Poll::Ready(Ok(())));
@@ -189,8 +192,8 @@ fn lock_in_unwritable_memory_is_a_fault_and_leaves_no_waiter() {
     let [owner, waiter] = tasks(&domain, [0, 9]);
     let word = memory.target(0);
     let refused = || {
-        assert_eq!(domain.lock_pi(word, &waiter, None), Err(Error::Fault));
-        assert_eq!(at_once(domain.lock_pi_async(word, &waiter)), Err(Error::Fault));
+        assert_eq!(domain.lock_pi(word, &waiter), Err(Error::Fault));
+        assert_eq!(at_once(domain.lock_pi_async(word, &waiter, &WaitOptions::new())), Err(Error::Fault));
         assert_eq!(domain.try_lock_pi(word, &waiter), Err(Error::Fault));
         assert_eq!(owner.priority(), Priority::NORMAL);
     };
@@ -205,7 +208,7 @@ fn lock_in_unwritable_memory_is_a_fault_and_leaves_no_waiter() {
     assert_eq!(domain.unlock_pi(word, &owner), Err(Error::Fault));
     memory.restore();
     memory.make_read_only(false);
-    let mut lock = pending(domain.lock_pi_async(word, &waiter));
+    let mut lock = pending(domain.lock_pi_async(word, &waiter, &WaitOptions::new()));
     memory.make_read_only(true);
     assert_eq!(domain.unlock_pi(word, &owner), Err(Error::Fault));
     assert_eq!((poll(&mut lock), owner.priority()), (Poll::Pending, Priority::realtime(9)), "nothing has changed");
@@ -220,8 +223,8 @@ fn unlock_while_a_guest_writes(before: u32, meanwhile: u32) -> (Result<(), Error
     let (domain, memory, writes) = (domain(), GuestMemory::new(), AtomicBool::new(true));
     let [owner, waiter] = tasks(&domain, [0; 2]);
     let word = memory.target(0);
-    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-    let mut lock = pending(domain.lock_pi_async(word, &waiter));
+    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+    let mut lock = pending(domain.lock_pi_async(word, &waiter, &WaitOptions::new()));
     let changing = GuestMemory::of_words(&memory, |event, _| {
         if event == Event::CompareExchange && writes.swap(false, Relaxed) {
             memory.word(0).store(meanwhile, Relaxed);

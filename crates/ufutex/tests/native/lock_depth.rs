@@ -9,6 +9,7 @@ use std::task::Poll;
 
 use ufutex::{
     At, Cause, Domain, DomainOptions, Error, ObjectId, PidNamespace, SharedObject, System, SystemConfig, Task,
+    WaitOptions,
     pi::{LockPi, Priority, TID_MASK, WaitRequeuePi},
 };
 
@@ -157,7 +158,8 @@ impl World {
         if self.waits[task].is_some() || self.owner(word) == Some(task) {
             return;
         }
-        let mut wait = Box::pin(self.domain(task).lock_pi_async(self.word(word), self.tasks[task]));
+        let mut wait =
+            Box::pin(self.domain(task).lock_pi_async(self.word(word), self.tasks[task], &WaitOptions::new()));
         if let Some(expected) = self.error_of_other_namespace(task, word) {
             self.strangers += 1;
             return assert_eq!(poll(&mut wait), Poll::Ready(Err(expected)));
@@ -177,7 +179,13 @@ impl World {
 
     fn wait(&mut self, task: usize, word: usize) {
         if self.waits[task].is_none() && self.owner(word) != Some(task) {
-            let wait = self.domain(task).wait_requeue_pi_async(self.condition(), 0, self.word(word), self.tasks[task]);
+            let wait = self.domain(task).wait_requeue_pi_async(
+                self.condition(),
+                0,
+                self.word(word),
+                self.tasks[task],
+                &WaitOptions::new(),
+            );
             self.waits[task] = Some(Wait::Condition(pending(wait)));
             let own = self.own[task];
             let behind = self.in_condition.partition_point(|&(_, _, other)| other >= own);
@@ -331,9 +339,9 @@ fn new_owners_do_not_make_chains_longer() {
         // The next lock goes from `owner` to `heir`. Its other waiter is `last`, the end of the chain so far.
         let (owner, heir) = (task(), task());
         let [word] = words();
-        assert_eq!(domain.lock_pi(word, owner, None), Ok(()));
-        let mut heirs = pending(domain.lock_pi_async(word, heir));
-        let mut wait = Box::pin(domain.lock_pi_async(word, last));
+        assert_eq!(domain.lock_pi(word, owner), Ok(()));
+        let mut heirs = pending(domain.lock_pi_async(word, heir, &WaitOptions::new()));
+        let mut wait = Box::pin(domain.lock_pi_async(word, last, &WaitOptions::new()));
         match poll(&mut wait) {
             Poll::Pending => waits.push(wait),
             Poll::Ready(result) => {
@@ -356,13 +364,16 @@ fn chain_length_of_a_lock_that_always_has_a_waiter_shrinks_again() {
     let [a, b, c, d, e] = [1, 2, 3, 4, 5].map(|tid| domain.task(tid).expect("the TID is free"));
     let [busy, of_b, of_d] = words();
     for (word, owner) in [(busy, &a), (of_b, &b), (of_d, &d)] {
-        assert_eq!(domain.lock_pi(word, owner, None), Ok(()));
+        assert_eq!(domain.lock_pi(word, owner), Ok(()));
     }
-    let always = pending(domain.lock_pi_async(busy, &e));
-    let waits = [pending(domain.lock_pi_async(busy, &b)), pending(domain.lock_pi_async(of_b, &c))];
-    assert_eq!(at_once(domain.lock_pi_async(of_d, &a)), Err(Error::Deadlock), "three waits");
+    let always = pending(domain.lock_pi_async(busy, &e, &WaitOptions::new()));
+    let waits = [
+        pending(domain.lock_pi_async(busy, &b, &WaitOptions::new())),
+        pending(domain.lock_pi_async(of_b, &c, &WaitOptions::new())),
+    ];
+    assert_eq!(at_once(domain.lock_pi_async(of_d, &a, &WaitOptions::new())), Err(Error::Deadlock), "three waits");
     drop(waits);
-    drop(pending(domain.lock_pi_async(of_d, &a)));
+    drop(pending(domain.lock_pi_async(of_d, &a, &WaitOptions::new())));
     drop(always);
 }
 

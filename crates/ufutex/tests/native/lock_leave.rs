@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
 use ufutex::{
-    Cause, Error,
+    Cause, Error, WaitOptions,
     pi::{OWNER_DIED, Priority, WAITERS},
 };
 
@@ -23,10 +23,10 @@ fn wait_dropped_before_its_first_poll_leaves_no_trace() {
     let domain = domain();
     let [owner, waiter] = tasks(&domain, [0, 5]);
     let [word] = words();
-    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-    drop(domain.lock_pi_async(word, &waiter));
+    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+    drop(domain.lock_pi_async(word, &waiter, &WaitOptions::new()));
     for (cause, error) in CAUSES {
-        assert_eq!(Box::pin(domain.lock_pi_async(word, &waiter)).as_mut().end(cause), Err(error));
+        assert_eq!(Box::pin(domain.lock_pi_async(word, &waiter, &WaitOptions::new())).as_mut().end(cause), Err(error));
     }
     assert_eq!((word.load(Relaxed), owner.priority()), (1, Priority::NORMAL));
 }
@@ -35,16 +35,16 @@ fn queued_wait_that_ends_keeps_the_order_of_the_others() {
     let domain = domain();
     let tasks = tasks(&domain, [0, 5, 6, 7, 0]);
     let [word] = words();
-    assert_eq!(domain.lock_pi(word, &tasks[0], None), Ok(()));
+    assert_eq!(domain.lock_pi(word, &tasks[0]), Ok(()));
     let [mut first, dropped, mut timed_out, mut interrupted] =
-        [1, 2, 3, 4].map(|i| pending(domain.lock_pi_async(word, &tasks[i])));
+        [1, 2, 3, 4].map(|i| pending(domain.lock_pi_async(word, &tasks[i], &WaitOptions::new())));
     assert_eq!(tasks[0].priority(), Priority::realtime(7));
     drop(dropped);
     assert_eq!(timed_out.as_mut().end(Cause::TimedOut), Err(Error::TimedOut));
     assert_eq!(interrupted.as_mut().end(Cause::Interrupted), Err(Error::Interrupted));
     assert_eq!(tasks[0].priority(), Priority::realtime(5));
     // A task whose wait has ended may wait again.
-    let mut again = pending(domain.lock_pi_async(word, &tasks[3]));
+    let mut again = pending(domain.lock_pi_async(word, &tasks[3], &WaitOptions::new()));
     assert_eq!(domain.unlock_pi(word, &tasks[0]), Ok(()));
     assert_eq!((poll(&mut again), poll(&mut first)), (Poll::Ready(Ok(())), Poll::Pending));
     drop(first);
@@ -55,10 +55,10 @@ fn wait_dropped_with_the_lock_hands_it_to_the_next() {
     let domain = domain();
     let [owner, second, third] = tasks(&domain, [0, 2, 1]);
     let [word] = words();
-    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-    let dropped = pending(domain.lock_pi_async(word, &second));
+    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+    let dropped = pending(domain.lock_pi_async(word, &second, &WaitOptions::new()));
     let (notified, waker) = Notified::new();
-    let mut next = pending_with(domain.lock_pi_async(word, &third), &waker);
+    let mut next = pending_with(domain.lock_pi_async(word, &third, &WaitOptions::new()), &waker);
     assert_eq!(domain.unlock_pi(word, &owner), Ok(()));
     assert_eq!((word.load(Relaxed), notified.times()), (WAITERS | 2, 0));
     drop(dropped);
@@ -66,7 +66,7 @@ fn wait_dropped_with_the_lock_hands_it_to_the_next() {
     assert_eq!(poll(&mut next), Poll::Ready(Ok(())));
     assert_eq!(second.priority(), Priority::realtime(2));
     // Without another waiter the lock becomes free.
-    let dropped = pending(domain.lock_pi_async(word, &second));
+    let dropped = pending(domain.lock_pi_async(word, &second, &WaitOptions::new()));
     assert_eq!(domain.unlock_pi(word, &third), Ok(()));
     drop(dropped);
     assert_eq!(word.load(Relaxed), 0);
@@ -76,9 +76,9 @@ fn lock_passes_several_dropped_futures_to_a_thread() {
     let domain = lasting_domain();
     let tasks = [1, 2, 3, 4, 5].map(|tid| lasting_task(domain, tid));
     let [word]: [Word; 1] = words();
-    assert_eq!(domain.lock_pi(word, tasks[0], None), Ok(()));
-    let row: Vec<_> = (1..4).map(|i| pending(domain.lock_pi_async(word, tasks[i]))).collect();
-    let thread = Sleeping::new(move || domain.lock_pi(word, tasks[4], None));
+    assert_eq!(domain.lock_pi(word, tasks[0]), Ok(()));
+    let row: Vec<_> = (1..4).map(|i| pending(domain.lock_pi_async(word, tasks[i], &WaitOptions::new()))).collect();
+    let thread = Sleeping::new(move || domain.lock_pi(word, tasks[4]));
     assert_eq!(domain.unlock_pi(word, tasks[0]), Ok(()));
     drop(row);
     assert_eq!((thread.outcome(), word.load(Relaxed)), (Ok(()), WAITERS | 5));
@@ -89,9 +89,9 @@ fn wait_ended_with_the_lock_keeps_it() {
         let domain = domain();
         let [owner, second, third] = tasks(&domain, [0; 3]);
         let [word] = words();
-        assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-        let mut ended = pending(domain.lock_pi_async(word, &second));
-        let mut next = pending(domain.lock_pi_async(word, &third));
+        assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+        let mut ended = pending(domain.lock_pi_async(word, &second, &WaitOptions::new()));
+        let mut next = pending(domain.lock_pi_async(word, &third, &WaitOptions::new()));
         assert_eq!(domain.unlock_pi(word, &owner), Ok(()));
         assert_eq!(ended.as_mut().end(cause), Ok(()));
         drop(ended);
@@ -106,11 +106,11 @@ fn wait_dropped_after_owner_death_hands_the_lock_to_the_next() {
     let domain = domain();
     let [owner, second, third, fourth] = tasks(&domain, [0, 9, 8, 7]);
     let [word] = words();
-    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-    let dropped = pending(domain.lock_pi_async(word, &second));
+    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+    let dropped = pending(domain.lock_pi_async(word, &second, &WaitOptions::new()));
     let (notified, waker) = Notified::new();
-    let mut next = pending_with(domain.lock_pi_async(word, &third), &waker);
-    let mut last = pending(domain.lock_pi_async(word, &fourth));
+    let mut next = pending_with(domain.lock_pi_async(word, &third, &WaitOptions::new()), &waker);
+    let mut last = pending(domain.lock_pi_async(word, &fourth, &WaitOptions::new()));
     drop(owner);
     assert_eq!((word.load(Relaxed), notified.times()), (WAITERS | 1, 0), "the new owner writes it when it is polled");
     drop(dropped);
@@ -125,14 +125,14 @@ fn last_wait_dropped_after_owner_death_leaves_the_dead_owners_word() {
     let domain = domain();
     let [owner, heir, other] = tasks(&domain, [0; 3]);
     let [word] = words();
-    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-    let dropped = pending(domain.lock_pi_async(word, &heir));
+    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+    let dropped = pending(domain.lock_pi_async(word, &heir, &WaitOptions::new()));
     drop(owner);
     drop(dropped);
-    assert_eq!(domain.lock_pi(word, &other, None), Err(Error::NoTask));
+    assert_eq!(domain.lock_pi(word, &other), Err(Error::NoTask));
     // A walk of the robust list would have stored this value.
     word.store(OWNER_DIED | WAITERS, Relaxed);
-    assert_eq!(domain.lock_pi(word, &other, None), Ok(()));
+    assert_eq!(domain.lock_pi(word, &other), Ok(()));
     drop(heir);
 }
 
@@ -141,9 +141,9 @@ fn wait_ended_after_owner_death_corrects_the_word_and_keeps_the_lock() {
         let domain = domain();
         let [owner, heir, third] = tasks(&domain, [0; 3]);
         let [word] = words();
-        assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-        let mut ended = pending(domain.lock_pi_async(word, &heir));
-        let mut next = pending(domain.lock_pi_async(word, &third));
+        assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+        let mut ended = pending(domain.lock_pi_async(word, &heir, &WaitOptions::new()));
+        let mut next = pending(domain.lock_pi_async(word, &third, &WaitOptions::new()));
         drop(owner);
         assert_eq!(ended.as_mut().end(cause), Ok(()));
         assert_eq!(word.load(Relaxed), OWNER_DIED | WAITERS | 2);
@@ -158,9 +158,9 @@ fn new_owner_that_cannot_write_the_word_still_owns_the_lock() {
     let (domain, memory) = (domain(), GuestMemory::new());
     let [owner, heir, third] = tasks(&domain, [0; 3]);
     let word = memory.target(0);
-    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-    let mut lock = pending(domain.lock_pi_async(word, &heir));
-    let mut next = pending(domain.lock_pi_async(word, &third));
+    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+    let mut lock = pending(domain.lock_pi_async(word, &heir, &WaitOptions::new()));
+    let mut next = pending(domain.lock_pi_async(word, &third, &WaitOptions::new()));
     drop(owner);
     third.set_priority(Priority::realtime(30));
     memory.make_read_only(true);
@@ -178,8 +178,8 @@ fn faults_of_a_new_owner_are_resolved() {
     let (domain, memory) = (domain(), GuestMemory::new());
     let [owner, heir] = tasks(&domain, [0; 2]);
     let word = memory.target(0);
-    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-    let mut lock = pending(domain.lock_pi_async(word, &heir));
+    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+    let mut lock = pending(domain.lock_pi_async(word, &heir, &WaitOptions::new()));
     drop(owner);
     memory.fault_next_loads(2);
     memory.fault_next_exchanges(3);
@@ -194,16 +194,16 @@ fn task_may_end_after_its_wait_was_leaked() {
     let domain = domain();
     let [owner, forgetful, third] = tasks(&domain, [0, 50, 0]);
     let [word, other] = words();
-    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-    std::mem::forget(pending(domain.lock_pi_async(word, &forgetful)));
+    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+    std::mem::forget(pending(domain.lock_pi_async(word, &forgetful, &WaitOptions::new())));
     drop(forgetful);
-    let next = pending(domain.lock_pi_async(word, &third));
+    let next = pending(domain.lock_pi_async(word, &third, &WaitOptions::new()));
     assert_eq!(domain.unlock_pi(word, &owner), Ok(()));
     assert_eq!(word.load(Relaxed), WAITERS | 2);
     drop(next);
-    assert_eq!(domain.lock_pi(other, &third, None), Ok(()));
+    assert_eq!(domain.lock_pi(other, &third), Ok(()));
     let again = domain.task(2).expect("the TID is free");
-    assert_eq!(domain.lock_pi(word, &again, None), Err(Error::Deadlock), "the word says that it is its lock");
+    assert_eq!(domain.lock_pi(word, &again), Err(Error::Deadlock), "the word says that it is its lock");
 }
 
 on_domains![

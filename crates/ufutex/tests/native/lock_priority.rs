@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use ufutex::{
-    Cause, Domain, DomainOptions, Error, System, SystemConfig, Task,
+    Cause, Domain, DomainOptions, Error, System, SystemConfig, Task, WaitOptions,
     pi::{Priority, Scheduler},
 };
 
@@ -49,8 +49,8 @@ fn change_of_priority_during_a_wait_moves_the_waiter() {
     let domain = domain();
     let tasks = tasks(&domain, [0, 1, 2, 3, 4]);
     let [word] = words();
-    assert_eq!(domain.lock_pi(word, &tasks[0], None), Ok(()));
-    let locks = tasks[1..].iter().map(|task| pending(domain.lock_pi_async(word, task))).collect();
+    assert_eq!(domain.lock_pi(word, &tasks[0]), Ok(()));
+    let locks = tasks[1..].iter().map(|task| pending(domain.lock_pi_async(word, task, &WaitOptions::new()))).collect();
     prioritise(&tasks[1], 50); // 2 moves to the head
     prioritise(&tasks[4], 2); // 5 moves behind 3, which has had that priority for longer
     prioritise(&tasks[3], 4); // 4 stays ahead of both
@@ -62,9 +62,9 @@ fn threads_are_handed_the_lock_by_priority() {
     let domain: &'static Domain = lasting_domain();
     let tasks = [1, 2, 3, 4].map(|tid| lasting_task(domain, tid));
     let [word]: [Word; 1] = words();
-    assert_eq!(domain.lock_pi(word, tasks[0], None), Ok(()));
+    assert_eq!(domain.lock_pi(word, tasks[0]), Ok(()));
     prioritise(tasks[2], 7);
-    let [a, b, c] = [1, 2, 3].map(|i| Sleeping::new(move || domain.lock_pi(word, tasks[i], None)));
+    let [a, b, c] = [1, 2, 3].map(|i| Sleeping::new(move || domain.lock_pi(word, tasks[i])));
     prioritise(tasks[3], 8);
     for (owner, next) in [(0, c), (3, b), (2, a)] {
         assert_eq!(domain.unlock_pi(word, tasks[owner]), Ok(()));
@@ -78,13 +78,13 @@ fn owner_inherits_the_highest_priority_of_all_waiters_of_its_locks() {
     let [owner, ten, twenty, five] = tasks.each_ref();
     let all = || log.priorities(&tasks.each_ref());
     let [first, second] = words();
-    assert_eq!(domain.lock_pi(first, owner, None), Ok(()));
-    assert_eq!(domain.lock_pi(second, owner, None), Ok(()));
-    let by_ten = pending(domain.lock_pi_async(first, ten));
+    assert_eq!(domain.lock_pi(first, owner), Ok(()));
+    assert_eq!(domain.lock_pi(second, owner), Ok(()));
+    let by_ten = pending(domain.lock_pi_async(first, ten, &WaitOptions::new()));
     assert_eq!(all(), [10, 10, 20, 5]);
-    let by_twenty = pending(domain.lock_pi_async(second, twenty));
+    let by_twenty = pending(domain.lock_pi_async(second, twenty, &WaitOptions::new()));
     assert_eq!(all(), [20, 10, 20, 5]);
-    let mut by_five = pending(domain.lock_pi_async(second, five));
+    let mut by_five = pending(domain.lock_pi_async(second, five, &WaitOptions::new()));
     assert_eq!(all(), [20, 10, 20, 5]);
     drop(by_twenty);
     assert_eq!(all(), [10, 10, 20, 5]);
@@ -109,28 +109,29 @@ fn boost_goes_along_a_chain_and_back() {
     let all = || log.priorities(&tasks.each_ref());
     let locks: [Word; 4] = words();
     for i in 0..4 {
-        assert_eq!(domain.lock_pi(locks[i], &tasks[i], None), Ok(()));
+        assert_eq!(domain.lock_pi(locks[i], &tasks[i]), Ok(()));
     }
-    let mut waits: Vec<_> = (1..4).map(|i| pending(domain.lock_pi_async(locks[i - 1], &tasks[i]))).collect();
+    let mut waits: Vec<_> =
+        (1..4).map(|i| pending(domain.lock_pi_async(locks[i - 1], &tasks[i], &WaitOptions::new()))).collect();
     assert_eq!(all(), [2, 2, 0, 0, 50]);
-    let dropped = pending(domain.lock_pi_async(locks[3], &tasks[4]));
+    let dropped = pending(domain.lock_pi_async(locks[3], &tasks[4], &WaitOptions::new()));
     assert_eq!(all(), [50, 50, 50, 50, 50]);
     drop(dropped);
     assert_eq!(all(), [2, 2, 0, 0, 50]);
     for (cause, error) in [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)] {
-        let mut ended = pending(domain.lock_pi_async(locks[3], &tasks[4]));
+        let mut ended = pending(domain.lock_pi_async(locks[3], &tasks[4], &WaitOptions::new()));
         prioritise(&tasks[4], 60);
         assert_eq!(all(), [60, 60, 60, 60, 60]);
         assert_eq!(ended.as_mut().end(cause), Err(error));
         assert_eq!(all(), [2, 2, 0, 0, 60]);
     }
-    let mut handed = pending(domain.lock_pi_async(locks[3], &tasks[4]));
+    let mut handed = pending(domain.lock_pi_async(locks[3], &tasks[4], &WaitOptions::new()));
     assert_eq!(all(), [60, 60, 60, 60, 60]);
     assert_eq!(domain.unlock_pi(locks[3], &tasks[3]), Ok(()));
     assert_eq!(all(), [2, 2, 0, 0, 60]);
     assert_eq!(poll(&mut handed), Poll::Ready(Ok(())));
     // A wait in the middle of the chain ends.
-    let again = pending(domain.lock_pi_async(locks[2], &tasks[4]));
+    let again = pending(domain.lock_pi_async(locks[2], &tasks[4], &WaitOptions::new()));
     assert_eq!(all(), [60, 60, 60, 0, 60]);
     drop(waits.remove(0));
     assert_eq!(all(), [1, 60, 60, 0, 60]);
@@ -142,10 +143,10 @@ fn only_the_new_owner_is_woken() {
     let domain = domain();
     let tasks = tasks(&domain, [0, 1, 2]);
     let [word] = words();
-    assert_eq!(domain.lock_pi(word, &tasks[0], None), Ok(()));
+    assert_eq!(domain.lock_pi(word, &tasks[0]), Ok(()));
     let [(low, low_waker), (high, high_waker), (newer, newer_waker)] = [(); 3].map(|()| Notified::new());
-    let mut lower = pending_with(domain.lock_pi_async(word, &tasks[1]), &low_waker);
-    let mut higher = pending_with(domain.lock_pi_async(word, &tasks[2]), &high_waker);
+    let mut lower = pending_with(domain.lock_pi_async(word, &tasks[1], &WaitOptions::new()), &low_waker);
+    let mut higher = pending_with(domain.lock_pi_async(word, &tasks[2], &WaitOptions::new()), &high_waker);
     assert_eq!(crate::futures::poll_with(&mut higher, &newer_waker), Poll::Pending);
     assert_eq!(Arc::strong_count(&high), 2, "let go");
     assert_eq!(domain.unlock_pi(word, &tasks[0]), Ok(()));
@@ -164,17 +165,18 @@ fn chain_longer_than_the_limit_is_refused_and_counted() {
     let tasks = tasks(&domain, [0, 0, 0, 0, 0, 9]);
     let locks: [Word; 5] = words();
     for i in 0..5 {
-        assert_eq!(domain.lock_pi(locks[i], &tasks[i], None), Ok(()));
+        assert_eq!(domain.lock_pi(locks[i], &tasks[i]), Ok(()));
     }
-    let mut waits: Vec<_> = (1..5).map(|i| pending(domain.lock_pi_async(locks[i - 1], &tasks[i]))).collect();
+    let mut waits: Vec<_> =
+        (1..5).map(|i| pending(domain.lock_pi_async(locks[i - 1], &tasks[i], &WaitOptions::new()))).collect();
     assert_eq!(system.pi_chains_refused(), 0);
-    assert_eq!(at_once(domain.lock_pi_async(locks[4], &tasks[5])), Err(Error::Deadlock));
-    assert_eq!(domain.lock_pi(locks[4], &tasks[5], None), Err(Error::Deadlock));
+    assert_eq!(at_once(domain.lock_pi_async(locks[4], &tasks[5], &WaitOptions::new())), Err(Error::Deadlock));
+    assert_eq!(domain.lock_pi(locks[4], &tasks[5]), Err(Error::Deadlock));
     assert_eq!(system.pi_chains_refused(), 2);
     assert_eq!(log.priorities(&tasks.each_ref()), [0, 0, 0, 0, 0, 9]);
     // After the chain has become shorter, the wait is allowed.
     drop(waits.remove(0));
-    let _last = pending(domain.lock_pi_async(locks[4], &tasks[5]));
+    let _last = pending(domain.lock_pi_async(locks[4], &tasks[5], &WaitOptions::new()));
     assert_eq!(log.priorities(&tasks.each_ref()), [0, 9, 9, 9, 9, 9]);
     assert_eq!(system.pi_chains_refused(), 2);
 }
@@ -186,10 +188,11 @@ fn chain_that_grows_at_its_end_is_limited_too() {
     let tasks = tasks(&domain, [0; 6]);
     let locks: [Word; 6] = words();
     for i in 0..6 {
-        assert_eq!(domain.lock_pi(locks[i], &tasks[i], None), Ok(()));
+        assert_eq!(domain.lock_pi(locks[i], &tasks[i]), Ok(()));
     }
-    let _waits: Vec<_> = (0..4).map(|i| pending(domain.lock_pi_async(locks[i + 1], &tasks[i]))).collect();
-    assert_eq!(at_once(domain.lock_pi_async(locks[5], &tasks[4])), Err(Error::Deadlock));
+    let _waits: Vec<_> =
+        (0..4).map(|i| pending(domain.lock_pi_async(locks[i + 1], &tasks[i], &WaitOptions::new()))).collect();
+    assert_eq!(at_once(domain.lock_pi_async(locks[5], &tasks[4], &WaitOptions::new())), Err(Error::Deadlock));
     assert_eq!(system.pi_chains_refused(), 1);
 }
 
@@ -200,9 +203,10 @@ fn scheduler_gets_the_last_change_last() {
     let tasks = tasks(&domain, [0; 5]);
     let locks: [Word; 4] = words();
     for i in 0..4 {
-        assert_eq!(domain.lock_pi(locks[i], &tasks[i], None), Ok(()));
+        assert_eq!(domain.lock_pi(locks[i], &tasks[i]), Ok(()));
     }
-    let _waits: Vec<_> = (1..4).map(|i| pending(domain.lock_pi_async(locks[i - 1], &tasks[i]))).collect();
+    let _waits: Vec<_> =
+        (1..4).map(|i| pending(domain.lock_pi_async(locks[i - 1], &tasks[i], &WaitOptions::new()))).collect();
     let (domain, tasks) = (&domain, &tasks);
     for round in 0..20 {
         std::thread::scope(|scope| {
@@ -211,7 +215,7 @@ fn scheduler_gets_the_last_change_last() {
             }
             scope.spawn(move || {
                 for _ in 0..50 {
-                    drop(pending(domain.lock_pi_async(locks[3], &tasks[4])));
+                    drop(pending(domain.lock_pi_async(locks[3], &tasks[4], &WaitOptions::new())));
                 }
             });
         });
@@ -255,11 +259,11 @@ fn heir_is_woken_first(unlock: fn(&Domain, Word, Task)) {
     let domain = &Domain::with_options(&system, DomainOptions::new());
     let [owner, heir] = tasks(domain, [0, 80]);
     let ([word], of_heir) = (words(), AtomicI32::new(0));
-    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
+    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             of_heir.store(thread_id(), Relaxed);
-            assert_eq!(domain.lock_pi(word, &heir, None), Ok(()));
+            assert_eq!(domain.lock_pi(word, &heir), Ok(()));
             *scheduler.heir_has_run.lock().expect("not poisoned") = true;
             scheduler.runs.notify_all();
         });

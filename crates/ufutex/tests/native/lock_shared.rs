@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
 use ufutex::{
-    At, Domain, DomainOptions, Error, ObjectId, Requeue, Requeued, System, SystemConfig,
+    At, Domain, DomainOptions, Error, ObjectId, Requeue, Requeued, System, SystemConfig, WaitOptions,
     pi::{OWNER_DIED, Priority, WAITERS},
 };
 
@@ -28,12 +28,12 @@ fn private_lock_with_the_tid_of_another_domains_task_is_esrch() {
     let [task, stranger] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
     let [word] = words();
     word.store(stranger.tid(), Relaxed);
-    assert_eq!(here.lock_pi(word, &task, None), Err(Error::NoTask));
-    assert_eq!(at_once(here.lock_pi_async(word, &task)), Err(Error::NoTask));
+    assert_eq!(here.lock_pi(word, &task), Err(Error::NoTask));
+    assert_eq!(at_once(here.lock_pi_async(word, &task, &WaitOptions::new())), Err(Error::NoTask));
     assert_eq!(here.try_lock_pi(word, &task), Err(Error::NoTask));
     // An operation without the private flag on a word in the domain's own memory has the same result.
-    assert_eq!(at_once(here.lock_pi_async(At::address_space(word), &task)), Err(Error::NoTask));
-    drop(pending(here.lock_pi_async(object(word, 0), &task)));
+    assert_eq!(at_once(here.lock_pi_async(At::address_space(word), &task, &WaitOptions::new())), Err(Error::NoTask));
+    drop(pending(here.lock_pi_async(object(word, 0), &task, &WaitOptions::new())));
 }
 
 fn lock_and_priority_pass_between_domains() {
@@ -44,14 +44,14 @@ fn lock_and_priority_pass_between_domains() {
     c.set_priority(Priority::realtime(10));
     let [word, other] = words();
     let (lock, of_b) = (object(word, 64), object(other, 8));
-    assert_eq!(here.lock_pi(lock, &a, None), Ok(()));
-    assert_eq!(there.lock_pi(of_b, &b, None), Ok(()));
+    assert_eq!(here.lock_pi(lock, &a), Ok(()));
+    assert_eq!(there.lock_pi(of_b, &b), Ok(()));
     assert_eq!(there.try_lock_pi(lock, &b), Err(Error::Again));
-    let mut b_waits = pending(there.lock_pi_async(lock, &b));
+    let mut b_waits = pending(there.lock_pi_async(lock, &b, &WaitOptions::new()));
     assert_eq!(log.priorities(&[&a, &b, &c]), [20, 20, 10]);
     // A chain that spans both domains.
-    assert_eq!(here.lock_pi(of_b, &a, None), Err(Error::Deadlock));
-    let mut c_waits = pending(here.lock_pi_async(of_b, &c));
+    assert_eq!(here.lock_pi(of_b, &a), Err(Error::Deadlock));
+    let mut c_waits = pending(here.lock_pi_async(of_b, &c, &WaitOptions::new()));
     c.set_priority(Priority::realtime(30));
     assert_eq!(log.priorities(&[&a, &b, &c]), [30, 30, 30]);
     assert_eq!((here.unlock_pi(lock, &a), word.load(Relaxed)), (Ok(()), WAITERS | 2));
@@ -69,9 +69,9 @@ fn lock_of_a_dead_owner_passes_to_the_other_domain() {
     let [a, b, c] = [here.task(1), there.task(2), here.task(3)].map(|task| task.expect("it is free"));
     let [word] = words();
     let lock = object(word, 64);
-    assert_eq!(here.lock_pi(lock, &a, None), Ok(()));
-    let mut b_waits = pending(there.lock_pi_async(lock, &b));
-    let mut c_waits = pending(here.lock_pi_async(lock, &c));
+    assert_eq!(here.lock_pi(lock, &a), Ok(()));
+    let mut b_waits = pending(there.lock_pi_async(lock, &b, &WaitOptions::new()));
+    let mut c_waits = pending(here.lock_pi_async(lock, &c, &WaitOptions::new()));
     drop(a);
     assert_eq!((poll(&mut b_waits), word.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 2));
     drop(b_waits);
@@ -88,9 +88,9 @@ fn owner_outlives_its_domain() {
     let [a, b] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
     let [word] = words();
     let lock = object(word, 64);
-    assert_eq!(here.lock_pi(lock, &a, None), Ok(()));
+    assert_eq!(here.lock_pi(lock, &a), Ok(()));
     drop(here);
-    let mut b_waits = pending(there.lock_pi_async(lock, &b));
+    let mut b_waits = pending(there.lock_pi_async(lock, &b, &WaitOptions::new()));
     drop(a);
     assert_eq!(poll(&mut b_waits), Poll::Ready(Ok(())));
 }
@@ -102,8 +102,9 @@ fn waiters_are_requeued_by_another_domain() {
     b.set_priority(Priority::realtime(7));
     let [from, word, plain] = words();
     let (condition, lock, elsewhere) = (object(from, 0), object(word, 64), object(plain, 128));
-    assert_eq!(there.lock_pi(lock, &c, None), Ok(()));
-    let mut waits = [&a, &b].map(|task| pending(here.wait_requeue_pi_async(condition, 0, lock, task)));
+    assert_eq!(there.lock_pi(lock, &c), Ok(()));
+    let mut waits =
+        [&a, &b].map(|task| pending(here.wait_requeue_pi_async(condition, 0, lock, task, &WaitOptions::new())));
     assert_eq!(there.cmp_requeue_pi(condition, 0, lock, 1), Ok(2));
     assert_eq!(log.priorities(&[&a, &b, &c]), [0, 7, 7]);
     assert_eq!(there.unlock_pi(lock, &c), Ok(()));
@@ -132,8 +133,8 @@ fn locks_differ_by_object_and_by_offset() {
     let [here, there] = domains(&system);
     let [a, b] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
     let [word] = words();
-    assert_eq!(here.lock_pi(object(word, 64), &a, None), Ok(()));
-    let mut waits = pending(there.lock_pi_async(object(word, 64), &b));
+    assert_eq!(here.lock_pi(object(word, 64), &a), Ok(()));
+    let mut waits = pending(there.lock_pi_async(object(word, 64), &b, &WaitOptions::new()));
     // No waiter is queued under this other key, so the word alone decides whether the lock is free.
     let elsewhere = At::object(word, ObjectId::new(13).expect("small enough"), 64);
     word.store(0, Relaxed);
@@ -155,9 +156,9 @@ fn lock_outlives_domains_and_tasks() {
         let tid = 10 * round;
         let [a, b, c] = [0, 1, 2].map(|i| domains[i as usize].task(tid + i + 1).expect("the TID is free"));
         let [here, there, third] = domains;
-        assert_eq!(here.lock_pi(lock, &a, None), Ok(()));
-        let mut b_waits = pending(there.lock_pi_async(lock, &b));
-        let mut c_waits = pending(third.lock_pi_async(lock, &c));
+        assert_eq!(here.lock_pi(lock, &a), Ok(()));
+        let mut b_waits = pending(there.lock_pi_async(lock, &b, &WaitOptions::new()));
+        let mut c_waits = pending(third.lock_pi_async(lock, &c, &WaitOptions::new()));
         drop((here, a));
         assert_eq!(poll(&mut b_waits), Poll::Ready(Ok(())));
         drop(b_waits);

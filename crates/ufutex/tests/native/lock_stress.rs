@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use ufutex::{
-    Domain, DomainOptions, Error, SystemConfig, Task, Timeout,
+    Domain, DomainOptions, Error, SystemConfig, Task, Timeout, WaitOptions,
     pi::{OWNER_DIED, Priority},
 };
 
@@ -49,7 +49,7 @@ fn system_and_domain() -> (Arc<Log>, Domain) {
 /// Locks by a future that is polled until it is ready, or in some rounds dropped at an arbitrary moment.
 fn lock_as_future(domain: &Domain, lock: Word, task: &Task, round: usize) -> bool {
     let (notified, waker) = Notified::new();
-    let mut wait = Box::pin(domain.lock_pi_async(lock, task));
+    let mut wait = Box::pin(domain.lock_pi_async(lock, task, &WaitOptions::new()));
     let mut seen = 0;
     let patience = if round.is_multiple_of(3) { round % 7 } else { usize::MAX };
     for polls in 0.. {
@@ -80,7 +80,7 @@ fn threads_futures_and_changes_of_priority() {
                 scope.spawn(move || {
                     for round in 0..150 {
                         let is_locked = if i % 2 == 0 {
-                            match domain.lock_pi(place.lock, task, None) {
+                            match domain.lock_pi(place.lock, task) {
                                 Ok(()) => true,
                                 Err(error) => {
                                     assert_eq!(error, Error::Interrupted);
@@ -134,7 +134,7 @@ fn locks_of_owners_that_exit_are_passed_on() {
             scope.spawn(move || {
                 for life in 0..60u32 {
                     let task = domain.task(1 + worker * 1000 + life).expect("it is free");
-                    let result = domain.lock_pi(place.lock, &task, None);
+                    let result = domain.lock_pi(place.lock, &task);
                     match result {
                         Ok(()) => place.be_inside(task.tid()),
                         // No waiter took the lock over, or the new owner has not been polled yet. The word holds the
@@ -181,13 +181,13 @@ fn unlock_finds_its_last_waiter_gone() {
         let waits = scope.spawn(|| {
             while running.load(SeqCst) {
                 let soon = Timeout::After(Duration::from_micros(20));
-                if domain.lock_pi(place.lock, &waiter, Some(soon)).is_ok() {
+                if domain.lock_pi_with(place.lock, &waiter, &WaitOptions::new().timeout(soon)).is_ok() {
                     assert_eq!(domain.unlock_pi(place.lock, &waiter), Ok(()));
                 }
             }
         });
         for round in 0..3000 {
-            assert_eq!(domain.lock_pi(place.lock, &owner, None), Ok(()));
+            assert_eq!(domain.lock_pi(place.lock, &owner), Ok(()));
             // Most of the time the waiter is queued by now, and about to leave.
             for _ in 0..100 * (round % 32) {
                 std::hint::spin_loop();

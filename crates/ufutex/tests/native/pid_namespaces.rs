@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use ufutex::{
-    At, Domain, DomainOptions, Error, ObjectId, PidNamespace, SharedObject, System, SystemConfig, Task,
+    At, Domain, DomainOptions, Error, ObjectId, PidNamespace, SharedObject, System, SystemConfig, Task, WaitOptions,
     pi::{LockPi, OWNER_DIED, Priority, Scheduler, TID_MASK, WAITERS},
     syscall::Number,
 };
@@ -70,9 +70,9 @@ fn chain_to<'d>(
         task.set_priority(Priority::realtime(99));
         // Each task owns the lock for which the next one waits.
         if let Some(next) = locks.get(i + 1) {
-            assert_eq!(domain.lock_pi(object(next, 64 * i as u64 + 64), task, None), Ok(()));
+            assert_eq!(domain.lock_pi(object(next, 64 * i as u64 + 64), task), Ok(()));
         }
-        let mut wait = Box::pin(domain.lock_pi_async(object(locks[i], 64 * i as u64), task));
+        let mut wait = Box::pin(domain.lock_pi_async(object(locks[i], 64 * i as u64), task, &WaitOptions::new()));
         match poll(&mut wait) {
             Poll::Pending => waits.push(wait),
             Poll::Ready(result) => {
@@ -95,8 +95,8 @@ fn attackers(domain: &Domain) -> [Task; MAX_DEPTH + 1] {
 /// The result when `victim` waits for a lock of its own domain.
 fn waits_for_a_lock_of_its_own(domain: &Domain, victim: &Task) -> Result<(), Error> {
     let ([word], owner) = (words(), task(domain, 77));
-    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-    let mut wait = Box::pin(domain.lock_pi_async(word, victim));
+    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+    let mut wait = Box::pin(domain.lock_pi_async(word, victim, &WaitOptions::new()));
     if let Poll::Ready(result) = poll(&mut wait) {
         return result;
     }
@@ -188,16 +188,16 @@ fn operations_on_a_lock_of_another_namespace_change_nothing() {
     stranger.set_priority(Priority::realtime(50));
     let [word, from] = words();
     let (lock, condition) = (object(word, 64), object(from, 0));
-    assert_eq!(here.lock_pi(lock, &owner, None), Ok(()));
-    let mut heirs = pending(here.lock_pi_async(lock, &heir));
-    let mut lasts = pending(here.lock_pi_async(lock, &last));
-    let strangers = pending(there.wait_requeue_pi_async(condition, 0, lock, &stranger));
+    assert_eq!(here.lock_pi(lock, &owner), Ok(()));
+    let mut heirs = pending(here.lock_pi_async(lock, &heir, &WaitOptions::new()));
+    let mut lasts = pending(here.lock_pi_async(lock, &last, &WaitOptions::new()));
+    let strangers = pending(there.wait_requeue_pi_async(condition, 0, lock, &stranger, &WaitOptions::new()));
     while_one_is_stuck(&here, || {
-        assert_eq!(at_once(there.lock_pi_async(lock, &stranger)), Err(Error::Invalid));
+        assert_eq!(at_once(there.lock_pi_async(lock, &stranger, &WaitOptions::new())), Err(Error::Invalid));
         assert_eq!(there.try_lock_pi(lock, &stranger), Err(Error::Invalid));
         assert_eq!(there.unlock_pi(lock, &stranger), Err(Error::NotPermitted));
         // The word holds the TID of `namesake`.
-        assert_eq!(at_once(there.lock_pi_async(lock, &namesake)), Err(Error::Deadlock));
+        assert_eq!(at_once(there.lock_pi_async(lock, &namesake, &WaitOptions::new())), Err(Error::Deadlock));
         assert_eq!(there.try_lock_pi(lock, &namesake), Err(Error::Deadlock));
         assert_eq!(there.unlock_pi(lock, &namesake), Err(Error::Invalid));
         assert_eq!(there.cmp_requeue_pi(condition, 0, lock, 9), Err(Error::Invalid));
@@ -215,7 +215,7 @@ fn operations_on_a_lock_of_another_namespace_change_nothing() {
     assert_eq!((word.load(Relaxed), here.unlock_pi(lock, &last)), (WAITERS | OWNER_DIED | 3, Ok(())));
     // Without waiters the word is free for both namespaces.
     let stranger = task(&there, 5);
-    assert_eq!((there.lock_pi(lock, &stranger, None), word.load(Relaxed)), (Ok(()), 5));
+    assert_eq!((there.lock_pi(lock, &stranger), word.load(Relaxed)), (Ok(()), 5));
     assert_eq!(there.unlock_pi(lock, &stranger), Ok(()));
 }
 
@@ -232,12 +232,12 @@ fn no_task_of_another_namespace_queues_behind_a_dead_owners_waiters() {
     let stranger = task(&there, 2);
     let [word, from] = words();
     let (lock, condition) = (object(word, 64), object(from, 0));
-    assert_eq!(here.lock_pi(lock, &owner, None), Ok(()));
-    let mut heirs = pending(here.lock_pi_async(lock, &heir));
+    assert_eq!(here.lock_pi(lock, &owner), Ok(()));
+    let mut heirs = pending(here.lock_pi_async(lock, &heir, &WaitOptions::new()));
     drop(owner);
     word.store(WAITERS | OWNER_DIED, Relaxed);
-    assert_eq!(at_once(there.lock_pi_async(lock, &stranger)), Err(Error::Invalid));
-    let strangers = pending(there.wait_requeue_pi_async(condition, 0, lock, &stranger));
+    assert_eq!(at_once(there.lock_pi_async(lock, &stranger, &WaitOptions::new())), Err(Error::Invalid));
+    let strangers = pending(there.wait_requeue_pi_async(condition, 0, lock, &stranger, &WaitOptions::new()));
     assert_eq!(there.cmp_requeue_pi(condition, 0, lock, 0), Err(Error::Invalid));
     drop(strangers);
     assert_eq!((poll(&mut heirs), word.load(Relaxed)), (Poll::Ready(Ok(())), WAITERS | OWNER_DIED | 2));
@@ -252,9 +252,10 @@ fn requeue_moves_waiters_of_its_own_namespace_only() {
     let [c, d] = [1, 2].map(|tid| task(&there, tid));
     let [from, word] = words();
     let (condition, lock) = (object(from, 0), object(word, 64));
-    let mut ours = [&a, &b].map(|task| pending(here.wait_requeue_pi_async(condition, 0, lock, task)));
-    let mut theirs = pending(there.wait_requeue_pi_async(condition, 0, lock, &c));
-    let mut late = pending(here.wait_requeue_pi_async(condition, 0, lock, lasting_task(&here, 3)));
+    let mut ours =
+        [&a, &b].map(|task| pending(here.wait_requeue_pi_async(condition, 0, lock, task, &WaitOptions::new())));
+    let mut theirs = pending(there.wait_requeue_pi_async(condition, 0, lock, &c, &WaitOptions::new()));
+    let mut late = pending(here.wait_requeue_pi_async(condition, 0, lock, lasting_task(&here, 3), &WaitOptions::new()));
     while_one_is_stuck(&here, || assert_eq!(there.cmp_requeue_pi(condition, 0, lock, 9), Err(Error::Invalid)));
     assert_eq!(ours.each_mut().map(poll), [Poll::Pending; 2]);
     // Only a call of `there` can requeue the waiter of `there`, but that call finds a waiter of `here` at the lock.
@@ -265,7 +266,7 @@ fn requeue_moves_waiters_of_its_own_namespace_only() {
     assert_eq!((here.unlock_pi(lock, &b), word.load(Relaxed)), (Ok(()), 0));
     assert_eq!(there.cmp_requeue_pi(condition, 0, lock, 0), Ok(1));
     assert_eq!((word.load(Relaxed), poll(&mut theirs)), (1, Poll::Ready(Ok(()))));
-    assert_eq!(there.lock_pi(lock, &c, None), Err(Error::Deadlock));
+    assert_eq!(there.lock_pi(lock, &c), Err(Error::Deadlock));
     assert_eq!(there.try_lock_pi(lock, &d), Err(Error::Again));
     assert_eq!(there.unlock_pi(lock, &c), Ok(()));
     assert_eq!(here.cmp_requeue_pi(condition, 0, lock, 0), Ok(1));
@@ -282,9 +283,9 @@ fn namespaces_that_share_an_object_come_and_go() {
         let [here, there]: [Domain; 2] = [(); 2].map(|()| domain(&namespace(&system)));
         let sibling: Domain = domain(&here.pid_namespace());
         let (owner, heir, stranger) = (task(&here, 1), task(&sibling, 2), task(&there, 2));
-        assert_eq!(here.lock_pi(lock, &owner, None), Ok(()));
-        let mut heirs = pending(sibling.lock_pi_async(lock, &heir));
-        assert_eq!(at_once(there.lock_pi_async(lock, &stranger)), Err(Error::Invalid));
+        assert_eq!(here.lock_pi(lock, &owner), Ok(()));
+        let mut heirs = pending(sibling.lock_pi_async(lock, &heir, &WaitOptions::new()));
+        assert_eq!(at_once(there.lock_pi_async(lock, &stranger, &WaitOptions::new())), Err(Error::Invalid));
         if round % 2 == 0 {
             assert_eq!(here.unlock_pi(lock, &owner), Ok(()));
         }
@@ -326,9 +327,9 @@ fn scheduler_gets_the_namespace_of_a_tid() {
         let ([owner, waiter], [word]) = ([1, 2].map(|tid| task(domain, tid)), words());
         let own = Priority::realtime(10 * i as u8 + 10);
         waiter.set_priority(own);
-        assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-        drop(pending(domain.lock_pi_async(word, &waiter)));
-        let _wait = pending(domain.lock_pi_async(word, &waiter));
+        assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+        drop(pending(domain.lock_pi_async(word, &waiter, &WaitOptions::new())));
+        let _wait = pending(domain.lock_pi_async(word, &waiter, &WaitOptions::new()));
         let number = domain.pid_namespace().number();
         let notified = notified.0.lock().expect("not poisoned");
         assert_eq!([1, 2].map(|tid| notified.get(&(number, tid)).copied()), [Some(own); 2]);

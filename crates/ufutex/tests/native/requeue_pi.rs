@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use ufutex::{
-    Cause, Domain, Error, Timeout,
+    Cause, Domain, Error, Timeout, WaitOptions,
     pi::{OWNER_DIED, Priority, WAITERS},
 };
 
@@ -20,7 +20,7 @@ use crate::scheduler::{Log, tasks};
 type Waiting<'d, 't> = Boxed<ufutex::pi::WaitRequeuePi<'d, 't, Word, Word>>;
 
 fn waiting<'d, 't>(domain: &'d Domain, [condition, lock]: [Word; 2], task: &'t ufutex::Task) -> Waiting<'d, 't> {
-    pending(domain.wait_requeue_pi_async(condition, 0, lock, task))
+    pending(domain.wait_requeue_pi_async(condition, 0, lock, task, &WaitOptions::new()))
 }
 
 fn first_waiter_gets_a_free_lock_and_the_others_wait_for_it() {
@@ -56,7 +56,7 @@ fn all_waiters_are_requeued_to_a_taken_lock_and_boost_its_owner() {
     let tasks = tasks(&domain, [0, 8, 4, 6, 2]);
     for words in pairs() {
         let [condition, lock] = words;
-        assert_eq!(domain.lock_pi(lock, &tasks[0], None), Ok(()));
+        assert_eq!(domain.lock_pi(lock, &tasks[0]), Ok(()));
         let mut waits: Vec<_> = tasks[1..].iter().map(|task| waiting(&domain, words, task)).collect();
         assert_eq!(log.priorities(&[&tasks[0]]), [0], "a waiter for a plain word boosts no task");
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 0), Ok(1));
@@ -80,7 +80,7 @@ fn threads_wait_and_have_the_lock_on_return() {
     let tasks = [1, 2].map(|tid| lasting_task(domain, tid));
     let [condition, lock]: [Word; 2] = words();
     let [first, second] =
-        tasks.map(|task| Sleeping::new(move || domain.wait_requeue_pi(condition, 0, lock, task, None)));
+        tasks.map(|task| Sleeping::new(move || domain.wait_requeue_pi(condition, 0, lock, task, &WaitOptions::new())));
     assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(2));
     assert_eq!((first.outcome(), lock.load(Relaxed)), (Ok(()), WAITERS | 1));
     assert!(second.is_asleep());
@@ -89,7 +89,10 @@ fn threads_wait_and_have_the_lock_on_return() {
     assert_eq!(domain.unlock_pi(lock, tasks[1]), Ok(()));
     // No call requeues this wait.
     let soon = Some(Timeout::After(Duration::from_millis(2)));
-    assert_eq!(domain.wait_requeue_pi(condition, 0, lock, tasks[0], soon), Err(Error::TimedOut));
+    assert_eq!(
+        domain.wait_requeue_pi(condition, 0, lock, tasks[0], &WaitOptions::new().maybe_timeout(soon)),
+        Err(Error::TimedOut)
+    );
     assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(0));
 }
 
@@ -98,8 +101,9 @@ fn waker_is_woken_by_the_hand_over_and_not_by_the_requeue() {
     let [owner, task] = tasks(&domain, [0; 2]);
     for [condition, lock] in pairs() {
         let [(first, first_waker), (second, second_waker), (third, third_waker)] = [(); 3].map(|()| Notified::new());
-        assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
-        let mut wait = pending_with(domain.wait_requeue_pi_async(condition, 0, lock, &task), &first_waker);
+        assert_eq!(domain.lock_pi(lock, &owner), Ok(()));
+        let mut wait =
+            pending_with(domain.wait_requeue_pi_async(condition, 0, lock, &task, &WaitOptions::new()), &first_waker);
         assert!(crate::futures::poll_with(&mut wait, &second_waker).is_pending());
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 0), Ok(1));
         assert!(crate::futures::poll_with(&mut wait, &third_waker).is_pending());
@@ -149,7 +153,7 @@ fn error_of_an_ended_wait_depends_on_the_requeue() {
             assert_eq!(waiting(&domain, words, &task).as_mut().end(cause), Err(before));
             assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(0));
             // Ends after the requeue.
-            assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
+            assert_eq!(domain.lock_pi(lock, &owner), Ok(()));
             let mut wait = waiting(&domain, words, &task);
             assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(1));
             assert_eq!(wait.as_mut().end(cause), Err(after));
@@ -170,7 +174,7 @@ fn wait_ended_before_its_first_poll_was_not_requeued() {
     let [task] = tasks(&domain, [0]);
     let [condition, lock] = words();
     for (cause, error) in [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)] {
-        let mut wait = Box::pin(domain.wait_requeue_pi_async(condition, 0, lock, &task));
+        let mut wait = Box::pin(domain.wait_requeue_pi_async(condition, 0, lock, &task, &WaitOptions::new()));
         assert_eq!(wait.as_mut().end(cause), Err(error));
     }
 }
@@ -180,10 +184,10 @@ fn wait_ended_after_owner_death_has_the_lock() {
         let domain = domain();
         let [owner, task, next] = tasks(&domain, [0; 3]);
         let [condition, lock] = words();
-        assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
+        assert_eq!(domain.lock_pi(lock, &owner), Ok(()));
         let mut wait = waiting(&domain, [condition, lock], &task);
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(1));
-        let mut next_waits = pending(domain.lock_pi_async(lock, &next));
+        let mut next_waits = pending(domain.lock_pi_async(lock, &next, &WaitOptions::new()));
         drop(owner);
         let result = match cause {
             Some(cause) => Poll::Ready(wait.as_mut().end(cause)),
@@ -203,7 +207,7 @@ fn dropped_wait_leaves_the_queue_or_passes_the_lock_on() {
         drop(waiting(&domain, words, &task));
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(0));
         // Dropped after the requeue.
-        assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
+        assert_eq!(domain.lock_pi(lock, &owner), Ok(()));
         let dropped = waiting(&domain, words, &task);
         let mut stays = waiting(&domain, words, &next);
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(2));
@@ -223,7 +227,7 @@ fn dropped_wait_leaves_the_queue_or_passes_the_lock_on() {
     }
     // Dropped after the owner's death has made it the new owner.
     let [condition, lock] = words();
-    assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
+    assert_eq!(domain.lock_pi(lock, &owner), Ok(()));
     let dropped = waiting(&domain, [condition, lock], &task);
     let mut stays = waiting(&domain, [condition, lock], &next);
     assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(2));
@@ -237,19 +241,22 @@ fn faults_of_both_words() {
     let [owner, task] = tasks(&domain, [0; 2]);
     let (condition, lock) = (memory.target(0), memory.target(256));
     memory.fault_next_loads(3);
-    let mut wait = pending(domain.wait_requeue_pi_async(condition, 0, lock, &task));
+    let mut wait = pending(domain.wait_requeue_pi_async(condition, 0, lock, &task, &WaitOptions::new()));
     memory.fault_next_loads(3);
     memory.fault_next_exchanges(2);
     assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 3), Ok(1), "counted once");
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
     assert_eq!(domain.unlock_pi(lock, &task), Ok(()));
     memory.lose();
-    assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task)), Err(Error::Fault));
+    assert_eq!(
+        at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task, &WaitOptions::new())),
+        Err(Error::Fault)
+    );
     assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 3), Err(Error::Fault));
     memory.restore();
     // The lock has an owner and cannot be written: all waiters stay on the condition.
-    assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
-    let mut wait = pending(domain.wait_requeue_pi_async(condition, 0, lock, &task));
+    assert_eq!(domain.lock_pi(lock, &owner), Ok(()));
+    let mut wait = pending(domain.wait_requeue_pi_async(condition, 0, lock, &task, &WaitOptions::new()));
     memory.make_read_only(true);
     assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 3), Err(Error::Fault));
     memory.make_read_only(false);
@@ -273,14 +280,20 @@ fn task_waits_once_at_a_time() {
     let [owner, task] = tasks(&domain, [0; 2]);
     for words in pairs() {
         let [condition, lock] = words;
-        assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
+        assert_eq!(domain.lock_pi(lock, &owner), Ok(()));
         let mut first = waiting(&domain, words, &task);
         for _ in 0..2 {
-            assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task)), Err(Error::Busy));
-            assert_eq!(at_once(domain.lock_pi_async(lock, &task)), Err(Error::Busy));
+            assert_eq!(
+                at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task, &WaitOptions::new())),
+                Err(Error::Busy)
+            );
+            assert_eq!(at_once(domain.lock_pi_async(lock, &task, &WaitOptions::new())), Err(Error::Busy));
         }
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 5), Ok(1));
-        assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task)), Err(Error::Busy));
+        assert_eq!(
+            at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task, &WaitOptions::new())),
+            Err(Error::Busy)
+        );
         assert_eq!(domain.unlock_pi(lock, &owner), Ok(()));
         assert_eq!(poll(&mut first), Poll::Ready(Ok(())));
         assert_eq!((domain.unlock_pi(lock, &task), lock.load(Relaxed)), (Ok(()), 0));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::Poll;
 
 use ufutex::{
-    Access, At, Cause, Domain, DomainOptions, Error, Fault, Key, ObjectId, System, Target, Task,
+    Access, At, Cause, Domain, DomainOptions, Error, Fault, Key, ObjectId, System, Target, Task, WaitOptions,
     pi::{LockPi, Priority, WAITERS, WaitRequeuePi},
 };
 
@@ -89,7 +89,7 @@ impl World {
     }
 
     fn wait<'a>(&'a self, task: &'a Task) -> Wait<'a, 'a> {
-        pending(self.domain.wait_requeue_pi_async(self.condition, 0, self.lock, task))
+        pending(self.domain.wait_requeue_pi_async(self.condition, 0, self.lock, task, &WaitOptions::new()))
     }
 
     fn requeue(&self, from: &Interrupted<'_>) -> Result<usize, Error> {
@@ -122,7 +122,7 @@ fn other_operations_run_between_pieces() {
     let stranger = Domain::with_options(&world.system, DomainOptions::new());
     let (tasks, late) = (world.tasks(10, CROWD), world.tasks(9000, 197));
     let owner = world.domain.task(1).expect("the TID is free");
-    assert_eq!(world.domain.lock_pi(world.lock, &owner, None), Ok(()));
+    assert_eq!(world.domain.lock_pi(world.lock, &owner), Ok(()));
     for (i, task) in tasks.iter().enumerate() {
         task.set_priority(Priority::realtime((i % 5 * 20) as u8));
     }
@@ -203,8 +203,8 @@ fn pi_waiter_queued_between_pieces_is_skipped() {
     let mut late_wait = None;
     let from = Interrupted::new(usize::MAX, || {
         assert!(!left.iter_mut().any(has_been_moved));
-        assert_eq!(world.domain.lock_pi(world.condition, &owner, None), Ok(()));
-        late_wait = Some(pending(world.domain.lock_pi_async(world.condition, &late)));
+        assert_eq!(world.domain.lock_pi(world.condition, &owner), Ok(()));
+        late_wait = Some(pending(world.domain.lock_pi_async(world.condition, &late, &WaitOptions::new())));
     });
     assert_eq!(world.requeue(&from), Ok(PIECE));
     drop(from);
@@ -231,8 +231,8 @@ fn error_in_a_later_piece_keeps_earlier_waiters_requeued() {
 fn wait_for_one_another<'a>(domain: &'a Domain, tasks: &'a [Task]) -> Vec<Boxed<LockPi<'a, 'a, Word>>> {
     let waits = tasks.windows(2).map(|pair| {
         let [lock] = words();
-        assert_eq!(domain.lock_pi(lock, &pair[1], None), Ok(()));
-        pending(domain.lock_pi_async(lock, &pair[0]))
+        assert_eq!(domain.lock_pi(lock, &pair[1]), Ok(()));
+        pending(domain.lock_pi_async(lock, &pair[0], &WaitOptions::new()))
     });
     waits.collect()
 }
@@ -247,13 +247,15 @@ fn piece_ends_after_a_thousand_visits() {
     let domain = &world.domain;
     let (chain, tasks) = (world.tasks(10, CHAIN + 1), world.tasks(2000, 2 * WAITERS));
     let [condition, lock] = words();
-    assert_eq!(domain.lock_pi(world.lock, &chain[0], None), Ok(()));
-    assert_eq!(domain.lock_pi(lock, &chain[0], None), Ok(()));
+    assert_eq!(domain.lock_pi(world.lock, &chain[0]), Ok(()));
+    assert_eq!(domain.lock_pi(lock, &chain[0]), Ok(()));
     let _chained = wait_for_one_another(domain, &chain);
     let (global, private) = tasks.split_at(WAITERS);
     let _waits: Vec<_> = global.iter().map(|task| world.wait(task)).collect();
-    let _private_waits: Vec<_> =
-        private.iter().map(|task| pending(domain.wait_requeue_pi_async(condition, 0, lock, task))).collect();
+    let _private_waits: Vec<_> = private
+        .iter()
+        .map(|task| pending(domain.wait_requeue_pi_async(condition, 0, lock, task, &WaitOptions::new())))
+        .collect();
     for (i, task) in tasks.iter().enumerate() {
         task.set_priority(Priority::realtime((i % WAITERS + 1) as u8));
     }
@@ -277,7 +279,7 @@ fn piece_ends_after_a_search_for_a_deadlock() {
     const WAITERS: usize = 20;
     let world = World::new();
     let chain = world.tasks(10, CHAIN + 1);
-    assert_eq!(world.domain.lock_pi(world.lock, &chain[0], None), Ok(()));
+    assert_eq!(world.domain.lock_pi(world.lock, &chain[0]), Ok(()));
     let _chained = wait_for_one_another(&world.domain, &chain);
     let tasks: Vec<_> = (0..WAITERS).map(|i| world.tasks(2000 + 100 * i as u32, i + 1)).collect();
     let _behind: Vec<_> = tasks.iter().map(|chain| wait_for_one_another(&world.domain, chain)).collect();
@@ -293,8 +295,10 @@ fn private_requeue_is_one_step() {
     let tasks = world.tasks(10, 1000);
     let [condition, lock] = words();
     let (loads, domain) = (AtomicU32::new(0), &world.domain);
-    let _waits: Vec<_> =
-        tasks.iter().map(|task| pending(domain.wait_requeue_pi_async(condition, 0, lock, task))).collect();
+    let _waits: Vec<_> = tasks
+        .iter()
+        .map(|task| pending(domain.wait_requeue_pi_async(condition, 0, lock, task, &WaitOptions::new())))
+        .collect();
     let from = Counted { word: condition, loads: &loads };
     assert_eq!(domain.cmp_requeue_pi(&from, 0, lock, usize::MAX), Ok(1000));
     assert_eq!(loads.load(Relaxed), 1);

@@ -190,7 +190,7 @@ impl Meeting {
         let [from, to, lock] = words();
         let mut waiters = idle(plain);
         let queued: Vec<_> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
-        let mut waits_for_lock = pending(domain.wait_requeue_pi_async(from, 0, lock, &task));
+        let mut waits_for_lock = pending(domain.wait_requeue_pi_async(from, 0, lock, &task, &WaitOptions::new()));
         assert_eq!(domain.requeue(from, to, Requeue { wake, requeue }), Err(Error::Invalid), "{case}");
         assert_eq!(queued.iter().filter(|queued| queued.is_woken()).count(), done.woken, "{case}");
         assert_eq!(domain.wake(to, usize::MAX), done.requeued, "what was done stays done: {case}");
@@ -225,7 +225,7 @@ fn requeue_that_does_not_reach_a_waiter_of_a_lock_succeeds() {
         let [from, to, lock] = words();
         let mut waiters = idle(plain);
         let queued: Vec<_> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
-        let _waits_for_lock = pending(domain.wait_requeue_pi_async(from, 0, lock, &task));
+        let _waits_for_lock = pending(domain.wait_requeue_pi_async(from, 0, lock, &task, &WaitOptions::new()));
         let expected = Requeued { woken: wake, requeued: requeue };
         assert_eq!(domain.requeue(from, to, Requeue { wake, requeue }), Ok(expected));
         assert_eq!(domain.wake(to, usize::MAX), requeue);

@@ -111,8 +111,8 @@ fn entry_of_lock_pi_is_released_and_not_woken() {
         let list = List::new(&memory, pointers);
         list.link(&task, &[0x100 | 1, 0x200 | 1], 0);
         let lock = memory.target(0x100 + OFFSET);
-        assert_eq!(domain.lock_pi(lock, &task, None), Ok(()));
-        let mut waits = pending(domain.lock_pi_async(lock, &heir));
+        assert_eq!(domain.lock_pi(lock, &task), Ok(()));
+        let mut waits = pending(domain.lock_pi_async(lock, &heir, &WaitOptions::new()));
         // This entry is marked as a PI lock but is a plain word. Its waiter is not woken.
         list.set(0x200, WAITERS | TID);
         let mut plain = list.waiter(&domain, 0x200);
@@ -203,15 +203,18 @@ fn task_that_has_ended_takes_no_lock_and_makes_other_calls() {
     let (domain, memory) = (domain(), GuestMemory::new());
     let [task, heir] = [TID, 6].map(|tid| domain.task(tid).expect("it is free"));
     let (lock, condition) = (memory.target(0), memory.target(256));
-    assert_eq!(domain.lock_pi(lock, &task, None), Ok(()));
-    let mut waits = pending(domain.lock_pi_async(lock, &heir));
+    assert_eq!(domain.lock_pi(lock, &task), Ok(()));
+    let mut waits = pending(domain.lock_pi_async(lock, &heir, &WaitOptions::new()));
     assert_eq!(domain.exit(&heir, &memory), Err(Error::Busy), "it waits");
     assert_eq!(domain.exit(&task, &memory), Ok(()));
     assert_eq!(poll(&mut waits), Poll::Ready(Ok(())), "inherited before the task is dropped");
     assert_eq!(domain.exit(&task, &memory), Err(Error::Invalid), "twice");
-    assert_eq!(domain.lock_pi(condition, &task, None), Err(Error::Invalid));
+    assert_eq!(domain.lock_pi(condition, &task), Err(Error::Invalid));
     assert_eq!(domain.try_lock_pi(condition, &task), Err(Error::Invalid));
-    assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task)), Err(Error::Invalid));
+    assert_eq!(
+        at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task, &WaitOptions::new())),
+        Err(Error::Invalid)
+    );
     let futex = |op, value| {
         let number = Number::x86_64(202).expect("futex(2)");
         domain.syscall(&task, &memory, number, [memory.at(256), op, value, 0, 0, 0])
@@ -224,7 +227,7 @@ fn task_that_has_ended_takes_no_lock_and_makes_other_calls() {
     assert_eq!(futex(1 | PRIVATE, 1), 1, "FUTEX_WAKE");
     assert_eq!(poll(&mut waits), Poll::Ready(Ok(())));
     memory.word(256).store(TID, Relaxed);
-    assert_eq!(domain.lock_pi(condition, &heir, None), Err(Error::NoTask), "the task is gone");
+    assert_eq!(domain.lock_pi(condition, &heir), Err(Error::NoTask), "the task is gone");
 }
 
 /// The end of a task that waits is refused before a robust lock has been released.
@@ -234,8 +237,8 @@ fn task_whose_end_is_refused_keeps_its_robust_locks() {
     let (lock, list) = (memory.target(0), List::new(&memory, Pointers::Wide));
     list.link(&waiter, &[0x100], 0);
     list.set(0x100, TID);
-    assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
-    let mut waits = pending(domain.lock_pi_async(lock, &waiter));
+    assert_eq!(domain.lock_pi(lock, &owner), Ok(()));
+    let mut waits = pending(domain.lock_pi_async(lock, &waiter, &WaitOptions::new()));
     assert_eq!(domain.exit(&waiter, &memory), Err(Error::Busy));
     assert_eq!(list.word(0x100), TID);
     assert_eq!(domain.unlock_pi(lock, &owner), Ok(()));
@@ -259,7 +262,7 @@ fn task_of_another_domain_is_not_ended() {
     let (domain, other, memory) = (domain(), domain(), GuestMemory::new());
     let task = domain.task(TID).expect("it is free");
     assert_eq!(other.exit(&task, &memory), Err(Error::Invalid));
-    assert_eq!(domain.lock_pi(memory.target(0), &task, None), Ok(()));
+    assert_eq!(domain.lock_pi(memory.target(0), &task), Ok(()));
 }
 
 fn word_of_set_tid_address_is_cleared_and_its_shared_waiter_woken() {

@@ -31,7 +31,7 @@ fn static_domain_is_used_as_a_domain() {
     assert_eq!(counted.wait(&word, 1), Err(Error::Again));
     assert!(counted.counters().wakes >= 2, "it has the options that it was made with");
     let task = counted.task(7).expect("the TID is free");
-    counted.lock_pi(&word, &task, None).expect("it is free");
+    counted.lock_pi(&word, &task).expect("it is free");
     counted.unlock_pi(&word, &task).expect("it is ours");
 }
 

@@ -178,7 +178,7 @@ fn timeouts_taken_by_the_embedder_are_not_handled_by_the_engine() {
     let (domain, memory) = (domain(), GuestMemory::new());
     let [owner, task] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
-    assert_eq!(domain.lock_pi(memory.target(LOCK), &owner, None), Ok(()));
+    assert_eq!(domain.lock_pi(memory.target(LOCK), &owner), Ok(()));
     let time = guest.time(77);
     let lock = memory.at(LOCK);
     let at = |clock| Some(Timeout::At(clock, Duration::from_secs(77)));
@@ -214,7 +214,7 @@ fn interrupted_calls_return_how_they_are_restarted() {
     let (domain, memory) = (domain(), GuestMemory::new());
     let [owner, task] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
-    assert_eq!(domain.lock_pi(memory.target(LOCK), &owner, None), Ok(()));
+    assert_eq!(domain.lock_pi(memory.target(LOCK), &owner), Ok(()));
     let (time, lock, array) = (guest.time(1 << 33), memory.at(LOCK), guest.waitv(&[WORD]));
     for (call, result) in [
         (guest.futex(WORD, WAIT, [0; 4]), ERESTARTSYS),
@@ -255,7 +255,7 @@ fn ended_call_that_was_woken_returns_the_wake() {
             assert_eq!(call.as_mut().end(cause), result);
         }
         assert_eq!(at_once(guest.call(Number::RestartSyscall, [0; 6])), EINTR, "nothing to be continued");
-        assert_eq!(domain.lock_pi(memory.target(LOCK), &owner, None), Ok(()));
+        assert_eq!(domain.lock_pi(memory.target(LOCK), &owner), Ok(()));
         let mut call = pending(guest.futex(LOCK, LOCK_PI, [0; 4]));
         assert_eq!(domain.unlock_pi(memory.target(LOCK), &owner), Ok(()));
         assert_eq!((call.as_mut().end(cause), memory.word(LOCK).load(Relaxed)), (0, WAITERS | 2));

@@ -235,7 +235,7 @@ fn target_with_load_alone_can_be_waited_for_and_not_written() {
     assert_eq!(domain.wake(&word, 1), 1);
     assert!(queued.is_woken());
     let task = domain.task(1).expect("the TID is free");
-    assert_eq!(domain.lock_pi(ReadOnly(&word), &task, None), Err(Error::Fault));
+    assert_eq!(domain.lock_pi(ReadOnly(&word), &task), Err(Error::Fault));
     assert_eq!(word.load(SeqCst), 0);
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use std::task::Poll;
 
-use ufutex::{Access, At, Compare, Domain, Error, Fault, Key, Modify, Requeue, Target, WakeOp};
+use ufutex::{Access, At, Compare, Domain, Error, Fault, Key, Modify, Requeue, Target, WaitOptions, WakeOp};
 
 use crate::common::domains::{domain, on_domains};
 use crate::common::guest_memory::GuestMemory;
@@ -166,7 +166,8 @@ fn waiter_of_a_lock_in_either_queue_is_invalid_and_the_word_changed() {
             let (other, before) = waiters.split_first_mut().expect("there is one");
             let other = queue(&domain, other, if of_lock_is_first { second } else { first });
             let queued: Vec<_> = before.iter_mut().map(|w| queue(&domain, w, with_lock_waiter)).collect();
-            let mut waits = pending(domain.wait_requeue_pi_async(with_lock_waiter, 0, lock, &task));
+            let mut waits =
+                pending(domain.wait_requeue_pi_async(with_lock_waiter, 0, lock, &task, &WaitOptions::new()));
             let result = domain.wake_op(first, usize::MAX, second, op, usize::MAX);
             let case = format!("{plain} before it, first: {of_lock_is_first}");
             assert_eq!(result, Err(Error::Invalid), "{case}");

@@ -130,7 +130,7 @@ pub fn lock(soak: &Soak, desk: &Desk, mut random: Random) {
         let task = guest.domain.task(tid).expect("no TID comes twice");
         let word = &guest.locks[lock].word;
         let timeout = random.one_in(3).then(|| Timeout::After(Duration::from_micros(100)));
-        let result = guest.domain.lock_pi(word, &task, timeout);
+        let result = guest.domain.lock_pi_with(word, &task, &WaitOptions::new().maybe_timeout(timeout));
         match result {
             Ok(()) => guest.be_inside(lock, tid),
             // No waiter took the lock over, or the new owner has not been polled yet. The word holds the dead TID.
@@ -166,7 +166,7 @@ pub fn come_and_go(soak: &Soak, desk: &Desk, mut random: Random) {
             assert!(!queued.cancel(), "a wake was counted, and not received");
         }
         let task = domain.task(soak.next_tid()).expect("no TID comes twice");
-        assert_eq!(domain.lock_pi(&words[0], &task, None), Ok(()));
+        assert_eq!(domain.lock_pi(&words[0], &task), Ok(()));
         let timers = Timers::new(soak.system.driver(), soak.ledger.clone()).expect("there is memory");
         let id = timers.create(TimerClock::Monotonic, Some(Notify::None)).expect("there is room");
         let value = Duration::from_micros(random.of(&[1, 50, 10_000_000]));

@@ -213,10 +213,10 @@ fn pi_chain(domain: &Domain, owners: usize, is_refused: bool, channels: &Channel
     }
     // Each task waits for the lock of the task before it. The last task is the end of the chain.
     for (word, task) in words.iter().zip(&tasks[1..owners]) {
-        queue(Box::pin(domain.lock_pi_async(word, task)), &mut waits)?;
+        queue(Box::pin(domain.lock_pi_async(word, task, &WaitOptions::new())), &mut waits)?;
     }
     let (last_word, last_task) = (&words[owners - 1], &tasks[owners]);
-    let wait = || poll(pin!(domain.lock_pi_async(last_word, last_task)));
+    let wait = || poll(pin!(domain.lock_pi_async(last_word, last_task, &WaitOptions::new())));
     if wait().is_ready() != is_refused {
         return Err(Error::Invalid);
     }

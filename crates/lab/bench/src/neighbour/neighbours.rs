@@ -120,7 +120,7 @@ fn wait_and_wake<T: Target<Value = u32> + Copy>(domain: &Domain, word: T) -> Res
 /// Has `heir` wait for a lock of `owner`, and `owner` unlock it.
 fn hand_over(domain: &Domain, word: &AtomicU32, owner: &ufutex::Task, heir: &ufutex::Task) -> Result<Duration> {
     domain.try_lock_pi(word, owner)?;
-    let mut waiter = pin!(domain.lock_pi_async(word, heir));
+    let mut waiter = pin!(domain.lock_pi_async(word, heir, &WaitOptions::new()));
     let mut context = Context::from_waker(Waker::noop());
     let begin = Instant::now();
     let before = waiter.as_mut().poll(&mut context);

@@ -118,7 +118,9 @@ impl Locker<'_> {
         let ended = match random.below(8) {
             0 => self.dropped(lock),
             1 => domain.try_lock_pi(word, &self.task),
-            _ => self.seat.heart.during(Doing::LockPi, at, || domain.lock_pi(word, &self.task, limit.timeout())),
+            _ => self.seat.heart.during(Doing::LockPi, at, || {
+                domain.lock_pi_with(word, &self.task, &WaitOptions::new().maybe_timeout(limit.timeout()))
+            }),
         };
         match ended {
             Ok(()) => Attempt::Locked,
@@ -141,7 +143,8 @@ impl Locker<'_> {
 
     /// Waits for a lock as a future that is dropped in the middle.
     fn dropped(&self, lock: Lock) -> Result<(), Error> {
-        let mut wait = pin!(self.shift.guest.lock_pi_async(self.shift.land.pi_word(lock), &self.task));
+        let mut wait =
+            pin!(self.shift.guest.lock_pi_async(self.shift.land.pi_word(lock), &self.task, &WaitOptions::new()));
         match wait.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(ended) => ended,
             Poll::Pending => Err(Error::Again),

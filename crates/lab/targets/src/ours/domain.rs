@@ -103,7 +103,7 @@ impl Futex for Private {
 
     #[inline(always)]
     fn lock_pi(&self, lock: &AtomicU32, task: &Task) -> bool {
-        self.domain.lock_pi(lock, task, None).is_ok()
+        self.domain.lock_pi(lock, task).is_ok()
     }
 
     #[inline(always)]
@@ -112,7 +112,7 @@ impl Futex for Private {
     }
 
     fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task) -> bool {
-        self.domain.wait_requeue_pi(from, 0, lock, task, None).is_ok()
+        self.domain.wait_requeue_pi(from, 0, lock, task, &WaitOptions::new()).is_ok()
     }
 
     #[inline(always)]
@@ -247,7 +247,7 @@ impl Futex for SharedKeys {
 
     #[inline(always)]
     fn lock_pi(&self, lock: &AtomicU32, task: &Task) -> bool {
-        self.domain.lock_pi(shared(lock), task, None).is_ok()
+        self.domain.lock_pi(shared(lock), task).is_ok()
     }
 
     #[inline(always)]
@@ -256,7 +256,7 @@ impl Futex for SharedKeys {
     }
 
     fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task) -> bool {
-        self.domain.wait_requeue_pi(shared(from), 0, shared(lock), task, None).is_ok()
+        self.domain.wait_requeue_pi(shared(from), 0, shared(lock), task, &WaitOptions::new()).is_ok()
     }
 
     #[inline(always)]

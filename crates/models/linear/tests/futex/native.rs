@@ -146,7 +146,7 @@ impl Target for Engine {
                 })
             }
             Op::Lock { word: of, timeout } => {
-                errno(self.domain.lock_pi(word(of), task, micros(timeout).map(Timeout::After)), |()| 0)
+                errno(self.domain.lock_pi_with(word(of), task, &WaitOptions::new().maybe_timeout(micros(timeout).map(Timeout::After))), |()| 0)
             }
             Op::TryLock(of) => errno(self.domain.try_lock_pi(word(of), task), |()| 0),
             Op::Unlock(of) => errno(self.domain.unlock_pi(word(of), task), |()| 0),

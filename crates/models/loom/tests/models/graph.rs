@@ -8,7 +8,7 @@
 use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::{
-    At, Domain, DomainOptions, Error, ObjectId, PidNamespace, System, SystemConfig, Task, Timeout,
+    At, Domain, DomainOptions, Error, ObjectId, PidNamespace, System, SystemConfig, Task, Timeout, WaitOptions,
     pi::{Priority, TID_MASK},
 };
 
@@ -52,7 +52,7 @@ impl Neighbours {
     }
 
     fn lock(&self, domain: usize, word: usize, task: &Task, timeout: Option<Timeout>) -> Result<(), Error> {
-        self.domains[domain].lock_pi(self.word(word), task, timeout)
+        self.domains[domain].lock_pi_with(self.word(word), task, &WaitOptions::new().maybe_timeout(timeout))
     }
 
     fn unlock(&self, domain: usize, word: usize, task: &Task) {

@@ -14,7 +14,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::{
-    Cause, Domain, Error, Task, Timeout,
+    Cause, Domain, Error, Task, Timeout, WaitOptions,
     pi::{OWNER_DIED, Priority, TID_MASK, WAITERS},
 };
 
@@ -40,7 +40,7 @@ impl Locks {
     }
 
     fn lock(&self, task: &Task) {
-        assert_eq!(self.world.domain.lock_pi(self.word(), task, None), Ok(()));
+        assert_eq!(self.world.domain.lock_pi(self.word(), task), Ok(()));
         self.work(task);
     }
 
@@ -106,15 +106,17 @@ fn timeout_against_unlock() {
     locks.lock(&one);
     let waiter = {
         let locks = locks.clone();
-        thread::spawn(move || match locks.world.domain.lock_pi(locks.word(), &two, SOON) {
-            Ok(()) => {
-                locks.work(&two);
-                locks.unlock(&two);
-                1
-            }
-            result => {
-                assert_eq!(result, Err(Error::TimedOut));
-                0
+        thread::spawn(move || {
+            match locks.world.domain.lock_pi_with(locks.word(), &two, &WaitOptions::new().maybe_timeout(SOON)) {
+                Ok(()) => {
+                    locks.work(&two);
+                    locks.unlock(&two);
+                    1
+                }
+                result => {
+                    assert_eq!(result, Err(Error::TimedOut));
+                    0
+                }
             }
         })
     };
@@ -130,7 +132,7 @@ fn death_against_lock() {
     locks.lock(&one);
     let waiter = {
         let locks = locks.clone();
-        thread::spawn(move || match locks.world.domain.lock_pi(locks.word(), &two, None) {
+        thread::spawn(move || match locks.world.domain.lock_pi(locks.word(), &two) {
             Ok(()) => {
                 assert_eq!(locks.word().value(), 2 | WAITERS | OWNER_DIED);
                 locks.work(&two);
@@ -164,8 +166,8 @@ fn owner_against_leaver(owner_dies: bool, leaves: Leaves) {
     let (one, two, three) = (locks.task(1), locks.task(2), locks.task(3));
     locks.lock(&one);
     let domain = &locks.world.domain;
-    let mut first = Box::pin(domain.lock_pi_async(locks.word(), &two));
-    let mut second = pin!(domain.lock_pi_async(locks.word(), &three));
+    let mut first = Box::pin(domain.lock_pi_async(locks.word(), &two, &WaitOptions::new()));
+    let mut second = pin!(domain.lock_pi_async(locks.word(), &three, &WaitOptions::new()));
     assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
     let owner = {
         let locks = locks.clone();
@@ -204,12 +206,12 @@ fn death_against_newcomer() {
     let locks = Locks::new();
     let (one, two, three) = (locks.task(1), locks.task(2), locks.task(3));
     locks.lock(&one);
-    let mut heir = pin!(locks.world.domain.lock_pi_async(locks.word(), &two));
+    let mut heir = pin!(locks.world.domain.lock_pi_async(locks.word(), &two, &WaitOptions::new()));
     assert!(poll(heir.as_mut()).is_pending());
     let newcomer = {
         let locks = locks.clone();
         thread::spawn(move || {
-            let result = poll(pin!(locks.world.domain.lock_pi_async(locks.word(), &three)));
+            let result = poll(pin!(locks.world.domain.lock_pi_async(locks.word(), &three, &WaitOptions::new())));
             assert!(matches!(result, Poll::Pending | Poll::Ready(Err(Error::Invalid))), "{result:?}");
         })
     };
@@ -249,12 +251,15 @@ fn requeue_against_drop_and_timeout() {
     let domain = &locks.world.domain;
     let other = {
         let locks = locks.clone();
-        thread::spawn(move || match locks.world.domain.lock_pi(locks.word(), &two, SOON) {
-            Ok(()) => locks.unlock(&two),
-            result => assert_eq!(result, Err(Error::TimedOut)),
+        thread::spawn(move || {
+            match locks.world.domain.lock_pi_with(locks.word(), &two, &WaitOptions::new().maybe_timeout(SOON)) {
+                Ok(()) => locks.unlock(&two),
+                result => assert_eq!(result, Err(Error::TimedOut)),
+            }
         })
     };
-    let mut wait = Box::pin(domain.wait_requeue_pi_async(&locks.world.other, 0, locks.word(), &one));
+    let mut wait =
+        Box::pin(domain.wait_requeue_pi_async(&locks.world.other, 0, locks.word(), &one, &WaitOptions::new()));
     assert!(poll(wait.as_mut()).is_pending());
     assert_eq!(domain.cmp_requeue_pi(&locks.world.other, 0, locks.word(), 0), Ok(1));
     drop(wait);
@@ -270,7 +275,13 @@ fn requeue_against_timeout(unlocks_late: bool) {
     let waiter = {
         let locks = locks.clone();
         thread::spawn(move || {
-            match locks.world.domain.wait_requeue_pi(&locks.world.other, 0, locks.word(), &two, SOON) {
+            match locks.world.domain.wait_requeue_pi(
+                &locks.world.other,
+                0,
+                locks.word(),
+                &two,
+                &WaitOptions::new().maybe_timeout(SOON),
+            ) {
                 Ok(()) => {
                     locks.work(&two);
                     locks.unlock(&two);
@@ -299,8 +310,8 @@ fn requeue_against_timeout(unlocks_late: bool) {
 fn drop_against_graph_then_move() {
     let world = World::with_slots(0);
     let [one, two] = [1, 2].map(|tid| world.domain.task(tid).expect("the number is free"));
-    assert_eq!(world.domain.lock_pi(&world.word, &one, None), Ok(()));
-    let mut wait = Box::pin(world.domain.lock_pi_async(&world.word, &two));
+    assert_eq!(world.domain.lock_pi(&world.word, &one), Ok(()));
+    let mut wait = Box::pin(world.domain.lock_pi_async(&world.word, &two, &WaitOptions::new()));
     assert_eq!(poll(wait.as_mut()), Poll::Pending);
     let mover = {
         let world = world.clone();

@@ -235,8 +235,9 @@ fn third_comes_between_pieces_of_a_requeue_to_a_lock() {
     let world = World::with_slots(0);
     let tasks = [1, 2, 3].map(|tid| world.domain.task(tid).expect("the number is free"));
     tasks[2].set_priority(Priority::realtime(1));
-    let mut waits =
-        [0, 1, 2].map(|i| Box::pin(world.domain.wait_requeue_pi_async(&world.other, 0, &world.word, &tasks[i])));
+    let mut waits = [0, 1, 2].map(|i| {
+        Box::pin(world.domain.wait_requeue_pi_async(&world.other, 0, &world.word, &tasks[i], &WaitOptions::new()))
+    });
     let mut context = Context::from_waker(Waker::noop());
     for wait in &mut waits[..2] {
         assert!(wait.as_mut().poll(&mut context).is_pending());

@@ -7,7 +7,7 @@ use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use shuttle::thread;
 use ufutex_shuttle::{
-    At, Clock, Domain, DomainOptions, Error, ObjectId, System, SystemConfig, Task, Timeout, pi::Priority,
+    At, Clock, Domain, DomainOptions, Error, ObjectId, System, SystemConfig, Task, Timeout, WaitOptions, pi::Priority,
 };
 
 use crate::support::{Word, catches, check};
@@ -37,7 +37,7 @@ impl Shares {
     fn lock_all(&self, domain: usize, task: &Task, words: &[usize]) {
         let Some((&word, others)) = words.split_first() else { return };
         let timeout = if others.is_empty() { SOON } else { None };
-        match self.domains[domain].lock_pi(self.word(word), task, timeout) {
+        match self.domains[domain].lock_pi_with(self.word(word), task, &WaitOptions::new().maybe_timeout(timeout)) {
             Ok(()) => {}
             result => return assert_eq!((result, others), (Err(Error::TimedOut), &[][..])),
         }
@@ -71,7 +71,7 @@ fn chains_across_domains() {
     for (word, domain) in std::iter::zip(0..3, &shares.domains) {
         assert_eq!(shares.words[word].value.load(SeqCst), 0);
         let task = domain.task(99).expect("the number is free");
-        assert_eq!(domain.lock_pi(shares.word(word), &task, None), Ok(()), "nobody is queued");
+        assert_eq!(domain.lock_pi(shares.word(word), &task), Ok(()), "nobody is queued");
         assert_eq!(domain.unlock_pi(shares.word(word), &task), Ok(()));
     }
 }

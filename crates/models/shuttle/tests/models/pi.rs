@@ -9,7 +9,7 @@ use std::task::{Context, Waker};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use shuttle::thread;
-use ufutex_shuttle::{Clock, Error, Task, Timeout, pi::TID_MASK};
+use ufutex_shuttle::{Clock, Error, Task, Timeout, WaitOptions, pi::TID_MASK};
 
 use crate::support::{Word, World, catches, check};
 
@@ -54,23 +54,29 @@ impl Locks {
     fn want(&self, tid: u32, way: u32) {
         let (task, domain) = (self.task(tid), &self.world.domain);
         match way % 4 {
-            0 => match domain.lock_pi(self.word(), &task, None) {
+            0 => match domain.lock_pi(self.word(), &task) {
                 Ok(()) => self.work_and_unlock(&task),
                 result => self.assert_owner_died(result),
             },
-            1 => match domain.lock_pi(self.word(), &task, SOON) {
+            1 => match domain.lock_pi_with(self.word(), &task, &WaitOptions::new().maybe_timeout(SOON)) {
                 Ok(()) => self.work_and_unlock(&task),
                 Err(Error::TimedOut) => {}
                 result => self.assert_owner_died(result),
             },
             2 => {
-                let mut future = pin!(domain.lock_pi_async(self.word(), &task));
+                let mut future = pin!(domain.lock_pi_async(self.word(), &task, &WaitOptions::new()));
                 if let std::task::Poll::Ready(Ok(())) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                     self.work_and_unlock(&task);
                 }
                 thread::yield_now();
             }
-            _ => match domain.wait_requeue_pi(&self.condition, 0, self.word(), &task, SOON) {
+            _ => match domain.wait_requeue_pi(
+                &self.condition,
+                0,
+                self.word(),
+                &task,
+                &WaitOptions::new().maybe_timeout(SOON),
+            ) {
                 Ok(()) => self.work_and_unlock(&task),
                 Err(Error::TimedOut) => {}
                 result => self.assert_owner_died(result),
@@ -102,7 +108,7 @@ fn crowd(ways: &'static [u32], dies: bool) {
         waiters_left: AtomicUsize::new(ways.len()),
     });
     let first = locks.task(1);
-    assert_eq!(locks.world.domain.lock_pi(locks.word(), &first, None), Ok(()));
+    assert_eq!(locks.world.domain.lock_pi(locks.word(), &first), Ok(()));
     let threads: Vec<_> = ways
         .iter()
         .zip(2..)
@@ -129,7 +135,7 @@ fn crowd(ways: &'static [u32], dies: bool) {
     assert!(left & TID_MASK == 0 || (dies && left & TID_MASK == 1), "the last owner has unlocked it: {left:#x}");
     let last = locks.task(9);
     if left == 0 {
-        assert_eq!(locks.world.domain.lock_pi(locks.word(), &last, None), Ok(()), "nobody is queued");
+        assert_eq!(locks.world.domain.lock_pi(locks.word(), &last), Ok(()), "nobody is queued");
     }
 }
 

@@ -15,6 +15,7 @@ use crate::futex::operation::{Cause, Operation, PollReceiver, block_on, operatio
 use crate::futex::place::Place;
 use crate::futex::task::Task;
 use crate::futex::timeout_watch::TimeoutWatch;
+use crate::futex::wait::WaitOptions;
 use crate::signal::Receiver;
 use crate::signal::sleeper::Sleeper;
 use crate::sync::spin_loop;
@@ -54,9 +55,9 @@ impl Domain {
     /// let domain = Domain::new(&System::new());
     /// let task = domain.task(7)?;
     /// let word = AtomicU32::new(0);
-    /// domain.lock_pi(&word, &task, None)?;
+    /// domain.lock_pi(&word, &task)?;
     /// assert_eq!(word.load(Relaxed), 7);
-    /// assert_eq!(domain.lock_pi(&word, &task, None), Err(Error::Deadlock));
+    /// assert_eq!(domain.lock_pi(&word, &task), Err(Error::Deadlock));
     /// domain.unlock_pi(&word, &task)?;
     /// # Ok::<(), Error>(())
     /// ```
@@ -65,25 +66,45 @@ impl Domain {
     /// [`Error::Deadlock`], [`Error::NoTask`], [`Error::NotPermitted`] and [`Error::Invalid`] where futex(2) has
     /// `EDEADLK`, `ESRCH`, `EPERM` and `EINVAL`. [`Error::Invalid`] also if a task of another
     /// [`PidNamespace`](crate::PidNamespace) waits for the lock, if the word is not of 32 bits, or if `task` belongs to
-    /// another domain. [`Error::Fault`]; [`Error::TimedOut`]; [`Error::Interrupted`] by the task's interrupt;
+    /// another domain. [`Error::Fault`]; [`Error::Interrupted`] by the task's interrupt;
     /// [`Error::Busy`] if the task is already waiting; [`Error::NoMemory`].
     #[inline]
-    pub fn lock_pi<T: Target>(&self, word: T, task: &Task, timeout: Option<Timeout>) -> Result<(), Error> {
+    pub fn lock_pi<T: Target>(&self, word: T, task: &Task) -> Result<(), Error> {
+        self.lock_pi_with(word, task, &const { WaitOptions::new() })
+    }
+
+    /// As [`lock_pi`](Self::lock_pi), with a timeout. A lock's waiters have the priorities of their tasks, and no bitsets:
+    /// those of the options have no effect.
+    ///
+    /// # Errors
+    /// As for `lock_pi`, and [`Error::TimedOut`].
+    #[inline]
+    pub fn lock_pi_with<T: Target>(&self, word: T, task: &Task, options: &WaitOptions) -> Result<(), Error> {
         if self.locked_at_once(&word, task) {
             return Ok(());
         }
-        let deadline = timeout.map(|timeout| self.begin(timeout));
-        let lock = core::pin::pin!(self.lock_pi_async(word, task));
+        let deadline = options.timeout.map(|timeout| self.begin(timeout));
+        let lock = core::pin::pin!(self.lock_pi_async(word, task, &WaitOptions::new()));
         block_on(lock, self.platform(), &task.interrupt().sleeper, deadline.as_ref())
     }
 
-    /// Like [`lock_pi`](Self::lock_pi), as a future.
-    pub fn lock_pi_async<'d, 't, T: Target>(&'d self, word: T, task: &'t Task) -> LockPi<'d, 't, T> {
+    /// Like [`lock_pi_with`](Self::lock_pi_with), as a future. A relative timeout begins with the first poll. The
+    /// namespace's [`driver`](crate::PidNamespace::driver) watches it.
+    ///
+    /// # Errors
+    /// Those of `lock_pi_with`. With a timeout the future may also return [`Error::NoMemory`], or [`Error::Invalid`] if
+    /// there is no clock: without `std` and without an embedder's [`clocks`](crate::SystemConfig::clocks).
+    pub fn lock_pi_async<'d, 't, T: Target>(
+        &'d self,
+        word: T,
+        task: &'t Task,
+        options: &WaitOptions,
+    ) -> LockPi<'d, 't, T> {
         LockPi {
             domain: self,
             task,
             word,
-            timeout: None,
+            timeout: options.timeout,
             watch: TimeoutWatch::new(),
             is_done: false,
             spins: None,
@@ -287,16 +308,6 @@ fn exchange<T: Target>(word: &T, current: u32, new: u32) -> Result<(), Refused> 
 }
 
 impl<T: Target> LockPi<'_, '_, T> {
-    /// Ends the wait with [`Error::TimedOut`] when `timeout` has passed. A relative timeout begins with the first poll.
-    /// The namespace's [`driver`](crate::PidNamespace::driver) watches it.
-    ///
-    /// The future returns [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
-    /// are no clocks: without `std` and without an embedder's [`clocks`](crate::SystemConfig::clocks).
-    pub fn timeout(mut self, timeout: impl Into<Timeout>) -> Self {
-        self.timeout = Some(timeout.into());
-        self
-    }
-
     fn watched_timeout(&self) -> Option<Timeout> {
         self.timeout
     }
@@ -442,7 +453,7 @@ mod tests {
         let [owner, first, second, urgent] = [1, 2, 3, 4].map(|tid| domain.task(tid).expect("the TID is free"));
         urgent.set_priority(Priority::realtime(1));
         let word = AtomicU32::new(0);
-        assert_eq!(domain.lock_pi(&word, &owner, None), Ok(()));
+        assert_eq!(domain.lock_pi(&word, &owner), Ok(()));
         let sleeper = Sleeper::new();
         let is_to_spin = |mut waiter: Pin<&mut LockPi<'_, '_, &AtomicU32>>| {
             assert!(waiter.as_mut().poll_for(PollReceiver::Thread(&sleeper)).is_pending());
@@ -451,7 +462,8 @@ mod tests {
             assert!(waiter.spins.is_none(), "it spins once");
             is_to_spin
         };
-        let mut waiters = pin!([&first, &second, &urgent].map(|task| domain.lock_pi_async(&word, task)));
+        let mut waiters =
+            pin!([&first, &second, &urgent].map(|task| domain.lock_pi_async(&word, task, &WaitOptions::new())));
         // SAFETY: the array is pinned.
         let mut at = |i: usize| is_to_spin(unsafe { waiters.as_mut().map_unchecked_mut(|all| &mut all[i]) });
         assert!(at(0));

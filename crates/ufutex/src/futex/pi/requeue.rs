@@ -19,6 +19,7 @@ use crate::futex::place::Place;
 use crate::futex::requeue::Requeued;
 use crate::futex::task::Task;
 use crate::futex::timeout_watch::TimeoutWatch;
+use crate::futex::wait::WaitOptions;
 use crate::futex::waiter::Matched;
 use crate::signal::{PendingWake, Signal};
 use crate::sys::clock::Timeout;
@@ -50,30 +51,32 @@ impl Domain {
     /// # Errors
     /// [`Error::Again`] if the word does not hold `expected`, and if the task is interrupted after it was requeued;
     /// [`Error::Interrupted`] if it is interrupted before; [`Error::TimedOut`]; [`Error::Fault`]; [`Error::Invalid`] if
-    /// `from` and `lock` are one word; otherwise as for [`lock_pi`](Self::lock_pi).
+    /// `from` and `lock` are one word; otherwise as for [`lock_pi_with`](Self::lock_pi_with), also about the options.
     pub fn wait_requeue_pi<T: Target, U: Target>(
         &self,
         from: T,
         expected: T::Value,
         lock: U,
         task: &Task,
-        timeout: Option<Timeout>,
+        options: &WaitOptions,
     ) -> Result<(), Error> {
-        let deadline = timeout.map(|timeout| self.begin(timeout));
-        let wait = core::pin::pin!(self.wait_requeue_pi_async(from, expected, lock, task));
+        let deadline = options.timeout.map(|timeout| self.begin(timeout));
+        let wait = core::pin::pin!(self.wait_requeue_pi_async(from, expected, lock, task, &WaitOptions::new()));
         block_on(wait, self.platform(), &task.interrupt().sleeper, deadline.as_ref())
     }
 
-    /// Like [`wait_requeue_pi`](Self::wait_requeue_pi), as a future.
+    /// Like [`wait_requeue_pi`](Self::wait_requeue_pi), as a future, whose timeout is as that of
+    /// [`lock_pi_async`](Self::lock_pi_async).
     pub fn wait_requeue_pi_async<'d, 't, T: Target, U: Target>(
         &'d self,
         from: T,
         expected: T::Value,
         lock: U,
         task: &'t Task,
+        options: &WaitOptions,
     ) -> WaitRequeuePi<'d, 't, T, U> {
-        let (watch, waiter) = (TimeoutWatch::new(), PiWaiter::new());
-        WaitRequeuePi { domain: self, task, from, expected, lock, timeout: None, watch, is_done: false, waiter }
+        let (timeout, watch, waiter) = (options.timeout, TimeoutWatch::new(), PiWaiter::new());
+        WaitRequeuePi { domain: self, task, from, expected, lock, timeout, watch, is_done: false, waiter }
     }
 
     /// If `from` holds `expected`, gives `lock` to the first waiter of `from` if the lock is free, and makes up to
@@ -361,16 +364,6 @@ impl<T: Target, U: Target> Drop for RequeuingPi<'_, '_, T, U> {
 }
 
 impl<T: Target, U: Target> WaitRequeuePi<'_, '_, T, U> {
-    /// Ends the wait with [`Error::TimedOut`] when `timeout` has passed. A relative timeout begins with the first poll.
-    /// The namespace's [`driver`](crate::PidNamespace::driver) watches it.
-    ///
-    /// The future returns [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
-    /// are no clocks: without `std` and without an embedder's [`clocks`](crate::SystemConfig::clocks).
-    pub fn timeout(mut self, timeout: impl Into<Timeout>) -> Self {
-        self.timeout = Some(timeout.into());
-        self
-    }
-
     fn watched_timeout(&self) -> Option<Timeout> {
         self.timeout
     }

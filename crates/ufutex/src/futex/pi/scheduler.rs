@@ -36,9 +36,9 @@ use crate::sys::unwind::{Otherwise, call};
 /// waiter.set_priority(Priority::realtime(10));
 ///
 /// let lock = AtomicU32::new(0);
-/// domain.lock_pi(&lock, &owner, None)?;
+/// domain.lock_pi(&lock, &owner)?;
 /// std::thread::scope(|scope| {
-///     scope.spawn(|| domain.lock_pi(&lock, &waiter, None));
+///     scope.spawn(|| domain.lock_pi(&lock, &waiter));
 ///     while owner.priority() != Priority::realtime(10) {}
 ///     domain.unlock_pi(&lock, &owner)
 /// })?;
