@@ -233,23 +233,23 @@ pub unsafe extern "C" fn ufutex_task_set_restart(task: *mut ufutex_task, restart
     let set = || {
         let task = Held::<TaskObject>::new(task)?;
         // SAFETY: the program passes null, or a struct that is as large as it says.
-        let Some(said) = (unsafe { abi::read(restart)? }) else { return Ok(task.task.set_restart(None)) };
-        let wait = match super::timeout_of(said.timeout, said.nanoseconds)? {
-            None => None,
-            Some(Timeout::After(_)) => return Err(Errno::INVALID),
-            Some(timeout) if said.is_private <= 1 => Some(RestartBlock {
-                address: said.address,
-                expected: said.expected,
-                bitset: NonZeroU32::new(said.bitset).ok_or(Errno::INVALID)?,
-                is_private: said.is_private == 1,
-                timeout,
-            }),
-            Some(_) => return Err(Errno::INVALID),
-        };
-        task.task.set_restart(wait);
+        let said = unsafe { abi::read(restart)? };
+        task.task.set_restart(said.map(restart_of).transpose()?.flatten());
         Ok(())
     };
     set().map(|()| 0).int()
+}
+
+/// The wait that a program has saved. `None` means that it has saved none.
+fn restart_of(said: ufutex_restart) -> Result<Option<RestartBlock>, Errno> {
+    let timeout = match super::timeout_of(said.timeout, said.nanoseconds)? {
+        None => return Ok(None),
+        Some(timeout @ Timeout::At(..)) if said.is_private <= 1 => timeout,
+        Some(_) => return Err(Errno::INVALID),
+    };
+    let bitset = NonZeroU32::new(said.bitset).ok_or(Errno::INVALID)?;
+    let is_private = said.is_private == 1;
+    Ok(Some(RestartBlock { address: said.address, expected: said.expected, bitset, is_private, timeout }))
 }
 
 export!(
