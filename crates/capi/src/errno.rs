@@ -7,7 +7,6 @@ use core::ffi::{c_int, c_long};
 pub(crate) struct Errno(pub c_int);
 
 impl Errno {
-    pub const AGAIN: Self = Self(libc::EAGAIN);
     pub const BAD_HANDLE: Self = Self(libc::EBADF);
     pub const BUSY: Self = Self(libc::EBUSY);
     pub const FAULT: Self = Self(libc::EFAULT);

@@ -29,7 +29,6 @@ mod nodes;
 mod objects;
 mod operation;
 mod park;
-mod plain;
 mod platform;
 mod registry;
 mod spin;

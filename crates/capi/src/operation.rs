@@ -9,7 +9,7 @@ use core::task::{Context, Poll, Waker};
 use engine::{
     Cause, Clock, Wait, WaitAny,
     pi::{LockPi, WaitRequeuePi},
-    syscall::{ERESTARTSYS, Syscall},
+    syscall::Syscall,
 };
 
 use crate::bell::{Handle, Sound};
@@ -26,8 +26,6 @@ pub(crate) type Words<'a> = Vec<(Word<'a>, u64)>;
 /// See the top of this file.
 pub(crate) enum Operation<'a> {
     Wait(Wait<'a, Word<'a>>),
-    /// A [`Plain::Wait`](crate::plain::Plain) of a system call.
-    WaitOfCall(Wait<'a, Word<'a>>),
     WaitAny(WaitAny<'a, Word<'a>, Words<'a>>),
     LockPi(LockPi<'a, 'a, Word<'a>>),
     WaitRequeuePi(WaitRequeuePi<'a, 'a, Word<'a>, Word<'a>>),
@@ -38,15 +36,6 @@ fn number<T: TryInto<c_long>>(result: Result<T, engine::Error>) -> c_long {
     result.map_err(Errno::from).long()
 }
 
-/// The result of a system call that is a wait without a timeout. If it was interrupted, the call is made again, unless
-/// a handler ran that was installed without `SA_RESTART`.
-pub(crate) fn of_call(result: Result<(), engine::Error>) -> c_long {
-    match result {
-        Err(engine::Error::Interrupted) => -(ERESTARTSYS as c_long),
-        result => number(result.map(|()| 0)),
-    }
-}
-
 impl Operation<'_> {
     /// Begins or continues the operation. Returns its result if it has ended.
     pub fn poll(self: Pin<&mut Self>, waker: &Waker) -> Option<c_long> {
@@ -55,7 +44,6 @@ impl Operation<'_> {
         let result = unsafe {
             match self.get_unchecked_mut() {
                 Self::Wait(wait) => Pin::new_unchecked(wait).poll(&mut context).map(|r| number(r.map(|()| 0))),
-                Self::WaitOfCall(wait) => Pin::new_unchecked(wait).poll(&mut context).map(of_call),
                 Self::WaitAny(wait) => Pin::new_unchecked(wait).poll(&mut context).map(number),
                 Self::LockPi(lock) => Pin::new_unchecked(lock).poll(&mut context).map(|r| number(r.map(|()| 0))),
                 Self::WaitRequeuePi(wait) => Pin::new_unchecked(wait).poll(&mut context).map(|r| number(r.map(|()| 0))),
@@ -75,7 +63,6 @@ impl Operation<'_> {
         unsafe {
             match self.get_unchecked_mut() {
                 Self::Wait(wait) => number(Pin::new_unchecked(wait).end(cause).map(|()| 0)),
-                Self::WaitOfCall(wait) => of_call(Pin::new_unchecked(wait).end(cause)),
                 Self::WaitAny(wait) => number(Pin::new_unchecked(wait).end(cause)),
                 Self::LockPi(lock) => number(Pin::new_unchecked(lock).end(cause).map(|()| 0)),
                 Self::WaitRequeuePi(wait) => number(Pin::new_unchecked(wait).end(cause).map(|()| 0)),

@@ -256,12 +256,6 @@ impl OwnWord {
         if may_be_own(address) { Ok(Self(address)) } else { Err(Errno::FAULT) }
     }
 
-    /// The word that a system call names. `None` for an address at which the call might fail.
-    #[inline(always)]
-    pub fn of_call(address: u64) -> Option<Self> {
-        (address.is_multiple_of(4) && may_be_own(address)).then_some(Self(address))
-    }
-
     #[inline]
     fn word(&self) -> &AtomicU32 {
         // SAFETY: aligned and not null, as `new` has checked; valid, as the program has promised.
@@ -412,11 +406,11 @@ mod tests {
         let on_the_heap = own.as_ptr().addr() as u64;
         for address in own.into_iter().chain([FIRST_PAGE, here, on_the_heap]) {
             assert!(Memory::OWN.may_have(address, 4) && Memory::OWN.access_ok(address, 4), "{address:#x}");
-            assert!(OwnWord::of_call(address).is_some() && OwnWord::new(address).is_ok(), "{address:#x}");
+            assert!(OwnWord::new(address).is_ok(), "{address:#x}");
         }
         for address in [first_foreign, 0xffff_8000_0000_0000, 0xffff_ffff_ffff_fffc] {
             assert!(!Memory::OWN.may_have(address, 4) && !Memory::OWN.access_ok(address, 4), "{address:#x}");
-            assert!(OwnWord::of_call(address).is_none() && OwnWord::new(address).is_err(), "{address:#x}");
+            assert!(OwnWord::new(address).is_err(), "{address:#x}");
         }
         // The kernel's calls may name it, and fail when they read it.
         assert!(Memory::OWN.access_ok(0, 4) && !Memory::OWN.may_have(0, 4) && OwnWord::new(0).is_err());

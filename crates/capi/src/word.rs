@@ -59,22 +59,6 @@ impl<'m> Word<'m> {
         let scope = if flags & UFUTEX_SHARED == 0 { Scope::Private } else { memory.scope(address, access)? };
         Ok(Self { memory, address, width, scope, node: None })
     }
-
-    /// The private word of 32 bits that a system call names.
-    ///
-    /// # Errors
-    /// As the kernel's: [`Errno::INVALID`] for a misaligned address, [`Errno::FAULT`] for one that the guest may not
-    /// name. A wake at the address 0 finds nobody, and a wait faults when it reads the word.
-    pub fn of_call(memory: &'m Memory, address: u64) -> Result<Self, Errno> {
-        let width = Width::U32;
-        if !address.is_multiple_of(width.bytes()) {
-            return Err(Errno::INVALID);
-        }
-        if !memory.access_ok(address, width.bytes()) {
-            return Err(Errno::FAULT);
-        }
-        Ok(Self { memory, address, width, scope: Scope::Private, node: None })
-    }
 }
 
 /// The node of the word at `address`, whose flags name one. `None` if the memory has no policy for the address.

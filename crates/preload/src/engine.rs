@@ -1,7 +1,6 @@
 //! The program's domain, and calls on it.
 
 use core::mem::ManuallyDrop;
-use core::num::NonZeroU32;
 use core::pin::{Pin, pin};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -27,11 +26,9 @@ use crate::stuck::Threads;
 use crate::timers::Host;
 use crate::{nodes, raw, seat, settings, stack, timers};
 
-const WAIT_PRIVATE: u32 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u32;
 const CMP_REQUEUE_PRIVATE: u32 = (libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_FLAG) as u32;
 /// The highest address that the kernel accepts from a program.
 const USER_END: u64 = (1 << 47) - 4096;
-const WAKE_PRIVATE: u32 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u32;
 
 /// DomainOptions of waits that must not sleep.
 fn at_once() -> WaitOptions {
@@ -165,30 +162,17 @@ impl Engine {
         }
     }
 
-    /// Makes the most frequent calls if they end at once: decoding all system calls takes longer than these calls.
-    /// `None` means that [`call_any`](Self::call_any) has to make the call.
+    /// Makes the most frequent calls if they end at once. `None` means that [`call_any`](Self::call_any) has to make the
+    /// call.
     #[inline(always)]
     fn call_briefly(&self, number: Number, args: &[u64; 6]) -> Option<isize> {
-        let [address, op, val, time, ..] = *args;
+        let [address, op, ..] = *args;
         if number != Number::Futex || !is_user(address) {
             return None;
         }
-        let word = GuestWord::new(&Native, address, Width::U32).ok()?;
         match op as u32 {
-            WAIT_PRIVATE if time == 0 && looks_different(address, val) => {
-                match self.domain.wait_with(word, u64::from(val as u32), &at_once()) {
-                    Err(ufutex::Error::Again) => Some(-(libc::EAGAIN as isize)),
-                    Ok(()) => Some(0),
-                    // The value has changed back. The wait begins anew, and will sleep.
-                    Err(_) => None,
-                }
-            }
-            WAKE_PRIVATE => {
-                let count = usize::try_from(val as i32).unwrap_or(0).max(1);
-                self.domain.try_wake_bitset(word, count, NonZeroU32::MAX).ok().map(|woken| woken as isize)
-            }
-            CMP_REQUEUE_PRIVATE => self.cmp_requeue(word, args),
-            _ => None,
+            CMP_REQUEUE_PRIVATE => self.cmp_requeue(GuestWord::new(&Native, address, Width::U32).ok()?, args),
+            _ => self.domain.syscall_at_once(&Native, number, args),
         }
     }
 
@@ -274,12 +258,6 @@ fn bring_in_words(number: Number, &[first, op, .., second, _]: &[u64; 6]) {
 #[inline(always)]
 fn is_user(address: u64) -> bool {
     address <= USER_END && address.is_multiple_of(4)
-}
-
-/// Whether the word does not hold `val`, so that a wait will probably end at once.
-#[inline(always)]
-fn looks_different(address: u64, val: u64) -> bool {
-    Native.load(address, Width::U32).is_ok_and(|value| value != u64::from(val as u32))
 }
 
 /// futex_waitv(2) on words that are all private. `sleep` puts the thread to sleep at a seat, which wakes notify, and

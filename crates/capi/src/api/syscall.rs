@@ -1,9 +1,8 @@
 use core::ffi::{c_int, c_long};
-use core::num::NonZeroU32;
 use core::time::Duration;
 
 use engine::{
-    Clock, Target, WaitOptions,
+    Clock,
     syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall},
 };
 
@@ -11,18 +10,14 @@ use super::{export, in_use, to_block_as};
 use crate::abi;
 use crate::errno::{Answer, Errno};
 use crate::objects::{DomainObject, TaskObject};
-use crate::operation::{Operation, block_on, of_call};
-use crate::plain::{
-    Plain, WAIT_BITSET_PRIVATE, WAIT_BITSET_PRIVATE_REALTIME, WAIT_PRIVATE, WAKE_PRIVATE, at_least_one,
-};
-use crate::platform::{Memory, OwnWord};
+use crate::operation::{Operation, block_on};
+use crate::platform::Memory;
 use crate::registry::{Held, is_alive};
 use crate::types::{
     UFUTEX_ARM_NUMBER, UFUTEX_ERESTART_RESTARTBLOCK, UFUTEX_ERESTARTNOINTR, UFUTEX_ERESTARTSYS, UFUTEX_GENERIC_NUMBER,
     UFUTEX_HANDLER, UFUTEX_HANDLER_RESTART, UFUTEX_I386_NUMBER, UFUTEX_NO_HANDLER, UFUTEX_RESUME_AGAIN,
     UFUTEX_RESUME_CONTINUE, UFUTEX_RESUME_RETURN, UFUTEX_RISCV32_NUMBER, ufutex_domain, ufutex_memory, ufutex_task,
 };
-use crate::word::Word;
 
 /// futex(2) on x86-64.
 const FUTEX: u64 = 202;
@@ -60,53 +55,32 @@ pub unsafe extern "C" fn ufutex_syscall(
         Err(errno) => return Err::<c_long, _>(errno).long(),
     };
     // SAFETY: the program passes null or six arguments.
-    match unsafe { simplest(&held, task, memory, number, args) } {
-        Simplest::Mismatch => -c_long::from(libc::EAGAIN),
-        Simplest::Wake(word, count) => {
-            held.domain.try_wake_bitset(word, count, NonZeroU32::MAX).map_err(Errno::from).long()
-        }
-        // SAFETY: the same arguments.
-        Simplest::No => unsafe { call_in(held, task, memory, number, args) }.long(),
+    if let Some(result) = unsafe { call_at_once(&held, task, memory, number, args) } {
+        return result as c_long;
     }
+    // SAFETY: the same arguments.
+    unsafe { call_in(held, task, memory, number, args) }.long()
 }
 
-/// One of the two calls that a program makes most, on the program's own memory.
-enum Simplest {
-    /// A wait that finds another value.
-    Mismatch,
-    Wake(OwnWord, usize),
-    /// Another call, or one that may be refused.
-    No,
-}
-
-/// Decodes the calls that take a few dozen instructions, so that the decoding matters. These two do not use the task,
-/// so it is enough that the task's handle is alive.
+/// Makes a call on the program's own memory that ends at once, as most do. It does not use the task, so it is enough that
+/// the task's handle is alive. `None` also for a call that is refused.
 ///
 /// # Safety
 /// As for [`read_args`].
 #[inline(always)]
-unsafe fn simplest(
+unsafe fn call_at_once(
     domain: &DomainObject,
     task: *mut ufutex_task,
     memory: *const ufutex_memory,
     number: u64,
     args: *const u64,
-) -> Simplest {
-    if number != FUTEX || args.is_null() || !args.is_aligned() || !memory.is_null() || !domain.is_plain {
-        return Simplest::No;
+) -> Option<isize> {
+    if number != FUTEX || !memory.is_null() || !domain.is_plain || !is_alive::<TaskObject>(task) {
+        return None;
     }
-    // SAFETY: checked above; the caller guarantees the rest.
-    let [address, op, value, timeout, _, bitset] = unsafe { &*args.cast::<[u64; 6]>() };
-    let Some(word) = OwnWord::of_call(*address).filter(|_| is_alive::<TaskObject>(task)) else { return Simplest::No };
-    let takes_any = match *op as u32 {
-        WAKE_PRIVATE => return Simplest::Wake(word, at_least_one(*value)),
-        WAIT_PRIVATE => true,
-        // What the C library makes of most waits, whether or not they have a timeout.
-        WAIT_BITSET_PRIVATE | WAIT_BITSET_PRIVATE_REALTIME => *bitset as u32 != 0,
-        _ => false,
-    };
-    let differs = || word.load() != Ok(*value as u32);
-    if takes_any && domain.looks_first && *timeout == 0 && differs() { Simplest::Mismatch } else { Simplest::No }
+    // SAFETY: the caller guarantees it.
+    let args = unsafe { args_at(args).ok()? };
+    domain.domain.syscall_at_once(&Memory::OWN, Number::Futex, args)
 }
 
 /// All other calls.
@@ -135,41 +109,7 @@ unsafe fn call_in(
     let number = number_of(number)?;
     // SAFETY: the program passes six arguments.
     let args = unsafe { read_args(args)? };
-    let Some(plain) = Plain::of(number, &args) else { return call_by_engine(held, task, own, number, args) };
-    let memory = own.unwrap_or(&held.memory);
-    match plain {
-        Plain::Wake { address, count, bitset } => {
-            Ok(held.domain.try_wake_bitset(Word::of_call(memory, address)?, count, bitset)? as c_long)
-        }
-        Plain::Wait { address, expected, bitset } => {
-            let word = Word::of_call(memory, address)?;
-            let expected = u64::from(expected);
-            if held.looks_first && word.load().is_ok_and(|value| value != expected) {
-                return Err(Errno::AGAIN);
-            }
-            wait(held, task, own, address, expected, bitset)
-        }
-    }
-}
-
-/// A plain wait, which may have to sleep.
-#[inline(never)]
-fn wait(
-    held: Held<DomainObject>,
-    task: *mut ufutex_task,
-    memory: Option<&Memory>,
-    address: u64,
-    expected: u64,
-    bitset: NonZeroU32,
-) -> Result<c_long, Errno> {
-    let domain = in_use(held);
-    let task = to_block_as(task, &domain)?;
-    let word = Word::of_call(memory.unwrap_or(&domain.memory), address)?;
-    let options = options_of_call(&task, bitset);
-    if domain.blocks_natively {
-        return Ok(of_call(domain.domain.wait_interruptible(word, expected, &options, task.task.interrupt())));
-    }
-    block_on(&domain, Some(&task), Operation::WaitOfCall(domain.domain.wait_async(word, expected, &options)), None)
+    call_by_engine(held, task, own, number, args)
 }
 
 /// A call that the engine decodes.
@@ -190,11 +130,6 @@ fn call_by_engine(
     let mut call = begin(&domain, &task, memory, number, args);
     let deadline = call.take_timeout().map(|timeout| domain.time.begin(timeout));
     block_on(&domain, Some(&task), Operation::Syscall(call), deadline)
-}
-
-/// The options of a plain wait: a task waits with its own priority.
-pub(super) fn options_of_call(task: &TaskObject, bitset: NonZeroU32) -> WaitOptions {
-    WaitOptions::new().bitset(bitset).realtime_priority(task.task.own_priority().as_realtime())
 }
 
 /// The memory of one call. `None` if it is the domain's.
@@ -221,13 +156,21 @@ pub(super) fn number_of(number: u64) -> Result<Number, Errno> {
 }
 
 /// # Safety
-/// `args` is null, misaligned, or valid for reading six numbers.
-pub(super) unsafe fn read_args(args: *const u64) -> Result<[u64; 6], Errno> {
+/// `args` is null, misaligned, or valid for reading six numbers as long as the result.
+#[inline(always)]
+unsafe fn args_at<'a>(args: *const u64) -> Result<&'a [u64; 6], Errno> {
     if args.is_null() || !args.is_aligned() {
         return Err(Errno::INVALID);
     }
     // SAFETY: the caller guarantees it.
-    Ok(unsafe { args.cast::<[u64; 6]>().read() })
+    Ok(unsafe { &*args.cast::<[u64; 6]>() })
+}
+
+/// # Safety
+/// As for [`args_at`], in this call.
+pub(super) unsafe fn read_args(args: *const u64) -> Result<[u64; 6], Errno> {
+    // SAFETY: the caller guarantees it.
+    unsafe { args_at(args).copied() }
 }
 
 /// Begins a call. Relative timeouts are measured by the domain's clock.

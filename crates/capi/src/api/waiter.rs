@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
 
 use engine::{Access, Cause, Timeout};
 
-use super::syscall::{begin, number_of, options_of_call, own_memory, read_args};
+use super::syscall::{begin, number_of, own_memory, read_args};
 use super::wait::read_words;
 use super::{HowToWait, export};
 use crate::abi;
@@ -14,7 +14,6 @@ use crate::bell::{Handle, Sound};
 use crate::errno::{Answer, Errno};
 use crate::objects::{DomainObject, Interruptible, TaskObject};
 use crate::operation::Operation;
-use crate::plain::Plain;
 use crate::platform::{Deadline, Memory, clock_number};
 use crate::registry::{Counted, Object, boxed, insert};
 use crate::spin::Patience;
@@ -387,11 +386,6 @@ pub unsafe extern "C" fn ufutex_prepare_syscall(
         prepare.memory = own_memory.map(boxed).transpose()?;
         prepare.begin(|domain, task, memory| {
             let task = task.ok_or(Errno::INVALID)?;
-            if let Some(Plain::Wait { address, expected, bitset }) = Plain::of(number, &args) {
-                let word = Word::of_call(memory, address)?;
-                let wait = domain.domain.wait_async(word, expected.into(), &options_of_call(task, bitset));
-                return Ok((Operation::WaitOfCall(wait), None));
-            }
             let mut call = begin(domain, task, memory, number, args);
             let timeout = call.take_timeout();
             Ok((Operation::Syscall(call), timeout))

@@ -355,18 +355,28 @@ impl Domain {
     /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait. If the word differs,
     /// the wait ends here.
     pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_>, Error> {
-        let differs = self.wait_path.has_early_return() && target.load().is_ok_and(|value| value != expected);
-        let matched = if !target.can_hold(expected) {
-            Err(Error::Invalid)
-        } else if differs {
-            Err(Error::Again)
-        } else {
-            self.lock_and_compare(target, expected)
-        };
+        if !target.can_hold(expected) {
+            return Err(Error::Invalid);
+        }
+        if self.differs(target, expected) {
+            return Err(Error::Again);
+        }
+        let matched = self.lock_and_compare(target, expected);
         if matched.as_ref().is_err_and(|error| *error == Error::Again) {
             self.count(|c| c.mismatches.add(1));
         }
         matched
+    }
+
+    /// The early return of a wait: whether the word differs, so that the wait ends before it locks anything. `false` also
+    /// if the domain has no early return.
+    #[inline(always)]
+    pub(crate) fn differs<T: Target>(&self, target: &T, expected: T::Value) -> bool {
+        let differs = self.wait_path.has_early_return() && target.load().is_ok_and(|value| value != expected);
+        if differs {
+            self.count(|c| c.mismatches.add(1));
+        }
+        differs
     }
 
     /// The second part of `lock_if_equal`, without counting.

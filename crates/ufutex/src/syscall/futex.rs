@@ -2,10 +2,12 @@
 
 use core::num::NonZeroU32;
 
-use super::{Calling, GuestCall, Restart, Started, arguments};
+use super::{Calling, GuestCall, Number, Restart, Started, arguments};
 use crate::error::Error;
+use crate::futex::domain::Domain;
 use crate::futex::wait::RestartBlock;
 use crate::futex::wake_op::{Compare, Modify, WakeOp};
+use crate::futex::word;
 use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::{Access, UserMemory, Width};
 use crate::sys::platform::PlatformRef;
@@ -30,6 +32,58 @@ const CLOCK_REALTIME: u32 = 256;
 /// leaves nothing undone. A wake also stores 0 in its word first. `uaddr2` points to the thread's `list_op_pending`,
 /// which the call clears.
 const ROBUST_UNLOCK: u32 = 512;
+
+const WAIT_PRIVATE: u32 = WAIT | PRIVATE_FLAG;
+const WAKE_PRIVATE: u32 = WAKE | PRIVATE_FLAG;
+const WAIT_BITSET_PRIVATE: u32 = WAIT_BITSET | PRIVATE_FLAG;
+/// Without a timeout the clock does not matter.
+const WAIT_BITSET_PRIVATE_REALTIME: u32 = WAIT_BITSET_PRIVATE | CLOCK_REALTIME;
+const WAKE_BITSET_PRIVATE: u32 = WAKE_BITSET | PRIVATE_FLAG;
+
+impl Domain {
+    /// Makes a system call if it is one of those that programs make most, and ends at once: futex(2), for a wake of a
+    /// private word, or for a wait that finds another value there. `None`: nothing has been done, and
+    /// [`syscall`](Self::syscall) makes the call.
+    ///
+    /// It needs no task, and no room for a call that may wait. `syscall` begins with it. For a guest thread that is no
+    /// thread of the host, call it before [`syscall_async`](Self::syscall_async).
+    ///
+    /// ```
+    /// use ufutex::{Domain, FlatMemory, System, syscall::Number};
+    ///
+    /// let (domain, word) = (Domain::new(&System::new()), std::sync::atomic::AtomicU32::new(7));
+    /// // SAFETY: the calls below name only `word`.
+    /// let memory = unsafe { FlatMemory::of_this_program() };
+    /// let call = |op, value| domain.syscall_at_once(&memory, Number::Futex, &[word.as_ptr() as u64, op, value, 0, 0, 0]);
+    /// assert_eq!(call(128, 8), Some(-11)); // FUTEX_WAIT_PRIVATE: EAGAIN
+    /// assert_eq!(call(128, 7), None); // it would wait
+    /// assert_eq!(call(129, 1), Some(0)); // FUTEX_WAKE_PRIVATE: nobody waits
+    /// ```
+    #[inline(always)]
+    pub fn syscall_at_once<M: UserMemory + ?Sized>(
+        &self,
+        memory: &M,
+        number: Number,
+        &[uaddr, op, val, utime, _, val3]: &[u64; 6],
+    ) -> Option<isize> {
+        if number != Number::Futex {
+            return None;
+        }
+        let (op, val) = (op as u32, val as u32);
+        let bitset = match op {
+            WAIT_PRIVATE | WAKE_PRIVATE => NonZeroU32::MAX,
+            WAIT_BITSET_PRIVATE | WAIT_BITSET_PRIVATE_REALTIME | WAKE_BITSET_PRIVATE => NonZeroU32::new(val3 as u32)?,
+            _ => return None,
+        };
+        // An address that is refused is left to `syscall`, which has the kernel's order of errors.
+        let word = word::checked(memory, uaddr).ok()?;
+        if matches!(op, WAKE_PRIVATE | WAKE_BITSET_PRIVATE) {
+            let woken = self.try_wake_bitset(word, at_least_one(val), bitset);
+            return Some(super::as_number(woken.map(|woken| woken as isize)));
+        }
+        (utime == 0 && self.differs(&word, val.into())).then(|| super::as_number(Err(Error::Again)))
+    }
+}
 
 /// The arguments, with their names in the kernel.
 #[derive(Clone, Copy)]

@@ -73,7 +73,22 @@ impl Domain {
     /// assert_eq!(domain.syscall(&task, &memory, number, [0x1000, FUTEX_WAIT_PRIVATE, 7, 0, 0, 0]), -11);
     /// # Ok::<(), ufutex::Error>(())
     /// ```
+    #[inline]
     pub fn syscall<M: UserMemory + ?Sized>(&self, task: &Task, memory: &M, number: Number, args: [u64; 6]) -> isize {
+        if let Some(result) = self.syscall_at_once(memory, number, &args) {
+            return result;
+        }
+        self.syscall_and_wait(task, memory, number, args)
+    }
+
+    #[inline(never)]
+    fn syscall_and_wait<M: UserMemory + ?Sized>(
+        &self,
+        task: &Task,
+        memory: &M,
+        number: Number,
+        args: [u64; 6],
+    ) -> isize {
         let call = core::pin::pin!(self.syscall_async(task, memory, number, args));
         let deadline = call.timeout().map(|timeout| self.begin(timeout));
         if let Calling::Done(result, _) = call.calling {

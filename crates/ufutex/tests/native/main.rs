@@ -13,6 +13,7 @@ mod groups;
 mod pid_namespaces;
 mod places;
 
+mod at_once;
 mod busy_graph;
 mod contenders;
 mod driver_thread;
