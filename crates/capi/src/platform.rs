@@ -6,7 +6,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire},
 };
 
-use engine::{Access, Clock, Fault, Key, ObjectId, Scope, Target, Timeout, UserMemory, Width};
+use engine::{Access, Clock, Fault, ObjectId, Scope, Timeout, UserMemory, Width};
 
 use crate::abi;
 use crate::errno::Errno;
@@ -104,6 +104,7 @@ macro_rules! own_word {
 }
 
 #[expect(clippy::useless_conversion, reason = "one of the four widths is 64 bits itself")]
+#[inline]
 fn own_load(address: u64, width: Width) -> Result<u64, Fault> {
     // [Cm]: what the engine requires of `UserMemory::load`.
     own_word!(address, width, |word: Value| Ok(u64::from(word.load(Acquire) as Value)))
@@ -127,6 +128,7 @@ fn access_number(access: Access) -> u32 {
 // Each call below passes to a function of the program the arguments of its type, with the context that was given with
 // it.
 impl UserMemory for Memory {
+    #[inline]
     fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
         let Some(ufutex_memory { context, load: Some(load), .. }) = self.0 else { return own_load(address, width) };
         let mut value = 0;
@@ -238,51 +240,6 @@ impl Memory {
             }
         }
         Err(Fault)
-    }
-}
-
-/// A private word of 32 bits in the program's own memory. Most words are such words, so they have a fast path.
-#[derive(Clone, Copy)]
-pub(crate) struct OwnWord(u64);
-
-impl OwnWord {
-    /// # Errors
-    /// [`Errno::INVALID`] for a misaligned address, [`Errno::FAULT`] for an address that no program has.
-    #[inline]
-    pub fn new(address: u64) -> Result<Self, Errno> {
-        if !address.is_multiple_of(4) {
-            return Err(Errno::INVALID);
-        }
-        if may_be_own(address) { Ok(Self(address)) } else { Err(Errno::FAULT) }
-    }
-
-    #[inline]
-    fn word(&self) -> &AtomicU32 {
-        // SAFETY: aligned and not null, as `new` has checked; valid, as the program has promised.
-        unsafe { AtomicU32::from_ptr(core::ptr::with_exposed_provenance_mut(self.0 as usize)) }
-    }
-}
-
-impl Key for OwnWord {
-    #[inline(always)]
-    fn address(&self) -> u64 {
-        self.0
-    }
-}
-
-impl Target for OwnWord {
-    type Value = u32;
-
-    #[inline(always)]
-    fn load(&self) -> Result<u32, Fault> {
-        Ok(self.word().load(Acquire)) // [Cm]
-    }
-    #[inline(always)]
-    fn compare_exchange(&self, current: u32, new: u32) -> Result<Result<u32, u32>, Fault> {
-        Ok(self.word().compare_exchange(current, new, AcqRel, Acquire)) // [Cm]
-    }
-    fn fault_in(&self, _access: Access) -> Result<(), Fault> {
-        Ok(())
     }
 }
 
@@ -406,13 +363,11 @@ mod tests {
         let on_the_heap = own.as_ptr().addr() as u64;
         for address in own.into_iter().chain([FIRST_PAGE, here, on_the_heap]) {
             assert!(Memory::OWN.may_have(address, 4) && Memory::OWN.access_ok(address, 4), "{address:#x}");
-            assert!(OwnWord::new(address).is_ok(), "{address:#x}");
         }
         for address in [first_foreign, 0xffff_8000_0000_0000, 0xffff_ffff_ffff_fffc] {
             assert!(!Memory::OWN.may_have(address, 4) && !Memory::OWN.access_ok(address, 4), "{address:#x}");
-            assert!(OwnWord::new(address).is_err(), "{address:#x}");
         }
         // The kernel's calls may name it, and fail when they read it.
-        assert!(Memory::OWN.access_ok(0, 4) && !Memory::OWN.may_have(0, 4) && OwnWord::new(0).is_err());
+        assert!(Memory::OWN.access_ok(0, 4) && !Memory::OWN.may_have(0, 4));
     }
 }

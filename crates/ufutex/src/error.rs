@@ -44,6 +44,7 @@ impl Error {
     /// assert_eq!(ufutex::Error::Again.errno(), 11);
     /// ```
     #[must_use]
+    #[inline]
     pub const fn errno(self) -> i32 {
         match self {
             Self::NotPermitted => 1,

@@ -182,7 +182,9 @@ pub(super) fn begin<'a>(
     args: [u64; 6],
 ) -> Syscall<'a, 'a, 'a, Memory> {
     let mut call = domain.domain.syscall_async(&task.task, memory, number, args);
-    call.begin_at(Duration::from_nanos(domain.time.now(Clock::Monotonic)));
+    if call.timeout().is_some() {
+        call.begin_at(Duration::from_nanos(domain.time.now(Clock::Monotonic)));
+    }
     call
 }
 

@@ -1,15 +1,15 @@
 use core::ffi::{c_int, c_long};
 
-use engine::{Access, Domain, Target};
+use engine::{Access, Domain, GuestWord, Target};
 
 use super::{HowToWait, InUse, export, to_block_as, to_block_in};
 use crate::errno::{Answer, Errno};
 use crate::objects::{DomainObject, TaskObject};
 use crate::operation::{Operation, Words, block_on};
-use crate::platform::OwnWord;
+use crate::platform::Memory;
 use crate::registry::Held;
-use crate::types::{UFUTEX_U32, ufutex_domain, ufutex_task, ufutex_wait_options, ufutex_waitv_word};
-use crate::word::Word;
+use crate::types::{ufutex_domain, ufutex_task, ufutex_wait_options, ufutex_waitv_word};
+use crate::word::{Word, own_word};
 
 /// Blocks the caller while the word at an address holds expected: FUTEX_WAIT, FUTEX_WAIT_BITSET. flags: UFUTEX_U8 to
 /// UFUTEX_U64, UFUTEX_SHARED, and for its node UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE(). options: NULL for no timeout
@@ -35,26 +35,23 @@ pub unsafe extern "C" fn ufutex_wait(
         Ok(held) => held,
         Err(errno) => return Err::<c_int, _>(errno).int(),
     };
-    if !(held.is_plain && flags == UFUTEX_U32 && options.is_null()) {
-        // SAFETY: the same arguments.
-        return unsafe { wait_in(held, address, expected, flags, options) }.int();
-    }
-    match (OwnWord::new(address), u32::try_from(expected)) {
+    if options.is_null()
+        && let Some(word) = own_word(&held, address, flags)
+    {
         // The engine does this first, too. Done here, it needs no stack frame for the rest of a wait.
-        (Ok(word), Ok(expected)) if held.looks_first && word.load() != Ok(expected) => -libc::EAGAIN,
-        (word, expected) => wait_plainly(&held.domain, word, expected),
+        if held.looks_first && word.can_hold(expected) && word.load() != Ok(expected) {
+            return -libc::EAGAIN;
+        }
+        return wait_plainly(&held.domain, word, expected);
     }
+    // SAFETY: the same arguments.
+    unsafe { wait_in(held, address, expected, flags, options) }.int()
 }
 
-/// A wait without options, for a private word of 32 bits in the program's own memory.
+/// A wait without options, for a private word in the program's own memory.
 #[inline(never)]
-fn wait_plainly(
-    domain: &Domain,
-    word: Result<OwnWord, Errno>,
-    expected: Result<u32, core::num::TryFromIntError>,
-) -> c_int {
-    let wait = || Ok::<_, Errno>(domain.wait(word?, expected.map_err(|_| Errno::INVALID)?)?);
-    wait().map(|()| 0).int()
+fn wait_plainly(domain: &Domain, word: GuestWord<'_, Memory>, expected: u64) -> c_int {
+    domain.wait(word, expected).map(|()| 0).map_err(Errno::from).int()
 }
 
 /// All other waits.

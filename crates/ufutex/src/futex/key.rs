@@ -338,6 +338,7 @@ impl<M: UserMemory + ?Sized> Target for GuestWord<'_, M> {
     fn width(&self) -> Width {
         self.width
     }
+    #[inline(always)]
     fn load(&self) -> Result<u64, Fault> {
         self.memory.load(self.address, self.width)
     }

@@ -27,7 +27,7 @@ pub(crate) fn shared<M: UserMemory + ?Sized>(memory: &M, address: u64, access: A
 ///
 /// # Errors
 /// As for [`private`].
-#[inline]
+#[inline(always)]
 pub(crate) fn checked<M: UserMemory + ?Sized>(memory: &M, address: u64) -> Result<GuestWord<'_, M>, Error> {
     let word = GuestWord::new(memory, address, Width::U32)?;
     if memory.access_ok(address, 4) { Ok(word) } else { Err(Error::Fault) }

@@ -129,6 +129,7 @@ impl Args {
 }
 
 /// The number of waiters to wake. The kernel takes an `int`, and compares it only after it has woken one.
+#[inline(always)]
 pub(super) fn at_least_one(count: u32) -> usize {
     usize::try_from(count.cast_signed()).unwrap_or(0).max(1)
 }

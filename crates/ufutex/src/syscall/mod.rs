@@ -282,6 +282,7 @@ impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
     }
 }
 
+#[inline(always)]
 fn as_number(result: Result<isize, Error>) -> isize {
     result.unwrap_or_else(|error| -(error.errno() as isize))
 }
