@@ -1,6 +1,6 @@
 //! A word as a program names it in a call.
 
-use engine::{Access, Fault, GuestWord, Key, NodeFlags, Scope, Target, UserMemory, Width};
+use engine::{Access, Fault, Key, NodeFlags, Scope, Target, UserMemory, Width};
 
 use crate::errno::Errno;
 use crate::objects::DomainObject;
@@ -25,19 +25,14 @@ const NODE_FLAGS: u32 = UFUTEX_NUMA | UFUTEX_MPOL | NODE_MASK;
 /// One more than the number of a node, or 0 for none: `UFUTEX_ON_NODE`.
 const NODE_MASK: u32 = 0x7ff << UFUTEX_NODE_SHIFT;
 
-/// A private word in the program's own memory, if that is the domain's. Most words are such words, so they have a fast path.
-/// `None` if it is another, or will be refused.
+/// Whether there can be a private word at `address` in the program's own memory, and that is the domain's. Most words are such
+/// words, so they have a fast path. `false` also for a word that will be refused.
 #[inline(always)]
-pub(crate) fn own_word(domain: &DomainObject, address: u64, flags: u32) -> Option<GuestWord<'static, Memory>> {
-    let width = match flags {
-        UFUTEX_U32 => Width::U32,
-        UFUTEX_U8 => Width::U8,
-        UFUTEX_U16 => Width::U16,
-        UFUTEX_U64 => Width::U64,
-        _ => return None,
-    };
-    let is_own = domain.is_plain && Memory::OWN.may_have(address, width.bytes());
-    if is_own { GuestWord::new(&Memory::OWN, address, width).ok() } else { None }
+pub(crate) fn is_own(domain: &DomainObject, address: u64, flags: u32) -> bool {
+    const { assert!(UFUTEX_U8 == 1 && UFUTEX_U16 == 2 && UFUTEX_U32 == 4 && UFUTEX_U64 == 8) };
+    // So the flag of a width is the number of its bytes.
+    let is_width = flags.is_power_of_two() && flags <= UFUTEX_U64;
+    domain.is_plain && is_width && address.is_multiple_of(flags.into()) && Memory::OWN.may_have(address, flags.into())
 }
 
 impl<'m> Word<'m> {

@@ -1,6 +1,6 @@
 use core::ffi::{c_int, c_long};
 
-use engine::{Access, Domain, GuestWord, Target};
+use engine::{Access, Domain, GuestWord, Target, Width};
 
 use super::{HowToWait, InUse, export, to_block_as, to_block_in};
 use crate::errno::{Answer, Errno};
@@ -8,8 +8,10 @@ use crate::objects::{DomainObject, TaskObject};
 use crate::operation::{Operation, Words, block_on};
 use crate::platform::Memory;
 use crate::registry::Held;
-use crate::types::{ufutex_domain, ufutex_task, ufutex_wait_options, ufutex_waitv_word};
-use crate::word::{Word, own_word};
+use crate::types::{
+    UFUTEX_U8, UFUTEX_U16, UFUTEX_U32, ufutex_domain, ufutex_task, ufutex_wait_options, ufutex_waitv_word,
+};
+use crate::word::{Word, is_own};
 
 /// Blocks the caller while the word at an address holds expected: FUTEX_WAIT, FUTEX_WAIT_BITSET. flags: UFUTEX_U8 to
 /// UFUTEX_U64, UFUTEX_SHARED, and for its node UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE(). options: NULL for no timeout
@@ -35,23 +37,44 @@ pub unsafe extern "C" fn ufutex_wait(
         Ok(held) => held,
         Err(errno) => return Err::<c_int, _>(errno).int(),
     };
-    if options.is_null()
-        && let Some(word) = own_word(&held, address, flags)
-    {
-        // The engine does this first, too. Done here, it needs no stack frame for the rest of a wait.
-        if held.looks_first && word.can_hold(expected) && word.load() != Ok(expected) {
-            return -libc::EAGAIN;
-        }
-        return wait_plainly(&held.domain, word, expected);
+    if options.is_null() && is_own(&held, address, flags) {
+        // The usual width is one that the compiler knows.
+        return match flags {
+            UFUTEX_U32 => wait_own(&held, address, expected, Width::U32),
+            _ => wait_own_of(&held, address, expected, flags),
+        };
     }
     // SAFETY: the same arguments.
     unsafe { wait_in(held, address, expected, flags, options) }.int()
 }
 
 /// A wait without options, for a private word in the program's own memory.
+#[inline(always)]
+fn wait_own(held: &DomainObject, address: u64, expected: u64, width: Width) -> c_int {
+    let word = GuestWord::new(&Memory::OWN, address, width);
+    // The engine does this first, too. Done here, it needs no stack frame for the rest of a wait.
+    let differs = |word: &GuestWord<'_, Memory>| word.can_hold(expected) && word.load() != Ok(expected);
+    if held.looks_first && word.as_ref().is_ok_and(differs) {
+        return -libc::EAGAIN;
+    }
+    wait_plainly(&held.domain, word, expected)
+}
+
+/// As `wait_own`, for words of other widths than 32 bits.
 #[inline(never)]
-fn wait_plainly(domain: &Domain, word: GuestWord<'_, Memory>, expected: u64) -> c_int {
-    domain.wait(word, expected).map(|()| 0).map_err(Errno::from).int()
+fn wait_own_of(held: &DomainObject, address: u64, expected: u64, flags: u32) -> c_int {
+    let width = match flags {
+        UFUTEX_U8 => Width::U8,
+        UFUTEX_U16 => Width::U16,
+        _ => Width::U64,
+    };
+    wait_own(held, address, expected, width)
+}
+
+#[inline(never)]
+fn wait_plainly(domain: &Domain, word: Result<GuestWord<'_, Memory>, engine::Error>, expected: u64) -> c_int {
+    let wait = || Ok::<_, Errno>(domain.wait(word?, expected)?);
+    wait().map(|()| 0).int()
 }
 
 /// All other waits.

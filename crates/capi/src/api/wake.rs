@@ -1,7 +1,7 @@
 use core::ffi::c_int;
 use core::num::NonZeroU32;
 
-use engine::{Access, Compare, Modify, WakeOp};
+use engine::{Access, Address, Compare, Modify, WakeOp};
 
 use super::{count as many, export};
 use crate::errno::{Answer, Errno};
@@ -11,7 +11,7 @@ use crate::types::{
     UFUTEX_CMP_EQ, UFUTEX_CMP_GE, UFUTEX_CMP_GT, UFUTEX_CMP_LE, UFUTEX_CMP_LT, UFUTEX_CMP_NE, UFUTEX_OP_ADD,
     UFUTEX_OP_ANDN, UFUTEX_OP_OR, UFUTEX_OP_SET, UFUTEX_OP_XOR, ufutex_domain, ufutex_operation,
 };
-use crate::word::{Word, own_word};
+use crate::word::{Word, is_own};
 
 /// Wakes up to count waiters of the word at an address whose bitset has a bit of bitset: FUTEX_WAKE, FUTEX_WAKE_BITSET.
 /// Waiters with a greater real-time priority are woken first, and otherwise in the order in which they came. A count of
@@ -34,8 +34,8 @@ pub unsafe extern "C" fn ufutex_wake(
     let wake = || {
         let held = Held::<DomainObject>::new(domain)?;
         let bitset = NonZeroU32::new(bitset).ok_or(Errno::INVALID)?;
-        if let Some(word) = own_word(&held, address, flags) {
-            return Ok(held.domain.try_wake_bitset(word, many(count), bitset)?);
+        if is_own(&held, address, flags) {
+            return Ok(held.domain.try_wake_bitset(Address::at(address), many(count), bitset)?);
         }
         let word = Word::new(&held, address, flags, Access::Read)?;
         Ok(held.domain.try_wake_bitset(word, many(count), bitset)?)
