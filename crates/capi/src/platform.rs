@@ -104,7 +104,7 @@ macro_rules! own_word {
 }
 
 #[expect(clippy::useless_conversion, reason = "one of the four widths is 64 bits itself")]
-#[inline]
+#[inline(always)]
 fn own_load(address: u64, width: Width) -> Result<u64, Fault> {
     // [Cm]: what the engine requires of `UserMemory::load`.
     own_word!(address, width, |word: Value| Ok(u64::from(word.load(Acquire) as Value)))
@@ -118,6 +118,27 @@ fn own_compare_exchange(address: u64, width: Width, current: u64, new: u64) -> R
     })
 }
 
+/// The program's own memory, for calls that know it to be that: [`Memory`] would ask each time.
+pub(crate) struct OwnMemory;
+
+impl UserMemory for OwnMemory {
+    #[inline(always)]
+    fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
+        own_load(address, width)
+    }
+    fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
+        own_compare_exchange(address, width, current, new)
+    }
+    fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault> {
+        Memory::OWN.fault_in(address, access)
+    }
+    /// Without the first page, where an access fails.
+    #[inline(always)]
+    fn access_ok(&self, address: u64, _bytes: u64) -> bool {
+        may_be_own(address)
+    }
+}
+
 fn access_number(access: Access) -> u32 {
     match access {
         Access::Read => UFUTEX_READ,
@@ -128,7 +149,6 @@ fn access_number(access: Access) -> u32 {
 // Each call below passes to a function of the program the arguments of its type, with the context that was given with
 // it.
 impl UserMemory for Memory {
-    #[inline]
     fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
         let Some(ufutex_memory { context, load: Some(load), .. }) = self.0 else { return own_load(address, width) };
         let mut value = 0;

@@ -11,7 +11,7 @@ use crate::abi;
 use crate::errno::{Answer, Errno};
 use crate::objects::{DomainObject, TaskObject};
 use crate::operation::{Operation, block_on};
-use crate::platform::Memory;
+use crate::platform::{Memory, OwnMemory};
 use crate::registry::{Held, is_alive};
 use crate::types::{
     UFUTEX_ARM_NUMBER, UFUTEX_ERESTART_RESTARTBLOCK, UFUTEX_ERESTARTNOINTR, UFUTEX_ERESTARTSYS, UFUTEX_GENERIC_NUMBER,
@@ -80,7 +80,7 @@ unsafe fn call_at_once(
     }
     // SAFETY: the caller guarantees it.
     let args = unsafe { args_at(args).ok()? };
-    domain.domain.syscall_at_once(&Memory::OWN, Number::Futex, args)
+    domain.domain.syscall_at_once(&OwnMemory, Number::Futex, args)
 }
 
 /// All other calls.

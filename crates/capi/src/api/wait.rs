@@ -1,12 +1,12 @@
 use core::ffi::{c_int, c_long};
 
-use engine::{Access, Domain, GuestWord, Target, Width};
+use engine::{Access, Domain, GuestWord, UserMemory, Width};
 
 use super::{HowToWait, InUse, export, to_block_as, to_block_in};
 use crate::errno::{Answer, Errno};
 use crate::objects::{DomainObject, TaskObject};
 use crate::operation::{Operation, Words, block_on};
-use crate::platform::Memory;
+use crate::platform::OwnMemory;
 use crate::registry::Held;
 use crate::types::{
     UFUTEX_U8, UFUTEX_U16, UFUTEX_U32, ufutex_domain, ufutex_task, ufutex_wait_options, ufutex_waitv_word,
@@ -51,13 +51,11 @@ pub unsafe extern "C" fn ufutex_wait(
 /// A wait without options, for a private word in the program's own memory.
 #[inline(always)]
 fn wait_own(held: &DomainObject, address: u64, expected: u64, width: Width) -> c_int {
-    let word = GuestWord::new(&Memory::OWN, address, width);
     // The engine does this first, too. Done here, it needs no stack frame for the rest of a wait.
-    let differs = |word: &GuestWord<'_, Memory>| word.can_hold(expected) && word.load() != Ok(expected);
-    if held.looks_first && word.as_ref().is_ok_and(differs) {
+    if held.looks_first && expected <= width.max() && OwnMemory.load(address, width) != Ok(expected) {
         return -libc::EAGAIN;
     }
-    wait_plainly(&held.domain, word, expected)
+    wait_plainly(&held.domain, address, expected, width)
 }
 
 /// As `wait_own`, for words of other widths than 32 bits.
@@ -72,8 +70,8 @@ fn wait_own_of(held: &DomainObject, address: u64, expected: u64, flags: u32) -> 
 }
 
 #[inline(never)]
-fn wait_plainly(domain: &Domain, word: Result<GuestWord<'_, Memory>, engine::Error>, expected: u64) -> c_int {
-    let wait = || Ok::<_, Errno>(domain.wait(word?, expected)?);
+fn wait_plainly(domain: &Domain, address: u64, expected: u64, width: Width) -> c_int {
+    let wait = || Ok::<_, Errno>(domain.wait(GuestWord::new(&OwnMemory, address, width)?, expected)?);
     wait().map(|()| 0).int()
 }
 

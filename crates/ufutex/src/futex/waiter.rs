@@ -358,7 +358,7 @@ impl Domain {
         if !target.can_hold(expected) {
             return Err(Error::Invalid);
         }
-        if self.differs(target, expected) {
+        if self.differs(|| target.load(), expected) {
             return Err(Error::Again);
         }
         let matched = self.lock_and_compare(target, expected);
@@ -371,8 +371,8 @@ impl Domain {
     /// The early return of a wait: whether the word differs, so that the wait ends before it locks anything. `false` also
     /// if the domain has no early return.
     #[inline(always)]
-    pub(crate) fn differs<T: Target>(&self, target: &T, expected: T::Value) -> bool {
-        let differs = self.wait_path.has_early_return() && target.load().is_ok_and(|value| value != expected);
+    pub(crate) fn differs<V: PartialEq>(&self, load: impl FnOnce() -> Result<V, Fault>, expected: V) -> bool {
+        let differs = self.wait_path.has_early_return() && load().is_ok_and(|value| value != expected);
         if differs {
             self.count(|c| c.mismatches.add(1));
         }

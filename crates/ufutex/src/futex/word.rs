@@ -23,12 +23,7 @@ pub(crate) fn shared<M: UserMemory + ?Sized>(memory: &M, address: u64, access: A
     Ok(checked(memory, address)?.shared(access)?)
 }
 
-/// The word at `address`, without a scope.
-///
-/// # Errors
-/// As for [`private`].
-#[inline(always)]
-pub(crate) fn checked<M: UserMemory + ?Sized>(memory: &M, address: u64) -> Result<GuestWord<'_, M>, Error> {
+fn checked<M: UserMemory + ?Sized>(memory: &M, address: u64) -> Result<GuestWord<'_, M>, Error> {
     let word = GuestWord::new(memory, address, Width::U32)?;
     if memory.access_ok(address, 4) { Ok(word) } else { Err(Error::Fault) }
 }

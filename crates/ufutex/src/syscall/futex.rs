@@ -5,9 +5,9 @@ use core::num::NonZeroU32;
 use super::{Calling, GuestCall, Number, Restart, Started, arguments};
 use crate::error::Error;
 use crate::futex::domain::Domain;
+use crate::futex::key::Address;
 use crate::futex::wait::RestartBlock;
 use crate::futex::wake_op::{Compare, Modify, WakeOp};
-use crate::futex::word;
 use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::{Access, UserMemory, Width};
 use crate::sys::platform::PlatformRef;
@@ -76,12 +76,15 @@ impl Domain {
             _ => return None,
         };
         // An address that is refused is left to `syscall`, which has the kernel's order of errors.
-        let word = word::checked(memory, uaddr).ok()?;
+        if !uaddr.is_multiple_of(4) || !memory.access_ok(uaddr, 4) {
+            return None;
+        }
         if matches!(op, WAKE_PRIVATE | WAKE_BITSET_PRIVATE) {
-            let woken = self.try_wake_bitset(word, at_least_one(val), bitset);
+            let woken = self.try_wake_bitset(Address::at(uaddr), at_least_one(val), bitset);
             return Some(super::as_number(woken.map(|woken| woken as isize)));
         }
-        (utime == 0 && self.differs(&word, val.into())).then(|| super::as_number(Err(Error::Again)))
+        let differs = utime == 0 && self.differs(|| memory.load(uaddr, Width::U32), val.into());
+        differs.then(|| super::as_number(Err(Error::Again)))
     }
 }
 
