@@ -1,5 +1,5 @@
 //! Copies the engine: see `ufutex_seam`.
 
 fn main() {
-    ufutex_seam::scheme("Atomic").write();
+    ufutex_seam::scheme("atomic", "Atomic").write();
 }

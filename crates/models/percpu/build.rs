@@ -1,5 +1,5 @@
 //! Copies the engine: see `ufutex_seam`.
 
 fn main() {
-    ufutex_seam::scheme("PerCpu").write();
+    ufutex_seam::scheme("percpu", "PerCpu").write();
 }

@@ -42,10 +42,9 @@
 //! # Callbacks
 //!
 //! Wakers, [`Scheduler`](pi::Scheduler), [`Deliver`](timer::Deliver), [`Clocks`](timer::Clocks), [`UserMemory`] and
-//! [`Topology`](platform::Topology) are an embedder's code. The
-//! documentation of each says which locks are held when it is called, and what it may call. All of them may panic,
-//! unless their documentation says otherwise. The panic goes to the caller of the operation, and the driver's own
-//! thread goes on. No lock stays held, and no waiter, wake or count is lost. What the operation has done by then stays
+//! [`Topology`](platform::Topology) are an embedder's code. The documentation of each says which locks are held when it
+//! is called, and what it may call. All of them may panic, unless their documentation says otherwise. The panic goes to
+//! the caller of the operation, and the driver's own thread goes on. No lock stays held, and no waiter, wake or count is lost. What the operation has done by then stays
 //! done. Waiters and schedulers that it still had to notify are notified while the stack unwinds. If one of their
 //! callbacks panics too, that second panic is caught. (Without `std` nothing can catch it, and it ends the process, as
 //! does any panic that leaves a destructor during unwinding.)

@@ -56,13 +56,13 @@ fn model(checker: &str) -> Copy {
         .with_features(&["parking"])
 }
 
-/// For the host, with one of the schemes that are there to be compared: `Fixed`, `Atomic` or `PerCpu`. It is a feature, in
-/// small letters, beside `counted`. Its unit tests stay; those of the engine have run as its own.
+/// For the host, with one of the schemes that are there to be compared: the type `name` in the file of this name in
+/// `files/schemes/schemes`. The file's name is a feature too, beside `counted`. The scheme's unit tests stay; those of the
+/// engine have run as its own.
 #[must_use]
-pub fn scheme(name: &'static str) -> Copy {
-    let module = name.to_lowercase();
-    let chosen = format!("//! The scheme of this copy.\n\npub use super::{module}::{{{name} as Chosen, Pin}};\n");
-    let mut copy = schemes().with_features(&["std", "probes", "counted"]).with_features(&[module.leak()]);
+pub fn scheme(file: &'static str, name: &str) -> Copy {
+    let chosen = format!("//! The scheme of this copy.\n\npub use super::{file}::{{{name} as Chosen, Pin}};\n");
+    let mut copy = schemes().with_features(&["std", "probes", "counted", file]);
     copy.files.push(File::another("schemes/chosen.rs", chosen));
     copy
 }

@@ -65,9 +65,9 @@ impl Drop for Pair<'_> {
 impl Domain {
     /// Locks the buckets of both words.
     ///
-    /// While a resize is going on, buckets of several tables have no order that could be kept. So this function only tries the second bucket. If it is busy, this function unlocks the first bucket, waits for the
-    /// second, and tries the first. No thread waits for a bucket with another one locked, except movers, which wait in
-    /// order of index.
+    /// While a resize is going on, buckets of several tables have no order that could be kept. So this function only tries
+    /// the second bucket. If it is busy, this function unlocks the first bucket, waits for the second, and tries the first.
+    /// No thread waits for a bucket with another one locked, except movers, which wait in order of index.
     pub(super) fn lock_pair(&self, first: &Place, second: &Place) -> Pair<'_> {
         loop {
             let locked = self.lock_or_make(first);

@@ -108,12 +108,12 @@ impl Domain {
     ///
     /// Which call to use:
     ///
-    /// | who decides about the size | |
+    /// | who decides about the size | call |
     /// |---|---|
     /// | the engine, by load or by threads | [`DomainOptions::policy`](crate::DomainOptions::policy) |
     /// | you, once, when you make the domain | the same, with [`Policy::Fixed`] |
     /// | you, later, and as often as you like | `set_slots`, which may also bring a domain back from the global table |
-    /// | nobody any more | [`set_immutable`](Self::set_immutable) |
+    /// | nobody from now on | [`set_immutable`](Self::set_immutable) |
     /// | the guest, by prctl(2) | [`prctl_futex_hash`](Self::prctl_futex_hash), with the kernel's rules: from the global table no way leads back |
     ///
     /// # Errors

@@ -4,10 +4,9 @@
 //! bucket locked. If there is not enough room, the walk unlocks the bucket, makes room, and visits the bucket again.
 //!
 //! While a resize moves keys between tables, the walk cannot go by buckets. It goes by hashes: each hash has exactly
-//! one live bucket, in one of the tables, and that bucket has the keys of a whole range of hashes. The walk
-//! locks the live bucket of the first hash that is left, as any operation would, copies the keys of the
-//! bucket's range, and goes on behind the range. So it meets a key that stays queued exactly once, however keys are
-//! moved.
+//! one live bucket, in one of the tables, and that bucket has the keys of a whole range of hashes. The walk locks
+//! the live bucket of the first hash that is left, as any operation would, copies the keys of the bucket's range, and
+//! goes on behind the range. So it meets a key that stays queued exactly once, however keys are moved.
 
 use alloc::vec::Vec;
 use core::fmt;

@@ -81,6 +81,7 @@ impl Domain {
         self.syscall_and_wait(task, memory, number, args)
     }
 
+    /// A call that may wait. It is a separate function, so that a call that ends at once has no part in its stack frame.
     #[inline(never)]
     fn syscall_and_wait<M: UserMemory + ?Sized>(
         &self,

@@ -124,7 +124,7 @@ fn counted() -> Vec<Comparison> {
 
 /// [false-sharing] and [priv-removed]: the stall, and the layout of a bucket.
 fn layouts() -> Vec<Comparison> {
-    let fixed = |layout, buckets| (Name::Live, layout, buckets);
+    let with = |layout, buckets| (Name::Live, layout, buckets);
     let mut all = vec![
         Comparison {
             source: Source::FalseSharing,
@@ -144,8 +144,8 @@ fn layouts() -> Vec<Comparison> {
                 (Source::FalseSharing, "packed-split-b256"),
                 ("packed → split, 256 buckets", "perf bench futex hash"),
                 rates("split", "256", "packed", "split"),
-                fixed(Layout::Packed, 256),
-                fixed(Layout::Split, 256),
+                with(Layout::Packed, 256),
+                with(Layout::Split, 256),
             )
         },
         Comparison {
@@ -154,8 +154,8 @@ fn layouts() -> Vec<Comparison> {
                 (Source::FalseSharing, "packed-split-176"),
                 ("packed → split, average", "EPYC 9D64, 176 CPUs"),
                 rates("split", "epyc-average", "packed", "split"),
-                fixed(Layout::Packed, 256),
-                fixed(Layout::Split, 256),
+                with(Layout::Packed, 256),
+                with(Layout::Split, 256),
             )
         },
     ];
@@ -168,8 +168,8 @@ fn layouts() -> Vec<Comparison> {
                 (Source::PrivRemoved, id),
                 (what, where_),
                 Figures::Gain(percent),
-                fixed(Layout::Packed, buckets),
-                fixed(Layout::Lean, buckets),
+                with(Layout::Packed, buckets),
+                with(Layout::Lean, buckets),
             )
         });
     }
