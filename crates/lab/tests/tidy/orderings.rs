@@ -1,5 +1,5 @@
-//! Each memory ordering stronger than Relaxed has a label, and ORDERING.md has an argument for each label. The label is in
-//! a comment in the ordering's statement or directly above it, or in the documentation of its function.
+//! Each memory ordering stronger than Relaxed has a label, and its area's ORDERING.md has an argument for each label. The
+//! label is in a comment in the ordering's statement or directly above it, or in the documentation of its function.
 //!
 //! A label of the engine is `[A]` to `[Z]`. Outside of the engine each area has a capital letter, which a small
 //! letter follows: `[Ca]`. Labels are read in comments only, so an array literal is none.
@@ -12,6 +12,8 @@ pub struct Area {
     pub directories: &'static [&'static str],
     /// The first of the two letters of a label. `None` for the engine, whose labels have one letter.
     letter: Option<char>,
+    /// The file in which the labels are argued.
+    pub argued: &'static str,
     /// Parts of the directories that are not checked. Each has its reason below.
     except: &'static [&'static str],
 }
@@ -23,17 +25,28 @@ pub struct Area {
 /// - `coherence`, and `crates/lab/sim` on it, simulate: all virtual threads of a simulation are coroutines of one
 ///   thread of the host. An ordering there says what an access costs, and orders no real threads.
 pub const AREAS: [Area; 6] = [
-    Area { directories: &["crates/ufutex/src", "crates/models/seam/files/schemes"], letter: None, except: &[] },
-    Area { directories: &["crates/capi/src"], letter: Some('C'), except: &[] },
-    Area { directories: &["crates/preload/src"], letter: Some('P'), except: &[] },
-    Area { directories: &["crates/lab"], letter: Some('L'), except: &["crates/lab/sim/"] },
+    Area {
+        directories: &["crates/ufutex/src", "crates/models/seam/files/schemes"],
+        letter: None,
+        argued: "ORDERING.md",
+        except: &[],
+    },
+    Area { directories: &["crates/capi/src"], letter: Some('C'), argued: "crates/capi/ORDERING.md", except: &[] },
+    Area { directories: &["crates/preload/src"], letter: Some('P'), argued: "crates/preload/ORDERING.md", except: &[] },
+    Area {
+        directories: &["crates/lab"],
+        letter: Some('L'),
+        argued: "crates/lab/ORDERING.md",
+        except: &["crates/lab/sim/"],
+    },
     // These two have only Relaxed so far.
     Area {
         directories: &["crates/parking_lot_core/src", "crates/parking_lot_core/v0_9", "crates/parking_lot_core/v0_10"],
         letter: Some('K'),
+        argued: "ORDERING.md",
         except: &[],
     },
-    Area { directories: &["crates/program/src"], letter: Some('R'), except: &[] },
+    Area { directories: &["crates/program/src"], letter: Some('R'), argued: "ORDERING.md", except: &[] },
 ];
 
 impl Area {
@@ -54,8 +67,9 @@ impl Area {
 
 const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 
-/// Orderings without a label of the area, and labels of any area that `argued` does not contain.
-pub fn findings(area: &Area, file: &File, argued: &str) -> Vec<String> {
+/// Orderings without a label of the area, and labels of any area that are not argued. `argued` has the texts of the areas'
+/// files, in the order of [`AREAS`].
+pub fn findings(area: &Area, file: &File, argued: &[String]) -> Vec<String> {
     if file.is_test() {
         return Vec::new();
     }
@@ -69,16 +83,21 @@ pub fn findings(area: &Area, file: &File, argued: &str) -> Vec<String> {
             findings.push(format!("{}: no label at '{}'", here(), line.trim()));
         }
         for label in comment(line).map(labels).into_iter().flatten() {
-            if !argued.contains(&format!("[{label}]")) {
-                findings.push(format!("{}: [{label}] is not in ORDERING.md", here()));
-            }
+            let is_missing = |owner: &Area, text: &str| owner.has(label) && !text.contains(&format!("[{label}]"));
+            findings.extend(
+                AREAS
+                    .iter()
+                    .zip(argued)
+                    .filter(|(owner, text)| is_missing(owner, text))
+                    .map(|(owner, _)| format!("{}: [{label}] is not in {}", here(), owner.argued)),
+            );
         }
         is_import &= !code(line).contains(';');
     }
     findings
 }
 
-/// Labels of the area with a row in ORDERING.md that none of its files has.
+/// Labels of the area with a row in `argued`, its file's text, that none of its sources has.
 pub fn unused(area: &Area, files: &[File], argued: &str) -> Vec<String> {
     let comments = |file: &File| file.text.lines().filter_map(comment).collect::<Vec<_>>().join("\n");
     let comments: String = files.iter().map(comments).collect();
@@ -90,11 +109,12 @@ pub fn unused(area: &Area, files: &[File], argued: &str) -> Vec<String> {
         .collect()
 }
 
-/// Rows of ORDERING.md whose label is no area's, and could be used nowhere.
-pub fn strangers(argued: &str) -> Vec<String> {
+/// Rows of the area's file, whose text is `argued`, with a label that belongs to no area of that file.
+pub fn strangers(area: &Area, argued: &str) -> Vec<String> {
     let rows = argued.lines().filter_map(|line| line.strip_prefix("| [")?.split_once(']'));
-    rows.filter(|(label, _)| !AREAS.iter().any(|area| area.has(label)))
-        .map(|(label, _)| format!("ORDERING.md: [{label}] is a label of no area"))
+    let is_here = |label: &str| AREAS.iter().any(|other| other.argued == area.argued && other.has(label));
+    rows.filter(|(label, _)| !is_here(label))
+        .map(|(label, _)| format!("{}: [{label}] is a label of no area that is argued there", area.argued))
         .collect()
 }
 
@@ -164,7 +184,7 @@ mod tests {
 
     fn count_in(area: &Area, text: &str) -> usize {
         let file = File { path: "lock.rs".to_string(), text: text.to_string() };
-        findings(area, &file, "[E] and [V], [Ca] and [Pa]").len()
+        findings(area, &file, &["[E] and [V]", "[Ca]", "[Pa]", "", "", ""].map(String::from)).len()
     }
 
     fn count(text: &str) -> usize {
@@ -214,6 +234,7 @@ mod tests {
         assert_eq!(count_in(CAPI, &here("[Pa]")), 1, "another area's");
         assert_eq!(count(&here("[Ca]")), 1, "not the engine's");
         assert_eq!(count_in(CAPI, &here("[Cb]")), 1, "it has no argument");
+        assert_eq!(count_in(CAPI, &here("[Ca], as the engine's [Q]")), 1, "the engine's has no argument");
         assert_eq!(count_in(CAPI, &here("[ca]")), 1, "an array");
         assert_eq!(count_in(CAPI, &here("[Ok]")), 1, "a letter of no area");
         assert_eq!(count_in(CAPI, "let two = [Ca]; word.store(1, Release);\n"), 1, "an array literal");
@@ -235,8 +256,16 @@ mod tests {
 
     #[test]
     fn a_row_with_a_label_of_no_area_is_found() {
-        let argued = "| label | what |\n|---|---|\n| [E] | a |\n| [Ca] | b |\n| [Zz] | c |\n";
-        assert_eq!(strangers(argued), ["ORDERING.md: [Zz] is a label of no area"]);
+        let argued = "| label | what |\n|---|---|\n| [E] | a |\n| [Ka] | b |\n| [Zz] | c |\n";
+        assert_eq!(strangers(ENGINE, argued), ["ORDERING.md: [Zz] is a label of no area that is argued there"]);
+    }
+
+    #[test]
+    fn a_row_in_the_file_of_another_area_is_found() {
+        let (own, other) = ("| [Ca] | a | b |\n", "| [E] | a | b |\n");
+        let finding = "crates/capi/ORDERING.md: [E] is a label of no area that is argued there";
+        assert_eq!(strangers(CAPI, &format!("{own}{other}")), [finding]);
+        assert_eq!(strangers(ENGINE, own), ["ORDERING.md: [Ca] is a label of no area that is argued there"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The interleavings looked for: the waker's emptiness check finds no waiter in a bucket that its key has left or has
 //! not reached yet; the waiter queues in a bucket that no waker will look at. They are excluded by two invariants:
 //! exactly one bucket of a key is live, and the mover holds the source's lock from before the target is live until the
-//! source is not ([E], [F]). See "the empty check with a stale table" in ORDERING.md.
+//! source is not ([E], [F]). See "The emptiness check with a stale table" in ORDERING.md.
 
 use std::pin::pin;
 
