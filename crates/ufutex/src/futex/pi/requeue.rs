@@ -1,7 +1,7 @@
 //! Waiting for a word and then for a lock, without waking up in between: condition variables with locks that boost
 //! priority.
 
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use super::entry::{EntryRef, Purpose};
@@ -9,16 +9,16 @@ use super::lock::{Acquired, Others, Refused};
 use super::waiter::{Left, PiWaiter, Seen};
 use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
+use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
 use crate::futex::entry::{Entry, Moment, PIECE};
 use crate::futex::key::Target;
 use crate::futex::namespace::Tasks;
-use crate::futex::operation::{Cause, Operation, PollReceiver, block_on, operation_is_a_future};
+use crate::futex::operation::{Cause, Operation, PollReceiver, WaitFuture, block_on};
 use crate::futex::pair::Pair;
 use crate::futex::place::Place;
 use crate::futex::requeue::Requeued;
 use crate::futex::task::Task;
-use crate::futex::timeout_watch::TimeoutWatch;
 use crate::futex::wait::WaitOptions;
 use crate::futex::waiter::Matched;
 use crate::signal::{PendingWake, Signal};
@@ -29,18 +29,16 @@ use crate::table::hash::TableKey;
 use crate::table::list::Node;
 use core::ptr::NonNull;
 
-/// The future of [`Domain::wait_requeue_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks
-/// the lock that it has been handed.
-#[must_use = "futures do nothing unless polled"]
-pub struct WaitRequeuePi<'d, 't, T: Target, U: Target> {
+/// The future of [`Domain::wait_requeue_pi_async`].
+pub type WaitRequeuePi<'d, 't, T, U> = WaitFuture<'d, WaitRequeueOperation<'d, 't, T, U>>;
+
+/// A task's wait for a word, and then for a lock. Its drop unlocks the lock if the task has been handed it.
+pub struct WaitRequeueOperation<'d, 't, T: Target, U: Target> {
     domain: &'d Domain,
-    task: &'t Task,
     from: T,
     expected: T::Value,
     lock: U,
     timeout: Option<Timeout>,
-    watch: TimeoutWatch<'d>,
-    is_done: bool,
     waiter: PiWaiter<'d, 't>,
 }
 
@@ -61,7 +59,7 @@ impl Domain {
         options: &WaitOptions,
     ) -> Result<(), Error> {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
-        let wait = core::pin::pin!(self.wait_requeue_pi_async(from, expected, lock, task, &WaitOptions::new()));
+        let wait = pin!(WaitRequeueOperation::new(self, from, expected, lock, task, None));
         block_on(wait, self.platform(), &task.interrupt().sleeper, deadline.as_ref())
     }
 
@@ -75,8 +73,7 @@ impl Domain {
         task: &'t Task,
         options: &WaitOptions,
     ) -> WaitRequeuePi<'d, 't, T, U> {
-        let (timeout, watch, waiter) = (options.timeout, TimeoutWatch::new(), PiWaiter::new());
-        WaitRequeuePi { domain: self, task, from, expected, lock, timeout, watch, is_done: false, waiter }
+        WaitFuture::new(WaitRequeueOperation::new(self, from, expected, lock, task, options.timeout))
     }
 
     /// If `from` holds `expected`, gives `lock` to the first waiter of `from` if the lock is free, and makes up to
@@ -363,18 +360,13 @@ impl<T: Target, U: Target> Drop for RequeuingPi<'_, '_, T, U> {
     }
 }
 
-impl<T: Target, U: Target> WaitRequeuePi<'_, '_, T, U> {
-    fn watched_timeout(&self) -> Option<Timeout> {
-        self.timeout
-    }
-}
-
-operation_is_a_future!(
-    ['d, 't, T: Target, U: Target] WaitRequeuePi<'d, 't, T, U> => ()
-);
-
-impl<T: Target, U: Target> Operation for WaitRequeuePi<'_, '_, T, U> {
+impl<'d, T: Target, U: Target> Operation<'d> for WaitRequeueOperation<'d, '_, T, U> {
     type Output = ();
+
+    fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
+        let timeout = self.timeout.filter(|_| !self.waiter.is_busy());
+        timeout.map(|timeout| (timeout, self.domain.timeouts()))
+    }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         // SAFETY: `waiter` is the one field that must stay in place, and is not moved out of.
@@ -407,10 +399,21 @@ impl<T: Target, U: Target> Operation for WaitRequeuePi<'_, '_, T, U> {
     }
 }
 
-impl<T: Target, U: Target> WaitRequeuePi<'_, '_, T, U> {
+impl<'d, 't, T: Target, U: Target> WaitRequeueOperation<'d, 't, T, U> {
+    pub(crate) fn new(
+        domain: &'d Domain,
+        from: T,
+        expected: T::Value,
+        lock: U,
+        task: &'t Task,
+        timeout: Option<Timeout>,
+    ) -> Self {
+        Self { domain, from, expected, lock, timeout, waiter: PiWaiter::new(task) }
+    }
+
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<(), Error> {
         let domain = self.domain;
-        domain.check_lock(&self.lock, self.task)?;
+        domain.check_lock(&self.lock, self.waiter.task)?;
         let to = domain.key(&domain.place(&self.lock));
         let receiver = receiver.for_entry();
         let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
@@ -418,9 +421,9 @@ impl<T: Target, U: Target> WaitRequeuePi<'_, '_, T, U> {
         if key == to {
             return Err(Error::Invalid);
         }
-        PiWaiter::admit(domain, self.task, &locked)?;
-        let purpose = Purpose::Requeue { to, task: self.task.named.id };
-        let entry = self.waiter.set(domain, self.task, &place, receiver, purpose);
+        self.waiter.admit(domain, &locked)?;
+        let purpose = Purpose::Requeue { to, task: self.waiter.task.named.id };
+        let entry = self.waiter.set(domain, &place, receiver, purpose);
         // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
         let new_chain = unsafe { locked.insert(entry.node()) };
         drop(locked);
@@ -430,14 +433,14 @@ impl<T: Target, U: Target> WaitRequeuePi<'_, '_, T, U> {
     }
 }
 
-impl<T: Target, U: Target> Drop for WaitRequeuePi<'_, '_, T, U> {
+impl<T: Target, U: Target> Drop for WaitRequeueOperation<'_, '_, T, U> {
     fn drop(&mut self) {
         if !self.waiter.is_busy() || self.domain.system.is_abandoned() {
             return;
         }
         match self.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => {}
-            Left::Locked => call(|| self.domain.give_back(&self.lock, self.task)),
+            Left::Locked => call(|| self.domain.give_back(&self.lock, self.waiter.task)),
             Left::Heir => self.waiter.renounce(),
         }
     }
