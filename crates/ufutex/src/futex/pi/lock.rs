@@ -4,7 +4,7 @@ use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use super::entry::{EntryRef, PiEntry, Purpose};
-use super::waiter::{Left, PiWaiter, Seen};
+use super::waiter::{Left, PiWaiter};
 use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
 use crate::expiry::sleep::Timeouts;
@@ -30,11 +30,11 @@ pub type LockPi<'d, 't, T> = WaitFuture<'d, LockOperation<'d, 't, T>>;
 /// A task's attempt to lock a word. Its drop unlocks the lock if the task has been handed it.
 pub struct LockOperation<'d, 't, T: Target> {
     pub(super) domain: &'d Domain,
-    word: T,
+    pub(super) word: T,
     timeout: Option<Timeout>,
     /// The word's hash, until the thread has spun, if the waiter was queued as the first one.
     spins: Option<u32>,
-    waiter: PiWaiter<'d, 't>,
+    pub(super) waiter: PiWaiter<'d, 't>,
 }
 
 impl Domain {
@@ -314,11 +314,7 @@ impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
                 Err(error) => Poll::Ready(Err(error)),
             };
         }
-        match this.waiter.look(receiver) {
-            Seen::Waiting => Poll::Pending,
-            Seen::Locked => Poll::Ready(Ok(())),
-            Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.word)),
-        }
+        this.waiter.poll(&this.word, receiver)
     }
 
     fn spin(self: Pin<&mut Self>, sleeper: &Sleeper, deadline: Option<&Deadline>) {
@@ -332,11 +328,7 @@ impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
         // SAFETY: as in `poll_for`.
         let this = unsafe { self.get_unchecked_mut() };
-        match this.waiter.leave() {
-            Left::Unrequeued | Left::Unlocked => Err(cause.into()),
-            Left::Locked => Ok(()),
-            Left::Heir => this.waiter.put_word_right(&this.word),
-        }
+        this.waiter.end(&this.word, cause.into(), cause.into())
     }
 }
 

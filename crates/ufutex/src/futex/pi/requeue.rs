@@ -5,8 +5,7 @@ use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use super::entry::{EntryRef, Purpose};
-use super::lock::{Acquired, Others, Refused};
-use super::waiter::{Left, PiWaiter, Seen};
+use super::lock::{Acquired, LockOperation, Others, Refused};
 use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
 use crate::expiry::sleep::Timeouts;
@@ -32,14 +31,11 @@ use core::ptr::NonNull;
 /// The future of [`Domain::wait_requeue_pi_async`].
 pub type WaitRequeuePi<'d, 't, T, U> = WaitFuture<'d, WaitRequeueOperation<'d, 't, T, U>>;
 
-/// A task's wait for a word, and then for a lock. Its drop unlocks the lock if the task has been handed it.
+/// A task's wait for a word, and then for a lock.
 pub struct WaitRequeueOperation<'d, 't, T: Target, U: Target> {
-    domain: &'d Domain,
     from: T,
     expected: T::Value,
-    lock: U,
-    timeout: Option<Timeout>,
-    waiter: PiWaiter<'d, 't>,
+    lock: LockOperation<'d, 't, U>,
 }
 
 impl Domain {
@@ -364,38 +360,24 @@ impl<'d, T: Target, U: Target> Operation<'d> for WaitRequeueOperation<'d, '_, T,
     type Output = ();
 
     fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
-        let timeout = self.timeout.filter(|_| !self.waiter.is_busy());
-        timeout.map(|timeout| (timeout, self.domain.timeouts()))
+        self.lock.timeout()
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
-        // SAFETY: `waiter` is the one field that must stay in place, and is not moved out of.
-        let this = unsafe { self.get_unchecked_mut() };
-        if !this.waiter.is_busy() {
-            return match this.begin(receiver) {
-                Ok(()) => Poll::Pending,
-                Err(error) => Poll::Ready(Err(error)),
-            };
+        if self.lock.waiter.is_busy() {
+            return self.lock.waiter.poll(&self.lock.word, receiver);
         }
-        match this.waiter.look(receiver) {
-            Seen::Waiting => Poll::Pending,
-            Seen::Locked => Poll::Ready(Ok(())),
-            Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.lock)),
+        match self.begin(receiver) {
+            Ok(()) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
         }
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
-        // SAFETY: as in `poll_for`.
-        let this = unsafe { self.get_unchecked_mut() };
-        match this.waiter.leave() {
-            Left::Unrequeued => Err(cause.into()),
-            // The word has changed since the wait began, so a repeated call would end with `Again`. The kernel returns
-            // that at once.
-            Left::Unlocked if cause == Cause::Interrupted => Err(Error::Again),
-            Left::Unlocked => Err(cause.into()),
-            Left::Locked => Ok(()),
-            Left::Heir => this.waiter.put_word_right(&this.lock),
-        }
+        // Once it was requeued, the word has changed since the wait began, so a repeated call would end with `Again`. The
+        // kernel returns that at once.
+        let requeued = if cause == Cause::Interrupted { Error::Again } else { cause.into() };
+        self.lock.waiter.end(&self.lock.word, cause.into(), requeued)
     }
 }
 
@@ -408,40 +390,27 @@ impl<'d, 't, T: Target, U: Target> WaitRequeueOperation<'d, 't, T, U> {
         task: &'t Task,
         timeout: Option<Timeout>,
     ) -> Self {
-        Self { domain, from, expected, lock, timeout, waiter: PiWaiter::new(task) }
+        Self { from, expected, lock: LockOperation::new(domain, lock, task, timeout) }
     }
 
-    fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<(), Error> {
-        let domain = self.domain;
-        domain.check_lock(&self.lock, self.waiter.task)?;
-        let to = domain.key(&domain.place(&self.lock));
+    fn begin(&self, receiver: PollReceiver<'_>) -> Result<(), Error> {
+        let LockOperation { domain, word, waiter, .. } = &self.lock;
+        domain.check_lock(word, waiter.task)?;
+        let to = domain.key(&domain.place(word));
         let receiver = receiver.for_entry();
         let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
         let key = domain.key(&place);
         if key == to {
             return Err(Error::Invalid);
         }
-        self.waiter.admit(domain, &locked)?;
-        let purpose = Purpose::Requeue { to, task: self.waiter.task.named.id };
-        let entry = self.waiter.set(domain, &place, receiver, purpose);
+        waiter.admit(domain, &locked)?;
+        let purpose = Purpose::Requeue { to, task: waiter.task.named.id };
+        let entry = waiter.set(domain, &place, receiver, purpose);
         // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
         let new_chain = unsafe { locked.insert(entry.node()) };
         drop(locked);
         domain.note_queued(&place);
         domain.note_lock_waiter(new_chain, &place);
         Ok(())
-    }
-}
-
-impl<T: Target, U: Target> Drop for WaitRequeueOperation<'_, '_, T, U> {
-    fn drop(&mut self) {
-        if !self.waiter.is_busy() || self.domain.system.is_abandoned() {
-            return;
-        }
-        match self.waiter.leave() {
-            Left::Unrequeued | Left::Unlocked => {}
-            Left::Locked => call(|| self.domain.give_back(&self.lock, self.waiter.task)),
-            Left::Heir => self.waiter.renounce(),
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! A waiter for a lock, or to be requeued to one: what threads and tasks have in common.
 
+use core::task::Poll;
+
 use super::entry::{EntryRef, PiEntry, Purpose};
 use super::{LockId, PiGraph};
 use crate::error::Error;
@@ -23,17 +25,6 @@ pub(super) struct PiWaiter<'d, 't> {
     slot: WaiterSlot<'d, PiEntry>,
 }
 
-/// The state in which a waiter finds itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Seen {
-    /// It still waits. Its signal now has the new waker.
-    Waiting,
-    /// It has the lock, and is not queued any more.
-    Locked,
-    /// It has inherited the lock of an owner that died, and must write its TID into the word.
-    Heir,
-}
-
 /// How a waiter left before its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Left {
@@ -41,9 +32,9 @@ pub(super) enum Left {
     Unrequeued,
     /// It waits for nothing any more. It had been waiting for the lock.
     Unlocked,
-    /// Too late: see [`Seen::Locked`].
+    /// Too late: it has the lock, and is not queued any more.
     Locked,
-    /// Too late: see [`Seen::Heir`].
+    /// Too late: it has inherited the lock of an owner that died, and must write its TID into the word.
     Heir,
 }
 
@@ -85,36 +76,38 @@ impl<'d, 't> PiWaiter<'d, 't> {
         }
     }
 
-    /// Checks the waiter's state. If it still waits, `receiver` is notified of the next change.
-    pub fn look(&self, receiver: PollReceiver<'_>) -> Seen {
-        let Some((domain, entry)) = self.slot.busy() else { return Seen::Locked };
+    /// Whether the task has the lock of `word`. If it still waits, `receiver` is notified of the next change.
+    pub fn poll<T: Target>(&self, word: &T, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
+        let Some((domain, entry)) = self.slot.busy() else { return Poll::Ready(Ok(())) };
         if !entry.entry.signal.is_woken() {
             if entry.is_heir() {
-                return Seen::Heir;
+                return Poll::Ready(self.put_word_right(word));
             }
             match receiver {
-                PollReceiver::Thread(_) if !entry.entry.node.bucket().is_null() => return Seen::Waiting,
+                PollReceiver::Thread(_) if !entry.entry.node.bucket().is_null() => return Poll::Pending,
                 PollReceiver::Thread(_) => entry.entry.signal.wait_for_waker(domain.platform()),
                 PollReceiver::Task(waker) => {
                     let mut receiver = Receiver::Waker(GuardedWaker::of(waker));
-                    let seen = domain.with_lock_waiter(entry, |_, _| {
-                        if entry.is_heir() {
-                            return Seen::Heir;
+                    let is_heir = domain.with_lock_waiter(entry, |_, _| {
+                        if !entry.is_heir() {
+                            // SAFETY: queued; bucket and graph are locked.
+                            unsafe { entry.entry.signal.swap_receiver(&mut receiver) };
                         }
-                        // SAFETY: queued; bucket and graph are locked.
-                        unsafe { entry.entry.signal.swap_receiver(&mut receiver) };
-                        Seen::Waiting
+                        entry.is_heir()
                     });
-                    if seen.is_none() {
+                    if is_heir == Some(true) {
+                        return Poll::Ready(self.put_word_right(word));
+                    }
+                    if is_heir.is_none() {
                         // Taken by a waker that is about to wake an outdated waker of this task. Poll once more.
                         waker.wake_by_ref();
                     }
-                    return seen.unwrap_or(Seen::Waiting);
+                    return Poll::Pending;
                 }
             }
         }
         self.release();
-        Seen::Locked
+        Poll::Ready(Ok(()))
     }
 
     /// Leaves queue and graph, unless the waiter has the lock already.
@@ -153,9 +146,20 @@ impl<'d, 't> PiWaiter<'d, 't> {
         }
     }
 
+    /// Ends the wait. If the task has the lock of `word` by now, that is the result. Otherwise it is one of the errors:
+    /// `unrequeued` if the waiter had yet to be requeued to the lock.
+    pub fn end<T: Target>(&self, word: &T, unrequeued: Error, unlocked: Error) -> Result<(), Error> {
+        match self.leave() {
+            Left::Unrequeued => Err(unrequeued),
+            Left::Unlocked => Err(unlocked),
+            Left::Locked => Ok(()),
+            Left::Heir => self.put_word_right(word),
+        }
+    }
+
     /// For an heir: writes its TID into the lock's word, and so becomes the owner. From [S4] to [S8]. It owns the lock
     /// even if the word cannot be written, and the next waiter goes on waiting for it, as in the kernel.
-    pub fn put_word_right<T: Target>(&self, word: &T) -> Result<(), Error> {
+    fn put_word_right<T: Target>(&self, word: &T) -> Result<(), Error> {
         let mut faults = Faults::default();
         loop {
             match self.with_lock_inherited(|| write_heir(word, self.task.tid())) {
