@@ -111,6 +111,7 @@ pub use futex::task::Task;
 pub use futex::wait::WaitOptions;
 pub use futex::wait_any::WaitAny;
 pub use futex::waiter::{Queued, Waiter};
+pub use futex::wake::Woken;
 pub use futex::wake_op::{Compare, Modify, WakeOp};
 #[cfg(feature = "std")]
 #[cfg_attr(docsrs, doc(cfg(feature = "std")))]

@@ -54,6 +54,31 @@ impl Domain {
         self.wake(key, usize::MAX)
     }
 
+    /// As [`wake`](Self::wake), and checks whether waiters are left: a lock that keeps the word's "somebody waits" bit
+    /// as long as somebody does needs no other count.
+    ///
+    /// ```
+    /// # use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
+    /// # use ufutex::{Domain, System, WaitOptions, Waiter};
+    /// let domain = Domain::new(&System::new());
+    /// let word = AtomicU32::new(1);
+    /// let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
+    /// let queued = waiters.each_mut().map(|waiter| {
+    ///     domain.prepare_with(waiter.as_mut(), &word, 1, &WaitOptions::new(), Waker::noop().clone())
+    /// });
+    /// assert!(domain.wake_and_check(&word, 1).has_more);
+    /// assert!(!domain.wake_and_check(&word, 1).has_more);
+    /// # drop(queued);
+    /// ```
+    pub fn wake_and_check<K: Key>(&self, key: K, count: usize) -> Woken {
+        let place = self.place(&key);
+        if self.nobody_waits(&place) {
+            self.count_wake(0);
+            return Woken::NOBODY;
+        }
+        self.wake_locked(place, count, NonZeroU32::MAX)
+    }
+
     /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`. In a
     /// global table it takes several steps if it visits more than 256 waiters, including those that it does not wake.
     ///
@@ -124,9 +149,9 @@ impl Domain {
             return self.wake_many(locked, wake);
         }
         let taken = locked.take(key, hash, limit, self.pick(bitset, count, began));
+        *wake.woken = Woken::of(&taken, locked.first(key, hash));
         let section = self.platform().section();
         drop(locked);
-        *wake.woken = Woken::of(&taken);
         notify_taken(taken, Room::default(), section);
     }
 
@@ -142,9 +167,9 @@ impl Domain {
             match room.way(wanted, is_long) {
                 Way::AtOnce => {
                     let taken = locked.take(key, hash, wanted, self.pick(bitset, count, began));
+                    *wake.woken = Woken::of(&taken, locked.first(key, hash));
                     let section = self.platform().section();
                     drop(locked);
-                    *wake.woken = Woken::of(&taken);
                     return notify_taken(taken, room, section);
                 }
                 Way::InPieces => return self.wake_in_pieces(Some(locked), &mut PendingWakes::none(), &mut wake),
@@ -172,8 +197,9 @@ impl Domain {
             let most = Most { taken: limit.min(count - woken.count), visited: PIECE };
             // SAFETY: `first` is queued in the locked bucket.
             let (taken, next) = unsafe { locked.take_from(first, most, self.pick(bitset, count, *began)) };
-            woken.count += taken.len();
-            woken.met_lock_waiter = taken.was_stopped;
+            let before = woken.count;
+            **woken = Woken::of(&taken, locked.first(self.key(place), place.hash));
+            woken.count += before;
             let next = next.filter(|_| woken.count < count);
             if next.is_some() {
                 began.get_or_insert_with(|| self.begin_in_pieces());
@@ -314,24 +340,27 @@ pub(super) fn wanted(bucket: &mut Guard<'_>, key: TableKey, hash: u32, count: us
     if count <= AT_ONCE { count } else { bucket.count(key, hash, count) }
 }
 
-/// The result of a wake.
-#[derive(Clone, Copy)]
-pub(super) struct Woken {
+/// The result of a wake: see [`Domain::wake_and_check`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Woken {
+    /// How many waiters were woken.
     pub count: usize,
+    /// Whether a waiter of the word was left when the last of these was taken. Others may have come or left since.
+    pub has_more: bool,
     /// The wake stopped at a waiter of a lock.
-    pub met_lock_waiter: bool,
+    pub(super) met_lock_waiter: bool,
 }
 
 impl Woken {
-    pub const NOBODY: Self = Self { count: 0, met_lock_waiter: false };
+    pub(super) const NOBODY: Self = Self { count: 0, has_more: false, met_lock_waiter: false };
 
-    /// The result of a wake that has taken `taken`.
-    pub fn of(taken: &Taken) -> Self {
-        Self { count: taken.len(), met_lock_waiter: taken.was_stopped }
+    /// The result of a wake that has taken `taken`, after which `first` is the first waiter.
+    pub(super) fn of(taken: &Taken, first: Option<NonNull<Node>>) -> Self {
+        Self { count: taken.len(), has_more: first.is_some(), met_lock_waiter: taken.was_stopped }
     }
 
     /// The result that the kernel has.
-    pub fn into_result(self) -> Result<usize, Error> {
+    pub(super) fn into_result(self) -> Result<usize, Error> {
         if self.met_lock_waiter { Err(Error::Invalid) } else { Ok(self.count) }
     }
 }

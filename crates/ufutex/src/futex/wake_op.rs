@@ -191,10 +191,10 @@ impl Domain {
         } else {
             Taken::default()
         };
+        *results = [Woken::of(&first, None), Woken::of(&second, None)];
         // Until the waiters are notified: see `notify_taken`.
         let section = self.platform().section();
         drop(pair);
-        *results = [Woken::of(&first), Woken::of(&second)];
         let mut pending = PendingWakes::with(room);
         pending.notify(first);
         pending.notify(second);
