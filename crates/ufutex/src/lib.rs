@@ -49,7 +49,7 @@
 //! callbacks panics too, that second panic is caught. (Without `std` nothing can catch it, and it ends the process, as
 //! does any panic that leaves a destructor during unwinding.)
 //!
-//! The **waker** of a task may use the engine without restriction: see [`Wait`]. That of [`Domain::prepare_with`] may
+//! The **waker** of a task may use the engine without restriction: see [`WaitFuture`]. That of [`Domain::prepare_with`] may
 //! not, and may lie on a stack: see there.
 //!
 //! # Features
@@ -102,7 +102,7 @@ pub use futex::key::{Address, At, GuestWord, Key, Target, WordValue};
 pub use futex::namespace::PidNamespace;
 pub use futex::numa::NodeFlags;
 pub use futex::objects::SharedObject;
-pub use futex::operation::Cause;
+pub use futex::operation::{Cause, WaitFuture};
 #[cfg(feature = "requeue")]
 pub use futex::requeue::{Requeue, Requeued};
 pub use futex::static_domain::StaticDomain;
@@ -111,6 +111,7 @@ pub use futex::task::Task;
 pub use futex::wait::WaitOptions;
 pub use futex::wait_any::WaitAny;
 pub use futex::waiter::{Queued, Waiter};
+pub use futex::wake::Woken;
 pub use futex::wake_op::{Compare, Modify, WakeOp};
 #[cfg(feature = "std")]
 #[cfg_attr(docsrs, doc(cfg(feature = "std")))]

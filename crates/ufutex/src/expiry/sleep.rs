@@ -95,9 +95,9 @@ impl LazySleeps {
 
 /// The driver and the sleeps that serve the timeouts of a domain's tasks.
 #[derive(Clone, Copy)]
-pub(crate) struct Timeouts<'d> {
-    pub driver: &'d Driver,
-    pub sleeps: &'d LazySleeps,
+pub struct Timeouts<'d> {
+    pub(crate) driver: &'d Driver,
+    pub(crate) sleeps: &'d LazySleeps,
 }
 
 /// A task's sleep until a point in time. Its memory stays in place while it is armed.

@@ -203,26 +203,34 @@ pub(crate) struct Room {
     is_refused: bool,
 }
 
-impl Room {
-    /// Whether there is room for `count` waiters. If not, [`make`](Self::make) it with no lock held.
-    pub fn holds(&self, count: usize) -> bool {
-        count <= self.limit()
-    }
+/// How an operation takes its waiters.
+pub(crate) enum Way {
+    /// All of them in one step.
+    AtOnce,
+    /// A piece at a time: other domains lock a bucket too, or there is no memory to take all at once.
+    InPieces,
+    /// First the [`Room`] has to be [made](Room::make), with no lock held.
+    NeedsRoom,
+}
 
-    /// Whether memory was asked for and refused.
-    pub fn is_refused(&self) -> bool {
-        self.is_refused
+impl Room {
+    /// How an operation takes `wanted` waiters. `is_long` if they are too many for one step in a bucket that other domains
+    /// lock too.
+    pub fn way(&self, wanted: usize, is_long: bool) -> Way {
+        let has_room = wanted <= BATCH + self.more.capacity();
+        if is_long || (self.is_refused && !has_room) {
+            Way::InPieces
+        } else if has_room {
+            Way::AtOnce
+        } else {
+            Way::NeedsRoom
+        }
     }
 
     /// Asks for memory for `count` waiters.
     #[cold]
     pub fn make(&mut self, count: usize) {
         self.is_refused = self.more.try_reserve_exact(count - BATCH).is_err();
-    }
-
-    /// The number of waiters that there is room for.
-    fn limit(&self) -> usize {
-        BATCH + self.more.capacity()
     }
 }
 

@@ -1,45 +1,28 @@
-//! Waits of tasks.
+//! Waits of tasks, and of threads that can be interrupted.
 
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use super::domain::Domain;
+use super::interrupt::Interrupt;
 use super::key::Target;
-use super::operation::block_on;
-use super::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
-use super::timeout_watch::TimeoutWatch;
+use super::operation::{Cause, Operation, POLLED_AFTER_END, PollReceiver, WaitFuture, block_on};
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
+use crate::expiry::sleep::Timeouts;
 use crate::signal::Signal;
 use crate::sys::clock::Timeout;
 
-/// The future of [`Domain::wait_async`]. Dropping it cancels the wait. A wake that has come, and that the future has
-/// not reported, goes to the next waiter.
-///
-/// # The waker
-/// It is cloned, woken and dropped with no lock held, by any thread. It may use the engine without restriction: wake,
-/// poll and drop other waits, including those that the same wake has woken. (The waker of a wait of
-/// [`Domain::prepare_with`] may not: see there.) Each poll that returns `Pending` leaves its waker with the wait. That
-/// waker is woken at most once by a wake, and at most once by a timeout. A poll that finds a wake under way wakes the
-/// waker that it was given, so that the task polls again.
-///
-/// When a wait has ended otherwise than by a wake or its timeout, its waker has been dropped and is not woken any more.
-/// There is one exception, as with any executor: if the end of the wait meets a wake that has already taken the waker,
-/// the waker may be woken a moment after the wait has ended. It is a counted handle, so this is sound.
-///
-/// If a waker's clone panics, the poll has changed nothing. A waker that panics while it is woken counts as woken. A
-/// waker that panics while it is dropped may keep a poll from reporting that the wait has ended, or that the task has
-/// the lock.
-#[must_use = "futures do nothing unless polled"]
-pub struct Wait<'d, T: Target> {
-    domain: &'d Domain,
-    target: T,
-    expected: T::Value,
-    options: WaitOptions,
-    watch: TimeoutWatch<'d>,
-    is_done: bool,
-    waiter: Waiter<'d>,
+/// The future of [`Domain::wait_async`].
+pub type Wait<'d, T> = WaitFuture<'d, WaitOperation<'d, T>>;
+
+/// A wait for one word. Its waiter lies where the arguments were, which are not needed once it is queued.
+pub enum WaitOperation<'d, T: Target> {
+    /// It has not been polled.
+    Start { domain: &'d Domain, target: T, expected: T::Value, options: WaitOptions },
+    /// Its waiter is queued or woken. If it is idle, a poll has panicked.
+    Begun(Waiter<'d>),
 }
 
 impl Domain {
@@ -66,63 +49,63 @@ impl Domain {
     /// return [`Error::NoMemory`], or [`Error::Invalid`] if there is no clock: without `std` and without an embedder's
     /// [`clocks`](crate::SystemConfig::clocks).
     pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Wait<'_, T> {
-        Wait {
-            domain: self,
-            target,
-            expected,
-            options: *options,
-            watch: TimeoutWatch::new(),
-            is_done: false,
-            waiter: Waiter::new(),
+        WaitFuture::new(WaitOperation::new(self, target, expected, options))
+    }
+}
+
+impl<'d, T: Target> WaitOperation<'d, T> {
+    pub(crate) fn new(domain: &'d Domain, target: T, expected: T::Value, options: &WaitOptions) -> Self {
+        Self::Start { domain, target, expected, options: *options }
+    }
+
+    /// Removes the timeout, which the caller watches from now on.
+    pub(crate) fn forget_timeout(&mut self) {
+        if let Self::Start { options, .. } = self {
+            options.timeout = None;
         }
     }
 }
 
-impl<T: Target> Wait<'_, T> {
-    fn watched_timeout(&self) -> Option<Timeout> {
-        self.options.timeout
-    }
-
-    /// Removes the timeout, which the caller watches from now on.
-    pub(crate) fn take_timeout(&mut self) {
-        self.options.timeout = None;
-    }
-}
-
-operation_is_a_future!([T: Target] Wait<'_, T> => ());
-
-impl<T: Target> Operation for Wait<'_, T> {
+impl<'d, T: Target> Operation<'d> for WaitOperation<'d, T> {
     type Output = ();
 
+    fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
+        let Self::Start { domain, options, .. } = self else { return None };
+        options.timeout.map(|timeout| (timeout, domain.timeouts()))
+    }
+
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
-        // SAFETY: `waiter` is the only field that must stay in place, and is reached only through a pin below.
+        // SAFETY: a waiter stays in place once it is there.
         let this = unsafe { self.get_unchecked_mut() };
-        if this.waiter.is_busy() {
-            if this.waiter.try_receive(receiver) { Poll::Ready(Ok(())) } else { Poll::Pending }
-        } else {
-            this.begin(receiver)
+        let (domain, options, matched, receiver) = match this {
+            Self::Begun(waiter) => {
+                assert!(waiter.is_busy(), "{POLLED_AFTER_END}");
+                return if waiter.try_receive(receiver) { Poll::Ready(Ok(())) } else { Poll::Pending };
+            }
+            Self::Start { domain, target, expected, options } => {
+                // Before the bucket is locked: a waker's clone runs the embedder's code.
+                let receiver = receiver.for_entry();
+                match domain.lock_if_equal(target, *expected) {
+                    Ok(matched) => (*domain, *options, matched, receiver),
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+        };
+        // Dropped after the bucket is unlocked: the target is the embedder's.
+        let _arguments = core::mem::replace(this, Self::Begun(Waiter::new()));
+        let Self::Begun(waiter) = this else { unreachable!("stored above") };
+        // SAFETY: as above.
+        let waiter = unsafe { Pin::new_unchecked(&*waiter) };
+        match domain.queue(matched, waiter, &options, Signal::new(receiver)) {
+            Ok(_) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
         }
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
-        // SAFETY: as in `poll_for`.
-        let this = unsafe { self.get_unchecked_mut() };
-        if this.waiter.give_up() { Err(cause.into()) } else { Ok(()) }
-    }
-}
-
-impl<T: Target> Wait<'_, T> {
-    fn begin(&mut self, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
-        // Before the bucket is locked: a waker's clone runs the embedder's code.
-        let receiver = receiver.for_entry();
-        let queued = self.domain.lock_if_equal(&self.target, self.expected).and_then(|matched| {
-            // SAFETY: `poll_for` has `self` pinned, so the field is pinned too.
-            let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
-            self.domain.queue(matched, waiter, &self.options, Signal::new(receiver))
-        });
-        match queued {
-            Ok(_) => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error)),
+        match &*self {
+            Self::Begun(waiter) if !waiter.give_up() => Ok(()),
+            Self::Begun(_) | Self::Start { .. } => Err(cause.into()),
         }
     }
 }
@@ -151,10 +134,10 @@ impl Domain {
         target: T,
         expected: T::Value,
         options: &WaitOptions,
-        interrupt: &crate::futex::interrupt::Interrupt,
+        interrupt: &Interrupt,
     ) -> Result<(), Error> {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
-        let wait = core::pin::pin!(self.wait_async(target, expected, options));
+        let wait = pin!(WaitOperation::new(self, target, expected, options));
         block_on(wait, self.platform(), &interrupt.sleeper, deadline.as_ref())
     }
 }

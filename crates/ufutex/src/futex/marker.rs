@@ -4,10 +4,10 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 
 use super::domain::Domain;
-use super::entry::{Entry, PIECE};
+use super::entry::Entry;
 use super::place::Place;
 use crate::table::bucket::Guard;
-use crate::table::list::{Most, Node, Pick, Taken};
+use crate::table::list::Node;
 
 /// A place among the waiters of a key, on the operation's stack. If it is dropped while queued, as by a panic of a
 /// callback, it leaves its queue, also if a resize has moved the queue.
@@ -41,21 +41,6 @@ impl<'d> Marker<'d> {
     pub fn keep(self: Pin<&Self>, bucket: &mut Guard<'_>, next: NonNull<Node>) {
         // SAFETY: not queued: taken off by `next`, or never queued. It is pinned, and leaves the queue in its drop.
         unsafe { bucket.pause(self.node(), next) };
-    }
-
-    /// Takes up to `limit` of the waiters that are left, and visits at most `PIECE`. Returns the taken waiters, and the
-    /// waiter to go on with, if there is one.
-    pub fn take(
-        self: Pin<&Self>,
-        bucket: &mut Guard<'_>,
-        limit: usize,
-        pick: impl FnMut(NonNull<Node>) -> Pick,
-    ) -> (Taken, Option<NonNull<Node>>) {
-        match self.next(bucket) {
-            // SAFETY: `next` returns a waiter that is queued in this bucket.
-            Some(first) => unsafe { bucket.take_from(first, Most { taken: limit, visited: PIECE }, pick) },
-            None => (Taken::default(), None),
-        }
     }
 }
 

@@ -4,15 +4,19 @@
 //! each notification. It can be ended early, before what it waits for has come. If it is dropped, it leaves all its
 //! queues.
 
+use core::future::Future;
 use core::pin::Pin;
-use core::task::{Poll, Waker};
+use core::task::{Context, Poll, Waker};
 
+use super::timeout_watch::TimeoutWatch;
 use crate::error::Error;
+use crate::expiry::sleep::Timeouts;
 use crate::signal::sleeper::Sleeper;
 use crate::signal::sleeper::Slept;
 use crate::signal::{GuardedWaker, Receiver};
-use crate::sys::clock::Deadline;
+use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::platform::PlatformRef;
+use crate::sys::unwind::Otherwise;
 
 /// Why a wait is ended without a wake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +39,7 @@ impl From<Cause> for Error {
 
 /// The thread or task that is notified when the operation has to be polled again.
 #[derive(Clone, Copy)]
-pub(crate) enum PollReceiver<'a> {
+pub enum PollReceiver<'a> {
     /// The calling thread, which sleeps on this sleeper.
     Thread(&'a Sleeper),
     /// A task, through its waker.
@@ -44,7 +48,7 @@ pub(crate) enum PollReceiver<'a> {
 
 impl PollReceiver<'_> {
     /// The same receiver in the form that an entry holds. A waker is cloned, so no bucket may be locked.
-    pub fn for_entry(self) -> Receiver {
+    pub(super) fn for_entry(self) -> Receiver {
         match self {
             Self::Thread(sleeper) => Receiver::Sleeper(sleeper.into()),
             Self::Task(waker) => Receiver::Waker(GuardedWaker::of(waker)),
@@ -52,9 +56,13 @@ impl PollReceiver<'_> {
     }
 }
 
-/// An operation that may have to wait: see the top of this file.
-pub(crate) trait Operation {
+/// An operation that may have to wait, in queues of domains that live for `'d`: see the top of this file.
+pub trait Operation<'d> {
+    /// What the operation returns when it succeeds.
     type Output;
+
+    /// The timeout, and what watches it, of an operation that has not begun. `None` if it has, or has no timeout.
+    fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)>;
 
     /// Begins the operation, or checks whether it can end. Not to be called again after it was ready.
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<Self::Output, Error>>;
@@ -69,7 +77,7 @@ pub(crate) trait Operation {
 }
 
 /// Runs `operation` on the calling thread, which sleeps on `sleeper` by `on`.
-pub(crate) fn block_on<O: Operation>(
+pub(crate) fn block_on<'d, O: Operation<'d>>(
     mut operation: Pin<&mut O>,
     on: PlatformRef,
     sleeper: &Sleeper,
@@ -93,7 +101,7 @@ pub(crate) fn block_on<O: Operation>(
 
 /// Ends a pending operation if its timeout has passed (`Ok(true)`) or cannot be watched (`Err`). In the latter case it
 /// fails with that error. In both cases, if what it waits for has come by now, that is the result.
-pub(crate) fn end_if_over<O: Operation>(
+pub(crate) fn end_if_over<'d, O: Operation<'d>>(
     operation: Pin<&mut O>,
     is_over: Result<bool, Error>,
 ) -> Poll<Result<O::Output, Error>> {
@@ -104,55 +112,89 @@ pub(crate) fn end_if_over<O: Operation>(
     }
 }
 
-/// Implements `Future` and `end` for an [`Operation`] with a `domain`, a `watch` and a `watched_timeout`.
-macro_rules! operation_is_a_future {
-    ([$($generics:tt)*] $name:ty => $output:ty) => {
-        impl<$($generics)*> core::future::Future for $name {
-            type Output = Result<$output, $crate::error::Error>;
-
-            /// # Panics
-            /// If polled again after it was ready.
-            fn poll(
-                mut self: core::pin::Pin<&mut Self>,
-                context: &mut core::task::Context<'_>,
-            ) -> core::task::Poll<Self::Output> {
-                assert!(!self.is_done, "a wait was polled after it had ended");
-                let receiver = $crate::futex::operation::PollReceiver::Task(context.waker());
-                let mut result = $crate::futex::operation::Operation::poll_for(self.as_mut(), receiver);
-                if result.is_pending() {
-                    // SAFETY: only `watch` is changed, which need not stay in place.
-                    let this = unsafe { self.as_mut().get_unchecked_mut() };
-                    let is_over = this.watch.is_over(this.watched_timeout(), this.domain.timeouts(), context.waker());
-                    result = $crate::futex::operation::end_if_over(self.as_mut(), is_over);
-                }
-                if result.is_ready() {
-                    // SAFETY: to set a flag moves nothing.
-                    unsafe { self.get_unchecked_mut() }.is_done = true;
-                }
-                result
-            }
-        }
-
-        impl<$($generics)*> $name {
-            /// Ends the wait now. If what it waits for has come, that is the result. The future must not be polled
-            /// afterwards.
-            ///
-            /// # Errors
-            /// The error that `cause` means for this operation.
-            ///
-            /// # Panics
-            /// If it has ended already.
-            pub fn end(
-                mut self: core::pin::Pin<&mut Self>,
-                cause: $crate::futex::operation::Cause,
-            ) -> Result<$output, $crate::error::Error> {
-                assert!(!self.is_done, "a wait was ended after it had ended");
-                // SAFETY: as in `poll`.
-                unsafe { self.as_mut().get_unchecked_mut() }.is_done = true;
-                $crate::futex::operation::Operation::end_by(self, cause)
-            }
-        }
-    };
+/// The future of a wait: [`Wait`](crate::Wait), [`WaitAny`](crate::WaitAny) and, with the feature `pi`, the futures of
+/// locks. Dropping it cancels the wait. A wake that has come, and that the future has not reported, goes to the next
+/// waiter. A lock that the task has been handed is unlocked.
+///
+/// # The waker
+/// It is cloned, woken and dropped with no lock held, by any thread. It may use the engine without restriction: wake,
+/// poll and drop other waits, including those that the same wake has woken. (The waker of a wait of
+/// [`Domain::prepare_with`](crate::Domain::prepare_with) may not: see there.) Each poll that returns `Pending` leaves its
+/// waker with the wait. That waker is woken at most once by a wake, and at most once by a timeout. A poll that finds a
+/// wake under way wakes the waker that it was given, so that the task polls again.
+///
+/// When a wait has ended otherwise than by a wake or its timeout, its waker has been dropped and is not woken any more.
+/// There is one exception, as with any executor: if the end of the wait meets a wake that has already taken the waker,
+/// the waker may be woken a moment after the wait has ended. It is a counted handle, so this is sound.
+///
+/// If a waker's clone panics, the poll has changed nothing, except in the first poll of a wait with a timeout, which may
+/// have ended the wait. A waker that panics while it is woken counts as woken. A
+/// waker that panics while it is dropped may keep a poll from reporting that the wait has ended, or that the task has
+/// the lock.
+#[must_use = "futures do nothing unless polled"]
+pub struct WaitFuture<'d, O: Operation<'d>> {
+    /// `None` if the wait has ended.
+    operation: Option<O>,
+    watch: TimeoutWatch<'d>,
 }
 
-pub(crate) use operation_is_a_future;
+impl<'d, O: Operation<'d>> WaitFuture<'d, O> {
+    pub(super) fn new(operation: O) -> Self {
+        Self { operation: Some(operation), watch: TimeoutWatch::new() }
+    }
+
+    /// The operation, unless it has ended.
+    pub(crate) fn operation(&mut self) -> Option<&mut O> {
+        self.operation.as_mut()
+    }
+
+    /// Ends the wait now. If what it waits for has come, that is the result. The future must not be polled afterwards.
+    ///
+    /// # Errors
+    /// The error that `cause` means for this operation.
+    ///
+    /// # Panics
+    /// If it has ended already.
+    pub fn end(self: Pin<&mut Self>, cause: Cause) -> Result<O::Output, Error> {
+        // SAFETY: the operation stays in place until it is dropped.
+        let operation = unsafe { &mut self.get_unchecked_mut().operation };
+        let pending = operation.as_mut().expect("a wait was ended after it had ended");
+        // SAFETY: as above.
+        let result = unsafe { Pin::new_unchecked(pending) }.end_by(cause);
+        *operation = None;
+        result
+    }
+}
+
+impl<'d, O: Operation<'d>> Future for WaitFuture<'d, O> {
+    type Output = Result<O::Output, Error>;
+
+    /// # Panics
+    /// If polled again after it was ready.
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the operation stays in place until it is dropped.
+        let Self { operation, watch } = unsafe { self.get_unchecked_mut() };
+        let pending = operation.as_mut().expect(POLLED_AFTER_END);
+        let timeout = pending.timeout();
+        // SAFETY: as above.
+        let mut result = unsafe { Pin::new_unchecked(pending) }.poll_for(PollReceiver::Task(context.waker()));
+        if result.is_pending() {
+            let lost = Otherwise::new(|| {
+                if timeout.is_some() {
+                    *operation = None;
+                }
+            });
+            let is_over = watch.is_over(timeout, context.waker());
+            lost.disarm();
+            // SAFETY: as above.
+            result = end_if_over(unsafe { Pin::new_unchecked(operation.as_mut().expect(POLLED_AFTER_END)) }, is_over);
+        }
+        if result.is_ready() {
+            *operation = None;
+        }
+        result
+    }
+}
+
+/// What a poll of a wait that has ended panics with.
+pub(super) const POLLED_AFTER_END: &str = "a wait was polled after it had ended";

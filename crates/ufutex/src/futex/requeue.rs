@@ -1,22 +1,22 @@
 //! Requeues: move waiters from one word to another.
 
 use core::num::NonZeroU32;
-use core::pin::{Pin, pin};
+use core::pin::pin;
 use core::ptr::NonNull;
 
 use super::domain::Domain;
-use super::entry::{Entry, Moment, PIECE, PendingWakes, Room};
+use super::entry::{Entry, Moment, PIECE, PendingWakes, Room, Way};
 use super::key::{Key, Space, Target};
 use super::marker::Marker;
 use super::pair::Pair;
 use super::place::Place;
-use super::wake::{notify_taken, wanted};
+use super::wake::{Piece, notify_taken, wanted};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
-use crate::sys::unwind::{Otherwise, call};
+use crate::sys::unwind::call;
 use crate::table::hash::TableKey;
-use crate::table::list::Node;
+use crate::table::list::{Most, Node};
 
 /// How many waiters a requeue wakes and moves at most.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -118,93 +118,66 @@ impl Domain {
             let mut pair = lock()?;
             let is_long =
                 (counts.wake > PIECE || counts.requeue > PIECE) && self.is_any_global(&mut pair, &source, &target);
-            let wanted = if is_long { 0 } else { wanted(pair.first(), work.keys[0], work.places[0].hash, counts.wake) };
-            if is_long || (!room.holds(wanted) && room.is_refused()) {
-                let began = self.begin_in_pieces();
+            let wanted = if is_long { 0 } else { wanted(pair.first(), work.keys[0], source.hash, counts.wake) };
+            let way = room.way(wanted, is_long);
+            if let Way::NeedsRoom = way {
+                drop(pair);
+                room.make(wanted);
+                continue;
+            }
+            let mut noted = NotedRequeue { domain: self, work: &work, done: RequeueProgress::default() };
+            let done = &mut noted.done;
+            if let Way::AtOnce = way {
+                let most = Most { taken: wanted, visited: usize::MAX };
+                let first = pair.first().first(work.keys[0], source.hash);
+                let taken = first.map(|first| self.requeue_piece(&mut pair, first, most, &work, None, done).0);
+                let section = self.platform().section();
+                drop(pair);
+                notify_taken(taken.unwrap_or_default(), room, section);
+            } else {
+                let began = Some(self.begin_in_pieces());
+                let marker = pin!(Marker::new(self, &source));
                 // In a later step an error only ends the requeue: the caller has to know of the waiters that were woken
                 // and moved before.
                 let lock = || lock().ok();
-                let mut noted = NotedRequeue::new(self, &work);
-                let marker = pin!(Marker::new(self, &source));
-                self.requeue_in_pieces(marker.as_ref(), Some(pair), &lock, &work, began, &mut noted.done);
-                break noted;
+                let mut pending = PendingWakes::none();
+                self.in_pieces(
+                    marker.as_ref(),
+                    Some(pair),
+                    &mut pending,
+                    &lock,
+                    Pair::first,
+                    &mut |pair, first, limit| {
+                        let most = Most { taken: limit.min(counts.wake - done.woken), visited: PIECE };
+                        self.requeue_piece(pair, first, most, &work, began, done)
+                    },
+                );
             }
-            if room.holds(wanted) {
-                let mut noted = NotedRequeue::new(self, &work);
-                self.requeue_at_once(pair, &work, wanted, room, &mut noted.done);
-                break noted;
-            }
-            drop(pair);
-            room.make(wanted);
+            break noted;
         };
         noted.into_result()
     }
 
-    /// Wakes the first `wanted` waiters, and moves those behind them, in one step.
-    fn requeue_at_once(
+    /// Takes waiters to be woken from `first` on, then moves those behind them. It visits `most.visited` waiters of each
+    /// at most. Returns those that it has taken, and the waiter to go on with, if there is one.
+    fn requeue_piece(
         &self,
-        mut pair: Pair<'_>,
+        pair: &mut Pair<'_>,
+        first: NonNull<Node>,
+        most: Most,
         work: &Requeuing,
-        wanted: usize,
-        room: Room,
+        began: Option<Moment>,
         done: &mut RequeueProgress,
-    ) {
-        // Waiters to be woken stand at the front of the queue. Move those behind them first, so that the front stays in
-        // place.
-        let (key, hash) = (work.keys[0], work.places[0].hash);
-        let all = Step { skip: work.counts.wake, most: usize::MAX, began: Moment::END };
-        let first = pair.first().first(key, hash);
-        self.move_waiters(&mut pair, work, first, &all, done);
-        let taken = pair.first().take(key, hash, wanted, self.pick(NonZeroU32::MAX, work.counts.wake, None));
-        let section = self.platform().section();
-        drop(pair);
-        done.woken = taken.len();
+    ) -> Piece {
+        let pick = self.pick(NonZeroU32::MAX, work.counts.wake, began);
+        // SAFETY: the caller guarantees that `first` is queued in the first bucket.
+        let (taken, mut next) = unsafe { pair.first().take_from(first, most, pick) };
+        done.woken += taken.len();
         done.met_lock_waiter |= taken.was_stopped;
-        notify_taken(taken, room, section);
-    }
-
-    /// Wakes and moves waiters that were queued when the operation `began`, a piece at a time. Both buckets are
-    /// unlocked between two pieces. `lock` locks them again. It returns `None` if the word no longer holds the expected
-    /// value, or cannot be read.
-    #[cold]
-    fn requeue_in_pieces<'d>(
-        &'d self,
-        marker: Pin<&Marker<'d>>,
-        mut locked: Option<Pair<'d>>,
-        lock: &dyn Fn() -> Option<Pair<'d>>,
-        work: &Requeuing,
-        began: Moment,
-        done: &mut RequeueProgress,
-    ) {
-        let mut pending = PendingWakes::none();
-        while let Some(mut pair) = locked.take() {
-            let limit = pending.room().min(PIECE).min(work.counts.wake - done.woken);
-            let (taken, mut next) =
-                marker.take(pair.first(), limit, self.pick(NonZeroU32::MAX, work.counts.wake, Some(began)));
-            done.woken += taken.len();
-            done.met_lock_waiter |= taken.was_stopped;
-            if done.woken == work.counts.wake {
-                next = self.move_waiters(&mut pair, work, next, &Step { skip: 0, most: PIECE, began }, done);
-            }
-            if let Some(next) = next {
-                marker.keep(pair.first(), next);
-            }
-            let section = self.platform().section();
-            drop(pair);
-            pending.notify(taken);
-            drop(section);
-            pending.wake_threads();
-            if next.is_none() {
-                return;
-            }
-            if let Some(full) = pending.make_room() {
-                // A waker that panics keeps none of the others from being woken or moved.
-                let go_on = Otherwise::new(|| call(|| self.requeue_in_pieces(marker, lock(), lock, work, began, done)));
-                drop(full);
-                go_on.disarm();
-            }
-            locked = lock();
+        if done.woken == work.counts.wake {
+            next = self.move_waiters(pair, work, next, most.visited, began.unwrap_or(Moment::END), done);
         }
+        (taken, next)
     }
 
     /// Locks both buckets, if `from` holds `expected` by then.
@@ -242,18 +215,18 @@ impl Domain {
         probe!(requeue, from.address, to.address, woken, requeued);
     }
 
-    /// Moves waiters, from `next` on, to the target's key. Returns the waiter to go on with, if there are more to be
-    /// moved.
+    /// Moves waiters, from `next` on, to the target's key, and visits at most `left`. Returns the waiter to go on with, if
+    /// there are more to be moved.
     fn move_waiters(
         &self,
         pair: &mut Pair<'_>,
         work: &Requeuing,
         mut next: Option<NonNull<Node>>,
-        step: &Step,
+        mut left: usize,
+        began: Moment,
         done: &mut RequeueProgress,
     ) -> Option<NonNull<Node>> {
         let stays = work.stays_in_place(pair);
-        let (mut skip, mut left) = (step.skip, step.most);
         while let Some(node) = next
             && left > 0
         {
@@ -266,17 +239,13 @@ impl Domain {
             next = unsafe { pair.first().after(node) };
             left -= 1;
             // SAFETY: as above.
-            if !unsafe { entry.was_there(step.began) } {
+            if !unsafe { entry.was_there(began) } {
                 continue;
             }
             // SAFETY: as above.
             if !unsafe { entry.is_plain() } {
                 done.met_lock_waiter = true;
                 return None;
-            }
-            if skip > 0 {
-                skip -= 1;
-                continue;
             }
             done.moved += 1;
             if !stays {
@@ -292,16 +261,6 @@ impl Domain {
         }
         next.filter(|_| done.moved < work.counts.requeue)
     }
-}
-
-/// Which waiters a step of a requeue visits.
-struct Step {
-    /// Skips this many at the front of the queue.
-    skip: usize,
-    /// Visits at most this many.
-    most: usize,
-    /// Moves only waiters that were queued when the operation began.
-    began: Moment,
 }
 
 /// The request for a requeue.
@@ -327,11 +286,7 @@ struct NotedRequeue<'d> {
     done: RequeueProgress,
 }
 
-impl<'d> NotedRequeue<'d> {
-    fn new(domain: &'d Domain, work: &'d Requeuing) -> Self {
-        Self { domain, work, done: RequeueProgress::default() }
-    }
-
+impl NotedRequeue<'_> {
     fn into_result(self) -> Result<Requeued, Error> {
         if self.done.met_lock_waiter {
             return Err(Error::Invalid);

@@ -19,16 +19,17 @@ impl<'d> TimeoutWatch<'d> {
         Self(None)
     }
 
-    /// Whether the time is up. If it is not, `waker` will be woken when it is. The time runs from the first call on.
+    /// Whether the time is up. If it is not, `waker` will be woken when it is. The time runs from the first call with a
+    /// timeout on.
     ///
     /// # Errors
     /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no clock: without `std` and without an embedder's clocks.
     #[inline]
-    pub fn is_over(&mut self, timeout: Option<Timeout>, by: Timeouts<'d>, waker: &Waker) -> Result<bool, Error> {
-        match (timeout, &self.0) {
-            (None, _) => Ok(false),
-            (Some(_), Some(sleep)) => Ok(sleep.is_over(waker)),
-            (Some(timeout), None) => self.begin(timeout, by, waker),
+    pub fn is_over(&mut self, timeout: Option<(Timeout, Timeouts<'d>)>, waker: &Waker) -> Result<bool, Error> {
+        match (&self.0, timeout) {
+            (Some(sleep), _) => Ok(sleep.is_over(waker)),
+            (None, Some((timeout, by))) => self.begin(timeout, by, waker),
+            (None, None) => Ok(false),
         }
     }
 

@@ -2,31 +2,29 @@
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use super::domain::Domain;
 use super::key::Target;
-use super::operation::block_on;
-use super::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
-use super::timeout_watch::TimeoutWatch;
+use super::operation::{Cause, Operation, PollReceiver, WaitFuture, block_on};
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
+use crate::expiry::sleep::Timeouts;
 use crate::signal::Signal;
 use crate::signal::sleeper::Sleeper;
 use crate::sys::clock::Timeout;
 
-/// The future of [`Domain::wait_any_async`]. Dropping it cancels the wait. Wakes that have come, and that the future
-/// has not reported, go to the next waiters.
-#[must_use = "futures do nothing unless polled"]
-pub struct WaitAny<'d, T: Target, A: AsRef<[(T, T::Value)]>> {
+/// The future of [`Domain::wait_any_async`].
+pub type WaitAny<'d, T, A> = WaitFuture<'d, WaitAnyOperation<'d, T, A>>;
+
+/// A wait for several words.
+pub struct WaitAnyOperation<'d, T: Target, A: AsRef<[(T, T::Value)]>> {
     domain: &'d Domain,
     words: A,
     _target: PhantomData<fn() -> T>,
     options: WaitOptions,
-    watch: TimeoutWatch<'d>,
-    is_done: bool,
     /// Empty until the first poll. From then on it has room for all waiters, so that none is moved while it is queued.
     waiters: Vec<Waiter<'d>>,
 }
@@ -56,7 +54,7 @@ impl Domain {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
         // Before `wait`, so that it is dropped after the wait.
         let sleeper = Sleeper::new();
-        let wait = core::pin::pin!(self.wait_any_async(words, options));
+        let wait = pin!(WaitAnyOperation::new(self, words, options));
         block_on(wait, self.platform(), &sleeper, deadline.as_ref())
     }
 
@@ -76,29 +74,17 @@ impl Domain {
         words: A,
         options: &WaitOptions,
     ) -> WaitAny<'_, T, A> {
-        let watch = TimeoutWatch::new();
-        WaitAny {
-            domain: self,
-            words,
-            _target: PhantomData,
-            options: *options,
-            watch,
-            is_done: false,
-            waiters: Vec::new(),
-        }
+        WaitFuture::new(WaitAnyOperation::new(self, words, options))
     }
 }
 
-impl<T: Target, A: AsRef<[(T, T::Value)]>> WaitAny<'_, T, A> {
-    fn watched_timeout(&self) -> Option<Timeout> {
-        self.options.timeout
-    }
-}
-
-operation_is_a_future!([T: Target, A: AsRef<[(T, T::Value)]>] WaitAny<'_, T, A> => usize);
-
-impl<T: Target, A: AsRef<[(T, T::Value)]>> Operation for WaitAny<'_, T, A> {
+impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> Operation<'d> for WaitAnyOperation<'d, T, A> {
     type Output = usize;
+
+    fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
+        let timeout = self.options.timeout.filter(|_| self.waiters.is_empty());
+        timeout.map(|timeout| (timeout, self.domain.timeouts()))
+    }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<usize, Error>> {
         // SAFETY: the waiters stay in place, because the vector never grows beyond its first capacity.
@@ -133,7 +119,11 @@ impl Drop for Beginning<'_, '_> {
     }
 }
 
-impl<T: Target, A: AsRef<[(T, T::Value)]>> WaitAny<'_, T, A> {
+impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> WaitAnyOperation<'d, T, A> {
+    pub(crate) fn new(domain: &'d Domain, words: A, options: &WaitOptions) -> Self {
+        Self { domain, words, _target: PhantomData, options: *options, waiters: Vec::new() }
+    }
+
     /// Queues a waiter for each word, and stops at the first word that cannot be waited for.
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<(), Error> {
         let words = self.words.as_ref();

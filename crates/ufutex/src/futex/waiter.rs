@@ -21,31 +21,94 @@ use crate::signal::{GuardedWaker, Receiver, Signal};
 use crate::sync::{UnsafeCell, wait_barrier};
 use crate::sys::clock::Deadline;
 use crate::sys::mem::{Access, Fault, Faults};
-use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 use crate::table::bucket::{Bucket, Guard, Tried};
 use crate::table::live::{self, Locked};
 
-/// Room for one waiter's queue entry, in the waiter's own memory: pin it to the stack, or put it in a future.
+/// Room for a queue entry, in the waiter's own memory. It is idle, or busy: the entry is queued, or has been woken and has
+/// not received the wake. Other threads link to the entry, so the slot is pinned while it is busy, and its owner has only
+/// a shared reference to it.
+pub(super) struct WaiterSlot<'d, E> {
+    /// The domain in whose queues the entry may be; `None` if the slot is idle. Only the slot's owner uses it.
+    domain: Cell<Option<&'d Domain>>,
+    /// Initialised while busy.
+    entry: UnsafeCell<MaybeUninit<E>>,
+    _pinned: PhantomPinned,
+}
+
+// SAFETY: other threads access the entry in any case, under the locks that guard it. Its waker is `Send`.
+unsafe impl<E> Send for WaiterSlot<'_, E> {}
+// SAFETY: the owner of a slot is one thread at a time: a thread that waits, or who has a `Queued` or a future. A shared
+// reference to these allows `Queued::is_woken`, which reads `domain` and an atomic, and nothing writes meanwhile.
+unsafe impl<E> Sync for WaiterSlot<'_, E> {}
+
+/// What a [`WaiterSlot`] has room for. The entry is the first field, so a pointer to its node points to this too.
+pub(super) trait SlotEntry {
+    fn entry(&self) -> &Entry;
+
+    /// Whether what the waiter waits for has come.
+    fn is_served(&self) -> bool;
+}
+
+impl SlotEntry for Entry {
+    fn entry(&self) -> &Entry {
+        self
+    }
+
+    fn is_served(&self) -> bool {
+        self.signal.is_woken()
+    }
+}
+
+impl<'d, E: SlotEntry> WaiterSlot<'d, E> {
+    #[inline(always)]
+    pub fn new() -> Self {
+        Self { domain: Cell::new(None), entry: UnsafeCell::new(MaybeUninit::uninit()), _pinned: PhantomPinned }
+    }
+
+    pub fn is_busy(&self) -> bool {
+        self.domain.get().is_some()
+    }
+
+    /// The address of the entry.
+    pub fn address(&self) -> NonNull<E> {
+        // SAFETY: a field's address is not null.
+        self.entry.with(|e| unsafe { NonNull::new_unchecked(e.cast_mut().cast()) })
+    }
+
+    /// The domain and the entry, unless the slot is idle.
+    pub fn busy(&self) -> Option<(&'d Domain, &E)> {
+        // SAFETY: initialised while busy.
+        self.domain.get().map(|domain| (domain, unsafe { self.address().as_ref() }))
+    }
+
+    /// Makes an idle slot busy. The caller queues the entry, or calls [`release`](Self::release).
+    pub fn occupy(&self, domain: &'d Domain, entry: E) -> NonNull<E> {
+        debug_assert!(!self.is_busy());
+        // SAFETY: idle, so no other thread reaches the entry.
+        self.entry.with_mut(|e| _ = unsafe { (*e).write(entry) });
+        self.domain.set(Some(domain));
+        self.address()
+    }
+
+    /// Makes the slot idle. No other thread can reach the entry any more.
+    pub fn release(&self) {
+        let Some((domain, entry)) = self.busy() else { return };
+        self.domain.set(None);
+        domain.dismiss_waiter();
+        // SAFETY: no other thread reaches the entry any more.
+        probe!(wait_end, unsafe { entry.entry().node.key() }.0.address, entry.is_served());
+        // SAFETY: as above. It was initialised, since the slot was busy.
+        self.entry.with_mut(|e| unsafe { (*e).assume_init_drop() });
+    }
+}
+
+/// Room for one waiter: pin it to the stack, or put it in a future.
 ///
 /// A waiter is idle or busy. It is busy while it is queued, or has been woken and has not received the wake. If it is
 /// dropped while queued, it leaves its queue, also if a resize has moved it to another bucket. If it is dropped before
 /// it has received its wake, the wake goes to the next waiter, unless it was a wake of all waiters.
-pub struct Waiter<'d> {
-    /// The domain in whose queues `entry` may be; `None` if the waiter is idle. Only the waiter's owner reads and
-    /// writes it. It is a cell because the owner has only a shared reference: other threads link to the entry.
-    domain: Cell<Option<&'d Domain>>,
-    /// Initialised while not idle. Other threads reach it through the queue.
-    entry: UnsafeCell<MaybeUninit<Entry>>,
-    _pinned: PhantomPinned,
-}
-
-// SAFETY: other threads access the entry's node anyway, under a bucket's lock. Its waker is `Send`.
-unsafe impl Send for Waiter<'_> {}
-// SAFETY: outside of the crate a shared reference to a waiter allows nothing. A shared reference to a `Queued` or a
-// future allows `is_woken`, which reads `domain` and an atomic. Every write needs exclusive access to the `Queued` or
-// the future.
-unsafe impl Sync for Waiter<'_> {}
+pub struct Waiter<'d>(WaiterSlot<'d, Entry>);
 
 const _: () = assert!(size_of::<Waiter<'_>>() <= 128);
 
@@ -55,34 +118,22 @@ impl Default for Waiter<'_> {
     }
 }
 
-impl<'d> Waiter<'d> {
+impl Waiter<'_> {
     /// An idle waiter.
     #[must_use]
     #[inline(always)]
     pub fn new() -> Self {
-        Self { domain: Cell::new(None), entry: UnsafeCell::new(MaybeUninit::uninit()), _pinned: PhantomPinned }
+        Self(WaiterSlot::new())
     }
 
     /// Whether it is queued or woken, rather than idle.
     pub(super) fn is_busy(&self) -> bool {
-        self.domain.get().is_some()
-    }
-
-    fn entry(&self) -> NonNull<Entry> {
-        // SAFETY: a field's address is not null.
-        self.entry.with(|e| unsafe { NonNull::new_unchecked(e.cast_mut().cast()) })
-    }
-
-    /// Whether a wake has come.
-    pub(super) fn is_woken(&self) -> bool {
-        // SAFETY: initialised while not idle. The waiter may read `signal` at any time.
-        self.is_busy() && unsafe { self.entry().as_ref() }.signal.is_woken()
+        self.0.is_busy()
     }
 
     /// Whether a wake has come. A waker that was lent may still be running.
     fn is_notified(&self) -> bool {
-        // SAFETY: initialised while not idle. The waiter may read `signal` at any time.
-        self.is_busy() && unsafe { self.entry().as_ref() }.signal.is_notified()
+        self.0.busy().is_some_and(|(_, entry)| entry.signal.is_notified())
     }
 
     /// Receives the wake if one has come, and returns whether it has. If not, a later wake notifies `receiver`.
@@ -90,88 +141,61 @@ impl<'d> Waiter<'d> {
         let is_woken = self.poll_taken(receiver);
         if is_woken {
             self.wait_for_waker();
-            self.accept();
+            self.0.release();
         }
         is_woken
     }
 
     /// Whether a wake has come or, for a thread, has taken the entry. If not, a later wake notifies `receiver`.
     pub(super) fn poll_taken(&self, receiver: PollReceiver<'_>) -> bool {
-        if self.is_woken() {
+        let Some((_, entry)) = self.0.busy() else { return false };
+        if entry.signal.is_woken() {
             return true;
         }
         match receiver {
             PollReceiver::Task(waker) => {
-                if !self.set_waker(waker) {
+                if !self.set_receiver(Receiver::Waker(GuardedWaker::of(waker))) {
                     // A wake has taken the entry. It wakes the previous waker, which may not be this task's any more,
                     // so make the task poll again.
                     waker.wake_by_ref();
                 }
                 false
             }
-            // SAFETY: initialised, if it is not idle.
-            PollReceiver::Thread(_) => self.is_busy() && unsafe { self.entry().as_ref() }.node.bucket().is_null(),
+            PollReceiver::Thread(_) => entry.node.bucket().is_null(),
         }
     }
 
     /// Waits until the waker that has taken the entry stores `WOKEN`.
     fn wait_for_waker(&self) {
-        // SAFETY: initialised, as it is not idle.
-        let entry = unsafe { self.entry().as_ref() };
-        if let Some(domain) = self.domain.get() {
+        if let Some((domain, entry)) = self.0.busy() {
             entry.signal.wait_for_waker(domain.platform());
         }
     }
 
-    /// Receives the wake that has come: the waiter becomes idle.
-    pub(super) fn accept(&self) {
-        debug_assert!(self.is_woken());
-        self.release();
-    }
-
-    /// Makes the waiter idle. No other thread can reach the entry any more.
-    fn release(&self) {
-        if let Some(domain) = self.domain.take() {
-            domain.dismiss_waiter();
-            // SAFETY: initialised, since the waiter was not idle.
-            let entry = unsafe { self.entry().as_ref() };
-            // SAFETY: no other thread reaches it any more.
-            probe!(wait_end, unsafe { entry.node.key() }.0.address, entry.signal.is_woken());
-            // SAFETY: initialised, since the waiter was not idle. No other thread reaches it any more.
-            self.entry.with_mut(|e| unsafe { (*e).assume_init_drop() });
-        }
-    }
-
-    /// Makes `waker` the waker that a wake wakes. Returns `false` if a wake has taken the entry already; that wake
-    /// wakes the old waker.
-    pub(super) fn set_waker(&self, waker: &Waker) -> bool {
-        self.set_receiver(Receiver::Waker(GuardedWaker::of(waker)))
-    }
-
-    /// As `set_waker`, for threads too.
+    /// Makes `receiver` what a wake notifies. Returns `false` if a wake has taken the entry already; that wake notifies
+    /// the old receiver.
     fn set_receiver(&self, mut receiver: Receiver) -> bool {
         // `receiver` ends up with the old waker, and is dropped after the lock is released: a waker's drop runs the
         // embedder's code.
-        let Some(domain) = self.domain.get() else { return false };
-        // SAFETY: initialised while not idle, and in place.
-        let entry = unsafe { self.entry().as_ref() };
+        let Some((domain, entry)) = self.0.busy() else { return false };
         // SAFETY: the guard proves that the entry is queued, and its bucket locked.
         domain.with_queued(entry, |_| unsafe { entry.signal.swap_receiver(&mut receiver) }).is_some()
+    }
+
+    /// Removes the entry from its queue. Returns `false` if a wake has taken it.
+    fn unqueue(&self) -> bool {
+        let Some((domain, entry)) = self.0.busy() else { return true };
+        let node = self.0.address().cast();
+        // SAFETY: the guard proves that the node is queued in its bucket.
+        domain.with_queued(entry, |guard| unsafe { guard.remove(node) }).is_some()
     }
 
     /// Leaves the queue. Returns `false` if a wake has taken the entry: then the caller has to receive the wake or pass
     /// it on. In both cases no other thread accesses the entry afterwards.
     fn leave(&self) -> bool {
-        let Some(domain) = self.domain.get() else {
-            return true;
-        };
-        let node = self.entry().cast();
-        // SAFETY: initialised while not idle, and in place.
-        let entry = unsafe { self.entry().as_ref() };
-        // SAFETY: the guard proves that the node is queued in its bucket.
-        let removed = domain.with_queued(entry, |guard| unsafe { guard.remove(node) }).is_some();
+        let removed = self.unqueue();
         if !removed {
-            entry.signal.wait_for_waker(domain.platform());
+            self.wait_for_waker();
         }
         removed
     }
@@ -179,19 +203,15 @@ impl<'d> Waiter<'d> {
     /// Leaves the queue. A wake that has come counts as received. Returns `true` if none has come.
     pub(super) fn give_up(&self) -> bool {
         let removed = self.leave();
-        self.release();
+        self.0.release();
         removed
     }
 
     /// Leaves the queue. Returns `true` if no wake has come. One that has come counts as received. If that wake was
     /// lent the waker and has not returned from it, the waiter stays busy, and its drop waits for the waker.
     fn cancel(&self) -> bool {
-        let Some(domain) = self.domain.get() else { return true };
-        // SAFETY: initialised while not idle, and in place.
-        let entry = unsafe { self.entry().as_ref() };
-        // SAFETY: the guard proves that the node is queued in its bucket.
-        let removed = domain.with_queued(entry, |guard| unsafe { guard.remove(self.entry().cast()) }).is_some();
-        if !removed {
+        let removed = self.unqueue();
+        if !removed && let Some((domain, entry)) = self.0.busy() {
             entry.signal.wait_for_notification(domain.platform());
             if !entry.signal.is_woken() {
                 // SAFETY: notified.
@@ -199,32 +219,29 @@ impl<'d> Waiter<'d> {
                 return false;
             }
         }
-        self.release();
+        self.0.release();
         removed
     }
 
     /// Leaves the queue. A wake that has come is passed on: it goes to the next of the waiters that were queued when it
     /// came.
     fn abandon(&self) {
-        let Some(domain) = self.domain.get() else { return };
+        let Some((domain, entry)) = self.0.busy() else { return };
         if domain.system.is_abandoned() {
             return;
         }
-        if !self.leave() {
-            // SAFETY: the wake has been seen, so the entry is ours again.
-            let ((key, hash), bitset, taken) = unsafe {
-                let entry = self.entry().as_ref();
-                (entry.node.key(), entry.passes_on(), entry.since())
-            };
-            // Become idle before passing the wake on: if the next waiter's waker panics, this waiter's drop must not
-            // pass the wake on again.
-            self.release();
-            if let Some(bitset) = bitset {
-                let mut uncounted = Woken::NOBODY;
-                domain.wake_place(&domain.place_of(key, hash), 1, bitset, Some(taken), &mut uncounted);
-            }
+        if self.leave() {
+            return self.0.release();
         }
-        self.release();
+        // SAFETY: the wake has been seen, so the entry is ours again.
+        let ((key, hash), bitset, taken) = unsafe { (entry.node.key(), entry.passes_on(), entry.since()) };
+        // Become idle before passing the wake on: if the next waiter's waker panics, this waiter's drop must not pass
+        // the wake on again.
+        self.0.release();
+        if let Some(bitset) = bitset {
+            let mut uncounted = Woken::NOBODY;
+            domain.wake_place(&domain.place_of(key, hash), 1, bitset, Some(taken), &mut uncounted);
+        }
     }
 }
 
@@ -422,10 +439,7 @@ impl Domain {
         let entry = Entry::with_signal(self.key(&place), place.hash, options.priority, wakes, signal);
         // SAFETY: no other thread has it yet.
         unsafe { entry.set_since(self.system.joins(options.priority)) };
-        // SAFETY: the waiter is idle, so no other thread reaches its entry.
-        waiter.entry.with_mut(|e| _ = unsafe { (*e).write(entry) });
-        waiter.domain.set(Some(self));
-        let node = waiter.entry().cast();
+        let node = waiter.get_ref().0.occupy(self, entry).cast();
         // SAFETY: the entry is new and not queued. The waiter is pinned and leaves the queue in its drop, so the node
         // stays valid and in place until it has left the queue.
         let new_chain = unsafe { locked.insert(node) };
@@ -551,9 +565,8 @@ impl<'w, 'd> Queued<'w, 'd> {
         }
         let (deadline, by_waker) = (self.deadline, self.by_waker);
         let waiter = &*self.waiter;
-        let on = waiter.domain.get().map_or(PlatformRef::HOST, Domain::platform);
-        // SAFETY: initialised, as it is not idle.
-        let signal = unsafe { &waiter.entry().as_ref().signal };
+        let Some((domain, Entry { signal, .. })) = waiter.0.busy() else { return Ok(()) };
+        let on = domain.platform();
         let in_group = member.map(|member| signal.sleep_in_group(member, deadline.as_ref()));
         let changes = by_waker || in_group == Some(None);
         if changes && !waiter.set_receiver(Receiver::Thread(on)) {
@@ -561,7 +574,7 @@ impl<'w, 'd> Queued<'w, 'd> {
             waiter.wait_for_waker();
         }
         if in_group.flatten().unwrap_or_else(|| signal.sleep(on, deadline.as_ref())) {
-            waiter.accept();
+            waiter.0.release();
             return Ok(());
         }
         // If a wake has taken the entry first, this is no timeout: the waker has counted this waiter as woken.

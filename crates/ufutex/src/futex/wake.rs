@@ -5,14 +5,14 @@ use core::pin::{Pin, pin};
 use core::ptr::NonNull;
 
 use super::domain::Domain;
-use super::entry::{AT_ONCE, Moment, PIECE, PendingWakes, Room, notify_one, pick};
+use super::entry::{AT_ONCE, Moment, PIECE, PendingWakes, Room, Way, notify_one, pick};
 use super::key::Key;
 use super::marker::Marker;
 use super::place::Place;
 use crate::error::Error;
 use crate::sync::wake_barrier;
 use crate::sys::platform::Section;
-use crate::sys::unwind::Otherwise;
+use crate::sys::unwind::{Otherwise, call};
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::hash::TableKey;
 use crate::table::list::{Most, Node, Pick, Taken};
@@ -52,6 +52,31 @@ impl Domain {
     #[inline(always)]
     pub fn wake_all<K: Key>(&self, key: K) -> usize {
         self.wake(key, usize::MAX)
+    }
+
+    /// As [`wake`](Self::wake), and checks whether waiters are left: a lock that keeps the word's "somebody waits" bit
+    /// as long as somebody does needs no other count.
+    ///
+    /// ```
+    /// # use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
+    /// # use ufutex::{Domain, System, WaitOptions, Waiter};
+    /// let domain = Domain::new(&System::new());
+    /// let word = AtomicU32::new(1);
+    /// let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
+    /// let queued = waiters.each_mut().map(|waiter| {
+    ///     domain.prepare_with(waiter.as_mut(), &word, 1, &WaitOptions::new(), Waker::noop().clone())
+    /// });
+    /// assert!(domain.wake_and_check(&word, 1).has_more);
+    /// assert!(!domain.wake_and_check(&word, 1).has_more);
+    /// # drop(queued);
+    /// ```
+    pub fn wake_and_check<K: Key>(&self, key: K, count: usize) -> Woken {
+        let place = self.place(&key);
+        if self.nobody_waits(&place) {
+            self.count_wake(0);
+            return Woken::NOBODY;
+        }
+        self.wake_locked(place, count, NonZeroU32::MAX)
     }
 
     /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`. In a
@@ -124,9 +149,9 @@ impl Domain {
             return self.wake_many(locked, wake);
         }
         let taken = locked.take(key, hash, limit, self.pick(bitset, count, began));
+        *wake.woken = Woken::of(&taken, locked.first(key, hash));
         let section = self.platform().section();
         drop(locked);
-        *wake.woken = Woken::of(&taken);
         notify_taken(taken, Room::default(), section);
     }
 
@@ -137,92 +162,89 @@ impl Domain {
         let (key, hash) = (self.key(place), place.hash);
         let mut room = Room::default();
         loop {
-            if (count > PIECE || wake.passes_over()) && self.is_global(locked.bucket(), place) {
-                return self.wake_global(locked, &mut wake);
+            let is_long = (count > PIECE || wake.passes_over()) && self.is_global(locked.bucket(), place);
+            let wanted = if is_long { 0 } else { wanted(&mut locked, key, hash, count) };
+            match room.way(wanted, is_long) {
+                Way::AtOnce => {
+                    let taken = locked.take(key, hash, wanted, self.pick(bitset, count, began));
+                    *wake.woken = Woken::of(&taken, locked.first(key, hash));
+                    let section = self.platform().section();
+                    drop(locked);
+                    return notify_taken(taken, room, section);
+                }
+                Way::InPieces => return self.wake_in_pieces(Some(locked), &mut PendingWakes::none(), &mut wake),
+                Way::NeedsRoom => drop(locked),
             }
-            let wanted = wanted(&mut locked, key, hash, count);
-            if room.holds(wanted) {
-                let taken = locked.take(key, hash, wanted, self.pick(bitset, count, began));
-                let section = self.platform().section();
-                drop(locked);
-                *wake.woken = Woken::of(&taken);
-                return notify_taken(taken, room, section);
-            }
-            if room.is_refused() {
-                return self.wake_global(locked, &mut wake);
-            }
-            drop(locked);
             room.make(wanted);
             let Some(again) = self.lock(place) else { return };
             locked = again;
         }
     }
 
-    /// As [`wake_place`](Self::wake_place), a piece at a time: other domains lock the bucket too, or there is no
-    /// memory to take all waiters at once.
-    #[inline(never)]
-    fn wake_global<'d>(&'d self, mut locked: Locked<'d>, wake: &mut InPieces<'_>) {
-        let InPieces { place, count, bitset, ref mut began, ref mut woken } = *wake;
-        let Some(first) = locked.first(self.key(place), place.hash) else { return };
-        let most = Most { taken: count.min(AT_ONCE), visited: PIECE };
-        // SAFETY: `first` is queued in the locked bucket.
-        let (taken, next) = unsafe { locked.take_from(first, most, self.pick(bitset, count, *began)) };
-        **woken = Woken::of(&taken);
-        let Some(next) = next.filter(|_| woken.count < count) else {
-            let section = self.platform().section();
-            drop(locked);
-            return notify_taken(taken, Room::default(), section);
-        };
-        began.get_or_insert_with(|| self.begin_in_pieces());
-        let marker = pin!(Marker::new(self, place));
-        marker.as_ref().keep(&mut locked, next);
-        let section = self.platform().section();
-        drop(locked);
-        let mut pending = PendingWakes::none();
-        pending.notify(taken);
-        drop(section);
-        pending.wake_threads();
-        self.wake_behind(marker.as_ref(), &mut pending, wake);
-    }
-
-    /// Wakes the waiters that were queued when the operation began, a piece at a time. Other operations may lock the
-    /// bucket between two pieces, and a resize may move the waiters to another one.
+    /// Wakes waiters a piece at a time: other domains lock the bucket too, or there is no memory to take all waiters at
+    /// once. `locked` is the bucket if it is locked already.
     ///
-    /// Wakers to be run are left in `pending`, as far as there is memory for them. A waker that panics does not keep
-    /// other waiters from being woken.
-    #[cold]
-    pub(super) fn wake_in_pieces(&self, pending: &mut PendingWakes, wake: &mut InPieces<'_>) {
-        let marker = pin!(Marker::new(self, wake.place));
-        self.wake_behind(marker.as_ref(), pending, wake);
+    /// Wakers to be run are left in `pending`, as far as there is memory for them.
+    pub(super) fn wake_in_pieces<'d>(
+        &'d self,
+        locked: Option<Locked<'d>>,
+        pending: &mut PendingWakes,
+        wake: &mut InPieces<'_>,
+    ) {
+        let InPieces { place, count, bitset, ref mut began, ref mut woken } = *wake;
+        let marker = pin!(Marker::new(self, place));
+        self.in_pieces(marker.as_ref(), locked, pending, &|| self.lock(place), guard, &mut |locked, first, limit| {
+            let most = Most { taken: limit.min(count - woken.count), visited: PIECE };
+            // SAFETY: `first` is queued in the locked bucket.
+            let (taken, next) = unsafe { locked.take_from(first, most, self.pick(bitset, count, *began)) };
+            let before = woken.count;
+            **woken = Woken::of(&taken, locked.first(self.key(place), place.hash));
+            woken.count += before;
+            let next = next.filter(|_| woken.count < count);
+            if next.is_some() {
+                began.get_or_insert_with(|| self.begin_in_pieces());
+            }
+            (taken, next)
+        });
     }
 
-    /// As [`wake_in_pieces`](Self::wake_in_pieces), starting at `marker`.
-    #[cold]
-    fn wake_behind<'d>(&'d self, marker: Pin<&Marker<'d>>, pending: &mut PendingWakes, wake: &mut InPieces<'_>) {
-        while wake.woken.count < wake.count {
-            if let Some(full) = pending.make_room() {
-                let go_on = Otherwise::new(|| self.wake_behind(marker, &mut PendingWakes::none(), wake));
-                drop(full);
-                go_on.disarm();
-            }
-            let InPieces { place, count, bitset, began, ref mut woken } = *wake;
-            let limit = pending.room().min(PIECE).min(count - woken.count);
-            let Some(mut locked) = self.lock(place) else { return };
-            let pick = self.pick(bitset, count, began);
-            let (taken, next) = marker.take(&mut locked, limit, pick);
-            woken.count += taken.len();
-            woken.met_lock_waiter = taken.was_stopped;
-            let next = next.filter(|_| woken.count < count);
+    /// Does an operation on the waiters of a word a piece at a time. `piece` gets what is locked, the waiter to go on
+    /// with, and how many it may take. Those that it has taken are notified with nothing locked. Other operations may lock
+    /// the bucket between two pieces, and a resize may move the waiters to another one.
+    ///
+    /// `locked` is for the first piece, `lock` locks it for the others, and `guard` is the word's bucket in it. The
+    /// operation ends if `lock` returns `None`. Wakers to be run are left in `pending`, as far as there is memory for them.
+    /// A waker that panics keeps none of the other waiters from being visited.
+    pub(super) fn in_pieces<'d, B>(
+        &'d self,
+        marker: Pin<&Marker<'d>>,
+        mut locked: Option<B>,
+        pending: &mut PendingWakes,
+        lock: &dyn Fn() -> Option<B>,
+        guard: fn(&mut B) -> &mut Guard<'d>,
+        piece: &mut dyn FnMut(&mut B, NonNull<Node>, usize) -> Piece,
+    ) {
+        loop {
+            let Some(mut bucket) = locked.take().or_else(lock) else { return };
+            let Some(first) = marker.next(guard(&mut bucket)) else { return };
+            let (taken, next) = piece(&mut bucket, first, pending.room().min(PIECE));
             if let Some(next) = next {
-                marker.keep(&mut locked, next);
+                marker.keep(guard(&mut bucket), next);
             }
             let section = self.platform().section();
-            drop(locked);
+            drop(bucket);
             pending.notify(taken);
             drop(section);
             pending.wake_threads();
             if next.is_none() {
                 return;
+            }
+            if let Some(full) = pending.make_room() {
+                let go_on = Otherwise::new(|| {
+                    call(|| self.in_pieces(marker, None, &mut PendingWakes::none(), lock, guard, piece));
+                });
+                drop(full);
+                go_on.disarm();
             }
         }
     }
@@ -243,6 +265,13 @@ impl Domain {
     pub(super) fn begin_in_pieces(&self) -> Moment {
         self.system.begin_in_pieces()
     }
+}
+
+/// The waiters that a piece has taken, and the waiter to go on with, if there is one.
+pub(super) type Piece = (Taken, Option<NonNull<Node>>);
+
+fn guard<'a, 'd>(locked: &'a mut Locked<'d>) -> &'a mut Guard<'d> {
+    locked
 }
 
 /// The state of a wake in pieces.
@@ -311,24 +340,27 @@ pub(super) fn wanted(bucket: &mut Guard<'_>, key: TableKey, hash: u32, count: us
     if count <= AT_ONCE { count } else { bucket.count(key, hash, count) }
 }
 
-/// The result of a wake.
-#[derive(Clone, Copy)]
-pub(super) struct Woken {
+/// The result of a wake: see [`Domain::wake_and_check`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Woken {
+    /// How many waiters were woken.
     pub count: usize,
+    /// Whether a waiter of the word was left when the last of these was taken. Others may have come or left since.
+    pub has_more: bool,
     /// The wake stopped at a waiter of a lock.
-    pub met_lock_waiter: bool,
+    pub(super) met_lock_waiter: bool,
 }
 
 impl Woken {
-    pub const NOBODY: Self = Self { count: 0, met_lock_waiter: false };
+    pub(super) const NOBODY: Self = Self { count: 0, has_more: false, met_lock_waiter: false };
 
-    /// The result of a wake that has taken `taken`.
-    pub fn of(taken: &Taken) -> Self {
-        Self { count: taken.len(), met_lock_waiter: taken.was_stopped }
+    /// The result of a wake that has taken `taken`, after which `first` is the first waiter.
+    pub(super) fn of(taken: &Taken, first: Option<NonNull<Node>>) -> Self {
+        Self { count: taken.len(), has_more: first.is_some(), met_lock_waiter: taken.was_stopped }
     }
 
     /// The result that the kernel has.
-    pub fn into_result(self) -> Result<usize, Error> {
+    pub(super) fn into_result(self) -> Result<usize, Error> {
         if self.met_lock_waiter { Err(Error::Invalid) } else { Ok(self.count) }
     }
 }

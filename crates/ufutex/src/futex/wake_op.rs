@@ -4,7 +4,7 @@
 use core::num::NonZeroU32;
 
 use super::domain::Domain;
-use super::entry::{Moment, PIECE, PendingWakes, Room};
+use super::entry::{Moment, PIECE, PendingWakes, Room, Way};
 use super::key::{Key, Target};
 use super::pair::Pair;
 use super::place::Place;
@@ -124,26 +124,26 @@ impl Domain {
             return Err(Error::Invalid);
         }
         let wanted = Wanted { places: [self.place(&first), self.place(&second)], counts: [count, second_count] };
-        let (mut faults, mut rooms) = (Faults::default(), [Room::default(), Room::default()]);
+        let (mut faults, mut room) = (Faults::default(), Room::default());
         let noted = loop {
             let mut pair = self.lock_pair(&wanted.places[0], &wanted.places[1]);
-            let way = self.way_to_wake(&mut pair, &wanted, &rooms);
-            if let Way::NeedsRoom(i, wants) = way {
+            let (wants, is_long) = self.wants(&mut pair, &wanted);
+            let way = room.way(wants.iter().sum(), is_long);
+            if let Way::NeedsRoom = way {
                 drop(pair);
-                rooms[i].make(wants);
+                room.make(wants.iter().sum());
                 continue;
             }
             match update(&second, |value| op.modify.apply(value)) {
                 Ok(Some(before)) => {
                     let mut noted = NotedWakeOp { domain: self, wanted: &wanted, results: [Woken::NOBODY; 2] };
                     let both = op.compare.holds(before);
-                    match way {
-                        Way::AtOnce(wants) => self.wake_at_once(pair, &wanted, wants, both, rooms, &mut noted.results),
-                        Way::Pieces | Way::NeedsRoom(..) => {
-                            let began = self.begin_in_pieces();
-                            drop(pair);
-                            self.wake_both_in_pieces(&wanted, began, both, &mut noted.results);
-                        }
+                    if let Way::AtOnce = way {
+                        self.wake_at_once(pair, &wanted, wants, both, room, &mut noted.results);
+                    } else {
+                        let began = self.begin_in_pieces();
+                        drop(pair);
+                        self.wake_both_in_pieces(&wanted, began, both, &mut noted.results);
                     }
                     break noted;
                 }
@@ -159,25 +159,18 @@ impl Domain {
         noted.into_result()
     }
 
-    /// Decides how the waiters are taken. Both buckets are locked.
-    fn way_to_wake(&self, pair: &mut Pair<'_>, wanted: &Wanted, rooms: &[Room; 2]) -> Way {
+    /// How many waiters of each word are taken at most, and whether they are too many for one step. Both buckets are
+    /// locked. In a bucket that other domains lock too, it counts one waiter more than a step may take, at most.
+    fn wants(&self, pair: &mut Pair<'_>, wanted: &Wanted) -> ([usize; 2], bool) {
         let Wanted { places, counts } = wanted;
         let keys = wanted.keys(self);
-        // In a bucket that other domains lock too, it counts one waiter more than a step may take, at most.
         let is_global = self.is_any_global(pair, &places[0], &places[1]);
         let most = counts.map(|count| if is_global { count.min(PIECE + 1) } else { count });
         let wants = [
             wake::wanted(pair.first(), keys[0], places[0].hash, most[0]),
             wake::wanted(pair.second(), keys[1], places[1].hash, most[1]),
         ];
-        if is_global && wants.iter().sum::<usize>() > PIECE {
-            return Way::Pieces;
-        }
-        match (0..2).find(|&i| !rooms[i].holds(wants[i])) {
-            None => Way::AtOnce(wants),
-            Some(i) if rooms[i].is_refused() => Way::Pieces,
-            Some(i) => Way::NeedsRoom(i, wants[i]),
-        }
+        (wants, is_global && wants.iter().sum::<usize>() > PIECE)
     }
 
     /// Wakes waiters of the first word and, if `both`, of the second.
@@ -187,7 +180,7 @@ impl Domain {
         wanted: &Wanted,
         wants: [usize; 2],
         both: bool,
-        [room, second_room]: [Room; 2],
+        room: Room,
         results: &mut [Woken; 2],
     ) {
         let Wanted { places, counts } = wanted;
@@ -198,18 +191,14 @@ impl Domain {
         } else {
             Taken::default()
         };
+        *results = [Woken::of(&first, None), Woken::of(&second, None)];
         // Until the waiters are notified: see `notify_taken`.
         let section = self.platform().section();
         drop(pair);
-        *results = [Woken::of(&first), Woken::of(&second)];
-        // The waiters of both words are notified before any waker runs: see `PendingWakes`.
-        let mut pending = [PendingWakes::with(room), PendingWakes::with(second_room)];
-        pending[0].notify(first);
-        pending[1].notify(second);
+        let mut pending = PendingWakes::with(room);
+        pending.notify(first);
+        pending.notify(second);
         drop(section);
-        // And its threads are woken.
-        pending.iter_mut().for_each(PendingWakes::wake_threads);
-        drop(pending);
     }
 
     /// As [`wake_at_once`](Self::wake_at_once), but a piece at a time, with nothing locked in between. Wakes waiters
@@ -217,7 +206,7 @@ impl Domain {
     fn wake_both_in_pieces(&self, wanted: &Wanted, began: Moment, both: bool, results: &mut [Woken; 2]) {
         let mut then = ThenSecond { domain: self, wanted, began, both, results, pending: PendingWakes::none() };
         let [first, _] = &mut *then.results;
-        self.wake_in_pieces(&mut then.pending, &mut wanted.in_pieces(0, began, first));
+        self.wake_in_pieces(None, &mut then.pending, &mut wanted.in_pieces(0, began, first));
     }
 }
 
@@ -239,7 +228,7 @@ impl Drop for ThenSecond<'_> {
         // As in the kernel, a waiter of a lock in the first word's queue ends the operation.
         if self.both && !first.met_lock_waiter {
             let mut wake = self.wanted.in_pieces(1, self.began, second);
-            self.domain.wake_in_pieces(&mut self.pending, &mut wake);
+            self.domain.wake_in_pieces(None, &mut self.pending, &mut wake);
         }
     }
 }
@@ -285,17 +274,6 @@ impl Wanted {
     fn keys(&self, domain: &Domain) -> [TableKey; 2] {
         self.places.each_ref().map(|place| domain.key(place))
     }
-}
-
-/// How waiters are taken.
-enum Way {
-    /// In one step: this many of each word.
-    AtOnce([usize; 2]),
-    /// A piece at a time, since other domains lock a bucket too, or since there is no memory to take all waiters at
-    /// once.
-    Pieces,
-    /// Memory is needed first: for the word with this index, for this many waiters.
-    NeedsRoom(usize, usize),
 }
 
 /// The largest number of exchanges with the buckets locked.

@@ -34,7 +34,7 @@ const CLEARED: u32 = 16;
 const LOOKS: u32 = 8;
 
 /// A word that one thread sleeps on.
-pub(crate) struct Sleeper {
+pub struct Sleeper {
     word: Parker,
     /// The platform of the thread that uses the sleeper, or used it last.
     on: AtomicPtr<()>,

@@ -5,6 +5,7 @@ use core::num::NonZeroU32;
 use super::{Calling, GuestCall, Number, Restart, Started, arguments};
 use crate::error::Error;
 use crate::futex::domain::Domain;
+use crate::futex::future::WaitOperation;
 use crate::futex::key::Address;
 use crate::futex::wait::RestartBlock;
 use crate::futex::wake_op::{Compare, Modify, WakeOp};
@@ -199,7 +200,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         }
         let word = self.word(uaddr, is_private, Access::Read)?;
         Ok(Started {
-            calling: Calling::Wait(self.domain.wait_async(word, val.into(), &self.options().bitset(bitset))),
+            calling: Calling::Wait(WaitOperation::new(self.domain, word, val.into(), &self.options().bitset(bitset))),
             timeout: None,
             relative: None,
             on_interrupt: Restart::IfAsked,

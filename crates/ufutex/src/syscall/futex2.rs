@@ -7,7 +7,9 @@ use core::num::NonZeroU32;
 use super::futex::at_least_one;
 use super::{Calling, GuestCall, Restart, Started, Words, arguments};
 use crate::error::Error;
+use crate::futex::future::WaitOperation;
 use crate::futex::numa::NodeFlags;
+use crate::futex::wait_any::WaitAnyOperation;
 use crate::futex::word::Word;
 use crate::sys::mem::{Access, UserMemory};
 
@@ -64,7 +66,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
             words.push((self.word_of(uaddr, flags, Access::Read)?, val.into()));
         }
         Ok(Started {
-            calling: Calling::WaitAny(self.domain.wait_any_async(words, &self.options())),
+            calling: Calling::WaitAny(WaitAnyOperation::new(self.domain, words, &self.options())),
             timeout,
             relative: None,
             on_interrupt: Restart::IfAsked,
@@ -94,7 +96,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         let word = self.word_of(uaddr, flags, Access::Read)?;
         let options = self.options().bitset(mask);
         Ok(Started {
-            calling: Calling::Wait(self.domain.wait_async(word, val.into(), &options)),
+            calling: Calling::Wait(WaitOperation::new(self.domain, word, val.into(), &options)),
             timeout,
             relative: None,
             on_interrupt: Restart::IfAsked,

@@ -24,17 +24,18 @@ use core::time::Duration;
 use alloc::vec::Vec;
 
 use crate::error::Error;
+use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
-use crate::futex::future::Wait;
+use crate::futex::future::WaitOperation;
 use crate::futex::operation::block_on;
 use crate::futex::operation::{Cause, Operation, PollReceiver, end_if_over};
 #[cfg(feature = "pi")]
-use crate::futex::pi::lock::LockPi;
+use crate::futex::pi::lock::LockOperation;
 #[cfg(all(feature = "pi", feature = "requeue"))]
-use crate::futex::pi::requeue::WaitRequeuePi;
+use crate::futex::pi::requeue::WaitRequeueOperation;
 use crate::futex::task::Task;
 use crate::futex::timeout_watch::TimeoutWatch;
-use crate::futex::wait_any::WaitAny;
+use crate::futex::wait_any::WaitAnyOperation;
 use crate::futex::word::Word;
 use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::UserMemory;
@@ -155,12 +156,12 @@ type Words<'m, M> = Vec<(Word<'m, M>, u64)>;
 enum Calling<'d, 't, 'm, M: UserMemory + ?Sized> {
     /// It has this result. Without `pi` no other variant borrows the task.
     Done(isize, PhantomData<&'t Task>),
-    Wait(Wait<'d, Word<'m, M>>),
-    WaitAny(WaitAny<'d, Word<'m, M>, Words<'m, M>>),
+    Wait(WaitOperation<'d, Word<'m, M>>),
+    WaitAny(WaitAnyOperation<'d, Word<'m, M>, Words<'m, M>>),
     #[cfg(feature = "pi")]
-    LockPi(LockPi<'d, 't, Word<'m, M>>),
+    LockPi(LockOperation<'d, 't, Word<'m, M>>),
     #[cfg(all(feature = "pi", feature = "requeue"))]
-    WaitRequeuePi(WaitRequeuePi<'d, 't, Word<'m, M>, Word<'m, M>>),
+    WaitRequeuePi(WaitRequeueOperation<'d, 't, Word<'m, M>, Word<'m, M>>),
 }
 
 /// A decoded call.
@@ -221,15 +222,19 @@ impl<M: UserMemory + ?Sized> core::future::Future for Syscall<'_, '_, '_, M> {
         if result.is_pending() {
             // SAFETY: only `watch` is changed, which need not stay in place.
             let this = unsafe { self.as_mut().get_unchecked_mut() };
-            let is_over = this.watch.is_over(this.timeout, this.domain.timeouts(), context.waker());
+            let is_over = this.watch.is_over(Operation::timeout(this), context.waker());
             result = end_if_over(self, is_over);
         }
         result.map(as_number)
     }
 }
 
-impl<M: UserMemory + ?Sized> Operation for Syscall<'_, '_, '_, M> {
+impl<'d, M: UserMemory + ?Sized> Operation<'d> for Syscall<'d, '_, '_, M> {
     type Output = isize;
+
+    fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
+        self.timeout.map(|timeout| (timeout, self.domain.timeouts()))
+    }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<isize, Error>> {
         // SAFETY: the pinned futures are not moved out of `calling`, and are reached only through pins.

@@ -6,7 +6,9 @@ use super::futex::not_negative;
 use super::{Calling, GuestCall, Restart, Started};
 use crate::error::Error;
 use crate::futex::lock_word::TID_MASK;
-use crate::futex::wait::WaitOptions;
+use crate::futex::pi::lock::LockOperation;
+#[cfg(feature = "requeue")]
+use crate::futex::pi::requeue::WaitRequeueOperation;
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, UserMemory};
 
@@ -14,7 +16,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
     pub(super) fn lock_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M>, Error> {
         let word = self.word(args.uaddr, args.is_private, Access::Write)?;
         Ok(Started {
-            calling: Calling::LockPi(self.domain.lock_pi_async(word, self.task, &WaitOptions::new())),
+            calling: Calling::LockPi(LockOperation::new(self.domain, word, self.task, None)),
             timeout: until,
             relative: None,
             on_interrupt: Restart::Always,
@@ -51,7 +53,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         }
         let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
         let from = self.word(args.uaddr, args.is_private, Access::Read)?;
-        let wait = self.domain.wait_requeue_pi_async(from, args.val.into(), lock, self.task, &WaitOptions::new());
+        let wait = WaitRequeueOperation::new(self.domain, from, args.val.into(), lock, self.task, None);
         Ok(Started {
             calling: Calling::WaitRequeuePi(wait),
             timeout: until,

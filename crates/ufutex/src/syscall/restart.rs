@@ -2,6 +2,7 @@
 
 use super::{Calling, GuestCall, Started};
 use crate::error::Error;
+use crate::futex::future::WaitOperation;
 use crate::futex::task::Task;
 pub use crate::futex::wait::RestartBlock;
 use crate::futex::wait::WaitOptions;
@@ -86,7 +87,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         let word = self.word(wait.address, wait.is_private, Access::Read)?;
         let options = self.options().bitset(wait.bitset);
         Ok(Started {
-            calling: Calling::Wait(self.domain.wait_async(word, wait.expected.into(), &options)),
+            calling: Calling::Wait(WaitOperation::new(self.domain, word, wait.expected.into(), &options)),
             timeout: Some(wait.timeout),
             relative: None,
             on_interrupt: Restart::Continue(wait),

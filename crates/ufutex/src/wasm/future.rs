@@ -40,7 +40,9 @@ impl<'a, M: LinearMemory + ?Sized, V: Value> MemoryWait<'a, M, V> {
     /// time is up, after the first poll. Call this before the first poll.
     #[must_use = "nobody else watches it"]
     pub fn take_timeout(&mut self) -> Option<Timeout> {
-        self.wait.take_timeout();
+        if let Some(wait) = self.wait.operation() {
+            wait.forget_timeout();
+        }
         self.timeout
     }
 

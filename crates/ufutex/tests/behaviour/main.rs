@@ -23,5 +23,6 @@ mod settle;
 #[cfg(not(miri))] // which supports one stack only
 mod stacks;
 mod task;
+mod wake_check;
 mod waker;
 mod who_waits;

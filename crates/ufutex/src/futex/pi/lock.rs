@@ -1,20 +1,20 @@
 //! Locking.
 
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use super::entry::{EntryRef, PiEntry, Purpose};
-use super::waiter::{Left, PiWaiter, Seen};
+use super::waiter::{Left, PiWaiter};
 use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
+use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
 use crate::futex::key::{Target, is_of_object};
 use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::futex::namespace::Tasks;
-use crate::futex::operation::{Cause, Operation, PollReceiver, block_on, operation_is_a_future};
+use crate::futex::operation::{Cause, Operation, PollReceiver, WaitFuture, block_on};
 use crate::futex::place::Place;
 use crate::futex::task::Task;
-use crate::futex::timeout_watch::TimeoutWatch;
 use crate::futex::wait::WaitOptions;
 use crate::signal::Receiver;
 use crate::signal::sleeper::Sleeper;
@@ -24,19 +24,17 @@ use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::bucket::Guard;
 
-/// The future of [`Domain::lock_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks the lock
-/// that it has been handed.
-#[must_use = "futures do nothing unless polled"]
-pub struct LockPi<'d, 't, T: Target> {
+/// The future of [`Domain::lock_pi_async`].
+pub type LockPi<'d, 't, T> = WaitFuture<'d, LockOperation<'d, 't, T>>;
+
+/// A task's attempt to lock a word. Its drop unlocks the lock if the task has been handed it.
+pub struct LockOperation<'d, 't, T: Target> {
     pub(super) domain: &'d Domain,
-    task: &'t Task,
-    word: T,
+    pub(super) word: T,
     timeout: Option<Timeout>,
-    watch: TimeoutWatch<'d>,
-    is_done: bool,
     /// The word's hash, until the thread has spun, if the waiter was queued as the first one.
     spins: Option<u32>,
-    waiter: PiWaiter<'d, 't>,
+    pub(super) waiter: PiWaiter<'d, 't>,
 }
 
 impl Domain {
@@ -84,7 +82,7 @@ impl Domain {
             return Ok(());
         }
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
-        let lock = core::pin::pin!(self.lock_pi_async(word, task, &WaitOptions::new()));
+        let lock = pin!(LockOperation::new(self, word, task, None));
         block_on(lock, self.platform(), &task.interrupt().sleeper, deadline.as_ref())
     }
 
@@ -100,16 +98,7 @@ impl Domain {
         task: &'t Task,
         options: &WaitOptions,
     ) -> LockPi<'d, 't, T> {
-        LockPi {
-            domain: self,
-            task,
-            word,
-            timeout: options.timeout,
-            watch: TimeoutWatch::new(),
-            is_done: false,
-            spins: None,
-            waiter: PiWaiter::new(),
-        }
+        WaitFuture::new(LockOperation::new(self, word, task, options.timeout))
     }
 
     /// Locks `word` for `task` if that needs no waiting: `FUTEX_TRYLOCK_PI`.
@@ -307,16 +296,13 @@ fn exchange<T: Target>(word: &T, current: u32, new: u32) -> Result<(), Refused> 
     }
 }
 
-impl<T: Target> LockPi<'_, '_, T> {
-    fn watched_timeout(&self) -> Option<Timeout> {
-        self.timeout
-    }
-}
-
-operation_is_a_future!(['d, 't, T: Target] LockPi<'d, 't, T> => ());
-
-impl<T: Target> Operation for LockPi<'_, '_, T> {
+impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
     type Output = ();
+
+    fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
+        let timeout = self.timeout.filter(|_| !self.waiter.is_busy());
+        timeout.map(|timeout| (timeout, self.domain.timeouts()))
+    }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         // SAFETY: `waiter` is the one field that must stay in place, and is not moved out of.
@@ -328,11 +314,7 @@ impl<T: Target> Operation for LockPi<'_, '_, T> {
                 Err(error) => Poll::Ready(Err(error)),
             };
         }
-        match this.waiter.look(receiver) {
-            Seen::Waiting => Poll::Pending,
-            Seen::Locked => Poll::Ready(Ok(())),
-            Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.word)),
-        }
+        this.waiter.poll(&this.word, receiver)
     }
 
     fn spin(self: Pin<&mut Self>, sleeper: &Sleeper, deadline: Option<&Deadline>) {
@@ -346,19 +328,19 @@ impl<T: Target> Operation for LockPi<'_, '_, T> {
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
         // SAFETY: as in `poll_for`.
         let this = unsafe { self.get_unchecked_mut() };
-        match this.waiter.leave() {
-            Left::Unrequeued | Left::Unlocked => Err(cause.into()),
-            Left::Locked => Ok(()),
-            Left::Heir => this.waiter.put_word_right(&this.word),
-        }
+        this.waiter.end(&this.word, cause.into(), cause.into())
     }
 }
 
-impl<T: Target> LockPi<'_, '_, T> {
+impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
+    pub(crate) fn new(domain: &'d Domain, word: T, task: &'t Task, timeout: Option<Timeout>) -> Self {
+        Self { domain, word, timeout, spins: None, waiter: PiWaiter::new(task) }
+    }
+
     /// Takes the lock or queues the waiter. Returns whether the task has the lock already.
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<bool, Error> {
         let domain = self.domain;
-        domain.check_lock(&self.word, self.task)?;
+        domain.check_lock(&self.word, self.waiter.task)?;
         let place = domain.place(&self.word);
         let mut faults = Faults::default();
         // Cloned before a lock is taken and dropped after all are released, because a waker's clone and drop run an
@@ -398,20 +380,21 @@ impl<T: Target> LockPi<'_, '_, T> {
         receiver: &mut Option<Receiver>,
         new_chain: &mut Option<u32>,
     ) -> Result<bool, Refused> {
-        let (domain, task) = (self.domain, self.task.named.id);
-        let lock = match domain.acquire(bucket, tasks, place, &self.word, (task, self.task.tid()), Others::Unknown)? {
-            Acquired::Owned(_) => return Ok(true),
-            Acquired::Contended(lock) => lock,
-        };
+        let (domain, task) = (self.domain, self.waiter.task.named.id);
+        let lock =
+            match domain.acquire(bucket, tasks, place, &self.word, (task, self.waiter.task.tid()), Others::Unknown)? {
+                Acquired::Owned(_) => return Ok(true),
+                Acquired::Contended(lock) => lock,
+            };
         let graph = &mut tasks.graph;
-        if let Err(error) = PiWaiter::admit(domain, self.task, bucket) {
+        if let Err(error) = self.waiter.admit(domain, bucket) {
             graph.drop_if_idle(lock);
             return Err(Refused::Error(error));
         }
         // Moved into the entry. On an error, the value that is left is dropped with no lock held, since dropping a
         // waker runs an embedder's code.
         let receiver = receiver.take().unwrap_or(Receiver::TAKEN);
-        let entry = self.waiter.set(domain, self.task, place, receiver, Purpose::Lock(lock));
+        let entry = self.waiter.set(domain, place, receiver, Purpose::Lock(lock));
         if let Err(error) = graph.block(task, lock, entry) {
             let has_lock = graph.owner(lock) == Some(task);
             graph.drop_if_idle(lock);
@@ -426,14 +409,14 @@ impl<T: Target> LockPi<'_, '_, T> {
     }
 }
 
-impl<T: Target> Drop for LockPi<'_, '_, T> {
+impl<T: Target> Drop for LockOperation<'_, '_, T> {
     fn drop(&mut self) {
         if !self.waiter.is_busy() || self.domain.system.is_abandoned() {
             return;
         }
         match self.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => {}
-            Left::Locked => call(|| self.domain.give_back(&self.word, self.task)),
+            Left::Locked => call(|| self.domain.give_back(&self.word, self.waiter.task)),
             Left::Heir => self.waiter.renounce(),
         }
     }
@@ -455,15 +438,14 @@ mod tests {
         let word = AtomicU32::new(0);
         assert_eq!(domain.lock_pi(&word, &owner), Ok(()));
         let sleeper = Sleeper::new();
-        let is_to_spin = |mut waiter: Pin<&mut LockPi<'_, '_, &AtomicU32>>| {
+        let is_to_spin = |mut waiter: Pin<&mut LockOperation<'_, '_, &AtomicU32>>| {
             assert!(waiter.as_mut().poll_for(PollReceiver::Thread(&sleeper)).is_pending());
             let is_to_spin = waiter.spins.is_some();
             waiter.as_mut().spin(&sleeper, None);
             assert!(waiter.spins.is_none(), "it spins once");
             is_to_spin
         };
-        let mut waiters =
-            pin!([&first, &second, &urgent].map(|task| domain.lock_pi_async(&word, task, &WaitOptions::new())));
+        let mut waiters = pin!([&first, &second, &urgent].map(|task| LockOperation::new(&domain, &word, task, None)));
         // SAFETY: the array is pinned.
         let mut at = |i: usize| is_to_spin(unsafe { waiters.as_mut().map_unchecked_mut(|all| &mut all[i]) });
         assert!(at(0));

@@ -1,24 +1,23 @@
 //! Waiting for a word and then for a lock, without waking up in between: condition variables with locks that boost
 //! priority.
 
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use super::entry::{EntryRef, Purpose};
-use super::lock::{Acquired, Others, Refused};
-use super::waiter::{Left, PiWaiter, Seen};
+use super::lock::{Acquired, LockOperation, Others, Refused};
 use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
+use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
 use crate::futex::entry::{Entry, Moment, PIECE};
 use crate::futex::key::Target;
 use crate::futex::namespace::Tasks;
-use crate::futex::operation::{Cause, Operation, PollReceiver, block_on, operation_is_a_future};
+use crate::futex::operation::{Cause, Operation, PollReceiver, WaitFuture, block_on};
 use crate::futex::pair::Pair;
 use crate::futex::place::Place;
 use crate::futex::requeue::Requeued;
 use crate::futex::task::Task;
-use crate::futex::timeout_watch::TimeoutWatch;
 use crate::futex::wait::WaitOptions;
 use crate::futex::waiter::Matched;
 use crate::signal::{PendingWake, Signal};
@@ -29,19 +28,14 @@ use crate::table::hash::TableKey;
 use crate::table::list::Node;
 use core::ptr::NonNull;
 
-/// The future of [`Domain::wait_requeue_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks
-/// the lock that it has been handed.
-#[must_use = "futures do nothing unless polled"]
-pub struct WaitRequeuePi<'d, 't, T: Target, U: Target> {
-    domain: &'d Domain,
-    task: &'t Task,
+/// The future of [`Domain::wait_requeue_pi_async`].
+pub type WaitRequeuePi<'d, 't, T, U> = WaitFuture<'d, WaitRequeueOperation<'d, 't, T, U>>;
+
+/// A task's wait for a word, and then for a lock.
+pub struct WaitRequeueOperation<'d, 't, T: Target, U: Target> {
     from: T,
     expected: T::Value,
-    lock: U,
-    timeout: Option<Timeout>,
-    watch: TimeoutWatch<'d>,
-    is_done: bool,
-    waiter: PiWaiter<'d, 't>,
+    lock: LockOperation<'d, 't, U>,
 }
 
 impl Domain {
@@ -61,7 +55,7 @@ impl Domain {
         options: &WaitOptions,
     ) -> Result<(), Error> {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
-        let wait = core::pin::pin!(self.wait_requeue_pi_async(from, expected, lock, task, &WaitOptions::new()));
+        let wait = pin!(WaitRequeueOperation::new(self, from, expected, lock, task, None));
         block_on(wait, self.platform(), &task.interrupt().sleeper, deadline.as_ref())
     }
 
@@ -75,8 +69,7 @@ impl Domain {
         task: &'t Task,
         options: &WaitOptions,
     ) -> WaitRequeuePi<'d, 't, T, U> {
-        let (timeout, watch, waiter) = (options.timeout, TimeoutWatch::new(), PiWaiter::new());
-        WaitRequeuePi { domain: self, task, from, expected, lock, timeout, watch, is_done: false, waiter }
+        WaitFuture::new(WaitRequeueOperation::new(self, from, expected, lock, task, options.timeout))
     }
 
     /// If `from` holds `expected`, gives `lock` to the first waiter of `from` if the lock is free, and makes up to
@@ -363,82 +356,61 @@ impl<T: Target, U: Target> Drop for RequeuingPi<'_, '_, T, U> {
     }
 }
 
-impl<T: Target, U: Target> WaitRequeuePi<'_, '_, T, U> {
-    fn watched_timeout(&self) -> Option<Timeout> {
-        self.timeout
-    }
-}
-
-operation_is_a_future!(
-    ['d, 't, T: Target, U: Target] WaitRequeuePi<'d, 't, T, U> => ()
-);
-
-impl<T: Target, U: Target> Operation for WaitRequeuePi<'_, '_, T, U> {
+impl<'d, T: Target, U: Target> Operation<'d> for WaitRequeueOperation<'d, '_, T, U> {
     type Output = ();
 
+    fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
+        self.lock.timeout()
+    }
+
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
-        // SAFETY: `waiter` is the one field that must stay in place, and is not moved out of.
-        let this = unsafe { self.get_unchecked_mut() };
-        if !this.waiter.is_busy() {
-            return match this.begin(receiver) {
-                Ok(()) => Poll::Pending,
-                Err(error) => Poll::Ready(Err(error)),
-            };
+        if self.lock.waiter.is_busy() {
+            return self.lock.waiter.poll(&self.lock.word, receiver);
         }
-        match this.waiter.look(receiver) {
-            Seen::Waiting => Poll::Pending,
-            Seen::Locked => Poll::Ready(Ok(())),
-            Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.lock)),
+        match self.begin(receiver) {
+            Ok(()) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
         }
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
-        // SAFETY: as in `poll_for`.
-        let this = unsafe { self.get_unchecked_mut() };
-        match this.waiter.leave() {
-            Left::Unrequeued => Err(cause.into()),
-            // The word has changed since the wait began, so a repeated call would end with `Again`. The kernel returns
-            // that at once.
-            Left::Unlocked if cause == Cause::Interrupted => Err(Error::Again),
-            Left::Unlocked => Err(cause.into()),
-            Left::Locked => Ok(()),
-            Left::Heir => this.waiter.put_word_right(&this.lock),
-        }
+        // Once it was requeued, the word has changed since the wait began, so a repeated call would end with `Again`. The
+        // kernel returns that at once.
+        let requeued = if cause == Cause::Interrupted { Error::Again } else { cause.into() };
+        self.lock.waiter.end(&self.lock.word, cause.into(), requeued)
     }
 }
 
-impl<T: Target, U: Target> WaitRequeuePi<'_, '_, T, U> {
-    fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<(), Error> {
-        let domain = self.domain;
-        domain.check_lock(&self.lock, self.task)?;
-        let to = domain.key(&domain.place(&self.lock));
+impl<'d, 't, T: Target, U: Target> WaitRequeueOperation<'d, 't, T, U> {
+    pub(crate) fn new(
+        domain: &'d Domain,
+        from: T,
+        expected: T::Value,
+        lock: U,
+        task: &'t Task,
+        timeout: Option<Timeout>,
+    ) -> Self {
+        Self { from, expected, lock: LockOperation::new(domain, lock, task, timeout) }
+    }
+
+    fn begin(&self, receiver: PollReceiver<'_>) -> Result<(), Error> {
+        let LockOperation { domain, word, waiter, .. } = &self.lock;
+        domain.check_lock(word, waiter.task)?;
+        let to = domain.key(&domain.place(word));
         let receiver = receiver.for_entry();
         let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
         let key = domain.key(&place);
         if key == to {
             return Err(Error::Invalid);
         }
-        PiWaiter::admit(domain, self.task, &locked)?;
-        let purpose = Purpose::Requeue { to, task: self.task.named.id };
-        let entry = self.waiter.set(domain, self.task, &place, receiver, purpose);
+        waiter.admit(domain, &locked)?;
+        let purpose = Purpose::Requeue { to, task: waiter.task.named.id };
+        let entry = waiter.set(domain, &place, receiver, purpose);
         // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
         let new_chain = unsafe { locked.insert(entry.node()) };
         drop(locked);
         domain.note_queued(&place);
         domain.note_lock_waiter(new_chain, &place);
         Ok(())
-    }
-}
-
-impl<T: Target, U: Target> Drop for WaitRequeuePi<'_, '_, T, U> {
-    fn drop(&mut self) {
-        if !self.waiter.is_busy() || self.domain.system.is_abandoned() {
-            return;
-        }
-        match self.waiter.leave() {
-            Left::Unrequeued | Left::Unlocked => {}
-            Left::Locked => call(|| self.domain.give_back(&self.lock, self.task)),
-            Left::Heir => self.waiter.renounce(),
-        }
     }
 }

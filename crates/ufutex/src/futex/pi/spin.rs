@@ -11,7 +11,7 @@
 
 use core::time::Duration;
 
-use super::lock::LockPi;
+use super::lock::LockOperation;
 use crate::futex::domain::Domain;
 use crate::futex::key::Target;
 use crate::signal::sleeper::Sleeper;
@@ -78,7 +78,7 @@ impl Domain {
     }
 }
 
-impl<T: Target> LockPi<'_, '_, T> {
+impl<T: Target> LockOperation<'_, '_, T> {
     /// Spins until the lock is handed over, if that is worthwhile. `hash` is the word's. The calling thread sleeps on
     /// `sleeper` afterwards.
     pub(super) fn spin_for(&self, hash: u32, sleeper: &Sleeper, deadline: Option<&Deadline>) {

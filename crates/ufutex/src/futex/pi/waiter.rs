@@ -1,9 +1,6 @@
 //! A waiter for a lock, or to be requeued to one: what threads and tasks have in common.
 
-use core::cell::Cell;
-use core::marker::PhantomPinned;
-use core::mem::MaybeUninit;
-use core::ptr::NonNull;
+use core::task::Poll;
 
 use super::entry::{EntryRef, PiEntry, Purpose};
 use super::{LockId, PiGraph};
@@ -15,40 +12,17 @@ use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::futex::operation::PollReceiver;
 use crate::futex::place::Place;
 use crate::futex::task::Task;
+use crate::futex::waiter::WaiterSlot;
 use crate::signal::{GuardedWaker, Receiver};
-use crate::sync::{Ordering, UnsafeCell};
+use crate::sync::Ordering;
 use crate::sys::mem::{Access, Fault, Faults};
-use crate::sys::probe::probe;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 
-/// Room for one waiter's entry. It stays in place while it is queued.
+/// A task that waits, or may wait, for a lock.
 pub(super) struct PiWaiter<'d, 't> {
-    /// Unless idle: the domain in whose queues the entry is, and the task that waits. Only the waiter's owner reads and
-    /// writes it. It is a cell, because other threads link to the entry, so that the owner has only a shared reference.
-    busy: Cell<Option<Busy<'d, 't>>>,
-    /// Initialised unless idle. Other threads reach it through queue and graph.
-    entry: UnsafeCell<MaybeUninit<PiEntry>>,
-    _pinned: PhantomPinned,
-}
-
-type Busy<'d, 't> = (&'d Domain, &'t Task);
-
-// SAFETY: the entry is reached by other threads under the locks of bucket and graph in any case, and a waker is
-// `Send`.
-unsafe impl Send for PiWaiter<'_, '_> {}
-// SAFETY: a shared reference to a waiter gives access to nothing in it; its future has it to itself.
-unsafe impl Sync for PiWaiter<'_, '_> {}
-
-/// The state in which a waiter finds itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Seen {
-    /// It still waits. Its signal now has the new waker.
-    Waiting,
-    /// It has the lock, and is not queued any more.
-    Locked,
-    /// It has inherited the lock of an owner that died, and must write its TID into the word.
-    Heir,
+    pub task: &'t Task,
+    slot: WaiterSlot<'d, PiEntry>,
 }
 
 /// How a waiter left before its time.
@@ -58,117 +32,87 @@ pub(super) enum Left {
     Unrequeued,
     /// It waits for nothing any more. It had been waiting for the lock.
     Unlocked,
-    /// Too late: see [`Seen::Locked`].
+    /// Too late: it has the lock, and is not queued any more.
     Locked,
-    /// Too late: see [`Seen::Heir`].
+    /// Too late: it has inherited the lock of an owner that died, and must write its TID into the word.
     Heir,
 }
 
 impl<'d, 't> PiWaiter<'d, 't> {
-    pub fn new() -> Self {
-        Self { busy: Cell::new(None), entry: UnsafeCell::new(MaybeUninit::uninit()), _pinned: PhantomPinned }
+    pub fn new(task: &'t Task) -> Self {
+        Self { task, slot: WaiterSlot::new() }
     }
 
     pub fn is_busy(&self) -> bool {
-        self.busy.get().is_some()
+        self.slot.is_busy()
     }
 
     /// Counts one more waiter in the bucket and lets the task wait. On success [`set`](Self::set) must follow. `Busy` if
     /// the task already waits elsewhere.
-    pub fn admit(domain: &Domain, task: &Task, bucket: &Guard<'_>) -> Result<(), Error> {
+    pub fn admit(&self, domain: &Domain, bucket: &Guard<'_>) -> Result<(), Error> {
         domain.admit_waiter(bucket.waiters())?;
-        if task.waits.swap(1, Ordering::Relaxed) != 0 {
+        if self.task.waits.swap(1, Ordering::Relaxed) != 0 {
             domain.dismiss_waiter();
             return Err(Error::Busy);
         }
         Ok(())
     }
 
-    /// Makes the waiter busy: `task`, which has been admitted, waits at `place`, whose bucket is locked. The caller queues
-    /// the entry, or takes it back with [`release`](Self::release).
-    pub fn set(
-        &self,
-        domain: &'d Domain,
-        task: &'t Task,
-        place: &Place,
-        receiver: Receiver,
-        purpose: Purpose,
-    ) -> EntryRef {
-        debug_assert!(!self.is_busy());
-        let priority = task.own_priority().level();
+    /// Makes the waiter busy: its task, which has been admitted, waits at `place`, whose bucket is locked. The caller
+    /// queues the entry, or takes it back with [`release`](Self::release).
+    pub fn set(&self, domain: &'d Domain, place: &Place, receiver: Receiver, purpose: Purpose) -> EntryRef {
+        let priority = self.task.own_priority().level();
         let entry = Entry::new(domain.key(place), place.hash, priority, Wakes::None, receiver);
         // SAFETY: no other thread has it yet.
         unsafe { entry.set_since(domain.system.now()) };
-        let entry = PiEntry::new(entry, domain.namespace().number, purpose);
-        // SAFETY: idle, so no other thread reaches it.
-        self.entry.with_mut(|e| _ = unsafe { (*e).write(entry) });
-        self.busy.set(Some((domain, task)));
-        self.entry_ref()
+        EntryRef(self.slot.occupy(domain, PiEntry::new(entry, domain.namespace().number, purpose)))
     }
 
     /// Makes the waiter idle. No other thread reaches its entry any more.
     pub fn release(&self) {
-        if let Some((domain, task)) = self.busy.take() {
-            task.waits.store(0, Ordering::Relaxed);
-            domain.dismiss_waiter();
-            // SAFETY: initialised as it was not idle.
-            let entry = unsafe { self.entry_ref().0.as_ref() };
-            let has_lock = || entry.entry.signal.is_woken() || entry.is_heir();
-            // SAFETY: no other thread reaches it any more.
-            probe!(wait_end, unsafe { entry.entry.node.key() }.0.address, has_lock());
-            // SAFETY: initialised as it was not idle, and no other thread reaches it any more.
-            self.entry.with_mut(|e| unsafe { (*e).assume_init_drop() });
+        if self.is_busy() {
+            self.task.waits.store(0, Ordering::Relaxed);
+            self.slot.release();
         }
     }
 
-    fn entry_ref(&self) -> EntryRef {
-        // SAFETY: a field's address is not null.
-        EntryRef(self.entry.with(|e| unsafe { NonNull::new_unchecked(e.cast_mut().cast()) }))
-    }
-
-    fn entry(&self) -> &PiEntry {
-        debug_assert!(self.is_busy());
-        // SAFETY: initialised while the waiter is busy, and callers call this only then.
-        unsafe { self.entry_ref().0.as_ref() }
-    }
-
-    /// Checks the waiter's state. If it still waits, `receiver` is notified of the next change.
-    pub fn look(&self, receiver: PollReceiver<'_>) -> Seen {
-        let Some((domain, _)) = self.busy.get() else { return Seen::Locked };
-        let entry = self.entry();
+    /// Whether the task has the lock of `word`. If it still waits, `receiver` is notified of the next change.
+    pub fn poll<T: Target>(&self, word: &T, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
+        let Some((domain, entry)) = self.slot.busy() else { return Poll::Ready(Ok(())) };
         if !entry.entry.signal.is_woken() {
             if entry.is_heir() {
-                return Seen::Heir;
+                return Poll::Ready(self.put_word_right(word));
             }
             match receiver {
-                PollReceiver::Thread(_) if !entry.entry.node.bucket().is_null() => return Seen::Waiting,
+                PollReceiver::Thread(_) if !entry.entry.node.bucket().is_null() => return Poll::Pending,
                 PollReceiver::Thread(_) => entry.entry.signal.wait_for_waker(domain.platform()),
                 PollReceiver::Task(waker) => {
                     let mut receiver = Receiver::Waker(GuardedWaker::of(waker));
-                    let seen = domain.with_lock_waiter(entry, |_, _| {
-                        if entry.is_heir() {
-                            return Seen::Heir;
+                    let is_heir = domain.with_lock_waiter(entry, |_, _| {
+                        if !entry.is_heir() {
+                            // SAFETY: queued; bucket and graph are locked.
+                            unsafe { entry.entry.signal.swap_receiver(&mut receiver) };
                         }
-                        // SAFETY: queued; bucket and graph are locked.
-                        unsafe { entry.entry.signal.swap_receiver(&mut receiver) };
-                        Seen::Waiting
+                        entry.is_heir()
                     });
-                    if seen.is_none() {
+                    if is_heir == Some(true) {
+                        return Poll::Ready(self.put_word_right(word));
+                    }
+                    if is_heir.is_none() {
                         // Taken by a waker that is about to wake an outdated waker of this task. Poll once more.
                         waker.wake_by_ref();
                     }
-                    return seen.unwrap_or(Seen::Waiting);
+                    return Poll::Pending;
                 }
             }
         }
         self.release();
-        Seen::Locked
+        Poll::Ready(Ok(()))
     }
 
     /// Leaves queue and graph, unless the waiter has the lock already.
     pub fn leave(&self) -> Left {
-        let Some((domain, task)) = self.busy.get() else { return Left::Unrequeued };
-        let (entry, node) = (self.entry(), self.entry_ref().node());
+        let Some((domain, entry)) = self.slot.busy() else { return Left::Unrequeued };
         let left = domain.with_lock_waiter(entry, |guard, g| {
             if entry.is_heir() {
                 return Left::Heir;
@@ -176,11 +120,11 @@ impl<'d, 't> PiWaiter<'d, 't> {
             // SAFETY: queued in the bucket of `guard`.
             let purpose = unsafe { entry.purpose() };
             // SAFETY: as above.
-            unsafe { guard.remove(node) };
+            unsafe { guard.remove(self.slot.address().cast()) };
             match purpose {
                 Purpose::Requeue { .. } => Left::Unrequeued,
                 Purpose::Lock(_) => {
-                    g.unblock(task.named.id);
+                    g.unblock(self.task.named.id);
                     Left::Unlocked
                 }
             }
@@ -202,17 +146,27 @@ impl<'d, 't> PiWaiter<'d, 't> {
         }
     }
 
+    /// Ends the wait. If the task has the lock of `word` by now, that is the result. Otherwise it is one of the errors:
+    /// `unrequeued` if the waiter had yet to be requeued to the lock.
+    pub fn end<T: Target>(&self, word: &T, unrequeued: Error, unlocked: Error) -> Result<(), Error> {
+        match self.leave() {
+            Left::Unrequeued => Err(unrequeued),
+            Left::Unlocked => Err(unlocked),
+            Left::Locked => Ok(()),
+            Left::Heir => self.put_word_right(word),
+        }
+    }
+
     /// For an heir: writes its TID into the lock's word, and so becomes the owner. From [S4] to [S8]. It owns the lock
     /// even if the word cannot be written, and the next waiter goes on waiting for it, as in the kernel.
-    pub fn put_word_right<T: Target>(&self, word: &T) -> Result<(), Error> {
-        let Some((domain, task)) = self.busy.get() else { return Ok(()) };
+    fn put_word_right<T: Target>(&self, word: &T) -> Result<(), Error> {
         let mut faults = Faults::default();
         loop {
-            match self.with_lock_inherited(domain, || write_heir(word, task.tid())) {
+            match self.with_lock_inherited(|| write_heir(word, self.task.tid())) {
                 Ok(()) => return Ok(()),
                 Err(Fault) => {
                     if faults.resolve(|| word.fault_in(Access::Write)).is_err() {
-                        _ = self.with_lock_inherited(domain, || Ok(()));
+                        _ = self.with_lock_inherited(|| Ok(()));
                         return Err(Error::Fault);
                     }
                 }
@@ -222,8 +176,8 @@ impl<'d, 't> PiWaiter<'d, 't> {
 
     /// Runs `write` with bucket and graph locked. If it succeeds, the task has the lock, and the waiter is no longer
     /// queued.
-    fn with_lock_inherited(&self, domain: &'d Domain, write: impl FnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
-        let (entry, node) = (self.entry(), self.entry_ref().node());
+    fn with_lock_inherited(&self, write: impl FnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
+        let Some((domain, entry)) = self.slot.busy() else { return Ok(()) };
         let written = domain.with_lock_waiter(entry, |guard, g| {
             write()?;
             // SAFETY: queued in the bucket of `guard`.
@@ -231,7 +185,7 @@ impl<'d, 't> PiWaiter<'d, 't> {
                 if let Purpose::Lock(lock) = entry.purpose() {
                     g.adopt(lock);
                 }
-                guard.remove(node);
+                guard.remove(self.slot.address().cast());
             }
             Ok(())
         });
@@ -245,8 +199,7 @@ impl<'d, 't> PiWaiter<'d, 't> {
 
     /// For an heir that does not want the lock: makes the next waiter the heir.
     pub fn renounce(&self) {
-        let Some((domain, _)) = self.busy.get() else { return };
-        let (entry, node) = (self.entry(), self.entry_ref().node());
+        let Some((domain, entry)) = self.slot.busy() else { return };
         // As in `unlock_pi`: the next heir is woken before this thread can lose its CPU or its priority. The wake and
         // the report are made when these values are dropped, even if the waker's drop panics.
         let mut section = None;
@@ -256,7 +209,7 @@ impl<'d, 't> PiWaiter<'d, 't> {
             // SAFETY: queued in the bucket of `guard`.
             let purpose = unsafe { entry.purpose() };
             // SAFETY: as above.
-            unsafe { guard.remove(node) };
+            unsafe { guard.remove(self.slot.address().cast()) };
             if let Purpose::Lock(lock) = purpose {
                 make_heir(g, lock, &mut pending);
             }
