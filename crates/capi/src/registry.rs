@@ -1,4 +1,4 @@
-//! Handles: a C program holds these instead of addresses.
+//! Handles, which a C program holds in place of addresses: numbers that are looked up in a table.
 //!
 //! A handle has the form of a pointer but is not an address. It consists of the number of a slot, the kind of object,
 //! and the slot's generation: how often the slot has been used. The slot stores the handle that is alive in it. Slots

@@ -1,4 +1,4 @@
-//! Signals and the engine. A handler of the program must not run while its thread is inside the engine. The handler may
+//! Keeps the program's signal handlers out of a thread that is inside the engine. A handler that ran there may
 //! make futex calls of its own, which would find a bucket locked by the interrupted thread; or it may never return
 //! (siglongjmp, cancellation). So a signal that arrives inside is put off until the thread is outside again. A signal
 //! that arrives while the thread sleeps ends the sleep first, as in the kernel.

@@ -1,4 +1,4 @@
-//! Debuggers under `--trap`. Each trapped system call of a traced program would stop the program with SIGSYS and report
+//! Hides the traps of `--trap` from debuggers. Each trapped system call of a traced program would stop the program with SIGSYS and report
 //! that to its tracer, which must not see it. The tracer has this library too. There:
 //!
 //! - The `wait` functions resume a thread that has stopped because of our filter, with the request by which the tracer

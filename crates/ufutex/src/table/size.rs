@@ -1,4 +1,4 @@
-//! How large a domain's table should be.
+//! Decides how large a domain's table should be: the policies and the figures that they judge by.
 
 use super::MAX_SLOTS_LOG2;
 

@@ -1,4 +1,4 @@
-//! Making a timer.
+//! Makes a timer in two steps: `reserve` takes an ID, and `finish` publishes the timer.
 
 use core::ptr::NonNull;
 

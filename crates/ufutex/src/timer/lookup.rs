@@ -1,4 +1,4 @@
-//! Looking timers up, and deleting them.
+//! Looks timers up by ID, reads their overruns, and deletes them.
 
 use super::entry::{LockedTimer, State, Status, Timer};
 use super::ids::Spot;
