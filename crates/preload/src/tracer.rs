@@ -98,7 +98,7 @@ pub unsafe extern "C" fn ptrace(
     unsafe { real(request, thread, address, data) }
 }
 
-/// Called when the calling process is about to execute a program: does the `ptrace(PTRACE_TRACEME)` that was put off.
+/// Called when the calling process is about to execute a program: does the `ptrace(PTRACE_TRACEME)` that was deferred.
 pub fn before_exec() {
     let later = TRACED_LATER.load(Ordering::Relaxed);
     if later != 0 && later == raw::pid() {

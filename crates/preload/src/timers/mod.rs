@@ -154,7 +154,7 @@ pub fn before_exit_of_thread() {
     gate::set_mask(mask);
 }
 
-/// Makes one of the program's calls, and returns its result. Call with signals blocked, or put off.
+/// Makes one of the program's calls, and returns its result. Call with signals blocked or deferred.
 pub fn call(number: i64, mut args: [u64; 6]) -> isize {
     let mut copy;
     if number == libc::SYS_timer_create
