@@ -25,8 +25,8 @@ pub struct Expiries {
 struct Line {
     on: PlatformRef,
     waiting: Lock<Waiting>,
-    /// Its value changes whenever a notice is put in line.
-    bell: Parker,
+    /// Counts the notices that were put in line. Receivers sleep on it.
+    event_count: Parker,
 }
 
 struct Waiting {
@@ -107,7 +107,7 @@ impl Timers {
     pub fn channel(driver: &Driver, options: TimerOptions) -> Result<(Self, Expiries), Error> {
         let waiting = Waiting { notices: Notices::default(), waker: None };
         let on = driver.platform();
-        let line = Callbacks::try_new(Line { on, waiting: Lock::new(on, waiting), bell: Parker::new(0) })?;
+        let line = Callbacks::try_new(Line { on, waiting: Lock::new(on, waiting), event_count: Parker::new(0) })?;
         let timers = Self::with_options(driver, line.clone(), options)?;
         Ok((timers.clone(), Expiries { timers, line }))
     }
@@ -119,8 +119,8 @@ impl Deliver for Line {
             waiting.notices.push(notice, |notice| timers.is_current(notice));
             waiting.waker.take()
         });
-        self.bell.count(); // [U]
-        self.bell.wake_all(self.on);
+        self.event_count.count(); // [U]
+        self.event_count.wake_all(self.on);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -163,14 +163,14 @@ impl Expiries {
         loop {
             // [U]: a notice that has been counted by now is in line already, and one that is counted later ends the
             // sleep.
-            let heard = self.line.bell.load(Ordering::Relaxed);
+            let seen = self.line.event_count.load(Ordering::Relaxed);
             if let Some(expired) = self.try_recv() {
                 return Some(expired);
             }
             if deadline.is_some_and(|deadline| self.line.on.has_passed(&deadline)) {
                 return None;
             }
-            self.line.bell.park(self.line.on, heard, deadline.as_ref());
+            self.line.event_count.park(self.line.on, seen, deadline.as_ref());
         }
     }
 
