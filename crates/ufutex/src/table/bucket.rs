@@ -338,9 +338,9 @@ impl<'t> Guard<'t> {
         (taken, next)
     }
 
-    /// Calls `look` for each key that has waiters here: see [`BucketQueue::for_each_key`].
-    pub fn for_each_key(&mut self, look: impl FnMut(TableKey, u32, Waiters<'_>)) {
-        self.with_queue(|q| q.for_each_key(look));
+    /// Calls `visit` for each key that has waiters here: see [`BucketQueue::for_each_key`].
+    pub fn for_each_key(&mut self, visit: impl FnMut(TableKey, u32, Waiters<'_>)) {
+        self.with_queue(|q| q.for_each_key(visit));
     }
 
     /// For movers: takes a key with its waiters off the queue. They still count as waiters of this bucket.

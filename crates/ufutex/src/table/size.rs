@@ -81,13 +81,13 @@ pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u
 /// A *transfer* of a bucket: another thread uses it for a word in another cache line than the thread before. A bucket
 /// reports to the policy after each run of this many transfers.
 pub const TRANSFERS_REPORTED: u32 = 64;
-/// After this many reported transfers the policy looks at the clock.
+/// After this many reported transfers the policy reads the clock.
 const TRANSFERS_JUDGED: u32 = 1024;
 /// A transfer costs a CPU tens of nanoseconds. This many transfers for each CPU in a second waste about two hundredths
 /// of its time. From there on a table twice as large pays.
 const TRANSFERS_TOLERATED: u64 = 300_000;
 
-/// The contention by different keys since the policy last looked at the clock.
+/// The contention by different keys since the policy last read the clock.
 #[derive(Default)]
 pub struct Contention {
     transfers: u32,

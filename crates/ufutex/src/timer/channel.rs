@@ -36,19 +36,19 @@ struct Waiting {
 
 /// The notices in line. Some are void: their timers have been set again or deleted. There is room for two notices of
 /// each timer, of which at most one is not void. When the line is three quarters full, a sweep begins, which removes void
-/// notices. Each push looks at [`AT_ONCE`] notices for it, because the driver's thread pushes, and other processes wait
+/// notices. Each push checks [`AT_ONCE`] notices for it, because the driver's thread pushes, and other processes wait
 /// meanwhile. A sweep that begins with `n` notices ends within `n / 7` pushes, rounded up, and keeps at most one notice for
 /// each timer and each of these pushes. So a line with room for `c` notices never has more than about 6/7 of `c`.
 #[derive(Default)]
 struct Notices {
     line: VecDeque<Notice>,
-    /// How many notices from the front the sweep has looked at. 0 means that no sweep goes on.
+    /// How many notices from the front the sweep has checked. 0 means that no sweep goes on.
     swept: usize,
     /// How many of those it has kept. They stand in front; the others, up to `swept`, are void.
     kept: usize,
 }
 
-/// How many notices a push looks at during a sweep.
+/// How many notices a push checks during a sweep.
 const AT_ONCE: usize = 8;
 
 impl Notices {
@@ -244,16 +244,16 @@ mod tests {
         fn push(&mut self, id: usize) {
             self.void(id);
             self.pushed += 1;
-            let (capacity, looks) = (self.notices.line.capacity(), Cell::new(0));
+            let (capacity, checks) = (self.notices.line.capacity(), Cell::new(0));
             self.current[id] = Some(self.pushed);
             self.line.push((id as u32, self.pushed));
             let current = &self.current;
             self.notices.push(notice(id as u32, self.pushed), |notice| {
-                looks.set(looks.get() + 1);
+                checks.set(checks.get() + 1);
                 let (id, number) = parts(notice);
                 current[id as usize] == Some(number)
             });
-            assert!(looks.get() <= AT_ONCE);
+            assert!(checks.get() <= AT_ONCE);
             assert_eq!(self.notices.line.capacity(), capacity, "it needed memory");
         }
 

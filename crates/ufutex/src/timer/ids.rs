@@ -241,7 +241,7 @@ impl Ids {
             }
             if growth.moved == current.groups() {
                 self.current.store(next.into_word(), Ordering::Release); // [S]
-                // A thread that sees this store but not the one before finds no live group, and looks again.
+                // A thread that sees this store but not the one before finds no live group, and checks again.
                 self.next.store(ptr::null_mut(), Ordering::Relaxed);
             }
         });
