@@ -433,8 +433,8 @@ impl Sleep {
     }
 }
 
-/// Makes the call. If a signal has been deferred, or is deferred before or during the call, the result is `-EINTR`. If a
-/// signal is deferred after the call, the call's result stays: it may be a wake, which no other thread gets.
+/// Makes the call. If a signal has been deferred, or is deferred before or during the call, the result is `-EINTR`. If
+/// a signal is deferred after the call, the call's result stays: it may be a wake, which no other thread gets.
 ///
 /// # Safety
 /// The pointers of `sleep` must be valid.

@@ -3,12 +3,14 @@
 //!
 //! Words that several files use:
 //!
-//! - **inside**: in the engine, where no handler of the program may run (`gate.rs`). A thread is inside by a flag in its
-//!   thread-local storage, or by a mask that blocks all signals. A signal that arrives there is *deferred*: it is sent
-//!   once more, and delivered outside.
-//! - **trap**: `--trap` has each system call that the program makes by an instruction stop with SIGSYS, whose handler makes
-//!   it (`trap.rs`). The filter's signals have a *tag* in `si_errno`, and our own calls have a *mark* in an argument.
-//! - **site** and **stub**: an instruction of libc that a jump has replaced, and the code that the jump leads to (`patch`).
+//! - **inside**: in the engine, where no handler of the program may run (`gate.rs`). A thread is inside by a flag in
+//!   its thread-local storage, or by a mask that blocks all signals. A signal that arrives there is *deferred*: it is
+//!   sent once more, and delivered outside.
+//! - **trap**: `--trap` has each system call that the program makes by an instruction stop with SIGSYS, whose handler
+//!   makes it (`trap.rs`). The filter's signals have a *tag* in `si_errno`, and our own calls have a *mark* in an
+//!   argument.
+//! - **site** and **stub**: an instruction of libc that a jump has replaced, and the code that the jump leads to
+//!   (`patch`).
 //! - **seat**: the word that a thread of the program sleeps on, with room for its call (`seat.rs`).
 //! - **line** and **bell**: expired timers for one receiver and signal, and the signal that says that there are any
 //!   (`timers/mail.rs`).

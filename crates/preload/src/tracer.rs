@@ -1,5 +1,5 @@
-//! Hides the traps of `--trap` from debuggers. Each trapped system call of a traced program would stop the program with SIGSYS and report
-//! that to its tracer, which must not see it. The tracer has this library too. There:
+//! Hides the traps of `--trap` from debuggers. Each trapped system call of a traced program would stop the program with
+//! SIGSYS and report that to its tracer, which must not see it. The tracer has this library too. There:
 //!
 //! - The `wait` functions resume a thread that has stopped because of our filter, with the request by which the tracer
 //!   last resumed it, and deliver the signal to it.

@@ -11,9 +11,9 @@
 //!
 //! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers, unless a contender is starving
 //! (see below). A contender that had raised it and was about to sleep finds it reset and does not sleep. A contender
-//! that raises it after the reset is seen by the next unlock, or checks again. A bucket that is not live any more has no
-//! next unlock: a contender that has raised `contended` and then finds that the bucket is not live resets the word and
-//! wakes the sleepers, as an unlock does.
+//! that raises it after the reset is seen by the next unlock, or checks again. A bucket that is not live any more has
+//! no next unlock: a contender that has raised `contended` and then finds that the bucket is not live resets the word
+//! and wakes the sleepers, as an unlock does.
 //!
 //! Any thread may take a free lock, including one that came after the sleepers. Sleepers need time to get on a CPU, and
 //! meanwhile the lock would be unused. So that a sleeper is not passed for ever, a contender that has waited for

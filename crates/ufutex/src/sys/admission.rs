@@ -2,16 +2,16 @@
 //!
 //! A wait that is queued takes a permit, and gives it back when it has been woken. If the free permits were one number,
 //! its cache line would be transferred between all CPUs, in addition to the line of a table's reference count. So most
-//! permits are kept in several shards, each on a line of its own, which threads pick: a thread that has been woken gives
-//! its permit back to the shard from which it will take the next one. Permits are only moved, never made, so the limit is
-//! never exceeded.
+//! permits are kept in several shards, each on a line of its own, which threads pick: a thread that has been woken
+//! gives its permit back to the shard from which it will take the next one. Permits are only moved, never made, so the
+//! limit is never exceeded.
 //!
-//! A waiter does not take a permit from another thread's shard. So a wait may be refused although other shards have free
-//! permits. With a small limit, where that would matter, all threads share the first shard. It keeps the permits that
-//! have been given back, so that waiters write no line of the domain itself.
+//! A waiter does not take a permit from another thread's shard. So a wait may be refused although other shards have
+//! free permits. With a small limit, where that would matter, all threads share the first shard. It keeps the permits
+//! that have been given back, so that waiters write no line of the domain itself.
 //!
-//! The shards of timers have a lock, under which the permits are a plain number, and a create that finds none in its own
-//! shard checks the others. With a small limit their permits are in no shard.
+//! The shards of timers have a lock, under which the permits are a plain number, and a create that finds none in its
+//! own shard checks the others. With a small limit their permits are in no shard.
 
 use crate::sync::{Tally, thread_shard};
 
@@ -69,8 +69,8 @@ struct PermitsShard(Tally);
 #[derive(Default)]
 pub struct Permits([PermitsShard; SHARDS]);
 
-/// The permits of a domain or of a process's timers. Permits may be taken without a shard and given back to one: they are
-/// only moved.
+/// The permits of a domain or of a process's timers. Permits may be taken without a shard and given back to one: they
+/// are only moved.
 pub struct Admission {
     max: u64,
     /// Free permits that are in no shard.
@@ -83,8 +83,8 @@ impl Admission {
         Self { max, free: Tally::of(max) }
     }
 
-    /// How many permits are taken, if the shards keep `kept` free ones. The number is approximate while other threads take
-    /// permits and give them back.
+    /// How many permits are taken, if the shards keep `kept` free ones. The number is approximate while other threads
+    /// take permits and give them back.
     pub fn taken(&self, kept: u64) -> u64 {
         self.max.saturating_sub(self.free.get()).saturating_sub(kept)
     }
@@ -100,10 +100,11 @@ impl Admission {
             own.add(BATCH - 1);
             return true;
         }
-        // One check of `free` is enough. With one shard for all threads, `free` gets no permit back once the shard is there, and
-        // a thread takes from it only after it has seen the shard empty. If `free` is empty here, consider the last moment at
-        // which this thread, or one that has taken from `free`, saw the shard empty. At that moment each permit was taken, or
-        // about to be taken by such a thread. So of as many threads as there are permits, with one permit each, none is refused.
+        // One check of `free` is enough. With one shard for all threads, `free` gets no permit back once the shard is
+        // there, and a thread takes from it only after it has seen the shard empty. If `free` is empty here, consider
+        // the last moment at which this thread, or one that has taken from `free`, saw the shard empty. At that moment
+        // each permit was taken, or about to be taken by such a thread. So of as many threads as there are permits,
+        // with one permit each, none is refused.
         self.free.take(1)
     }
 

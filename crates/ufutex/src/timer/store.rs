@@ -1,8 +1,8 @@
 //! What new timers are made of: IDs, memory and permits below the limit.
 //!
-//! IDs come from one counter, in blocks of 64 that are groups of the table. A *shard* has the rest of a block, free timers
-//! and free permits. All threads use the common shard, so IDs follow one another as the kernel's do. A thread that loses
-//! an ID there to another thread goes to another shard, which few threads share, and takes a block there.
+//! IDs come from one counter, in blocks of 64 that are groups of the table. A *shard* has the rest of a block, free
+//! timers and free permits. All threads use the common shard, so IDs follow one another as the kernel's do. A thread
+//! that loses an ID there to another thread goes to another shard, which few threads share, and takes a block there.
 //!
 //! **A shard has no lock of its own: it belongs to the lock of the group of its next ID**, which a thread that makes a
 //! timer needs anyway. When the next ID is in another group, the shard belongs to that group's lock from then on [Z].
@@ -54,6 +54,7 @@ pub struct Shard {
     stock: UnsafeCell<Stock>,
 }
 
+/// The free timers and permits of a shard.
 struct Stock {
     /// The free timers; their nodes link them.
     first: *mut Timer,

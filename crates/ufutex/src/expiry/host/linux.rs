@@ -70,8 +70,8 @@ impl Alarm {
         self.process == unsafe { libc::getpid() }
     }
 
-    /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest. For `CLOCK_TAI` it returns after `TAI_CHECK` if
-    /// that is sooner.
+    /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest. For `CLOCK_TAI` it returns after
+    /// `TAI_CHECK` if that is sooner.
     pub fn set(&self, base: Base, at: u64) {
         if !self.is_own() {
             return;
