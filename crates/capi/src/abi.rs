@@ -1,5 +1,6 @@
-//! Structs that cross the interface. Each begins with its size, so that programs and libraries of different versions
-//! work together: fields that an older program lacks are 0, and fields that an older library does not know must be 0.
+//! Reads and writes structs that cross the interface. Each begins with its size, so that programs and libraries of
+//! different versions work together: fields that an older program lacks are 0, and fields that an older library does
+//! not know must be 0.
 
 use core::mem::MaybeUninit;
 use core::ptr;

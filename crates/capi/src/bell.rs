@@ -1,5 +1,5 @@
-//! A bell: what a wake notifies. That is a callback of the program, its parker's `unpark`, or a sleeping thread of the
-//! host.
+//! A bell: the waker of the engine's futures, which calls a callback of the program or its parker's `unpark`, or wakes
+//! a sleeping thread of the host.
 //!
 //! The engine calls a waker after it has given the waiter's memory back, so a waker may still be running when the wait
 //! has ended. A C program has no reference counts. It is promised instead that no callback is called any more once the

@@ -1,4 +1,4 @@
-//! Errors in C's form.
+//! Turns the engine's errors into the results of C functions: `-errno`.
 
 use core::ffi::{c_int, c_long};
 

@@ -21,14 +21,14 @@ use crate::sync::{
 
 /// How many nested operations of one thread a record has room for: a callback may wake a waiter whose callback wakes
 /// another. Deeper ones count themselves in the slot.
-const PLACES: usize = 8;
+const NESTED_MAX: usize = 8;
 
 /// The handles that one thread holds. Records are never freed. When a thread ends, another thread takes over its
 /// record.
 #[repr(align(128))]
 pub(crate) struct Record {
-    handles: [AtomicU64; PLACES],
-    /// Places from here on are empty. Only the record's thread uses this.
+    handles: [AtomicU64; NESTED_MAX],
+    /// Elements from here on are empty. Only the record's thread uses this.
     top: AtomicUsize,
     is_taken: AtomicBool,
     next: AtomicPtr<Record>,
@@ -90,14 +90,14 @@ pub(crate) fn enter(handle: u64) -> Option<(&'static Record, usize)> {
         Some(record) => record,
         None => take_record()?,
     };
-    let place = record.top.load(Relaxed);
-    let free = record.handles.get(place)?;
-    record.top.store(place + 1, Relaxed);
+    let index = record.top.load(Relaxed);
+    let free = record.handles.get(index)?;
+    record.top.store(index + 1, Relaxed);
     // [Cj]: a thread that frees the object which was here before, and sees this handle in its place, sees its uses as
     // well.
     free.store(handle, Release);
     light_barrier();
-    Some((record, place))
+    Some((record, index))
 }
 
 /// [Ci] pairs with the barriers of `is_held`.
@@ -123,13 +123,13 @@ impl Record {
 
     /// Removes a handle from the record.
     #[inline(always)]
-    pub fn leave(&self, place: usize) {
+    pub fn leave(&self, index: usize) {
         // [Cj]: the uses of the object happen before it is freed.
-        self.handles[place].store(0, Release);
-        if self.top.load(Relaxed) == place + 1 {
-            // Places below may have been left already, if handles are not released in reverse order. Mostly there are
+        self.handles[index].store(0, Release);
+        if self.top.load(Relaxed) == index + 1 {
+            // Elements below may have been left already, if handles are not released in reverse order. Mostly there are
             // none.
-            let mut top = place;
+            let mut top = index;
             while top > 0 && self.handles[top - 1].load(Relaxed) == 0 {
                 top -= 1;
             }
@@ -178,7 +178,7 @@ fn take_record() -> Option<&'static Record> {
 fn add_record() -> Option<&'static Record> {
     let record = Box::leak(
         boxed(Record {
-            handles: [const { AtomicU64::new(0) }; PLACES],
+            handles: [const { AtomicU64::new(0) }; NESTED_MAX],
             top: AtomicUsize::new(0),
             is_taken: AtomicBool::new(true),
             next: AtomicPtr::new(ptr::null_mut()),
@@ -212,13 +212,13 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(Relaxed) {
-                    let (record, place) = enter(HANDLE).expect("a record");
+                    let (record, index) = enter(HANDLE).expect("a record");
                     if !marked.load(Acquire) {
                         for _ in 0..50 {
                             assert!(!claimed.load(Relaxed), "it is freed while this thread holds it");
                         }
                     }
-                    record.leave(place);
+                    record.leave(index);
                 }
             });
             let until = Instant::now() + Duration::from_millis(300);

@@ -1,4 +1,4 @@
-//! The objects that handles refer to.
+//! The objects that handles refer to: systems, domains, tasks, timers and waiters.
 
 use std::sync::atomic::{
     AtomicPtr, AtomicUsize,

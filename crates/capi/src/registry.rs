@@ -1,4 +1,4 @@
-//! Handles: a C program holds these instead of addresses.
+//! Handles, which a C program holds in place of addresses: numbers that are looked up in a table.
 //!
 //! A handle has the form of a pointer but is not an address. It consists of the number of a slot, the kind of object,
 //! and the slot's generation: how often the slot has been used. The slot stores the handle that is alive in it. Slots
@@ -110,7 +110,7 @@ static FREE: AtomicU64 = AtomicU64::new(0);
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// The number of a slot, and of as many slots as the first chunk has. Its highest bit is the size of the slot's chunk,
-/// and the bits below are the slot's place in that chunk.
+/// and the bits below are the slot's index in that chunk.
 #[inline(always)]
 const fn shifted(index: u32) -> u32 {
     index + (1 << FIRST_CHUNK_LOG2)
@@ -123,9 +123,9 @@ fn slot(handle: u64) -> Option<&'static Slot> {
     // Less than 29. The mask shows the compiler that it is an index of the array.
     let log2 = shifted.ilog2() & 31;
     let slots = NonNull::new(SLOTS[log2 as usize].load(Acquire))?; // [Cf]
-    let place = shifted & !(1 << log2);
+    let index = shifted & !(1 << log2);
     // SAFETY: a chunk has room for every number whose highest bit is its size, is zeroed, and is never freed.
-    Some(unsafe { &*slots.as_ptr().add(place as usize) })
+    Some(unsafe { &*slots.as_ptr().add(index as usize) })
 }
 
 /// Takes a free slot. Its number, and the slot.
@@ -307,7 +307,7 @@ pub(crate) struct Held<T: Object> {
 }
 
 enum By {
-    /// The handle is in the thread's record, at this place.
+    /// The handle is in the thread's record, at this index.
     Record(&'static Record, usize),
     /// Never read: its drop ends the use.
     Count { _count: Count },
@@ -325,12 +325,12 @@ impl<T: Object> Held<T> {
         let handle = number::<T>(handle)?;
         let slot = slot(handle).ok_or(Errno::BAD_HANDLE)?;
         let has_looked = mutant(Mutant::EntersLate) && slot.state.load(Relaxed) == handle;
-        if let Some((record, place)) = holds::enter(handle) {
+        if let Some((record, index)) = holds::enter(handle) {
             if has_looked || slot.state.load(Acquire) == handle {
                 // [Cg], and [Ci]: after the handle was entered.
-                return Ok(Self { object: object(slot), slot, by: By::Record(record, place) });
+                return Ok(Self { object: object(slot), slot, by: By::Record(record, index) });
             }
-            record.leave(place);
+            record.leave(index);
         }
         Self::new_slowly(slot, handle)
     }
@@ -362,8 +362,8 @@ impl<T: Object> core::ops::Deref for Held<T> {
 impl<T: Object> Drop for Held<T> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let By::Record(record, place) = self.by {
-            record.leave(place);
+        if let By::Record(record, index) = self.by {
+            record.leave(index);
         }
     }
 }
@@ -727,7 +727,7 @@ mod tests {
         drop(held);
         drop(nested);
         let nested: Vec<_> = (0..8).map(|_| Held::<Thing>::new(handle).unwrap()).collect();
-        assert!(nested.iter().all(|held| matches!(held.by, By::Record(..))), "no place of the record is lost");
+        assert!(nested.iter().all(|held| matches!(held.by, By::Record(..))), "no element of the record is lost");
         drop(nested);
         let counted = Held::<Thing>::new(handle).unwrap().count();
         assert_eq!(std::thread::spawn(move || remove_number(handle_number(counted))).join().unwrap(), Err(Errno::BUSY));

@@ -1,4 +1,4 @@
-//! Waiting for something that takes another thread a moment.
+//! Waits for something that takes another thread a moment: yields the CPU first, and sleeps later.
 
 use std::time::{Duration, Instant};
 

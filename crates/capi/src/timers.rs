@@ -1,4 +1,4 @@
-//! Timers, and where they go when they have expired.
+//! The timers of a process, and where they go when they have expired: a function, a queue, signals or an eventfd.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;

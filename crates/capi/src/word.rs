@@ -1,4 +1,4 @@
-//! A word as a program names it in a call.
+//! A futex word as a program names it in a call: address, flags, and the memory that it lies in.
 
 use engine::{Access, Fault, Key, NodeFlags, Scope, Target, UserMemory, Width};
 

@@ -48,7 +48,7 @@ fn is_possible(context: &Context) -> bool {
 ///
 /// # Safety
 /// The context must be that of the SIGSYS whose handler calls this. The thread is inside by flag, by this gate; unless a
-/// signal was put off, its mask is the program's. Nothing of the handler's stack may be needed any more.
+/// signal was deferred, its mask is the program's. Nothing of the handler's stack may be needed any more.
 pub unsafe fn go(context: &Context, gate: *mut Gate) {
     if is_possible(context) {
         // SAFETY: the caller guarantees it.
@@ -57,7 +57,7 @@ pub unsafe fn go(context: &Context, gate: *mut Gate) {
 }
 
 /// Loads the registers. r11 holds the frame's address until the stack pointer is the program's. From then on the next
-/// signal may overwrite the frame, which is below the stack pointer. Returns if a signal was put off.
+/// signal may overwrite the frame, which is below the stack pointer. Returns if a signal was deferred.
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn leave(frame: *mut c_void, gate: *mut Gate) {
     naked_asm!(

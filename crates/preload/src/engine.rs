@@ -1,4 +1,4 @@
-//! The program's domain, and calls on it.
+//! Makes the program's domain on its first futex call, makes calls on it, and lets its threads sleep.
 
 use core::mem::ManuallyDrop;
 use core::pin::{Pin, pin};

@@ -22,7 +22,7 @@ use crate::{exit, kernel, late, local, mixed, patch, settings, trap};
 pub struct Call {
     number: i64,
     args: [u64; 6],
-    /// The mask to be restored after the call. The signals that were put off are delivered when it is restored.
+    /// The mask to be restored after the call. The signals that were deferred are delivered when it is restored.
     pub mask: u64,
     pub puts_mask_back: u64,
     pub result: i64,
@@ -36,7 +36,7 @@ pub const NOT_OURS: i64 = i64::MIN + 1;
 /// A function in the place of `syscall(2)`. Calls that are not for the engine go to `$otherwise` with all registers
 /// unchanged.
 ///
-/// Signals that were put off are delivered here and not in [`take`]. So an unwinder that starts in a handler, as for
+/// Signals that were deferred are delivered here and not in [`take`]. So an unwinder that starts in a handler, as for
 /// the cancellation of a thread, finds only frames that it can unwind.
 macro_rules! syscall_function {
     ($(#[$attribute:meta])* $name:ident, otherwise $otherwise:path) => {

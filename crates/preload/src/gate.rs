@@ -1,6 +1,6 @@
-//! Signals and the engine. A handler of the program must not run while its thread is inside the engine. The handler may
+//! Keeps the program's signal handlers out of a thread that is inside the engine. A handler that ran there may
 //! make futex calls of its own, which would find a bucket locked by the interrupted thread; or it may never return
-//! (siglongjmp, cancellation). So a signal that arrives inside is put off until the thread is outside again. A signal
+//! (siglongjmp, cancellation). So a signal that arrives inside is deferred until the thread is outside again. A signal
 //! that arrives while the thread sleeps ends the sleep first, as in the kernel.
 //!
 //! There are two ways to be inside:
@@ -10,7 +10,7 @@
 //! - **By mask**: all signals are blocked, for a trapped call of a thread without storage of its own. They are
 //!   unblocked only around the sleep.
 //!
-//! In both cases the handler that every signal goes through (`signals.rs`) puts a signal off: it blocks all signals,
+//! In both cases the handler that every signal goes through (`signals.rs`) defers a signal: it blocks all signals,
 //! sends the signal to its own thread once more, and continues. The kernel delivers it when the mask is restored,
 //! outside of the engine.
 //!
@@ -64,7 +64,7 @@ pub const BUSY: u8 = 1;
 /// Inside, in [`sleep`]. The thread holds nothing, so a handler that was not seen being installed may make calls.
 const ASLEEP: u8 = 2;
 
-/// A signal was put off.
+/// A signal was deferred.
 const SIGNAL: u8 = 1;
 /// A handler that was not seen being installed has ended the sleep.
 const INTERRUPTED: u8 = 2;
@@ -73,7 +73,7 @@ const LATE: u8 = 4;
 
 /// What has happened while a thread was inside.
 pub struct Meanwhile {
-    /// The mask that is to be restored, if a signal was put off.
+    /// The mask that is to be restored, if a signal was deferred.
     pub mask: Option<u64>,
     /// Whether a call that was interrupted is made again.
     pub restarts: bool,
@@ -281,7 +281,7 @@ impl Gate {
         unsafe { ptr::read_volatile(&raw const (*this).busy) == BUSY }
     }
 
-    /// Notes that a signal was put off. `mask` is the mask that the thread had before.
+    /// Notes that a signal was deferred. `mask` is the mask that the thread had before.
     ///
     /// # Safety
     /// As for `enter`.
@@ -433,15 +433,15 @@ impl Sleep {
     }
 }
 
-/// Makes the call. If a signal has been put off, or is put off before or during the call, the result is `-EINTR`. If a
-/// signal is put off after the call, the call's result stays: it may be a wake, which no other thread gets.
+/// Makes the call. If a signal has been deferred, or is deferred before or during the call, the result is `-EINTR`. If
+/// a signal is deferred after the call, the call's result stays: it may be a wake, which no other thread gets.
 ///
 /// # Safety
 /// The pointers of `sleep` must be valid.
 #[unsafe(naked)]
 pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
     // From `begins` to `ends_blocked` a handler may put a signal off. Before `made` the thread then continues at
-    // `interrupted`. After `made` it continues where it was, with all signals blocked. `put_off` relies only on the
+    // `interrupted`. After `made` it continues where it was, with all signals blocked. `defer` relies only on the
     // gate in rbx.
     naked_asm!(
         ".globl ufutex_sleep_begins, ufutex_sleep_made, ufutex_sleep_ends_blocked, ufutex_sleep_interrupted",
@@ -529,7 +529,7 @@ unsafe extern "C" {
     safe fn ufutex_sleep_interrupted();
 }
 
-/// Where a thread that a signal has interrupted at `rip` continues if the signal is put off. `None` if the thread was
+/// Where a thread that a signal has interrupted at `rip` continues if the signal is deferred. `None` if the thread was
 /// not in `sleep`.
 pub fn sleeps_at(rip: u64) -> Option<u64> {
     let place = |label: extern "C" fn()| label as *const () as u64;

@@ -1,31 +1,19 @@
 //! The library that `ufutex run` loads into a program: it takes the program's private futex calls and gives them to the
-//! engine. See the top of each file.
+//! engine. docs/MAP.md has a line for each file.
 //!
-//! | file | what |
-//! |---|---|
-//! | `entry.rs` | the functions of libc that this library replaces; its beginning and its end |
-//! | `local.rs` | the functions of libc that this library calls, made here |
-//! | `real.rs` | libc's own functions, to which the replacements pass calls on |
-//! | `calls.rs` | which calls go to the engine |
-//! | `engine.rs` | the program's domain; calls on it; sleeping |
-//! | `mixed.rs` | waits for several words, some of which are the kernel's |
-//! | `gate.rs` | being inside the engine, and signals that arrive meanwhile |
-//! | `late.rs` | futex calls of handlers that were not seen being installed |
-//! | `signals.rs` | the program's signal handlers, which run behind one of ours |
-//! | `trap.rs`, `filter.rs` | `--trap`: system calls that are not made through libc's functions |
-//! | `mark.rs` | `--trap`: how the library's own calls are told from the program's |
-//! | `back.rs` | `--trap`: the way back to the program |
-//! | `pkeys.rs` | `--trap`: memory with protection keys |
-//! | `patch/` | jumps in libc's code: to futex calls without a trap, and without `--trap` from `syscall` and `sigaction` |
-//! | `tracer.rs` | `--trap`: hiding the traps from debuggers |
-//! | `timers/` | `--timers`: timer_create(2) and its family |
-//! | `kernel.rs` | `--kernel`: futexes stay with the kernel, on a table of a given size |
-//! | `sanitizer.rs` | what AddressSanitizer asks |
-//! | `memory.rs`, `stuck.rs` | the program's memory at any address; threads that wait for a page of it |
-//! | `nodes.rs` | the machine's memory nodes |
-//! | `stack.rs` | a stack for code that needs more than the program's stack may have |
-//! | `exit.rs`, `report/`, `hot.rs` | `--stats`: when a report is written, its contents, the words named most |
-//! | `process.rs`, `heap.rs`, `seat.rs` | the state of a process, which a forked child does not inherit |
+//! Words that several files use:
+//!
+//! - **inside**: in the engine, where no handler of the program may run (`gate.rs`). A thread is inside by a flag in
+//!   its thread-local storage, or by a mask that blocks all signals. A signal that arrives there is *deferred*: it is
+//!   sent once more, and delivered outside.
+//! - **trap**: `--trap` has each system call that the program makes by an instruction stop with SIGSYS, whose handler
+//!   makes it (`trap.rs`). The filter's signals have a *tag* in `si_errno`, and our own calls have a *mark* in an
+//!   argument.
+//! - **site** and **stub**: an instruction of libc that a jump has replaced, and the code that the jump leads to
+//!   (`patch`).
+//! - **seat**: the word that a thread of the program sleeps on, with room for its call (`seat.rs`).
+//! - **line** and **bell**: expired timers for one receiver and signal, and the signal that says that there are any
+//!   (`timers/mail.rs`).
 //!
 //! Nothing here may use a lock of `std` or a thread-local of Rust's. Such a lock is a futex of the process that we
 //! handle, and a thread may not have thread-local storage.

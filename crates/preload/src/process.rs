@@ -123,7 +123,7 @@ pub fn threads() -> Option<usize> {
 }
 
 /// A lock that is held for a few instructions. A thread that holds it must not be interrupted by a handler that takes
-/// it too: so wherever it is used, signals are blocked or put off.
+/// it too: so wherever it is used, signals are blocked or deferred.
 #[repr(transparent)]
 pub struct SpinLock(AtomicU32);
 

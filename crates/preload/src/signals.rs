@@ -1,4 +1,4 @@
-//! Every handler that the program installs is reached through a handler of ours, [`deliver`], which puts a signal off
+//! Puts a handler of ours, [`deliver`], before every handler that the program installs. It defers a signal
 //! while its thread is inside the engine (see `gate.rs`). If the program asks for its handlers, it gets its own.
 
 use core::arch::{global_asm, naked_asm};
@@ -112,7 +112,7 @@ fn rt_sigaction_raw(signal: i32, new: Option<&Action>, old: Option<&mut Action>)
     unsafe { raw::own(libc::SYS_rt_sigaction, [signal as u64, new, old, 8]) }
 }
 
-/// rt_sigaction(2) for the program. Call with all signals blocked, or put off.
+/// rt_sigaction(2) for the program. Call with all signals blocked or deferred.
 pub fn rt_sigaction(signal: u64, new: u64, old: u64, size: u64) -> isize {
     let Some(process) = process() else { return -(libc::EFAULT as isize) };
     let number = signal as i32;
@@ -517,7 +517,7 @@ unsafe extern "C-unwind" fn decide(signal: i32, info: *mut libc::siginfo_t, cont
         return 0;
     }
     let installed = INSTALLED[signal as usize].load(Ordering::Relaxed);
-    if !is_own_fault && is_put_off(signal, info, &context, installed) {
+    if !is_own_fault && is_deferred(signal, info, &context, installed) {
         return 0;
     }
     // SAFETY: a handler's second argument.
@@ -551,13 +551,13 @@ unsafe extern "C-unwind" fn decide(signal: i32, info: *mut libc::siginfo_t, cont
     }
 }
 
-/// Puts off a signal that came while its thread was inside the engine or was putting off another one. `false` if the
+/// Defers a signal that came while its thread was inside the engine or was deferring another one. `false` if the
 /// thread was outside, where the signal can be handled.
-fn is_put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, installed: u64) -> bool {
+fn is_deferred(signal: i32, info: *mut libc::siginfo_t, context: &Context, installed: u64) -> bool {
     // SAFETY: the kernel reads the mask there.
     let mask = unsafe { &mut *context.mask() };
     if bit(signal) & gate::FAULTS != 0 && gate::blocks_all(*mask) {
-        // Another thread sent it: this thread is inside by its mask, or has put off another signal.
+        // Another thread sent it: this thread is inside by its mask, or has deferred another signal.
         gate::block(u64::MAX);
         send_again(signal, info);
         *mask |= bit(signal);
@@ -566,11 +566,11 @@ fn is_put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, instal
     if let Some(interrupted) = gate::sleeps_at(context.register(libc::REG_RIP)) {
         let gate = core::ptr::with_exposed_provenance_mut(context.register(libc::REG_RBX) as usize);
         context.set_register(libc::REG_RIP, interrupted);
-        put_off(signal, info, context, gate, installed);
+        defer(signal, info, context, gate, installed);
         return true;
     }
     if interrupted_sleep(context) {
-        // The interrupted handler goes on, with all signals blocked, and will put off its own signal.
+        // The interrupted handler goes on, with all signals blocked, and will defer its own signal.
         gate::block(u64::MAX);
         send_again(signal, info);
         *mask = gate::inside(*mask) | bit(signal);
@@ -587,7 +587,7 @@ fn is_put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, instal
     // SAFETY: this thread's gate. Threads that share a gate are not inside by flag.
     let is_busy = unsafe { Gate::is_busy(gate) };
     if is_busy {
-        put_off(signal, info, context, gate, installed);
+        defer(signal, info, context, gate, installed);
     }
     is_busy
 }
@@ -604,8 +604,8 @@ unsafe fn asks_for_report(signal: i32, info: *const libc::siginfo_t) -> bool {
         && unsafe { (*info).si_code == libc::SI_USER && (*info).si_pid() != raw::pid() }
 }
 
-/// Puts a signal off: sends it to its thread once more, where it stays pending until the thread is outside.
-fn put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, gate: *mut Gate, installed: u64) {
+/// Defers a signal: sends it to its thread once more, where it stays pending until the thread is outside.
+fn defer(signal: i32, info: *mut libc::siginfo_t, context: &Context, gate: *mut Gate, installed: u64) {
     let before = context.mask();
     // No fault happens in this code, so the faults' signals are blocked too.
     gate::block(u64::MAX);

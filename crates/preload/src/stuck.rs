@@ -1,4 +1,4 @@
-//! Threads that wait for a page with a bucket locked.
+//! Interrupts threads that wait for a page with a bucket locked.
 //!
 //! A page may be served by the program itself (userfaultfd(2)), by a thread that needs the same bucket. A kernel reads a
 //! word so that a missing page is an error while a lock is held. A program's thread cannot: it waits in its access to the

@@ -1,5 +1,5 @@
-//! Debuggers under `--trap`. Each trapped system call of a traced program would stop the program with SIGSYS and report
-//! that to its tracer, which must not see it. The tracer has this library too. There:
+//! Hides the traps of `--trap` from debuggers. Each trapped system call of a traced program would stop the program with
+//! SIGSYS and report that to its tracer, which must not see it. The tracer has this library too. There:
 //!
 //! - The `wait` functions resume a thread that has stopped because of our filter, with the request by which the tracer
 //!   last resumed it, and deliver the signal to it.
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn ptrace(
     unsafe { real(request, thread, address, data) }
 }
 
-/// Called when the calling process is about to execute a program: does the `ptrace(PTRACE_TRACEME)` that was put off.
+/// Called when the calling process is about to execute a program: does the `ptrace(PTRACE_TRACEME)` that was deferred.
 pub fn before_exec() {
     let later = TRACED_LATER.load(Ordering::Relaxed);
     if later != 0 && later == raw::pid() {

@@ -379,7 +379,7 @@ impl Trapped<'_> {
         if let Some(gate) = self.gate.take() {
             // SAFETY: the kernel keeps the mask there.
             gate::set_mask(gate::inside(unsafe { *self.context.mask() }));
-            // SAFETY: this thread's own gate. A signal that was put off comes when the kernel restores the mask.
+            // SAFETY: this thread's own gate. A signal that was deferred comes when the kernel restores the mask.
             unsafe { Gate::leave(gate, gate::OUTSIDE) };
         }
     }

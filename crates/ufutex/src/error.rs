@@ -1,4 +1,4 @@
-//! The errors of operations.
+//! The errors of operations, each with its errno.
 
 use core::fmt;
 

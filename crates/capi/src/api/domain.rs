@@ -1,3 +1,5 @@
+//! Functions on domains: makes and frees one, sets its slots, reads its counters and waiters.
+
 use core::ffi::{c_int, c_long};
 
 use engine::{Domain, DomainOptions, PidNamespace, Policy};

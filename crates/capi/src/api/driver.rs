@@ -1,3 +1,5 @@
+//! Functions on the driver of timers and timeouts, for an embedder that turns it.
+
 use core::ffi::{c_int, c_long};
 
 use super::export;

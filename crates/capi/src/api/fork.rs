@@ -1,3 +1,5 @@
+//! The function that a child of fork(2) calls to give up what it inherited.
+
 use super::export;
 use crate::{holds, registry};
 

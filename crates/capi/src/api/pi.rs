@@ -1,3 +1,5 @@
+//! Functions on locks with priority inheritance.
+
 use core::ffi::{c_int, c_long};
 
 use engine::Access;

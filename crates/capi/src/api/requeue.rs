@@ -1,3 +1,5 @@
+//! Functions that move waiters from one word to another.
+
 use core::ffi::c_int;
 
 use engine::{Access, Requeue, Requeued};

@@ -1,3 +1,5 @@
+//! Makes a guest's system calls by number.
+
 use core::ffi::{c_int, c_long};
 use core::time::Duration;
 

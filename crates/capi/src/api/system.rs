@@ -1,3 +1,5 @@
+//! Functions on systems and shared objects, and the settings of a system.
+
 use core::ffi::{c_int, c_long, c_void};
 
 use engine::{

@@ -1,3 +1,5 @@
+//! Functions on tasks: a guest's threads, their robust lists, priorities, interrupts and ends.
+
 use core::ffi::c_int;
 use core::num::NonZeroU32;
 use core::time::Duration;

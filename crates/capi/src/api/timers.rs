@@ -1,3 +1,5 @@
+//! Functions on the POSIX timers of a process.
+
 use core::ffi::{c_int, c_long};
 use core::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The version of the library.
+
 use core::ffi::c_char;
 
 use super::export;

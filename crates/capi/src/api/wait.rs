@@ -1,3 +1,5 @@
+//! Waits of threads, on one word and on several.
+
 use core::ffi::{c_int, c_long};
 
 use engine::{Access, Domain, GuestWord, UserMemory, Width};

@@ -1,3 +1,5 @@
+//! Waiter objects: waits that call a function of the program when they are over, without a thread that sleeps.
+
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_long, c_void};
 use core::pin::Pin;

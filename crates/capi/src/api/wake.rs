@@ -1,3 +1,5 @@
+//! Wakes, and `FUTEX_WAKE_OP`.
+
 use core::ffi::c_int;
 use core::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! The repository's rules: imports, labels of memory orderings, statics, lengths of functions, promises and
+//! The repository's rules: imports, labels of memory orderings, statics, lengths of functions, the map, promises and
 //! their tests, dependencies.
 //!
 //! Each rule is a function from source text to findings, so that its test can pass a violation.
@@ -7,6 +7,7 @@ mod commands;
 mod dependencies;
 mod engine;
 mod lengths;
+mod map;
 mod orderings;
 mod promises;
 mod rooms;
@@ -53,6 +54,11 @@ fn orderings_have_labels_that_are_argued() {
         all.extend(orderings::strangers(area, text));
     }
     assert_none(all);
+}
+
+#[test]
+fn map_says_what_each_file_does() {
+    assert_none(map::findings());
 }
 
 #[test]

@@ -125,7 +125,7 @@ pub unsafe extern "C" fn from_stub() {
         "mov eax, [rip + {saved}]",
         "xor edx, edx",
         "xsavec64 [rsp + {area}]",
-        // As in `crate::entry::syscall`: signals that were put off are delivered where the mask is restored.
+        // As in `crate::entry::syscall`: signals that were deferred are delivered where the mask is restored.
         "3:",
         "mov rdi, rsp",
         "call {take}",

@@ -159,7 +159,7 @@ impl Mail {
         }
     }
 
-    /// Runs `f` with the lines locked. Call with signals blocked, or put off.
+    /// Runs `f` with the lines locked. Call with signals blocked or deferred.
     fn with<R>(&self, f: impl FnOnce(&mut Lines) -> R) -> R {
         let _locked = self.lock.lock();
         // SAFETY: guarded by the lock.
@@ -219,7 +219,7 @@ impl Mail {
     }
 
     /// Called when the program asks for the timer's overrun. If the timer's bell is out and no longer pending, it has
-    /// been delivered. Call with signals blocked, or put off.
+    /// been delivered. Call with signals blocked or deferred.
     pub fn check_bell_of(&self, timing: &Timing, id: i32) {
         if self.rung.load(Ordering::Relaxed) == 0 {
             return;

@@ -1,17 +1,5 @@
 //! `--timers`: timer_create(2) and its family on the engine.
 //!
-//! | file | what |
-//! |---|---|
-//! | `mod.rs` | the timers of a process; the calls |
-//! | `alarm.rs` | the clocks, and the thread that waits for them |
-//! | `schedule.rs` | how that thread is scheduled |
-//! | `mail.rs` | expired timers on their way to the program: signals |
-//! | `running.rs` | which thread of the program gets a signal of the process |
-//! | `wait.rs` | sigwait(3) and its family, which take signals instead of a handler |
-//! | `callers.rs` | SIGEV_THREAD |
-//! | `credentials.rs` | calls that change what threads may do, around which the thread of `alarm.rs` is ended |
-//! | `functions.rs` | the functions of libc that are replaced for all this |
-//!
 //! A process has none of this before its first call, and a forked child has nothing of its parent's: everything is in
 //! the mapping of `process.rs`. A child that shares its parent's memory (vfork) gets the kernel's timers, if it makes
 //! any.
@@ -166,7 +154,7 @@ pub fn before_exit_of_thread() {
     gate::set_mask(mask);
 }
 
-/// Makes one of the program's calls, and returns its result. Call with signals blocked, or put off.
+/// Makes one of the program's calls, and returns its result. Call with signals blocked or deferred.
 pub fn call(number: i64, mut args: [u64; 6]) -> isize {
     let mut copy;
     if number == libc::SYS_timer_create

@@ -16,7 +16,7 @@ static THREADED: AtomicBool = AtomicBool::new(false);
 /// The thread that was chosen last, or the first one that was not checked. A hint.
 static LAST: AtomicI32 = AtomicI32::new(0);
 /// How many threads are checked each time.
-const LOOKS: usize = 8;
+const CHECKS: usize = 8;
 
 /// Notes that the program makes a thread.
 pub fn note_thread() {
@@ -36,9 +36,9 @@ pub fn thread() -> Option<i32> {
     let last = LAST.load(Ordering::Relaxed);
     let from = threads.iter().position(|thread| *thread > last).unwrap_or(0);
     let in_turn = threads[from..].iter().chain(&threads[..from]).filter(|thread| **thread != ours);
-    let found = in_turn.take(LOOKS).copied().find(|thread| runs(*thread));
+    let found = in_turn.take(CHECKS).copied().find(|thread| runs(*thread));
     // The next search begins with the first thread that was not checked this time.
-    let reached = found.unwrap_or_else(|| threads[(from + LOOKS.min(count.saturating_sub(1))) % count.max(1)]);
+    let reached = found.unwrap_or_else(|| threads[(from + CHECKS.min(count.saturating_sub(1))) % count.max(1)]);
     LAST.store(if count == 0 { 0 } else { reached }, Ordering::Relaxed);
     found
 }

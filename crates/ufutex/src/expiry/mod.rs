@@ -82,12 +82,12 @@ struct Earliest {
     /// The time of the next turn, as it was last announced to the thread or embedder that turns the driver.
     announced: u64,
     /// The number of calls of [`Driver::next`] for this clock.
-    looks: u64,
+    next_calls: u64,
 }
 
 impl Earliest {
     const fn new() -> Self {
-        Self { wheel: Wheel::new(), laps: Laps::new(), announced: NEVER, looks: 0 }
+        Self { wheel: Wheel::new(), laps: Laps::new(), announced: NEVER, next_calls: 0 }
     }
 
     /// # Safety
@@ -252,7 +252,7 @@ impl Driver {
         let earliest = self.inner.earliest(base)?;
         loop {
             let at = earliest.lock().with(|earliest| {
-                earliest.looks = earliest.looks.wrapping_add(1);
+                earliest.next_calls = earliest.next_calls.wrapping_add(1);
                 if !earliest.wheel.is_empty() {
                     let now = self.inner.now(base);
                     if earliest.wheel.is_ahead_of(now) {

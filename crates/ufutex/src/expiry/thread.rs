@@ -1,4 +1,4 @@
-//! How the driver's own thread is scheduled.
+//! The scheduling policy, nice value and CPUs that the driver's own thread gives itself.
 //!
 //! A thread inherits the scheduling policy, the nice value and the CPUs of the thread that makes it. Whichever thread
 //! arms the first timer makes the driver's thread, which then works for all others. So the driver's thread gives itself

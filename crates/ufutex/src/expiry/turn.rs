@@ -38,8 +38,8 @@ struct Round {
     began: u64,
     /// The clock has been read and `began` is that reading: it need not be read again for the first visit.
     is_fresh: bool,
-    /// The value of [`Earliest::looks`] when the turn began: the number of calls of [`Driver::next`] until then.
-    looks: u64,
+    /// The value of [`Earliest::next_calls`] when the turn began.
+    next_calls: u64,
     /// Some owner may still have deadlines that were due when the turn began. True at first, and after a visit to an
     /// owner that says so.
     owes: bool,
@@ -56,7 +56,7 @@ impl Round {
     /// Begins the turn on one clock. If nothing is due there, it also ends the turn there, and schedules the next for
     /// the earliest deadline.
     fn begin(&mut self, driver: &DriverInner, base: Base, earliest: &mut Earliest) {
-        self.looks = earliest.looks;
+        self.next_calls = earliest.next_calls;
         // The thread to which the time of this turn was announced is turning now. The time of the next turn is
         // announced at once, or at the end of this turn.
         earliest.announced = NEVER;
@@ -205,7 +205,7 @@ impl Drop for Turn<'_> {
                 let at = earliest.wheel.peek().unwrap_or(NEVER);
                 // The thread that turns asks for the next deadline itself, so it need not be woken.
                 let _looks_itself = inner.announce(base, earliest, at);
-                has_been_asked |= round.has_served && earliest.looks != round.looks;
+                has_been_asked |= round.has_served && earliest.next_calls != round.next_calls;
             });
         }
         // A caller of `Driver::next` during the turn did not see the owners that were out of the wheel, and may be

@@ -421,7 +421,7 @@ impl DomainOptions {
     /// most 2^28. Further waits fail with [`Error::NoMemory`] (`ENOMEM`), and are counted.
     ///
     /// The limit is never exceeded. If it is 65,536 or more, a wait may be refused some thousand waiters before it is
-    /// reached: free places are kept in several shards, which threads pick, and a thread cannot take a place from
+    /// reached: free permits are kept in several shards, which threads pick, and a thread cannot take a permit from
     /// another shard.
     #[must_use]
     pub const fn max_waiters(mut self, waiters: usize) -> Self {

@@ -12,7 +12,7 @@ use super::place::Place;
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::{AtomicU64, Tally, thread_hint};
-use crate::sys::admission::{Admission, Places};
+use crate::sys::admission::{Admission, Permits};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
@@ -118,7 +118,7 @@ const MAX_SHARDS: usize = 128;
 
 /// A domain's counters. Most of their memory is only taken when it is needed.
 pub(super) struct Counting {
-    /// The places of waiters that are queued, or woken without having received the wake.
+    /// The permits of waiters that are queued, or woken without having received the wake.
     waiters: Admission,
     /// Made with the domain if its operations are counted. If there is no memory for it then, the next operation that
     /// is counted tries again.
@@ -138,7 +138,7 @@ struct Operations {
 
 /// What a domain without waiters does not need.
 pub(super) struct RareCounts {
-    places: Places,
+    permits: Permits,
     pub contention: Lock<Contention>,
     pub longest_chain: Tally,
     refused_waiters: Tally,
@@ -180,10 +180,10 @@ impl Counting {
         self.rest.get()
     }
 
-    /// The calling thread's shard of places; `None` before the rest has been made.
+    /// The calling thread's shard of permits; `None` before the rest has been made.
     #[inline]
-    fn own_places(&self) -> Option<&Tally> {
-        self.rest.get().map(|rest| rest.places.own(&self.waiters))
+    fn own_permits(&self) -> Option<&Tally> {
+        self.rest.get().map(|rest| rest.permits.own(&self.waiters))
     }
 
     fn sum(&self, of: impl Fn(&CounterShard) -> &Tally) -> u64 {
@@ -195,7 +195,7 @@ impl Counting {
 impl RareCounts {
     fn new(on: PlatformRef) -> Self {
         Self {
-            places: Places::default(),
+            permits: Permits::default(),
             contention: Lock::new(on, Contention::default()),
             longest_chain: Tally::new(),
             refused_waiters: Tally::new(),
@@ -263,7 +263,7 @@ impl Domain {
     /// and end.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        let kept = self.counting.rest().map_or(0, |rest| rest.places.kept());
+        let kept = self.counting.rest().map_or(0, |rest| rest.permits.kept());
         self.counting.waiters.taken(kept) as usize
     }
 
@@ -312,7 +312,7 @@ impl Domain {
     /// [`Error::NoMemory`]; then only the refusal is counted.
     pub(super) fn admit_waiter(&self, in_bucket: u32) -> Result<(), Error> {
         let counting = &self.counting;
-        if in_bucket < MAX_WAITERS && counting.waiters.take(counting.own_places().as_mut()) {
+        if in_bucket < MAX_WAITERS && counting.waiters.take(counting.own_permits().as_mut()) {
             return Ok(());
         }
         if let Some(rest) = counting.rest() {
@@ -327,9 +327,9 @@ impl Domain {
         probe!(wait_begin, place.address, place.hash);
     }
 
-    /// Gives back the place of an admitted waiter, which has become idle again or could not be queued.
+    /// Gives back the permit of an admitted waiter, which has become idle again or could not be queued.
     pub(super) fn dismiss_waiter(&self) {
-        self.counting.waiters.give_back(self.counting.own_places().as_mut());
+        self.counting.waiters.give_back(self.counting.own_permits().as_mut());
     }
 }
 

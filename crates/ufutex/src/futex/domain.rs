@@ -208,11 +208,11 @@ impl Domain {
         size::for_threads(threads, globals.cpus(), 1 << globals.wanted_log2()).min(limits.max_log2)
     }
 
-    /// Notes that a bucket was used by another thread than before, and for another cache line, for the `bounces`th
+    /// Notes that a bucket was used by another thread than before, and for another cache line, for the `transfers`th
     /// time.
     #[cold]
-    pub(super) fn note_bounce(&self, bounces: u32) {
-        if !bounces.is_multiple_of(size::BOUNCES_REPORTED) || !self.sizes_itself() {
+    pub(super) fn note_bounce(&self, transfers: u32) {
+        if !transfers.is_multiple_of(size::TRANSFERS_REPORTED) || !self.sizes_itself() {
             return;
         }
         let limits = self.system.limits();

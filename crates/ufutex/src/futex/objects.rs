@@ -306,7 +306,7 @@ mod tests {
         objects.count.store(0, Ordering::Relaxed);
         let object = SharedObject::new(&system).expect("there is memory");
         assert_eq!(objects.count.load(Ordering::Relaxed), 1);
-        assert_eq!(objects.free.load(Ordering::Relaxed), 0, "otherwise each next object looks at all places in vain");
+        assert_eq!(objects.free.load(Ordering::Relaxed), 0, "otherwise each next object checks all places in vain");
         drop(object);
         assert_eq!(objects.free.load(Ordering::Relaxed), 1);
     }

@@ -1,4 +1,4 @@
-//! Priorities of tasks.
+//! The priority of a task, in one byte, as the kernel counts it.
 
 /// The priority of tasks and waiters without a real-time priority, as the kernel counts it: its `MAX_RT_PRIO`. Level 0
 /// is the best.

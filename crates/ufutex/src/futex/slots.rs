@@ -307,8 +307,8 @@ mod tests {
     use crate::futex::wait::WaitOptions;
     use crate::sync::AtomicU32;
     use crate::table::Table;
-    use crate::table::size::BOUNCES_REPORTED;
     use crate::table::size::Policy;
+    use crate::table::size::TRANSFERS_REPORTED;
     use crate::table::tables::{Current, Tables};
 
     /// The number of buckets of `table` that are live.
@@ -385,22 +385,22 @@ mod tests {
         domain
     }
 
-    /// The buckets of the table after some 100,000 bounces in no time, of which `is_told` chooses those that are noted.
-    fn slots_after_bounces(domain: &Domain, is_told: impl Fn(u32) -> bool) -> usize {
-        (1..100_000).filter(|&bounces| is_told(bounces)).for_each(|bounces| domain.note_bounce(bounces));
+    /// The buckets of the table after some 100,000 transfers in no time. `is_told` chooses those that are noted.
+    fn slots_after_transfers(domain: &Domain, is_told: impl Fn(u32) -> bool) -> usize {
+        (1..100_000).filter(|&transfers| is_told(transfers)).for_each(|transfers| domain.note_bounce(transfers));
         domain.slots()
     }
 
-    fn is_report(bounces: u32) -> bool {
-        bounces.is_multiple_of(BOUNCES_REPORTED)
+    fn is_report(transfers: u32) -> bool {
+        transfers.is_multiple_of(TRANSFERS_REPORTED)
     }
 
     #[test]
-    fn bounces_count_in_whole_reports_and_grow_only_a_table_that_sizes_itself() {
+    fn transfers_count_in_whole_reports_and_grow_only_a_table_that_sizes_itself() {
         let [load, fixed] = [Policy::Load, Policy::Fixed(16)].map(domain_with_table);
-        assert_eq!(slots_after_bounces(&load, |bounces| !is_report(bounces)), 16);
-        assert!(slots_after_bounces(&load, is_report) > 16);
-        assert_eq!(slots_after_bounces(&fixed, is_report), 16);
+        assert_eq!(slots_after_transfers(&load, |transfers| !is_report(transfers)), 16);
+        assert!(slots_after_transfers(&load, is_report) > 16);
+        assert_eq!(slots_after_transfers(&fixed, is_report), 16);
     }
 
     #[test]
@@ -408,10 +408,10 @@ mod tests {
         const TOO_MANY: usize = 1 << 16;
         let domain = domain_with_table(Policy::Load);
         assert_eq!(domain.set_slots(TOO_MANY), Err(Error::NoMemory));
-        assert!(slots_after_bounces(&domain, is_report) > 16, "it still sizes itself");
+        assert!(slots_after_transfers(&domain, is_report) > 16, "it still sizes itself");
         assert_eq!(domain.set_slots(64), Ok(()));
         assert_eq!(domain.set_slots(TOO_MANY), Err(Error::NoMemory));
-        assert_eq!(slots_after_bounces(&domain, is_report), 64, "the size was requested");
+        assert_eq!(slots_after_transfers(&domain, is_report), 64, "the size was requested");
     }
 
     #[test]
@@ -426,8 +426,8 @@ mod tests {
         note(!line);
         let at_once = WaitOptions::new().timeout(Duration::from_nanos(1));
         assert_eq!(domain.wait_with(&word, 0, &at_once), Err(Error::TimedOut));
-        // If the wait had noted no use, or one for another line, this use would be a bounce.
-        let bounces = std::thread::scope(|scope| scope.spawn(|| note(line)).join());
-        assert_eq!(bounces.expect("it does not panic"), 0);
+        // If the wait had noted no use, or one for another line, this use would be a transfer.
+        let transfers = std::thread::scope(|scope| scope.spawn(|| note(line)).join());
+        assert_eq!(transfers.expect("it does not panic"), 0);
     }
 }

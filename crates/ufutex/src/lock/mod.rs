@@ -82,7 +82,7 @@ mod tests {
         starved: u32,
     }
 
-    /// Locks, counts a pass if a contender is starving, and holds the lock for longer than a contender takes to look
+    /// Locks, counts a pass if a contender is starving, and holds the lock for longer than a contender takes to check
     /// again.
     fn hammer(lock: &Lock<Passes>, done: &AtomicBool) {
         while !done.load(Ordering::Relaxed) {

@@ -6,14 +6,14 @@
 //!
 //! Contenders raise a second word, `contended`, and sleep on it. The unlocking thread stores the state and then loads
 //! `contended`, with no barrier of the CPU between the two ([D]): its CPU may load `contended` while the new state is
-//! still in its store buffer. A contender that raises `contended` and looks at the state in those nanoseconds ([C])
-//! finds the lock held, and this unlock does not wake it. So contenders sleep for a bounded time and look again.
+//! still in its store buffer. A contender that raises `contended` and reads the state in those nanoseconds ([C])
+//! finds the lock held, and this unlock does not wake it. So contenders sleep for a bounded time and check again.
 //!
 //! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers, unless a contender is starving
 //! (see below). A contender that had raised it and was about to sleep finds it reset and does not sleep. A contender
-//! that raises it after the reset is seen by the next unlock, or looks again. A bucket that is not live any more has no
-//! next unlock: a contender that has raised `contended` and then finds that the bucket is not live resets the word and
-//! wakes the sleepers, as an unlock does.
+//! that raises it after the reset is seen by the next unlock, or checks again. A bucket that is not live any more has
+//! no next unlock: a contender that has raised `contended` and then finds that the bucket is not live resets the word
+//! and wakes the sleepers, as an unlock does.
 //!
 //! Any thread may take a free lock, including one that came after the sleepers. Sleepers need time to get on a CPU, and
 //! meanwhile the lock would be unused. So that a sleeper is not passed for ever, a contender that has waited for
@@ -43,7 +43,7 @@ const SPINS: u32 = 100;
 /// The length of a contender's first sleep, if no thread wakes it. Each sleep that ends by its deadline doubles the next
 /// one, so that thousands of contenders do not disturb a thread that holds the lock for long. A contender that raises
 /// `contended` from [`NOBODY`] begins at this length again. Only at that moment can an unlock miss it, and others that
-/// have raised the word just after it: it looks again soon, and its own unlock wakes them.
+/// have raised the word just after it: it checks again soon, and its own unlock wakes them.
 const UNSEEN_SLEEP: Duration = Duration::from_millis(1);
 
 /// A contender that has failed to get the lock for this many nanoseconds, and has slept meanwhile, is starving. This is
@@ -60,7 +60,7 @@ const PATIENT_ROUNDS: u32 = 500;
 pub(super) const NOBODY: u32 = 0;
 /// Contenders may sleep.
 pub(super) const ASLEEP: u32 = 0b1;
-/// A contender is starving. The contender that has raised the word to this value is awake or asleep, and will look at
+/// A contender is starving. The contender that has raised the word to this value is awake or asleep, and will read
 /// the word again before it leaves.
 pub(super) const STARVING: u32 = 0b11;
 /// The lock is held, and belongs to the starving contender that lowers this to `ASLEEP`.

@@ -30,8 +30,8 @@ const IN_USE: u32 = 8;
 /// The wait that is under way has been interrupted, and the interrupt has been cleared since.
 const CLEARED: u32 = 16;
 
-/// How often a spinning thread looks at the word before it looks at the clock.
-const LOOKS: u32 = 8;
+/// How often a spinning thread reads the word before it reads the clock.
+const CHECKS: u32 = 8;
 
 /// A word that one thread sleeps on.
 pub struct Sleeper {
@@ -128,8 +128,8 @@ impl Sleeper {
         self.word.raise_to(SPINNING, Ordering::Relaxed);
         let end = on.begin(Timeout::After(length));
         loop {
-            for _ in 0..LOOKS {
-                // Relaxed: `sleep` looks again.
+            for _ in 0..CHECKS {
+                // Relaxed: `sleep` checks again.
                 if self.word.load(Ordering::Relaxed) & (NOTIFIED | INTERRUPTED | CLEARED) != 0 {
                     return true;
                 }

@@ -1,40 +1,40 @@
 //! Limits how many waiters a domain may have, and how many timers a process.
 //!
-//! A wait that is queued takes a place, and gives it back when it has been woken. If the free places were one number,
+//! A wait that is queued takes a permit, and gives it back when it has been woken. If the free permits were one number,
 //! its cache line would be transferred between all CPUs, in addition to the line of a table's reference count. So most
-//! places are kept in several shards, each on a line of its own, which threads pick: a thread that has been woken gives
-//! its place back to the shard from which it will take the next one. Places are only moved, never made, so the limit is
-//! never exceeded.
+//! permits are kept in several shards, each on a line of its own, which threads pick: a thread that has been woken
+//! gives its permit back to the shard from which it will take the next one. Permits are only moved, never made, so the
+//! limit is never exceeded.
 //!
-//! A waiter does not take a place from another thread's shard. So a wait may be refused although other shards have free
-//! places. With a small limit, where that would matter, all threads share the first shard. It keeps the places that
-//! have been given back, so that waiters write no line of the domain itself.
+//! A waiter does not take a permit from another thread's shard. So a wait may be refused although other shards have
+//! free permits. With a small limit, where that would matter, all threads share the first shard. It keeps the permits
+//! that have been given back, so that waiters write no line of the domain itself.
 //!
-//! The shards of timers have a lock, under which the places are a plain number, and a create that finds none in its own
-//! shard looks into the others. With a small limit their places are in no shard.
+//! The shards of timers have a lock, under which the permits are a plain number, and a create that finds none in its
+//! own shard checks the others. With a small limit their permits are in no shard.
 
 use crate::sync::{Tally, thread_shard};
 
-/// Number of shards of waiters' places, a power of two. More shards would cost each domain more memory than their
+/// Number of shards of waiters' permits, a power of two. More shards would cost each domain more memory than their
 /// contention is worth. Timers have as many, one of which is common to all threads.
 pub const SHARDS: usize = 8;
-/// Number of places that are moved at once between `free` and a shard.
+/// Number of permits that are moved at once between `free` and a shard.
 const BATCH: u64 = 256;
-/// The most free places that a shard keeps, apart from those that are being moved.
+/// The most free permits that a shard keeps, apart from those that are being moved.
 const KEPT_MAX: u64 = 2 * BATCH;
 /// With a smaller limit all threads share one shard. From this limit on, those that the
 /// shards can keep are at most a sixteenth of all.
 const SHARED_FROM: u64 = 16 * SHARDS as u64 * KEPT_MAX;
 
-/// Free places of some of the threads.
-pub trait FreePlaces {
-    /// Takes `n` places if there are that many. Returns whether there were.
+/// Free permits of some of the threads.
+pub trait FreePermits {
+    /// Takes `n` permits if there are that many. Returns whether there were.
     fn take(&mut self, n: u64) -> bool;
-    /// Adds `n` places. Returns how many there are now.
+    /// Adds `n` permits. Returns how many there are now.
     fn add(&mut self, n: u64) -> u64;
 }
 
-impl FreePlaces for &Tally {
+impl FreePermits for &Tally {
     fn take(&mut self, n: u64) -> bool {
         Tally::take(self, n)
     }
@@ -44,8 +44,8 @@ impl FreePlaces for &Tally {
     }
 }
 
-/// Places behind a lock, which the caller holds.
-impl FreePlaces for u64 {
+/// Permits behind a lock, which the caller holds.
+impl FreePermits for u64 {
     fn take(&mut self, n: u64) -> bool {
         let has_enough = *self >= n;
         if has_enough {
@@ -60,38 +60,38 @@ impl FreePlaces for u64 {
     }
 }
 
-/// A shard: free places of some of the threads, on a cache line of their own.
+/// A shard: free permits of some of the threads, on a cache line of their own.
 #[derive(Default)]
 #[repr(align(64))]
-struct PlacesShard(Tally);
+struct PermitsShard(Tally);
 
 /// The shards of a domain. They are made when it gets its first waiter.
 #[derive(Default)]
-pub struct Places([PlacesShard; SHARDS]);
+pub struct Permits([PermitsShard; SHARDS]);
 
-/// The places of a domain or of a process's timers. Places may be taken without a shard and given back to one: they are
-/// only moved.
+/// The permits of a domain or of a process's timers. Permits may be taken without a shard and given back to one: they
+/// are only moved.
 pub struct Admission {
     max: u64,
-    /// Free places that are in no shard.
+    /// Free permits that are in no shard.
     free: Tally,
 }
 
 impl Admission {
-    /// `max` places, all of them free.
+    /// `max` permits, all of them free.
     pub fn new(max: u64) -> Self {
         Self { max, free: Tally::of(max) }
     }
 
-    /// How many places are taken, if the shards keep `kept` free ones. The number is approximate while other threads take
-    /// places and give them back.
+    /// How many permits are taken, if the shards keep `kept` free ones. The number is approximate while other threads
+    /// take permits and give them back.
     pub fn taken(&self, kept: u64) -> u64 {
         self.max.saturating_sub(self.free.get()).saturating_sub(kept)
     }
 
-    /// Takes a place, if there is one in `own` or in no shard.
+    /// Takes a permit, if there is one in `own` or in no shard.
     #[inline]
-    pub fn take(&self, own: Option<&mut impl FreePlaces>) -> bool {
+    pub fn take(&self, own: Option<&mut impl FreePermits>) -> bool {
         let Some(own) = own else { return self.free.take(1) };
         if own.take(1) {
             return true;
@@ -100,16 +100,17 @@ impl Admission {
             own.add(BATCH - 1);
             return true;
         }
-        // One look at `free` is enough. With one shard for all threads, `free` gets no place back once the shard is there, and
-        // a thread takes from it only after it has seen the shard empty. If `free` is empty here, consider the last moment at
-        // which this thread, or one that has taken from `free`, saw the shard empty. At that moment each place was taken, or
-        // about to be taken by such a thread. So of as many threads as there are places, with one place each, none is refused.
+        // One check of `free` is enough. With one shard for all threads, `free` gets no permit back once the shard is
+        // there, and a thread takes from it only after it has seen the shard empty. If `free` is empty here, consider
+        // the last moment at which this thread, or one that has taken from `free`, saw the shard empty. At that moment
+        // each permit was taken, or about to be taken by such a thread. So of as many threads as there are permits,
+        // with one permit each, none is refused.
         self.free.take(1)
     }
 
-    /// Gives a place back to `own`, or to no shard.
+    /// Gives a permit back to `own`, or to no shard.
     #[inline]
-    pub fn give_back(&self, own: Option<&mut impl FreePlaces>) {
+    pub fn give_back(&self, own: Option<&mut impl FreePermits>) {
         let Some(own) = own else { return self.free.add(1) };
         if own.add(1) >= KEPT_MAX && self.is_sharded() && own.take(BATCH) {
             self.free.add(BATCH);
@@ -123,13 +124,13 @@ impl Admission {
     }
 }
 
-impl Places {
+impl Permits {
     /// The calling thread's shard, or the first one for all threads.
     pub fn own(&self, admission: &Admission) -> &Tally {
         &self.0[if admission.is_sharded() { thread_shard(SHARDS) } else { 0 }].0
     }
 
-    /// How many free places the shards keep.
+    /// How many free permits the shards keep.
     pub fn kept(&self) -> u64 {
         self.0.iter().fold(0, |kept, shard| kept.saturating_add(shard.0.get()))
     }
@@ -142,12 +143,12 @@ mod tests {
     /// As a domain has them.
     struct Domain {
         admission: Admission,
-        shards: Places,
+        shards: Permits,
     }
 
     impl Domain {
         fn new(max: u64) -> Self {
-            Self { admission: Admission::new(max), shards: Places::default() }
+            Self { admission: Admission::new(max), shards: Permits::default() }
         }
 
         fn take(&self) -> bool {
@@ -164,64 +165,64 @@ mod tests {
     }
 
     #[test]
-    fn shards_may_come_when_places_have_been_taken() {
-        let places = Domain::new(SHARED_FROM);
-        assert!((0..3 * KEPT_MAX).all(|_| places.admission.take(None::<&mut u64>)));
-        assert_eq!((places.admission.taken(0), places.taken()), (3 * KEPT_MAX, 3 * KEPT_MAX));
-        (0..3 * KEPT_MAX).for_each(|_| places.give_back());
-        assert_eq!(places.taken(), 0);
+    fn shards_may_come_when_permits_have_been_taken() {
+        let permits = Domain::new(SHARED_FROM);
+        assert!((0..3 * KEPT_MAX).all(|_| permits.admission.take(None::<&mut u64>)));
+        assert_eq!((permits.admission.taken(0), permits.taken()), (3 * KEPT_MAX, 3 * KEPT_MAX));
+        (0..3 * KEPT_MAX).for_each(|_| permits.give_back());
+        assert_eq!(permits.taken(), 0);
     }
 
-    /// Has many threads take places and keep them, until there are no more. Returns how many they took.
-    fn taken_by_threads(places: &Domain) -> u64 {
+    /// Has many threads take permits and keep them, until there are no more. Returns how many they took.
+    fn taken_by_threads(permits: &Domain) -> u64 {
         std::thread::scope(|scope| {
             let threads = [(); 16]
-                .map(|()| scope.spawn(|| (0..=places.admission.max).take_while(|_| places.take()).count() as u64));
+                .map(|()| scope.spawn(|| (0..=permits.admission.max).take_while(|_| permits.take()).count() as u64));
             threads.map(|thread| thread.join().expect("nobody panics")).iter().sum()
         })
     }
 
     #[test]
-    fn places_are_as_many_as_the_limit_says() {
+    fn permits_are_as_many_as_the_limit_says() {
         for max in [0, 1, 1000, SHARED_FROM - 1] {
-            let places = Domain::new(max);
-            assert_eq!((taken_by_threads(&places), places.taken()), (max, max));
-            (0..max).for_each(|_| places.give_back());
-            // A single other thread finds all the places that were given back.
+            let permits = Domain::new(max);
+            assert_eq!((taken_by_threads(&permits), permits.taken()), (max, max));
+            (0..max).for_each(|_| permits.give_back());
+            // A single other thread finds all the permits that were given back.
             for _ in 0..4 {
-                let all = || (0..=max).take_while(|_| places.take()).map(|_| ()).count() as u64;
+                let all = || (0..=max).take_while(|_| permits.take()).map(|_| ()).count() as u64;
                 let found = std::thread::scope(|scope| scope.spawn(all).join().expect("nobody panics"));
                 assert_eq!(found, max);
-                (0..max).for_each(|_| places.give_back());
+                (0..max).for_each(|_| permits.give_back());
             }
         }
     }
 
     #[test]
-    fn places_of_a_large_limit_are_nearly_as_many_and_never_more() {
+    fn permits_of_a_large_limit_are_nearly_as_many_and_never_more() {
         // A limit that is not a multiple of a batch.
-        let places = Domain::new(SHARED_FROM + 100);
-        let taken = taken_by_threads(&places);
+        let permits = Domain::new(SHARED_FROM + 100);
+        let taken = taken_by_threads(&permits);
         assert!(taken <= SHARED_FROM + 100 && taken > SHARED_FROM - SHARED_FROM / 16, "{taken}");
-        assert_eq!(places.admission.free.get(), 0, "the rest is taken one by one");
-        assert_eq!(places.taken(), taken);
+        assert_eq!(permits.admission.free.get(), 0, "the rest is taken one by one");
+        assert_eq!(permits.taken(), taken);
         // One thread gives back what all have taken. Other threads can take what does not stay in its shard.
-        (0..taken).for_each(|_| places.give_back());
-        assert_eq!(places.taken(), 0);
-        assert!(places.shards.0.iter().all(|shard| shard.0.get() <= KEPT_MAX + BATCH));
-        let again = taken_by_threads(&places);
+        (0..taken).for_each(|_| permits.give_back());
+        assert_eq!(permits.taken(), 0);
+        assert!(permits.shards.0.iter().all(|shard| shard.0.get() <= KEPT_MAX + BATCH));
+        let again = taken_by_threads(&permits);
         assert!(again <= SHARED_FROM + 100 && again > SHARED_FROM - SHARED_FROM / 16, "{again}");
     }
 
     #[test]
-    fn thread_that_waits_again_and_again_finds_its_own_place() {
-        let places = Domain::new(SHARED_FROM);
-        let mut own = places.shards.own(&places.admission);
+    fn thread_that_waits_again_and_again_finds_its_own_permit() {
+        let permits = Domain::new(SHARED_FROM);
+        let mut own = permits.shards.own(&permits.admission);
         for _ in 0..3 * BATCH {
-            assert!(places.admission.take(Some(&mut own)));
-            assert_eq!(places.taken(), 1);
-            places.admission.give_back(Some(&mut own));
+            assert!(permits.admission.take(Some(&mut own)));
+            assert_eq!(permits.taken(), 1);
+            permits.admission.give_back(Some(&mut own));
         }
-        assert_eq!(places.admission.free.get(), SHARED_FROM - BATCH, "moved once");
+        assert_eq!(permits.admission.free.get(), SHARED_FROM - BATCH, "moved once");
     }
 }

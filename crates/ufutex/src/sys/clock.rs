@@ -1,4 +1,4 @@
-//! Clocks and deadlines.
+//! The clocks that can limit a wait, and the timeouts and deadlines on them.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The memory that futex words live in.
+//! Guest memory, behind the trait `UserMemory`: loads, compare-and-swaps and faults of futex words.
 
 /// A word could not be accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! Panics of an embedder's callbacks.
+//! Finishes what an operation owes other threads when an embedder's callback panics.
 //!
 //! The engine does not stop a callback's panic: it goes on to the caller of the operation. What the operation still has
 //! to do for other threads is done while the stack unwinds, by values that do it in their `drop`. They call callbacks

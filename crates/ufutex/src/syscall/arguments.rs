@@ -1,4 +1,4 @@
-//! Arguments in the guest's memory.
+//! Reads and writes the structs in a guest's memory that arguments of its calls point to.
 
 use core::time::Duration;
 

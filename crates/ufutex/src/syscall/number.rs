@@ -1,4 +1,4 @@
-//! The system calls and their numbers.
+//! The system calls that the engine implements, and their numbers on each architecture.
 
 /// The system calls that the engine implements, apart from those on timers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,4 +1,4 @@
-//! Locks with priority inheritance, by futex(2).
+//! Decodes the operations of futex(2) on locks with priority inheritance.
 
 use super::futex::Args;
 #[cfg(feature = "requeue")]

@@ -1,4 +1,4 @@
-//! Requeues by futex(2) and futex_requeue(2).
+//! Decodes the requeues of futex(2), and requeues for it and for futex_requeue(2).
 
 #[cfg(not(feature = "requeue"))]
 use core::num::NonZeroU32;

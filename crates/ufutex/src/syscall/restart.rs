@@ -1,4 +1,4 @@
-//! The restart of calls that a signal has ended.
+//! What becomes of a call that a signal has ended: it fails, is made again, or continues by restart_syscall(2).
 
 use super::{Calling, GuestCall, Started};
 use crate::error::Error;

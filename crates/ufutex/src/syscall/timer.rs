@@ -1,4 +1,4 @@
-//! timer_create(2) and its family.
+//! Decodes timer_create(2) and its family.
 
 use super::arguments::{self, Timespec, time};
 use crate::error::Error;

@@ -46,7 +46,7 @@ struct Traffic {
     thread: u32,
     /// The hash of the line for which it did.
     line: u32,
-    bounces: u32,
+    transfers: u32,
 }
 
 // SAFETY: the cells are touched only by the holder of `lock` (through a `Guard`), or by a mover before the bucket is
@@ -338,9 +338,9 @@ impl<'t> Guard<'t> {
         (taken, next)
     }
 
-    /// Calls `look` for each key that has waiters here: see [`BucketQueue::for_each_key`].
-    pub fn for_each_key(&mut self, look: impl FnMut(TableKey, u32, Waiters<'_>)) {
-        self.with_queue(|q| q.for_each_key(look));
+    /// Calls `visit` for each key that has waiters here: see [`BucketQueue::for_each_key`].
+    pub fn for_each_key(&mut self, visit: impl FnMut(TableKey, u32, Waiters<'_>)) {
+        self.with_queue(|q| q.for_each_key(visit));
     }
 
     /// For movers: takes a key with its waiters off the queue. They still count as waiters of this bucket.
@@ -391,7 +391,7 @@ impl<'t> Guard<'t> {
     }
 
     /// Notes that this thread uses the bucket for a word in `line`. If the last use was by another thread for another
-    /// line, counts this as a bounce and returns the number of bounces so far. Otherwise returns 0.
+    /// line, counts this as a transfer and returns the number of transfers so far. Otherwise returns 0.
     #[inline(always)]
     pub fn note_use(&mut self, line: u32) -> u32 {
         // SAFETY: this guard holds the lock that guards `traffic`.
@@ -423,8 +423,8 @@ impl Traffic {
         if core::mem::replace(&mut self.line, line) == line {
             return 0;
         }
-        self.bounces = self.bounces.wrapping_add(1);
-        self.bounces
+        self.transfers = self.transfers.wrapping_add(1);
+        self.transfers
     }
 }
 
@@ -463,11 +463,11 @@ mod tests {
     }
 
     #[test]
-    fn bounce_is_a_use_by_another_thread_for_another_line() {
+    fn transfer_is_a_use_by_another_thread_for_another_line() {
         let mut traffic = Traffic::default();
         let uses = [(1, 1), (1, 1), (1, 2), (2, 2), (1, 1), (2, 4), (2, 3), (1, 3), (3, 1)];
-        let bounces = uses.map(|(thread, line)| traffic.note(thread, line));
+        let transfers = uses.map(|(thread, line)| traffic.note(thread, line));
         // The first one counts, because `Traffic::default()` is a use by thread 0 for line 0.
-        assert_eq!(bounces, [1, 0, 0, 0, 2, 3, 0, 0, 4]);
+        assert_eq!(transfers, [1, 0, 0, 0, 2, 3, 0, 0, 4]);
     }
 }

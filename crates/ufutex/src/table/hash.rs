@@ -1,4 +1,4 @@
-//! Keys and their hashes.
+//! The key under which a waiter is queued, and the hash that picks its bucket.
 
 use crate::sys::random::mixed;
 

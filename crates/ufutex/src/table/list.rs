@@ -326,15 +326,15 @@ impl BucketQueue {
         taken
     }
 
-    /// Calls `look` with each key that has waiters, its hash, and its waiters in wake order.
-    pub fn for_each_key(&mut self, mut look: impl FnMut(TableKey, u32, Waiters<'_>)) {
+    /// Calls `visit` with each key that has waiters, its hash, and its waiters in wake order.
+    pub fn for_each_key(&mut self, mut visit: impl FnMut(TableKey, u32, Waiters<'_>)) {
         let mut next = self.first_from(Start::At(Position::before_all(0, 0)));
         while let Some(head) = next {
             // SAFETY: queued nodes are valid, and we hold the lock.
             let position = unsafe { Position::of(head.as_ptr()) };
             let next_waiter = self.first(position.key, position.hash);
             if next_waiter.is_some() {
-                look(position.key, position.hash, Waiters { next: next_waiter, queue: self });
+                visit(position.key, position.hash, Waiters { next: next_waiter, queue: self });
             }
             next = self.first_from(Start::After(position));
         }

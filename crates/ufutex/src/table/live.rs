@@ -22,7 +22,7 @@ use crate::sync::spin_loop;
 const PATIENCE: u32 = 10;
 
 /// The number of attempts to find the live bucket if its lock is only tried.
-const LOOKS: u32 = 100;
+const ATTEMPTS: u32 = 100;
 
 /// The number of steps that an operation takes of a move that it did not request: some microseconds' worth, if each
 /// bucket has a waiter and the table grows fourfold. A step takes longer if it makes more buckets live.
@@ -70,7 +70,7 @@ pub fn try_lock<'t>(tables: &'t Tables, hash: u32, first: Option<&Bucket>) -> Se
     // A bucket may be not live because the mover is in the middle of a step. The caller holds another lock, so this
     // must not sleep until the step ends. If it returns `Busy`, the caller releases its lock, and sleeps when it
     // locks this bucket first.
-    for _ in 0..LOOKS {
+    for _ in 0..ATTEMPTS {
         // `next` is read first: see `Tables::publish`.
         let next = tables.next();
         let current = tables.current();
@@ -314,7 +314,7 @@ fn proves_empty_elsewhere(tables: &Tables, hash: u32) -> bool {
     let moves = tables.moves();
     let next = tables.next();
     match (tables.current(), next) {
-        // A table is published before its first waiter can look at the word. [A] and [B] do the rest.
+        // A table is published before its first waiter can read the word. [A] and [B] do the rest.
         (Current::None, _) => true,
         // A global bucket is live whether the key is in it or not. Suppose a waiter of the key got its lock in a
         // private table and missed the new value of the word. Then its [A] came before this thread's [B], and it had

@@ -26,7 +26,7 @@ const PIECE: usize = 64;
 pub enum MovePlace {
     /// A table of the domain's own.
     Private(Table),
-    /// A table of the `System`, in which the domain's keys have this space.
+    /// A global table of the domain's namespace, in which the domain's keys have this space.
     Global(Table, u64),
 }
 

@@ -1,4 +1,4 @@
-//! How large a domain's table should be.
+//! Decides how large a domain's table should be: the policies and the figures that they judge by.
 
 use super::MAX_SLOTS_LOG2;
 
@@ -78,36 +78,36 @@ pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u
     (sum / sample as u32).min(2)
 }
 
-/// A *bounce* of a bucket: another thread uses it for a word in another cache line than the thread before. A bucket
-/// reports to the policy after each run of this many bounces.
-pub const BOUNCES_REPORTED: u32 = 64;
-/// After this many reported bounces the policy looks at the clock.
-const BOUNCES_JUDGED: u32 = 1024;
-/// A bounce costs a CPU the transfer of a cache line, which is tens of nanoseconds. This many bounces for each CPU in a
-/// second waste about two hundredths of its time. From there on a table twice as large pays.
-const BOUNCES_TOLERATED: u64 = 300_000;
+/// A *transfer* of a bucket: another thread uses it for a word in another cache line than the thread before. A bucket
+/// reports to the policy after each run of this many transfers.
+pub const TRANSFERS_REPORTED: u32 = 64;
+/// After this many reported transfers the policy reads the clock.
+const TRANSFERS_JUDGED: u32 = 1024;
+/// A transfer costs a CPU tens of nanoseconds. This many transfers for each CPU in a second waste about two hundredths
+/// of its time. From there on a table twice as large pays.
+const TRANSFERS_TOLERATED: u64 = 300_000;
 
-/// The contention by different keys since the policy last looked at the clock.
+/// The contention by different keys since the policy last read the clock.
 #[derive(Default)]
 pub struct Contention {
-    bounces: u32,
+    transfers: u32,
     since_ns: u64,
 }
 
 impl Contention {
-    /// Adds a report of `BOUNCES_REPORTED` bounces. Returns log2 of the factor by which the table should grow.
+    /// Adds a report of `TRANSFERS_REPORTED` transfers. Returns log2 of the factor by which the table should grow.
     ///
-    /// `now_ns` is called only after `BOUNCES_JUDGED` bounces. Without a clock the table then grows in any case.
+    /// `now_ns` is called only after `TRANSFERS_JUDGED` transfers. Without a clock the table then grows in any case.
     pub fn report(&mut self, cpus: usize, now_ns: impl FnOnce() -> Option<u64>) -> u32 {
-        self.bounces += BOUNCES_REPORTED;
-        if self.bounces < BOUNCES_JUDGED {
+        self.transfers += TRANSFERS_REPORTED;
+        if self.transfers < TRANSFERS_JUDGED {
             return 0;
         }
-        let bounces = u64::from(core::mem::take(&mut self.bounces));
+        let transfers = u64::from(core::mem::take(&mut self.transfers));
         let Some(now_ns) = now_ns() else { return 1 };
         let elapsed_ns = now_ns.saturating_sub(core::mem::replace(&mut self.since_ns, now_ns)).max(1);
-        let per_second = bounces.saturating_mul(1_000_000_000) / elapsed_ns;
-        match per_second / (BOUNCES_TOLERATED * cpus.max(1) as u64) {
+        let per_second = transfers.saturating_mul(1_000_000_000) / elapsed_ns;
+        match per_second / (TRANSFERS_TOLERATED * cpus.max(1) as u64) {
             0 => 0,
             1..4 => 1,
             _ => 2,
@@ -150,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn bounces_grow_the_table_only_when_they_are_frequent() {
+    fn transfers_grow_the_table_only_when_they_are_frequent() {
         let mut quick = Contention::default();
         let grown: u32 = (0..16).map(|_| quick.report(2, || Some(200_000))).sum();
-        assert_eq!(grown, 2, "a thousand bounces in a fifth of a millisecond");
+        assert_eq!(grown, 2, "a thousand transfers in a fifth of a millisecond");
         let mut slow = Contention::default();
         let grown: u32 = (0..160).map(|i| slow.report(2, || Some(i * 1_000_000_000))).sum();
-        assert_eq!(grown, 0, "a thousand bounces in sixteen seconds");
+        assert_eq!(grown, 0, "a thousand transfers in sixteen seconds");
         let mut no_clock = Contention::default();
         let grown: u32 = (0..16).map(|_| no_clock.report(2, || None)).sum();
         assert_eq!(grown, 1);

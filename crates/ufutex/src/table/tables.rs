@@ -237,7 +237,7 @@ impl Tables {
         Current::from_raw(self.next.load(Ordering::Acquire)) // [F]
     }
 
-    /// The number of moves that have begun. A thread that reads the same number before and after it has looked at the
+    /// The number of moves that have begun. A thread that reads the same number before and after it has read the
     /// tables knows that no key has left and come back meanwhile.
     pub fn moves(&self) -> usize {
         // [G]: Acquire pairs with `announce`.

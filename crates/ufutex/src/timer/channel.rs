@@ -25,8 +25,8 @@ pub struct Expiries {
 struct Line {
     on: PlatformRef,
     waiting: Lock<Waiting>,
-    /// Its value changes whenever a notice is put in line.
-    bell: Parker,
+    /// Counts the notices that were put in line. Receivers sleep on it.
+    event_count: Parker,
 }
 
 struct Waiting {
@@ -36,19 +36,19 @@ struct Waiting {
 
 /// The notices in line. Some are void: their timers have been set again or deleted. There is room for two notices of
 /// each timer, of which at most one is not void. When the line is three quarters full, a sweep begins, which removes void
-/// notices. Each push looks at [`AT_ONCE`] notices for it, because the driver's thread pushes, and other processes wait
+/// notices. Each push checks [`AT_ONCE`] notices for it, because the driver's thread pushes, and other processes wait
 /// meanwhile. A sweep that begins with `n` notices ends within `n / 7` pushes, rounded up, and keeps at most one notice for
 /// each timer and each of these pushes. So a line with room for `c` notices never has more than about 6/7 of `c`.
 #[derive(Default)]
 struct Notices {
     line: VecDeque<Notice>,
-    /// How many notices from the front the sweep has looked at. 0 means that no sweep goes on.
+    /// How many notices from the front the sweep has checked. 0 means that no sweep goes on.
     swept: usize,
     /// How many of those it has kept. They stand in front; the others, up to `swept`, are void.
     kept: usize,
 }
 
-/// How many notices a push looks at during a sweep.
+/// How many notices a push checks during a sweep.
 const AT_ONCE: usize = 8;
 
 impl Notices {
@@ -107,7 +107,7 @@ impl Timers {
     pub fn channel(driver: &Driver, options: TimerOptions) -> Result<(Self, Expiries), Error> {
         let waiting = Waiting { notices: Notices::default(), waker: None };
         let on = driver.platform();
-        let line = Callbacks::try_new(Line { on, waiting: Lock::new(on, waiting), bell: Parker::new(0) })?;
+        let line = Callbacks::try_new(Line { on, waiting: Lock::new(on, waiting), event_count: Parker::new(0) })?;
         let timers = Self::with_options(driver, line.clone(), options)?;
         Ok((timers.clone(), Expiries { timers, line }))
     }
@@ -119,8 +119,8 @@ impl Deliver for Line {
             waiting.notices.push(notice, |notice| timers.is_current(notice));
             waiting.waker.take()
         });
-        self.bell.count(); // [U]
-        self.bell.wake_all(self.on);
+        self.event_count.count(); // [U]
+        self.event_count.wake_all(self.on);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -163,14 +163,14 @@ impl Expiries {
         loop {
             // [U]: a notice that has been counted by now is in line already, and one that is counted later ends the
             // sleep.
-            let heard = self.line.bell.load(Ordering::Relaxed);
+            let seen = self.line.event_count.load(Ordering::Relaxed);
             if let Some(expired) = self.try_recv() {
                 return Some(expired);
             }
             if deadline.is_some_and(|deadline| self.line.on.has_passed(&deadline)) {
                 return None;
             }
-            self.line.bell.park(self.line.on, heard, deadline.as_ref());
+            self.line.event_count.park(self.line.on, seen, deadline.as_ref());
         }
     }
 
@@ -244,16 +244,16 @@ mod tests {
         fn push(&mut self, id: usize) {
             self.void(id);
             self.pushed += 1;
-            let (capacity, looks) = (self.notices.line.capacity(), Cell::new(0));
+            let (capacity, checks) = (self.notices.line.capacity(), Cell::new(0));
             self.current[id] = Some(self.pushed);
             self.line.push((id as u32, self.pushed));
             let current = &self.current;
             self.notices.push(notice(id as u32, self.pushed), |notice| {
-                looks.set(looks.get() + 1);
+                checks.set(checks.get() + 1);
                 let (id, number) = parts(notice);
                 current[id as usize] == Some(number)
             });
-            assert!(looks.get() <= AT_ONCE);
+            assert!(checks.get() <= AT_ONCE);
             assert_eq!(self.notices.line.capacity(), capacity, "it needed memory");
         }
 

@@ -1,4 +1,4 @@
-//! Chunks: the memory of timers. The part of a timer that look-ups touch is apart from the rest.
+//! Chunks: the memory of timers, in which the part that look-ups read is apart from the cold part.
 //!
 //! A look-up reads a word and perhaps a lock, which are in a quarter of the timer. These quarters lie side by side, two
 //! to a cache line, so that more timers fit into a CPU's cache.
@@ -6,7 +6,7 @@
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::ptr::{self, NonNull};
 
-use super::entry::{Rest, Timer};
+use super::entry::{ColdPart, Timer};
 use crate::expiry::wheel::WheelNode;
 
 /// The number of timers in a chunk. With its header they fill 8 KiB.
@@ -23,17 +23,17 @@ pub struct Chunk {
 
 /// The size of a chunk. `LAYOUT` is larger, and the chunk begins at the first cache line in it: allocators take longer
 /// if they are asked for that alignment.
-const SIZE: usize = REST + TIMERS * size_of::<Rest>();
+const SIZE: usize = COLD + TIMERS * size_of::<ColdPart>();
 const LAYOUT: Layout = match Layout::from_size_align(SIZE + align_of::<Chunk>() - ALIGN, ALIGN) {
     Ok(layout) => layout,
     Err(_) => panic!("a chunk fits into memory"),
 };
 const ALIGN: usize = 2 * size_of::<usize>();
-/// Where the timers begin, and where the rest of each begins.
+/// Where the timers begin, and where the cold part of each begins.
 const FIRST: usize = size_of::<Chunk>();
-const REST: usize = (FIRST + TIMERS * size_of::<Timer>()).next_multiple_of(align_of::<Rest>());
+const COLD: usize = (FIRST + TIMERS * size_of::<Timer>()).next_multiple_of(align_of::<ColdPart>());
 
-const _: () = assert!(align_of::<Chunk>() >= align_of::<Timer>() && align_of::<Chunk>() >= align_of::<Rest>());
+const _: () = assert!(align_of::<Chunk>() >= align_of::<Timer>() && align_of::<Chunk>() >= align_of::<ColdPart>());
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(LAYOUT.size() == 8176);
 
@@ -45,14 +45,14 @@ pub fn make() -> Option<NonNull<Chunk>> {
     unsafe {
         let chunk = memory.byte_add(memory.align_offset(align_of::<Chunk>())).cast::<Chunk>();
         chunk.write(Chunk { next: ptr::null_mut(), memory });
-        let rest = |index| chunk.byte_add(REST).cast::<Rest>().add(index);
+        let cold = |index| chunk.byte_add(COLD).cast::<ColdPart>().add(index);
         // In memory order, in which a CPU fetches ahead.
         for index in 0..TIMERS {
-            timer(chunk, index).write(Timer::new(rest(index)));
+            timer(chunk, index).write(Timer::new(cold(index)));
         }
         for index in 0..TIMERS {
             let next = if index + 1 < TIMERS { timer(chunk, index + 1).as_ptr() } else { ptr::null_mut() };
-            Rest::make(rest(index), index as u16, next);
+            ColdPart::make(cold(index), index as u16, next);
         }
         Some(chunk)
     }
@@ -67,7 +67,7 @@ pub unsafe fn free(chunk: NonNull<Chunk>) {
     unsafe {
         for index in 0..TIMERS {
             timer(chunk, index).drop_in_place();
-            chunk.byte_add(REST).cast::<Rest>().add(index).drop_in_place();
+            chunk.byte_add(COLD).cast::<ColdPart>().add(index).drop_in_place();
         }
         dealloc(chunk.as_ref().memory.as_ptr(), LAYOUT);
     }
@@ -85,14 +85,14 @@ pub unsafe fn timer(chunk: NonNull<Chunk>, index: usize) -> NonNull<Timer> {
 /// The timer that a node belongs to.
 ///
 /// # Safety
-/// `node` is the node of a [`Rest`] in a chunk, and the pointer comes from its timer.
+/// `node` is the node of a [`ColdPart`] in a chunk, and the pointer comes from its timer.
 pub unsafe fn timer_of(node: *mut WheelNode) -> NonNull<Timer> {
-    // SAFETY: the node is the first field of its timer's rest, and holds the timer's index. The pointer may be used for
-    // the whole chunk.
+    // SAFETY: the node is the first field of its timer's cold part, and holds the timer's index. The pointer may be
+    // used for the whole chunk.
     unsafe {
         let index = usize::from((*node).index);
-        let rest = NonNull::new_unchecked(node).cast::<Rest>();
-        timer(rest.sub(index).byte_sub(REST).cast::<Chunk>(), index)
+        let cold = NonNull::new_unchecked(node).cast::<ColdPart>();
+        timer(cold.sub(index).byte_sub(COLD).cast::<Chunk>(), index)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Making a timer.
+//! Makes a timer in two steps: `reserve` takes an ID, and `finish` publishes the timer.
 
 use core::ptr::NonNull;
 
@@ -146,16 +146,16 @@ impl Timers {
         Ok(Reserved { timer, id })
     }
 
-    /// Takes a timer and its place from wherever they are, for a thread that has found neither in `shard` or only one.
+    /// Takes a timer and its permit from wherever they are, for a thread that has found neither in `shard` or only one.
     /// If there are few free timers, it makes more. The embedder makes room for their notices first, with nothing locked.
     #[cold]
     #[inline(never)]
     fn bring(&self, shard: &Shard) -> Result<NonNull<Timer>, Error> {
         let TimersInner { ids, store, deliver, .. } = &*self.inner;
-        if !store.take_any_place(ids) {
+        if !store.take_any_permit(ids) {
             return Err(Error::Again);
         }
-        let place = Otherwise::new(|| store.give_back_place());
+        let permit = Otherwise::new(|| store.give_back_permit());
         let batch = match store.take_spare(shard, ids) {
             Some(batch) => batch,
             None => {
@@ -169,7 +169,7 @@ impl Timers {
             }
         };
         let timer = store.give_batch(batch, shard, ids).ok_or(Error::Again)?;
-        place.disarm();
+        permit.disarm();
         Ok(timer)
     }
 
@@ -222,7 +222,7 @@ impl Timers {
 enum Missing {
     /// The first table of IDs.
     Table,
-    /// A free timer, or a place for it.
+    /// A free timer, or a permit for one.
     Timer,
     /// A shard of its own, because another thread has taken the ID.
     Shard,
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn places_and_timers_of_other_shards_are_found() {
+    fn permits_and_timers_of_other_shards_are_found() {
         in_one_block(&|| {
             const LIMIT: usize = 1 << 16;
             let timers = timers(TimerOptions::new().max_timers(LIMIT));

@@ -19,7 +19,7 @@ use crate::sys::platform::PlatformRef;
 /// A bit of the upper half of a timer's word, above its ID. It is set while the timer can be found.
 const VALID: u32 = 1 << 31;
 
-/// The part of a timer that a look-up touches. The rest is elsewhere in the chunk: see [`Rest`].
+/// The hot part of a timer, which look-ups read. The [`ColdPart`] is elsewhere in the chunk.
 #[repr(C)]
 pub struct Timer {
     /// Upper half: `VALID` and the ID. Lower half: the overrun of the last signal.
@@ -27,13 +27,13 @@ pub struct Timer {
     /// The next timer in the chain of the slot; written with the lock of the slot's group held.
     pub next: AtomicPtr<Timer>,
     lock: StateLock,
-    rest: NonNull<Rest>,
+    cold: NonNull<ColdPart>,
     pub made: Made,
 }
 
-/// The rest of a timer.
+/// The cold part of a timer, which look-ups do not read.
 #[repr(C, align(32))]
-pub struct Rest {
+pub struct ColdPart {
     /// First field, because a timer's queue knows only the node's address. Belongs to the queue's lock or, while the
     /// timer is free, to the shard that has it.
     node: cell::UnsafeCell<WheelNode>,
@@ -47,7 +47,7 @@ unsafe impl Sync for Timer {}
 unsafe impl Send for Timer {}
 
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Timer>() == 32 && size_of::<Rest>() == 96);
+const _: () = assert!(size_of::<Timer>() == 32 && size_of::<ColdPart>() == 96);
 
 /// The state of a timer between settings and expiries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,20 +146,20 @@ impl State {
 
 impl Timer {
     /// Makes a timer that cannot be found yet.
-    pub fn new(rest: NonNull<Rest>) -> Self {
+    pub fn new(cold: NonNull<ColdPart>) -> Self {
         let (word, next) = (AtomicU64::new(0), AtomicPtr::new(ptr::null_mut()));
-        Self { word, next, lock: StateLock::new(LIVE), rest, made: Made::new() }
+        Self { word, next, lock: StateLock::new(LIVE), cold, made: Made::new() }
     }
 
     #[inline(always)]
     pub fn node(&self) -> *mut WheelNode {
-        self.rest.as_ptr().cast()
+        self.cold.as_ptr().cast()
     }
 
     #[inline(always)]
     fn state(&self) -> &UnsafeCell<MaybeUninit<State>> {
-        // SAFETY: the rest is in the same chunk, so it is valid as long as the timer.
-        unsafe { &(*self.rest.as_ptr()).state }
+        // SAFETY: the cold part is in the same chunk, so it is valid as long as the timer.
+        unsafe { &(*self.cold.as_ptr()).state }
     }
 
     /// The overrun of the timer's last signal, if the timer can be found as `id`.
@@ -214,9 +214,9 @@ impl Timer {
     }
 }
 
-impl Rest {
-    /// Initializes, in place, the rest of the timer with this index in its chunk. The timer is free, and `next` is the
-    /// next one in the free list. The fields are written one by one, which compiles to no call.
+impl ColdPart {
+    /// Initializes, in place, the cold part of the timer with this index in its chunk. The timer is free, and `next` is
+    /// the next one in the free list. The fields are written one by one, which compiles to no call.
     ///
     /// # Safety
     /// `this` is valid for writes, and belongs to the caller alone.

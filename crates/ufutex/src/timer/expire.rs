@@ -1,4 +1,4 @@
-//! Expiry of a timer.
+//! Expires a timer, and takes its notice when the embedder delivers the signal.
 //!
 //! It has two steps, as in the kernel. When the timer expires, the embedder's [`Deliver`](super::Deliver) gets a
 //! notice. When the embedder delivers a signal, it takes the notice. Only then is it known how many intervals have

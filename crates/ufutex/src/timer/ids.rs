@@ -105,13 +105,13 @@ impl Ids {
     /// timer.
     #[inline(always)]
     pub fn find(&self, id: u32) -> Option<(&Timer, i32)> {
-        self.find_at(self.spot(id)?, id)
+        self.find_at(self.position(id)?, id)
     }
 
-    /// As [`find`](Self::find), for a caller that has the ID's spot.
+    /// As [`find`](Self::find), for a caller that has the ID's position.
     #[inline(always)]
-    pub fn find_at(&self, spot: Spot<'_>, id: u32) -> Option<(&Timer, i32)> {
-        match self.walk(spot, id) {
+    pub fn find_at(&self, position: IdPosition<'_>, id: u32) -> Option<(&Timer, i32)> {
+        match self.walk(position, id) {
             None => self.find_slowly(id),
             found => found,
         }
@@ -119,12 +119,12 @@ impl Ids {
 
     /// Where `id` belongs in the table in use, which may be outgrown at any time. `None` if there is no table.
     #[inline(always)]
-    pub fn spot(&self, id: u32) -> Option<Spot<'_>> {
-        Some(self.place(IdTable::from_word(self.current.load(Ordering::Acquire))?, id)) // [S]
+    pub fn position(&self, id: u32) -> Option<IdPosition<'_>> {
+        Some(self.position_in(IdTable::from_word(self.current.load(Ordering::Acquire))?, id)) // [S]
     }
 
     #[inline(always)]
-    fn walk(&self, Spot { group, slot }: Spot<'_>, id: u32) -> Option<(&Timer, i32)> {
+    fn walk(&self, IdPosition { group, slot }: IdPosition<'_>, id: u32) -> Option<(&Timer, i32)> {
         group.made.see();
         let mut timer = slot.load(Ordering::Acquire); // [R]
         for _ in 0..STEPS {
@@ -143,7 +143,7 @@ impl Ids {
     fn find_slowly(&self, id: u32) -> Option<(&Timer, i32)> {
         // While the table grows, this is where half of the timers are.
         if let Some(next) = IdTable::from_word(self.next.load(Ordering::Acquire)) // [S]
-            && let Some(found) = self.walk(self.place(next, id), id)
+            && let Some(found) = self.walk(self.position_in(next, id), id)
         {
             return Some(found);
         }
@@ -153,25 +153,29 @@ impl Ids {
 
     /// The group of `id` in `table`, and the slot in that group.
     #[inline(always)]
-    fn place<'i>(&'i self, table: IdTable, id: u32) -> Spot<'i> {
+    fn position_in<'i>(&'i self, table: IdTable, id: u32) -> IdPosition<'i> {
         let block = id >> GROUP_LOG2;
         let (group, first) = self.spread.of(block);
         let group = group as usize & (table.groups() - 1);
         let within = id.wrapping_add(first) as usize & (GROUP - 1);
-        Spot { group: table.group(group), slot: table.slot(group << GROUP_LOG2 | within) }
+        IdPosition { group: table.group(group), slot: table.slot(group << GROUP_LOG2 | within) }
     }
 
-    /// Locks the live group of `id`, which is most likely that of `spot`; `None` if there is no table.
+    /// Locks the live group of `id`, which is most likely that of `position`; `None` if there is no table.
     #[inline(always)]
-    pub fn lock_at<'i>(&'i self, spot: Spot<'i>, id: u32) -> Option<LockedGroup<'i>> {
+    pub fn lock_at<'i>(&'i self, position: IdPosition<'i>, id: u32) -> Option<LockedGroup<'i>> {
         // If this group is live, the ID belongs here, even if the table has been outgrown.
-        if spot.group.lock.lock_if_idle(&spot.group.on) { Some(LockedGroup(spot)) } else { self.lock_slowly(id) }
+        if position.group.lock.lock_if_idle(&position.group.on) {
+            Some(LockedGroup(position))
+        } else {
+            self.lock_slowly(id)
+        }
     }
 
     /// Locks the live group of `id`; `None` if there is no table.
     #[inline(always)]
     pub fn lock(&self, id: u32) -> Option<LockedGroup<'_>> {
-        self.lock_at(self.spot(id)?, id)
+        self.lock_at(self.position(id)?, id)
     }
 
     #[cold]
@@ -182,9 +186,9 @@ impl Ids {
             let current = IdTable::from_word(self.current.load(Ordering::Acquire))?; // [S]
             let next = IdTable::from_word(self.next.load(Ordering::Acquire)); // [S]
             for table in [Some(current), next].into_iter().flatten() {
-                let spot = self.place(table, id);
-                if spot.group.lock.lock(&spot.group.on).is_some() {
-                    return Some(LockedGroup(spot));
+                let position = self.position_in(table, id);
+                if position.group.lock.lock(&position.group.on).is_some() {
+                    return Some(LockedGroup(position));
                 }
             }
             // The group is live in a table that this thread has not seen yet, or its mover has not made it live yet.
@@ -237,7 +241,7 @@ impl Ids {
             }
             if growth.moved == current.groups() {
                 self.current.store(next.into_word(), Ordering::Release); // [S]
-                // A thread that sees this store but not the one before finds no live group, and looks again.
+                // A thread that sees this store but not the one before finds no live group, and checks again.
                 self.next.store(ptr::null_mut(), Ordering::Relaxed);
             }
         });
@@ -271,7 +275,7 @@ impl Ids {
         let mut timer = head.load(Ordering::Relaxed);
         while let Some(moved) = as_timer(timer) {
             timer = moved.next.load(Ordering::Relaxed);
-            self.place(to, moved.id()).put(moved, moved.id());
+            self.position_in(to, moved.id()).put(moved, moved.id());
         }
         head.store(ptr::null_mut(), Ordering::Relaxed);
     }
@@ -303,12 +307,12 @@ fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
 
 /// Where an ID belongs in one table.
 #[derive(Clone, Copy)]
-pub struct Spot<'i> {
+pub struct IdPosition<'i> {
     group: &'i SlotGroup,
     slot: &'i IdSlot,
 }
 
-impl Spot<'_> {
+impl IdPosition<'_> {
     /// Puts `timer`, whose ID is `id`, first into the chain here. The group is locked, or not live yet.
     #[inline(always)]
     fn put(&self, timer: &Timer, id: u32) {
@@ -331,7 +335,7 @@ impl Spot<'_> {
 }
 
 /// The locked live group of an ID. Unlocks when dropped.
-pub struct LockedGroup<'i>(Spot<'i>);
+pub struct LockedGroup<'i>(IdPosition<'i>);
 
 impl<'i> LockedGroup<'i> {
     /// Inserts `timer` as `id`. It cannot be found yet. Returns `false` if a timer has that ID, or has reserved it.

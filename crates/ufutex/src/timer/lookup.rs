@@ -1,7 +1,7 @@
-//! Looking timers up, and deleting them.
+//! Looks timers up by ID, reads their overruns, and deletes them.
 
 use super::entry::{LockedTimer, State, Status, Timer};
-use super::ids::Spot;
+use super::ids::IdPosition;
 use super::{Timers, TimersInner};
 use crate::error::Error;
 use crate::expiry::{Base, IfLast, MustNotify};
@@ -27,8 +27,8 @@ impl Timers {
     /// [`Error::Invalid`]: no such timer.
     pub fn delete(&self, id: i32) -> Result<(), Error> {
         let id = valid_id(id)?;
-        let spot = self.inner.ids.spot(id).ok_or(Error::Invalid)?;
-        let mut locked = self.lock_at(spot, id)?;
+        let position = self.inner.ids.position(id).ok_or(Error::Invalid)?;
+        let mut locked = self.lock_at(position, id)?;
         let timer = locked.timer();
         let must_notify = self.disarm(&mut locked);
         if locked.with(|state| state.cpu_clock().is_some()) {
@@ -36,7 +36,7 @@ impl Timers {
         }
         // A thread that has found the timer and waits for the lock then sees that it is no longer this timer.
         timer.invalidate_as(id);
-        let is_back = self.take_out(timer, id, spot);
+        let is_back = self.take_out(timer, id, position);
         drop(locked);
         if !is_back {
             self.inner.store.give_back(timer.into(), id, &self.inner.ids);
@@ -49,7 +49,7 @@ impl Timers {
     #[cold]
     pub(super) fn abandon(&self, timer: &Timer, id: u32) {
         let TimersInner { ids, store, .. } = &*self.inner;
-        if !ids.spot(id).is_some_and(|spot| self.take_out(timer, id, spot)) {
+        if !ids.position(id).is_some_and(|position| self.take_out(timer, id, position)) {
             store.give_back(timer.into(), id, ids);
         }
     }
@@ -58,9 +58,9 @@ impl Timers {
     /// whether one does.
     #[inline(always)]
     #[must_use]
-    fn take_out(&self, timer: &Timer, id: u32, spot: Spot<'_>) -> bool {
+    fn take_out(&self, timer: &Timer, id: u32, position: IdPosition<'_>) -> bool {
         let TimersInner { ids, store, .. } = &*self.inner;
-        let Some(group) = ids.lock_at(spot, id) else { return false };
+        let Some(group) = ids.lock_at(position, id) else { return false };
         group.remove(timer);
         store.takes_back_here(timer.into(), id, group)
     }
@@ -68,13 +68,13 @@ impl Timers {
     /// The timer with this ID, locked.
     #[inline(always)]
     pub(super) fn lock(&self, id: u32) -> Result<LockedTimer<'_>, Error> {
-        self.lock_at(self.inner.ids.spot(id).ok_or(Error::Invalid)?, id)
+        self.lock_at(self.inner.ids.position(id).ok_or(Error::Invalid)?, id)
     }
 
     #[inline(always)]
-    fn lock_at<'t>(&'t self, spot: Spot<'t>, id: u32) -> Result<LockedTimer<'t>, Error> {
+    fn lock_at<'t>(&'t self, position: IdPosition<'t>, id: u32) -> Result<LockedTimer<'t>, Error> {
         loop {
-            let (timer, _) = self.inner.ids.find_at(spot, id).ok_or(Error::Invalid)?;
+            let (timer, _) = self.inner.ids.find_at(position, id).ok_or(Error::Invalid)?;
             let locked = timer.lock(&self.inner.on);
             if timer.overrun_of(id).is_some() {
                 return Ok(locked);

@@ -1,4 +1,4 @@
-//! Settings of a process's timers.
+//! The settings of a process's timers: how many, their highest ID, whose CPU-time clocks.
 
 use crate::error::Error;
 

@@ -1,4 +1,4 @@
-//! Setting a timer, and reading how much time it has left.
+//! Sets a timer, and reads how much time it has left.
 
 use super::entry::{Kind, LockedTimer, State, Status, Timer};
 use super::lookup::valid_id;

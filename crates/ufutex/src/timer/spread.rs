@@ -1,4 +1,4 @@
-//! The place of each block of IDs in a table.
+//! Spreads blocks of timer IDs over the groups of a table.
 
 use crate::sys::random::mixed;
 

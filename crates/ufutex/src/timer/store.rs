@@ -1,8 +1,8 @@
-//! What new timers are made of: IDs, memory and places below the limit.
+//! What new timers are made of: IDs, memory and permits below the limit.
 //!
-//! IDs come from one counter, in blocks of 64 that are groups of the table. A *shard* has the rest of a block, free timers
-//! and free places. All threads use the common shard, so IDs follow one another as the kernel's do. A thread that loses
-//! an ID there to another thread goes to another shard, which few threads share, and takes a block there.
+//! IDs come from one counter, in blocks of 64 that are groups of the table. A *shard* has the rest of a block, free
+//! timers and free permits. All threads use the common shard, so IDs follow one another as the kernel's do. A thread
+//! that loses an ID there to another thread goes to another shard, which few threads share, and takes a block there.
 //!
 //! **A shard has no lock of its own: it belongs to the lock of the group of its next ID**, which a thread that makes a
 //! timer needs anyway. When the next ID is in another group, the shard belongs to that group's lock from then on [Z].
@@ -18,7 +18,7 @@ use super::entry::Timer;
 use super::ids::{GROUP_LOG2, Ids, LockedGroup};
 use crate::lock::Lock;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, UnsafeCell, thread_shard};
-use crate::sys::admission::{self, Admission, FreePlaces};
+use crate::sys::admission::{self, Admission, FreePermits};
 use crate::sys::platform::PlatformRef;
 
 /// IDs in a block: as many as a group of the table has slots.
@@ -54,12 +54,13 @@ pub struct Shard {
     stock: UnsafeCell<Stock>,
 }
 
+/// The free timers and permits of a shard.
 struct Stock {
     /// The free timers; their nodes link them.
     first: *mut Timer,
     count: usize,
-    /// Free places, if the limit is not small.
-    places: u64,
+    /// Free permits, if the limit is not small.
+    permits: u64,
 }
 
 // SAFETY: `stock` is used only through a `HeldShard`, of which there is one at a time.
@@ -93,7 +94,7 @@ impl ShardWord {
 
 impl Shard {
     fn new() -> Self {
-        let stock = Stock { first: ptr::null_mut(), count: 0, places: 0 };
+        let stock = Stock { first: ptr::null_mut(), count: 0, permits: 0 };
         Self { word: AtomicU32::new(0), stock: UnsafeCell::new(stock) }
     }
 
@@ -232,14 +233,14 @@ impl Store {
         }
     }
 
-    /// Takes a place, wherever there is one. May miss one that is given back meanwhile.
-    pub fn take_any_place(&self, ids: &Ids) -> bool {
+    /// Takes a permit, wherever there is one. May miss one that is given back meanwhile.
+    pub fn take_any_permit(&self, ids: &Ids) -> bool {
         let mut shards = self.shards().filter_map(|shard| self.hold(shard, ids));
-        self.admission.take(None::<&mut u64>) || shards.any(|mut held| held.with(|stock| stock.places.take(1)))
+        self.admission.take(None::<&mut u64>) || shards.any(|mut held| held.with(|stock| stock.permits.take(1)))
     }
 
-    /// Gives back a place that has not become a timer.
-    pub fn give_back_place(&self) {
+    /// Gives back a permit that has not become a timer.
+    pub fn give_back_permit(&self) {
         self.admission.give_back(None::<&mut u64>);
     }
 
@@ -276,7 +277,7 @@ impl Store {
         Some(Batch { first, last, count: TIMERS })
     }
 
-    /// Gives the timers of the batch to `shard`, without places, and takes one of them.
+    /// Gives the timers of the batch to `shard`, without permits, and takes one of them.
     pub fn give_batch(&self, batch: Batch, shard: &Shard, ids: &Ids) -> Option<NonNull<Timer>> {
         self.hold(shard, ids)?.with(|stock| {
             stock.push_batch(batch);
@@ -287,7 +288,7 @@ impl Store {
     /// The number of timers in use. Only roughly, while other threads make and delete timers.
     pub fn in_use(&self, ids: &Ids) -> usize {
         let held = self.shards().filter_map(|shard| self.hold(shard, ids));
-        self.admission.taken(held.map(|mut held| held.with(|stock| stock.places)).sum()) as usize
+        self.admission.taken(held.map(|mut held| held.with(|stock| stock.permits)).sum()) as usize
     }
 
     /// All memory, in bytes.
@@ -330,24 +331,24 @@ impl<'s> HeldShard<'s> {
         self.shard.stock.with_mut(|stock| f(unsafe { &mut *stock }))
     }
 
-    /// Takes a free timer and a place for it, if the shard has both.
+    /// Takes a free timer and a permit for it, if the shard has both.
     #[inline(always)]
     pub fn take(&mut self) -> Option<NonNull<Timer>> {
         let admission = &self.store.admission;
         self.with(|stock| {
             let has_both =
-                !stock.first.is_null() && admission.take(admission.is_sharded().then_some(&mut stock.places));
+                !stock.first.is_null() && admission.take(admission.is_sharded().then_some(&mut stock.permits));
             has_both.then(|| stock.pop())?
         })
     }
 
-    /// Takes back a timer and its place.
+    /// Takes back a timer and its permit.
     #[inline(always)]
     pub fn give_back(&mut self, timer: NonNull<Timer>) {
         let admission = &self.store.admission;
         self.with(|stock| {
             stock.push(timer);
-            admission.give_back(admission.is_sharded().then_some(&mut stock.places));
+            admission.give_back(admission.is_sharded().then_some(&mut stock.permits));
         });
     }
 

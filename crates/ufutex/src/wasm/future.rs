@@ -1,4 +1,4 @@
-//! Waits of tasks.
+//! Waits of tasks on words of a linear memory: the futures of `wait32_async` and `wait64_async`.
 
 use core::future::Future;
 use core::pin::Pin;

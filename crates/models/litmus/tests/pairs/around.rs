@@ -252,7 +252,7 @@ pub(super) const PAIRS: &[Pair] = &[
                 "new",
                 &["|| slot.state.load(Acquire) == handle {\n                // [Cg], and [Ci]"],
             ),
-            ("capi/src/holds.rs", "leave", &["self.handles[place].store(0, Release);"]),
+            ("capi/src/holds.rs", "leave", &["self.handles[index].store(0, Release);"]),
             (
                 "capi/src/holds.rs",
                 "is_held",
@@ -305,7 +305,7 @@ pub(super) const PAIRS: &[Pair] = &[
         name: "[Cj]: a record that another object is entered in",
         code: &[
             ("capi/src/holds.rs", "enter", &["free.store(handle, Release);"]),
-            ("capi/src/holds.rs", "leave", &["self.handles[place].store(0, Release);"]),
+            ("capi/src/holds.rs", "leave", &["self.handles[index].store(0, Release);"]),
             (
                 "capi/src/holds.rs",
                 "is_held",
@@ -327,7 +327,7 @@ pub(super) const PAIRS: &[Pair] = &[
         name: "[Cj]: a holder that begins to count",
         code: &[
             ("capi/src/registry.rs", "new", &["slot.users.fetch_add(1, SeqCst);"]),
-            ("capi/src/holds.rs", "leave", &["self.handles[place].store(0, Release);"]),
+            ("capi/src/holds.rs", "leave", &["self.handles[index].store(0, Release);"]),
             (
                 "capi/src/holds.rs",
                 "is_held",

@@ -11,12 +11,12 @@ use crate::error::Error;
 use crate::sys::counted::Counted;
 
 /// How long the thread sleeps at most while a timer of `CLOCK_TAI` is armed, in nanoseconds: see [`Alarm::set`].
-const TAI_LOOK: u64 = 1_000_000_000;
+const TAI_CHECK: u64 = 1_000_000_000;
 
-/// The files that the thread waits for: one timerfd for each clock, and an eventfd as a bell.
+/// The files that the thread waits for: one timerfd for each clock, and an eventfd that ends its wait at once.
 pub struct Alarm {
     timers: [OwnedFd; 4],
-    bell: OwnedFd,
+    eventfd: OwnedFd,
     /// An epoll(7) instance that watches these five. poll(2) fails with EINVAL if `RLIMIT_NOFILE` has been lowered
     /// below five since; epoll_wait(2) does not.
     all: OwnedFd,
@@ -48,20 +48,20 @@ impl Alarm {
         };
         let [monotonic, realtime, boottime, tai] = Base::ALL.map(timer);
         // SAFETY: opens a file or fails.
-        let bell = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        let eventfd = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: has no conditions.
         let process = unsafe { libc::getpid() };
         let timers = [monotonic?, realtime?, boottime?, tai?];
         // SAFETY: opens a file or fails.
         let all = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        for (i, file) in timers.iter().chain([&bell]).enumerate() {
+        for (i, file) in timers.iter().chain([&eventfd]).enumerate() {
             let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: i as u64 };
             // SAFETY: `event` outlives the call.
             if unsafe { libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, file.as_raw_fd(), &raw mut event) } != 0 {
                 return Err(std::io::Error::last_os_error());
             }
         }
-        Ok(Self { timers, bell, all, process })
+        Ok(Self { timers, eventfd, all, process })
     }
 
     /// Whether the files were not inherited from a parent process.
@@ -70,8 +70,8 @@ impl Alarm {
         self.process == unsafe { libc::getpid() }
     }
 
-    /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest. For `CLOCK_TAI` it returns after `TAI_LOOK` if
-    /// that is sooner.
+    /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest. For `CLOCK_TAI` it returns after
+    /// `TAI_CHECK` if that is sooner.
     pub fn set(&self, base: Base, at: u64) {
         if !self.is_own() {
             return;
@@ -80,7 +80,7 @@ impl Alarm {
         // boot, and by a leap second. Linux does not report that, so the thread wakes each second and reads the clock.
         let at = match base {
             Base::Tai if at != NEVER => {
-                let left = at.saturating_sub(now(Base::Tai)).min(TAI_LOOK);
+                let left = at.saturating_sub(now(Base::Tai)).min(TAI_CHECK);
                 now(Base::Realtime).saturating_add(left)
             }
             _ => at,
@@ -110,7 +110,7 @@ impl Alarm {
         }
         let one = 1u64;
         // SAFETY: an eventfd takes eight bytes. If it is full, it rings already.
-        unsafe { libc::write(self.bell.as_raw_fd(), (&raw const one).cast(), 8) };
+        unsafe { libc::write(self.eventfd.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
     /// Sleeps until a file rings.
@@ -124,7 +124,7 @@ impl Alarm {
             return;
         };
         for event in &events[..count] {
-            let file = self.timers.get(event.u64 as usize).unwrap_or(&self.bell);
+            let file = self.timers.get(event.u64 as usize).unwrap_or(&self.eventfd);
             silence(file.as_raw_fd());
         }
     }
@@ -314,7 +314,7 @@ mod tests {
             alarm.set(base, now(base) + HOUR);
             let after = rings_after(&alarm, base);
             let passed = now(Base::Monotonic) - began;
-            let rings = if base == Base::Tai { TAI_LOOK } else { HOUR };
+            let rings = if base == Base::Tai { TAI_CHECK } else { HOUR };
             assert!(after <= rings && after + passed >= rings, "{base:?} rings {after} ns after {passed} ns");
             alarm.set(base, now(base) + 500 * MS);
             assert!(rings_after(&alarm, base) <= 500 * MS);

@@ -1,4 +1,4 @@
-//! A thread's signals.
+//! Blocks the signals of a thread while it starts the driver's thread, which inherits the mask.
 
 /// Blocks the calling thread's signals until it is dropped.
 pub struct Blocked(libc::sigset_t);

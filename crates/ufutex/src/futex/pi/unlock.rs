@@ -1,4 +1,4 @@
-//! Unlocking.
+//! Unlocks a lock with priority inheritance: hands it to the first waiter, or clears its word.
 
 use super::entry::{EntryRef, Purpose};
 use super::lock::Refused;

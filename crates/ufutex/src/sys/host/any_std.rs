@@ -72,7 +72,7 @@ impl ParkingRoom {
     }
 }
 
-/// How long a thread may sleep at once, with a deadline. `park` may return early, and the caller then looks at the
+/// How long a thread may sleep at once, with a deadline. `park` may return early, and the caller then reads the
 /// clock again. The realtime clock may be set meanwhile. The monotonic clock of some hosts goes on while the machine
 /// sleeps, and the lengths of their sleeps do not count that time.
 pub const fn longest(clock: Clock) -> Duration {
@@ -82,7 +82,7 @@ pub const fn longest(clock: Clock) -> Duration {
     }
 }
 
-/// How long a thread that sleeps until `deadline` has to sleep before it looks at the clock again.
+/// How long a thread that sleeps until `deadline` has to sleep before it reads the clock again.
 pub fn longest_sleep(deadline: &Deadline) -> Duration {
     deadline.remaining(time(deadline.clock)).min(longest(deadline.clock))
 }

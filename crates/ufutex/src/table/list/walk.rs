@@ -1,11 +1,11 @@
-//! Walks in pieces: a walk along a key's waiters that looks at a bounded number of them, unlocks the bucket, locks it
+//! Walks in pieces: a walk along a key's waiters that visits a bounded number of them, unlocks the bucket, locks it
 //! again, and goes on.
 //!
-//! A *marker* in the ring keeps the walk's place: a node that the walk owns, right before the next waiter to look at. A
+//! A *marker* in the ring keeps the walk's place: a node that the walk owns, right before the next waiter to visit. A
 //! marker is linked like a waiter, so it keeps its place when waiters leave, are taken, or are moved to another bucket.
-//! To go on, the walk takes the marker off and looks at the waiter that stood behind it. So it looks at each waiter
+//! To go on, the walk takes the marker off and visits the waiter that stood behind it. So it visits each waiter
 //! once, however many pieces it takes. If a waiter comes between two pieces, the marker stays where it is. The walk
-//! passes over the new waiter if its priority puts it before the marker, and looks at it otherwise.
+//! passes over the new waiter if its priority puts it before the marker, and visits it otherwise.
 //!
 //! If the next waiter is the first of its key, no marker is needed: the walk goes on with the first waiter of the key.
 
