@@ -15,7 +15,6 @@ pub mod thread;
 mod turn;
 pub mod wheel;
 
-pub(crate) use clocks::GivenClocks;
 pub use clocks::{Base, Clocks, CpuClock};
 pub(crate) use queue::{DeadlineQueue, Held, IfLast, MustNotify, Owner, Visit};
 

@@ -1,13 +1,12 @@
 //! The settings of a system, and of each domain.
 
-#[cfg(feature = "pi")]
-use super::pi::scheduler::{GivenScheduler, Scheduler};
+use super::pi::PiSettings;
 use crate::error::Error;
+use crate::expiry::Clocks;
 use crate::expiry::thread::DriverThread;
-use crate::expiry::{Clocks, GivenClocks};
 use crate::sys::callbacks::Callbacks;
 use crate::sys::platform::{Platform, PlatformRef};
-use crate::sys::topology::{Given, Nodes, Topology};
+use crate::sys::topology::Topology;
 use crate::table::globals::GlobalSize;
 use crate::table::size::{self, Policy};
 use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
@@ -23,23 +22,20 @@ use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SystemConfig {
-    cpus: Option<usize>,
-    global_slots: Option<usize>,
-    hash_seed: Option<u64>,
-    default_slots: Option<usize>,
-    max_slots: Option<usize>,
-    max_table_bytes: Option<usize>,
-    max_domain_table_bytes: Option<usize>,
-    topology: Given,
-    max_waitv: Option<usize>,
-    max_robust: Option<usize>,
-    #[cfg(feature = "pi")]
-    max_pi_depth: Option<usize>,
-    #[cfg(feature = "pi")]
-    scheduler: GivenScheduler,
-    clocks: GivenClocks,
-    driver_thread: DriverThread,
-    platform: PlatformRef,
+    pub(super) cpus: Option<usize>,
+    pub(super) global_slots: Option<usize>,
+    pub(super) hash_seed: Option<u64>,
+    default_slots: usize,
+    max_slots: usize,
+    pub(super) max_table_bytes: usize,
+    max_domain_table_bytes: usize,
+    pub(super) topology: Option<Callbacks<dyn Topology>>,
+    max_waitv: usize,
+    max_robust: usize,
+    pub(super) pi: PiSettings,
+    pub(super) clocks: Option<Callbacks<dyn Clocks>>,
+    pub(super) driver_thread: DriverThread,
+    pub(super) platform: PlatformRef,
 }
 
 impl Default for SystemConfig {
@@ -56,18 +52,15 @@ impl SystemConfig {
             cpus: None,
             global_slots: None,
             hash_seed: None,
-            default_slots: None,
-            max_slots: None,
-            max_table_bytes: None,
-            max_domain_table_bytes: None,
-            topology: Given(None),
-            max_waitv: None,
-            max_robust: None,
-            #[cfg(feature = "pi")]
-            max_pi_depth: None,
-            #[cfg(feature = "pi")]
-            scheduler: GivenScheduler(None),
-            clocks: GivenClocks(None),
+            default_slots: 1 << size::SMALLEST_LOG2,
+            max_slots: 1 << 20,
+            max_table_bytes: 1 << 30,
+            max_domain_table_bytes: 1 << 27,
+            topology: None,
+            max_waitv: 128,
+            max_robust: 2048,
+            pi: PiSettings::new(),
+            clocks: None,
             driver_thread: DriverThread::new(),
             platform: PlatformRef::HOST,
         }
@@ -103,7 +96,7 @@ impl SystemConfig {
     /// Slots of a domain's first table under [`Policy::Load`], a power of two. Default: 16.
     #[must_use]
     pub const fn default_slots(mut self, slots: usize) -> Self {
-        self.default_slots = Some(slots);
+        self.default_slots = slots;
         self
     }
 
@@ -112,7 +105,7 @@ impl SystemConfig {
     /// request by [`Domain::set_slots`](crate::Domain::set_slots) may exceed it.
     #[must_use]
     pub const fn max_slots(mut self, slots: usize) -> Self {
-        self.max_slots = Some(slots);
+        self.max_slots = slots;
         self
     }
 
@@ -127,7 +120,7 @@ impl SystemConfig {
     /// together take less than twice the memory of the largest.
     #[must_use]
     pub const fn max_table_bytes(mut self, bytes: usize) -> Self {
-        self.max_table_bytes = Some(bytes);
+        self.max_table_bytes = bytes;
         self
     }
 
@@ -136,7 +129,7 @@ impl SystemConfig {
     /// size. All slots count, the first 16 too.
     #[must_use]
     pub const fn max_domain_table_bytes(mut self, bytes: usize) -> Self {
-        self.max_domain_table_bytes = Some(bytes);
+        self.max_domain_table_bytes = bytes;
         self
     }
 
@@ -144,7 +137,7 @@ impl SystemConfig {
     /// fails with `EINVAL`.
     #[must_use]
     pub const fn max_waitv(mut self, words: usize) -> Self {
-        self.max_waitv = Some(words);
+        self.max_waitv = words;
         self
     }
 
@@ -152,25 +145,14 @@ impl SystemConfig {
     /// Entries behind them are left as they are.
     #[must_use]
     pub const fn max_robust(mut self, entries: usize) -> Self {
-        self.max_robust = Some(entries);
-        self
-    }
-
-    /// Longest chain of lock owners, each blocked on a lock of the next, that `lock_pi` may build. The first wait is
-    /// not counted. Default: 1024, the kernel's `max_lock_depth`. A wait that would make a chain longer fails with
-    /// `EDEADLK`, whether it would extend the chain at its beginning or at its end. The kernel does not refuse a wait
-    /// that extends the chain at its end, by the last owner.
-    #[cfg(feature = "pi")]
-    #[must_use]
-    pub const fn max_pi_depth(mut self, locks: usize) -> Self {
-        self.max_pi_depth = Some(locks);
+        self.max_robust = entries;
         self
     }
 
     /// The nodes of the machine. Default: those that the operating system reports; one node without `std`.
     #[must_use]
     pub fn topology(mut self, topology: impl Into<Callbacks<dyn Topology>>) -> Self {
-        self.topology = Given(Some(topology.into()));
+        self.topology = Some(topology.into());
         self
     }
 
@@ -179,7 +161,7 @@ impl SystemConfig {
     /// or timeout starts. Without `std` there is no default, and timers and timeouts need given clocks.
     #[must_use]
     pub fn clocks(mut self, clocks: impl Into<Callbacks<dyn Clocks>>) -> Self {
-        self.clocks = GivenClocks(Some(clocks.into()));
+        self.clocks = Some(clocks.into());
         self
     }
 
@@ -203,35 +185,11 @@ impl SystemConfig {
         self
     }
 
-    #[cfg(feature = "pi")]
-    pub(super) fn scheduler(mut self, scheduler: Callbacks<dyn Scheduler>) -> Self {
-        self.scheduler = GivenScheduler(Some(scheduler));
-        self
-    }
-
-    #[cfg(feature = "pi")]
-    pub(super) fn scheduler_given(&self) -> Option<Callbacks<dyn Scheduler>> {
-        self.scheduler.0.clone()
-    }
-
-    pub(crate) fn platform_given(&self) -> PlatformRef {
-        self.platform
-    }
-
-    pub(crate) fn driver_thread_given(&self) -> DriverThread {
-        self.driver_thread.clone()
-    }
-
-    pub(crate) fn clocks_given(&self) -> Option<Callbacks<dyn Clocks>> {
-        self.clocks.0.clone()
-    }
-
-    pub(crate) fn nodes(&self) -> Nodes {
-        Nodes::new(self.topology.0.clone())
-    }
-
-    /// The limits that these settings mean. What depends on the machine is not looked up before it is needed.
-    pub(crate) fn resolve(&self) -> Result<(Limits, GlobalSize), Error> {
+    /// The limits, and the size of the global tables. What depends on the machine is not looked up before it is needed.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if a number of slots is not a power of two from 2 to 2^24, or if the number of CPUs is 0.
+    pub(super) fn resolve(&self) -> Result<(Limits, GlobalSize), Error> {
         let log2 = |slots: usize| match slots.checked_ilog2() {
             Some(log2) if slots.is_power_of_two() && (MIN_SLOTS_LOG2..=MAX_SLOTS_LOG2).contains(&log2) => Ok(log2),
             _ => Err(Error::Invalid),
@@ -239,35 +197,26 @@ impl SystemConfig {
         if self.cpus == Some(0) {
             return Err(Error::Invalid);
         }
-        let max_log2 = log2(self.max_slots.unwrap_or(1 << 20))?;
+        let max_log2 = log2(self.max_slots)?;
         let globals = GlobalSize::new(self.cpus, self.global_slots.map(log2).transpose()?);
         let limits = Limits {
-            default_log2: log2(self.default_slots.unwrap_or(1 << size::SMALLEST_LOG2))?.min(max_log2),
+            default_log2: log2(self.default_slots)?.min(max_log2),
             max_log2,
-            max_table_bytes: self.max_table_bytes.unwrap_or(1 << 30),
-            max_domain_table_bytes: self.max_domain_table_bytes.unwrap_or(1 << 27),
-            seed: self.hash_seed,
-            max_waitv: self.max_waitv.unwrap_or(128),
-            max_robust: self.max_robust.unwrap_or(2048),
-            #[cfg(feature = "pi")]
-            max_pi_depth: self.max_pi_depth.unwrap_or(1024),
+            max_domain_table_bytes: self.max_domain_table_bytes,
+            max_waitv: self.max_waitv,
+            max_robust: self.max_robust,
         };
         Ok((limits, globals))
     }
 }
 
-/// The values of a [`SystemConfig`], defaults included.
-#[derive(Clone, Copy)]
+/// The limits of a system. log2 stands for a number of slots.
 pub(crate) struct Limits {
     pub default_log2: u32,
     pub max_log2: u32,
-    pub max_table_bytes: usize,
     pub max_domain_table_bytes: usize,
-    pub seed: Option<u64>,
     pub max_waitv: usize,
     pub max_robust: usize,
-    #[cfg(feature = "pi")]
-    pub max_pi_depth: usize,
 }
 
 #[cfg(feature = "std")]
@@ -283,22 +232,6 @@ mod env {
     const DRIVER_NICE: &str = "UFUTEX_DRIVER_NICE";
     const DRIVER_REALTIME: &str = "UFUTEX_DRIVER_REALTIME";
     const DRIVER_CPUS: &str = "UFUTEX_DRIVER_CPUS";
-
-    fn driver_thread(var: impl Fn(&str) -> Option<String>) -> Result<DriverThread, EnvError> {
-        let mut thread = DriverThread::new();
-        if let Some(value) = var(DRIVER_NICE) {
-            let nice = value.parse().ok().filter(|nice| (-20..=19).contains(nice));
-            thread = thread.nice(nice.ok_or(EnvError { name: DRIVER_NICE, value })?);
-        }
-        if let Some(value) = var(DRIVER_REALTIME) {
-            let priority = value.parse().ok().filter(|priority| (1..=99).contains(priority));
-            thread = thread.realtime(priority.ok_or(EnvError { name: DRIVER_REALTIME, value })?);
-        }
-        if let Some(value) = var(DRIVER_CPUS) {
-            thread = thread.cpus(Cpus::Only(CpuSet::parse(&value).ok_or(EnvError { name: DRIVER_CPUS, value })?));
-        }
-        Ok(thread)
-    }
 
     /// An environment variable whose value cannot be used.
     #[derive(Clone, PartialEq, Eq, Debug)]
@@ -345,26 +278,51 @@ mod env {
         }
 
         pub(super) fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, EnvError> {
-            let slots = |name: &'static str| match var(name) {
-                None => Ok(None),
-                Some(value) => match value.parse::<usize>() {
-                    Ok(n) if n.is_power_of_two() && (2..=1 << 24).contains(&n) => Ok(Some(n)),
-                    _ => Err(EnvError { name, value }),
-                },
+            let bytes = |name| read(&var, name, |value| value.parse().ok());
+            let slots = |name| {
+                let is_accepted = |slots: &usize| slots.is_power_of_two() && (2..=1 << 24).contains(slots);
+                read(&var, name, |value| value.parse().ok().filter(is_accepted))
             };
-            let bytes = |name: &'static str| match var(name) {
-                None => Ok(None),
-                Some(value) => value.parse::<usize>().map(Some).map_err(|_| EnvError { name, value }),
-            };
-            Ok(Self {
-                max_table_bytes: bytes("UFUTEX_MAX_TABLE_BYTES")?,
-                max_domain_table_bytes: bytes("UFUTEX_MAX_DOMAIN_TABLE_BYTES")?,
-                global_slots: slots("UFUTEX_GLOBAL_SLOTS")?,
-                default_slots: slots("UFUTEX_DEFAULT_SLOTS")?,
-                max_slots: slots("UFUTEX_MAX_SLOTS")?,
-                driver_thread: driver_thread(var)?,
-                ..Self::new()
-            })
+            let mut config = Self::new();
+            if let Some(limit) = bytes("UFUTEX_MAX_TABLE_BYTES")? {
+                config = config.max_table_bytes(limit);
+            }
+            if let Some(limit) = bytes("UFUTEX_MAX_DOMAIN_TABLE_BYTES")? {
+                config = config.max_domain_table_bytes(limit);
+            }
+            config.global_slots = slots("UFUTEX_GLOBAL_SLOTS")?;
+            if let Some(default) = slots("UFUTEX_DEFAULT_SLOTS")? {
+                config = config.default_slots(default);
+            }
+            if let Some(max) = slots("UFUTEX_MAX_SLOTS")? {
+                config = config.max_slots(max);
+            }
+            let mut thread = DriverThread::new();
+            let nice = |value: &str| value.parse().ok().filter(|nice| (-20..=19).contains(nice));
+            if let Some(nice) = read(&var, DRIVER_NICE, nice)? {
+                thread = thread.nice(nice);
+            }
+            let priority = |value: &str| value.parse().ok().filter(|priority| (1..=99).contains(priority));
+            if let Some(priority) = read(&var, DRIVER_REALTIME, priority)? {
+                thread = thread.realtime(priority);
+            }
+            if let Some(cpus) = read(&var, DRIVER_CPUS, CpuSet::parse)? {
+                thread = thread.cpus(Cpus::Only(cpus));
+            }
+            Ok(config.driver_thread(thread))
+        }
+    }
+
+    /// What `parse` makes of the variable's value. `None` if the variable is not set.
+    fn read<T>(
+        var: impl Fn(&str) -> Option<String>,
+        name: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, EnvError> {
+        let Some(value) = var(name) else { return Ok(None) };
+        match parse(&value) {
+            None => Err(EnvError { name, value }),
+            parsed => Ok(parsed),
         }
     }
 }
@@ -499,8 +457,8 @@ mod tests {
             };
             Some(String::from(value))
         };
-        let (limits, _) = SystemConfig::from_vars(vars).unwrap().resolve().unwrap();
-        assert_eq!((limits.max_table_bytes, limits.max_domain_table_bytes), (4096, 0));
+        let config = SystemConfig::from_vars(vars).unwrap();
+        assert_eq!((config.max_table_bytes, config.resolve().unwrap().0.max_domain_table_bytes), (4096, 0));
         for bad in ["", "-1", "1k", "0x10"] {
             let vars = |name: &str| (name == "UFUTEX_MAX_DOMAIN_TABLE_BYTES").then(|| bad.to_string());
             let error = SystemConfig::from_vars(vars).unwrap_err();
@@ -515,7 +473,7 @@ mod tests {
         let with = |name: &'static str, value: &'static str| {
             SystemConfig::from_vars(move |asked| (asked == name).then(|| String::from(value)))
         };
-        let thread = |name, value| with(name, value).unwrap().driver_thread_given();
+        let thread = |name, value| with(name, value).unwrap().driver_thread;
         assert_eq!(thread("UFUTEX_DRIVER_NICE", "-5"), DriverThread::new().nice(-5));
         assert_eq!(thread("UFUTEX_DRIVER_REALTIME", "99"), DriverThread::new().realtime(99));
         let cpus = |list: &[u32]| DriverThread::new().cpus(Cpus::Only(CpuSet::try_new(list.iter().copied()).unwrap()));

@@ -4,14 +4,12 @@ use super::config::DomainOptions;
 use super::counters::Counting;
 use super::key::private_space;
 use super::namespace::{NamespaceRef, PidNamespace};
-#[cfg(feature = "pi")]
-use super::pi::spin::Spins;
+use super::pi::Spins;
 use super::place::{NodesOnce, Place};
 use super::slots::Control;
 use super::system::System;
 use crate::expiry::sleep::{LazySleeps, Timeouts};
 use crate::sys::clock::{Deadline, Timeout};
-#[cfg(feature = "pi")]
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::table::MAX_SLOTS_LOG2;
@@ -39,7 +37,6 @@ pub struct Domain {
     pub(super) tables: Tables,
     pub(super) counting: Counting,
     /// Empty until a thread has waited for a lock.
-    #[cfg(feature = "pi")]
     pub(super) spins: Lazy<Spins>,
     // These two are last, so that the namespace's tables outlive the rest.
     pub(super) namespace: NamespaceRef,
@@ -144,7 +141,6 @@ impl Domain {
             control: Control::new(on),
             counting: Counting::new(options.max_waiters, options.counters.then(|| globals.cpus())),
             sleeps: LazySleeps::new(),
-            #[cfg(feature = "pi")]
             spins: Lazy::new(),
             namespace: namespace.inner().clone(),
             system: system.clone(),

@@ -32,6 +32,9 @@ mod tids;
 pub(crate) mod lock_word;
 #[cfg(feature = "pi")]
 pub(crate) mod pi;
+#[cfg(not(feature = "pi"))]
+#[path = "no_pi.rs"]
+mod pi;
 pub(crate) mod priority;
 pub(crate) mod robust;
 

@@ -8,8 +8,8 @@
 //! that finds a waiter of another namespace queued fails ([`Domain::is_of_namespace`]).
 
 use super::domain::Domain;
-#[cfg(feature = "pi")]
 use super::pi::PiGraph;
+use super::robust::Lists;
 use super::system::System;
 use super::task::{Named, TaskKind};
 use super::tids::Tids;
@@ -79,7 +79,6 @@ pub(crate) struct Namespace {
 #[repr(align(64))]
 pub(crate) struct Tasks {
     pub by_tid: Tids<Counted<Named>>,
-    #[cfg(feature = "pi")]
     pub graph: PiGraph,
 }
 
@@ -178,18 +177,8 @@ impl NamespaceRef {
 }
 
 impl Namespace {
-    pub fn new(
-        on: PlatformRef,
-        number: u64,
-        globals: Globals,
-        driver: Driver,
-        #[cfg(feature = "pi")] graph: PiGraph,
-    ) -> Self {
-        let tasks = Tasks {
-            by_tid: Tids::new(),
-            #[cfg(feature = "pi")]
-            graph,
-        };
+    pub fn new(on: PlatformRef, number: u64, globals: Globals, driver: Driver, graph: PiGraph) -> Self {
+        let tasks = Tasks { by_tid: Tids::new(), graph };
         Self { number, tasks: Lock::new(on, tasks), globals, driver }
     }
 }
@@ -200,17 +189,9 @@ impl Tasks {
     /// # Errors
     /// [`Error::Busy`] if another task has the TID; [`Error::NoMemory`].
     pub fn add(&mut self, tid: u32, kind: TaskKind, space: u64) -> Result<Counted<Named>, Error> {
-        let _unused_without_features = (kind, space);
-        #[cfg(feature = "pi")]
         let id = self.graph.register(tid, kind)?;
-        let named = Counted::new(|_| Named {
-            space,
-            lists: super::robust::Lists::new(),
-            #[cfg(feature = "pi")]
-            id,
-        });
+        let named = Counted::new(|_| Named { space, lists: Lists::new(), id });
         let added = named.and_then(|named| self.by_tid.insert(tid, named.clone()).map(|()| named));
-        #[cfg(feature = "pi")]
         if added.is_err() {
             self.graph.unregister(id);
         }

@@ -4,8 +4,7 @@ use super::config::{Limits, SystemConfig};
 use super::entry::Moment;
 use super::namespace::Namespace;
 use super::objects::Objects;
-#[cfg(feature = "pi")]
-use super::pi::scheduler::Pi;
+use super::pi::Pi;
 use super::priority::NORMAL;
 use crate::error::Error;
 use crate::expiry::Driver;
@@ -13,6 +12,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 use crate::sys::random;
+use crate::sys::topology::Nodes;
 use crate::table::budget::Budget;
 use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
@@ -54,7 +54,6 @@ struct SystemInner {
     limits: Limits,
     /// How many operations in pieces have begun (see [`Moment`]).
     moment: AtomicU64,
-    #[cfg(feature = "pi")]
     pi: Pi,
     /// For domains that were made without naming a namespace.
     own_namespace: Namespace,
@@ -89,31 +88,22 @@ impl System {
     /// [`Error::Invalid`] if a number of slots is not a power of two from 2 to 2^24, if the number of CPUs is 0, or if
     /// the number of nodes is not from 1 to 1024; [`Error::NoMemory`].
     pub fn with_config(config: SystemConfig) -> Result<Self, Error> {
-        let on = config.platform_given();
-        let (limits, globals) = config.resolve()?;
-        let budget = Counted::new(|_| Budget::new(limits.max_table_bytes))?;
-        let nodes = config.nodes();
-        let globals = Globals::new(Source { on, nodes: nodes.clone(), budget }, globals)?;
-        #[cfg(feature = "pi")]
-        let pi = Pi::new(limits.max_pi_depth, config.scheduler_given())?;
-        let driver = Driver::of(on, config.clocks_given(), config.driver_thread_given())?;
+        let (limits, global_size) = config.resolve()?;
+        let on = config.platform;
+        let budget = Counted::new(|_| Budget::new(config.max_table_bytes))?;
+        let nodes = Nodes::new(config.topology);
+        let globals = Globals::new(Source { on, nodes: nodes.clone(), budget }, global_size)?;
+        let pi = config.pi.resolve()?;
+        let driver = Driver::of(on, config.clocks, config.driver_thread)?;
         let inner = Counted::new(|address| SystemInner {
             platform: on,
             domains: AtomicU64::new(1),
             namespaces: AtomicU64::new(1),
             objects: Objects::new(nodes),
-            hasher: Hasher::new(limits.seed.unwrap_or_else(|| random::seed(address))),
+            hasher: Hasher::new(config.hash_seed.unwrap_or_else(|| random::seed(address))),
             limits,
             moment: AtomicU64::new(0),
-            own_namespace: Namespace::new(
-                on,
-                0,
-                globals,
-                driver,
-                #[cfg(feature = "pi")]
-                pi.make_graph(),
-            ),
-            #[cfg(feature = "pi")]
+            own_namespace: Namespace::new(on, 0, globals, driver, pi.make_graph()),
             pi,
             robust_lists_cut: AtomicU64::new(0),
             seats: super::seat::Seats::new(on),
@@ -283,7 +273,6 @@ impl System {
         &self.inner().seats
     }
 
-    #[cfg(feature = "pi")]
     pub(super) fn pi(&self) -> &Pi {
         &self.inner().pi
     }
@@ -301,15 +290,8 @@ impl System {
     /// Another PID namespace, with a number that no other has.
     pub(crate) fn make_namespace(&self, driver: &Driver) -> Result<Namespace, Error> {
         let number = self.inner().namespaces.fetch_add(1, Ordering::Relaxed);
-        let on = self.platform();
-        Ok(Namespace::new(
-            on,
-            number,
-            self.globals().another()?,
-            driver.clone(),
-            #[cfg(feature = "pi")]
-            self.pi().make_graph(),
-        ))
+        let (globals, graph) = (self.globals().another()?, self.pi().make_graph());
+        Ok(Namespace::new(self.platform(), number, globals, driver.clone(), graph))
     }
 
     /// A number that no other domain of this system has.

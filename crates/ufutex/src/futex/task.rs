@@ -4,6 +4,7 @@ use super::domain::Domain;
 use super::interrupt::Interrupt;
 use super::lock_word::TID_MASK;
 use super::namespace::{Namespace, NamespaceRef};
+use super::pi::TaskId;
 use super::priority::Priority;
 use super::robust::Lists;
 use super::system::System;
@@ -44,7 +45,6 @@ pub struct Task {
     /// 1 while an entry of the task stands in the queue of a lock, or waits to be requeued to one. If one does when the
     /// task is dropped, its future was forgotten. The flag orders nothing: a future borrows the task, so it is gone before
     /// the task is dropped.
-    #[cfg(feature = "pi")]
     pub(super) waits: AtomicU8,
 }
 
@@ -55,8 +55,7 @@ pub(crate) struct Named {
     pub lists: Lists,
     /// The task in the graph of its namespace. It is there until the [`Task`] is dropped, or for ever if a future of it
     /// was forgotten.
-    #[cfg(feature = "pi")]
-    pub id: super::pi::TaskId,
+    pub id: TaskId,
 }
 
 /// The kind of a task.
@@ -98,7 +97,6 @@ impl Domain {
             interrupt: Interrupt::new(),
             restart: Lock::new(self.platform(), None),
             clear_child_tid: AtomicU64::new(0),
-            #[cfg(feature = "pi")]
             waits: AtomicU8::new(0),
         })
     }
@@ -121,7 +119,6 @@ impl Task {
     /// locks that it waits for. A wait in progress keeps its place in the queue, unless it waits for a lock.
     pub fn set_priority(&self, priority: Priority) {
         self.own.store(priority.level(), Ordering::Relaxed);
-        #[cfg(feature = "pi")]
         self.set_own_in_graph(priority);
     }
 
@@ -134,10 +131,7 @@ impl Task {
     /// The priority that the task runs with: the best of its own and those of the waiters for its locks.
     #[must_use]
     pub fn priority(&self) -> Priority {
-        #[cfg(feature = "pi")]
-        return self.in_graph(|graph, id| Priority::from_level(graph.effective(id)));
-        #[cfg(not(feature = "pi"))]
-        self.own_priority()
+        self.effective_priority()
     }
 
     /// Call this when a signal handler runs. A wait that was interrupted before is then not continued by
@@ -185,11 +179,7 @@ impl Task {
 
     /// `Busy` if the task waits for a lock.
     pub(super) fn can_end(&self) -> Result<(), Error> {
-        #[cfg(feature = "pi")]
-        if self.waits.load(Ordering::Relaxed) != 0 {
-            return Err(Error::Busy);
-        }
-        Ok(())
+        if self.waits.load(Ordering::Relaxed) == 0 { Ok(()) } else { Err(Error::Busy) }
     }
 
     /// Ends the task: removes it from look-ups, and hands its locks to their first waiters. `Busy` if the task itself
@@ -198,7 +188,6 @@ impl Task {
     pub(super) fn end(&self) -> Result<(), Error> {
         self.can_end()?;
         self.hide();
-        #[cfg(feature = "pi")]
         self.pass_on_locks();
         Ok(())
     }
@@ -226,12 +215,9 @@ impl Drop for Task {
         // If a forgotten future still waits for the task, only the TID is given back. Other namespaces may meet its entry in
         // an object's table. They read no more of it than the number of its namespace.
         self.hide();
-        #[cfg(feature = "pi")]
         if ended.is_ok() {
-            self.in_graph(|graph, id| graph.unregister(id));
+            self.leave_graph();
         }
-        #[cfg(not(feature = "pi"))]
-        let _always = ended;
     }
 }
 
