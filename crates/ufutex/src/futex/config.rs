@@ -68,16 +68,15 @@ impl SystemConfig {
 
     /// How many CPUs run at the same time. Default: as many as the operating system reports; 1 without `std`. It sizes
     /// the global table, the counters, and the tables of [`Policy::Threads`], and limits how far contention lets a
-    /// table grow. With one CPU, no thread spins for a lock's owner. Nothing becomes wrong with another number: one that
-    /// is too small costs contention.
+    /// table grow. With one CPU, no thread spins for a lock's owner. A wrong number only costs time or memory.
     #[must_use]
     pub const fn cpus(mut self, cpus: usize) -> Self {
         self.cpus = Some(cpus);
         self
     }
 
-    /// Slots of the global table of each node of each [`PidNamespace`](crate::PidNamespace), a power of two; at most 2^22 if there are several nodes. Default: 256
-    /// for each CPU, divided among the nodes, as in the kernel.
+    /// Slots of the global table of each node of each [`PidNamespace`](crate::PidNamespace), a power of two; at most
+    /// 2^22 if there are several nodes. Default: 256 for each CPU, divided among the nodes, as in the kernel.
     #[must_use]
     pub const fn global_slots(mut self, slots: usize) -> Self {
         self.global_slots = Some(slots);
@@ -115,9 +114,8 @@ impl SystemConfig {
     ///
     /// A table that would exceed the limit is refused as if there were no memory for it, and
     /// [`Counters::refused_tables`](crate::observe::Counters::refused_tables) counts the refusal. The domain then keeps
-    /// the table in use. If the refused table would have been the domain's first, the domain gets one of 16 slots. A
-    /// slot takes 64 bytes. A domain keeps every table that it has had until the domain is dropped; all of them
-    /// together take less than twice the memory of the largest.
+    /// the table in use, or gets one of 16 slots if it has none. A slot takes 64 bytes. A domain keeps every table that
+    /// it has had until it is dropped; all of them together take less than twice the memory of the largest.
     #[must_use]
     pub const fn max_table_bytes(mut self, bytes: usize) -> Self {
         self.max_table_bytes = bytes;
@@ -157,8 +155,8 @@ impl SystemConfig {
     }
 
     /// The clocks of timers and of tasks' timeouts. With given clocks the embedder turns the system's
-    /// [`driver`](crate::System::driver). Default: the host's clocks, and a thread for each namespace, which its first timer
-    /// or timeout starts. Without `std` there is no default, and timers and timeouts need given clocks.
+    /// [`driver`](crate::System::driver). Default: the host's clocks, and a thread for each namespace, which its first
+    /// timer or timeout starts. Without `std` there is no default.
     #[must_use]
     pub fn clocks(mut self, clocks: impl Into<Callbacks<dyn Clocks>>) -> Self {
         self.clocks = Some(clocks.into());
@@ -219,114 +217,6 @@ pub(crate) struct Limits {
     pub max_robust: usize,
 }
 
-#[cfg(feature = "std")]
-pub use env::EnvError;
-
-#[cfg(feature = "std")]
-mod env {
-    use super::SystemConfig;
-    use crate::expiry::thread::{CpuSet, Cpus, DriverThread};
-    use core::fmt;
-    use std::string::String;
-
-    const DRIVER_NICE: &str = "UFUTEX_DRIVER_NICE";
-    const DRIVER_REALTIME: &str = "UFUTEX_DRIVER_REALTIME";
-    const DRIVER_CPUS: &str = "UFUTEX_DRIVER_CPUS";
-
-    /// An environment variable whose value cannot be used.
-    #[derive(Clone, PartialEq, Eq, Debug)]
-    pub struct EnvError {
-        /// The variable's name.
-        pub name: &'static str,
-        /// The variable's value.
-        pub value: String,
-    }
-
-    impl fmt::Display for EnvError {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            let Self { name, value } = self;
-            let takes = match *name {
-                DRIVER_NICE => "a number from -20 to 19",
-                DRIVER_REALTIME => "a number from 1 to 99",
-                DRIVER_CPUS => "CPUs from 0 to 8191, such as 0,2-5",
-                _ if name.ends_with("_BYTES") => "a number of bytes",
-                _ => "a power of two from 2 to 16777216",
-            };
-            write!(f, "{name}={value:?} cannot be used: it takes {takes}")
-        }
-    }
-
-    impl core::error::Error for EnvError {}
-
-    impl SystemConfig {
-        /// The defaults, changed by the environment. `UFUTEX_GLOBAL_SLOTS`, `UFUTEX_DEFAULT_SLOTS` and
-        /// `UFUTEX_MAX_SLOTS` are powers of two from 2 to 2^24. `UFUTEX_MAX_TABLE_BYTES` and
-        /// `UFUTEX_MAX_DOMAIN_TABLE_BYTES` are numbers of bytes. `UFUTEX_DRIVER_NICE` (-20 to 19),
-        /// `UFUTEX_DRIVER_REALTIME` (1 to 99) and `UFUTEX_DRIVER_CPUS` (such as `0,2-5`) are for the driver's thread.
-        ///
-        /// The environment is read by the standard library, which ends the program if there is no memory.
-        ///
-        /// ```
-        /// let system = ufutex::System::with_config(ufutex::SystemConfig::from_env()?)?;
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        ///
-        /// # Errors
-        /// [`EnvError`] names a variable whose value cannot be used.
-        pub fn from_env() -> Result<Self, EnvError> {
-            Self::from_vars(|name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()))
-        }
-
-        pub(super) fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, EnvError> {
-            let bytes = |name| read(&var, name, |value| value.parse().ok());
-            let slots = |name| {
-                let is_accepted = |slots: &usize| slots.is_power_of_two() && (2..=1 << 24).contains(slots);
-                read(&var, name, |value| value.parse().ok().filter(is_accepted))
-            };
-            let mut config = Self::new();
-            if let Some(limit) = bytes("UFUTEX_MAX_TABLE_BYTES")? {
-                config = config.max_table_bytes(limit);
-            }
-            if let Some(limit) = bytes("UFUTEX_MAX_DOMAIN_TABLE_BYTES")? {
-                config = config.max_domain_table_bytes(limit);
-            }
-            config.global_slots = slots("UFUTEX_GLOBAL_SLOTS")?;
-            if let Some(default) = slots("UFUTEX_DEFAULT_SLOTS")? {
-                config = config.default_slots(default);
-            }
-            if let Some(max) = slots("UFUTEX_MAX_SLOTS")? {
-                config = config.max_slots(max);
-            }
-            let mut thread = DriverThread::new();
-            let nice = |value: &str| value.parse().ok().filter(|nice| (-20..=19).contains(nice));
-            if let Some(nice) = read(&var, DRIVER_NICE, nice)? {
-                thread = thread.nice(nice);
-            }
-            let priority = |value: &str| value.parse().ok().filter(|priority| (1..=99).contains(priority));
-            if let Some(priority) = read(&var, DRIVER_REALTIME, priority)? {
-                thread = thread.realtime(priority);
-            }
-            if let Some(cpus) = read(&var, DRIVER_CPUS, CpuSet::parse)? {
-                thread = thread.cpus(Cpus::Only(cpus));
-            }
-            Ok(config.driver_thread(thread))
-        }
-    }
-
-    /// What `parse` makes of the variable's value. `None` if the variable is not set.
-    fn read<T>(
-        var: impl Fn(&str) -> Option<String>,
-        name: &'static str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, EnvError> {
-        let Some(value) = var(name) else { return Ok(None) };
-        match parse(&value) {
-            None => Err(EnvError { name, value }),
-            parsed => Ok(parsed),
-        }
-    }
-}
-
 /// The settings of one [`Domain`](crate::Domain).
 #[derive(Clone, Copy, Debug)]
 pub struct DomainOptions {
@@ -368,7 +258,7 @@ impl DomainOptions {
 
     /// Whether operations are counted: see [`Counters`](crate::observe::Counters). Off by default, because it costs
     /// each operation about ten nanoseconds. If there is no memory for a counter per CPU, all CPUs share one. If there
-    /// is none for that either, each operation asks for it again, also a wake, and is not counted until then.
+    /// is none for that either, each operation asks for it again, and is not counted until then.
     #[must_use]
     pub const fn counters(mut self, counters: bool) -> Self {
         self.counters = counters;
@@ -387,12 +277,10 @@ impl DomainOptions {
         self
     }
 
-    /// Memory, in bytes, that the tables of the domain may take together. Default: [`SystemConfig::max_domain_table_bytes`].
-    /// A table that would exceed the limit is refused as if there were no memory for it, and the refusal is counted.
-    /// The domain then keeps the table in use, and [`Domain::set_slots`](crate::Domain::set_slots) returns
-    /// [`Error::NoMemory`] (`ENOMEM`). If the table for the first wait is refused, the domain gets one of 16 slots. If
-    /// these 16 slots, 1 KiB, exceed the limit too, the domain uses the global table. With a limit of 0 it never has a
-    /// table of its own.
+    /// Memory, in bytes, that the tables of the domain may take together. Default:
+    /// [`SystemConfig::max_domain_table_bytes`]. A table that would exceed the limit is refused as one that would exceed
+    /// [`SystemConfig::max_table_bytes`], and [`Domain::set_slots`](crate::Domain::set_slots) returns
+    /// [`Error::NoMemory`] (`ENOMEM`). If even 16 slots, 1 KiB, exceed the limit, the domain uses the global table.
     #[must_use]
     pub const fn max_table_bytes(mut self, bytes: usize) -> Self {
         self.max_table_bytes = Some(bytes);
@@ -410,12 +298,9 @@ impl DomainOptions {
     /// Whether the domain's private keys are numbers that you chose, and not addresses: what your own
     /// [`Key`](crate::Key) returns as its `address`. Off by default.
     ///
-    /// If it is off, keys are hashed as addresses. In a table of up to 4096 slots all keys in an aligned block of 64
-    /// bytes share a bucket: CPUs that use words of one cache line transfer that line anyway, so a bucket for each word
-    /// would only add transfers. Numbers such as 1, 2, 3 would all be in one bucket. If it is on, each number is hashed
-    /// on its own.
-    ///
-    /// It has no effect on shared words ([`Scope`](crate::Scope)): all domains that share a word must hash it alike.
+    /// If it is off, all keys in an aligned block of 64 bytes share a bucket in a table of up to 4096 slots: CPUs that
+    /// use words of one cache line transfer that line anyway. Numbers such as 1, 2, 3 would all be in one bucket. If it
+    /// is on, each number is hashed on its own. It has no effect on shared words ([`Scope`](crate::Scope)).
     ///
     /// ```
     /// use ufutex::{Address, Domain, DomainOptions, System};
@@ -430,67 +315,9 @@ impl DomainOptions {
     }
 }
 
-#[cfg(all(test, feature = "std"))]
+#[cfg(test)]
 mod tests {
     use super::*;
-    use std::string::{String, ToString};
-
-    #[test]
-    fn environment_sets_slots_and_names_what_it_cannot_use() {
-        let vars = |name: &str| (name == "UFUTEX_MAX_SLOTS").then(|| String::from("64"));
-        assert_eq!(SystemConfig::from_vars(vars).unwrap().resolve().unwrap().0.max_log2, 6);
-        for bad in ["", "0", "1", "3", "-4", "1e3", "33554432"] {
-            let vars = |name: &str| name.ends_with("SLOTS").then(|| bad.to_string());
-            let error = SystemConfig::from_vars(vars).unwrap_err();
-            assert_eq!((error.name, error.value.as_str()), ("UFUTEX_GLOBAL_SLOTS", bad));
-            assert!(error.to_string().contains("power of two"));
-        }
-    }
-
-    #[test]
-    fn environment_sets_table_bytes_and_names_what_it_cannot_use() {
-        let vars = |name: &str| {
-            let value = match name {
-                "UFUTEX_MAX_TABLE_BYTES" => "4096",
-                "UFUTEX_MAX_DOMAIN_TABLE_BYTES" => "0",
-                _ => return None,
-            };
-            Some(String::from(value))
-        };
-        let config = SystemConfig::from_vars(vars).unwrap();
-        assert_eq!((config.max_table_bytes, config.resolve().unwrap().0.max_domain_table_bytes), (4096, 0));
-        for bad in ["", "-1", "1k", "0x10"] {
-            let vars = |name: &str| (name == "UFUTEX_MAX_DOMAIN_TABLE_BYTES").then(|| bad.to_string());
-            let error = SystemConfig::from_vars(vars).unwrap_err();
-            assert_eq!((error.name, error.value.as_str()), ("UFUTEX_MAX_DOMAIN_TABLE_BYTES", bad));
-            assert!(error.to_string().ends_with("it takes a number of bytes"));
-        }
-    }
-
-    #[test]
-    fn environment_says_how_the_drivers_thread_is_scheduled() {
-        use crate::expiry::thread::{CpuSet, Cpus};
-        let with = |name: &'static str, value: &'static str| {
-            SystemConfig::from_vars(move |asked| (asked == name).then(|| String::from(value)))
-        };
-        let thread = |name, value| with(name, value).unwrap().driver_thread;
-        assert_eq!(thread("UFUTEX_DRIVER_NICE", "-5"), DriverThread::new().nice(-5));
-        assert_eq!(thread("UFUTEX_DRIVER_REALTIME", "99"), DriverThread::new().realtime(99));
-        let cpus = |list: &[u32]| DriverThread::new().cpus(Cpus::Only(CpuSet::try_new(list.iter().copied()).unwrap()));
-        assert_eq!(thread("UFUTEX_DRIVER_CPUS", "0,2-4"), cpus(&[0, 2, 3, 4]));
-        assert_eq!(thread("UFUTEX_DRIVER_CPUS", "8191"), cpus(&[8191]));
-        for (name, bad) in [
-            ("UFUTEX_DRIVER_NICE", &["", "20", "-21", "low"][..]),
-            ("UFUTEX_DRIVER_REALTIME", &["0", "100", "-1", "fifo"]),
-            ("UFUTEX_DRIVER_CPUS", &["", "a", "3-1", "0,", "0-8192", "-1", "1-"]),
-        ] {
-            for value in bad {
-                let error = with(name, value).unwrap_err();
-                assert_eq!((error.name, error.value.as_str()), (name, *value));
-                assert!(!error.to_string().contains("power of two"), "{error}");
-            }
-        }
-    }
 
     #[test]
     fn config_that_is_no_power_of_two_or_has_no_cpu_is_invalid() {

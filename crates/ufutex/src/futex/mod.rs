@@ -40,6 +40,8 @@ pub(crate) mod robust;
 
 pub(crate) mod config;
 pub(crate) mod entry;
+#[cfg(feature = "std")]
+pub(crate) mod env;
 pub(crate) mod key;
 pub(crate) mod marker;
 pub(crate) mod numa;

@@ -1,11 +1,9 @@
-//! Parking: queues of threads by address, for locks that make decisions with the queue locked. It has the part that
-//! `parking_lot_core` has for `parking_lot`, on this engine's table.
+//! Parking: queues of threads by address, for locks that make decisions with the queue locked, as `parking_lot_core` has
+//! them for `parking_lot`.
 //!
 //! A futex wait compares a word with the bucket locked. Here a thread that parks or unparks runs its own callbacks
-//! then. Nothing else differs: buckets, resizes and notifications are those of every other wait. A lot has a domain to
-//! itself, so each entry in its queues is a [`ParkingPlace`].
-//!
-//! A callback that panics leaves the queue as it was: no thread is taken off it before the last callback has returned.
+//! then. A lot has a domain to itself, so each entry in its queues is a [`ParkingPlace`]. A callback that panics leaves
+//! the queue as it was: no thread is taken off it before the last callback has returned.
 
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -117,7 +115,7 @@ impl ParkingLot {
         let place = ParkingPlace::new(self.domain.platform(), self.domain.key(&queue), queue.hash, park_token);
         let parked = self.queue_up(locked, &place, &queue);
         self.note_bounce(bounces);
-        let held = before_sleep(parked.place());
+        let held = before_sleep(PlaceRef(NonNull::from(&place)));
         let result = parked.sleep(deadline, timed_out);
         drop(held);
         result
@@ -125,9 +123,8 @@ impl ParkingLot {
 
     /// Queues `place`, and unlocks the bucket.
     fn queue_up<'p>(&'p self, mut locked: Locked<'_>, place: &'p ParkingPlace, queue: &Place) -> InQueue<'p> {
-        // SAFETY: the node is new and not queued. The place stays where it is as long as `InQueue` borrows it, and
-        // `InQueue` leaves the queue before that ends. The kernel has numbers for fewer threads than the bucket can
-        // count.
+        // SAFETY: the node is new. `InQueue` borrows the place, and leaves the queue before that ends. There are fewer
+        // threads than the bucket can count.
         let new_chain = unsafe { locked.insert(place.node()) };
         drop(locked);
         let parked = InQueue { lot: self, place };
@@ -188,11 +185,8 @@ impl ParkingLot {
         is_ours
     }
 
-    /// Locks the bucket in which the entry of a place is queued, with all other threads that are parked at its key.
-    /// `None` if the entry is not queued any more.
-    ///
-    /// A move to or from the global table moves a key's threads in pieces. Until it is over, the global bucket may have only
-    /// some of them. In that case the bucket is unlocked and the function tries again.
+    /// Locks the bucket in which the entry of a place is queued, when it has all threads that are parked at its key: a
+    /// move to or from the global table moves them in pieces. `None` if the entry is not queued any more.
     #[inline]
     fn lock_whole_queue(&self, entry: &Entry) -> Option<Guard<'_>> {
         let mut round = 0;
@@ -288,13 +282,9 @@ struct InQueue<'p> {
 }
 
 impl InQueue<'_> {
-    fn place(&self) -> PlaceRef {
-        PlaceRef(NonNull::from(self.place))
-    }
-
     #[inline]
     fn sleep(self, deadline: Option<&Deadline>, timed_out: impl FnOnce(usize, bool)) -> Parked {
-        // Not to be dropped: from here on nothing leaves the place queued, even a panic.
+        // Not dropped: from here on nothing leaves the place queued, even a panic.
         let this = ManuallyDrop::new(self);
         let entry = &this.place.entry;
         if !entry.signal.sleep(this.lot.domain.platform(), deadline) {
@@ -309,8 +299,7 @@ impl InQueue<'_> {
             if left.is_some() {
                 return Parked::TimedOut;
             }
-            // If an unpark has taken the place first, this is no timeout: its callback has counted this thread as
-            // unparked.
+            // An unpark has taken the place first. Its callback has counted this thread as unparked.
             entry.signal.wait_for_waker(this.lot.domain.platform());
         }
         // SAFETY: this thread has been notified, so the place is its own again.
@@ -450,10 +439,21 @@ impl BothQueues<'_> {
                 self.pair.first().remove(first);
             }
         }
-        let new_chain = self.requeue(next, requeue);
-        let Self { lot, pair, to, .. } = self;
+        let Self { lot, mut pair, from, to, .. } = self;
+        let key = lot.domain.key(&to);
+        let mut new_chain = None;
+        let count = if key == from.0 { 0 } else { requeue };
+        for _ in 0..count {
+            let Some(node) = next else { break };
+            // SAFETY: queued in the first bucket. Both buckets stay locked until the node is in the second.
+            unsafe {
+                next = pair.first().after(node);
+                pair.first().take_to(node, key, to.hash);
+                new_chain = new_chain.or(pair.second().insert(node));
+            }
+        }
         drop(pair);
-        // Before anything else: a table that grows calls the embedder's memory and topology, which may panic.
+        // Before the table grows, which calls the embedder's memory and topology: they may panic.
         if let Some(node) = unparked {
             // SAFETY: taken off its queue.
             unsafe { ParkingPlace::notify(node, token) };
@@ -461,26 +461,6 @@ impl BothQueues<'_> {
         if let Some(keys) = new_chain {
             lot.domain.note_keys(keys, &to);
         }
-    }
-
-    /// Moves up to `count` threads, from `next` on. Returns what [`Guard::insert`](crate::table::bucket::Guard::insert)
-    /// returns.
-    fn requeue(&mut self, mut next: Option<NonNull<Node>>, count: usize) -> Option<u32> {
-        let to = self.lot.domain.key(&self.to);
-        let mut new_chain = None;
-        if to == self.from.0 {
-            return new_chain;
-        }
-        for _ in 0..count {
-            let Some(node) = next else { break };
-            // SAFETY: queued in the first bucket. Both buckets stay locked until the node is in the second.
-            unsafe {
-                next = self.pair.first().after(node);
-                self.pair.first().take_to(node, to, self.to.hash);
-                new_chain = new_chain.or(self.pair.second().insert(node));
-            }
-        }
-        new_chain
     }
 }
 
