@@ -113,7 +113,6 @@ pub use futex::wait_any::WaitAny;
 pub use futex::waiter::{Queued, Waiter};
 pub use futex::wake_op::{Compare, Modify, WakeOp};
 #[cfg(feature = "std")]
-#[cfg_attr(docsrs, doc(cfg(feature = "std")))]
 pub use process::{abandon_after_fork, wait, wait_timeout, wake_all, wake_one};
 pub use sys::callbacks::Callbacks;
 pub use sys::clock::{Clock, Timeout};
@@ -138,7 +137,6 @@ pub mod platform {
     pub use crate::sys::clock::Clock;
     pub use crate::sys::clock::Deadline;
     #[cfg(feature = "std")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
     pub use crate::sys::host::{Host, any_std::AnyStd, nodes::HostTopology};
     pub use crate::sys::platform::Platform;
     pub use crate::sys::topology::{NodeMemory, Topology};

@@ -122,7 +122,6 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     #[cfg(feature = "std")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
     pub fn host() -> Result<Self, Error> {
         Self::host_with(DriverThread::new())
     }
@@ -132,7 +131,6 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     #[cfg(feature = "std")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
     pub fn host_with(thread: DriverThread) -> Result<Self, Error> {
         Self::make(PlatformRef::HOST, ClockSource::Host(host::HostDriver::new(thread)), None)
     }
