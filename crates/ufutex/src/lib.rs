@@ -44,10 +44,10 @@
 //! Wakers, [`Scheduler`](pi::Scheduler), [`Deliver`](timer::Deliver), [`Clocks`](timer::Clocks), [`UserMemory`] and
 //! [`Topology`](platform::Topology) are an embedder's code. The documentation of each says which locks are held when it
 //! is called, and what it may call. All of them may panic, unless their documentation says otherwise. The panic goes to
-//! the caller of the operation, and the driver's own thread goes on. No lock stays held, and no waiter, wake or count is lost. What the operation has done by then stays
-//! done. Waiters and schedulers that it still had to notify are notified while the stack unwinds. If one of their
-//! callbacks panics too, that second panic is caught. (Without `std` nothing can catch it, and it ends the process, as
-//! does any panic that leaves a destructor during unwinding.)
+//! the caller of the operation, and the driver's own thread goes on. No lock stays held, and no waiter, wake or count is
+//! lost. What the operation has done by then stays done. Waiters and schedulers that it still had to notify are notified
+//! while the stack unwinds. If one of their callbacks panics too, that second panic is caught. Without `std` nothing can
+//! catch it, and it ends the process.
 //!
 //! The **waker** of a task may use the engine without restriction: see [`WaitFuture`]. That of [`Domain::prepare_with`] may
 //! not, and may lie on a stack: see there.
@@ -92,10 +92,10 @@ pub mod timer {
 pub mod wasm;
 
 pub use error::Error;
-#[cfg(feature = "std")]
-pub use futex::config::EnvError;
 pub use futex::config::{DomainOptions, SystemConfig};
 pub use futex::domain::Domain;
+#[cfg(feature = "std")]
+pub use futex::env::EnvError;
 pub use futex::future::Wait;
 pub use futex::interrupt::Interrupt;
 pub use futex::key::{Address, At, GuestWord, Key, Target, WordValue};
@@ -114,7 +114,6 @@ pub use futex::waiter::{Queued, Waiter};
 pub use futex::wake::Woken;
 pub use futex::wake_op::{Compare, Modify, WakeOp};
 #[cfg(feature = "std")]
-#[cfg_attr(docsrs, doc(cfg(feature = "std")))]
 pub use process::{abandon_after_fork, wait, wait_timeout, wake_all, wake_one};
 pub use sys::callbacks::Callbacks;
 pub use sys::clock::{Clock, Timeout};
@@ -139,10 +138,7 @@ pub mod platform {
     pub use crate::sys::clock::Clock;
     pub use crate::sys::clock::Deadline;
     #[cfg(feature = "std")]
-    pub use crate::sys::host::nodes::HostTopology;
-    #[cfg(feature = "std")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
-    pub use crate::sys::host::{Host, any_std::AnyStd};
+    pub use crate::sys::host::{Host, any_std::AnyStd, nodes::HostTopology};
     pub use crate::sys::platform::Platform;
     pub use crate::sys::topology::{NodeMemory, Topology};
 }
@@ -154,12 +150,10 @@ pub mod platform {
 /// [`Priority`](pi::Priority) each task has to run with.
 pub mod pi {
     pub use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
-    #[cfg(feature = "pi")]
-    pub use crate::futex::pi::lock::LockPi;
     #[cfg(all(feature = "pi", feature = "requeue"))]
     pub use crate::futex::pi::requeue::WaitRequeuePi;
     #[cfg(feature = "pi")]
-    pub use crate::futex::pi::scheduler::Scheduler;
+    pub use crate::futex::pi::{lock::LockPi, scheduler::Scheduler};
     pub use crate::futex::priority::Priority;
 }
 

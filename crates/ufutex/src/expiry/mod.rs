@@ -8,6 +8,9 @@
 pub mod clocks;
 #[cfg(feature = "std")]
 mod host;
+#[cfg(not(feature = "std"))]
+#[path = "no_host.rs"]
+mod host;
 mod line;
 mod queue;
 pub mod sleep;
@@ -15,7 +18,6 @@ pub mod thread;
 mod turn;
 pub mod wheel;
 
-pub(crate) use clocks::GivenClocks;
 pub use clocks::{Base, Clocks, CpuClock};
 pub(crate) use queue::{DeadlineQueue, Held, IfLast, MustNotify, Owner, Visit};
 
@@ -109,12 +111,8 @@ const NEVER: u64 = u64::MAX;
 
 /// The source of time.
 enum ClockSource {
-    #[cfg(feature = "std")]
     Host(host::HostDriver),
     Given(Callbacks<dyn Clocks>),
-    /// There are no clocks: neither an operating system nor an embedder's.
-    #[cfg_attr(feature = "std", expect(dead_code))]
-    None,
 }
 
 impl Driver {
@@ -123,7 +121,6 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     #[cfg(feature = "std")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
     pub fn host() -> Result<Self, Error> {
         Self::host_with(DriverThread::new())
     }
@@ -133,7 +130,6 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     #[cfg(feature = "std")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "std")))]
     pub fn host_with(thread: DriverThread) -> Result<Self, Error> {
         Self::make(PlatformRef::HOST, ClockSource::Host(host::HostDriver::new(thread)), None)
     }
@@ -155,16 +151,11 @@ impl Driver {
         clocks: Option<Callbacks<dyn Clocks>>,
         thread: DriverThread,
     ) -> Result<Self, Error> {
-        match clocks {
-            Some(clocks) => Self::make(on, ClockSource::Given(clocks), None),
-            #[cfg(feature = "std")]
-            None => Self::make(on, ClockSource::Host(host::HostDriver::new(thread)), None),
-            #[cfg(not(feature = "std"))]
-            None => {
-                let _there_is_none = thread;
-                Self::make(on, ClockSource::None, None)
-            }
-        }
+        let source = match clocks {
+            Some(clocks) => ClockSource::Given(clocks),
+            None => ClockSource::Host(host::HostDriver::new(thread)),
+        };
+        Self::make(on, source, None)
     }
 
     /// A driver for another PID namespace of the system that this driver belongs to. With the host's clocks it is one with
@@ -174,18 +165,18 @@ impl Driver {
     /// [`Error::NoMemory`].
     pub(crate) fn for_another_namespace(&self) -> Result<Self, Error> {
         match &self.inner.source {
-            #[cfg(feature = "std")]
-            ClockSource::Host(host) => Self::make(self.inner.on, ClockSource::Host(host.another()), Some(self.clone())),
-            ClockSource::Given(_) | ClockSource::None => Ok(self.clone()),
+            ClockSource::Host(host) => {
+                let source = ClockSource::Host(host::HostDriver::new(host.thread.clone()));
+                Self::make(self.inner.on, source, Some(self.clone()))
+            }
+            ClockSource::Given(_) => Ok(self.clone()),
         }
     }
 
     fn make(on: PlatformRef, source: ClockSource, model: Option<Self>) -> Result<Self, Error> {
         let cpus = match &source {
-            #[cfg(feature = "std")]
             ClockSource::Host(_) => 0,
             ClockSource::Given(clocks) => clocks.cpus().max(1) as u64,
-            ClockSource::None => 1,
         };
         let inner = Counted::new(|address| DriverInner {
             on,
@@ -326,7 +317,6 @@ impl Driver {
     #[cold]
     fn count_cpus(&self) -> u64 {
         let cpus = match &self.inner.source {
-            #[cfg(feature = "std")]
             ClockSource::Host(_) => host::cpus(),
             _ => 1,
         };
@@ -362,10 +352,8 @@ impl Driver {
     /// thread, which ends the program if there is no memory.
     pub fn start(&self) -> Result<(), Error> {
         match &self.inner.source {
-            #[cfg(feature = "std")]
             ClockSource::Host(host) => host.start(self),
             ClockSource::Given(_) => Ok(()),
-            ClockSource::None => Err(Error::NoSuchOperation),
         }
     }
 }
@@ -378,29 +366,23 @@ impl DriverInner {
 
     fn now(&self, base: Base) -> u64 {
         match &self.source {
-            #[cfg(feature = "std")]
             ClockSource::Host(_) => host::now(base),
             ClockSource::Given(clocks) => nanoseconds(clocks.now(base)),
-            ClockSource::None => 0,
         }
     }
 
     fn cpu_time(&self, of: CpuClock) -> Option<u64> {
         match &self.source {
-            #[cfg(feature = "std")]
             ClockSource::Host(_) => host::cpu_time(of),
             ClockSource::Given(clocks) => clocks.cpu_time(of).map(nanoseconds),
-            ClockSource::None => None,
         }
     }
 
     /// Notifies the embedder, or wakes the host's thread, to look for the next deadline. Called with nothing locked.
     fn changed(&self) {
         match &self.source {
-            #[cfg(feature = "std")]
             ClockSource::Host(host) => host.wake(),
             ClockSource::Given(clocks) => call(|| clocks.changed()),
-            ClockSource::None => {}
         }
     }
 
@@ -420,12 +402,10 @@ impl DriverInner {
         }
         let is_earlier = at < earliest.announced;
         earliest.announced = at;
-        #[cfg(feature = "std")]
         if let ClockSource::Host(host) = &self.source {
             host.program(base, at);
             return false;
         }
-        let _by_the_hosts_thread = base;
         is_earlier
     }
 

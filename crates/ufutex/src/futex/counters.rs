@@ -1,9 +1,8 @@
 //! A domain's counters, and the count of its waiters.
 //!
-//! The two operations that affect no other thread, a wait that finds another value and a wake that finds no waiter,
-//! take some fifty instructions each. So operations are counted only on request: one bit in the byte `WaitPath`, which
-//! every operation reads, sends them to a function that is not inlined. That function counts in one of several cache
-//! lines, which the thread's hint selects.
+//! A wait that finds another value and a wake that finds no waiter take some fifty instructions each. So operations are
+//! counted only on request: a bit of `WaitPath`, which every operation reads, sends them to a function that is not
+//! inlined. That function counts in one of several cache lines, which the thread's hint selects.
 
 use alloc::vec::Vec;
 
@@ -22,11 +21,8 @@ use crate::table::size::Contention;
 /// The counters of a domain since it was made: [`Domain::counters`].
 ///
 /// Events of its tables and refusals by its limits are always counted, from the first wait on. Operations are counted,
-/// exactly, with [`DomainOptions::counters`](crate::DomainOptions::counters). Without that option their counters are 0. What
-/// happens while there is no memory for the counters is not counted.
-///
-/// The counters are read one after another while other threads go on counting. So two of them may be of different
-/// moments.
+/// exactly, with [`DomainOptions::counters`](crate::DomainOptions::counters), and otherwise 0. What happens while there is
+/// no memory for the counters is not counted. The counters are read one after another while other threads go on counting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {
@@ -40,8 +36,7 @@ pub struct Counters {
     pub woken: u64,
     /// Operations: wakes that woke no waiter.
     pub empty_wakes: u64,
-    /// Operations: requeues that woke or moved at least one waiter. A requeue that did neither is not counted as a wake
-    /// either.
+    /// Operations: requeues that woke or moved at least one waiter. No requeue is counted as a wake.
     pub requeues: u64,
     /// Operations: waiters that those requeues moved to another word.
     pub requeued: u64,
@@ -51,24 +46,22 @@ pub struct Counters {
     pub contended_locks: u64,
     /// Always: the most keys (words) that stood in one bucket when a waiter of this domain was queued there.
     pub longest_chain: u64,
-    /// Always: waits refused because [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) waiters were waiting, or
-    /// because the bucket could count no more (`ENOMEM`).
+    /// Always: waits refused because [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) waiters were
+    /// waiting, or because the bucket could count no more (`ENOMEM`).
     pub refused_waiters: u64,
     /// Always: requests by [`Domain::prctl_futex_hash`] for more slots than
     /// [`SystemConfig::max_slots`](crate::SystemConfig::max_slots) (`ENOMEM`).
     pub refused_slots: u64,
-    /// Always: tables refused because the domain ([`DomainOptions::max_table_bytes`](crate::DomainOptions::max_table_bytes)) or all
-    /// domains of its system together ([`SystemConfig::max_table_bytes`](crate::SystemConfig::max_table_bytes)) would have exceeded
-    /// their memory limit. The table was asked for by [`Domain::set_slots`] (which fails with `ENOMEM`), by the size
-    /// policy, or for the first wait, which then gets a smaller table if possible.
+    /// Always: tables refused because of [`DomainOptions::max_table_bytes`](crate::DomainOptions::max_table_bytes) or
+    /// [`SystemConfig::max_table_bytes`](crate::SystemConfig::max_table_bytes). The table was asked for by
+    /// [`Domain::set_slots`] (which fails with `ENOMEM`), by the size policy, or for the first wait.
     pub refused_tables: u64,
     /// Always: waits for more words than [`SystemConfig::max_waitv`](crate::SystemConfig::max_waitv) (`EINVAL`).
     pub refused_waitv: u64,
 }
 
 impl Counters {
-    /// The difference to `earlier`, which are counters of the same domain. `longest_chain` is the maximum since the
-    /// domain was made, because a maximum has no difference.
+    /// The difference to `earlier`, which are counters of the same domain. `longest_chain`, a maximum, stays as it is.
     ///
     /// ```
     /// # use std::sync::atomic::AtomicU32;
@@ -113,27 +106,18 @@ pub(super) struct CounterShard {
     pub requeued: Tally,
 }
 
-/// The most shards. More would not help: there are hardly more threads at once that count.
+/// The most shards: hardly more threads count at once.
 const MAX_SHARDS: usize = 128;
 
 /// A domain's counters. Most of their memory is only taken when it is needed.
 pub(super) struct Counting {
     /// The permits of waiters that are queued, or woken without having received the wake.
     waiters: Admission,
-    /// Made with the domain if its operations are counted. If there is no memory for it then, the next operation that
-    /// is counted tries again.
-    operations: Lazy<Operations>,
-    /// Made before the first waiter is queued. If there is no memory for it then, it is tried again when a key gets
-    /// waiters.
+    /// The counters of operations: a power of two of shards. Made with the domain if its operations are counted. If there
+    /// is no memory then, the next operation that is counted tries again.
+    operations: Lazy<Vec<CounterShard>>,
+    /// Made before the first waiter is queued. If there is no memory then, it is tried again when a key gets waiters.
     rest: Lazy<RareCounts>,
-}
-
-/// The counters of operations.
-struct Operations {
-    /// Used in place of `shards` if that is empty: there is no memory for it, or no use.
-    only: CounterShard,
-    /// Empty, or as many as a power of two.
-    shards: Vec<CounterShard>,
 }
 
 /// What a domain without waiters does not need.
@@ -149,7 +133,7 @@ pub(super) struct RareCounts {
 }
 
 impl Counting {
-    /// Room for counters. `counted_cpus` is the number of CPUs that run operations, if operations are to be counted.
+    /// `counted_cpus` is the number of CPUs that run operations, if operations are to be counted.
     pub fn new(max_waiters: usize, counted_cpus: Option<usize>) -> Self {
         let this = Self { waiters: Admission::new(max_waiters as u64), operations: Lazy::new(), rest: Lazy::new() };
         if let Some(cpus) = counted_cpus {
@@ -158,24 +142,36 @@ impl Counting {
         this
     }
 
-    fn operations(&self, cpus: impl FnOnce() -> usize) -> Result<&Operations, Error> {
-        self.operations.get_or_make(|| Ok(Operations::new(cpus())))
+    fn operations(&self, cpus: impl FnOnce() -> usize) -> Result<&[CounterShard], Error> {
+        let shards = self.operations.get_or_make(|| {
+            let mut shards = Vec::new();
+            let cpus = cpus();
+            let wanted = if cpus > 1 { (2 * cpus).next_power_of_two().min(MAX_SHARDS) } else { 1 };
+            let number = if shards.try_reserve_exact(wanted).is_ok() { wanted } else { 1 };
+            shards.try_reserve_exact(number).map_err(|_| Error::NoMemory)?;
+            shards.resize_with(number, CounterShard::default);
+            Ok(shards)
+        });
+        shards.map(Vec::as_slice)
     }
 
-    /// Whether the rest has been made.
-    #[inline(always)]
-    pub fn is_prepared(&self) -> bool {
-        self.rest.get().is_some()
-    }
-
-    /// The counters of what is seldom counted. `None` if there is no memory for them. The caller has no bucket locked.
+    /// What is seldom counted. `None` if there is no memory for it. The caller has no bucket locked.
     #[cold]
     pub fn rest_or_make(&self, on: PlatformRef) -> Option<&RareCounts> {
-        self.rest.get_or_make(|| Ok(RareCounts::new(on))).ok()
+        let rest = || RareCounts {
+            permits: Permits::default(),
+            contention: Lock::new(on, Contention::default()),
+            longest_chain: Tally::new(),
+            refused_waiters: Tally::new(),
+            refused_slots: Tally::new(),
+            refused_waitv: Tally::new(),
+            next_request: AtomicU64::new(0),
+        };
+        self.rest.get_or_make(|| Ok(rest())).ok()
     }
 
     /// As `rest_or_make`, but it makes nothing. So it may be called with a bucket locked.
-    #[inline]
+    #[inline(always)]
     pub fn rest(&self) -> Option<&RareCounts> {
         self.rest.get()
     }
@@ -187,41 +183,8 @@ impl Counting {
     }
 
     fn sum(&self, of: impl Fn(&CounterShard) -> &Tally) -> u64 {
-        let Some(Operations { only, shards }) = self.operations.get() else { return 0 };
-        core::iter::once(only).chain(shards).fold(0, |sum, shard| sum.wrapping_add(of(shard).get()))
-    }
-}
-
-impl RareCounts {
-    fn new(on: PlatformRef) -> Self {
-        Self {
-            permits: Permits::default(),
-            contention: Lock::new(on, Contention::default()),
-            longest_chain: Tally::new(),
-            refused_waiters: Tally::new(),
-            refused_slots: Tally::new(),
-            refused_waitv: Tally::new(),
-            next_request: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Operations {
-    fn new(cpus: usize) -> Self {
-        let mut shards = Vec::new();
-        let wanted = if cpus > 1 { (2 * cpus).next_power_of_two().min(MAX_SHARDS) } else { 0 };
-        if shards.try_reserve_exact(wanted).is_ok() {
-            shards.resize_with(wanted, CounterShard::default);
-        }
-        Self { only: CounterShard::default(), shards }
-    }
-
-    /// The calling thread's shard.
-    fn shard(&self) -> &CounterShard {
-        // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads. Use
-        // the bits from 32 up.
-        let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        self.shards.get(mixed as usize & self.shards.len().wrapping_sub(1)).unwrap_or(&self.only)
+        let shards = self.operations.get().into_iter().flatten();
+        shards.fold(0, |sum, shard| sum.wrapping_add(of(shard).get()))
     }
 }
 
@@ -258,9 +221,8 @@ impl Domain {
         }
     }
 
-    /// How many waiters the domain has now: queued, or woken without having received the wake.
-    /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) limits this number. It is approximate while waits begin
-    /// and end.
+    /// How many waiters the domain has now: queued, or woken without having received the wake. It is approximate while
+    /// waits begin and end. [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) limits it.
     #[must_use]
     pub fn waiting(&self) -> usize {
         let kept = self.counting.rest().map_or(0, |rest| rest.permits.kept());
@@ -278,8 +240,10 @@ impl Domain {
     #[cold]
     #[inline(never)]
     fn count_slowly(&self, what: impl FnOnce(&CounterShard)) {
-        if let Ok(operations) = self.counting.operations(|| self.system.globals().cpus()) {
-            what(operations.shard());
+        if let Ok(shards) = self.counting.operations(|| self.system.globals().cpus()) {
+            // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads.
+            let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            what(&shards[mixed as usize & (shards.len() - 1)]);
         }
     }
 

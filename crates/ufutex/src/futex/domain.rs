@@ -4,14 +4,13 @@ use super::config::DomainOptions;
 use super::counters::Counting;
 use super::key::private_space;
 use super::namespace::{NamespaceRef, PidNamespace};
-#[cfg(feature = "pi")]
-use super::pi::spin::Spins;
-use super::place::{NodesOnce, Place};
+use super::pi::Spins;
+use super::place::Place;
 use super::slots::Control;
 use super::system::System;
 use crate::expiry::sleep::{LazySleeps, Timeouts};
+use crate::sync::{AtomicU8, Ordering};
 use crate::sys::clock::{Deadline, Timeout};
-#[cfg(feature = "pi")]
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::table::MAX_SLOTS_LOG2;
@@ -25,8 +24,8 @@ use crate::table::tables::{Global, Tables};
 /// No wait or wake panics or fails because memory for a table is refused: a domain that cannot have a table of its own,
 /// or may not ([`DomainOptions::max_table_bytes`]), uses its namespace's global table. Only the limit on waiters
 /// ([`DomainOptions::max_waiters`]) makes waits fail.
-// In this order and with this alignment, every operation reads two cache lines: from `hasher` to the first words of
-// `tables`. The 32 bytes before them are seldom used. In an `Arc` they share a line with its counts.
+// Every operation reads two cache lines: from `hasher` to the first words of `tables`. The 32 bytes before them are
+// seldom used. In an `Arc` they share a line with its counts.
 #[repr(C, align(32))]
 pub struct Domain {
     pub(super) control: Control,
@@ -34,12 +33,12 @@ pub struct Domain {
     pub(super) hasher: Hasher,
     pub(super) private_salt: Salt,
     pub(super) wait_path: WaitPath,
-    pub(super) nodes: NodesOnce,
+    /// 1 when the domain has found that its system has one node.
+    pub(super) has_one_node: AtomicU8,
     policy: SmallPolicy,
     pub(super) tables: Tables,
     pub(super) counting: Counting,
     /// Empty until a thread has waited for a lock.
-    #[cfg(feature = "pi")]
     pub(super) spins: Lazy<Spins>,
     // These two are last, so that the namespace's tables outlive the rest.
     pub(super) namespace: NamespaceRef,
@@ -59,16 +58,13 @@ const _: () = {
 pub(super) struct WaitPath(i8);
 
 impl WaitPath {
-    const NONE: Self = Self(0);
-    /// A wait compares the word before it locks its bucket.
-    const EARLY_RETURN: Self = Self(1);
-    /// Operations are counted. This is the sign bit.
-    const COUNTED: Self = Self(i8::MIN);
+    const EARLY_RETURN: i8 = 1;
+    const COUNTED: i8 = i8::MIN; // the sign bit
 
     const fn new(options: &DomainOptions) -> Self {
-        let early_return = if options.early_return { Self::EARLY_RETURN } else { Self::NONE };
-        let counted = if options.counters { Self::COUNTED } else { Self::NONE };
-        Self(early_return.0 | counted.0)
+        let early_return = if options.early_return { Self::EARLY_RETURN } else { 0 };
+        let counted = if options.counters { Self::COUNTED } else { 0 };
+        Self(early_return | counted)
     }
 
     /// Whether operations are counted.
@@ -80,7 +76,7 @@ impl WaitPath {
     /// Whether a wait compares the word before it locks its bucket.
     #[inline(always)]
     pub(super) const fn has_early_return(self) -> bool {
-        self.0 & Self::EARLY_RETURN.0 != 0
+        self.0 & Self::EARLY_RETURN != 0
     }
 
     /// As `has_early_return`, if operations are not counted.
@@ -129,24 +125,23 @@ impl Domain {
     #[must_use]
     pub fn in_namespace(namespace: &PidNamespace, options: DomainOptions) -> Self {
         let system = namespace.system();
-        let space = private_space(system.number_domain());
-        let globals = &namespace.inner().of(system).globals;
+        let space = private_space(system.inner.domains.fetch_add(1, Ordering::Relaxed));
+        let globals = &namespace.inner.of(system).globals;
         let max_bytes = options.max_table_bytes.unwrap_or(system.limits().max_domain_table_bytes);
-        let (on, hasher) = (system.platform(), system.hasher());
+        let (on, hasher) = (system.platform(), system.inner.hasher);
         Self {
             // SAFETY: the domain holds a handle of the namespace, and so its tables, until after `tables`.
             tables: unsafe { Tables::new(on, Global::new(globals), space, max_bytes) },
             hasher,
             private_salt: if options.keys_are_ids { hasher.salt_of_ids(space) } else { hasher.salt(space) },
             wait_path: WaitPath::new(&options),
-            nodes: NodesOnce::new(),
+            has_one_node: AtomicU8::new(0),
             policy: SmallPolicy::new(options.policy),
             control: Control::new(on),
             counting: Counting::new(options.max_waiters, options.counters.then(|| globals.cpus())),
             sleeps: LazySleeps::new(),
-            #[cfg(feature = "pi")]
             spins: Lazy::new(),
-            namespace: namespace.inner().clone(),
+            namespace: namespace.inner.clone(),
             system: system.clone(),
         }
     }
@@ -160,8 +155,7 @@ impl Domain {
         self.system.platform()
     }
 
-    /// The point in time at which `timeout` ends, if it begins now. It is a separate function, so that the inlined code
-    /// of a wait stays small.
+    /// The point in time at which `timeout` ends, if it begins now. Not inlined, so that the code of a wait stays small.
     #[inline(never)]
     pub(crate) fn begin(&self, timeout: Timeout) -> Deadline {
         self.platform().begin(timeout)
@@ -175,7 +169,12 @@ impl Domain {
     #[cold]
     pub(super) fn make_first_table(&self) {
         self.prepare_to_wait();
-        self.tables.make_first(self.first_slots_log2());
+        self.tables.make_first(match self.policy() {
+            Policy::Load => Some(self.system.limits().default_log2),
+            Policy::Threads => Some(self.threads_log2(self.control.threads())),
+            Policy::Fixed(0) => None,
+            Policy::Fixed(slots) => Some(slots.clamp(2, 1 << MAX_SLOTS_LOG2).next_power_of_two().ilog2()),
+        });
         self.grow_to_threads();
     }
 
@@ -183,7 +182,7 @@ impl Domain {
     /// locked.
     #[inline(always)]
     pub(super) fn prepare_to_wait(&self) {
-        if !self.counting.is_prepared() {
+        if self.counting.rest().is_none() {
             self.make_rest();
         }
     }
@@ -193,16 +192,7 @@ impl Domain {
         let _or_the_next_time = (self.counting.rest_or_make(self.platform()), self.tables.store_or_make());
     }
 
-    /// log2 of the number of slots that the policy wants the first table to have. `None` means the global table.
-    fn first_slots_log2(&self) -> Option<u32> {
-        match self.policy() {
-            Policy::Load => Some(self.system.limits().default_log2),
-            Policy::Threads => Some(self.threads_log2(self.control.threads())),
-            Policy::Fixed(0) => None,
-            Policy::Fixed(slots) => Some(slots.clamp(2, 1 << MAX_SLOTS_LOG2).next_power_of_two().ilog2()),
-        }
-    }
-
+    /// log2 of the number of slots that [`Policy::Threads`] wants for this many threads.
     pub(super) fn threads_log2(&self, threads: usize) -> u32 {
         let (globals, limits) = (self.system.globals(), self.system.limits());
         size::for_threads(threads, globals.cpus(), 1 << globals.wanted_log2()).min(limits.max_log2)
@@ -215,16 +205,11 @@ impl Domain {
         if !transfers.is_multiple_of(size::TRANSFERS_REPORTED) || !self.sizes_itself() {
             return;
         }
-        let limits = self.system.limits();
-        let Some(mut contention) = self.counting.rest().and_then(|rest| rest.contention.try_lock()) else {
-            return;
-        };
+        let Some(mut contention) = self.counting.rest().and_then(|rest| rest.contention.try_lock()) else { return };
         let cpus = self.system.globals().cpus();
         let by_log2 = contention.with(|c| c.report(cpus, || self.platform().monotonic_ns()));
         drop(contention);
-        if by_log2 > 0 {
-            self.grow_by(by_log2, limits.max_log2.min(size::contention_limit(cpus)));
-        }
+        self.grow_by(by_log2, size::contention_limit(cpus));
     }
 
     /// Notes that a waiter has been queued under a key that had no waiters yet. Its bucket now has `keys` keys.
@@ -239,6 +224,17 @@ impl Domain {
         }
     }
 
+    /// As `note_keys`, for the size policy, if the bucket has many keys.
+    #[cold]
+    fn note_long_chain(&self, hash: u32) {
+        if self.sizes_itself()
+            && let Some(table) = self.tables.current_private()
+        {
+            let by_log2 = size::crowding(table.slots(), table.index(hash), |slot| table.slot(slot).waiters());
+            self.grow_by(by_log2, u32::MAX);
+        }
+    }
+
     /// Notes that a waiter of a lock has been queued: the table may have to grow, or is growing. If its key had no
     /// waiters before, `new_chain` is the number of keys that its bucket has now.
     pub(super) fn note_lock_waiter(&self, new_chain: Option<u32>, place: &Place) {
@@ -250,30 +246,14 @@ impl Domain {
         }
     }
 
-    /// As `note_keys`, for the size policy, if the bucket has many keys.
-    #[cold]
-    fn note_long_chain(&self, hash: u32) {
-        if !self.sizes_itself() {
-            return;
-        }
-        let Some(table) = self.tables.current_private() else {
-            return;
-        };
-        let by_log2 = size::crowding(table.slots(), table.index(hash), |slot| table.slot(slot).waiters());
-        if by_log2 > 0 {
-            self.grow_by(by_log2, self.system.limits().max_log2);
-        }
-    }
-
     fn sizes_itself(&self) -> bool {
         self.policy() == Policy::Load && self.control.is_automatic()
     }
 
+    /// Grows the table by `by_log2`, which may be 0, to at most `limit_log2` and the system's limit.
     fn grow_by(&self, by_log2: u32, limit_log2: u32) {
-        let Some(table) = self.tables.current_private() else {
-            return;
-        };
-        let wanted = (table.slots_log2() + by_log2).min(limit_log2);
+        let Some(table) = self.tables.current_private() else { return };
+        let wanted = (table.slots_log2() + by_log2).min(limit_log2).min(self.system.limits().max_log2);
         if wanted > table.slots_log2() {
             let _or_the_next_one = live::grow(&self.tables, wanted, &|| self.control.is_automatic());
         }

@@ -9,9 +9,9 @@ use crate::sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 use crate::table::Table;
 use crate::table::hash::TableKey;
 
-/// Where waiters of a word are queued: the word's address, and who shares it. It is all that a wake and a requeue need,
-/// which do not access the word. Waiters meet if address and scope are equal, whatever the width of their words: an
-/// `&AtomicU64` and an `&AtomicU32` at one address are one word.
+/// Where waiters of a word are queued: the word's address, and who shares it. A wake and a requeue need no more. Waiters
+/// meet if address and scope are equal, whatever the width of their words: an `&AtomicU64` and an `&AtomicU32` at one
+/// address are one word.
 ///
 /// Every [`Target`] is a key. An [`Address`] is a key without a word that may be read.
 pub trait Key {
@@ -38,14 +38,12 @@ pub trait Key {
 /// each of them in [`At`].
 ///
 /// An embedder's own target may count on this:
-/// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. Operations on words that
-///   share the bucket wait meanwhile, so `load` must be short, and must not call the engine. Unless
-///   [`DomainOptions::early_return`](crate::DomainOptions::early_return) is off, a wait also calls it once before its first
-///   attempt, with no lock held. If the word holds another value then, the wait ends without an attempt.
+/// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. So `load` must be short, and
+///   must not call the engine. Unless [`DomainOptions::early_return`](crate::DomainOptions::early_return) is off, a wait
+///   also calls it once before its first attempt, with no lock held. If the word holds another value then, the wait ends.
 /// - If `load` returns [`Fault`], the engine unlocks the bucket, calls [`fault_in`](Self::fault_in) with no lock held,
 ///   and makes another attempt.
-/// - A wait makes no further attempt once it is queued: it does not load the word after a wake, or when it times out.
-///   A future's wait makes its attempt in its first poll.
+/// - A wait does not load the word once it is queued. A future's wait makes its attempt in its first poll.
 /// - A wait for several words ([`Domain::wait_any`](crate::Domain::wait_any)) makes an attempt for each, in their
 ///   order, until one differs.
 ///
@@ -96,10 +94,9 @@ pub trait Target: Key {
         }
     }
 
-    /// Reads the word, with acquire ordering or stronger. It must not block: it may be called with a bucket locked, and
-    /// then all operations on that bucket wait for it. So if the word's page may be missing, the access must not bring
-    /// the page in, as a page fault would. Return [`Fault`] instead. The engine then calls
-    /// [`fault_in`](Self::fault_in), which brings the page in.
+    /// Reads the word, with acquire ordering or stronger. It must not block, because it may be called with a bucket
+    /// locked. So if the word's page may be missing, the access must not bring the page in, as a page fault would. Return
+    /// [`Fault`] instead. The engine then calls [`fault_in`](Self::fault_in).
     ///
     /// # Errors
     /// [`Fault`] if the word cannot be read now.
@@ -132,19 +129,13 @@ pub trait Target: Key {
         Err(Fault)
     }
 
-    /// As [`load`](Self::load), for 32-bit words. The upper bits of a wider word are dropped.
-    ///
-    /// # Errors
-    /// As for `load`.
+    /// As `load`, for 32-bit words. The upper bits of a wider word are dropped.
     #[doc(hidden)]
     fn load32(&self) -> Result<u32, Fault> {
         self.load().map(|value| value.to_bits() as u32)
     }
 
-    /// As [`compare_exchange`](Self::compare_exchange), for 32-bit words.
-    ///
-    /// # Errors
-    /// As for `compare_exchange`, and [`Fault`] if the word is too narrow for `current` or `new`.
+    /// As `compare_exchange`, for 32-bit words. [`Fault`] if the word is too narrow for `current` or `new`.
     #[doc(hidden)]
     fn compare_exchange32(&self, current: u32, new: u32) -> Result<Result<u32, u32>, Fault> {
         let [Some(current), Some(new)] = [current, new].map(|value| WordValue::from_bits(value.into())) else {
@@ -234,9 +225,9 @@ native_target!(atomic::AtomicBool: bool);
 
 /// The address of a word of this program, without the right to access it. The word may have been freed already.
 ///
-/// A lock or a semaphore changes its word and then wakes a waiter. In between another thread may take the lock, give it
-/// back and free it. A reference to the word must not exist any more then, but its address may still be woken: if it is
-/// the address of another word by now, at most a waiter of that word wakes up too early.
+/// A lock changes its word and then wakes a waiter. In between another thread may take the lock, give it back and free it.
+/// The address of the word may still be woken then, where a reference to it must not exist: if another word is at the
+/// address by now, a waiter of that word wakes up too early.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU32;
@@ -249,8 +240,8 @@ native_target!(atomic::AtomicBool: bool);
 /// assert_eq!(domain.wake(address, 1), 0); // nobody waits
 /// ```
 ///
-/// An `Address` and a reference to the word, such as `&AtomicU32`, are one key: a wake of the address wakes waiters on
-/// the reference. An operation that accesses its word does not accept an `Address`:
+/// An `Address` and a reference to the word, such as `&AtomicU32`, are one key. An operation that accesses its word does
+/// not accept an `Address`:
 ///
 /// ```compile_fail,E0277
 /// # use ufutex::{Address, Domain, System};
@@ -268,9 +259,8 @@ impl Address {
         Self(word.addr() as u64)
     }
 
-    /// A key whose address is this number, which need not be an address in this program. Waiters on a [`GuestWord`],
-    /// or on a [`Target`] of your own, with that address have the same key. If a domain's keys are small consecutive
-    /// numbers, see [`DomainOptions::keys_are_ids`](crate::DomainOptions::keys_are_ids).
+    /// A key whose address is this number, as that of a [`GuestWord`] or of a [`Target`] of your own. If a domain's keys
+    /// are small consecutive numbers, see [`DomainOptions::keys_are_ids`](crate::DomainOptions::keys_are_ids).
     #[inline(always)]
     #[must_use]
     pub const fn at(address: u64) -> Self {
@@ -302,8 +292,7 @@ impl<M: ?Sized> Clone for GuestWord<'_, M> {
 impl<M: ?Sized> Copy for GuestWord<'_, M> {}
 
 impl<'m, M: UserMemory + ?Sized> GuestWord<'m, M> {
-    /// The word of `width` at `address` of `memory`. The word is not accessed here. A wait accesses it when it compares
-    /// it. A wake never accesses it.
+    /// The word of `width` at `address` of `memory`. The word is not accessed here.
     ///
     /// # Errors
     /// [`Error::Invalid`] if `address` is not a multiple of the width.
@@ -318,8 +307,7 @@ impl<'m, M: UserMemory + ?Sized> GuestWord<'m, M> {
     /// [`Fault`] if there is no memory, or if it does not allow `access`.
     pub fn shared(self, access: Access) -> Result<At<Self>, Fault> {
         Ok(match self.memory.scope(self.address, access)? {
-            // No other guest maps this memory. But as in the kernel, an operation that is not private does not meet
-            // private ones.
+            // As in the kernel, an operation that is not private does not meet private ones.
             Scope::Private => At::address_space(self),
             scope => At::new(self, scope),
         })
@@ -385,8 +373,7 @@ impl<T: Key> At<T> {
         Self::new(target, Scope::Object { id, offset })
     }
 
-    /// `target`, for operations without `FUTEX_PRIVATE_FLAG` on memory that no other domain maps: see
-    /// [`Scope::AddressSpace`].
+    /// `target`, for operations without `FUTEX_PRIVATE_FLAG` on memory that no other domain maps.
     pub fn address_space(target: T) -> Self {
         Self::new(target, Scope::AddressSpace)
     }
@@ -429,12 +416,11 @@ impl<T: Target> Target for At<T> {
     }
 }
 
-// The two low bits of a key's space are its kind. They are 0 in the private space of a domain.
+// The two low bits of a key's space are its kind: 0 in the private space of a domain.
 const SPACE_KIND: u64 = 3;
 const SPACE_OF_OBJECT: u64 = 2;
 const SPACE_OF_SHARED_ADDRESSES: u64 = 1;
-/// Private keys with a node are never in the domain's own table. They have a space of their own, so that a mover of the
-/// domain's keys does not take them along.
+/// Private keys with a node have a space of their own, so that a mover of the domain's keys does not take them along.
 const SPACE_ON_NODES: u64 = 3;
 
 /// The space of the private keys of the domain with this number.
@@ -444,7 +430,7 @@ pub(crate) const fn private_space(domain: u64) -> u64 {
 
 /// The space of a key, as an operation of one domain sees it.
 #[derive(Clone, Copy)]
-pub(crate) enum Space {
+pub(super) enum Space {
     /// The domain's private space. The key is looked up in the table that the domain uses.
     Private,
     /// The space with this number. The key is looked up in one of the namespace's tables.
@@ -478,7 +464,7 @@ impl Space {
 
 /// The address of `key` in its space, and the space.
 #[inline(always)]
-pub(crate) fn address_and_space<K: Key>(key: &K, private_space: u64) -> (u64, Space) {
+pub(super) fn address_and_space<K: Key>(key: &K, private_space: u64) -> (u64, Space) {
     match key.scope() {
         Scope::Private if key.node().is_none() => (key.address(), Space::Private),
         Scope::Private => (key.address(), Space::Shared(private_space | SPACE_ON_NODES)),
@@ -488,7 +474,7 @@ pub(crate) fn address_and_space<K: Key>(key: &K, private_space: u64) -> (u64, Sp
 }
 
 /// The scope of the word with this key.
-pub(crate) fn scope_of(key: TableKey) -> Scope {
+pub(super) fn scope_of(key: TableKey) -> Scope {
     match key.space & SPACE_KIND {
         SPACE_OF_SHARED_ADDRESSES => Scope::AddressSpace,
         SPACE_OF_OBJECT => {
@@ -499,11 +485,11 @@ pub(crate) fn scope_of(key: TableKey) -> Scope {
 }
 
 /// Whether the key belongs to the domain with `private_space`, but is never in that domain's own table.
-pub(crate) fn is_shared_of(key: TableKey, private_space: u64) -> bool {
+pub(super) fn is_shared_of(key: TableKey, private_space: u64) -> bool {
     !is_of_object(key) && key.space != private_space && key.space & !SPACE_KIND == private_space
 }
 
 /// Whether the key is that of a word in a shared object.
-pub(crate) fn is_of_object(key: TableKey) -> bool {
+pub(super) fn is_of_object(key: TableKey) -> bool {
     key.space & SPACE_KIND == SPACE_OF_OBJECT
 }

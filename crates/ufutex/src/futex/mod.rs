@@ -32,11 +32,16 @@ mod tids;
 pub(crate) mod lock_word;
 #[cfg(feature = "pi")]
 pub(crate) mod pi;
+#[cfg(not(feature = "pi"))]
+#[path = "no_pi.rs"]
+mod pi;
 pub(crate) mod priority;
 pub(crate) mod robust;
 
 pub(crate) mod config;
 pub(crate) mod entry;
+#[cfg(feature = "std")]
+pub(crate) mod env;
 pub(crate) mod key;
 pub(crate) mod marker;
 pub(crate) mod numa;

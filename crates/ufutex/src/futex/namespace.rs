@@ -1,14 +1,13 @@
 //! PID namespaces: which task a TID names, and what the domains of one guest share.
 //!
 //! A [`Namespace`] has the tables, tasks and driver of its domains. No domain of another namespace locks any of
-//! them. So a guest's thread that loses its CPU with one of their locks held stops nobody but its own guest. Operations of two
-//! namespaces meet at a [`SharedObject`](super::objects::SharedObject) only, which has a table of its own.
+//! them. So a guest's thread that loses its CPU with one of their locks held stops nobody but its own guest. Operations
+//! of two namespaces meet at a [`SharedObject`](super::objects::SharedObject) only, which has a table of its own.
 //!
 //! A TID is looked up only in the namespace of the caller: look-ups ask the caller's [`Namespace`], and an operation
 //! that finds a waiter of another namespace queued fails ([`Domain::is_of_namespace`]).
 
 use super::domain::Domain;
-#[cfg(feature = "pi")]
 use super::pi::PiGraph;
 use super::system::System;
 use super::task::{Named, TaskKind};
@@ -16,27 +15,26 @@ use super::tids::Tids;
 use crate::error::Error;
 use crate::expiry::Driver;
 use crate::lock::Lock;
+use crate::sync::Ordering;
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 use crate::table::globals::Globals;
 
-/// A guest, which may consist of several domains: its TIDs, as in pid_namespaces(7), and what its domains share in the engine.
+/// A guest, which may consist of several domains: its TIDs, as in pid_namespaces(7), and what its domains share in the
+/// engine.
 ///
 /// Domains of one namespace are processes of one guest: each can name the others' tasks in words of objects that they
 /// share. To domains of another namespace those tasks do not exist. So each namespace may have a task 1. No word that a
-/// guest writes can boost a task of another namespace, or turn such a task's wait into a deadlock. Give
-/// guests that do not trust each other a namespace each.
+/// guest writes can boost a task of another namespace, or turn such a task's wait into a deadlock. Give guests that do
+/// not trust each other a namespace each.
 ///
 /// A namespace has a global table of its own, for words that its domains share and for domains without a table. With the
 /// host's clocks it has a [driver](Self::driver) of its own, whose thread the first timer or timeout starts. So with the
 /// host's clocks no operation of one namespace waits for a lock, a table or a driver of another, unless both use one
-/// [`SharedObject`]. Words of any other object
-/// are looked up in the caller's namespace: an [`ObjectId`] that two namespaces use names two objects.
+/// [`SharedObject`](crate::SharedObject). An [`ObjectId`](crate::ObjectId) of any other object that two namespaces use
+/// names two objects.
 ///
-/// [`SharedObject`]: crate::SharedObject
-/// [`ObjectId`]: crate::ObjectId
-///
-/// Plain waits, wakes and requeues of words in a [`SharedObject`] work across namespaces; locks do not.
+/// Plain waits, wakes and requeues of words in a shared object work across namespaces; locks do not.
 /// [`lock_pi`](Domain::lock_pi), [`try_lock_pi`](Domain::try_lock_pi), [`unlock_pi`](Domain::unlock_pi) and
 /// [`cmp_requeue_pi`](Domain::cmp_requeue_pi) look up a TID in the word in the caller's own namespace, and fail with
 /// [`Error::Invalid`] if they find a waiter of another namespace queued. Linux does alike: a caller sees a TID of 0 for
@@ -61,8 +59,9 @@ use crate::table::globals::Globals;
 /// assert_eq!(stranger.task(1)?.tid(), init.tid());
 /// # Ok::<(), Error>(())
 /// ```
+#[derive(Clone)]
 pub struct PidNamespace {
-    inner: NamespaceRef,
+    pub(super) inner: NamespaceRef,
     system: System,
 }
 
@@ -79,7 +78,6 @@ pub(crate) struct Namespace {
 #[repr(align(64))]
 pub(crate) struct Tasks {
     pub by_tid: Tids<Counted<Named>>,
-    #[cfg(feature = "pi")]
     pub graph: PiGraph,
 }
 
@@ -103,7 +101,9 @@ impl PidNamespace {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn with_driver(system: &System, driver: &Driver) -> Result<Self, Error> {
-        let inner = system.make_namespace(&driver.with_new_group()?)?;
+        let number = system.inner.namespaces.fetch_add(1, Ordering::Relaxed);
+        let (globals, driver) = (system.globals().another()?, driver.with_new_group()?);
+        let inner = Namespace::new(system.platform(), number, globals, driver, system.pi().make_graph());
         Ok(Self { inner: NamespaceRef(Some(Counted::new(|_| inner)?)), system: system.clone() })
     }
 
@@ -138,16 +138,6 @@ impl PidNamespace {
     pub fn system(&self) -> &System {
         &self.system
     }
-
-    pub(crate) fn inner(&self) -> &NamespaceRef {
-        &self.inner
-    }
-}
-
-impl Clone for PidNamespace {
-    fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), system: self.system.clone() }
-    }
 }
 
 impl core::fmt::Debug for PidNamespace {
@@ -163,8 +153,8 @@ impl Drop for PidNamespace {
 }
 
 impl NamespaceRef {
-    /// To be called before the handle is dropped. In a child of fork(2) that has abandoned the system, the namespace is
-    /// never freed: a thread that the child does not have may have been changing it.
+    /// Called before the handle is dropped. In a child of fork(2) that has abandoned the system, the namespace is never
+    /// freed: a thread that the child does not have may have been changing it.
     pub fn leak_if_abandoned(&self, system: &System) {
         if system.is_abandoned() {
             core::mem::forget(self.clone());
@@ -173,23 +163,13 @@ impl NamespaceRef {
 
     /// The namespace behind the handle. `system` is the one that it is part of.
     pub fn of<'a>(&'a self, system: &'a System) -> &'a Namespace {
-        self.0.as_deref().unwrap_or_else(|| system.own_namespace())
+        self.0.as_deref().unwrap_or(&system.inner.own_namespace)
     }
 }
 
 impl Namespace {
-    pub fn new(
-        on: PlatformRef,
-        number: u64,
-        globals: Globals,
-        driver: Driver,
-        #[cfg(feature = "pi")] graph: PiGraph,
-    ) -> Self {
-        let tasks = Tasks {
-            by_tid: Tids::new(),
-            #[cfg(feature = "pi")]
-            graph,
-        };
+    pub fn new(on: PlatformRef, number: u64, globals: Globals, driver: Driver, graph: PiGraph) -> Self {
+        let tasks = Tasks { by_tid: Tids::Empty, graph };
         Self { number, tasks: Lock::new(on, tasks), globals, driver }
     }
 }
@@ -200,17 +180,9 @@ impl Tasks {
     /// # Errors
     /// [`Error::Busy`] if another task has the TID; [`Error::NoMemory`].
     pub fn add(&mut self, tid: u32, kind: TaskKind, space: u64) -> Result<Counted<Named>, Error> {
-        let _unused_without_features = (kind, space);
-        #[cfg(feature = "pi")]
         let id = self.graph.register(tid, kind)?;
-        let named = Counted::new(|_| Named {
-            space,
-            lists: super::robust::Lists::new(),
-            #[cfg(feature = "pi")]
-            id,
-        });
+        let named = Counted::new(|_| Named { space, robust_lists: Default::default(), id });
         let added = named.and_then(|named| self.by_tid.insert(tid, named.clone()).map(|()| named));
-        #[cfg(feature = "pi")]
         if added.is_err() {
             self.graph.unregister(id);
         }

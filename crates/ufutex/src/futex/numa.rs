@@ -1,11 +1,10 @@
 //! Words with a node: `FUTEX2_NUMA` and `FUTEX2_MPOL`.
 //!
 //! Such a word is looked up in the global table of its node, even if it is private. A word of a
-//! [`SharedObject`](super::objects::SharedObject) is in the object's table, whatever its node. A shared word has the same key with
-//! a node and without one. So an operation that names the node meets operations that name none, if the word's hash
-//! selects that node. On a machine with one node it always does. For a private word, operations that name a node meet
-//! only operations that name the same one. In the kernel they also meet those that name none, if the process uses the
-//! global hash.
+//! [`SharedObject`](super::objects::SharedObject) is in the object's table, whatever its node. A shared word has the same
+//! key with a node and without one: an operation that names the node meets operations that name none, if the word's hash
+//! selects that node. For a private word, operations that name a node meet only operations that name the same one. In the
+//! kernel they also meet those that name none, if the process uses the global hash.
 
 use super::domain::Domain;
 use super::key::{At, Key};
@@ -27,8 +26,8 @@ pub struct NodeFlags {
 }
 
 impl System {
-    /// `target` as a word that is looked up on `node`, by the domains of this system. Operations on the same word on different
-    /// nodes do not meet.
+    /// `target` as a word that is looked up on `node`, by the domains of this system. Operations on the same word on
+    /// different nodes do not meet.
     ///
     /// ```
     /// use std::sync::atomic::AtomicU32;
@@ -61,9 +60,22 @@ impl System {
         &self,
         memory: &M,
         address: u64,
-        flags: NodeFlags,
+        NodeFlags { numa, mpol }: NodeFlags,
     ) -> Result<Option<u32>, Error> {
-        resolve(self, memory, address, flags)
+        let size = Width::U32.bytes() << u32::from(numa);
+        if !address.is_multiple_of(size) {
+            return Err(Error::Invalid);
+        }
+        if !memory.access_ok(address, size) {
+            return Err(Error::Fault);
+        }
+        let by_policy = || if mpol { memory.policy_node(address).filter(|&node| self.has_node(node)) } else { None };
+        if !numa {
+            return Ok(by_policy());
+        }
+        let choose = || by_policy().unwrap_or_else(|| self.current_node());
+        let node = node_behind(memory, address + Width::U32.bytes(), choose)?;
+        if self.has_node(node) { Ok(Some(node)) } else { Err(Error::Invalid) }
     }
 }
 
@@ -75,30 +87,8 @@ impl Domain {
         address: u64,
         flags: NodeFlags,
     ) -> Result<Option<u32>, Error> {
-        resolve(&self.system, memory, address, flags)
+        self.system.resolve_node(memory, address, flags)
     }
-}
-
-fn resolve<M: UserMemory + ?Sized>(
-    system: &System,
-    memory: &M,
-    address: u64,
-    NodeFlags { numa, mpol }: NodeFlags,
-) -> Result<Option<u32>, Error> {
-    let size = Width::U32.bytes() << u32::from(numa);
-    if !address.is_multiple_of(size) {
-        return Err(Error::Invalid);
-    }
-    if !memory.access_ok(address, size) {
-        return Err(Error::Fault);
-    }
-    let by_policy = || if mpol { memory.policy_node(address).filter(|&node| system.has_node(node)) } else { None };
-    if !numa {
-        return Ok(by_policy());
-    }
-    let node =
-        node_behind(memory, address + Width::U32.bytes(), || by_policy().unwrap_or_else(|| system.current_node()))?;
-    if system.has_node(node) { Ok(Some(node)) } else { Err(Error::Invalid) }
 }
 
 /// The node in the word at `address`. If the word is -1, stores the node that `choose` returns there.

@@ -2,9 +2,8 @@
 //! object share no bucket.
 //!
 //! The number of such an object names a *place* in the system's list of them. Places and their tables are freed with the
-//! system only. So any number can be looked up without a lock, also a stale or made-up one. When an object is dropped, its
-//! place is used again, with a new generation in the number. So words of the old and the new object are different keys of
-//! one table, and a waiter that is still queued by the old number is found by the old number.
+//! system only, so any number can be looked up without a lock. When an object is dropped, its place is used again, with a
+//! new generation in the number. So words of the old and the new object are different keys of one table.
 
 use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
@@ -25,12 +24,10 @@ use crate::table::store::{free, make, make_all_live};
 /// An object that domains of several [`PidNamespace`](crate::PidNamespace)s map, such as a file or a piece of shared
 /// memory. Its [`id`](Self::id) names it in [`Scope::Object`](crate::Scope::Object).
 ///
-/// It has a table of its own, of 16 slots (1 KiB). So guests that share an object wait for each other only in operations on
-/// its words. An object that only one namespace maps needs none: its number can be any below 2^61: see [`ObjectId`].
+/// It has a table of its own, of 16 slots (1 KiB). So guests that share an object wait for each other only in operations
+/// on its words. An object that only one namespace maps needs none: its number can be any below 2^61: see [`ObjectId`].
 ///
-/// All domains must name the object by this ID, from the first wait on: waits and wakes by another ID do not meet them. So
-/// make it before any namespace uses the object, if a second one may map it later.
-///
+/// All domains must name the object by this ID, from the first wait on: waits and wakes by another ID do not meet them.
 /// After the drop of the `SharedObject`, operations with its ID still meet each other. Another object gets another ID.
 ///
 /// ```
@@ -61,7 +58,7 @@ impl SharedObject {
     /// # Errors
     /// [`Error::NoMemory`], also if the system has 2^24 such objects.
     pub fn new(system: &System) -> Result<Self, Error> {
-        let id = system.objects().take(system.platform(), system.current_node())?;
+        let id = system.inner.objects.take(system.platform(), system.current_node())?;
         Ok(Self { id, system: system.clone() })
     }
 
@@ -85,13 +82,13 @@ impl SharedObject {
     /// # Errors
     /// [`Error::Invalid`] if the system has no such object, or has none any more.
     pub fn free(system: &System, id: ObjectId) -> Result<(), Error> {
-        if system.objects().give_back(id) { Ok(()) } else { Err(Error::Invalid) }
+        if system.inner.objects.give_back(id) { Ok(()) } else { Err(Error::Invalid) }
     }
 }
 
 impl Drop for SharedObject {
     fn drop(&mut self) {
-        self.system.objects().give_back(self.id);
+        self.system.inner.objects.give_back(self.id);
     }
 }
 
@@ -119,6 +116,7 @@ pub(crate) struct Objects {
     nodes: Nodes,
 }
 
+#[derive(Default)]
 struct ObjectPlace {
     /// Null until the place is used for the first time.
     table: AtomicPtr<Bucket>,
@@ -171,6 +169,7 @@ impl Objects {
         Ok(ObjectId::system(number_of(state, index)))
     }
 
+    /// Makes the table of a place. `false` if there is no memory.
     fn make_table(&self, place: &ObjectPlace, on: PlatformRef, node: u32) -> bool {
         let Some(table) = make(SMALLEST_LOG2, on, self.nodes.memory(), node) else { return false };
         make_all_live(table);
@@ -201,7 +200,12 @@ impl Objects {
             let index = self.count.load(Ordering::Relaxed);
             let (chunk, in_chunk) = chunk_of(index);
             let chunk_log2 = FIRST_LOG2 + chunk as u32;
-            let places = self.chunks.get(chunk).ok_or(Error::NoMemory)?.get_or_make(|| places(chunk_log2))?;
+            let places = self.chunks.get(chunk).ok_or(Error::NoMemory)?.get_or_make(|| {
+                let mut places = Vec::new();
+                places.try_reserve_exact(1 << chunk_log2).map_err(|_| Error::NoMemory)?;
+                places.resize_with(1 << chunk_log2, ObjectPlace::default);
+                Ok(places)
+            })?;
             let place = &places[in_chunk];
             let taken = self.try_take(place);
             let _or_another_thread =
@@ -214,12 +218,16 @@ impl Objects {
 
     /// Takes the place if it is free. Returns its state.
     fn try_take(&self, place: &ObjectPlace) -> Option<u64> {
-        let state = place.try_take()?;
-        // If this thread adds the place, another may have added it, and freed it, a moment ago.
-        if state > TAKEN {
+        let state = place.state.load(Ordering::Relaxed);
+        if !can_be_taken(state) {
+            return None;
+        }
+        place.state.compare_exchange(state, state | TAKEN, Ordering::Relaxed, Ordering::Relaxed).ok()?;
+        // It has been free, also if this thread adds it: another thread may have added it, and freed it, a moment ago.
+        if state > 0 {
             self.free.fetch_sub(1, Ordering::Relaxed);
         }
-        Some(state)
+        Some(state | TAKEN)
     }
 
     /// Makes the object's place free. `false` if the object does not have it.
@@ -249,25 +257,6 @@ impl Drop for Objects {
             unsafe { free(table, self.nodes.memory()) };
         }
     }
-}
-
-impl ObjectPlace {
-    /// Takes the place if it is free. Returns its state.
-    fn try_take(&self) -> Option<u64> {
-        let state = self.state.load(Ordering::Relaxed);
-        if !can_be_taken(state) {
-            return None;
-        }
-        let taken = state | TAKEN;
-        self.state.compare_exchange(state, taken, Ordering::Relaxed, Ordering::Relaxed).ok().map(|_| taken)
-    }
-}
-
-fn places(log2: u32) -> Result<Vec<ObjectPlace>, Error> {
-    let mut places = Vec::new();
-    places.try_reserve_exact(1 << log2).map_err(|_| Error::NoMemory)?;
-    places.resize_with(1 << log2, || ObjectPlace { table: AtomicPtr::new(null_mut()), state: AtomicU64::new(0) });
-    Ok(places)
 }
 
 /// The number of the object that has the place at `index`, whose state is `state`.
@@ -300,7 +289,7 @@ mod tests {
     fn place_that_is_added_behind_another_threads_back_does_not_count_as_free() {
         let system = System::new();
         drop(SharedObject::new(&system).expect("there is memory"));
-        let objects = system.objects();
+        let objects = &system.inner.objects;
         assert_eq!(objects.free.load(Ordering::Relaxed), 1);
         // As a thread has loaded it that goes on after another one has added a place, and has freed it.
         objects.count.store(0, Ordering::Relaxed);

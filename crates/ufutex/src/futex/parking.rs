@@ -1,13 +1,10 @@
-//! Parking: queues of threads by address, for locks that make decisions with the queue locked. It has the part that
-//! `parking_lot_core` has for `parking_lot`, on this engine's table.
+//! Parking: queues of threads by address, for locks that make decisions with the queue locked, as `parking_lot_core` has
+//! them for `parking_lot`.
 //!
 //! A futex wait compares a word with the bucket locked. Here a thread that parks or unparks runs its own callbacks
-//! then. Nothing else differs: buckets, resizes and notifications are those of every other wait. A lot has a domain to
-//! itself, so each entry in its queues is a [`ParkingPlace`].
-//!
-//! A callback that panics leaves the queue as it was: no thread is taken off it before the last callback has returned.
+//! then. A lot has a domain to itself, so each entry in its queues is a [`ParkingPlace`]. A callback that panics leaves
+//! the queue as it was: no thread is taken off it before the last callback has returned.
 
-use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use super::config::DomainOptions;
@@ -21,10 +18,10 @@ use crate::error::Error;
 use crate::signal::Receiver;
 use crate::sync::UnsafeCell;
 use crate::sys::clock::Deadline;
-use crate::sys::platform::PlatformRef;
+use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 use crate::table::hash::{Hash, TableKey};
-use crate::table::list::{Node, Pick, Taken};
+use crate::table::list::{Node, Pick};
 use crate::table::live::{self, Locked};
 
 /// Queues of parked threads, one for each address at which a thread is parked.
@@ -114,28 +111,61 @@ impl ParkingLot {
             self.note_bounce(bounces);
             return Parked::Invalid;
         }
-        let place = ParkingPlace::new(self.domain.platform(), self.domain.key(&queue), queue.hash, park_token);
-        let parked = self.queue_up(locked, &place, &queue);
+        let receiver = Receiver::Thread(self.domain.platform());
+        let place = ParkingPlace {
+            entry: Entry::new(self.domain.key(&queue), queue.hash, 0, Wakes::None, receiver),
+            park_token,
+            unpark_token: UnsafeCell::new(0),
+            is_picked: UnsafeCell::new(false),
+        };
+        // SAFETY: the node is new, and leaves the queue in `sleep` or `leave`. There are fewer threads than the bucket can
+        // count.
+        let new_chain = unsafe { locked.insert(place.node()) };
+        drop(locked);
+        let leave = Otherwise::new(|| self.leave(&place));
+        if let Some(keys) = new_chain {
+            self.domain.note_keys(keys, &queue);
+        }
+        live::help(&self.domain.tables);
         self.note_bounce(bounces);
-        let held = before_sleep(parked.place());
-        let result = parked.sleep(deadline, timed_out);
+        let held = before_sleep(PlaceRef(NonNull::from(&place)));
+        leave.disarm();
+        let result = self.sleep(&place, deadline, timed_out);
         drop(held);
         result
     }
 
-    /// Queues `place`, and unlocks the bucket.
-    fn queue_up<'p>(&'p self, mut locked: Locked<'_>, place: &'p ParkingPlace, queue: &Place) -> InQueue<'p> {
-        // SAFETY: the node is new and not queued. The place stays where it is as long as `InQueue` borrows it, and
-        // `InQueue` leaves the queue before that ends. The kernel has numbers for fewer threads than the bucket can
-        // count.
-        let new_chain = unsafe { locked.insert(place.node()) };
-        drop(locked);
-        let parked = InQueue { lot: self, place };
-        if let Some(keys) = new_chain {
-            self.domain.note_keys(keys, queue);
+    /// Sleeps until the thread is unparked or the deadline passes. The place is queued no more then, nor after a panic.
+    #[inline]
+    fn sleep(&self, place: &ParkingPlace, deadline: Option<&Deadline>, timed_out: impl FnOnce(usize, bool)) -> Parked {
+        let entry = &place.entry;
+        if !entry.signal.sleep(self.domain.platform(), deadline) {
+            if let Some(mut guard) = self.lock_whole_queue(entry) {
+                // SAFETY: the guard proves that the entry is queued here, and its bucket locked.
+                let (key, hash) = unsafe {
+                    let key_and_hash = entry.node.key();
+                    guard.remove(place.node());
+                    key_and_hash
+                };
+                let is_last = guard.first(key, hash).is_none();
+                timed_out(key.address as usize, is_last);
+                return Parked::TimedOut;
+            }
+            // An unpark has taken the place first. Its callback has counted this thread as unparked.
+            entry.signal.wait_for_waker(self.domain.platform());
         }
-        live::help(&self.domain.tables);
-        parked
+        // SAFETY: this thread has been notified, so the place is its own again.
+        Parked::Unparked(place.unpark_token.with(|t| unsafe { *t }))
+    }
+
+    /// Takes a place off its queue without a sleep.
+    #[cold]
+    fn leave(&self, place: &ParkingPlace) {
+        // SAFETY: the guard proves that the place is queued here, and its bucket locked.
+        let left = self.domain.with_queued(&place.entry, |guard| unsafe { guard.remove(place.node()) });
+        if left.is_none() {
+            place.entry.signal.wait_for_waker(self.domain.platform());
+        }
     }
 
     /// Locks the queue of `key`. No thread is parked or unparked there until the `Queue` is dropped or consumed.
@@ -188,11 +218,8 @@ impl ParkingLot {
         is_ours
     }
 
-    /// Locks the bucket in which the entry of a place is queued, with all other threads that are parked at its key.
-    /// `None` if the entry is not queued any more.
-    ///
-    /// A move to or from the global table moves a key's threads in pieces. Until it is over, the global bucket may have only
-    /// some of them. In that case the bucket is unlocked and the function tries again.
+    /// Locks the bucket in which the entry of a place is queued, when it has all threads that are parked at its key: a
+    /// move to or from the global table moves them in pieces. `None` if the entry is not queued any more.
     #[inline]
     fn lock_whole_queue(&self, entry: &Entry) -> Option<Guard<'_>> {
         let mut round = 0;
@@ -245,16 +272,6 @@ impl core::fmt::Debug for ParkingLot {
 }
 
 impl ParkingPlace {
-    #[inline(always)]
-    fn new(on: PlatformRef, key: TableKey, hash: u32, park_token: usize) -> Self {
-        Self {
-            entry: Entry::new(key, hash, 0, Wakes::None, Receiver::Thread(on)),
-            park_token,
-            unpark_token: UnsafeCell::new(0),
-            is_picked: UnsafeCell::new(false),
-        }
-    }
-
     fn node(&self) -> NonNull<Node> {
         NonNull::from(self).cast()
     }
@@ -280,55 +297,6 @@ pub struct PlaceRef(NonNull<ParkingPlace>);
 
 // SAFETY: it is an address. The functions that dereference it are unsafe.
 unsafe impl Send for PlaceRef {}
-
-/// A place that is queued, or that an unpark has taken off its queue. After the drop it is not queued.
-struct InQueue<'p> {
-    lot: &'p ParkingLot,
-    place: &'p ParkingPlace,
-}
-
-impl InQueue<'_> {
-    fn place(&self) -> PlaceRef {
-        PlaceRef(NonNull::from(self.place))
-    }
-
-    #[inline]
-    fn sleep(self, deadline: Option<&Deadline>, timed_out: impl FnOnce(usize, bool)) -> Parked {
-        // Not to be dropped: from here on nothing leaves the place queued, even a panic.
-        let this = ManuallyDrop::new(self);
-        let entry = &this.place.entry;
-        if !entry.signal.sleep(this.lot.domain.platform(), deadline) {
-            let left = this.lot.lock_whole_queue(entry).map(|mut guard| {
-                // SAFETY: the guard proves that the entry is queued here, and its bucket locked.
-                let (key, hash) = unsafe { entry.node.key() };
-                // SAFETY: as above.
-                unsafe { guard.remove(this.place.node()) };
-                let is_last = guard.first(key, hash).is_none();
-                timed_out(key.address as usize, is_last);
-            });
-            if left.is_some() {
-                return Parked::TimedOut;
-            }
-            // If an unpark has taken the place first, this is no timeout: its callback has counted this thread as
-            // unparked.
-            entry.signal.wait_for_waker(this.lot.domain.platform());
-        }
-        // SAFETY: this thread has been notified, so the place is its own again.
-        Parked::Unparked(this.place.unpark_token.with(|t| unsafe { *t }))
-    }
-}
-
-impl Drop for InQueue<'_> {
-    #[cold]
-    fn drop(&mut self) {
-        let entry = &self.place.entry;
-        // SAFETY: the guard proves that the place is queued here, and its bucket locked.
-        let left = self.lot.domain.with_queued(entry, |guard| unsafe { guard.remove(self.place.node()) });
-        if left.is_none() {
-            entry.signal.wait_for_waker(self.lot.domain.platform());
-        }
-    }
-}
 
 /// The locked queue of one key. Dropping it unlocks the queue without unparking a thread.
 #[must_use = "dropping it unlocks the queue"]
@@ -380,14 +348,12 @@ impl Queue<'_> {
     }
 
     /// Unparks the threads that the last [`filter`](Self::filter) picked.
-    pub fn unpark_picked(mut self, filtered: Filtered, token: usize) {
-        let taken = self.locked.take(self.key, self.hash, filtered.picked, |node| {
+    pub fn unpark_picked(self, filtered: Filtered, token: usize) {
+        self.unpark(filtered.picked, token, |node| {
             // SAFETY: as in `filter`.
             let is_picked = unsafe { node.cast::<ParkingPlace>().as_ref() }.is_picked.with(|p| unsafe { *p });
             if is_picked { Pick::Take } else { Pick::Skip }
         });
-        drop(self);
-        notify_all(taken, token);
     }
 
     /// Unparks the first thread, if there is one.
@@ -402,21 +368,20 @@ impl Queue<'_> {
     }
 
     /// Unparks all threads. Returns how many.
-    pub fn unpark_all(mut self, token: usize) -> usize {
-        let taken = self.locked.take(self.key, self.hash, usize::MAX, |_| Pick::Take);
+    pub fn unpark_all(self, token: usize) -> usize {
+        self.unpark(usize::MAX, token, |_| Pick::Take)
+    }
+
+    /// Unparks up to `count` threads that `pick` takes. Returns how many. No memory is allocated.
+    fn unpark(mut self, count: usize, token: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> usize {
+        let mut taken = self.locked.take(self.key, self.hash, count, pick);
         drop(self);
         let count = taken.len();
-        notify_all(taken, token);
+        while let Some(node) = taken.pop() {
+            // SAFETY: taken off its queue.
+            unsafe { ParkingPlace::notify(node, token) };
+        }
         count
-    }
-}
-
-/// Notifies threads that have been taken off their queue. Nothing is locked, and no memory is allocated, however many
-/// threads there are.
-fn notify_all(mut taken: Taken, token: usize) {
-    while let Some(node) = taken.pop() {
-        // SAFETY: the caller has taken it off its queue, and it has been popped from `taken`.
-        unsafe { ParkingPlace::notify(node, token) };
     }
 }
 
@@ -450,10 +415,21 @@ impl BothQueues<'_> {
                 self.pair.first().remove(first);
             }
         }
-        let new_chain = self.requeue(next, requeue);
-        let Self { lot, pair, to, .. } = self;
+        let Self { lot, mut pair, from, to, .. } = self;
+        let key = lot.domain.key(&to);
+        let mut new_chain = None;
+        let count = if key == from.0 { 0 } else { requeue };
+        for _ in 0..count {
+            let Some(node) = next else { break };
+            // SAFETY: queued in the first bucket. Both buckets stay locked until the node is in the second.
+            unsafe {
+                next = pair.first().after(node);
+                pair.first().take_to(node, key, to.hash);
+                new_chain = new_chain.or(pair.second().insert(node));
+            }
+        }
         drop(pair);
-        // Before anything else: a table that grows calls the embedder's memory and topology, which may panic.
+        // Before the table grows, which calls the embedder's memory and topology: they may panic.
         if let Some(node) = unparked {
             // SAFETY: taken off its queue.
             unsafe { ParkingPlace::notify(node, token) };
@@ -461,26 +437,6 @@ impl BothQueues<'_> {
         if let Some(keys) = new_chain {
             lot.domain.note_keys(keys, &to);
         }
-    }
-
-    /// Moves up to `count` threads, from `next` on. Returns what [`Guard::insert`](crate::table::bucket::Guard::insert)
-    /// returns.
-    fn requeue(&mut self, mut next: Option<NonNull<Node>>, count: usize) -> Option<u32> {
-        let to = self.lot.domain.key(&self.to);
-        let mut new_chain = None;
-        if to == self.from.0 {
-            return new_chain;
-        }
-        for _ in 0..count {
-            let Some(node) = next else { break };
-            // SAFETY: queued in the first bucket. Both buckets stay locked until the node is in the second.
-            unsafe {
-                next = self.pair.first().after(node);
-                self.pair.first().take_to(node, to, self.to.hash);
-                new_chain = new_chain.or(self.pair.second().insert(node));
-            }
-        }
-        new_chain
     }
 }
 

@@ -3,8 +3,7 @@
 
 use super::domain::Domain;
 use super::key::{Key, Space, address_and_space};
-use super::system::System;
-use crate::sync::{AtomicU8, Ordering};
+use crate::sync::Ordering;
 use crate::table::Table;
 use crate::table::bucket::Bucket;
 use crate::table::globals::Globals;
@@ -14,9 +13,8 @@ use crate::table::tables::Global;
 
 /// The place of a word's waiters. Operations on words with equal places meet.
 ///
-/// Every operation makes one, also if it ends at once. So it contains only what finding the bucket needs. The
-/// [key](TableKey) also has the domain's number, which would have to be loaded. [`Domain::key`] makes it when a queue
-/// is searched or changed.
+/// Every operation makes one, so it contains only what finding the bucket needs. The [key](TableKey) also has the
+/// domain's number, which would have to be loaded. [`Domain::key`] makes it when a queue is searched or changed.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     /// The address, or the offset in a shared object.
@@ -24,47 +22,32 @@ pub(super) struct Place {
     /// With the object's table, if it has one. It is looked up once, because an object may be made during an operation
     /// whose embedder names it too early.
     pub space: Space,
-    /// The key's hash. For a key in a global table it also says in which of the namespace's tables the key is: see
-    /// `Globals::place`.
+    /// The key's hash. For a global table it also says which one: see `Globals::place`.
     pub hash: u32,
 }
 
 impl Place {
-    /// Whether the key is in the domain's own private space, and so in the table that the domain uses. If not, it is in
-    /// one of the namespace's tables, or in that of a shared object.
+    /// Whether the key is in the domain's private space, and so in the table that the domain uses.
     #[inline(always)]
     pub fn is_private(&self) -> bool {
         matches!(self.space, Space::Private)
     }
 }
 
-/// Whether the system has several nodes, each with a table. A domain finds out with its first word that is not private,
-/// and remembers the answer.
-pub(super) struct NodesOnce(AtomicU8);
-
-impl NodesOnce {
-    const UNKNOWN: u8 = 0;
-    const ONE: u8 = 1;
-    const SEVERAL: u8 = 2;
-
-    pub fn new() -> Self {
-        Self(AtomicU8::new(Self::UNKNOWN))
-    }
-
+impl Domain {
+    /// Whether the system has several nodes, each with a table. A domain asks with its first word that is not private.
     #[inline(always)]
-    fn are_several(&self, system: &System) -> bool {
-        self.0.load(Ordering::Relaxed) != Self::ONE && self.look_up(system) // the answer never changes
+    fn has_several_nodes(&self) -> bool {
+        self.has_one_node.load(Ordering::Relaxed) == 0 && self.look_up_nodes() // the answer never changes
     }
 
     #[cold]
-    fn look_up(&self, system: &System) -> bool {
-        let are_several = system.nodes() > 1;
-        self.0.store(if are_several { Self::SEVERAL } else { Self::ONE }, Ordering::Relaxed);
-        are_several
+    fn look_up_nodes(&self) -> bool {
+        let has_one = self.system.nodes() == 1;
+        self.has_one_node.store(has_one.into(), Ordering::Relaxed);
+        !has_one
     }
-}
 
-impl Domain {
     /// The place of `key`'s waiters.
     #[inline(always)]
     pub(super) fn place<K: Key>(&self, key: &K) -> Place {
@@ -75,13 +58,13 @@ impl Domain {
     #[inline(always)]
     pub(super) fn place_and_line<K: Key>(&self, key: &K) -> (Place, u32) {
         let (address, space) = address_and_space(key, self.tables.space);
-        let space = space.with_table(self.system.objects());
+        let space = space.with_table(&self.system.inner.objects);
         let salt = match space {
             Space::Private => self.private_salt,
             Space::Shared(space) | Space::Object(space, _) => self.hasher.salt(space),
         };
         let Hash { bits, line } = self.hasher.hash(address, salt);
-        let is_spread = matches!(space, Space::Shared(_)) && self.nodes.are_several(&self.system);
+        let is_spread = matches!(space, Space::Shared(_)) && self.has_several_nodes();
         let hash = if is_spread { self.system.globals().place(bits, key.node()) } else { bits };
         (Place { address, space, hash }, line)
     }
@@ -90,7 +73,7 @@ impl Domain {
     pub(super) fn place_of(&self, key: TableKey, hash: u32) -> Place {
         let is_private = key.space == self.tables.space;
         let space =
-            if is_private { Space::Private } else { Space::Shared(key.space).with_table(self.system.objects()) };
+            if is_private { Space::Private } else { Space::Shared(key.space).with_table(&self.system.inner.objects) };
         Place { address: key.address, space, hash }
     }
 
@@ -155,7 +138,7 @@ impl Domain {
         let hash = place.hash;
         let table = if let Space::Object(_, table) = place.space {
             Some(table)
-        } else if self.nodes.are_several(&self.system) {
+        } else if self.has_several_nodes() {
             self.namespace().globals.on(Globals::node_of(hash))
         } else {
             one(&self.tables.global)
@@ -166,15 +149,12 @@ impl Domain {
     /// As [`global_bucket`](Self::global_bucket). If there is none, it is made.
     #[inline(always)]
     pub(super) fn global_bucket_or_make(&self, place: &Place) -> &Bucket {
-        match self.global_bucket(place) {
-            Some(bucket) => bucket,
-            None => self.make_global_bucket(place.hash),
-        }
+        self.global_bucket(place).unwrap_or_else(|| self.make_global_bucket(place.hash))
     }
 
     #[cold]
     fn make_global_bucket(&self, hash: u32) -> &Bucket {
-        let table = if self.nodes.are_several(&self.system) {
+        let table = if self.has_several_nodes() {
             self.namespace().globals.on_or_make(Globals::node_of(hash))
         } else {
             self.tables.global.get_or_make()

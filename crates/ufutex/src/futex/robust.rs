@@ -5,10 +5,10 @@ use super::domain::Domain;
 use super::key::Target;
 use super::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
 use super::system::System;
-use super::task::{Named, Task};
+use super::task::Task;
 use super::word;
 use crate::error::Error;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::Ordering;
 use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width};
 use core::num::NonZeroU32;
 
@@ -37,19 +37,6 @@ impl Pointers {
     }
 }
 
-/// The heads of a task's robust lists, 0 where it has none. They are numbers of the guest, and order nothing.
-pub(crate) struct Lists([AtomicU64; 2]);
-
-impl Lists {
-    pub fn new() -> Self {
-        Self([AtomicU64::new(0), AtomicU64::new(0)])
-    }
-
-    fn of(&self, pointers: Pointers) -> &AtomicU64 {
-        &self.0[pointers as usize]
-    }
-}
-
 impl Task {
     /// Sets the address of the head of the task's robust list: `set_robust_list`. `0` means that there is no list.
     ///
@@ -59,14 +46,14 @@ impl Task {
         if length != pointers.head_bytes() {
             return Err(Error::Invalid);
         }
-        self.lists().of(pointers).store(head, Ordering::Relaxed);
+        self.named.robust_lists[pointers as usize].store(head, Ordering::Relaxed);
         Ok(())
     }
 
     /// The address that [`set_robust_list`](Self::set_robust_list) has set last. `0` means that there is no list.
     #[must_use]
     pub fn robust_list(&self, pointers: Pointers) -> u64 {
-        self.lists().of(pointers).load(Ordering::Relaxed)
+        self.named.robust_lists[pointers as usize].load(Ordering::Relaxed)
     }
 }
 
@@ -75,32 +62,34 @@ impl System {
     /// further.
     #[must_use]
     pub fn robust_lists_cut(&self) -> u64 {
-        self.robust_lists_cut_tally().load(Ordering::Relaxed)
+        self.inner.robust_lists_cut.load(Ordering::Relaxed)
     }
 }
 
 impl Domain {
     /// The address of the head of another task's robust list. `pointers` selects one of its two lists.
     pub(crate) fn robust_list_of(&self, tid: u32, pointers: Pointers) -> Result<u64, Error> {
-        let list = |task: &Named| {
+        self.namespace().tasks.lock().with(|tasks| {
+            let task = tasks.by_tid.get(tid).ok_or(Error::NoTask)?;
             // A task may read only the lists of its own process.
             let is_own = task.space == self.tables.space;
-            if is_own { Ok(task.lists.of(pointers).load(Ordering::Relaxed)) } else { Err(Error::NotPermitted) }
-        };
-        self.namespace().tasks.lock().with(|tasks| tasks.by_tid.get(tid).map(|task| list(task))).ok_or(Error::NoTask)?
+            if is_own {
+                Ok(task.robust_lists[pointers as usize].load(Ordering::Relaxed))
+            } else {
+                Err(Error::NotPermitted)
+            }
+        })
     }
 
     /// Ends the task: walks its robust lists, and then hands its locks to the tasks that wait for them.
     ///
     /// In each word on a list that holds the task's TID, [`OWNER_DIED`] takes the place of the TID. If the word has
     /// [`WAITERS`] too, and is not a lock of [`lock_pi`](Self::lock_pi), one waiter is woken. As in Linux that is a wake
-    /// without `FUTEX_PRIVATE_FLAG`, which no waiter with that flag notices: a list does not say whether its locks are
-    /// private. A list lies in the program's memory and may hold anything. The walk ends where it cannot be read, and after
-    /// [`max_robust`](crate::SystemConfig::max_robust) entries.
+    /// without `FUTEX_PRIVATE_FLAG`, which no waiter with that flag notices. The walk ends where the list cannot be read,
+    /// and after [`max_robust`](crate::SystemConfig::max_robust) entries.
     ///
-    /// Then 0 is stored in the word of [`Task::set_clear_child_tid`], and one waiter is woken, also without the flag, as in
-    /// Linux, where a process with a single thread leaves the word alone. A word that is misaligned or cannot be written is
-    /// left alone too.
+    /// Then 0 is stored in the word of [`Task::set_clear_child_tid`], and one waiter is woken, also without the flag. As in
+    /// Linux a word that is misaligned or cannot be written is left alone.
     ///
     /// The task's TID is free again. Each later operation that takes the task for a lock, and each later `exit`, is
     /// [`Error::Invalid`].
@@ -123,9 +112,10 @@ impl Domain {
             }
         }
         task.end()?;
-        if task.clear_child_tid() != 0 {
+        let clear_child_tid = task.clear_child_tid.load(Ordering::Relaxed);
+        if clear_child_tid != 0 {
             // A word that cannot be written stays as it is.
-            let _ = self.clear_tid(memory, task.clear_child_tid());
+            let _ = self.clear_tid(memory, clear_child_tid);
         }
         Ok(())
     }
@@ -152,20 +142,10 @@ struct ListWalk<'a, M: ?Sized> {
 }
 
 /// A pointer in a list.
-#[derive(Clone, Copy, PartialEq, Eq)]
 struct RobustLink {
     entry: u64,
     /// The pointer's lowest bit: the entry is a lock of `lock_pi`.
     is_pi: bool,
-}
-
-/// Why an entry is released.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// It is on the list.
-    Listed,
-    /// The task was locking or unlocking it when it died: it may be on the list or not.
-    Pending,
 }
 
 impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
@@ -176,23 +156,22 @@ impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
         let pending = self.link(head.wrapping_add(2 * bytes))?;
         let mut left = self.domain.system.limits().max_robust;
         while link.entry != head {
-            // The link is read before the entry's word is released, because the entry's memory may be freed from then
-            // on.
+            // Read before the entry's word is released: its memory may be freed from then on.
             let next = self.link(link.entry);
             // The pending operation's entry may be on the list already. It is released after the walk.
             if link.entry != pending.entry {
-                self.release(link, offset, Role::Listed)?;
+                self.release(link, offset, false)?;
             }
             link = next?;
             left = left.saturating_sub(1);
             if left == 0 {
                 if link.entry != head {
-                    self.domain.system.robust_lists_cut_tally().fetch_add(1, Ordering::Relaxed);
+                    self.domain.system.inner.robust_lists_cut.fetch_add(1, Ordering::Relaxed);
                 }
                 break;
             }
         }
-        if pending.entry != 0 { self.release(pending, offset, Role::Pending) } else { Ok(()) }
+        if pending.entry != 0 { self.release(pending, offset, true) } else { Ok(()) }
     }
 
     fn pointer(&self, address: u64) -> Result<u64, Fault> {
@@ -209,8 +188,9 @@ impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
         Ok(RobustLink { entry: pointer & !1, is_pi: pointer & 1 != 0 })
     }
 
-    /// Releases the word of one entry, as the kernel's `handle_futex_death` does.
-    fn release(&self, link: RobustLink, offset: u64, role: Role) -> Result<(), Fault> {
+    /// Releases the word of one entry, as the kernel's `handle_futex_death` does. `is_pending` says that the task was
+    /// locking or unlocking it when it died.
+    fn release(&self, link: RobustLink, offset: u64, is_pending: bool) -> Result<(), Fault> {
         let mut address = link.entry.wrapping_add(offset);
         if self.pointers == Pointers::Narrow {
             address = u64::from(address as u32);
@@ -219,44 +199,34 @@ impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
             return Err(Fault);
         }
         let mut faults = Faults::default();
-        loop {
-            let value = match self.memory.load(address, Width::U32) {
-                Ok(value) => value as u32,
-                Err(Fault) => {
-                    faults.resolve(|| self.memory.fault_in(address, Access::Read))?;
-                    continue;
-                }
+        let has_waiters = loop {
+            let Ok(value) = self.memory.load(address, Width::U32) else {
+                faults.resolve(|| self.memory.fault_in(address, Access::Read))?;
+                continue;
             };
+            let value = value as u32;
             let owner = value & TID_MASK;
-            // The task may have been unlocking: it has released the word, and may not have made its wake. Or it may
-            // have been locking: a wake has woken it, and it has not taken the lock. In both cases another waiter has
-            // to be woken.
-            if role == Role::Pending && !link.is_pi && owner == 0 {
-                self.wake_one(address);
-                return Ok(());
+            if is_pending && !link.is_pi && owner == 0 {
+                // The task may have released the word without its wake, or have been woken without taking the lock.
+                break true;
             }
             if owner != self.task.tid() {
                 return Ok(());
             }
             let released = value & WAITERS | OWNER_DIED;
             match self.memory.compare_exchange(address, Width::U32, value.into(), released.into()) {
-                Ok(Ok(_)) => {
-                    if !link.is_pi && value & WAITERS != 0 {
-                        self.wake_one(address);
-                    }
-                    return Ok(());
-                }
+                Ok(Ok(_)) => break value & WAITERS != 0,
                 Ok(Err(_)) => {}
                 Err(Fault) => faults.resolve(|| self.memory.fault_in(address, Access::Write))?,
             }
-        }
-    }
-
-    /// Wakes one waiter of the word as a shared word, because the list does not say whether its waiters are private.
-    /// The kernel does that too.
-    fn wake_one(&self, address: u64) {
-        if let Ok(word) = word::shared(self.memory, address, Access::Read) {
+        };
+        // As in the kernel the word is shared, because the list does not say whether its waiters are private.
+        if has_waiters
+            && !link.is_pi
+            && let Ok(word) = word::shared(self.memory, address, Access::Read)
+        {
             self.domain.wake_bitset(word, 1, NonZeroU32::MAX);
         }
+        Ok(())
     }
 }

@@ -23,10 +23,10 @@ const GET_IMMUTABLE: u64 = 3;
 /// `FH_FLAG_IMMUTABLE`, only in Linux 6.16.
 const FLAG_IMMUTABLE: u64 = 1;
 
-/// Between two requests of a guest at least this many times as much time passes as the first one took, up to the
-/// longest rest. So threads that poll or drop the futures of a guest that resizes without end find its buckets unlocked.
+/// After a request of a guest its next one waits for this many times as long as the request took. So threads that poll or
+/// drop the futures of a guest that resizes without end find its buckets unlocked.
 const REST: u64 = 20;
-/// The longest rest between two requests, in nanoseconds.
+/// The longest rest, in nanoseconds.
 const REST_NS_MAX: u64 = 100_000_000;
 /// A request that took less than this many nanoseconds has moved few waiters, and needs no rest.
 const SHORT_NS: u64 = 10_000;
@@ -39,11 +39,9 @@ const GLOBAL_FOR_GOOD: u32 = 4;
 /// The requests that concern the size of a domain's table.
 pub(super) struct Control {
     flags: AtomicU32,
-    /// As many as fit.
     threads: AtomicU32,
     /// Held by a request for slots from its first check of `flags` until the table has the requested size and `flags`
-    /// say so. So two requests that both succeeded happened one after the other. The size policy does not take this
-    /// lock: it checks `flags` under `Tables::resize`.
+    /// say so. The size policy does not take it: it checks `flags` under `Tables::resize`.
     requests: Lock<()>,
 }
 
@@ -56,17 +54,9 @@ impl Control {
         self.flags.load(Ordering::Relaxed) & flag != 0
     }
 
-    fn set(&self, flag: u32) {
-        self.flags.fetch_or(flag, Ordering::Relaxed);
-    }
-
-    /// Stops the size policy. Returns whether it was active.
-    fn take_over(&self) -> bool {
-        self.flags.fetch_or(CUSTOM, Ordering::Relaxed) & CUSTOM == 0
-    }
-
-    fn give_back(&self) {
-        self.flags.fetch_and(!CUSTOM, Ordering::Relaxed);
+    /// Sets these flags. Returns those that were set before.
+    fn set(&self, flags: u32) -> u32 {
+        self.flags.fetch_or(flags, Ordering::Relaxed)
     }
 
     /// Whether the size policy is active: no size has been set, and the table is not immutable.
@@ -141,10 +131,10 @@ impl Domain {
         }
         // This comes before the resize lock is taken. A growth that has been decided under that lock by then comes
         // first, and a later one sees the flag.
-        let was_automatic = self.control.take_over();
+        let before = self.control.set(CUSTOM);
         let give_back = Otherwise::new(|| {
-            if was_automatic {
-                self.control.give_back();
+            if before & CUSTOM == 0 {
+                self.control.flags.fetch_and(!CUSTOM, Ordering::Relaxed);
             }
         });
         live::resize(&self.tables, slots_log2)?;
@@ -162,9 +152,8 @@ impl Domain {
     /// The caller holds `requests`.
     fn set_immutable_now(&self) {
         self.control.set(IMMUTABLE | CUSTOM);
-        // The policy starts no growth from here on. Complete the one that it has started, if any.
+        // Complete the growth that the policy has started, if any. It cannot fail, because the table has been allocated.
         if let Some(table) = self.begun() {
-            // This cannot fail for want of memory: the table has been allocated.
             let _done = live::resize(&self.tables, Some(table.slots_log2()));
         }
     }
@@ -183,8 +172,8 @@ impl Domain {
     }
 
     /// Under [`Policy::Threads`]: grows the table, if there is one, to the size for the largest number of threads noted
-    /// so far. Also called after the first table has been made. Both callers take `requests` here, so the later one
-    /// sees the table or the number that the earlier one has stored.
+    /// so far. Also called after the first table has been made. By the lock the later of the two callers sees the table
+    /// or the number that the earlier one has stored.
     pub(super) fn grow_to_threads(&self) {
         if self.policy() != Policy::Threads {
             return;
@@ -196,8 +185,7 @@ impl Domain {
             return;
         }
         let has_looked = live::grow(&self.tables, wanted, &|| self.control.is_automatic());
-        // It takes a few steps of the move, as for any operation. The caller starts a thread or makes the first
-        // table, both of which take long in any case, and so takes the rest too.
+        // The caller starts a thread or makes the first table. Both take long in any case, so it takes all steps.
         let has_begun = has_looked && self.tables.moving();
         // Or a growth to a smaller size may be going on.
         if has_begun || !has_looked && grows(self.begun().map_or_else(|| self.slots(), Table::slots)) {
@@ -215,9 +203,9 @@ impl Domain {
         })
     }
 
-    /// `prctl(PR_FUTEX_HASH, op, slots, flags)` for this domain, with the kernel's numbers, for a drop-in replacement.
-    /// Returns a result of at least 0, or `-errno`. If the guest has just made another request for slots that took long,
-    /// this one sleeps before it begins, for at most a tenth of a second.
+    /// `prctl(PR_FUTEX_HASH, op, slots, flags)` for this domain, with the kernel's numbers. Returns a result of at least 0,
+    /// or `-errno`. If the guest has just made another request for slots that took long, this one sleeps before it begins,
+    /// for at most a tenth of a second.
     ///
     /// It does what Linux 6.18 does, and also has the immutable flag and its query, as in Linux 6.16. After a request
     /// for 0 slots, which is the global table, every later request for slots is `EBUSY`.
@@ -263,7 +251,12 @@ impl Domain {
         }
         let began = self.platform().monotonic_ns();
         self.set_slots_now(slots)?;
-        self.note_request(began);
+        if let (Some(began), Some(rest)) = (began, self.counting.rest()) {
+            let now = self.platform().monotonic_ns().unwrap_or(began);
+            let took = now.saturating_sub(began);
+            let pause = if took < SHORT_NS { 0 } else { took.saturating_mul(REST).min(REST_NS_MAX) };
+            rest.next_request.store(now.saturating_add(pause), Ordering::Relaxed);
+        }
         if slots == 0 {
             self.control.set(GLOBAL_FOR_GOOD);
         }
@@ -287,15 +280,6 @@ impl Domain {
                 return self.control.requests.lock();
             }
         }
-    }
-
-    /// Notes when a guest may make its next request, after one that `began` at that time. The caller holds `requests`.
-    fn note_request(&self, began: Option<u64>) {
-        let (Some(began), Some(rest)) = (began, self.counting.rest()) else { return };
-        let now = self.platform().monotonic_ns().unwrap_or(began);
-        let took = now.saturating_sub(began);
-        let pause = if took < SHORT_NS { 0 } else { took.saturating_mul(REST).min(REST_NS_MAX) };
-        rest.next_request.store(now.saturating_add(pause), Ordering::Relaxed);
     }
 }
 

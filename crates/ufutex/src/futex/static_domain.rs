@@ -29,11 +29,8 @@ use crate::sys::lazy::Lazy;
 /// assert_eq!(waiter.join().unwrap(), Ok(()));
 /// ```
 ///
-/// [`get`](Self::get) gives the domain, and makes it if need be. A wake never makes it: as long as there is none, there
-/// are no waiters.
-///
-/// It needs no `std`. No thread waits for another that makes the domain: each thread that finds none makes one, and all
-/// use the one that was stored first.
+/// A wake never makes the domain: as long as there is none, there are no waiters. It needs no `std`. No thread waits for
+/// another that makes the domain: each thread that finds none makes one, and all use the one that was stored first.
 pub struct StaticDomain {
     domain: Lazy<Domain>,
     config: SystemConfig,
@@ -67,14 +64,14 @@ impl StaticDomain {
     /// [`System::with_config`].
     #[inline]
     pub fn get(&self) -> Result<&Domain, Error> {
-        match self.domain.get() {
-            Some(domain) => Ok(domain),
-            None => self.make(),
-        }
+        self.domain.get_or_make(|| {
+            let system = System::with_config(self.config.clone())?;
+            Ok(Domain::with_options(&system, self.options))
+        })
     }
 
-    /// The domain if it has been made, for a wake. `None` means that no waiter is queued for this wake. A thread that
-    /// makes the domain later sees everything that the caller stored before, so its wait finds the word changed.
+    /// The domain if it has been made. `None` means that no waiter is queued: a thread that makes the domain later sees
+    /// what the caller stored before, so its wait finds the word changed.
     #[inline(always)]
     fn found_by_wake(&self) -> Option<&Domain> {
         self.domain.get().or_else(|| {
@@ -96,14 +93,6 @@ impl StaticDomain {
             }
             self.domain.forget();
         }
-    }
-
-    #[cold]
-    fn make(&self) -> Result<&Domain, Error> {
-        self.domain.get_or_make(|| {
-            let system = System::with_config(self.config.clone())?;
-            Ok(Domain::with_options(&system, self.options))
-        })
     }
 
     /// See [`Domain::wake`]. Does not make the domain.
@@ -130,8 +119,3 @@ impl core::fmt::Debug for StaticDomain {
         f.debug_struct("StaticDomain").field("domain", &self.domain.get()).finish_non_exhaustive()
     }
 }
-
-const _: () = {
-    const fn is_shared_by_threads<T: Send + Sync>() {}
-    is_shared_by_threads::<StaticDomain>();
-};

@@ -4,35 +4,35 @@ use super::config::{Limits, SystemConfig};
 use super::entry::Moment;
 use super::namespace::Namespace;
 use super::objects::Objects;
-#[cfg(feature = "pi")]
-use super::pi::scheduler::Pi;
+use super::pi::Pi;
 use super::priority::NORMAL;
+use super::seat::Seats;
 use crate::error::Error;
 use crate::expiry::Driver;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 use crate::sys::random;
+use crate::sys::topology::Nodes;
 use crate::table::budget::Budget;
 use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
 use crate::table::store::Source;
 
-/// What all domains of an embedder share: the secret of the hash function, limits, and the objects that several guests map
-/// ([`SharedObject`](crate::SharedObject)).
+/// What all domains of an embedder share: the secret of the hash function, limits, and the objects that several guests
+/// map ([`SharedObject`](crate::SharedObject)).
 ///
 /// Each [`PidNamespace`](crate::PidNamespace) has a global table, which has the shared futexes of its domains and the
-/// private ones of domains without a table of their own. On a machine with several nodes there is one on each. A futex that names a node ([`System::on_node`]) is looked up
-/// there. For a shared futex that names none, the hash selects the node, so such futexes spread over all nodes. The
-/// private futexes of a domain without a table are all on one node: that of the thread whose wait or resize needed the
-/// global table first.
+/// private ones of domains without a table of their own. On a machine with several nodes there is one on each. A futex
+/// that names a node ([`System::on_node`]) is looked up there. For a shared futex that names none, the hash selects the
+/// node. The private futexes of a domain without a table are all on one node: that of the thread whose wait or resize
+/// needed the global table first.
 ///
-/// Making a system costs less than a microsecond and less than a kilobyte. What takes more is made when it is first
-/// needed. A namespace's first wait for a word that is not private, or in a domain without a table of its own, makes its
-/// global table. The first [`Timers`](crate::timer::Timers), or the first task with a timeout, makes the driver's wheels. If
-/// there is no memory for a global table, it gets fewer slots, at least two, so no wait fails for that. With
-/// [`SystemConfig::topology`] the tables are made at once, and making the system or a namespace fails if there is no memory for
-/// them.
+/// Making a system costs less than a microsecond and less than a kilobyte. A namespace's first wait for a word that is
+/// not private, or in a domain without a table of its own, makes its global table. If there is no memory for that many
+/// slots, it gets fewer, at least two, so no wait fails for that. With [`SystemConfig::topology`] the tables are made at
+/// once, and making the system or a namespace fails if there is no memory for them. The first
+/// [`Timers`](crate::timer::Timers), or the first task with a timeout, makes the driver's wheels.
 ///
 /// A `System` is a handle. Its clones refer to the same system, which lives as long as its last handle or domain.
 ///
@@ -41,25 +41,29 @@ use crate::table::store::Source;
 /// let (a, b) = (ufutex::Domain::new(&system), ufutex::Domain::new(&system));
 /// # let _ = (a, b);
 /// ```
+#[derive(Clone)]
 pub struct System {
-    inner: Counted<SystemInner>,
+    pub(super) inner: Counted<SystemInner>,
 }
 
-struct SystemInner {
+pub(super) struct SystemInner {
     platform: PlatformRef,
-    domains: AtomicU64,
-    namespaces: AtomicU64,
-    objects: Objects,
-    hasher: Hasher,
+    /// The number of the next domain.
+    pub domains: AtomicU64,
+    /// The number of the next namespace.
+    pub namespaces: AtomicU64,
+    /// The objects that domains of several namespaces map.
+    pub objects: Objects,
+    pub hasher: Hasher,
     limits: Limits,
     /// How many operations in pieces have begun (see [`Moment`]).
     moment: AtomicU64,
-    #[cfg(feature = "pi")]
-    pi: Pi,
-    /// For domains that were made without naming a namespace.
-    own_namespace: Namespace,
-    robust_lists_cut: AtomicU64,
-    seats: super::seat::Seats,
+    pub pi: Pi,
+    /// For domains that were made without naming a namespace. Its number is 0.
+    pub own_namespace: Namespace,
+    pub robust_lists_cut: AtomicU64,
+    /// The memory of sleeping threads' waiters.
+    seats: Seats,
     /// 1 in a child of fork(2) that has abandoned its copy.
     abandoned: AtomicU32,
 }
@@ -89,63 +93,49 @@ impl System {
     /// [`Error::Invalid`] if a number of slots is not a power of two from 2 to 2^24, if the number of CPUs is 0, or if
     /// the number of nodes is not from 1 to 1024; [`Error::NoMemory`].
     pub fn with_config(config: SystemConfig) -> Result<Self, Error> {
-        let on = config.platform_given();
-        let (limits, globals) = config.resolve()?;
-        let budget = Counted::new(|_| Budget::new(limits.max_table_bytes))?;
-        let nodes = config.nodes();
-        let globals = Globals::new(Source { on, nodes: nodes.clone(), budget }, globals)?;
-        #[cfg(feature = "pi")]
-        let pi = Pi::new(limits.max_pi_depth, config.scheduler_given())?;
-        let driver = Driver::of(on, config.clocks_given(), config.driver_thread_given())?;
+        let (limits, global_size) = config.resolve()?;
+        let on = config.platform;
+        let budget = Counted::new(|_| Budget::new(config.max_table_bytes))?;
+        let nodes = Nodes::new(config.topology);
+        let globals = Globals::new(Source { on, nodes: nodes.clone(), budget }, global_size)?;
+        let pi = config.pi.resolve()?;
+        let driver = Driver::of(on, config.clocks, config.driver_thread)?;
         let inner = Counted::new(|address| SystemInner {
             platform: on,
             domains: AtomicU64::new(1),
             namespaces: AtomicU64::new(1),
             objects: Objects::new(nodes),
-            hasher: Hasher::new(limits.seed.unwrap_or_else(|| random::seed(address))),
+            hasher: Hasher::new(config.hash_seed.unwrap_or_else(|| random::seed(address))),
             limits,
             moment: AtomicU64::new(0),
-            own_namespace: Namespace::new(
-                on,
-                0,
-                globals,
-                driver,
-                #[cfg(feature = "pi")]
-                pi.make_graph(),
-            ),
-            #[cfg(feature = "pi")]
+            own_namespace: Namespace::new(on, 0, globals, driver, pi.make_graph()),
             pi,
             robust_lists_cut: AtomicU64::new(0),
-            seats: super::seat::Seats::new(on),
+            seats: Seats::new(on),
             abandoned: AtomicU32::new(0),
         })?;
         Ok(Self { inner })
     }
 
-    fn inner(&self) -> &SystemInner {
-        &self.inner
-    }
-
     /// How the threads of the system sleep.
     pub(crate) fn platform(&self) -> PlatformRef {
-        self.inner().platform
+        self.inner.platform
     }
 
     /// The driver of the system's own [`PidNamespace`](crate::PidNamespace). It expires timers
     /// ([`Timers`](crate::timer::Timers)) and the timeouts of tasks.
     #[must_use]
     pub fn driver(&self) -> &Driver {
-        &self.own_namespace().driver
+        &self.inner.own_namespace.driver
     }
 
     /// Gives up this process's copy of the system, in the child of fork(2). The child then makes a system of its own,
     /// with new domains and timers.
     ///
     /// The child has only the thread that called fork. In its copy of the system, threads that it does not have may
-    /// hold locks and wait in the queues. So nothing in the copy can be used. After this call its handles, domains,
-    /// tasks, waits and timers can be dropped. The memory that they shared with missing threads is leaked, because such a
-    /// thread may have been changing it. So what was given to the system or its timers is not dropped either, such as
-    /// its [`Scheduler`](crate::pi::Scheduler). Abandon a driver that was given to
+    /// hold locks and wait in the queues. After this call its handles, domains, tasks, waits and timers can be dropped,
+    /// and nothing else can be done with them. The memory that they shared with missing threads is leaked, and so is what
+    /// was given to the system or its timers, such as its [`Scheduler`](crate::pi::Scheduler). Abandon a driver that was given to
     /// [`PidNamespace::with_driver`](crate::PidNamespace::with_driver) too, by
     /// [`Driver::abandon_after_fork`](crate::timer::Driver::abandon_after_fork).
     ///
@@ -181,43 +171,40 @@ impl System {
     /// its memory is a copy, not shared with the parent. The calling thread is in no operation of the system, and so in
     /// no callback. From now on this process only drops what belongs to the system.
     pub unsafe fn abandon_after_fork(&self) {
-        self.inner().abandoned.store(1, Ordering::Relaxed);
-        // Never dropped: a thread that the child does not have may have been moving a vector or a map of it.
+        self.inner.abandoned.store(1, Ordering::Relaxed);
+        // Never dropped: a thread that the child does not have may have been changing it.
         core::mem::forget(self.clone());
         // SAFETY: as for this function.
-        unsafe { self.driver().abandon_after_fork() };
-        // SAFETY: as for this function.
-        #[cfg(feature = "std")]
         unsafe {
+            self.driver().abandon_after_fork();
+            #[cfg(feature = "std")]
             crate::sys::host::any_std::forget_sleepers();
         }
     }
 
     /// Whether what belongs to the system may only be dropped, and no lock be taken for that.
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.inner().abandoned.load(Ordering::Relaxed) != 0
+        self.inner.abandoned.load(Ordering::Relaxed) != 0
     }
 
-    /// The number of slots of the global table of the system's own [`PidNamespace`](crate::PidNamespace). If there are
-    /// several nodes, each node's table has this number. Fewer if there was no memory for that many when the table was
-    /// needed.
+    /// The number of slots of the global table of each node of the system's own [`PidNamespace`](crate::PidNamespace).
+    /// Fewer than were asked for if there was no memory for that many when the table was needed.
     #[must_use]
     pub fn global_slots(&self) -> usize {
         1 << self.globals().slots_log2()
     }
 
-    /// The memory that the private tables of all domains take, in bytes. The global tables, whose size never changes,
-    /// are not counted. It is never more than [`SystemConfig::max_table_bytes`], and 16 slots (1 KiB) for each domain in
-    /// addition.
+    /// The memory that the private tables of all domains take, in bytes: at most [`SystemConfig::max_table_bytes`], and
+    /// 16 slots (1 KiB) for each domain. The global tables are not counted.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         self.globals().source().budget.taken()
     }
 
-    /// The current moment, for a waiter that joins a queue whose bucket the caller has locked.
+    /// The current moment. The caller has locked the bucket that it is about.
     #[inline]
     pub(crate) fn now(&self) -> Moment {
-        Moment(self.inner().moment.load(Ordering::Relaxed)) // Ordered by the bucket's lock: [E].
+        Moment(self.inner.moment.load(Ordering::Relaxed)) // Ordered by the bucket's lock: [E].
     }
 
     /// The moment at which a waiter of `priority` joins a queue whose bucket the caller has locked. One that has a
@@ -235,7 +222,7 @@ impl System {
     /// Begins an operation in pieces on a queue whose bucket the caller has locked. A waiter that joins that queue
     /// later notes a later moment, also if a resize has moved the queue to another bucket meanwhile.
     pub(crate) fn begin_in_pieces(&self) -> Moment {
-        Moment(self.inner().moment.fetch_add(1, Ordering::Relaxed)) // [E]
+        Moment(self.inner.moment.fetch_add(1, Ordering::Relaxed)) // [E]
     }
 
     /// One more than the number of the last node of the machine.
@@ -258,68 +245,18 @@ impl System {
 
     /// The global tables of the system's own namespace. Those of all namespaces are of one size.
     pub(crate) fn globals(&self) -> &Globals {
-        &self.own_namespace().globals
-    }
-
-    /// The objects that domains of several namespaces map.
-    pub(crate) fn objects(&self) -> &Objects {
-        &self.inner().objects
-    }
-
-    pub(crate) fn hasher(&self) -> Hasher {
-        self.inner().hasher
+        &self.inner.own_namespace.globals
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.inner().limits
+        &self.inner.limits
     }
 
-    pub(super) fn robust_lists_cut_tally(&self) -> &AtomicU64 {
-        &self.inner().robust_lists_cut
+    pub(super) fn seats(&self) -> &Seats {
+        &self.inner.seats
     }
 
-    /// The memory of sleeping threads' waiters.
-    pub(crate) fn seats(&self) -> &super::seat::Seats {
-        &self.inner().seats
-    }
-
-    #[cfg(feature = "pi")]
     pub(super) fn pi(&self) -> &Pi {
-        &self.inner().pi
-    }
-
-    /// Whether both are handles of one system.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.inner.is_same(&other.inner)
-    }
-
-    /// The system's own PID namespace, whose number is 0.
-    pub(crate) fn own_namespace(&self) -> &Namespace {
-        &self.inner().own_namespace
-    }
-
-    /// Another PID namespace, with a number that no other has.
-    pub(crate) fn make_namespace(&self, driver: &Driver) -> Result<Namespace, Error> {
-        let number = self.inner().namespaces.fetch_add(1, Ordering::Relaxed);
-        let on = self.platform();
-        Ok(Namespace::new(
-            on,
-            number,
-            self.globals().another()?,
-            driver.clone(),
-            #[cfg(feature = "pi")]
-            self.pi().make_graph(),
-        ))
-    }
-
-    /// A number that no other domain of this system has.
-    pub(crate) fn number_domain(&self) -> u64 {
-        self.inner().domains.fetch_add(1, Ordering::Relaxed)
-    }
-}
-
-impl Clone for System {
-    fn clone(&self) -> Self {
-        Self { inner: self.inner.clone() }
+        &self.inner.pi
     }
 }

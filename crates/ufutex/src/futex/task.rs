@@ -4,8 +4,8 @@ use super::domain::Domain;
 use super::interrupt::Interrupt;
 use super::lock_word::TID_MASK;
 use super::namespace::{Namespace, NamespaceRef};
+use super::pi::TaskId;
 use super::priority::Priority;
-use super::robust::Lists;
 use super::system::System;
 use super::wait::RestartBlock;
 use crate::error::Error;
@@ -31,7 +31,6 @@ pub struct Task {
     pub(super) system: System,
     namespace: NamespaceRef,
     tid: u32,
-    space: u64,
     pub(super) named: Counted<Named>,
     own: AtomicU8,
     /// 1 when the task has been removed from look-ups: it has ended, or is being dropped.
@@ -40,11 +39,9 @@ pub struct Task {
     /// A wait with a timeout that was interrupted, and can be continued.
     restart: Lock<Option<RestartBlock>>,
     /// The address of the word that is cleared when the task ends; 0 for none. The task's own thread sets and reads it.
-    clear_child_tid: AtomicU64,
+    pub(super) clear_child_tid: AtomicU64,
     /// 1 while an entry of the task stands in the queue of a lock, or waits to be requeued to one. If one does when the
-    /// task is dropped, its future was forgotten. The flag orders nothing: a future borrows the task, so it is gone before
-    /// the task is dropped.
-    #[cfg(feature = "pi")]
+    /// task is dropped, its future was forgotten. The flag orders nothing, because a future borrows the task.
     pub(super) waits: AtomicU8,
 }
 
@@ -52,11 +49,11 @@ pub struct Task {
 pub(crate) struct Named {
     /// The number of the task's domain.
     pub space: u64,
-    pub lists: Lists,
-    /// The task in the graph of its namespace. It is there until the [`Task`] is dropped, or for ever if a future of it
-    /// was forgotten.
-    #[cfg(feature = "pi")]
-    pub id: super::pi::TaskId,
+    /// The heads of its robust lists, by [`Pointers`](super::robust::Pointers); 0 where it has none. They are numbers of
+    /// the guest, and order nothing.
+    pub robust_lists: [AtomicU64; 2],
+    /// The task in its namespace's graph, until the [`Task`] is dropped, or for ever if a future of it was forgotten.
+    pub id: TaskId,
 }
 
 /// The kind of a task.
@@ -85,20 +82,17 @@ impl Domain {
         if tid == 0 || tid > TID_MASK {
             return Err(Error::Invalid);
         }
-        let space = self.tables.space;
-        let named = self.namespace().tasks.lock().with(|tasks| tasks.add(tid, kind, space))?;
+        let named = self.namespace().tasks.lock().with(|tasks| tasks.add(tid, kind, self.tables.space))?;
         Ok(Task {
             system: self.system.clone(),
             namespace: self.namespace.clone(),
             tid,
-            space,
             named,
             own: AtomicU8::new(Priority::NORMAL.level()),
             ended: AtomicU8::new(0),
             interrupt: Interrupt::new(),
             restart: Lock::new(self.platform(), None),
             clear_child_tid: AtomicU64::new(0),
-            #[cfg(feature = "pi")]
             waits: AtomicU8::new(0),
         })
     }
@@ -121,7 +115,6 @@ impl Task {
     /// locks that it waits for. A wait in progress keeps its place in the queue, unless it waits for a lock.
     pub fn set_priority(&self, priority: Priority) {
         self.own.store(priority.level(), Ordering::Relaxed);
-        #[cfg(feature = "pi")]
         self.set_own_in_graph(priority);
     }
 
@@ -134,10 +127,7 @@ impl Task {
     /// The priority that the task runs with: the best of its own and those of the waiters for its locks.
     #[must_use]
     pub fn priority(&self) -> Priority {
-        #[cfg(feature = "pi")]
-        return self.in_graph(|graph, id| Priority::from_level(graph.effective(id)));
-        #[cfg(not(feature = "pi"))]
-        self.own_priority()
+        self.effective_priority()
     }
 
     /// Call this when a signal handler runs. A wait that was interrupted before is then not continued by
@@ -146,8 +136,7 @@ impl Task {
         self.set_restart(None);
     }
 
-    /// The wait that [`Number::RestartSyscall`](crate::syscall::Number::RestartSyscall) would continue. A checkpoint saves
-    /// it, with its deadline.
+    /// The wait that `Number::RestartSyscall` would continue. A checkpoint saves it, with its deadline.
     #[must_use]
     pub fn restart(&self) -> Option<RestartBlock> {
         self.restart.lock().with(|restart| *restart)
@@ -158,14 +147,10 @@ impl Task {
         self.restart.lock().with(|restart| *restart = wait);
     }
 
-    /// Sets the address of the 32-bit word that [`Domain::exit`] clears and wakes; 0 for none. set_tid_address(2) does this,
-    /// and clone(2) with `CLONE_CHILD_CLEARTID`.
+    /// Sets the address of the 32-bit word that [`Domain::exit`] clears and wakes, as set_tid_address(2) and clone(2) with
+    /// `CLONE_CHILD_CLEARTID` do; 0 for none.
     pub fn set_clear_child_tid(&self, address: u64) {
         self.clear_child_tid.store(address, Ordering::Relaxed);
-    }
-
-    pub(super) fn clear_child_tid(&self) -> u64 {
-        self.clear_child_tid.load(Ordering::Relaxed)
     }
 
     pub(crate) fn take_restart(&self) -> Option<RestartBlock> {
@@ -174,41 +159,30 @@ impl Task {
 
     /// Whether this is a task of `domain`, and has not ended.
     pub(super) fn belongs_to(&self, domain: &Domain) -> bool {
-        self.space == domain.tables.space
-            && self.system.is_same(&domain.system)
+        self.named.space == domain.tables.space
+            && self.system.inner.is_same(&domain.system.inner)
             && self.ended.load(Ordering::Relaxed) == 0
-    }
-
-    pub(super) fn lists(&self) -> &Lists {
-        &self.named.lists
     }
 
     /// `Busy` if the task waits for a lock.
     pub(super) fn can_end(&self) -> Result<(), Error> {
-        #[cfg(feature = "pi")]
-        if self.waits.load(Ordering::Relaxed) != 0 {
-            return Err(Error::Busy);
-        }
-        Ok(())
+        if self.waits.load(Ordering::Relaxed) == 0 { Ok(()) } else { Err(Error::Busy) }
     }
 
     /// Ends the task: removes it from look-ups, and hands its locks to their first waiters. `Busy` if the task itself
-    /// waits for a lock. The future that waits may still be polled or dropped. If it was forgotten, its entry refers to
-    /// the task and to the task's locks for ever.
+    /// waits for a lock: the entry of a forgotten future refers to the task and to the task's locks for ever.
     pub(super) fn end(&self) -> Result<(), Error> {
         self.can_end()?;
         self.hide();
-        #[cfg(feature = "pi")]
         self.pass_on_locks();
         Ok(())
     }
 
     /// Removes the task from all look-ups, and frees its TID.
     fn hide(&self) {
-        if self.ended.swap(1, Ordering::Relaxed) != 0 {
-            return;
+        if self.ended.swap(1, Ordering::Relaxed) == 0 {
+            self.namespace().tasks.lock().with(|tasks| tasks.by_tid.remove(self.tid));
         }
-        self.namespace().tasks.lock().with(|tasks| tasks.by_tid.remove(self.tid));
     }
 
     pub(super) fn namespace(&self) -> &Namespace {
@@ -222,16 +196,13 @@ impl Drop for Task {
         if self.system.is_abandoned() {
             return;
         }
-        let ended = self.end();
-        // If a forgotten future still waits for the task, only the TID is given back. Other namespaces may meet its entry in
-        // an object's table. They read no more of it than the number of its namespace.
-        self.hide();
-        #[cfg(feature = "pi")]
-        if ended.is_ok() {
-            self.in_graph(|graph, id| graph.unregister(id));
+        if self.end().is_ok() {
+            self.leave_graph();
+        } else {
+            // A forgotten future still waits for the task, so only the TID is given back. Other namespaces may meet its
+            // entry in an object's table. They read no more of it than the number of its namespace.
+            self.hide();
         }
-        #[cfg(not(feature = "pi"))]
-        let _always = ended;
     }
 }
 

@@ -12,45 +12,37 @@ const BITS: u32 = 5;
 const LEVELS: u32 = TID_MASK.count_ones() / BITS;
 const _: () = assert!(LEVELS * BITS == TID_MASK.count_ones());
 
-enum TidSlot<T> {
+/// A tree with a fixed depth. A hash map would stop all threads of the namespace while it grows.
+pub enum Tids<T> {
     Empty,
-    Node(Box<[TidSlot<T>]>),
+    Node(Box<[Self]>),
     Value(T),
 }
 
-/// A tree with a fixed depth. A hash map would stop all threads of the namespace while it grows.
-pub struct Tids<T>(TidSlot<T>);
-
 impl<T> Tids<T> {
-    pub const fn new() -> Self {
-        Self(TidSlot::Empty)
-    }
-
     /// Adds a value for a TID.
     ///
     /// # Errors
     /// [`Error::Busy`] if the TID has a value; [`Error::NoMemory`].
     pub fn insert(&mut self, tid: u32, value: T) -> Result<(), Error> {
-        let result = self.try_insert(tid, value);
-        if result == Err(Error::NoMemory) {
-            self.remove(tid);
-        }
-        result
-    }
-
-    fn try_insert(&mut self, tid: u32, value: T) -> Result<(), Error> {
-        let mut slot = &mut self.0;
+        let mut slot = &mut *self;
         for level in (0..LEVELS).rev() {
-            if matches!(slot, TidSlot::Empty) {
-                *slot = TidSlot::Node(node()?);
+            if matches!(slot, Self::Empty) {
+                let mut slots = Vec::new();
+                if slots.try_reserve_exact(1 << BITS).is_err() {
+                    self.remove(tid); // the nodes that this call has added
+                    return Err(Error::NoMemory);
+                }
+                slots.resize_with(1 << BITS, || Self::Empty);
+                *slot = Self::Node(slots.into_boxed_slice());
             }
-            let TidSlot::Node(node) = slot else { return Err(Error::Busy) };
-            slot = &mut node[place(tid, level)];
+            let Self::Node(node) = slot else { return Err(Error::Busy) };
+            slot = &mut node[index(tid, level)];
         }
-        if !matches!(slot, TidSlot::Empty) {
+        if !matches!(slot, Self::Empty) {
             return Err(Error::Busy);
         }
-        *slot = TidSlot::Value(value);
+        *slot = Self::Value(value);
         Ok(())
     }
 
@@ -59,42 +51,33 @@ impl<T> Tids<T> {
         if tid > TID_MASK {
             return None;
         }
-        let mut slot = &self.0;
+        let mut slot = self;
         for level in (0..LEVELS).rev() {
-            let TidSlot::Node(node) = slot else { return None };
-            slot = &node[place(tid, level)];
+            let Self::Node(node) = slot else { return None };
+            slot = &node[index(tid, level)];
         }
-        match slot {
-            TidSlot::Value(value) => Some(value),
-            _ => None,
-        }
+        if let Self::Value(value) = slot { Some(value) } else { None }
     }
 
     /// Removes the value of a TID, if it has one, and the nodes that become empty.
     pub fn remove(&mut self, tid: u32) {
-        remove(&mut self.0, tid, LEVELS);
+        self.remove_below(tid, LEVELS);
     }
-}
 
-fn place(tid: u32, level: u32) -> usize {
-    (tid >> (level * BITS)) as usize & ((1 << BITS) - 1)
-}
-
-fn node<T>() -> Result<Box<[TidSlot<T>]>, Error> {
-    let mut slots = Vec::new();
-    slots.try_reserve_exact(1 << BITS).map_err(|_| Error::NoMemory)?;
-    slots.resize_with(1 << BITS, || TidSlot::Empty);
-    Ok(slots.into_boxed_slice())
-}
-
-fn remove<T>(slot: &mut TidSlot<T>, tid: u32, level: u32) {
-    if let TidSlot::Node(node) = slot {
-        remove(&mut node[place(tid, level - 1)], tid, level - 1);
-        if node.iter().any(|slot| !matches!(slot, TidSlot::Empty)) {
-            return;
+    fn remove_below(&mut self, tid: u32, levels: u32) {
+        if let Self::Node(node) = self {
+            node[index(tid, levels - 1)].remove_below(tid, levels - 1);
+            if node.iter().any(|slot| !matches!(slot, Self::Empty)) {
+                return;
+            }
         }
+        *self = Self::Empty;
     }
-    *slot = TidSlot::Empty;
+}
+
+/// The slot of a TID in a node of this level.
+fn index(tid: u32, level: u32) -> usize {
+    (tid >> (level * BITS)) as usize & ((1 << BITS) - 1)
 }
 
 #[cfg(test)]
@@ -106,7 +89,7 @@ mod tests {
     proptest! {
         #[test]
         fn tids_are_found_until_they_are_removed(steps in prop::collection::vec((0..4u8, 0..6u32, 0..6u32), 0..100)) {
-            let (mut tids, mut plain) = (Tids::new(), HashMap::new());
+            let (mut tids, mut plain) = (Tids::Empty, HashMap::new());
             for (i, (what, upper, lower)) in steps.into_iter().enumerate() {
                 let tid = ((upper << 27) | (lower * 31)) & TID_MASK;
                 match what {
@@ -123,7 +106,7 @@ mod tests {
                 for tid in [0, 1, 31, 62, 1 << 27, TID_MASK].into_iter().chain(plain.keys().copied()) {
                     prop_assert_eq!(tids.get(tid), plain.get(&tid));
                 }
-                prop_assert_eq!(matches!(tids.0, TidSlot::Empty), plain.is_empty(), "empty nodes are freed");
+                prop_assert_eq!(matches!(tids, Tids::Empty), plain.is_empty(), "empty nodes are freed");
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Lists the words that have waiters, by a walk of all queues, one bucket at a time.
 //!
-//! Operations go on during the walk. Each bucket is locked while its keys are copied, and no memory is allocated with a
-//! bucket locked. If there is not enough room, the walk unlocks the bucket, makes room, and visits the bucket again.
+//! Operations go on during the walk. Each bucket is locked while its keys are copied. No memory is allocated meanwhile:
+//! if there is not enough room, the walk unlocks the bucket, makes room, and visits the bucket again.
 //!
-//! While a resize moves keys between tables, the walk cannot go by buckets. It goes by hashes: each hash has exactly
-//! one live bucket, in one of the tables, and that bucket has the keys of a whole range of hashes. The walk locks
-//! the live bucket of the first hash that is left, as any operation would, copies the keys of the bucket's range, and
-//! goes on behind the range. So it meets a key that stays queued exactly once, however keys are moved.
+//! While a resize moves keys between tables, the walk of private keys cannot go by buckets. It goes by hashes: each hash
+//! has exactly one live bucket, and that bucket has the keys of a whole range of hashes. The walk locks the live bucket of
+//! the first hash that is left, as any operation would, copies the keys of the bucket's range, and goes on behind the
+//! range. So it meets a key that stays queued exactly once, however keys are moved.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -42,26 +42,16 @@ pub struct WaitedWord {
 }
 
 impl WaitedWord {
-    const fn new(address: u64, scope: Scope) -> Self {
-        Self { address, scope, threads: 0, tasks: 0, for_lock: 0, bitset: 0 }
-    }
-
     fn count(&mut self, kind: EntryKind) {
-        let bitset = match kind {
-            EntryKind::Thread(bitset) => {
-                self.threads += 1;
-                bitset.get()
-            }
-            EntryKind::Task(bitset) => {
-                self.tasks += 1;
-                bitset.get()
-            }
-            EntryKind::ForLock => {
-                self.for_lock += 1;
-                0
-            }
+        let number = match kind {
+            EntryKind::Thread(_) => &mut self.threads,
+            EntryKind::Task(_) => &mut self.tasks,
+            EntryKind::ForLock => &mut self.for_lock,
         };
-        self.bitset |= bitset;
+        *number += 1;
+        if let EntryKind::Thread(bitset) | EntryKind::Task(bitset) = kind {
+            self.bitset |= bitset.get();
+        }
     }
 
     /// The number of waiters of all kinds.
@@ -98,34 +88,28 @@ struct Walk {
     max_words: usize,
 }
 
-/// There is no room for the keys of a bucket, which are this many.
-struct NoRoom(usize);
-
 impl Walk {
-    fn new(max_words: usize) -> Self {
-        Self { found: WhoWaits::default(), max_words }
-    }
-
-    /// Calls `look` to copy the keys of one bucket. As long as there is not enough room, makes room and calls it again.
-    fn look<R>(&mut self, mut look: impl FnMut(&mut Self) -> Result<R, NoRoom>) -> R {
+    /// Calls `look` to copy the keys of one bucket. As long as it fails, because it needs room for so many words, makes
+    /// room and calls it again.
+    fn look<R>(&mut self, mut look: impl FnMut(&mut Self) -> Result<R, usize>) -> R {
         loop {
             match look(self) {
                 Ok(result) => return result,
-                Err(NoRoom(needed)) => self.make_room(needed),
+                Err(needed) => self.make_room(needed),
             }
         }
     }
 
     /// Copies the `wanted` keys of the bucket that `guard` locks. If there is no room for all of them, copies none, and
-    /// returns an error. If no more room can be had, copies as many as there is room for, and counts the others as
-    /// omitted.
-    fn take_in(&mut self, guard: &mut Guard<'_>, wanted: impl Fn(TableKey, u32) -> bool) -> Result<(), NoRoom> {
+    /// returns how many they are. If no more room can be had, copies as many as there is room for, and counts the others
+    /// as omitted.
+    fn take_in(&mut self, guard: &mut Guard<'_>, wanted: impl Fn(TableKey, u32) -> bool) -> Result<(), usize> {
         let Self { found: WhoWaits { words, omitted }, max_words } = self;
         let mut needed = 0;
         guard.for_each_key(|key, hash, _| needed += usize::from(wanted(key, hash)));
         let room = words.capacity().min(*max_words) - words.len();
         if needed > room && words.capacity() < *max_words {
-            return Err(NoRoom(needed));
+            return Err(needed);
         }
         guard.for_each_key(|key, hash, waiters| {
             if !wanted(key, hash) {
@@ -135,7 +119,8 @@ impl Walk {
                 *omitted += 1;
                 return;
             }
-            let mut word = WaitedWord::new(key.address, scope_of(key));
+            let (address, scope) = (key.address, scope_of(key));
+            let mut word = WaitedWord { address, scope, threads: 0, tasks: 0, for_lock: 0, bitset: 0 };
             // SAFETY: every node of a queue is the first field of an entry, whose bucket is locked.
             waiters.for_each(|node| word.count(unsafe { node.cast::<Entry>().as_ref().kind() }));
             words.push(word);
@@ -143,8 +128,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Makes room for `needed` more words, or as many more as there are now if that is more, up to the limit. If there
-    /// is no memory, lowers the limit to the room that there is.
+    /// Makes room for `needed` more words at least, up to the limit. If there is no memory, lowers the limit to the room
+    /// that there is.
     fn make_room(&mut self, needed: usize) {
         let words = &mut self.found.words;
         let more = needed.max(words.len()).max(64).min(self.max_words - words.len());
@@ -210,10 +195,9 @@ impl Domain {
     /// Lists at most `max_words` words on which this domain has waiters: private words, and words shared by address
     /// space. For words of objects, which belong to no domain, see [`PidNamespace::who_waits`] and [`System::who_waits`].
     ///
-    /// It locks one bucket after another, each for as long as it takes to count its waiters. Operations go on. A waiter
-    /// that waits for one word during the whole call is reported, exactly once. A waiter that comes or leaves during
-    /// the call may be reported or not. If there is not enough memory, words are left out, and
-    /// [`omitted`](WhoWaits::omitted) counts them.
+    /// It locks one bucket after another, each for as long as it takes to count its waiters. A waiter that waits for one
+    /// word during the whole call is reported, exactly once. A waiter that comes or leaves during the call may be reported
+    /// or not. If there is not enough memory, words are left out, and [`omitted`](WhoWaits::omitted) counts them.
     ///
     /// To count the waiters of one word, requeue it to itself, which moves nobody:
     /// `domain.requeue(&word, &word, Requeue { wake: 0, requeue: usize::MAX })?.requeued`.
@@ -234,16 +218,7 @@ impl Domain {
     /// ```
     #[must_use]
     pub fn who_waits(&self, max_words: usize) -> WhoWaits {
-        let mut walk = Walk::new(max_words);
-        self.look_at_private(&mut walk);
-        let space = self.tables.space;
-        for table in self.namespace().globals.tables() {
-            walk.look_at_table(table, &self.tables.store, |key, _| is_shared_of(key, space));
-        }
-        walk.found
-    }
-
-    fn look_at_private(&self, walk: &mut Walk) {
+        let mut walk = Walk { found: WhoWaits::default(), max_words };
         let space = self.tables.space;
         let mut left = Some(0);
         while let Some(first) = left {
@@ -255,29 +230,32 @@ impl Domain {
                 Ok(last.checked_add(1))
             });
         }
+        for table in self.namespace().globals.tables() {
+            walk.look_at_table(table, &self.tables.store, |key, _| is_shared_of(key, space));
+        }
+        walk.found
     }
 }
 
 impl PidNamespace {
-    /// As [`Domain::who_waits`], for words of the namespace's own objects, and with the waiters of all its domains. Lists at
-    /// most `max_words` words.
+    /// As [`Domain::who_waits`], for words of the namespace's own objects, and with the waiters of all its domains.
     #[must_use]
     pub fn who_waits(&self, max_words: usize) -> WhoWaits {
-        words_of_objects(self.inner().of(self.system()).globals.tables(), max_words)
+        words_of_objects(self.inner.of(self.system()).globals.tables(), max_words)
     }
 }
 
 impl System {
-    /// As [`Domain::who_waits`], for words of [`SharedObject`](crate::SharedObject)s with the waiters of all domains, and for
-    /// words of the objects of the system's own namespace. Lists at most `max_words` words.
+    /// As [`Domain::who_waits`], for words of [`SharedObject`](crate::SharedObject)s with the waiters of all domains, and
+    /// for words of the objects of the system's own namespace.
     #[must_use]
     pub fn who_waits(&self, max_words: usize) -> WhoWaits {
-        words_of_objects(self.globals().tables().chain(self.objects().tables()), max_words)
+        words_of_objects(self.globals().tables().chain(self.inner.objects.tables()), max_words)
     }
 }
 
 fn words_of_objects(tables: impl Iterator<Item = Table>, max_words: usize) -> WhoWaits {
-    let (mut walk, uncounted) = (Walk::new(max_words), Tally::new());
+    let (mut walk, uncounted) = (Walk { found: WhoWaits::default(), max_words }, Tally::new());
     for table in tables {
         walk.look_at_table(table, &uncounted, |key, _| is_of_object(key));
     }

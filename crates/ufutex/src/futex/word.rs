@@ -15,10 +15,8 @@ pub(crate) fn private<M: UserMemory + ?Sized>(memory: &M, address: u64) -> Resul
     Ok(At::new(checked(memory, address)?, Scope::Private))
 }
 
-/// The word at `address`, for an operation that is not private and needs `access`.
-///
-/// # Errors
-/// As for [`private`], and [`Error::Fault`] if the memory does not exist or does not allow the access.
+/// As [`private`], for an operation that is not private and needs `access`. [`Error::Fault`] also if the memory does not
+/// exist or does not allow the access.
 pub(crate) fn shared<M: UserMemory + ?Sized>(memory: &M, address: u64, access: Access) -> Result<Word<'_, M>, Error> {
     Ok(checked(memory, address)?.shared(access)?)
 }

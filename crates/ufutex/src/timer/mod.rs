@@ -48,7 +48,6 @@ pub use channel::Expiries;
 pub use deliver::{Callback, Deliver};
 pub use expire::{Expired, Notice};
 #[cfg(all(feature = "std", target_os = "linux"))]
-#[cfg_attr(docsrs, doc(cfg(all(feature = "std", target_os = "linux"))))]
 pub use host::{EventFd, Signals};
 pub use options::TimerOptions;
 

@@ -43,7 +43,7 @@ pub(super) struct HostDriver {
     shared: OnceLock<Counted<Shared>>,
     /// Held while the thread is being started, so that only one is. Contenders sleep.
     starting: Lock<()>,
-    thread: DriverThread,
+    pub thread: DriverThread,
 }
 
 /// The name of the driver's thread.
@@ -54,11 +54,6 @@ const STACK: usize = 256 << 10;
 impl HostDriver {
     pub fn new(thread: DriverThread) -> Self {
         Self { shared: OnceLock::new(), starting: Lock::new(PlatformRef::HOST, ()), thread }
-    }
-
-    /// Another one with the same settings, whose thread is not started yet.
-    pub fn another(&self) -> Self {
-        Self::new(self.thread.clone())
     }
 
     fn shared(&self) -> Option<&Shared> {

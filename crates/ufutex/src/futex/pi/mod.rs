@@ -70,12 +70,14 @@ pub(crate) mod lock;
 pub(crate) mod requeue;
 pub(crate) mod scheduler;
 mod slab;
-pub(super) mod spin;
+mod spin;
 mod task;
 mod unlock;
 mod waiter;
 
 use self::entry::EntryRef;
+pub(super) use self::scheduler::{Pi, PiSettings};
+pub(super) use self::spin::Spins;
 use super::domain::Domain;
 use super::namespace::Tasks;
 use crate::lock::LockGuard;

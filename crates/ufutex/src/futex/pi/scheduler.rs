@@ -1,7 +1,5 @@
 //! Reports the priorities that tasks run with to an embedder's scheduler; what graphs are made with.
 
-use core::fmt;
-
 use super::PiGraph;
 use super::graph::Changes;
 use crate::error::Error;
@@ -76,34 +74,48 @@ pub trait Scheduler: Send + Sync {
 
 callbacks!(Scheduler);
 
-/// The scheduler of a configuration. Schedulers need not be `Debug`.
-#[derive(Clone)]
-pub(crate) struct GivenScheduler(pub Option<Callbacks<dyn Scheduler>>);
-
-impl fmt::Debug for GivenScheduler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "given" } else { "none" })
-    }
+/// The settings of a system for its locks.
+#[derive(Clone, Debug)]
+pub(crate) struct PiSettings {
+    max_depth: usize,
+    scheduler: Option<Callbacks<dyn Scheduler>>,
 }
 
 /// What a system has for the locks of all its namespaces.
 pub(crate) struct Pi {
-    max_depth: usize,
-    scheduler: Option<Callbacks<dyn Scheduler>>,
+    settings: PiSettings,
     chains_refused: Counted<AtomicU64>,
 }
 
-impl Pi {
-    /// # Errors
-    /// [`Error::NoMemory`].
-    pub fn new(max_depth: usize, scheduler: Option<Callbacks<dyn Scheduler>>) -> Result<Self, Error> {
-        Ok(Self { max_depth, scheduler, chains_refused: Counted::new(|_| AtomicU64::new(0))? })
+impl PiSettings {
+    pub const fn new() -> Self {
+        Self { max_depth: 1024, scheduler: None }
     }
 
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn resolve(self) -> Result<Pi, Error> {
+        Ok(Pi { settings: self, chains_refused: Counted::new(|_| AtomicU64::new(0))? })
+    }
+}
+
+impl Pi {
     /// The graph of a new namespace.
     pub fn make_graph(&self) -> PiGraph {
-        let changes = if self.scheduler.is_some() { Changes::Remembered } else { Changes::Ignored };
-        PiGraph::new(self.max_depth, changes, self.chains_refused.clone())
+        let changes = if self.settings.scheduler.is_some() { Changes::Remembered } else { Changes::Ignored };
+        PiGraph::new(self.settings.max_depth, changes, self.chains_refused.clone())
+    }
+}
+
+impl SystemConfig {
+    /// Longest chain of lock owners, each blocked on a lock of the next, that `lock_pi` may build. The first wait is
+    /// not counted. Default: 1024, the kernel's `max_lock_depth`. A wait that would make a chain longer fails with
+    /// `EDEADLK`, whether it would extend the chain at its beginning or at its end. The kernel does not refuse a wait
+    /// that extends the chain at its end, by the last owner.
+    #[must_use]
+    pub const fn max_pi_depth(mut self, locks: usize) -> Self {
+        self.pi.max_depth = locks;
+        self
     }
 }
 
@@ -112,8 +124,12 @@ impl System {
     ///
     /// # Errors
     /// As for [`with_config`](Self::with_config).
-    pub fn with_scheduler(config: SystemConfig, scheduler: impl Into<Callbacks<dyn Scheduler>>) -> Result<Self, Error> {
-        Self::with_config(config.scheduler(scheduler.into()))
+    pub fn with_scheduler(
+        mut config: SystemConfig,
+        scheduler: impl Into<Callbacks<dyn Scheduler>>,
+    ) -> Result<Self, Error> {
+        config.pi.scheduler = Some(scheduler.into());
+        Self::with_config(config)
     }
 
     /// How many waits for a lock were refused because the chain of owners would have been longer than is allowed.
@@ -125,7 +141,7 @@ impl System {
     /// Reports to the scheduler all changes of priority, of tasks of the namespace, that have not been reported yet. The
     /// graph is not locked.
     pub(crate) fn report_priorities(&self, namespace: &Namespace) {
-        let Some(scheduler) = self.pi().scheduler.as_deref() else { return };
+        let Some(scheduler) = self.pi().settings.scheduler.as_deref() else { return };
         loop {
             // No other thread reports what this one is about to. So if the platform allows it, this one keeps its CPU
             // until the scheduler knows the task's last priority: it may be less urgent than the task.

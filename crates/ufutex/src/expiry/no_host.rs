@@ -1,0 +1,35 @@
+//! Stands in for the module `host` in a build without `std`: there is no thread, and the host's time stands still.
+
+use super::thread::DriverThread;
+use super::{Base, CpuClock, Driver};
+use crate::error::Error;
+
+pub(super) struct HostDriver {
+    pub thread: DriverThread,
+}
+
+impl HostDriver {
+    pub fn new(thread: DriverThread) -> Self {
+        Self { thread }
+    }
+
+    pub fn start(&self, _driver: &Driver) -> Result<(), Error> {
+        Err(Error::NoSuchOperation)
+    }
+
+    pub fn program(&self, _base: Base, _at: u64) {}
+
+    pub fn wake(&self) {}
+}
+
+pub(super) fn now(_base: Base) -> u64 {
+    0
+}
+
+pub(super) fn cpu_time(_of: CpuClock) -> Option<u64> {
+    None
+}
+
+pub(super) fn cpus() -> u64 {
+    1
+}
