@@ -8,6 +8,7 @@
 //! that finds a waiter of another namespace queued fails ([`Domain::is_of_namespace`]).
 
 use super::domain::Domain;
+use super::interrupt::Interrupt;
 use super::pi::PiGraph;
 use super::system::System;
 use super::task::{Named, TaskKind};
@@ -181,7 +182,8 @@ impl Tasks {
     /// [`Error::Busy`] if another task has the TID; [`Error::NoMemory`].
     pub fn add(&mut self, tid: u32, kind: TaskKind, space: u64) -> Result<Counted<Named>, Error> {
         let id = self.graph.register(tid, kind)?;
-        let named = Counted::new(|_| Named { space, robust_lists: Default::default(), id });
+        let named =
+            Counted::new(|_| Named { space, robust_lists: Default::default(), interrupt: Interrupt::new(), id });
         let added = named.and_then(|named| self.by_tid.insert(tid, named.clone()).map(|()| named));
         if added.is_err() {
             self.graph.unregister(id);

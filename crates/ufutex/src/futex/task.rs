@@ -3,7 +3,7 @@
 use super::domain::Domain;
 use super::interrupt::Interrupt;
 use super::lock_word::TID_MASK;
-use super::namespace::{Namespace, NamespaceRef};
+use super::namespace::{Namespace, NamespaceRef, Tasks};
 use super::pi::TaskId;
 use super::priority::Priority;
 use super::system::System;
@@ -35,7 +35,6 @@ pub struct Task {
     own: AtomicU8,
     /// 1 when the task has been removed from look-ups: it has ended, or is being dropped.
     ended: AtomicU8,
-    interrupt: Interrupt,
     /// A wait with a timeout that was interrupted, and can be continued.
     restart: Lock<Option<RestartBlock>>,
     /// The address of the word that is cleared when the task ends; 0 for none. The task's own thread sets and reads it.
@@ -52,6 +51,7 @@ pub(crate) struct Named {
     /// The heads of its robust lists, by [`Pointers`](super::robust::Pointers); 0 where it has none. They are numbers of
     /// the guest, and order nothing.
     pub robust_lists: [AtomicU64; 2],
+    pub interrupt: Interrupt,
     /// The task in its namespace's graph, until the [`Task`] is dropped, or for ever if a future of it was forgotten.
     pub id: TaskId,
 }
@@ -78,6 +78,38 @@ impl Domain {
         self.make_task(tid, TaskKind::Guest)
     }
 
+    /// Raises the [interrupt](Task::interrupt) of each of the domain's tasks, as a signal to all threads of a process does:
+    /// for a guest that is killed or stopped. A task that is made or dropped during the call may be left out. It stays
+    /// raised until it is [cleared](Interrupt::clear). Waits that no task makes, as by [`wait`](Self::wait), go on, and so
+    /// do futures, which whoever drives them [ends](crate::WaitFuture::end).
+    ///
+    /// ```
+    /// use std::sync::atomic::AtomicU32;
+    /// use ufutex::{Domain, Error, System, WaitOptions};
+    ///
+    /// let domain = Domain::new(&System::new());
+    /// let (word, task) = (AtomicU32::new(0), domain.task(1)?);
+    /// std::thread::scope(|scope| {
+    ///     let thread = scope.spawn(|| domain.wait_interruptible(&word, 0, &WaitOptions::new(), task.interrupt()));
+    ///     domain.interrupt_all();
+    ///     assert_eq!(thread.join().unwrap(), Err(Error::Interrupted));
+    /// });
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn interrupt_all(&self) {
+        let mut from = 0;
+        loop {
+            let first = |tasks: &mut Tasks| tasks.by_tid.first_from(from).map(|(tid, named)| (tid, named.clone()));
+            let next = self.namespace().tasks.lock().with(first);
+            let Some((tid, named)) = next else { return };
+            // With nothing locked: to wake a thread may call an embedder's platform.
+            if named.space == self.tables.space {
+                named.interrupt.raise();
+            }
+            from = tid + 1;
+        }
+    }
+
     pub(super) fn make_task(&self, tid: u32, kind: TaskKind) -> Result<Task, Error> {
         if tid == 0 || tid > TID_MASK {
             return Err(Error::Invalid);
@@ -90,7 +122,6 @@ impl Domain {
             named,
             own: AtomicU8::new(Priority::NORMAL.level()),
             ended: AtomicU8::new(0),
-            interrupt: Interrupt::new(),
             restart: Lock::new(self.platform(), None),
             clear_child_tid: AtomicU64::new(0),
             waits: AtomicU8::new(0),
@@ -108,7 +139,7 @@ impl Task {
     /// The interrupt of this task's waits: raise it to end them.
     #[must_use]
     pub fn interrupt(&self) -> &Interrupt {
-        &self.interrupt
+        &self.named.interrupt
     }
 
     /// Sets the task's own priority: the order in which it is woken, and the priority to which it boosts the owners of

@@ -59,6 +59,25 @@ impl<T> Tids<T> {
         if let Self::Value(value) = slot { Some(value) } else { None }
     }
 
+    /// The first TID from `from` on that has a value.
+    pub fn first_from(&self, from: u32) -> Option<(u32, &T)> {
+        if from > TID_MASK { None } else { self.first_below(from, LEVELS) }
+    }
+
+    fn first_below(&self, from: u32, levels: u32) -> Option<(u32, &T)> {
+        let node = match self {
+            Self::Empty => return None,
+            Self::Value(value) => return Some((0, value)),
+            Self::Node(node) => node,
+        };
+        let (level, first) = (levels - 1, index(from, levels - 1));
+        node.iter().enumerate().skip(first).find_map(|(i, slot)| {
+            // All TIDs in the slots behind the first are large enough.
+            let (lower, value) = slot.first_below(if i == first { from } else { 0 }, level)?;
+            Some(((i as u32) << (level * BITS) | lower, value))
+        })
+    }
+
     /// Removes the value of a TID, if it has one, and the nodes that become empty.
     pub fn remove(&mut self, tid: u32) {
         self.remove_below(tid, LEVELS);
@@ -105,6 +124,10 @@ mod tests {
                 }
                 for tid in [0, 1, 31, 62, 1 << 27, TID_MASK].into_iter().chain(plain.keys().copied()) {
                     prop_assert_eq!(tids.get(tid), plain.get(&tid));
+                }
+                for from in [0, 1, 32, 1 << 27, TID_MASK, TID_MASK + 1].into_iter().chain(plain.keys().map(|tid| tid + 1)) {
+                    let first = plain.iter().filter(|&(&tid, _)| tid >= from).min();
+                    prop_assert_eq!(tids.first_from(from), first.map(|(&tid, value)| (tid, value)));
                 }
                 prop_assert_eq!(matches!(tids, Tids::Empty), plain.is_empty(), "empty nodes are freed");
             }

@@ -195,7 +195,8 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
 #[cfg(feature = "std")]
 impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     /// The same instructions, but waits end with [`Trap::Interrupted`] when `interrupt` is raised. A runtime that can
-    /// stop its guests' threads has an interrupt for each of them. Each [`Task`](crate::Task) has one, too.
+    /// stop its guests' threads has an interrupt for each of them. Each [`Task`](crate::Task) has one, too, and
+    /// [`Domain::interrupt_all`] raises those of all tasks.
     #[must_use]
     pub const fn interrupted_by(mut self, interrupt: &'a Interrupt) -> Self {
         self.interrupt = Some(interrupt);

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use ufutex::{Domain, Error, Interrupt, Timeout, WaitOptions};
+use ufutex::{Domain, DomainOptions, Error, Interrupt, Task, Timeout, WaitOptions};
 
 use crate::common::domains::{domain, on_domains};
 use crate::common::sleeping::Sleeping;
@@ -28,6 +28,33 @@ fn raised_interrupt_ends_all_waits_until_it_is_cleared() {
     assert!(!interrupt.is_raised());
     let soon = PLAINLY.timeout(Timeout::After(Duration::from_millis(2)));
     assert_eq!(domain.wait_interruptible(word, 0, &soon, &interrupt), Err(Error::TimedOut));
+}
+
+fn all_tasks_of_a_domain_are_interrupted_and_no_others() {
+    let domain = lasting_domain();
+    let other = forever(Domain::in_namespace(&domain.pid_namespace(), DomainOptions::new()));
+    let [word, lock]: [Word; 2] = words();
+    // The smallest and the largest TID are among them.
+    let tids = [1, 2, 31, 32, 33, 1 << 20, (1 << 30) - 1];
+    let sleeps = |task: &'static Task| Sleeping::new(|| domain.wait_interruptible(word, 0, &PLAINLY, task.interrupt()));
+    let threads = tids.map(|tid| sleeps(lasting_task(domain, tid)));
+    let owner = lasting_task(domain, 5);
+    assert_eq!(domain.lock_pi(lock, owner), Ok(()));
+    let waiter = lasting_task(domain, 6);
+    let for_lock = Sleeping::new(|| domain.lock_pi(lock, waiter));
+    let stranger = lasting_task(other, 7);
+    let of_other = Sleeping::new(|| other.wait_interruptible(lock, 5, &PLAINLY, stranger.interrupt()));
+    let plain = Sleeping::new(|| domain.wait(word, 0));
+    domain.interrupt_all();
+    for thread in threads {
+        assert_eq!(thread.outcome(), Err(Error::Interrupted));
+    }
+    assert_eq!(for_lock.outcome(), Err(Error::Interrupted));
+    assert!(owner.interrupt().is_raised() && !stranger.interrupt().is_raised());
+    assert_eq!(other.wake(lock, 1), 1, "a task of another domain is not interrupted");
+    assert_eq!(of_other.outcome(), Ok(()));
+    assert_eq!(domain.wake(word, usize::MAX), 1, "a wait that no task makes is not interrupted");
+    assert_eq!(plain.outcome(), Ok(()));
 }
 
 fn interrupt_ends_a_sleeping_wait() {
@@ -155,6 +182,7 @@ fn interrupt_of_a_task_ends_its_waits_for_locks() {
 
 on_domains![
     raised_interrupt_ends_all_waits_until_it_is_cleared,
+    all_tasks_of_a_domain_are_interrupted_and_no_others,
     interrupt_ends_a_sleeping_wait,
     raised_interrupt_ends_the_wait_that_is_under_way_though_it_is_cleared_at_once,
     two_threads_cannot_wait_with_one_interrupt,
