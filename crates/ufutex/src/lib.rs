@@ -121,8 +121,8 @@ pub use sys::flat_memory::FlatMemory;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 pub use table::size::Policy;
 
-/// The platform that the engine runs on: the host's, or one that an embedder gives with
-/// [`SystemConfig::platform`]. And the nodes of the machine, if it has several: the host's, or those of [`SystemConfig::topology`].
+/// The platform that the engine runs on: the host's, or one that an embedder gives with [`SystemConfig::platform`]. And
+/// the nodes of the machine, if it has several: the host's, or those of [`SystemConfig::topology`].
 ///
 /// With the default feature `std` threads sleep by calls of the host: futex(2) on Linux, WaitOnAddress on Windows, and
 /// condition variables elsewhere ([`AnyStd`](platform::AnyStd)). On Windows the suites have run under Wine; macOS,
@@ -131,8 +131,7 @@ pub use table::size::Policy;
 ///
 /// Without `std` an embedder's [`Platform`](platform::Platform) says how a thread sleeps, what time it is, and what has
 /// to be done around a lock. Without a platform a thread that would sleep spins, and its timeouts do not end. Futures
-/// and custom waiters need no platform. Timers, and the timeouts of futures, use the clocks given with
-/// [`SystemConfig::clocks`], or else the host's.
+/// and custom waiters need no platform. Timers, and the timeouts of futures, use [`SystemConfig::clocks`].
 pub mod platform {
     #[doc(no_inline)]
     pub use crate::sys::clock::Clock;
@@ -171,8 +170,7 @@ pub mod parking {
     pub use crate::futex::parking::{BothQueues, Filter, Filtered, Parked, ParkingLot, PlaceRef, Queue};
 }
 
-/// The examples of README.md and of the pages in docs/, as tests. Only doctests read those files: they are no part of
-/// the packaged crate.
+/// The examples of README.md and of the pages in docs/, as tests. The packaged crate does not have those files.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../../README.md")]

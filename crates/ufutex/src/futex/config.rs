@@ -6,7 +6,7 @@ use crate::expiry::Clocks;
 use crate::expiry::thread::DriverThread;
 use crate::sys::callbacks::Callbacks;
 use crate::sys::platform::{Platform, PlatformRef};
-use crate::sys::topology::Topology;
+use crate::sys::topology::{Given, Topology};
 use crate::table::globals::GlobalSize;
 use crate::table::size::{self, Policy};
 use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
@@ -29,7 +29,7 @@ pub struct SystemConfig {
     max_slots: usize,
     pub(super) max_table_bytes: usize,
     max_domain_table_bytes: usize,
-    pub(super) topology: Option<Callbacks<dyn Topology>>,
+    pub(super) topology: Given,
     max_waitv: usize,
     max_robust: usize,
     pub(super) pi: PiSettings,
@@ -56,7 +56,7 @@ impl SystemConfig {
             max_slots: 1 << 20,
             max_table_bytes: 1 << 30,
             max_domain_table_bytes: 1 << 27,
-            topology: None,
+            topology: Given(None),
             max_waitv: 128,
             max_robust: 2048,
             pi: PiSettings::new(),
@@ -150,7 +150,7 @@ impl SystemConfig {
     /// The nodes of the machine. Default: those that the operating system reports; one node without `std`.
     #[must_use]
     pub fn topology(mut self, topology: impl Into<Callbacks<dyn Topology>>) -> Self {
-        self.topology = Some(topology.into());
+        self.topology = Given(Some(topology.into()));
         self
     }
 

@@ -3,7 +3,7 @@
 use super::config::DomainOptions;
 use super::counters::Counting;
 use super::key::private_space;
-use super::namespace::{NamespaceRef, PidNamespace};
+use super::namespace::{Namespace, PidNamespace, leak_if_abandoned};
 use super::pi::Spins;
 use super::place::Place;
 use super::slots::Control;
@@ -11,6 +11,7 @@ use super::system::System;
 use crate::expiry::sleep::{LazySleeps, Timeouts};
 use crate::sync::{AtomicU8, Ordering};
 use crate::sys::clock::{Deadline, Timeout};
+use crate::sys::counted::Counted;
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::table::MAX_SLOTS_LOG2;
@@ -41,7 +42,7 @@ pub struct Domain {
     /// Empty until a thread has waited for a lock.
     pub(super) spins: Lazy<Spins>,
     // These two are last, so that the namespace's tables outlive the rest.
-    pub(super) namespace: NamespaceRef,
+    pub(super) namespace: Counted<Namespace>,
     pub(super) system: System,
 }
 
@@ -88,7 +89,7 @@ impl WaitPath {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        self.namespace.leak_if_abandoned(&self.system);
+        leak_if_abandoned(&self.namespace, &self.system);
     }
 }
 
@@ -126,7 +127,7 @@ impl Domain {
     pub fn in_namespace(namespace: &PidNamespace, options: DomainOptions) -> Self {
         let system = namespace.system();
         let space = private_space(system.inner.domains.fetch_add(1, Ordering::Relaxed));
-        let globals = &namespace.inner.of(system).globals;
+        let globals = &namespace.inner.globals;
         let max_bytes = options.max_table_bytes.unwrap_or(system.limits().max_domain_table_bytes);
         let (on, hasher) = (system.platform(), system.inner.hasher);
         Self {

@@ -26,9 +26,9 @@ impl Interrupt {
         Self { sleeper: Sleeper::new() }
     }
 
-    /// Raises it. Async-signal-safe if [`Platform::unpark`](crate::platform::Platform::unpark) is: on Linux that is an
-    /// atomic instruction and futex(2). `platform::AnyStd`, by which threads sleep on Unixes other than Linux, takes a
-    /// mutex. A handler that has interrupted the thread that holds it would wait for ever.
+    /// Raises it. Async-signal-safe if [`Platform::unpark`](crate::platform::Platform::unpark) is. On Linux that is
+    /// futex(2). `platform::AnyStd`, by which threads sleep on Unixes other than Linux, takes a mutex: a handler that has
+    /// interrupted the thread that holds it would wait for ever.
     pub fn raise(&self) {
         self.sleeper.interrupt();
     }

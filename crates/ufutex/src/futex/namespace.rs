@@ -38,15 +38,12 @@ use crate::table::globals::Globals;
 /// Plain waits, wakes and requeues of words in a shared object work across namespaces; locks do not.
 /// [`lock_pi`](Domain::lock_pi), [`try_lock_pi`](Domain::try_lock_pi), [`unlock_pi`](Domain::unlock_pi) and
 /// [`cmp_requeue_pi`](Domain::cmp_requeue_pi) look up a TID in the word in the caller's own namespace, and fail with
-/// [`Error::Invalid`] if they find a waiter of another namespace queued. Linux does alike: a caller sees a TID of 0 for
-/// an owner outside its namespace. There is one exception: there a task of another namespace may wait for a lock whose
-/// owner has died.
+/// [`Error::Invalid`] if they find a waiter of another namespace queued. Linux does alike, except that a task of another
+/// namespace may wait there for a lock whose owner has died.
 ///
 /// A system has one namespace of its own ([`System::pid_namespace`]), which [`Domain::new`] and
-/// [`Domain::with_options`] use. Namespaces are not nested: none has ancestors that could see its tasks.
-///
-/// A `PidNamespace` is a handle. Clones of it stand for one namespace, which lives as long as its last handle, domain
-/// or task, and keeps its system alive.
+/// [`Domain::with_options`] use. Namespaces are not nested. A `PidNamespace` is a handle: clones of it stand for one
+/// namespace, which lives as long as its last handle, domain or task, and keeps its system alive.
 ///
 /// ```
 /// # use ufutex::{Domain, Error, DomainOptions, PidNamespace, System};
@@ -62,7 +59,7 @@ use crate::table::globals::Globals;
 /// ```
 #[derive(Clone)]
 pub struct PidNamespace {
-    pub(super) inner: NamespaceRef,
+    pub(super) inner: Counted<Namespace>,
     system: System,
 }
 
@@ -74,17 +71,13 @@ pub(crate) struct Namespace {
     pub driver: Driver,
 }
 
-/// The tasks of a namespace: by TID, and in the graph of `lock_pi`. Aligned so that their lock shares no cache line with what
-/// lies beside it.
+/// The tasks of a namespace: by TID, and in the graph of `lock_pi`. Their lock shares no cache line with what lies beside
+/// it.
 #[repr(align(64))]
 pub(crate) struct Tasks {
     pub by_tid: Tids<Counted<Named>>,
     pub graph: PiGraph,
 }
-
-/// Keeps a [`Namespace`] alive. `None` means the system's own, which lives as long as the system.
-#[derive(Clone)]
-pub(crate) struct NamespaceRef(Option<Counted<Namespace>>);
 
 impl PidNamespace {
     /// A namespace without tasks.
@@ -95,22 +88,22 @@ impl PidNamespace {
         Self::with_driver(system, &system.driver().for_another_namespace()?)
     }
 
-    /// As [`new`](Self::new), with a driver for the timeouts of the namespace's tasks. With clocks of an embedder a namespace
-    /// uses the system's driver, unless it is given one here, which the embedder then turns too. In a child of fork(2) abandon
-    /// that driver ([`Driver::abandon_after_fork`]) as well as the system.
+    /// As [`new`](Self::new), with a driver for the timeouts of the namespace's tasks. With clocks of an embedder a
+    /// namespace uses the system's driver, unless it is given one here, which the embedder then turns too. In a child of
+    /// fork(2) abandon that driver ([`Driver::abandon_after_fork`]) as well as the system.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn with_driver(system: &System, driver: &Driver) -> Result<Self, Error> {
         let number = system.inner.namespaces.fetch_add(1, Ordering::Relaxed);
         let (globals, driver) = (system.globals().another()?, driver.with_new_group()?);
-        let inner = Namespace::new(system.platform(), number, globals, driver, system.pi().make_graph());
-        Ok(Self { inner: NamespaceRef(Some(Counted::new(|_| inner)?)), system: system.clone() })
+        let inner = Namespace::new(system.platform(), number, globals, driver, system.pi().make_graph())?;
+        Ok(Self { inner, system: system.clone() })
     }
 
-    /// The driver that expires the timeouts of the namespace's tasks. Make the timers of its processes with it too: drivers
-    /// have locks and threads of their own, so a guest's timers wait for no lock of another guest. If several namespaces share a
-    /// driver, it serves them by namespace first: see [`Driver::turn`].
+    /// The driver that expires the timeouts of the namespace's tasks. Make the timers of its processes with it too: so a
+    /// guest's timers wait for no lock of another guest. If several namespaces share a driver, it serves them by namespace
+    /// first: see [`Driver::turn`].
     ///
     /// ```
     /// use ufutex::{PidNamespace, System, timer::Timers};
@@ -122,7 +115,7 @@ impl PidNamespace {
     /// ```
     #[must_use]
     pub fn driver(&self) -> &Driver {
-        &self.inner.of(&self.system).driver
+        &self.inner.driver
     }
 
     /// The namespace's number, which no other namespace of the system has. The engine passes it to
@@ -131,7 +124,7 @@ impl PidNamespace {
     /// [`Scheduler::set_priority_in`]: crate::pi::Scheduler::set_priority_in
     #[must_use]
     pub fn number(&self) -> u64 {
-        self.inner.of(&self.system).number
+        self.inner.number
     }
 
     /// The system that the namespace is part of.
@@ -149,29 +142,28 @@ impl core::fmt::Debug for PidNamespace {
 
 impl Drop for PidNamespace {
     fn drop(&mut self) {
-        self.inner.leak_if_abandoned(&self.system);
+        leak_if_abandoned(&self.inner, &self.system);
     }
 }
 
-impl NamespaceRef {
-    /// Called before the handle is dropped. In a child of fork(2) that has abandoned the system, the namespace is never
-    /// freed: a thread that the child does not have may have been changing it.
-    pub fn leak_if_abandoned(&self, system: &System) {
-        if system.is_abandoned() {
-            core::mem::forget(self.clone());
-        }
-    }
-
-    /// The namespace behind the handle. `system` is the one that it is part of.
-    pub fn of<'a>(&'a self, system: &'a System) -> &'a Namespace {
-        self.0.as_deref().unwrap_or(&system.inner.own_namespace)
+/// Called before a handle of the namespace is dropped. In a child of fork(2) that has abandoned the system, the namespace
+/// is never freed: a thread that the child does not have may have been changing it.
+pub(super) fn leak_if_abandoned(namespace: &Counted<Namespace>, system: &System) {
+    if system.is_abandoned() {
+        core::mem::forget(namespace.clone());
     }
 }
 
 impl Namespace {
-    pub fn new(on: PlatformRef, number: u64, globals: Globals, driver: Driver, graph: PiGraph) -> Self {
-        let tasks = Tasks { by_tid: Tids::Empty, graph };
-        Self { number, tasks: Lock::new(on, tasks), globals, driver }
+    pub fn new(
+        on: PlatformRef,
+        number: u64,
+        globals: Globals,
+        driver: Driver,
+        graph: PiGraph,
+    ) -> Result<Counted<Self>, Error> {
+        let tasks = Lock::new(on, Tasks { by_tid: Tids::Empty, graph });
+        Counted::new(|_| Self { number, tasks, globals, driver })
     }
 }
 
@@ -196,7 +188,7 @@ impl System {
     /// The system's own namespace. Domains that are made without naming a namespace belong to it.
     #[must_use]
     pub fn pid_namespace(&self) -> PidNamespace {
-        PidNamespace { inner: NamespaceRef(None), system: self.clone() }
+        PidNamespace { inner: self.inner.own_namespace.clone(), system: self.clone() }
     }
 }
 
@@ -209,6 +201,6 @@ impl Domain {
 
     /// What the domain shares with others of its namespace.
     pub(crate) fn namespace(&self) -> &Namespace {
-        self.namespace.of(&self.system)
+        &self.namespace
     }
 }

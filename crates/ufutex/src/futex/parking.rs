@@ -31,8 +31,8 @@ pub struct ParkingLot {
 
 /// A parked thread's place in a queue, on that thread's stack.
 ///
-/// While the place is queued, its cells are guarded by its bucket's lock. After an unpark has taken it off the queue,
-/// they belong to the unparking thread, until that notifies the parked thread. Then they are the parked thread's again.
+/// While the place is queued, its bucket's lock guards its cells. After an unpark has taken it off the queue, they belong
+/// to the unparking thread until that notifies the parked thread, and then to the parked thread.
 #[repr(C)]
 pub struct ParkingPlace {
     // First, so that a pointer to the node is also a pointer to the place.
@@ -88,11 +88,10 @@ impl ParkingLot {
     /// `validate` runs with the queue locked. If it returns `true`, the thread joins the end of the queue.
     /// `before_sleep` runs with the thread queued and nothing locked. Its result is dropped when the thread has left
     /// the queue. If the deadline passes first, the thread leaves its queue, and `timed_out` runs with that queue still
-    /// locked. It gets the thread's key, which a requeue may have changed, and whether the queue of that key is empty
-    /// now.
+    /// locked. It gets the thread's key, which a requeue may have changed, and whether that key has no thread any more.
     ///
-    /// `validate` and `timed_out` must not use this lot, because its bucket is locked. If `before_sleep` panics, the
-    /// thread leaves the queue. An unpark that has come by then is lost.
+    /// `validate` and `timed_out` must not use this lot. If `before_sleep` panics, the thread leaves the queue, and an
+    /// unpark that has come by then is lost.
     #[inline]
     pub fn park<R>(
         &self,

@@ -104,13 +104,12 @@ impl Domain {
     /// | you, once, when you make the domain | the same, with [`Policy::Fixed`] |
     /// | you, later, and as often as you like | `set_slots`, which may also bring a domain back from the global table |
     /// | nobody from now on | [`set_immutable`](Self::set_immutable) |
-    /// | the guest, by prctl(2) | [`prctl_futex_hash`](Self::prctl_futex_hash), with the kernel's rules: from the global table no way leads back |
+    /// | the guest, by prctl(2) | [`prctl_futex_hash`](Self::prctl_futex_hash), with the kernel's rules |
     ///
     /// # Errors
-    /// [`Error::Invalid`] for any other number. [`Error::NoMemory`] if there is no memory for the new table, or if it
-    /// would exceed [`DomainOptions::max_table_bytes`](crate::DomainOptions::max_table_bytes) or
-    /// [`SystemConfig::max_table_bytes`](crate::SystemConfig::max_table_bytes); the table in use then stays in use. [`Error::Busy`]
-    /// if the table is immutable.
+    /// [`Error::Invalid`] for any other number. [`Error::NoMemory`] if there is no memory for the new table, or if a limit
+    /// on the memory of tables does not allow it; the table in use then stays in use. [`Error::Busy`] if the table is
+    /// immutable.
     pub fn set_slots(&self, slots: usize) -> Result<(), Error> {
         self.prepare_to_wait();
         let _request = self.control.requests.lock();
@@ -121,8 +120,7 @@ impl Domain {
     fn set_slots_now(&self, slots: usize) -> Result<(), Error> {
         let slots_log2 = match slots {
             0 => None,
-            1 => return Err(Error::Invalid),
-            n if !n.is_power_of_two() => return Err(Error::Invalid),
+            n if n == 1 || !n.is_power_of_two() => return Err(Error::Invalid),
             n if n.ilog2() > MAX_SLOTS_LOG2 => return Err(Error::NoMemory),
             n => Some(n.ilog2()),
         };

@@ -60,7 +60,7 @@ pub(super) struct SystemInner {
     moment: AtomicU64,
     pub pi: Pi,
     /// For domains that were made without naming a namespace. Its number is 0.
-    pub own_namespace: Namespace,
+    pub own_namespace: Counted<Namespace>,
     pub robust_lists_cut: AtomicU64,
     /// The memory of sleeping threads' waiters.
     seats: Seats,
@@ -79,15 +79,7 @@ impl System {
         Self::with_config(SystemConfig::new()).expect("no memory for a futex system")
     }
 
-    /// A system with `config`.
-    ///
-    /// ```
-    /// use ufutex::{SystemConfig, System};
-    ///
-    /// let system = System::with_config(SystemConfig::new().global_slots(1024))?;
-    /// assert_eq!(system.global_slots(), 1024);
-    /// # Ok::<(), ufutex::Error>(())
-    /// ```
+    /// A system with `config`: see there for an example.
     ///
     /// # Errors
     /// [`Error::Invalid`] if a number of slots is not a power of two from 2 to 2^24, if the number of CPUs is 0, or if
@@ -96,10 +88,11 @@ impl System {
         let (limits, global_size) = config.resolve()?;
         let on = config.platform;
         let budget = Counted::new(|_| Budget::new(config.max_table_bytes))?;
-        let nodes = Nodes::new(config.topology);
+        let nodes = Nodes::new(config.topology.0);
         let globals = Globals::new(Source { on, nodes: nodes.clone(), budget }, global_size)?;
         let pi = config.pi.resolve()?;
         let driver = Driver::of(on, config.clocks, config.driver_thread)?;
+        let own_namespace = Namespace::new(on, 0, globals, driver, pi.make_graph())?;
         let inner = Counted::new(|address| SystemInner {
             platform: on,
             domains: AtomicU64::new(1),
@@ -108,7 +101,7 @@ impl System {
             hasher: Hasher::new(config.hash_seed.unwrap_or_else(|| random::seed(address))),
             limits,
             moment: AtomicU64::new(0),
-            own_namespace: Namespace::new(on, 0, globals, driver, pi.make_graph()),
+            own_namespace,
             pi,
             robust_lists_cut: AtomicU64::new(0),
             seats: Seats::new(on),
@@ -133,10 +126,9 @@ impl System {
     /// with new domains and timers.
     ///
     /// The child has only the thread that called fork. In its copy of the system, threads that it does not have may
-    /// hold locks and wait in the queues. After this call its handles, domains, tasks, waits and timers can be dropped,
-    /// and nothing else can be done with them. The memory that they shared with missing threads is leaked, and so is what
-    /// was given to the system or its timers, such as its [`Scheduler`](crate::pi::Scheduler). Abandon a driver that was given to
-    /// [`PidNamespace::with_driver`](crate::PidNamespace::with_driver) too, by
+    /// hold locks and wait in the queues. After this call its handles, domains, tasks, waits and timers can only be
+    /// dropped. The memory that they shared with missing threads is leaked, and so is what was given to the system or its
+    /// timers. Abandon a driver that was given to [`PidNamespace::with_driver`](crate::PidNamespace::with_driver) too, by
     /// [`Driver::abandon_after_fork`](crate::timer::Driver::abandon_after_fork).
     ///
     /// The standard library and the C library have locks of their own. For example, if a thread was starting another

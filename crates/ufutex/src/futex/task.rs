@@ -3,7 +3,7 @@
 use super::domain::Domain;
 use super::interrupt::Interrupt;
 use super::lock_word::TID_MASK;
-use super::namespace::{Namespace, NamespaceRef, Tasks};
+use super::namespace::{Namespace, Tasks, leak_if_abandoned};
 use super::pi::TaskId;
 use super::priority::Priority;
 use super::system::System;
@@ -29,7 +29,7 @@ use crate::sys::counted::Counted;
 /// ```
 pub struct Task {
     pub(super) system: System,
-    namespace: NamespaceRef,
+    namespace: Counted<Namespace>,
     tid: u32,
     pub(super) named: Counted<Named>,
     own: AtomicU8,
@@ -217,13 +217,13 @@ impl Task {
     }
 
     pub(super) fn namespace(&self) -> &Namespace {
-        self.namespace.of(&self.system)
+        &self.namespace
     }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.namespace.leak_if_abandoned(&self.system);
+        leak_if_abandoned(&self.namespace, &self.system);
         if self.system.is_abandoned() {
             return;
         }

@@ -241,7 +241,7 @@ impl PidNamespace {
     /// As [`Domain::who_waits`], for words of the namespace's own objects, and with the waiters of all its domains.
     #[must_use]
     pub fn who_waits(&self, max_words: usize) -> WhoWaits {
-        words_of_objects(self.inner.of(self.system()).globals.tables(), max_words)
+        words_of_objects(self.inner.globals.tables(), max_words)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The nodes of a machine: how many it has, which one a thread is on, and memory near to a node.
 
 use core::alloc::Layout;
+use core::fmt;
 
 use super::callbacks::{Callbacks, callbacks};
 use super::zeroed;
@@ -157,3 +158,16 @@ fn host() -> &'static dyn Topology {
 }
 
 callbacks!(Topology);
+
+/// A topology in a configuration, which can be printed.
+#[derive(Clone, Default)]
+pub struct Given(pub Option<Callbacks<dyn Topology>>);
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            None => f.write_str("the host's"),
+            Some(topology) => write!(f, "{} nodes", topology.nodes()),
+        }
+    }
+}
