@@ -2,12 +2,12 @@
 
 pub(crate) mod group;
 pub(crate) mod sleeper;
-pub(crate) mod thread;
 
 use core::ptr::NonNull;
 
 use crate::sync::{Ordering, UnsafeCell};
-use crate::sys::park::{Parker, SleeperAddress};
+use crate::sys::clock::Deadline;
+use crate::sys::park::{ParkEnd, Parker, SleeperAddress};
 use crate::sys::platform::PlatformRef;
 pub(crate) use crate::sys::unwind::GuardedWaker;
 use crate::sys::unwind::Otherwise;
@@ -31,15 +31,13 @@ const CALLING: u32 = 2;
 #[repr(C)]
 pub(crate) struct Signal {
     state: Parker,
-    /// Whether the waiter only lends the waker in `receiver` to its wake. What that waker points to may be on the
-    /// waiter's stack, so it must have returned before the wait ends. This field has the same owner as `receiver`.
-    lends: UnsafeCell<bool>,
     receiver: UnsafeCell<Receiver>,
 }
 
 /// The receiver of a wake.
 pub(crate) enum Receiver {
-    /// A thread that sleeps on the signal's own word, by this platform.
+    /// A thread that sleeps on the signal's own word, by this platform. On Linux that is futex(2) itself, so the kernel
+    /// and /proc show such a thread as one that waits for a futex.
     Thread(PlatformRef),
     /// A thread that sleeps on the word of a group. The host is its platform.
     Member(Members),
@@ -48,6 +46,9 @@ pub(crate) enum Receiver {
     Sleeper(NonNull<Sleeper>),
     /// A task, through its waker.
     Waker(GuardedWaker),
+    /// As `Waker`, but the waiter only lends the waker to its wake. What that waker points to may be on the waiter's
+    /// stack, so it must have returned before the wait ends.
+    Lent(GuardedWaker),
 }
 
 impl Receiver {
@@ -123,12 +124,7 @@ impl PendingWake {
 
 impl Signal {
     pub(crate) fn new(receiver: Receiver) -> Self {
-        Self { state: Parker::new(WAITING), lends: UnsafeCell::new(false), receiver: UnsafeCell::new(receiver) }
-    }
-
-    /// A signal that lends `waker` to the wake.
-    pub(crate) fn lending(waker: GuardedWaker) -> Self {
-        Self { lends: UnsafeCell::new(true), ..Self::new(Receiver::Waker(waker)) }
+        Self { state: Parker::new(WAITING), receiver: UnsafeCell::new(receiver) }
     }
 
     /// Whether a wake has come. If so, everything that the waker did happens before what follows.
@@ -163,14 +159,11 @@ impl Signal {
             // SAFETY: the sleeper's owner does not leave before it has seen the store below.
             Receiver::Sleeper(sleeper) => unsafe { PendingWake::of_thread(sleeper.as_ref().notify()) },
             // The waker has been moved out of the waiter's memory, and may outlive it.
-            // SAFETY: as above.
-            Receiver::Waker(waker) if unsafe { !(*this).lends.with(|lends| *lends) } => {
-                PendingWake(Action::CallWaker(waker))
-            }
-            Receiver::Waker(waker) => {
+            Receiver::Waker(waker) => PendingWake(Action::CallWaker(waker)),
+            Receiver::Lent(waker) => {
                 // SAFETY: as above. The waiter leaves a waker that it has lent alone until it sees WOKEN.
                 unsafe {
-                    (*this).receiver.with_mut(|r| *r = Receiver::Waker(waker));
+                    (*this).receiver.with_mut(|r| *r = Receiver::Lent(waker));
                     Parker::store(&*state, CALLING, Ordering::Release); // [J]
                     return PendingWake(Action::CallLent(NonNull::new_unchecked(this.cast_mut())));
                 }
@@ -194,7 +187,7 @@ impl Signal {
         };
         // SAFETY: as above.
         let _returned = Otherwise::new(|| unsafe { Parker::store(&*state, WOKEN, Ordering::Release) }); // [J]
-        if let Receiver::Waker(waker) = receiver {
+        if let Receiver::Lent(waker) = receiver {
             waker.wake();
         }
     }
@@ -212,8 +205,8 @@ impl Signal {
                 Receiver::Thread(_) | Receiver::Member(_) => PendingWake::NOTHING,
                 // SAFETY: the entry is queued, so the sleeper is still there.
                 Receiver::Sleeper(sleeper) => PendingWake::of_thread(unsafe { sleeper.as_ref() }.notify()),
-                Receiver::Waker(_) => match core::mem::replace(receiver, Receiver::TAKEN) {
-                    Receiver::Waker(waker) => PendingWake(Action::CallWaker(waker)),
+                Receiver::Waker(_) | Receiver::Lent(_) => match core::mem::replace(receiver, Receiver::TAKEN) {
+                    Receiver::Waker(waker) | Receiver::Lent(waker) => PendingWake(Action::CallWaker(waker)),
                     _ => PendingWake::NOTHING,
                 },
             }
@@ -226,18 +219,31 @@ impl Signal {
     /// The node is queued and the caller holds the bucket's lock.
     pub(crate) unsafe fn notifies_thread(&self) -> bool {
         // SAFETY: guarded by the lock that the caller holds.
-        self.receiver.with(|t| !matches!(unsafe { &*t }, Receiver::Waker(_)))
+        self.receiver.with(|t| !matches!(unsafe { &*t }, Receiver::Waker(_) | Receiver::Lent(_)))
     }
 
-    /// Exchanges `receiver` with the receiver of the wake. The new one is not lent.
+    /// Exchanges `receiver` with the receiver of the wake.
     ///
     /// # Safety
     /// The node is queued and the caller holds the lock that guards `receiver`.
     pub(crate) unsafe fn swap_receiver(&self, receiver: &mut Receiver) {
         // SAFETY: guarded by the lock that the caller holds.
         self.receiver.with_mut(|t| core::mem::swap(unsafe { &mut *t }, receiver));
-        // SAFETY: as above.
-        self.lends.with_mut(|lends| unsafe { *lends = false });
+    }
+
+    /// Sleeps on the signal's own word until a wake comes or `deadline` passes. Returns whether a wake has come.
+    pub(crate) fn sleep(&self, on: PlatformRef, deadline: Option<&Deadline>) -> bool {
+        // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed. So do not
+        // begin such a sleep.
+        if deadline.is_some_and(|deadline| on.has_passed(deadline)) {
+            return self.is_woken();
+        }
+        while !self.is_woken() {
+            if self.state.park(on, WAITING, deadline) == ParkEnd::TimedOut {
+                return self.is_woken();
+            }
+        }
+        true
     }
 
     /// Waits until the thread that has taken the node stores `WOKEN`. That takes it a few instructions, or until a lent

@@ -41,42 +41,10 @@ pub unsafe fn is_of_one_level(head: *mut Node, node: *mut Node) -> bool {
     }
 }
 
-/// Puts `node` at the end of a ring.
-///
-/// # Safety
-/// As for [`is_of_one_level`], which has returned `true`.
-#[inline(always)]
-pub unsafe fn push_back(head: *mut Node, node: *mut Node) {
-    // SAFETY: the caller guarantees it.
-    unsafe { link_before(node, head) };
-}
-
-/// Inserts `node` right before `next`, with the priority of `next`. So `node` is not the last of its level, and the
-/// list of levels does not change.
-///
-/// # Safety
-/// `next` is queued and no head, and the bucket's lock held; `node` belongs to the caller.
-pub unsafe fn insert_before(node: *mut Node, next: *mut Node) {
-    // SAFETY: the caller guarantees it.
-    unsafe {
-        (*links(node)).priority = (*links(next)).priority;
-        link_before(node, next);
-    }
-}
-
-/// Whether a new waiter `node` has to stand before `head`.
-///
-/// # Safety
-/// As for [`is_of_one_level`].
-pub unsafe fn goes_first(head: *mut Node, node: *mut Node) -> bool {
-    // SAFETY: the caller guarantees it.
-    unsafe { (*links(node)).priority < (*links(head)).priority }
-}
-
 /// Inserts `node` behind the waiters that have its priority or a better one, `head` among them.
 ///
 /// # Safety
-/// As for [`goes_first`], which has returned `false`.
+/// As for [`is_of_one_level`]; `node` has no better priority than `head`.
 pub unsafe fn insert(head: *mut Node, node: *mut Node) {
     // SAFETY: the nodes of a ring are valid.
     unsafe {
@@ -122,7 +90,7 @@ unsafe fn enter_level(head: *mut Node, tail: *mut Node, node: *mut Node) -> *mut
 /// Links `node` before `head`. `node` has already replaced `head` in the tree.
 ///
 /// # Safety
-/// As for [`goes_first`], which has returned `true`.
+/// As for [`is_of_one_level`]; `node` has a better priority than `head`.
 pub unsafe fn push_front(head: *mut Node, node: *mut Node) {
     // SAFETY: the nodes of a ring are valid, and so is the list of levels where there are several.
     unsafe {
@@ -153,35 +121,14 @@ pub unsafe fn push_front(head: *mut Node, node: *mut Node) {
 pub unsafe fn remove(node: *mut Node) {
     // SAFETY: the nodes of a ring are valid.
     unsafe {
-        if !is_within_level(node) {
+        let l = links(node);
+        let (prev, next, priority) = ((*l).prev, (*l).next, (*l).priority);
+        // Within a level, the list of levels does not change.
+        if (*links(prev)).priority != priority || (*links(next)).priority != priority {
             leave_level(node);
         }
-        unlink(node);
+        link(prev, next);
     }
-}
-
-/// Whether the waiters before and behind `node` in the ring have its priority. If so, removing `node` does not change
-/// the list of levels.
-///
-/// # Safety
-/// `node` is queued and the bucket's lock held.
-#[inline(always)]
-pub unsafe fn is_within_level(node: *mut Node) -> bool {
-    // SAFETY: the nodes of a ring are valid.
-    unsafe {
-        let l = links(node);
-        (*links((*l).prev)).priority == (*l).priority && (*links((*l).next)).priority == (*l).priority
-    }
-}
-
-/// Takes `node` out of its ring, but not out of the list of levels.
-///
-/// # Safety
-/// `node` is queued and the bucket's lock held.
-#[inline(always)]
-pub unsafe fn unlink(node: *mut Node) {
-    // SAFETY: the nodes of a ring are valid.
-    unsafe { link((*links(node)).prev, (*links(node)).next) };
 }
 
 /// Takes `node` out of the list of levels if it is in it. Another waiter of its level may take its place there. If
@@ -311,7 +258,7 @@ unsafe fn join_levels(earlier: *mut Node, later: *mut Node) {
 /// # Safety
 /// `next` is queued and the bucket's lock held; `node` belongs to the caller.
 #[inline(always)]
-unsafe fn link_before(node: *mut Node, next: *mut Node) {
+pub unsafe fn link_before(node: *mut Node, next: *mut Node) {
     // SAFETY: the nodes of a ring are valid.
     unsafe {
         link((*links(next)).prev, node);

@@ -142,22 +142,6 @@ pub unsafe fn find_or_insert(root: HeadSlot, node: *mut Node) -> Option<HeadSlot
     }
 }
 
-/// Makes `node` the only head of an empty tree.
-///
-/// # Safety
-/// As for [`find_or_insert`].
-#[inline(always)]
-pub unsafe fn insert_alone(root: HeadSlot, node: *mut Node) {
-    // SAFETY: the caller guarantees it.
-    unsafe {
-        let l = links(node);
-        (*l).is_head = true;
-        (*l).left = ptr::null_mut();
-        (*l).right = ptr::null_mut();
-        *root = node;
-    }
-}
-
 /// Puts `node` into `slot`, and splits the subtree that stood there: heads before `node` go to its left, heads behind
 /// it to its right.
 ///

@@ -78,7 +78,7 @@ pub(super) const PAIRS: &[Pair] = &[
             (
                 "ufutex/src/table/mover.rs",
                 "private_to_private",
-                &["lock_all(from, sources", "adopt(ring)", "make_live()", "retire_all(from, sources)"],
+                &["lock_all(from, sources", "adopt(ring)", "make_live()", "retire()"],
             ),
         ],
         init: "word = 0, old = 2, new = 0",
@@ -263,7 +263,7 @@ pub(super) const PAIRS: &[Pair] = &[
                     "self.count.add(self.cpus.close() as u64);\n        self.count.remove_bias();",
                     "wait_until_frozen(",
                     "move_all(",
-                    "tables.end(&plan)",
+                    "tables.end(plan)",
                     "self.count.thaw()",
                 ],
             ),
