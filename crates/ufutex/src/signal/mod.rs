@@ -26,8 +26,8 @@ const CALLING: u32 = 2;
 /// back, and does not touch it again. A waiter that finds its node taken must not leave before it has seen `WOKEN`: a
 /// timeout does not by itself transfer ownership back.
 ///
-/// A waker that is lent stays in `receiver`, so the signal is given back in two steps. `CALLING` tells the waiter that
-/// the wake has come. `WOKEN` tells it that the waker has returned.
+/// A waker that is lent stays in `receiver`, so the signal is given back in two steps: `CALLING` when the wake has come,
+/// `WOKEN` when the waker has returned.
 #[repr(C)]
 pub(crate) struct Signal {
     state: Parker,
@@ -98,16 +98,7 @@ impl PendingWake {
     pub(crate) fn calls_waker(&self) -> bool {
         matches!(self.0, Action::CallWaker(_) | Action::CallLent(_))
     }
-}
 
-impl Drop for PendingWake {
-    #[inline]
-    fn drop(&mut self) {
-        self.run();
-    }
-}
-
-impl PendingWake {
     /// Does the work now.
     #[inline]
     pub(crate) fn run(&mut self) {
@@ -119,6 +110,13 @@ impl PendingWake {
             // SAFETY: the only place that makes one, `Signal::wake`, leaves the signal to it.
             Action::CallLent(signal) => unsafe { Signal::call_lent(signal) },
         }
+    }
+}
+
+impl Drop for PendingWake {
+    #[inline]
+    fn drop(&mut self) {
+        self.run();
     }
 }
 
@@ -146,9 +144,9 @@ impl Signal {
     /// `this` is valid. The caller has taken its node off the queue, and does not access the waiter afterwards.
     pub(crate) unsafe fn wake(this: *const Self) -> PendingWake {
         // SAFETY: valid and ours until the store of WOKEN.
-        let receiver = unsafe { (*this).receiver.with_mut(|t| core::mem::replace(&mut *t, Receiver::TAKEN)) };
-        // SAFETY: valid up to the store.
-        let state = unsafe { &raw const (*this).state };
+        let (receiver, state) = unsafe {
+            ((*this).receiver.with_mut(|r| core::mem::replace(&mut *r, Receiver::TAKEN)), &raw const (*this).state)
+        };
         let pending = match receiver {
             Receiver::Thread(on) => {
                 // SAFETY: as above.
@@ -246,9 +244,8 @@ impl Signal {
         true
     }
 
-    /// Waits until the thread that has taken the node stores `WOKEN`. That takes it a few instructions, or until a lent
-    /// waker has returned. But it may have lost its CPU, perhaps to this thread. So this thread sleeps between its
-    /// checks, and lets the other one run even if this one has a better priority.
+    /// Waits until the thread that has taken the node stores `WOKEN`: a few instructions, or until a lent waker has
+    /// returned. That thread may have lost its CPU, perhaps to this one, so this one sleeps between its checks.
     pub(crate) fn wait_for_waker(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_woken() {
@@ -256,9 +253,8 @@ impl Signal {
         }
     }
 
-    /// As `wait_for_waker`, but returns as soon as the wake has come. A lent waker may still be running. The caller
-    /// then owns the entry except for its signal. On a platform whose lock holders keep their CPU, the waking thread
-    /// keeps its CPU until then, so this thread may spin.
+    /// As `wait_for_waker`, but returns as soon as the wake has come. A lent waker may still be running: the caller owns
+    /// the entry except for its signal. Where lock holders keep their CPU, the waking thread does too, so this one spins.
     pub(crate) fn wait_for_notification(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_notified() {

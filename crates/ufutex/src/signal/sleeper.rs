@@ -84,9 +84,7 @@ impl Sleeper {
 
     /// Sets `bits`, and returns the address by which the thread is woken, if one sleeps. `None` if it is spinning.
     fn raise(&self, bits: u32) -> Option<SleeperAddress> {
-        let word = self.word.raise(bits, SPINNING)?;
-        // After the bits: see `take_down`.
-        Some(word.on(self.platform()))
+        self.word.raise(bits, SPINNING, || self.platform())
     }
 
     /// Sets `NOTIFIED`. After this the caller gives the entry back, and then wakes the thread by the returned address.

@@ -67,15 +67,6 @@ impl<T> Counted<T> {
         handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self { inner })
     }
 
-    /// Drops a handle of the value at `value` that was forgotten with `mem::forget`.
-    ///
-    /// # Safety
-    /// Such a handle exists, and is dropped only once.
-    pub unsafe fn let_go(value: NonNull<T>) {
-        // SAFETY: the caller guarantees it.
-        drop(unsafe { Self::adopt(value) });
-    }
-
     /// The handle of the value at `value` that was forgotten with `mem::forget`.
     ///
     /// # Safety
@@ -114,8 +105,7 @@ impl<T: ?Sized> Deref for Counted<T> {
 impl<T: ?Sized> Clone for Counted<T> {
     fn clone(&self) -> Self {
         let handles = self.inner().handles.fetch_add(1, Ordering::Relaxed);
-        // As with `Arc`: only leaked handles can get here. If the count wrapped, the value would be freed while handles
-        // exist.
+        // As with `Arc`: only leaked handles can get here. If the count wrapped, the value would be freed in use.
         assert!(handles < isize::MAX as usize, "too many handles");
         Self { inner: self.inner }
     }
@@ -123,8 +113,8 @@ impl<T: ?Sized> Clone for Counted<T> {
 
 impl<T: ?Sized> Drop for Counted<T> {
     fn drop(&mut self) {
-        // [L]: the thread that frees the value sees all earlier uses of it. Pairs with the load below. A fence would do
-        // as well, but ThreadSanitizer does not understand fences.
+        // [L]: the thread that frees the value sees all earlier uses of it. Pairs with the load below, which is no fence
+        // because ThreadSanitizer does not understand fences.
         if self.inner().handles.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }

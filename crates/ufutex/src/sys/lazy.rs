@@ -109,7 +109,7 @@ impl<T> Drop for Lazy<T> {
         let kept = self.kept.load(Ordering::Acquire); // [W]
         if let Some(kept) = NonNull::new(kept).filter(|kept| kept.addr().get() != NEVER) {
             // SAFETY: this is the handle that `make` has forgotten.
-            unsafe { Counted::let_go(kept) };
+            drop(unsafe { Counted::adopt(kept) });
         }
     }
 }

@@ -220,10 +220,10 @@ impl<'t> Guard<'t> {
         self.state / ONE_WAITER
     }
 
-    /// Queues a waiter: see [`BucketQueue::insert`].
+    /// Queues a waiter.
     ///
     /// # Safety
-    /// As there; this guard supplies the bucket.
+    /// As for [`BucketQueue::insert`]; this guard supplies the bucket.
     pub unsafe fn insert(&mut self, node: NonNull<Node>) -> Option<u32> {
         self.state = with_more(self.state, 1);
         let bucket = self.bucket.address();
@@ -279,14 +279,13 @@ impl<'t> Guard<'t> {
     /// # Safety
     /// `marker` is a marker of the caller's. If it is queued, it is in this bucket.
     pub unsafe fn resume(&mut self, marker: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: `marker` belongs to the caller, so it is valid.
-        let place = unsafe { marker.as_ref() }.bucket();
-        debug_assert!(place.is_null() || place == self.bucket.address(), "a marker stands in another bucket");
-        if !place.is_null() {
-            self.state -= ONE_WAITER;
+        // SAFETY: `marker` belongs to the caller, so it is valid, and the caller guarantees the rest.
+        unsafe {
+            let place = marker.as_ref().bucket();
+            debug_assert!(place.is_null() || place == self.bucket.address(), "a marker stands in another bucket");
+            self.state -= if place.is_null() { 0 } else { ONE_WAITER };
+            (**self).resume(marker)
         }
-        // SAFETY: the caller guarantees it.
-        unsafe { (**self).resume(marker) }
     }
 
     /// Inserts `marker` at the place where a walk in pieces has to go on: see [`BucketQueue::pause`]. A marker counts as a

@@ -1,8 +1,5 @@
 //! The queue of a bucket: a tree of keys (`tree`), and for each key a ring of waiters in wake order (`ring`).
 //!
-//! Only a [`Guard`](super::bucket::Guard) hands out a [`BucketQueue`], so every method here runs under the bucket's lock,
-//! which guards the fields of the queued nodes and keeps the nodes valid. SAFETY comments call this "the lock".
-//!
 //! The first waiter of each key is that key's *head*. Only heads are in the tree, so a search for a key passes only a
 //! few other heads, however many keys and waiters there are. The last waiter of a ring is its head's predecessor.
 //! `node` says which thread a node belongs to.
@@ -13,6 +10,11 @@
 //! off and looks at the waiter that stood behind it. So it looks at each waiter once, however many pieces it takes. A
 //! waiter that comes between two pieces is looked at if its priority puts it behind the marker. If the next waiter is
 //! the first of its key, no marker is needed. Operations that look for waiters pass over markers.
+//!
+//! # Safety
+//! Only a [`Guard`](super::bucket::Guard) hands out a [`BucketQueue`], so every function here runs under the bucket's lock,
+//! which keeps the queued nodes valid and guards their fields. SAFETY comments call this "the lock". Unless a function
+//! says otherwise, a node that it is given is queued in its queue.
 
 use core::ops::RangeInclusive;
 use core::ptr::{self, NonNull};
@@ -76,9 +78,6 @@ impl BucketQueue {
     }
 
     /// As [`insert`](Self::insert), for a queue that is empty, or has other keys or waiters of another priority.
-    ///
-    /// # Safety
-    /// As for `insert`.
     #[inline(never)]
     unsafe fn insert_among(&mut self, node: *mut Node) -> Option<u32> {
         // SAFETY: as in `insert`.
@@ -100,9 +99,6 @@ impl BucketQueue {
     }
 
     /// Takes `node` off the queue.
-    ///
-    /// # Safety
-    /// `node` is queued in this queue.
     pub unsafe fn remove(&mut self, node: NonNull<Node>) {
         let queue = ptr::from_mut(self);
         // SAFETY: the lock.
@@ -113,8 +109,7 @@ impl BucketQueue {
     /// requeue, which inserts the node elsewhere at once, as a waiter of `key`.
     ///
     /// # Safety
-    /// `node` is queued in this queue. The caller also holds the lock of the queue into which the node goes next, until
-    /// it is there.
+    /// The caller also holds the lock of the queue into which the node goes next, until it is there.
     pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: TableKey, hash: u32) {
         // SAFETY: the lock.
         unsafe {
@@ -129,9 +124,6 @@ impl BucketQueue {
     // queue's root, and a reference to the queue would claim exclusive access to the root.
 
     /// The slot that refers to `node`, if `node` is a head. Otherwise the root.
-    ///
-    /// # Safety
-    /// `node` is queued in this queue.
     #[inline]
     unsafe fn slot_of(queue: *mut Self, node: *mut Node) -> HeadSlot {
         // SAFETY: the lock.
@@ -145,21 +137,17 @@ impl BucketQueue {
         }
     }
 
-    /// As [`remove`](Self::remove), for a caller that has the slot.
-    ///
-    /// # Safety
-    /// As for [`unlink`](Self::unlink).
+    /// As [`remove`](Self::remove). If `node` is a head, `slot` refers to it.
     #[inline(never)]
     unsafe fn remove_from(queue: *mut Self, slot: HeadSlot, node: *mut Node) {
-        // SAFETY: the caller guarantees it. The lock guards the node until its bucket is null.
+        // SAFETY: the lock guards the node until its bucket is null.
         unsafe {
             Self::unlink(queue, slot, node);
             (*node).set_bucket(ptr::null_mut());
         }
     }
 
-    /// # Safety
-    /// `node` is queued in this queue. If it is a head, `slot` refers to it.
+    /// Takes `node` out of the tree and the ring. If it is a head, `slot` refers to it.
     #[inline(always)]
     unsafe fn unlink(queue: *mut Self, slot: HeadSlot, node: *mut Node) {
         // SAFETY: the lock.
@@ -177,8 +165,8 @@ impl BucketQueue {
         }
     }
 
-    /// The number of waiters of `key`, counted up to `limit`; `hash` is the key's hash. Markers count as well: the
-    /// caller needs an upper bound for the room that the waiters take.
+    /// An upper bound for the number of waiters of `key`, counted up to `limit`; `hash` is the key's hash. Markers count
+    /// as well.
     pub fn count(&mut self, key: TableKey, hash: u32, limit: usize) -> usize {
         let Some(head) = self.head(key, hash) else { return 0 };
         let (mut node, mut count) = (head.as_ptr(), 1);
@@ -207,9 +195,6 @@ impl BucketQueue {
     }
 
     /// `node`, or the waiter behind it if `node` is a marker.
-    ///
-    /// # Safety
-    /// `node` is queued in this queue.
     #[inline(always)]
     unsafe fn from(&self, node: NonNull<Node>) -> Option<NonNull<Node>> {
         // SAFETY: the lock.
@@ -217,9 +202,6 @@ impl BucketQueue {
     }
 
     /// The waiter behind `node` in wake order.
-    ///
-    /// # Safety
-    /// `node` is queued in this queue.
     pub unsafe fn after(&self, node: NonNull<Node>) -> Option<NonNull<Node>> {
         // SAFETY: the lock.
         unsafe {
@@ -235,9 +217,6 @@ impl BucketQueue {
     }
 
     /// The first waiter of the key behind those that have the priority of `node`. It passes at most 101 other nodes.
-    ///
-    /// # Safety
-    /// `node` is queued in this queue.
     pub unsafe fn after_level(&mut self, node: NonNull<Node>) -> Option<NonNull<Node>> {
         // SAFETY: the lock.
         unsafe {
@@ -253,18 +232,16 @@ impl BucketQueue {
         let most = Most { taken: limit, visited: usize::MAX };
         // SAFETY: the lock. The slot is that of the key's head.
         unsafe {
-            let slot = tree::find(&raw mut self.root, key, hash);
+            let queue = ptr::from_mut(self);
+            let slot = tree::find(&raw mut (*queue).root, key, hash);
             let Some(head) = NonNull::new(*slot) else { return Taken::default() };
-            Self::walk(ptr::from_mut(self), slot, self.from(head), most, pick).0
+            Self::walk(queue, slot, (*queue).from(head), most, pick).0
         }
     }
 
     /// Offers waiters to `pick`, from `first` on, and takes those that it picks, until it has taken or visited `most`.
     /// Returns the taken waiters and the waiter to go on with. That is `None` if none is left or if `pick` has stopped
     /// the walk.
-    ///
-    /// # Safety
-    /// `first` is queued in this queue.
     pub unsafe fn take_from(
         &mut self,
         first: NonNull<Node>,
@@ -276,9 +253,8 @@ impl BucketQueue {
         unsafe { Self::walk(queue, Self::slot_of(queue, first.as_ptr()), Some(first), most, pick) }
     }
 
-    /// # Safety
-    /// `next` is queued in this queue. `slot` refers to the head of its key if `next` is the head or the first behind
-    /// markers, and so does it for each later waiter that becomes the head.
+    /// As [`take_from`](Self::take_from). If a waiter to be taken may be a head, `slot` refers to the head of its key. It
+    /// does so whichever waiter is the head, until the last one is taken.
     #[inline(always)]
     unsafe fn walk(
         queue: *mut Self,
@@ -317,8 +293,7 @@ impl BucketQueue {
     /// waiter behind it, and the marker is taken off. Otherwise it is the first waiter of the marker's key.
     ///
     /// # Safety
-    /// `marker` is a marker of the caller's, and is queued in no other queue. The caller has locked this bucket as the
-    /// bucket of the marker's key.
+    /// `marker` belongs to the caller, and is queued in no other queue. This bucket is that of the marker's key.
     pub unsafe fn resume(&mut self, marker: NonNull<Node>) -> Option<NonNull<Node>> {
         // SAFETY: the lock, or, if the marker is not queued, the caller, which owns it.
         unsafe {
@@ -336,8 +311,7 @@ impl BucketQueue {
     /// key, no marker is needed, and it returns `false`.
     ///
     /// # Safety
-    /// As for [`insert`](Self::insert), with `marker` as the node. `next` is a waiter of its key, and is queued in this
-    /// queue.
+    /// As for [`insert`](Self::insert), with `marker` as the node. `next` is a waiter of its key.
     pub unsafe fn pause(&mut self, marker: NonNull<Node>, next: NonNull<Node>, bucket: *mut ()) -> bool {
         // SAFETY: the lock; the marker belongs to the caller.
         unsafe {
@@ -372,29 +346,24 @@ impl BucketQueue {
         NonNull::new(unsafe { tree::first_from(self.root, start) })
     }
 
-    /// The head of the first key of `space` with a hash in `hashes`.
-    pub fn first_in(&self, space: u64, hashes: RangeInclusive<u32>) -> Option<NonNull<Node>> {
-        let head = self.first_from(Start::At(Position::before_all(space, *hashes.start())))?;
-        // SAFETY: the lock.
-        let Position { key, hash } = unsafe { Position::of(head.as_ptr()) };
-        (key.space == space && hash <= *hashes.end()).then_some(head)
-    }
-
-    /// Takes a key with all its waiters off the queue. The waiters still look queued: this is for a mover, which
-    /// inserts the ring elsewhere at once.
+    /// For movers: takes a key with all its waiters off the queue. They still look queued, and count as waiters of this
+    /// bucket. The mover inserts the ring elsewhere at once.
     pub fn pop_ring(&mut self) -> Option<Ring> {
         let queue = ptr::from_mut(self);
         // SAFETY: the lock; the root is the slot of a head.
         unsafe { (!(*queue).root.is_null()).then(|| Self::pop_head(queue, &raw mut (*queue).root)) }
     }
 
-    /// Takes the first `most` waiters, or all if there are fewer, of the first key of `space` with a hash in `hashes`
-    /// off the queue. The waiters still look queued: this is for a mover, which inserts the ring elsewhere at once.
+    /// As [`pop_ring`](Self::pop_ring), for the first `most` waiters, or all if there are fewer, of the first key of
+    /// `space` with a hash in `hashes`.
     pub fn pop_part(&mut self, space: u64, hashes: RangeInclusive<u32>, most: usize) -> Option<Ring> {
-        let head = self.first_in(space, hashes).filter(|_| most > 0)?.as_ptr();
+        let head = self.first_from(Start::At(Position::before_all(space, *hashes.start())))?.as_ptr();
         // SAFETY: the lock.
         unsafe {
             let Position { key, hash } = Position::of(head);
+            if key.space != space || hash > *hashes.end() || most == 0 {
+                return None;
+            }
             let queue = ptr::from_mut(self);
             let slot = tree::find(&raw mut (*queue).root, key, hash);
             let tail = (*links(head)).prev;
@@ -411,10 +380,8 @@ impl BucketQueue {
         }
     }
 
-    /// # Safety
-    /// `slot` belongs to this queue's tree and refers to a head.
     unsafe fn pop_head(queue: *mut Self, slot: HeadSlot) -> Ring {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the lock; `slot` refers to a head.
         unsafe {
             let head = NonNull::new_unchecked(*slot);
             tree::remove(slot);
@@ -454,9 +421,6 @@ impl BucketQueue {
 }
 
 /// Whether `node` is a marker, which operations that look for waiters pass over.
-///
-/// # Safety
-/// `node` is queued and its bucket's lock held.
 #[inline(always)]
 unsafe fn is_passed_over(node: *mut Node) -> bool {
     // SAFETY: the caller guarantees it.

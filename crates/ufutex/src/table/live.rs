@@ -4,8 +4,7 @@
 //! Invariant: for every key one bucket is live, whichever table it is in, except within a mover's step, where its old
 //! and its new bucket both are; and no bucket's memory is freed before the domain is dropped. An operation locks the
 //! bucket in the table that it believes to be in use, with a compare-and-swap from a state that has the live bit set.
-//! If that bucket is not live, the key has moved: to `next`, or `current` has changed meanwhile. That is the whole read
-//! side.
+//! If that bucket is not live, the key has moved: to `next`, or `current` has changed meanwhile.
 //!
 //! A resize goes bucket by bucket, so it needs no moment without operations. The thread that requests a resize takes
 //! all its steps. A resize that the size policy began is continued by other operations: one that finds its bucket
@@ -25,7 +24,7 @@ const PATIENCE: u32 = 10;
 const LOOKS: u32 = 100;
 
 /// The number of steps that an operation takes of a move that it did not request: some microseconds' worth, if each
-/// bucket has a waiter and the table grows fourfold. A step takes longer if it makes more buckets live.
+/// bucket has a waiter and the table grows fourfold.
 const STEPS_AT_ONCE: u32 = 8;
 
 /// A live bucket, locked.
@@ -103,9 +102,8 @@ pub fn resize(tables: &Tables, slots_log2: Option<u32>) -> Result<(), Error> {
     let mut number = None;
     let mut round = 0;
     while let Some((planned, step)) = go_on(tables, slots_log2, &mut number, round >= PATIENCE)? {
-        // The rest of the steps may be taken by the operations of other threads. If this thread slept on the
-        // bucket, it would be woken together with all contenders of the bucket, and wait for a CPU behind them.
-        // After a short sleep it gets a CPU sooner.
+        // The operations of other threads may take the rest of the steps. If this thread slept on the bucket, it would be
+        // woken together with all contenders of the bucket, and wait for a CPU behind them.
         if !tables.platform().nap(&mut round) {
             planned.wait_for(step);
         }
@@ -144,21 +142,18 @@ pub fn help(tables: &Tables) {
 
 #[cold]
 fn help_slowly(tables: &Tables) {
-    if !is_blocked(tables)
-        && let Some(mut resize) = tables.resize.try_lock()
+    // If a bucket that the last pass left is still locked, the move cannot go on: the bucket's holder has probably lost
+    // its CPU. Until it runs, all operations on moved keys come here. They read a few words that no thread writes
+    // meanwhile, and leave the lock of the resize alone. This is a hint: the words may belong to different moves.
+    if let (Some(step), Some(planned)) = (tables.left_step(), tables.going_on())
+        && step < planned.steps()
+        && planned.is_locked(step)
     {
+        return;
+    }
+    if let Some(mut resize) = tables.resize.try_lock() {
         resize.with(|going_on| advance(tables, going_on, STEPS_AT_ONCE));
     }
-}
-
-/// Whether the move cannot go on at this moment, because a bucket that the last pass left is still locked. Its holder
-/// has probably lost its CPU. Until it runs, all operations on moved keys come here. They read a few
-/// words that no thread writes meanwhile, and leave the lock of the resize alone.
-///
-/// This is a hint: the words may belong to different moves.
-fn is_blocked(tables: &Tables) -> bool {
-    let (Some(step), Some(planned)) = (tables.left_step(), tables.going_on()) else { return false };
-    step < planned.steps() && planned.is_locked(step)
 }
 
 /// Continues the requested move, whose number is in `number` once it has begun, and all moves before it. Returns `None`
@@ -197,7 +192,7 @@ fn go_on(
 
 /// Continues a move for up to `limit` steps, and ends it when all are done. It passes over locked buckets: their
 /// holders have usually lost their CPUs, and most are unlocked by the next pass. At the end of a pass it notes one of
-/// them for [`is_blocked`].
+/// them for [`help`].
 fn advance(tables: &Tables, going_on: &mut Option<Progress>, limit: u32) {
     let Some(progress) = going_on else { return };
     let Some(planned) = tables.going_on() else { return };
@@ -224,9 +219,7 @@ fn advance(tables: &Tables, going_on: &mut Option<Progress>, limit: u32) {
 /// Locks the live bucket of `hash` if the first attempt found no private table, or a bucket that is not live.
 #[cold]
 fn lock_elsewhere(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
-    if tables.moving() {
-        help_slowly(tables);
-    }
+    help(tables);
     let mut round = 0;
     loop {
         match search(tables, hash, |bucket| bucket.lock(&tables.store)) {

@@ -83,8 +83,8 @@ pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u
 pub const BOUNCES_REPORTED: u32 = 64;
 /// After this many reported bounces the policy looks at the clock.
 const BOUNCES_JUDGED: u32 = 1024;
-/// A bounce costs a CPU the transfer of a cache line, which is tens of nanoseconds. This many bounces for each CPU in a
-/// second waste about two hundredths of its time. From there on a table twice as large pays.
+/// From this many bounces a second for each CPU on, a table twice as large pays: transfers of a cache line, at tens of
+/// nanoseconds each, waste about two hundredths of the CPU's time.
 const BOUNCES_TOLERATED: u64 = 300_000;
 
 /// The contention by different keys since the policy last looked at the clock.
@@ -115,8 +115,7 @@ impl Contention {
     }
 }
 
-/// Contention grows a table to this many slots for each CPU and no further: no more cache lines can be in use at one
-/// time.
+/// Contention grows a table to this many slots for each CPU and no further.
 const SLOTS_PER_CPU_LOG2: u32 = 12;
 
 /// log2 of the largest table to which contention among `cpus` CPUs can make a table grow.

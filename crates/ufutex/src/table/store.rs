@@ -1,13 +1,11 @@
 //! The memory of a domain's tables.
 //!
 //! A domain keeps at most one table per power of two, and frees them only when the domain is dropped. So a stale
-//! pointer to a table or a bucket always points to valid memory, and neither reference counts nor grace periods are
-//! needed. All tables together take less than twice the memory of the largest.
+//! pointer to a table or a bucket is valid. All tables together take less than twice the memory of the largest.
 //!
 //! A table is refused, as if there were no memory for it, if it would exceed the domain's limit or the limit for all
 //! domains of the system. The system's limit does not count the first bytes of each domain: as many as the smallest
 //! table of a policy takes. So no domain can keep another from having a table.
-//!
 //! As in the kernel, a table lies on the node of the thread that makes it.
 
 use core::alloc::Layout;
@@ -35,9 +33,7 @@ pub struct Source {
 /// The table memory of a system's domains. One part of it is limited for all domains together. The rest is free: a
 /// domain may take it however much the others have taken.
 ///
-/// Each part has a counter of its own, so that [`taken`](Self::taken) never shows more than may be taken. With one
-/// counter for both, a reader could find the limit exceeded between the two steps of giving back and taking again. The
-/// counters order no other memory, so Relaxed is enough.
+/// Each part has a counter of its own, so that [`taken`](Self::taken) never shows more than may be taken.
 pub struct Budget {
     limit: usize,
     /// At most `limit`.

@@ -299,26 +299,22 @@ impl Tables {
         if !matches!(self.current(), Current::None) {
             return;
         }
-        let Some(slots_log2) = slots_log2 else {
-            return self.publish_global();
-        };
-        let Ok(store) = self.store_or_make() else {
-            return self.publish_global();
-        };
-        let make = |slots_log2| store.get_or_make(slots_log2, || self.global.globals().current_node());
-        match make(slots_log2.min(MAX_SLOTS_LOG2)).or_else(|| make(slots_log2.min(SMALLEST_LOG2))) {
-            Some(table) => {
-                make_all_live(table);
-                self.publish(Current::Private(table));
-            }
-            None => self.publish_global(),
-        }
+        let table = slots_log2.and_then(|slots_log2| {
+            let store = self.store_or_make().ok()?;
+            let make = |slots_log2| store.get_or_make(slots_log2, || self.global.globals().current_node());
+            let smallest = || if slots_log2 > SMALLEST_LOG2 { make(SMALLEST_LOG2) } else { None };
+            make(slots_log2.min(MAX_SLOTS_LOG2)).or_else(smallest)
+        });
+        self.publish_first(table.map_or(Current::Global, Current::Private));
     }
 
-    /// Makes the global table the first table in use.
-    fn publish_global(&self) {
-        self.global.get_or_make();
-        self.publish(Current::Global);
+    /// Makes `to` the first table in use.
+    fn publish_first(&self, to: Current) {
+        match to {
+            Current::Private(table) => make_all_live(table),
+            Current::Global | Current::None => _ = self.global.get_or_make(),
+        }
+        self.publish(to);
     }
 
     /// Plans a move of all keys to a table with `1 << slots_log2` buckets, or to the global table for `None`. The
@@ -338,11 +334,7 @@ impl Tables {
         };
         let planned = self.move_between(current, to);
         if planned.is_none() {
-            match to {
-                Current::Private(table) => make_all_live(table),
-                Current::Global | Current::None => _ = self.global.get_or_make(),
-            }
-            self.publish(to);
+            self.publish_first(to);
         }
         Ok(planned)
     }

@@ -101,7 +101,7 @@ pub(super) const PAIRS: &[Pair] = &[
             ("E look", "rlx", "As above"),
         ],
     },
-    // `lock/state.rs` `unlock_and_stay` and `lock_after`, `sys/barrier.rs`.
+    // `lock/state.rs` `unlock_and_stay` and `lock_after`.
     Pair {
         name: "[C] and [D]: the contended lock, as the models have it",
         code: &[
@@ -110,7 +110,7 @@ pub(super) const PAIRS: &[Pair] = &[
                 "unlock_and_stay",
                 &[
                     "self.state.store(next, Ordering::Release); // [E]",
-                    "barrier::light(); // [D]",
+                    "light_barrier(); // [D]",
                     "let slept = self.contended.load(Ordering::Relaxed) != 0",
                 ],
             ),
@@ -120,15 +120,15 @@ pub(super) const PAIRS: &[Pair] = &[
                 "lock_after",
                 &[
                     "self.contended.raise_to(mark, Ordering::Relaxed)",
-                    "barrier::heavy(); // [C]",
+                    "heavy_barrier(); // [C]",
                     "self.attempt(on, mark)",
                     "self.contended.park(",
                 ],
             ),
-            ("ufutex/src/sys/barrier.rs", "heavy", &["    sync::fence(sync::Ordering::SeqCst); // [C]\n"]),
+            ("ufutex/src/lock/state.rs", "heavy_barrier", &["    fence(Ordering::SeqCst); // [C]\n"]),
             (
-                "ufutex/src/sys/barrier.rs",
-                "light",
+                "ufutex/src/lock/state.rs",
+                "light_barrier",
                 // In a model it is a fence.
                 &["    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);\n"],
             ),
@@ -492,14 +492,8 @@ pub(super) const PAIRS: &[Pair] = &[
                 "occupy",
                 &["self.word.raise_to(IN_USE, Ordering::Acquire)", "self.on.store(on.into_raw(), Ordering::Relaxed);"],
             ),
-            (
-                "ufutex/src/signal/sleeper.rs",
-                "raise",
-                &[
-                    "self.word.raise(bits, SPINNING)?",
-                    "// After the bits: see `take_down`.\n        Some(word.on(self.platform()))",
-                ],
-            ),
+            ("ufutex/src/signal/sleeper.rs", "raise", &["self.word.raise(bits, SPINNING, || self.platform())"]),
+            ("ufutex/src/sys/park.rs", "raise", &["self.word.fetch_or(bits, Ordering::AcqRel); // [N]", "on: on()"]),
         ],
         init: "platform = 0, word = 1",
         program: "

@@ -124,11 +124,6 @@ pub fn unpark(word: *const AtomicU32, _count: usize) -> usize {
     0
 }
 
-/// The time of `clock` since its epoch.
-pub fn now(clock: Clock) -> Option<Duration> {
-    Some(time(clock))
-}
-
 /// Gives up the CPU to another thread.
 pub fn yield_now() {
     std::thread::yield_now();
