@@ -63,34 +63,26 @@ impl<T> Lazy<T> {
     #[cold]
     fn make(&self, value: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
         let made = value().and_then(|value| Counted::new(|_| LazyValue { made: Made::new(), value }));
-        let kept = match made {
-            Ok(kept) => kept,
-            // Another thread may have had the last memory.
-            Err(error) => return self.get().ok_or(error),
-        };
-        kept.made.finish();
-        let ours = ptr::from_ref::<LazyValue<T>>(&kept).cast_mut();
-        let there = match self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Acquire) {
-            // [W]
-            Ok(_) => {
-                // `drop` gives this handle back.
-                core::mem::forget(kept);
-                ours
+        let error = match made {
+            Ok(kept) => {
+                kept.made.finish();
+                let ours = ptr::from_ref::<LazyValue<T>>(&kept).cast_mut();
+                // [W]
+                if self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Acquire).is_ok() {
+                    core::mem::forget(kept); // `drop` gives this handle back
+                }
+                Error::NoMemory
             }
-            Err(theirs) if theirs.addr() == NEVER => return Err(Error::NoMemory),
-            Err(theirs) => theirs,
+            Err(error) => error,
         };
-        // SAFETY: the handle is kept until `self` is dropped.
-        let kept = unsafe { &*there };
-        kept.made.see();
-        Ok(&kept.value)
+        // Another thread may have been faster, and may have had the last memory.
+        self.get().ok_or(error)
     }
 
     /// If there is no value yet, there will never be one.
     #[cold]
     pub fn give_up(&self) {
         let never = ptr::without_provenance_mut(NEVER);
-        // Another thread may have been faster: the caller looks again.
         let _was = self.kept.compare_exchange(ptr::null_mut(), never, Ordering::Release, Ordering::Acquire); // [W]
     }
 

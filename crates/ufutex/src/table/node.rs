@@ -5,8 +5,7 @@
 //! fields belong to the thread that unlinked the node. That is the owner if it gave up, and otherwise a waker until it
 //! signals the owner.
 //!
-//! A *marker* is a node without a waiter: a walk in pieces inserts it at the place where it will go on (see
-//! `list`). Only the marker's owner unlinks it.
+//! A *marker* is a node without a waiter: see `list`. Only the marker's owner unlinks it.
 
 use core::marker::PhantomPinned;
 use core::ptr;
