@@ -79,8 +79,7 @@ impl<T> Counted<T> {
     /// # Safety
     /// The value lies in an `Inner`.
     unsafe fn around(value: NonNull<T>) -> NonNull<Inner<T>> {
-        // A reference to the value gives no access to the count in front of it. So the pointer is made from the address
-        // alone.
+        // A reference to the value gives no access to the count in front of it, so only its address is used.
         let address = value.addr().get() - core::mem::offset_of!(Inner<T>, value);
         // SAFETY: the caller guarantees that it is within an allocation, so it is not null.
         unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) }
@@ -121,8 +120,7 @@ impl<T: ?Sized> Drop for Counted<T> {
         self.inner().handles.load(Ordering::Acquire); // [L]
         let layout = Layout::for_value(self.inner());
         // SAFETY: this was the last handle; the memory was allocated like this in `new`. Only the value is dropped
-        // through the pointer: until that has been done, other threads may read the count (`upgrade`), so we have no
-        // exclusive access to it.
+        // through the pointer, since other threads may read the count meanwhile (`upgrade`).
         unsafe {
             (&raw mut (*self.inner.as_ptr()).value).drop_in_place();
             dealloc(self.inner.as_ptr().cast(), layout);

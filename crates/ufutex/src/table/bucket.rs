@@ -98,8 +98,8 @@ impl Bucket {
         }
     }
 
-    /// Whether the bucket is live at this moment. What the caller may conclude depends on the locks that it holds: a mover
-    /// needs the bucket's lock to make it not live, and to make it live the lock of the bucket that the keys come from.
+    /// Whether the bucket is live at this moment. A mover needs the bucket's lock to make it not live, and to make it live
+    /// the lock of the bucket that the keys come from.
     pub fn is_live(&self) -> bool {
         self.lock.peek(Ordering::Acquire) & LIVE != 0 // [E]
     }
@@ -136,8 +136,7 @@ impl Bucket {
     /// # Safety
     /// The caller is the mover, this bucket is not live, and the ring's old bucket is locked by the caller.
     pub unsafe fn adopt(&self, ring: Ring) {
-        // SAFETY: a bucket that is not live belongs to the mover. Until now the only live bucket of the ring's key was
-        // another.
+        // SAFETY: a bucket that is not live belongs to the mover.
         let count = self.queue.with_mut(|q| unsafe { (*q).push_ring(ring, self.address()) });
         self.lock.count_while_not_live(count);
     }
@@ -147,11 +146,9 @@ impl Bucket {
         self.lock.make_live();
     }
 
-    /// Makes this bucket the live bucket of its keys and locks it, in one store. Waiters of its keys may still be
-    /// elsewhere. The mover moves them here before it unlocks this bucket.
-    ///
-    /// The store can be Relaxed: it comes before the mover unlocks the old buckets of the keys, which is a Release
-    /// ([E]).
+    /// Makes this bucket the live bucket of its keys and locks it, in one store. The mover moves the waiters here before it
+    /// unlocks this bucket. The store can be Relaxed: the mover unlocks the old buckets of the keys later, which is a
+    /// Release ([E]).
     ///
     /// # Safety
     /// The caller is the mover, and this bucket is not live.

@@ -88,8 +88,8 @@ impl Move {
         }
     }
 
-    /// Whether a step has been taken: until then the buckets of a private source are live, and that of a private target is
-    /// not, if the source is global.
+    /// Whether a step has been taken. Then the sources in a private table are no longer live. If the source is global, the
+    /// target is live.
     fn is_done(self, step: usize) -> bool {
         match self {
             Self::Private { from, .. } | Self::ToGlobal { from, .. } => {

@@ -26,7 +26,7 @@ pub enum Current {
     Private(Table),
 }
 
-/// The unit of [`Tables`]' limit. A bucket takes one line or two.
+/// The unit of [`Tables`]' limit, in bytes.
 const LINE: usize = 64;
 
 /// The word for [`Current::Global`]. The address of every table is higher.
@@ -133,21 +133,19 @@ pub struct Tables {
     /// Made by the first wait, or a request for slots. If there is no memory for it then, the domain uses the global
     /// table, until a request for slots.
     pub store: Lazy<TableStore>,
-    /// The limit on the tables of this domain, in cache lines of [`LINE`] bytes. Tables are made of whole lines, and all
-    /// sizes together have fewer than `u32::MAX`.
+    /// The limit on the tables of this domain, in units of [`LINE`]: four bytes keep a domain small.
     max_lines: u32,
-    /// One more than the first step that the last pass of a move left, because a bucket was locked. `0`: none, or a pass
-    /// is going on. A hint, written under `resize` and read without it.
+    /// One more than the first step that the last pass of a move left, because a bucket was locked. `0` means none, or
+    /// that a pass is going on. A hint, written under `resize` and read without it.
     left_step: AtomicU32,
-    /// Held by a thread that changes `current` or `next`, and so by every thread that moves buckets. The value says how
-    /// far the move in progress has come. It is `None` if there is no move.
+    /// Held by a thread that changes `current` or `next`, and so by every mover. `None` if no move is going on.
     pub resize: Lock<Option<Progress>>,
 }
 
-/// How far a move has come. Where it comes from and goes to, `current` and `next` say.
+/// How far the move from `current` to `next` has come.
 #[derive(Default)]
 pub struct Progress {
-    /// The next step of this pass over all steps. There are at most as many as the larger table has buckets.
+    /// The next step of this pass over all steps.
     pub next_step: u32,
     /// Whether this pass has left a step for the next one.
     pub skipped: bool,

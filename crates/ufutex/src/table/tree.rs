@@ -48,9 +48,8 @@ impl Position {
 
     /// The weight of a head at this position. The upper half of the product depends on all bits of both factors.
     ///
-    /// The bits of the hash in reverse order would almost do, but the words of one cache line have the lower half of
-    /// their hashes in common. Sixteen neighbouring heads with nearly equal weights would lengthen each search past
-    /// them by three steps. The address also gives keys with equal hashes different weights.
+    /// The words of one cache line have the lower half of their hashes in common. The address gives them, and keys with
+    /// equal hashes, different weights.
     pub fn weight(self) -> u32 {
         ((u64::from(self.hash) ^ self.key.address).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
     }

@@ -29,9 +29,8 @@ use crate::sys::platform::Platform;
 #[derive(Clone, Copy, Debug)]
 pub struct AnyStd;
 
-/// A mutex and a condition variable for the sleepers of some words. A sleeper compares its word with the mutex held. A
-/// waker changes the word, and then locks the mutex in `unpark`. If the waker has the mutex first, the sleeper sees the
-/// new value. Otherwise the waker finds the sleeper waiting.
+/// A mutex and a condition variable for the sleepers of some words. A sleeper compares its word with the mutex held, and
+/// a waker locks the mutex after it has changed the word. So the sleeper sees the new value, or is waiting by then.
 struct ParkingRoom {
     sleepers: Mutex<usize>,
     woken: Condvar,
@@ -72,9 +71,8 @@ impl ParkingRoom {
     }
 }
 
-/// How long a thread may sleep at once, with a deadline. `park` may return early, and the caller then looks at the
-/// clock again. The realtime clock may be set meanwhile. The monotonic clock of some hosts goes on while the machine
-/// sleeps, and the lengths of their sleeps do not count that time.
+/// How long a thread may sleep at once, with a deadline, before it looks at the clock again. The realtime clock may be set
+/// meanwhile. The monotonic clock of some hosts goes on while the machine sleeps, and their sleeps do not count that time.
 pub const fn longest(clock: Clock) -> Duration {
     match clock {
         Clock::Realtime => Duration::from_millis(100),

@@ -43,8 +43,7 @@ pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, b
 }
 
 /// Wakes up to `count` threads that sleep on a word, by its address, which need not be mapped any more: futex(2) never
-/// reads the word of a private wake. If another word is at the address by now, its sleeper sees a spurious wakeup,
-/// which every user of futex(2) has to expect.
+/// reads the word of a private wake. If another word is at the address by now, its sleeper wakes up for no reason.
 pub fn unpark(word: *const AtomicU32, count: usize) -> usize {
     wake(libc::FUTEX_WAKE, word, count, NonZeroU32::MAX).unwrap_or(0)
 }
