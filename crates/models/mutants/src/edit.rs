@@ -50,8 +50,8 @@ mod tests {
         let expected = "fn f() { a.swap(crate::mutation::order(7, crate::mutation::order(8, Ordering::AcqRel, \
                         Ordering::Release), Ordering::Acquire)) }";
         assert_eq!(edited("fn f() { a.swap(Ordering::AcqRel) }"), expected);
-        let expected = format!("fn f() {{ (if !{} {{ fence(A) }}); (if !{} {{ heavy() }}); }}", off(7), off(8));
-        assert_eq!(edited("fn f() { fence(A); heavy(); }"), expected);
+        let expected = format!("fn f() {{ (if !{} {{ fence(A) }}); (if !{} {{ heavy_barrier() }}); }}", off(7), off(8));
+        assert_eq!(edited("fn f() { fence(A); heavy_barrier(); }"), expected);
     }
 
     #[test]

@@ -139,7 +139,9 @@ impl Finder<'_> {
         let name = function.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
         let range = call.span().byte_range();
         let change = format!("drops `{}`", one_line(self.source(range.clone())));
-        if let "fence" | "compiler_fence" | "light" | "heavy" | "wait_barrier" | "wake_barrier" = name.as_str() {
+        if let "fence" | "compiler_fence" | "light_barrier" | "heavy_barrier" | "wait_barrier" | "wake_barrier" =
+            name.as_str()
+        {
             self.add(Kind::Fence, range, &change, "(if !{active} { ", " })");
         }
     }
@@ -341,7 +343,7 @@ mod tests {
         let fence = "fence drops `fence(Ordering::SeqCst)`";
         let weaker = "ordering SeqCst to AcqRel in `impl<T> It<T> { fn f() { fence(Ordering::SeqCst); } }`";
         assert_eq!(changes("fence(Ordering::SeqCst);"), [fence, weaker]);
-        assert_eq!(changes("barrier::heavy();"), ["fence drops `barrier::heavy()`"]);
+        assert_eq!(changes("heavy_barrier();"), ["fence drops `heavy_barrier()`"]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Held {
         // SAFETY: the caller guarantees it. `let_go` gives back the handle that is forgotten here.
         core::mem::forget(unsafe { Counted::upgrade(owner) }?);
         // SAFETY: `drop` calls this once.
-        Some(Self { owner, let_go: |owner| unsafe { Counted::let_go(owner.cast::<T>()) } })
+        Some(Self { owner, let_go: |owner| drop(unsafe { Counted::adopt(owner.cast::<T>()) }) })
     }
 }
 

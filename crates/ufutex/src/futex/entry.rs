@@ -168,8 +168,6 @@ pub(crate) fn pick(mask: NonZeroU32, count: usize, began: Moment, now: Moment) -
             let wakes = unsafe { &mut *wakes };
             // SAFETY: as above.
             let was_there = || unsafe { entry.was_there(began) };
-            // SAFETY: as above.
-            let is_marker = || unsafe { entry.node.is_marker() };
             match *wakes {
                 Wakes::Mask(bitset) if bitset.get() & mask.get() != 0 && was_there() => {
                     *wakes = Wakes::PassOn(pass_on);
@@ -177,7 +175,7 @@ pub(crate) fn pick(mask: NonZeroU32, count: usize, began: Moment, now: Moment) -
                     unsafe { entry.set_since(began.min(now)) };
                     Pick::Take
                 }
-                Wakes::None if !is_marker() && was_there() => Pick::Stop,
+                Wakes::None if was_there() => Pick::Stop,
                 Wakes::Mask(_) | Wakes::None | Wakes::PassOn(_) => Pick::Skip,
             }
         })

@@ -1,4 +1,4 @@
-//! Markers: where an operation in pieces goes on after its bucket was unlocked (see `table::list::walk`).
+//! Markers: where an operation in pieces goes on after its bucket was unlocked (see `table::list`).
 
 use core::pin::Pin;
 use core::ptr::NonNull;

@@ -195,9 +195,11 @@ impl Domain {
     /// The private table that a move under way goes to. `None` if there is no such move, or if it goes to the global
     /// table.
     fn begun(&self) -> Option<Table> {
-        self.tables.resize.lock().with(|going_on| match going_on.as_ref().and_then(|_| self.tables.going_on())?.to {
-            Current::Private(table) => Some(table),
-            Current::None | Current::Global => None,
+        self.tables.resize.lock().with(|going_on| {
+            match going_on.as_ref().and_then(|_| self.tables.going_on())?.target() {
+                Current::Private(table) => Some(table),
+                Current::None | Current::Global => None,
+            }
         })
     }
 

@@ -13,11 +13,9 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 use crate::sys::random;
-use crate::sys::topology::Nodes;
-use crate::table::budget::Budget;
 use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
-use crate::table::store::Source;
+use crate::table::store::{Budget, Source};
 
 /// What all domains of an embedder share: the secret of the hash function, limits, and the objects that several guests
 /// map ([`SharedObject`](crate::SharedObject)).

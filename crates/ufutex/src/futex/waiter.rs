@@ -362,7 +362,7 @@ impl Domain {
         }
         let matched = self.lock_if_equal(&target, expected)?;
         Ok(Queued {
-            waiter: self.queue(matched, waiter.into_ref(), options, Signal::lending(waker.into()))?,
+            waiter: self.queue(matched, waiter.into_ref(), options, Signal::new(Receiver::Lent(waker.into())))?,
             deadline: None,
             by_waker: true,
             cancelled: None,

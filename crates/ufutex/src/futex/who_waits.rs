@@ -16,12 +16,13 @@ use super::entry::{Entry, EntryKind};
 use super::key::{is_of_object, is_shared_of, scope_of};
 use super::namespace::PidNamespace;
 use super::system::System;
-use crate::sync::Tally;
+use crate::sys::lazy::Lazy;
 use crate::sys::mem::Scope;
 use crate::table::Table;
-use crate::table::bucket::{CountsContention, Guard};
+use crate::table::bucket::Guard;
 use crate::table::hash::TableKey;
 use crate::table::live;
+use crate::table::store::TableStore;
 
 /// A word that has waiters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,14 +140,9 @@ impl Walk {
     }
 
     /// Copies the wanted keys of a table that is always live.
-    fn look_at_table(
-        &mut self,
-        table: Table,
-        contended: &impl CountsContention,
-        wanted: impl Fn(TableKey, u32) -> bool,
-    ) {
+    fn look_at_table(&mut self, table: Table, store: &Lazy<TableStore>, wanted: impl Fn(TableKey, u32) -> bool) {
         for slot in 0..table.slots() {
-            self.look(|walk| match table.slot(slot).lock(contended) {
+            self.look(|walk| match table.slot(slot).lock(store) {
                 Some(mut guard) => walk.take_in(&mut guard, &wanted),
                 None => Ok(()),
             });
@@ -255,7 +251,7 @@ impl System {
 }
 
 fn words_of_objects(tables: impl Iterator<Item = Table>, max_words: usize) -> WhoWaits {
-    let (mut walk, uncounted) = (Walk { found: WhoWaits::default(), max_words }, Tally::new());
+    let (mut walk, uncounted) = (Walk { found: WhoWaits::default(), max_words }, Lazy::new());
     for table in tables {
         walk.look_at_table(table, &uncounted, |key, _| is_of_object(key));
     }

@@ -1,8 +1,7 @@
 //! The lock in a bucket's state word.
 //!
 //! The word holds the locked bit, the live bit and the number of waiters. Only the compare-and-swap that acquires the
-//! lock and the lock's holder change it, so the holder unlocks with one plain store of the next state. An operation
-//! that ends at once (a wait on a word that differs) costs one locked instruction.
+//! lock and the lock's holder change it, so the holder unlocks with one plain store of the next state.
 //!
 //! Contenders raise a second word, `contended`, and sleep on it. The unlocking thread stores the state and then loads
 //! `contended`, with no barrier of the CPU between the two ([D]): its CPU may load `contended` while the new state is
@@ -24,8 +23,7 @@
 
 use core::time::Duration;
 
-use crate::sync::{AtomicU32, Ordering, spin_loop};
-use crate::sys::barrier;
+use crate::sync::{AtomicU32, Ordering, fence, spin_loop};
 use crate::sys::clock::Timeout;
 use crate::sys::park::{ParkEnd, Parker};
 use crate::sys::platform::PlatformRef;
@@ -106,7 +104,7 @@ impl StateLock {
     pub fn lock(&self, on: &PlatformRef) -> Option<u32> {
         match self.try_lock(on) {
             Some(done) => done,
-            None => self.lock_contended(on),
+            None => self.lock_after(on, Patience::default()),
         }
     }
 
@@ -118,14 +116,10 @@ impl StateLock {
         }
     }
 
+    /// Locks after a first try has failed, and sleeps if that takes long.
     #[cold]
-    fn lock_contended(&self, on: &PlatformRef) -> Option<u32> {
-        self.lock_after(on, Patience::default())
-    }
-
-    /// Locks after a first try has failed, and sleeps if that takes long. `mark` is what this contender has raised
-    /// `contended` to.
     fn lock_after(&self, on: &PlatformRef, mut patience: Patience) -> Option<u32> {
+        // What this contender has raised `contended` to.
         let mut mark = NOBODY;
         let mut sleep = UNSEEN_SLEEP;
         loop {
@@ -141,7 +135,7 @@ impl StateLock {
             }
             mark |= patience.mark(on);
             let before = self.contended.raise_to(mark, Ordering::Relaxed);
-            barrier::heavy(); // [C] pairs with [D]
+            heavy_barrier(); // [C] pairs with [D]
             // By the end of these spins the state that a thread stored a moment ago has almost always left its store
             // buffer.
             if let Some(done) = self.attempt(on, mark).or_else(|| self.spin(on, mark)) {
@@ -184,7 +178,11 @@ impl StateLock {
     pub(super) fn attempt(&self, on: &PlatformRef, mark: u32) -> Option<Option<u32>> {
         match self.try_lock(on) {
             Some(Some(state)) => {
-                self.lower_starving(mark);
+                if mark == STARVING {
+                    // Otherwise an unlock could grant the lock to this contender after it has left. Other starving
+                    // contenders raise the word again.
+                    let _others = self.contended.compare_exchange(STARVING, ASLEEP, Ordering::Relaxed);
+                }
                 Some(Some(state))
             }
             Some(None) => Some(self.leave_retired(on, mark)),
@@ -206,14 +204,6 @@ impl StateLock {
         }
         on.leave();
         None
-    }
-
-    /// Takes back `STARVING` after the lock was taken without a grant: otherwise an unlock could grant the lock to this
-    /// contender after it has left. Other starving contenders raise the word again.
-    fn lower_starving(&self, mark: u32) {
-        if mark == STARVING {
-            let _others = self.contended.compare_exchange(STARVING, ASLEEP, Ordering::Relaxed);
-        }
     }
 
     /// Leaves a bucket that is not live. No thread will unlock it, but `contended`, which this contender has raised to
@@ -276,13 +266,13 @@ impl StateLock {
         }
     }
 
-    /// Unlocks as `unlock` does, but keeps the CPU: for a mover, which holds other buckets. Returns whether contenders
+    /// As [`unlock`](Self::unlock), but keeps the CPU: for a mover, which holds other buckets. Returns whether contenders
     /// slept.
     #[inline(always)]
     pub fn unlock_and_stay(&self, on: &PlatformRef, next: u32) -> bool {
         debug_assert_eq!(next & LOCKED, 0);
         self.state.store(next, Ordering::Release); // [E]
-        barrier::light(); // [D] pairs with [C]
+        light_barrier(); // [D] pairs with [C]
         let slept = self.contended.load(Ordering::Relaxed) != 0 && self.wake_contenders(on);
         on.leave();
         slept
@@ -304,9 +294,7 @@ impl StateLock {
         self.state.store(state + waiters * ONE_WAITER, Ordering::Relaxed);
     }
 
-    /// Makes a bucket live that was not, so that no thread could lock it.
-    ///
-    /// Only a mover calls this. It holds the locks of all buckets where the keys of this one have been.
+    /// Makes a bucket live. Only a mover calls this, which holds the locks of all buckets where its keys have been.
     pub fn make_live(&self) {
         let state = self.state.load(Ordering::Relaxed);
         // [E]: the next thread that locks the bucket sees the queue that was moved here.
@@ -355,12 +343,24 @@ impl StateLock {
         // [V]
         if self.contended.compare_exchange(STARVING, GRANTED, Ordering::Release).is_err() {
             self.state.store(state, Ordering::Release); // [E]
-            barrier::light(); // [D] pairs with [C]
+            light_barrier(); // [D] pairs with [C]
             return None;
         }
         self.contended.wake_all(*on);
         Some(true)
     }
+}
+
+/// **[D]** Of the thread that unlocks: a barrier for the compiler alone, because unlocking is on the path of every
+/// operation. In a model it is a full one.
+#[inline(always)]
+fn light_barrier() {
+    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+}
+
+/// **[C]** Of the contender: a full barrier.
+fn heavy_barrier() {
+    fence(Ordering::SeqCst); // [C]
 }
 
 /// Measures how long a contender has waited.

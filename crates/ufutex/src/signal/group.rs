@@ -1,8 +1,5 @@
-//! Groups: words that several threads sleep on, each thread with a bit of its own. One system call wakes any set of
-//! them.
-//!
-//! It takes a system call to wake a thread that sleeps on a word of its own. So threads whose entries lie side by side
-//! share a word. A wake that has taken several of them makes one call with all their bits.
+//! Groups: words that several threads sleep on, each thread with a bit of its own, so that one system call wakes any set
+//! of them. The threads of a group are those whose entries lie side by side.
 //!
 //! The word counts the group's wakes. A waiter loads it, then checks its own signal, and sleeps while the word has not
 //! changed. A waker stores `WOKEN` in the signals, then counts the wake, and then makes the call. So a waiter that has
@@ -87,9 +84,9 @@ impl Members {
 }
 
 impl Signal {
-    /// As [`sleep`](Self::sleep), on the word of the group that `member` belongs to. Returns `None` if wakes of other
-    /// members have ended `TRIES` attempts to sleep. The caller then sleeps on a word of its own, so that another
-    /// domain's wakes cannot keep it awake.
+    /// As [`sleep`](Self::sleep), on the word of the member's group. Returns `None` if wakes of other members have ended
+    /// `TRIES` attempts to sleep. The caller then sleeps on a word of its own, so that another domain's wakes cannot keep
+    /// it awake.
     pub(crate) fn sleep_in_group(&self, member: Members, deadline: Option<&Deadline>) -> Option<bool> {
         const TRIES: u32 = 8;
         let on = PlatformRef::HOST;

@@ -2,12 +2,12 @@
 
 pub(crate) mod group;
 pub(crate) mod sleeper;
-pub(crate) mod thread;
 
 use core::ptr::NonNull;
 
 use crate::sync::{Ordering, UnsafeCell};
-use crate::sys::park::{Parker, SleeperAddress};
+use crate::sys::clock::Deadline;
+use crate::sys::park::{ParkEnd, Parker, SleeperAddress};
 use crate::sys::platform::PlatformRef;
 pub(crate) use crate::sys::unwind::GuardedWaker;
 use crate::sys::unwind::Otherwise;
@@ -26,20 +26,18 @@ const CALLING: u32 = 2;
 /// back, and does not touch it again. A waiter that finds its node taken must not leave before it has seen `WOKEN`: a
 /// timeout does not by itself transfer ownership back.
 ///
-/// A waker that is lent stays in `receiver`, so the signal is given back in two steps. `CALLING` tells the waiter that
-/// the wake has come. `WOKEN` tells it that the waker has returned.
+/// A waker that is lent stays in `receiver`, so the signal is given back in two steps: `CALLING` when the wake has come,
+/// `WOKEN` when the waker has returned.
 #[repr(C)]
 pub(crate) struct Signal {
     state: Parker,
-    /// Whether the waiter only lends the waker in `receiver` to its wake. What that waker points to may be on the
-    /// waiter's stack, so it must have returned before the wait ends. This field has the same owner as `receiver`.
-    lends: UnsafeCell<bool>,
     receiver: UnsafeCell<Receiver>,
 }
 
 /// The receiver of a wake.
 pub(crate) enum Receiver {
-    /// A thread that sleeps on the signal's own word, by this platform.
+    /// A thread that sleeps on the signal's own word, by this platform. On Linux that is futex(2) itself, so the kernel
+    /// and /proc show such a thread as one that waits for a futex.
     Thread(PlatformRef),
     /// A thread that sleeps on the word of a group. The host is its platform.
     Member(Members),
@@ -48,6 +46,9 @@ pub(crate) enum Receiver {
     Sleeper(NonNull<Sleeper>),
     /// A task, through its waker.
     Waker(GuardedWaker),
+    /// As `Waker`, but the waiter only lends the waker to its wake. What that waker points to may be on the waiter's
+    /// stack, so it must have returned before the wait ends.
+    Lent(GuardedWaker),
 }
 
 impl Receiver {
@@ -97,16 +98,7 @@ impl PendingWake {
     pub(crate) fn calls_waker(&self) -> bool {
         matches!(self.0, Action::CallWaker(_) | Action::CallLent(_))
     }
-}
 
-impl Drop for PendingWake {
-    #[inline]
-    fn drop(&mut self) {
-        self.run();
-    }
-}
-
-impl PendingWake {
     /// Does the work now.
     #[inline]
     pub(crate) fn run(&mut self) {
@@ -121,14 +113,16 @@ impl PendingWake {
     }
 }
 
+impl Drop for PendingWake {
+    #[inline]
+    fn drop(&mut self) {
+        self.run();
+    }
+}
+
 impl Signal {
     pub(crate) fn new(receiver: Receiver) -> Self {
-        Self { state: Parker::new(WAITING), lends: UnsafeCell::new(false), receiver: UnsafeCell::new(receiver) }
-    }
-
-    /// A signal that lends `waker` to the wake.
-    pub(crate) fn lending(waker: GuardedWaker) -> Self {
-        Self { lends: UnsafeCell::new(true), ..Self::new(Receiver::Waker(waker)) }
+        Self { state: Parker::new(WAITING), receiver: UnsafeCell::new(receiver) }
     }
 
     /// Whether a wake has come. If so, everything that the waker did happens before what follows.
@@ -150,9 +144,9 @@ impl Signal {
     /// `this` is valid. The caller has taken its node off the queue, and does not access the waiter afterwards.
     pub(crate) unsafe fn wake(this: *const Self) -> PendingWake {
         // SAFETY: valid and ours until the store of WOKEN.
-        let receiver = unsafe { (*this).receiver.with_mut(|t| core::mem::replace(&mut *t, Receiver::TAKEN)) };
-        // SAFETY: valid up to the store.
-        let state = unsafe { &raw const (*this).state };
+        let (receiver, state) = unsafe {
+            ((*this).receiver.with_mut(|r| core::mem::replace(&mut *r, Receiver::TAKEN)), &raw const (*this).state)
+        };
         let pending = match receiver {
             Receiver::Thread(on) => {
                 // SAFETY: as above.
@@ -163,14 +157,11 @@ impl Signal {
             // SAFETY: the sleeper's owner does not leave before it has seen the store below.
             Receiver::Sleeper(sleeper) => unsafe { PendingWake::of_thread(sleeper.as_ref().notify()) },
             // The waker has been moved out of the waiter's memory, and may outlive it.
-            // SAFETY: as above.
-            Receiver::Waker(waker) if unsafe { !(*this).lends.with(|lends| *lends) } => {
-                PendingWake(Action::CallWaker(waker))
-            }
-            Receiver::Waker(waker) => {
+            Receiver::Waker(waker) => PendingWake(Action::CallWaker(waker)),
+            Receiver::Lent(waker) => {
                 // SAFETY: as above. The waiter leaves a waker that it has lent alone until it sees WOKEN.
                 unsafe {
-                    (*this).receiver.with_mut(|r| *r = Receiver::Waker(waker));
+                    (*this).receiver.with_mut(|r| *r = Receiver::Lent(waker));
                     Parker::store(&*state, CALLING, Ordering::Release); // [J]
                     return PendingWake(Action::CallLent(NonNull::new_unchecked(this.cast_mut())));
                 }
@@ -194,7 +185,7 @@ impl Signal {
         };
         // SAFETY: as above.
         let _returned = Otherwise::new(|| unsafe { Parker::store(&*state, WOKEN, Ordering::Release) }); // [J]
-        if let Receiver::Waker(waker) = receiver {
+        if let Receiver::Lent(waker) = receiver {
             waker.wake();
         }
     }
@@ -212,8 +203,8 @@ impl Signal {
                 Receiver::Thread(_) | Receiver::Member(_) => PendingWake::NOTHING,
                 // SAFETY: the entry is queued, so the sleeper is still there.
                 Receiver::Sleeper(sleeper) => PendingWake::of_thread(unsafe { sleeper.as_ref() }.notify()),
-                Receiver::Waker(_) => match core::mem::replace(receiver, Receiver::TAKEN) {
-                    Receiver::Waker(waker) => PendingWake(Action::CallWaker(waker)),
+                Receiver::Waker(_) | Receiver::Lent(_) => match core::mem::replace(receiver, Receiver::TAKEN) {
+                    Receiver::Waker(waker) | Receiver::Lent(waker) => PendingWake(Action::CallWaker(waker)),
                     _ => PendingWake::NOTHING,
                 },
             }
@@ -226,23 +217,35 @@ impl Signal {
     /// The node is queued and the caller holds the bucket's lock.
     pub(crate) unsafe fn notifies_thread(&self) -> bool {
         // SAFETY: guarded by the lock that the caller holds.
-        self.receiver.with(|t| !matches!(unsafe { &*t }, Receiver::Waker(_)))
+        self.receiver.with(|t| !matches!(unsafe { &*t }, Receiver::Waker(_) | Receiver::Lent(_)))
     }
 
-    /// Exchanges `receiver` with the receiver of the wake. The new one is not lent.
+    /// Exchanges `receiver` with the receiver of the wake.
     ///
     /// # Safety
     /// The node is queued and the caller holds the lock that guards `receiver`.
     pub(crate) unsafe fn swap_receiver(&self, receiver: &mut Receiver) {
         // SAFETY: guarded by the lock that the caller holds.
         self.receiver.with_mut(|t| core::mem::swap(unsafe { &mut *t }, receiver));
-        // SAFETY: as above.
-        self.lends.with_mut(|lends| unsafe { *lends = false });
     }
 
-    /// Waits until the thread that has taken the node stores `WOKEN`. That takes it a few instructions, or until a lent
-    /// waker has returned. But it may have lost its CPU, perhaps to this thread. So this thread sleeps between its
-    /// checks, and lets the other one run even if this one has a better priority.
+    /// Sleeps on the signal's own word until a wake comes or `deadline` passes. Returns whether a wake has come.
+    pub(crate) fn sleep(&self, on: PlatformRef, deadline: Option<&Deadline>) -> bool {
+        // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed. So do not
+        // begin such a sleep.
+        if deadline.is_some_and(|deadline| on.has_passed(deadline)) {
+            return self.is_woken();
+        }
+        while !self.is_woken() {
+            if self.state.park(on, WAITING, deadline) == ParkEnd::TimedOut {
+                return self.is_woken();
+            }
+        }
+        true
+    }
+
+    /// Waits until the thread that has taken the node stores `WOKEN`: a few instructions, or until a lent waker has
+    /// returned. That thread may have lost its CPU, perhaps to this one, so this one sleeps between its checks.
     pub(crate) fn wait_for_waker(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_woken() {
@@ -250,9 +253,8 @@ impl Signal {
         }
     }
 
-    /// As `wait_for_waker`, but returns as soon as the wake has come. A lent waker may still be running. The caller
-    /// then owns the entry except for its signal. On a platform whose lock holders keep their CPU, the waking thread
-    /// keeps its CPU until then, so this thread may spin.
+    /// As `wait_for_waker`, but returns as soon as the wake has come. A lent waker may still be running: the caller owns
+    /// the entry except for its signal. Where lock holders keep their CPU, the waking thread does too, so this one spins.
     pub(crate) fn wait_for_notification(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_notified() {

@@ -3,8 +3,7 @@
 //!
 //! A waker that has taken an entry sets `NOTIFIED` in the sleeper before it gives the entry back, and then wakes the
 //! thread by address. So a thread that finds `NOTIFIED` set knows that one of its entries has been taken and will be
-//! given back, or has been notified while queued. It checks its entries, and if one was taken it waits, if necessary,
-//! for the waker's last few instructions. It never sleeps while `NOTIFIED` is set.
+//! given back, or has been notified while queued. It never sleeps while `NOTIFIED` is set.
 //!
 //! A thread that spins before it sleeps sets `SPINNING` meanwhile. It clears the bit together with `NOTIFIED`, before it
 //! sleeps. A thread that notifies it and finds the bit set has nobody to wake.
@@ -84,9 +83,7 @@ impl Sleeper {
 
     /// Sets `bits`, and returns the address by which the thread is woken, if one sleeps. `None` if it is spinning.
     fn raise(&self, bits: u32) -> Option<SleeperAddress> {
-        let word = self.word.raise(bits, SPINNING)?;
-        // After the bits: see `take_down`.
-        Some(word.on(self.platform()))
+        self.word.raise(bits, SPINNING, || self.platform())
     }
 
     /// Sets `NOTIFIED`. After this the caller gives the entry back, and then wakes the thread by the returned address.

@@ -1,10 +1,9 @@
 //! Limits how many waiters a domain may have, and how many timers a process.
 //!
 //! A wait that is queued takes a permit, and gives it back when it has been woken. If the free permits were one number,
-//! its cache line would be transferred between all CPUs, in addition to the line of a table's reference count. So most
-//! permits are kept in several shards, each on a line of its own, which threads pick: a thread that has been woken
-//! gives its permit back to the shard from which it will take the next one. Permits are only moved, never made, so the
-//! limit is never exceeded.
+//! its cache line would be transferred between all CPUs. So most permits are kept in several shards, each on a line of
+//! its own: a thread that has been woken gives its permit back to the shard from which it will take the next one. Permits
+//! are only moved, never made, so the limit is never exceeded.
 //!
 //! A waiter does not take a permit from another thread's shard. So a wait may be refused although other shards have
 //! free permits. With a small limit, where that would matter, all threads share the first shard. It keeps the permits

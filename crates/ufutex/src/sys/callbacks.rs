@@ -11,7 +11,7 @@ use crate::error::Error;
 /// [`Clocks`](crate::timer::Clocks).
 ///
 /// An `Arc` of them becomes one by `into()`, which every function that takes callbacks calls. `Arc::new` ends the
-/// program if there is no memory. Where that must not happen, [`try_new`](Self::try_new) makes the handle.
+/// program if there is no memory. [`try_new`](Self::try_new) does not.
 ///
 /// ```
 /// use ufutex::{Callbacks, timer::{Callback, Driver, Expired, Timers}};
@@ -20,9 +20,9 @@ use crate::error::Error;
 /// let timers = Timers::new(&Driver::host()?, deliver)?;
 /// # Ok::<(), ufutex::Error>(())
 /// ```
-pub struct Callbacks<T: ?Sized>(Kept<T>);
+pub struct Callbacks<T: ?Sized>(pub(crate) Kept<T>);
 
-enum Kept<T: ?Sized> {
+pub(crate) enum Kept<T: ?Sized> {
     Given(Arc<T>),
     Made(Counted<T>),
 }
@@ -33,17 +33,7 @@ impl<T> Callbacks<T> {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn try_new(callbacks: T) -> Result<Self, Error> {
-        Counted::new(|_| callbacks).map(Self::made)
-    }
-}
-
-impl<T: ?Sized> Callbacks<T> {
-    pub(crate) fn given(callbacks: Arc<T>) -> Self {
-        Self(Kept::Given(callbacks))
-    }
-
-    pub(crate) fn made(callbacks: Counted<T>) -> Self {
-        Self(Kept::Made(callbacks))
+        Ok(Self(Kept::Made(Counted::new(|_| callbacks)?)))
     }
 }
 
@@ -73,33 +63,18 @@ impl<T: ?Sized> fmt::Debug for Callbacks<T> {
     }
 }
 
-impl<T> Callbacks<T> {
-    /// Turns it into a handle of a trait's object. `given` and `made` return their argument; the compiler coerces its
-    /// type.
-    pub(crate) fn coerce<U: ?Sized>(
-        self,
-        given: impl FnOnce(Arc<T>) -> Arc<U>,
-        made: impl FnOnce(Counted<T>) -> Counted<U>,
-    ) -> Callbacks<U> {
-        Callbacks(match self.0 {
-            Kept::Given(callbacks) => Kept::Given(given(callbacks)),
-            Kept::Made(callbacks) => Kept::Made(made(callbacks)),
-        })
-    }
-}
-
 /// Lets handles of everything that implements `$callbacks` become handles of its object.
 macro_rules! callbacks {
     ($callbacks:path) => {
         impl<T: $callbacks + 'static> From<alloc::sync::Arc<T>> for $crate::sys::callbacks::Callbacks<dyn $callbacks> {
             fn from(callbacks: alloc::sync::Arc<T>) -> Self {
-                Self::given(callbacks)
+                Self($crate::sys::callbacks::Kept::Given(callbacks))
             }
         }
 
         impl From<alloc::sync::Arc<dyn $callbacks>> for $crate::sys::callbacks::Callbacks<dyn $callbacks> {
             fn from(callbacks: alloc::sync::Arc<dyn $callbacks>) -> Self {
-                Self::given(callbacks)
+                Self($crate::sys::callbacks::Kept::Given(callbacks))
             }
         }
 
@@ -107,12 +82,14 @@ macro_rules! callbacks {
             for $crate::sys::callbacks::Callbacks<dyn $callbacks>
         {
             fn from(callbacks: $crate::sys::callbacks::Callbacks<T>) -> Self {
-                type Inner<T> = core::ptr::NonNull<$crate::sys::counted::Inner<T>>;
-                callbacks.coerce(
-                    |given| -> alloc::sync::Arc<dyn $callbacks> { given },
+                use $crate::sys::{callbacks::Kept, counted::Inner};
+                Self(match callbacks.0 {
+                    Kept::Given(given) => Kept::Given(given),
                     // SAFETY: the closure returns its argument.
-                    |made| unsafe { made.coerce(|inner| -> Inner<dyn $callbacks> { inner }) },
-                )
+                    Kept::Made(made) => Kept::Made(unsafe {
+                        made.coerce(|inner| -> core::ptr::NonNull<Inner<dyn $callbacks>> { inner })
+                    }),
+                })
             }
         }
     };

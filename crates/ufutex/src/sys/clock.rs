@@ -72,10 +72,9 @@ impl From<std::time::Instant> for Timeout {
     /// [`Timeout::At`] on [`Clock::Monotonic`], which is the clock that the standard library's instants are read from
     /// on Linux.
     ///
-    /// An instant does not show the time that it stands for, so the conversion reads the clock twice. The deadline is
-    /// later than the instant by the time between the two readings, and never earlier: some tens of nanoseconds, or
-    /// more if the thread is preempted there. An instant that lies before the start of the clock becomes its start. One
-    /// too far away becomes [`Duration::MAX`].
+    /// The conversion reads the clock twice. The deadline is later than the instant by the time between the two readings,
+    /// and never earlier: some tens of nanoseconds, or more if the thread is preempted there. An instant that lies before
+    /// the start of the clock becomes its start. One too far away becomes [`Duration::MAX`].
     fn from(instant: std::time::Instant) -> Self {
         // The standard library's reading comes first. In the other order the deadline would be too early.
         let read = std::time::Instant::now();

@@ -67,15 +67,6 @@ impl<T> Counted<T> {
         handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self { inner })
     }
 
-    /// Drops a handle of the value at `value` that was forgotten with `mem::forget`.
-    ///
-    /// # Safety
-    /// Such a handle exists, and is dropped only once.
-    pub unsafe fn let_go(value: NonNull<T>) {
-        // SAFETY: the caller guarantees it.
-        drop(unsafe { Self::adopt(value) });
-    }
-
     /// The handle of the value at `value` that was forgotten with `mem::forget`.
     ///
     /// # Safety
@@ -88,8 +79,7 @@ impl<T> Counted<T> {
     /// # Safety
     /// The value lies in an `Inner`.
     unsafe fn around(value: NonNull<T>) -> NonNull<Inner<T>> {
-        // A reference to the value gives no access to the count in front of it. So the pointer is made from the address
-        // alone.
+        // A reference to the value gives no access to the count in front of it, so only its address is used.
         let address = value.addr().get() - core::mem::offset_of!(Inner<T>, value);
         // SAFETY: the caller guarantees that it is within an allocation, so it is not null.
         unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) }
@@ -114,8 +104,7 @@ impl<T: ?Sized> Deref for Counted<T> {
 impl<T: ?Sized> Clone for Counted<T> {
     fn clone(&self) -> Self {
         let handles = self.inner().handles.fetch_add(1, Ordering::Relaxed);
-        // As with `Arc`: only leaked handles can get here. If the count wrapped, the value would be freed while handles
-        // exist.
+        // As with `Arc`: only leaked handles can get here. If the count wrapped, the value would be freed in use.
         assert!(handles < isize::MAX as usize, "too many handles");
         Self { inner: self.inner }
     }
@@ -123,16 +112,15 @@ impl<T: ?Sized> Clone for Counted<T> {
 
 impl<T: ?Sized> Drop for Counted<T> {
     fn drop(&mut self) {
-        // [L]: the thread that frees the value sees all earlier uses of it. Pairs with the load below. A fence would do
-        // as well, but ThreadSanitizer does not understand fences.
+        // [L]: the thread that frees the value sees all earlier uses of it. Pairs with the load below, which is no fence
+        // because ThreadSanitizer does not understand fences.
         if self.inner().handles.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
         self.inner().handles.load(Ordering::Acquire); // [L]
         let layout = Layout::for_value(self.inner());
         // SAFETY: this was the last handle; the memory was allocated like this in `new`. Only the value is dropped
-        // through the pointer: until that has been done, other threads may read the count (`upgrade`), so we have no
-        // exclusive access to it.
+        // through the pointer, since other threads may read the count meanwhile (`upgrade`).
         unsafe {
             (&raw mut (*self.inner.as_ptr()).value).drop_in_place();
             dealloc(self.inner.as_ptr().cast(), layout);

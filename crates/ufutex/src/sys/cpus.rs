@@ -19,7 +19,7 @@ impl CpuCount {
     #[cold]
     fn count(&self) -> usize {
         let cpus = online();
-        // Another thread may have counted too, and differently: what a process may run on can change.
+        // Another thread may have counted differently.
         self.0.compare_exchange(0, cpus, Ordering::Relaxed, Ordering::Relaxed).err().unwrap_or(cpus)
     }
 }

@@ -12,23 +12,13 @@ use crate::sync::{AtomicPtr, Made, Ordering};
 /// No thread waits for another that makes the value: each thread that finds none makes one, and all use the one that
 /// was stored first.
 pub struct Lazy<T> {
-    /// Null until the value is made, then a counted handle; or [`never`].
+    /// Null until the value is made, then a counted handle; or [`NEVER`].
     kept: AtomicPtr<LazyValue<T>>,
     _owns: PhantomData<T>,
 }
 
-/// What there is.
-pub enum Found<'l, T> {
-    Nothing,
-    Made(&'l T),
-    /// Neither is there a value, nor will there be one.
-    Never,
-}
-
-/// Marks a value that will not be made any more. It is no address of a value, because those are aligned.
-fn never<T>() -> *mut LazyValue<T> {
-    ptr::without_provenance_mut(1)
-}
+/// Marks a value that will not be made any more. The address of every value is higher.
+const NEVER: usize = 1;
 
 struct LazyValue<T> {
     made: Made,
@@ -43,26 +33,19 @@ impl<T> Lazy<T> {
     /// The value if it has been made.
     #[inline(always)]
     pub fn get(&self) -> Option<&T> {
-        match self.found() {
-            Found::Made(value) => Some(value),
-            Found::Nothing | Found::Never => None,
-        }
-    }
-
-    /// What there is.
-    #[inline(always)]
-    pub fn found(&self) -> Found<'_, T> {
         let kept = self.kept.load(Ordering::Acquire); // [W]
-        if kept.is_null() {
-            return Found::Nothing;
-        }
-        if kept == never() {
-            return Found::Never;
+        if kept.addr() <= NEVER {
+            return None;
         }
         // SAFETY: a handle that is kept until `self` is dropped.
         let kept = unsafe { &*kept };
         kept.made.see();
-        Found::Made(&kept.value)
+        Some(&kept.value)
+    }
+
+    /// Whether there will never be a value.
+    pub fn has_given_up(&self) -> bool {
+        self.kept.load(Ordering::Acquire).addr() == NEVER // [W]
     }
 
     /// The value. If there is none yet, it is what `value` returns, or what another thread has made meanwhile.
@@ -80,38 +63,29 @@ impl<T> Lazy<T> {
     #[cold]
     fn make(&self, value: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
         let made = value().and_then(|value| Counted::new(|_| LazyValue { made: Made::new(), value }));
-        let kept = match made {
-            Ok(kept) => kept,
-            // Another thread may have had the last memory.
-            Err(error) => return self.get().ok_or(error),
-        };
-        kept.made.finish();
-        let ours = ptr::from_ref::<LazyValue<T>>(&kept).cast_mut();
-        let there = match self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Acquire) {
-            // [W]
-            Ok(_) => {
-                // `drop` gives this handle back.
-                core::mem::forget(kept);
-                ours
+        let error = match made {
+            Ok(kept) => {
+                kept.made.finish();
+                let ours = ptr::from_ref::<LazyValue<T>>(&kept).cast_mut();
+                // [W]
+                if self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Acquire).is_ok() {
+                    core::mem::forget(kept); // `drop` gives this handle back
+                }
+                Error::NoMemory
             }
-            Err(theirs) if theirs == never() => return Err(Error::NoMemory),
-            Err(theirs) => theirs,
+            Err(error) => error,
         };
-        // SAFETY: the handle is kept until `self` is dropped.
-        let kept = unsafe { &*there };
-        kept.made.see();
-        Ok(&kept.value)
+        // Another thread may have been faster, and may have had the last memory.
+        self.get().ok_or(error)
     }
 
     /// If there is no value yet, there will never be one.
     #[cold]
     pub fn give_up(&self) {
-        // Whether another thread was faster is found out by the next `found`.
-        let _was = self.kept.compare_exchange(ptr::null_mut(), never(), Ordering::Release, Ordering::Acquire); // [W]
+        let never = ptr::without_provenance_mut(NEVER);
+        let _was = self.kept.compare_exchange(ptr::null_mut(), never, Ordering::Release, Ordering::Acquire); // [W]
     }
-}
 
-impl<T> Lazy<T> {
     /// Forgets the value, without dropping it: the next thread that needs one makes another.
     ///
     /// # Safety
@@ -125,9 +99,9 @@ impl<T> Drop for Lazy<T> {
     fn drop(&mut self) {
         // No other thread uses `self` any more.
         let kept = self.kept.load(Ordering::Acquire); // [W]
-        if let Some(kept) = NonNull::new(kept).filter(|kept| kept.as_ptr() != never()) {
+        if let Some(kept) = NonNull::new(kept).filter(|kept| kept.addr().get() != NEVER) {
             // SAFETY: this is the handle that `make` has forgotten.
-            unsafe { Counted::let_go(kept) };
+            drop(unsafe { Counted::adopt(kept) });
         }
     }
 }

@@ -130,14 +130,12 @@ impl ObjectId {
 /// The engine reads a word, and changes it, while it holds a bucket's lock. So [`load`](Self::load) and
 /// [`compare_exchange`](Self::compare_exchange) must not block: if the page is not present they return [`Fault`]. The
 /// engine then releases the lock, calls [`fault_in`](Self::fault_in), which may block for any time, and starts over.
-/// Futex words have 32 bits for a guest of Linux; system calls also read single bytes, and clear a pointer.
 ///
 /// Any of its functions may panic. The panic reaches the caller of the operation, with all locks released. An operation
 /// does nothing before it has compared or changed the word, so if the panic comes earlier, nothing has happened. A
-/// [`compare_exchange`](Self::compare_exchange) that panics must not have changed the word. After such a panic, a
-/// future may be polled again. [`Domain::exit`](crate::Domain::exit) may be called again and goes on where it stopped.
-/// If a wait for a lock is dropped after it has been handed the lock, and a panic keeps it from unlocking the word, the
-/// task still has the lock.
+/// `compare_exchange` that panics must not have changed the word. After such a panic, a future may be polled again.
+/// [`Domain::exit`](crate::Domain::exit) may be called again and goes on where it stopped. If a wait for a lock is
+/// dropped after it has been handed the lock, and a panic keeps it from unlocking the word, the task still has the lock.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicU64, Ordering::{AcqRel, Acquire}};
@@ -179,9 +177,8 @@ impl ObjectId {
 /// ```
 ///
 /// Every address that these functions get is a multiple of its width. A futex word has the width that its call gives:
-/// 32 bits in most calls. System calls use [`read`](Self::read) and [`write`](Self::write) for other data, such as a
-/// timeout or the head of a list. The provided `read` loads single bytes. The provided `write` exchanges 64 bits where
-/// they are aligned, and single bytes elsewhere. So all widths have to work.
+/// 32 bits in most calls. The provided [`read`](Self::read) loads single bytes. The provided [`write`](Self::write)
+/// exchanges 64 bits where they are aligned, and single bytes elsewhere. So all widths have to work.
 pub trait UserMemory {
     /// Reads the word of `width` at `address` atomically, with acquire ordering or stronger. Must not block.
     ///
@@ -212,8 +209,7 @@ pub trait UserMemory {
 
     /// Copies memory from `address` on, in any order, and faults it in where necessary: a timeout, the arguments of
     /// `futex_waitv`, an entry of a robust list. Called with no lock held.
-    ///
-    /// The provided implementation loads byte after byte. An embedder that has a faster way should use it.
+    /// An embedder that has a faster way than byte after byte should use it.
     ///
     /// # Errors
     /// [`Fault`] if any of it cannot be read.
@@ -226,9 +222,7 @@ pub trait UserMemory {
     }
 
     /// Copies memory to `address` on, in any order, and faults it in where necessary: the results of a system call.
-    /// Called with no lock held.
-    ///
-    /// The provided implementation exchanges word after word. An embedder that has a faster way should use it.
+    /// Called with no lock held. An embedder that has a faster way than word after word should use it.
     ///
     /// # Errors
     /// [`Fault`] if any of it cannot be written; the rest may have been written.

@@ -1,7 +1,6 @@
-//! The platform: guest memory, clocks, sleeping, barriers, nodes. No module here depends on futexes.
+//! The platform: guest memory, clocks, sleeping, nodes. No module here depends on futexes.
 
 pub(crate) mod admission;
-pub(crate) mod barrier;
 pub(crate) mod callbacks;
 pub(crate) mod clock;
 pub(crate) mod counted;

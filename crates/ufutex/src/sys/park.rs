@@ -16,10 +16,8 @@ pub enum ParkEnd {
     TimedOut,
 }
 
-/// A 32-bit word, and the threads that sleep on it.
-///
-/// It may lie on the stack of the thread that sleeps. Nothing is allocated and no thread-local state is
-/// used, except by `platform::AnyStd`.
+/// A 32-bit word, and the threads that sleep on it. It may lie on the stack of the thread that sleeps. Nothing is
+/// allocated, and no thread-local state is used, except by `platform::AnyStd`.
 pub struct Parker {
     word: AtomicU32,
 }
@@ -99,29 +97,19 @@ impl Parker {
         on.unpark(&raw const self.word, usize::MAX)
     }
 
-    /// Sets `bits`. The caller then wakes the threads that sleep on the word by its address alone, because the word may
-    /// have been freed by then. `None` if the word had one of the bits `awake`: then no thread sleeps on it.
-    pub fn raise(&self, bits: u32, awake: u32) -> Option<WordAddress> {
+    /// Sets `bits`, and then asks for the sleeper's platform. The caller wakes the sleeper by the returned address.
+    /// `None` if the word had one of the bits `awake`: then no thread sleeps on it.
+    pub fn raise(&self, bits: u32, awake: u32, on: impl FnOnce() -> PlatformRef) -> Option<SleeperAddress> {
         let before = self.word.fetch_or(bits, Ordering::AcqRel); // [N]
-        (before & awake == 0).then(|| WordAddress(self.word.as_ptr().expose_provenance()))
+        (before & awake == 0).then(|| SleeperAddress { word: self.word.as_ptr().expose_provenance(), on: on() })
     }
 }
 
-/// The address of a sleeper's word. The word itself may have been freed.
-pub struct WordAddress(usize);
-
-/// The address of a sleeper's word, and the sleeper's platform.
+/// The address of a sleeper's word, which may have been freed, and the sleeper's platform.
 #[must_use = "the sleeper sleeps on"]
 pub struct SleeperAddress {
     word: usize,
     on: PlatformRef,
-}
-
-impl WordAddress {
-    /// The address of a word of that platform's.
-    pub fn on(self, on: PlatformRef) -> SleeperAddress {
-        SleeperAddress { word: self.0, on }
-    }
 }
 
 impl SleeperAddress {

@@ -2,8 +2,7 @@
 //! scheduler, and references to its implementations.
 //!
 //! A [`PlatformRef`] is one word. Each lock contains one, and so does the waiter of each sleeping thread. All zeroes
-//! mean the host. So the locks in zeroed memory, such as the buckets of a new table, are the host's without
-//! initialisation. The host's functions are called directly, and those of another platform by pointers.
+//! mean the host, so zeroed memory of a new table needs no initialisation.
 
 use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
@@ -16,9 +15,7 @@ use super::park::ParkEnd;
 /// What the engine needs of an operating system. A kernel implements it, or any other embedder whose threads are not
 /// the host's, and names it in [`SystemConfig::platform`](crate::SystemConfig::platform).
 ///
-/// The functions have no `self`. A platform keeps its state where its scheduler finds it, in statics or per CPU, and so
-/// one word in a lock is enough to refer to it. A platform that is a value, or a generic parameter, keeps pointers to
-/// its functions in a static.
+/// The functions have no `self`. A platform keeps its state where its scheduler finds it, in statics or per CPU.
 ///
 /// The functions must not panic: a panic in one of them ends the program, because the engine may be in the middle of
 /// taking a waiter out of a queue.
@@ -48,9 +45,8 @@ use super::park::ParkEnd;
 /// # Ok::<(), ufutex::Error>(())
 /// ```
 pub trait Platform: 'static {
-    /// Puts the calling thread to sleep if `word` holds `expected`. The thread sleeps until [`unpark`](Self::unpark) is
-    /// called with the word's address, or until `deadline` has passed. It may also wake up for no reason: the engine
-    /// checks `word` again, and calls `park` again if necessary.
+    /// Puts the calling thread to sleep if `word` holds `expected`, until [`unpark`](Self::unpark) is called with the
+    /// word's address or `deadline` has passed. It may also wake up for no reason: the engine checks `word` again.
     ///
     /// For `unpark`, the check of `word` and falling asleep must be one step. If a thread changes `word` and then calls
     /// `unpark`, either `park` sees the new value, or `unpark` wakes the thread that it has put to sleep. futex(2)
@@ -62,11 +58,11 @@ pub trait Platform: 'static {
     /// `std` where [`KEEPS_CPU`](Self::KEEPS_CPU) is `true`. It is never called between [`enter`](Self::enter) and
     /// [`leave`](Self::leave).
     ///
-    /// Some of these calls have a deadline of the engine's own, even if no wait has a timeout. A contender for a lock
-    /// sleeps for a millisecond at first, and for twice as long after each sleep that ends by its deadline: a thread that
-    /// unlocks may not have seen it. A thread that waits for a waker to return sleeps for 20 to 640 microseconds at a
-    /// time, and no thread calls `unpark` for it. So a `park` that ignores `deadline` may sleep for ever. If the
-    /// platform's ticks are coarser than these times, let `park` yield and return without sleeping.
+    /// Some calls have a deadline of the engine's own. A contender for a lock sleeps for a millisecond at first, and
+    /// for twice as long after each sleep that ends by its deadline: a thread that unlocks may not have seen it. A
+    /// thread that waits for a waker to return sleeps for 20 to 640 microseconds at a time, and no thread calls
+    /// `unpark` for it. So a `park` that ignores `deadline` may sleep for ever. If the platform's ticks are coarser,
+    /// let `park` yield and return without sleeping.
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>);
 
     /// Wakes up to `count` threads that sleep on the word at this address, and returns how many, or 0 if that is not
@@ -79,27 +75,23 @@ pub trait Platform: 'static {
     /// thread that sleeps there by now wakes up for no reason, which `park` may do.
     fn unpark(word: *const AtomicU32, count: usize) -> usize;
 
-    /// The time since the epoch of `clock`. The monotonic clock does not go backwards. It is read before each sleep
-    /// until a deadline, which may be one of the engine's own: see [`park`](Self::park).
+    /// The time since the epoch of `clock`. The monotonic clock does not go backwards.
     fn now(clock: Clock) -> Duration;
 
-    /// Lets other threads run that wait for a CPU, if there are any. Called by a thread that has unlocked a bucket for
-    /// which others have slept, so that one of them gets it. By default it does nothing.
+    /// Lets other threads run that wait for a CPU. Called by a thread that has unlocked a bucket for which others have
+    /// slept. By default it does nothing.
     fn yield_now() {}
 
-    /// Whether a thread keeps its CPU between [`enter`](Self::enter) and [`leave`](Self::leave), where it is neither
-    /// preempted nor interrupted. If `true`, a contender for the lock spins, also in an interrupt handler: the holder
-    /// runs and unlocks soon. If `false`, the contender sleeps by [`park`](Self::park), and `enter` and `leave` are
-    /// not called. Default: `false`.
+    /// Whether a thread is neither preempted nor interrupted between [`enter`](Self::enter) and [`leave`](Self::leave).
+    /// If `true`, a contender for the lock spins, also in an interrupt handler: the holder unlocks soon. If `false`,
+    /// the contender sleeps by [`park`](Self::park), and `enter` and `leave` are not called. Default: `false`.
     ///
     /// Takes effect only in a build without the feature `std`: a host's threads can be preempted at any time.
     const KEEPS_CPU: bool = false;
 
-    /// Called before the engine tries to take the lock of a bucket, or another lock that is held for a short time: a
-    /// kernel disables interrupts and preemption on this CPU. A thread may be in several sections at once, and leave
-    /// them in any order, so a kernel counts them.
-    ///
-    /// Called only where [`KEEPS_CPU`](Self::KEEPS_CPU) is `true`, in a build without the feature `std`.
+    /// Called where [`KEEPS_CPU`](Self::KEEPS_CPU) takes effect, before the engine tries to take the lock of a bucket or
+    /// another lock that is held for a short time: a kernel disables interrupts and preemption on this CPU. A thread may
+    /// be in several sections at once, and leave them in any order, so a kernel counts them.
     ///
     /// Within a section the engine accesses guest memory only by functions that must not sleep, such as
     /// [`Target::load`](crate::Target::load). It may ask the global allocator for a little memory. It allocates tables
@@ -116,16 +108,11 @@ struct Calls {
     unpark: fn(*const AtomicU32, usize) -> usize,
     now: fn(Clock) -> Duration,
     yield_now: fn(),
-    /// `enter` and `leave`, if locks are announced by them.
-    around_locks: Option<Around>,
+    /// If locks are announced, and so is `leave`.
+    enter: Option<fn()>,
+    leave: Option<fn()>,
     /// The same platform for locks that are held for longer, and not announced.
     long: Option<&'static Self>,
-}
-
-#[derive(Clone, Copy)]
-struct Around {
-    enter: fn(),
-    leave: fn(),
 }
 
 /// Makes the [`Calls`] of a platform, once for each in the program.
@@ -144,12 +131,14 @@ impl<P: Platform> CallsOf<P> {
         unpark: |word, count| without_unwinding(|| P::unpark(word, count)),
         now: |clock| without_unwinding(|| P::now(clock)),
         yield_now: || without_unwinding(P::yield_now),
-        around_locks: None,
+        enter: None,
+        leave: None,
         long: None,
     };
     const CALLS: &'static Calls = if P::KEEPS_CPU {
         &Calls {
-            around_locks: Some(Around { enter: || without_unwinding(P::enter), leave: || without_unwinding(P::leave) }),
+            enter: Some(|| without_unwinding(P::enter)),
+            leave: Some(|| without_unwinding(P::leave)),
             long: Some(&Self::LONG),
             ..Self::LONG
         }
@@ -201,18 +190,18 @@ impl PlatformRef {
         }
     }
 
-    /// Before a lock is taken.
+    /// Call this before a lock is taken.
     #[inline(always)]
     pub fn enter(self) {
-        if ANNOUNCED && let Some(Calls { around_locks: Some(Around { enter, .. }), .. }) = self.0 {
+        if ANNOUNCED && let Some(Calls { enter: Some(enter), .. }) = self.0 {
             enter();
         }
     }
 
-    /// After a lock is released, or was not taken.
+    /// Call this after a lock was released, or was not taken.
     #[inline(always)]
     pub fn leave(self) {
-        if ANNOUNCED && let Some(Calls { around_locks: Some(Around { leave, .. }), .. }) = self.0 {
+        if ANNOUNCED && let Some(Calls { leave: Some(leave), .. }) = self.0 {
             leave();
         }
     }
@@ -226,7 +215,7 @@ impl PlatformRef {
 
     /// Whether the holder of a lock keeps its CPU, so that contenders spin.
     pub fn holders_keep_cpu(self) -> bool {
-        ANNOUNCED && self.0.is_some_and(|calls| calls.around_locks.is_some())
+        ANNOUNCED && self.0.is_some_and(|calls| calls.enter.is_some())
     }
 
     /// Sleeps while `word` is `expected`, until `deadline` at the latest.

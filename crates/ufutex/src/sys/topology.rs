@@ -11,13 +11,12 @@ pub const MAX_NODES: usize = 1024;
 
 /// The nodes of a machine, or of the machine that a guest believes it runs on.
 ///
-/// Its functions are called while a system is made, while a word without a node is looked up, and while a thread makes
-/// a table or looks for the global table. In the last case the domain cannot be resized until they return, so they must
-/// not use the domain. They may panic: then nothing has been made, the table in use stays in use, and the panic reaches
-/// the caller.
-///
 /// A [`System`](crate::System) has a global table for each node. With a topology of its own, an embedder can give a
 /// guest the nodes that the guest was promised, and a test can have several nodes on a machine with one.
+///
+/// Its functions are called while a system is made, while a word without a node is looked up, and while a thread makes
+/// a table or looks for the global table. In the last case the domain cannot be resized until they return, so they must
+/// not use the domain. They may panic: then nothing has been made, and the panic reaches the caller.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -94,20 +93,6 @@ unsafe impl NodeMemory for AnyMemory {
     }
 }
 
-/// A machine of which nothing is known: one node.
-#[cfg(not(feature = "std"))]
-struct OneNode;
-
-#[cfg(not(feature = "std"))]
-impl Topology for OneNode {
-    fn nodes(&self) -> usize {
-        1
-    }
-    fn current_node(&self) -> u32 {
-        0
-    }
-}
-
 /// A handle of the topology that a system was made with, and of the memory that the topology named then.
 #[derive(Clone)]
 pub enum Nodes {
@@ -146,15 +131,8 @@ impl Nodes {
     }
 }
 
-#[cfg(feature = "std")]
 fn host() -> &'static dyn Topology {
     super::host::nodes::HostTopology::get()
-}
-
-/// One node. A model must behave the same each time, and without an operating system the nodes are not known.
-#[cfg(not(feature = "std"))]
-fn host() -> &'static dyn Topology {
-    &OneNode
 }
 
 callbacks!(Topology);

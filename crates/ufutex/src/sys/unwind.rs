@@ -7,7 +7,7 @@
 use core::task::Waker;
 
 /// Calls a callback. If the thread is unwinding already, a panic of `f` is caught, and its payload is leaked, because
-/// dropping a payload may panic as well. Without `std` a panic cannot be caught, and the second one ends the process.
+/// its drop may panic too. Without `std` the second panic ends the process.
 #[inline]
 pub fn call(f: impl FnOnce()) {
     #[cfg(feature = "std")]

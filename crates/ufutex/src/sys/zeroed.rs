@@ -1,9 +1,9 @@
 //! Allocates zeroed memory from the global allocator, without writing to it where the allocator can.
 //!
-//! For an alignment that malloc(3) does not give, the standard library's allocator takes memory and writes zeroes to all
-//! of it. So a table of many pages would take all its page faults when it is made, in one operation. Memory with malloc's
-//! alignment comes from calloc(3), which knows that fresh pages hold zeroes. So this takes a little more than it needs,
-//! of malloc's alignment, and returns the first address in it that is aligned.
+//! For an alignment that malloc(3) does not give, the standard library's allocator writes zeroes to all of the memory, so
+//! one operation would take all page faults of a large table. Memory with malloc's alignment comes from calloc(3), which
+//! knows that fresh pages hold zeroes. So this takes a little more memory than it needs, of malloc's alignment, and
+//! returns the first address in it that is aligned.
 
 use alloc::alloc::{alloc_zeroed, dealloc};
 use core::alloc::Layout;

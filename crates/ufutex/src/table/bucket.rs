@@ -1,12 +1,14 @@
 //! One bucket: a lock word, a queue, and a note of its last user.
 
-use core::ops::RangeInclusive;
+use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
 use super::hash::TableKey;
-use super::list::{BucketQueue, Most, Node, Pick, Ring, Taken, Waiters};
+use super::list::{BucketQueue, Most, Node, Pick, Ring, Taken};
+use super::store::TableStore;
 use crate::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
-use crate::sync::{Ordering, Tally, UnsafeCell, thread_hint};
+use crate::sync::{Ordering, UnsafeCell, thread_hint};
+use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 
@@ -26,17 +28,6 @@ pub struct Bucket {
     queue: UnsafeCell<BucketQueue>,
 }
 
-/// Counts the operations that found their bucket locked by another thread.
-pub trait CountsContention {
-    fn count(&self);
-}
-
-impl CountsContention for Tally {
-    fn count(&self) {
-        self.add(1);
-    }
-}
-
 /// The last use of the bucket. It shows when the bucket goes back and forth between threads that use different cache
 /// lines: the only contention that more buckets would cure.
 #[derive(Default)]
@@ -50,8 +41,7 @@ struct Traffic {
 }
 
 // SAFETY: the cells are touched only by the holder of `lock` (through a `Guard`), or by a mover before the bucket is
-// live, when no other thread can reach them. The callers of `BucketQueue::insert` guarantee that the nodes in the queue may
-// be used from any thread.
+// live. The callers of `BucketQueue::insert` guarantee that the nodes in the queue may be used from any thread.
 unsafe impl Sync for Bucket {}
 // SAFETY: as for `Sync`. A bucket owns nothing that is bound to a thread.
 unsafe impl Send for Bucket {}
@@ -67,34 +57,36 @@ impl Bucket {
         self.on
     }
 
-    /// Locks the bucket if it is live. Counts in `contended` if another thread holds it.
+    /// Locks the bucket if it is live. Counts in `store`, if there is one, that another thread holds the lock.
     #[inline(always)]
-    pub fn lock(&self, contended: &impl CountsContention) -> Option<Guard<'_>> {
+    pub fn lock(&self, store: &Lazy<TableStore>) -> Option<Guard<'_>> {
         if self.lock.lock_if_idle(&self.on) {
-            return Some(Guard::of(self, LIVE));
+            return Some(Guard { bucket: self, state: LIVE });
         }
-        self.lock_busy(contended)
+        self.lock_busy(store)
     }
 
     /// Locks a bucket that has waiters, is locked, or is not live.
     #[cold]
     #[inline(never)]
-    fn lock_busy(&self, contended: &impl CountsContention) -> Option<Guard<'_>> {
+    fn lock_busy(&self, store: &Lazy<TableStore>) -> Option<Guard<'_>> {
         let state = match self.lock.try_lock(&self.on) {
             Some(done) => done?,
             None => {
-                contended.count();
+                if let Some(store) = store.get() {
+                    store.contended.add(1);
+                }
                 probe!(contended, self.address().addr());
                 self.lock.lock(&self.on)?
             }
         };
-        Some(Guard::of(self, state))
+        Some(Guard { bucket: self, state })
     }
 
     /// For movers: as [`lock`](Self::lock), but without a count. A move is not an operation.
     pub fn lock_to_move(&self) -> Option<Guard<'_>> {
         let state = self.lock.lock(&self.on)?;
-        Some(Guard::of(self, state))
+        Some(Guard { bucket: self, state })
     }
 
     /// Locks the bucket if it is live and no thread holds it.
@@ -102,12 +94,12 @@ impl Bucket {
         match self.lock.try_lock(&self.on) {
             None => Tried::Busy,
             Some(None) => Tried::NotLive,
-            Some(Some(state)) => Tried::Locked(Guard::of(self, state)),
+            Some(Some(state)) => Tried::Locked(Guard { bucket: self, state }),
         }
     }
 
-    /// Whether the bucket is live at this moment. What the caller may conclude depends on the locks that it holds: a mover
-    /// needs the bucket's lock to make it not live, and to make it live the lock of the bucket that the keys come from.
+    /// Whether the bucket is live at this moment. A mover needs the bucket's lock to make it not live, and to make it live
+    /// the lock of the bucket that the keys come from.
     pub fn is_live(&self) -> bool {
         self.lock.peek(Ordering::Acquire) & LIVE != 0 // [E]
     }
@@ -139,16 +131,14 @@ impl Bucket {
         }
     }
 
-    /// Puts a ring into this bucket, which is not live. Returns the number of waiters.
+    /// Puts a ring into this bucket, which is not live.
     ///
     /// # Safety
     /// The caller is the mover, this bucket is not live, and the ring's old bucket is locked by the caller.
-    pub unsafe fn adopt(&self, ring: Ring) -> u32 {
-        // SAFETY: a bucket that is not live belongs to the mover. Until now the only live bucket of the ring's key was
-        // another.
+    pub unsafe fn adopt(&self, ring: Ring) {
+        // SAFETY: a bucket that is not live belongs to the mover.
         let count = self.queue.with_mut(|q| unsafe { (*q).push_ring(ring, self.address()) });
         self.lock.count_while_not_live(count);
-        count
     }
 
     /// Makes this bucket the live bucket of its keys.
@@ -156,18 +146,16 @@ impl Bucket {
         self.lock.make_live();
     }
 
-    /// Makes this bucket the live bucket of its keys and locks it, in one store. Waiters of its keys may still be
-    /// elsewhere. The mover moves them here before it unlocks this bucket.
-    ///
-    /// The store can be Relaxed: it comes before the mover unlocks the old buckets of the keys, which is a Release
-    /// ([E]).
+    /// Makes this bucket the live bucket of its keys and locks it, in one store. The mover moves the waiters here before it
+    /// unlocks this bucket. The store can be Relaxed: the mover unlocks the old buckets of the keys later, which is a
+    /// Release ([E]).
     ///
     /// # Safety
     /// The caller is the mover, and this bucket is not live.
     pub unsafe fn make_live_locked(&self) -> Guard<'_> {
         self.on.enter();
         self.lock.hold_state(LIVE);
-        Guard::of(self, LIVE)
+        Guard { bucket: self, state: LIVE }
     }
 
     /// Recreates the guard that [`Guard::suspend`] gave up.
@@ -175,7 +163,7 @@ impl Bucket {
     /// # Safety
     /// The caller suspended a guard of this bucket and has not resumed it since.
     pub unsafe fn resume(&self) -> Guard<'_> {
-        Guard::of(self, self.lock.held_state())
+        Guard { bucket: self, state: self.lock.held_state() }
     }
 
     fn address(&self) -> *mut () {
@@ -192,19 +180,33 @@ pub enum Tried<'t> {
     NotLive,
 }
 
-/// A bucket's lock, held. Unlocks when dropped.
+/// A bucket's lock, held, and access to its queue. What adds or removes waiters goes through the guard's own functions,
+/// which count them. Unlocks when dropped.
 pub struct Guard<'t> {
     bucket: &'t Bucket,
     /// The state that unlocking will store.
     state: u32,
 }
 
-impl<'t> Guard<'t> {
-    #[inline(always)]
-    fn of(bucket: &'t Bucket, state: u32) -> Self {
-        Self { bucket, state }
-    }
+impl Deref for Guard<'_> {
+    type Target = BucketQueue;
 
+    #[inline(always)]
+    fn deref(&self) -> &BucketQueue {
+        // SAFETY: this guard holds the lock that guards the queue.
+        self.bucket.queue.with(|q| unsafe { &*q })
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut BucketQueue {
+        // SAFETY: as above, and `&mut self` rules out a second reference.
+        self.bucket.queue.with_mut(|q| unsafe { &mut *q })
+    }
+}
+
+impl<'t> Guard<'t> {
     /// The locked bucket.
     pub fn bucket(&self) -> &'t Bucket {
         self.bucket
@@ -215,13 +217,7 @@ impl<'t> Guard<'t> {
         self.state / ONE_WAITER
     }
 
-    #[inline(always)]
-    fn with_queue<R>(&mut self, f: impl FnOnce(&mut BucketQueue) -> R) -> R {
-        // SAFETY: this guard holds the lock that guards the queue, and `&mut self` rules out a second reference.
-        self.bucket.queue.with_mut(|q| f(unsafe { &mut *q }))
-    }
-
-    /// Queues a waiter. If its key is new here, returns the number of keys that have waiters here now.
+    /// Queues a waiter.
     ///
     /// # Safety
     /// As for [`BucketQueue::insert`]; this guard supplies the bucket.
@@ -229,7 +225,7 @@ impl<'t> Guard<'t> {
         self.state = with_more(self.state, 1);
         let bucket = self.bucket.address();
         // SAFETY: the caller guarantees it.
-        self.with_queue(|q| unsafe { q.insert(node, bucket) })
+        unsafe { (**self).insert(node, bucket) }
     }
 
     /// Takes one waiter off the queue.
@@ -239,93 +235,30 @@ impl<'t> Guard<'t> {
     pub unsafe fn remove(&mut self, node: NonNull<Node>) {
         self.state -= ONE_WAITER;
         // SAFETY: the caller guarantees it.
-        self.with_queue(|q| unsafe { q.remove(node) });
+        unsafe { (**self).remove(node) };
     }
 
     /// Takes one waiter off this queue and leaves it looking queued: see [`BucketQueue::take_to`].
     ///
     /// # Safety
-    /// As for [`BucketQueue::take_to`].
+    /// As there.
     pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: TableKey, hash: u32) {
         self.state -= ONE_WAITER;
         // SAFETY: the caller guarantees it.
-        self.with_queue(|q| unsafe { q.take_to(node, key, hash) });
-    }
-
-    /// An upper bound for the number of waiters of `key`, counted up to `limit`: see [`BucketQueue::count`]. `hash` is the
-    /// key's hash.
-    pub fn count(&mut self, key: TableKey, hash: u32, limit: usize) -> usize {
-        self.with_queue(|q| q.count(key, hash, limit))
-    }
-
-    /// The first waiter of `key` in wake order. `hash` is the key's hash.
-    pub fn first(&mut self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {
-        self.with_queue(|q| q.first(key, hash))
-    }
-
-    /// As [`first`](Self::first), but may return a marker: for tables in which no walk leaves markers.
-    #[cfg(feature = "parking")]
-    pub fn head(&mut self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {
-        self.with_queue(|q| q.head(key, hash))
-    }
-
-    /// The waiter behind `node` in wake order.
-    ///
-    /// # Safety
-    /// `node` is queued in this bucket.
-    pub unsafe fn after(&mut self, node: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: the caller guarantees it.
-        self.with_queue(|q| unsafe { q.after(node) })
-    }
-
-    /// The first waiter of the key behind those that have the priority of `node`.
-    ///
-    /// # Safety
-    /// `node` is queued in this bucket.
-    pub unsafe fn after_level(&mut self, node: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: the caller guarantees it.
-        self.with_queue(|q| unsafe { q.after_level(node) })
+        unsafe { (**self).take_to(node, key, hash) };
     }
 
     /// Takes waiters of `key`: see [`BucketQueue::take`].
     pub fn take(&mut self, key: TableKey, hash: u32, limit: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
-        let taken = self.with_queue(|q| q.take(key, hash, limit, pick));
+        let taken = (**self).take(key, hash, limit, pick);
         self.state -= taken.len() as u32 * ONE_WAITER;
         taken
-    }
-
-    /// Takes `marker` off the queue, and returns the waiter with which its walk goes on: see [`BucketQueue::resume`].
-    ///
-    /// # Safety
-    /// `marker` is a marker of the caller's. If it is queued, it is in this bucket.
-    pub unsafe fn resume(&mut self, marker: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: `marker` belongs to the caller, so it is valid.
-        let place = unsafe { marker.as_ref() }.bucket();
-        debug_assert!(place.is_null() || place == self.bucket.address(), "a marker stands in another bucket");
-        if !place.is_null() {
-            self.state -= ONE_WAITER;
-        }
-        // SAFETY: the caller guarantees it.
-        self.with_queue(|q| unsafe { q.resume(marker) })
-    }
-
-    /// Inserts `marker` at the place where a walk in pieces has to go on: see [`BucketQueue::pause`]. A marker counts as a
-    /// waiter.
-    ///
-    /// # Safety
-    /// As for [`BucketQueue::pause`], with this bucket.
-    pub unsafe fn pause(&mut self, marker: NonNull<Node>, next: NonNull<Node>) {
-        let bucket = self.bucket.address();
-        // SAFETY: the caller guarantees it.
-        if self.with_queue(|q| unsafe { q.pause(marker, next, bucket) }) {
-            self.state = with_more(self.state, 1);
-        }
     }
 
     /// Takes waiters, from `first` on: see [`BucketQueue::take_from`].
     ///
     /// # Safety
-    /// As for [`BucketQueue::take_from`].
+    /// As there.
     pub unsafe fn take_from(
         &mut self,
         first: NonNull<Node>,
@@ -333,24 +266,36 @@ impl<'t> Guard<'t> {
         pick: impl FnMut(NonNull<Node>) -> Pick,
     ) -> (Taken, Option<NonNull<Node>>) {
         // SAFETY: the caller guarantees it.
-        let (taken, next) = self.with_queue(|q| unsafe { q.take_from(first, most, pick) });
+        let (taken, next) = unsafe { (**self).take_from(first, most, pick) };
         self.state -= taken.len() as u32 * ONE_WAITER;
         (taken, next)
     }
 
-    /// Calls `visit` for each key that has waiters here: see [`BucketQueue::for_each_key`].
-    pub fn for_each_key(&mut self, visit: impl FnMut(TableKey, u32, Waiters<'_>)) {
-        self.with_queue(|q| q.for_each_key(visit));
+    /// Takes `marker` off the queue, and returns the waiter with which its walk goes on: see [`BucketQueue::resume`].
+    ///
+    /// # Safety
+    /// `marker` is a marker of the caller's. If it is queued, it is in this bucket.
+    pub unsafe fn resume(&mut self, marker: NonNull<Node>) -> Option<NonNull<Node>> {
+        // SAFETY: `marker` belongs to the caller, so it is valid, and the caller guarantees the rest.
+        unsafe {
+            let place = marker.as_ref().bucket();
+            debug_assert!(place.is_null() || place == self.bucket.address(), "a marker stands in another bucket");
+            self.state -= if place.is_null() { 0 } else { ONE_WAITER };
+            (**self).resume(marker)
+        }
     }
 
-    /// For movers: takes a key with its waiters off the queue. They still count as waiters of this bucket.
-    pub fn pop_ring(&mut self) -> Option<Ring> {
-        self.with_queue(BucketQueue::pop_ring)
-    }
-
-    /// For movers: see [`BucketQueue::pop_part`]. The waiters still count as waiters of this bucket.
-    pub fn pop_part(&mut self, space: u64, hashes: RangeInclusive<u32>, most: usize) -> Option<Ring> {
-        self.with_queue(|q| q.pop_part(space, hashes, most))
+    /// Inserts `marker` at the place where a walk in pieces has to go on: see [`BucketQueue::pause`]. A marker counts as a
+    /// waiter.
+    ///
+    /// # Safety
+    /// As there; this guard supplies the bucket.
+    pub unsafe fn pause(&mut self, marker: NonNull<Node>, next: NonNull<Node>) {
+        let bucket = self.bucket.address();
+        // SAFETY: the caller guarantees it.
+        if unsafe { (**self).pause(marker, next, bucket) } {
+            self.state = with_more(self.state, 1);
+        }
     }
 
     /// For movers: puts a ring from another bucket, which is locked too, into this one. Returns the number of waiters
@@ -361,7 +306,7 @@ impl<'t> Guard<'t> {
     pub unsafe fn push_ring(&mut self, ring: Ring) -> u32 {
         let bucket = self.bucket.address();
         // SAFETY: the caller guarantees it.
-        let count = self.with_queue(|q| unsafe { q.push_ring(ring, bucket) });
+        let count = unsafe { (**self).push_ring(ring, bucket) };
         self.state = with_more(self.state, count);
         count
     }
@@ -399,6 +344,13 @@ impl<'t> Guard<'t> {
     }
 }
 
+impl Drop for Guard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.bucket.lock.unlock(&self.bucket.on, self.state);
+    }
+}
+
 /// The state after `count` more waiters have been added. It never wraps: that would take a hundred gigabytes of
 /// waiters, from several domains that all move to the global table.
 fn with_more(state: u32, count: u32) -> u32 {
@@ -425,13 +377,6 @@ impl Traffic {
         }
         self.transfers = self.transfers.wrapping_add(1);
         self.transfers
-    }
-}
-
-impl Drop for Guard<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.bucket.lock.unlock(&self.bucket.on, self.state);
     }
 }
 

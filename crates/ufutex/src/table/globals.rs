@@ -15,8 +15,7 @@ use super::store::{Source, free, make, make_all_live};
 use super::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Table};
 use crate::error::Error;
 use crate::sys::cpus::CpuCount;
-use crate::sys::lazy::{Found, Lazy};
-use crate::sys::platform::PlatformRef;
+use crate::sys::lazy::Lazy;
 use crate::sys::topology::{AnyMemory, MAX_NODES, Nodes};
 
 /// The number of hash bits that hold the node.
@@ -73,15 +72,15 @@ impl Globals {
     /// # Errors
     /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no node at all, or if `size` does not fit the nodes.
     pub fn new(source: Source, size: GlobalSize) -> Result<Self, Error> {
-        let nodes = &source.nodes;
-        if nodes.are_the_hosts() && size.slots_log2.is_some_and(|log2| log2 > MAX_SLOTS_PER_NODE_LOG2) {
+        let is_host = source.nodes.are_the_hosts();
+        if is_host && size.slots_log2.is_some_and(|log2| log2 > MAX_SLOTS_PER_NODE_LOG2) {
             // Only so large a number needs to know the host's nodes now.
-            size.log2(nodes.topology().nodes())?;
+            size.log2(source.nodes.topology().nodes())?;
         }
         let small = make(MIN_SLOTS_LOG2, source.on, &AnyMemory, 0).ok_or(Error::NoMemory)?;
         make_all_live(small);
         let globals = Self { by_node: Lazy::new(), small, source, size };
-        if !globals.nodes().are_the_hosts() {
+        if !is_host {
             globals.by_node.get_or_make(|| globals.make_by_node())?;
         }
         Ok(globals)
@@ -116,20 +115,16 @@ impl Globals {
         &self.source
     }
 
-    fn nodes(&self) -> &Nodes {
-        &self.source.nodes
-    }
-
     /// The highest number of a node, plus one.
     pub fn count(&self) -> usize {
-        self.by_node.get().map_or_else(|| self.nodes().topology().nodes(), |by_node| by_node.tables.len())
+        self.by_node.get().map_or_else(|| self.source.nodes.topology().nodes(), |by_node| by_node.tables.len())
     }
 
     /// Whether the machine has a node with this number.
     pub fn has_node(&self, node: u32) -> bool {
         match self.by_node.get() {
             Some(by_node) => by_node.on(node).is_some(),
-            None => self.nodes().topology().has_node(node),
+            None => self.source.nodes.topology().has_node(node),
         }
     }
 
@@ -139,7 +134,7 @@ impl Globals {
 
     /// The node that the calling thread runs on, or the first node if that has no table.
     pub fn current_node(&self) -> u32 {
-        let node = self.nodes().topology().current_node();
+        let node = self.source.nodes.topology().current_node();
         if self.has_node(node) { node } else { self.first() }
     }
 
@@ -154,12 +149,14 @@ impl Globals {
     }
 
     fn make_by_node(&self) -> Result<ByNode, Error> {
-        let count = self.nodes().topology().nodes();
+        let count = self.source.nodes.topology().nodes();
         let mut slots_log2 = self.size.log2(count)?;
         loop {
-            match ByNode::new(self.source.on, self.nodes().clone(), count, slots_log2) {
+            match ByNode::new(&self.source, count, slots_log2) {
                 // Another thread may have the memory in its hands, for tables that it is making too.
-                Err(Error::NoMemory) if slots_log2 > MIN_SLOTS_LOG2 && self.nodes().are_the_hosts() => slots_log2 -= 1,
+                Err(Error::NoMemory) if slots_log2 > MIN_SLOTS_LOG2 && self.source.nodes.are_the_hosts() => {
+                    slots_log2 -= 1
+                }
                 result => return result,
             }
         }
@@ -167,20 +164,16 @@ impl Globals {
 
     /// As `on_or_make`. `None` if no table has been needed yet: then no waiter is queued in any.
     pub fn on(&self, node: u32) -> Option<Table> {
-        match self.by_node.found() {
-            Found::Nothing => None,
-            Found::Never => Some(self.small),
-            Found::Made(by_node) => by_node.on(node).or_else(|| by_node.on(self.first())),
+        match self.by_node.get() {
+            Some(by_node) => by_node.on(node).or_else(|| by_node.on(self.first())),
+            None => self.by_node.has_given_up().then_some(self.small),
         }
     }
 
     /// All tables that may have waiters.
     pub fn tables(&self) -> impl Iterator<Item = Table> {
-        let (several, small) = match self.by_node.found() {
-            Found::Nothing => (None, None),
-            Found::Never => (None, Some(self.small)),
-            Found::Made(by_node) => (Some(by_node.tables.iter().copied().flatten()), None),
-        };
+        let several = self.by_node.get().map(|by_node| by_node.tables.iter().copied().flatten());
+        let small = self.by_node.has_given_up().then_some(self.small);
         several.into_iter().flatten().chain(small)
     }
 
@@ -222,14 +215,14 @@ struct ByNode {
 
 impl ByNode {
     /// Makes a table on each node. All buckets are live.
-    fn new(on: PlatformRef, nodes: Nodes, count: usize, slots_log2: u32) -> Result<Self, Error> {
-        let mut this = Self { tables: Vec::new(), nodes };
+    fn new(source: &Source, count: usize, slots_log2: u32) -> Result<Self, Error> {
+        let mut this = Self { tables: Vec::new(), nodes: source.nodes.clone() };
         this.tables.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
         for node in 0..count as u32 {
             // Pushed one by one: if a table cannot be made, dropping `this` frees those before it.
             this.tables.push(None);
             if this.nodes.topology().has_node(node) {
-                let table = make(slots_log2, on, this.nodes.memory(), node).ok_or(Error::NoMemory)?;
+                let table = make(slots_log2, source.on, this.nodes.memory(), node).ok_or(Error::NoMemory)?;
                 make_all_live(table);
                 this.tables[node as usize] = Some(table);
             }

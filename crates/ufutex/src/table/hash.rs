@@ -38,11 +38,9 @@ pub struct Hash {
 /// that line in any case; a bucket for each word would add up to sixteen more lines to transfer. A table becomes large
 /// only when there are many waiters, and there the words of a line get buckets of their own.
 ///
-/// A single multiplication would be cheaper, but it leaves neighbouring lines in arithmetic progression: with one
-/// secret in seven they gather in a few slots of a small table. So there are two multiplications. The first keeps all
-/// 128 bits of its product and combines the halves by exclusive or. So every bit of a key, also the highest, influences
-/// the bits that the second multiplication moves to the top. Keys in arithmetic progression are then spread over the
-/// slots as if each slot had been drawn at random, whatever the secret.
+/// A single multiplication would leave neighbouring lines in arithmetic progression: with one secret in seven they gather
+/// in a few slots of a small table. So there are two. The first keeps all 128 bits of its product and combines the
+/// halves by exclusive or, so every bit of a key influences the bits that the second multiplication moves to the top.
 #[derive(Clone, Copy)]
 pub struct Hasher {
     first: u64,
@@ -60,9 +58,8 @@ pub struct Salt {
 }
 
 impl Salt {
-    /// The bits of an address that name its aligned block of 64 bytes, which is a cache line on most CPUs. Where lines
-    /// have 32 bytes, two of them count as one. Where lines have 128 bytes, each counts as two, so that its words may
-    /// be in two buckets.
+    /// The bits of an address that name its aligned block of 64 bytes, which is a cache line on most CPUs. Elsewhere two
+    /// lines count as one, or one as two.
     const LINE: u64 = !63;
     /// For keys that are not addresses: each counts as a line of its own.
     const ID: u64 = !0;

@@ -1,13 +1,20 @@
 //! The queue of a bucket: a tree of keys (`tree`), and for each key a ring of waiters in wake order (`ring`).
 //!
-//! Only a [`Guard`](super::bucket::Guard) hands out a [`BucketQueue`], so every method here runs under the bucket's lock.
-//!
 //! The first waiter of each key is that key's *head*. Only heads are in the tree, so a search for a key passes only a
 //! few other heads, however many keys and waiters there are. The last waiter of a ring is its head's predecessor.
 //! `node` says which thread a node belongs to.
 //!
-//! Markers stand in rings like waiters: moves move them, and a marker can be a head. Operations that look for waiters
-//! pass over markers.
+//! An operation in pieces looks at a bounded number of a key's waiters, unlocks the bucket, locks it again, and goes on.
+//! A *marker* in the ring keeps its place: a node that the operation owns, right before the next waiter to look at. A
+//! marker is linked like a waiter, may be a head, and is moved like a waiter. To go on, the operation takes the marker
+//! off and looks at the waiter that stood behind it. So it looks at each waiter once, however many pieces it takes. A
+//! waiter that comes between two pieces is looked at if its priority puts it behind the marker. If the next waiter is
+//! the first of its key, no marker is needed. Operations that look for waiters pass over markers.
+//!
+//! # Safety
+//! Only a [`Guard`](super::bucket::Guard) hands out a [`BucketQueue`], so every function here runs under the bucket's lock,
+//! which keeps the queued nodes valid and guards their fields. SAFETY comments call this "the lock". Unless a function
+//! says otherwise, a node that it is given is queued in its queue.
 
 use core::ops::RangeInclusive;
 use core::ptr::{self, NonNull};
@@ -36,11 +43,16 @@ pub enum Pick {
     Stop,
 }
 
-impl BucketQueue {
-    pub const fn new() -> Self {
-        Self { root: ptr::null_mut(), keys: 0 }
-    }
+/// The bounds of one piece of a walk.
+#[derive(Clone, Copy)]
+pub struct Most {
+    /// Takes at most this many waiters.
+    pub taken: usize,
+    /// Visits at most this many waiters, including those that it takes.
+    pub visited: usize,
+}
 
+impl BucketQueue {
     /// Queues `node` behind the waiters of its key that have its priority or a better one. If the key is new in the
     /// queue, returns the number of keys that the queue has now.
     ///
@@ -49,30 +61,23 @@ impl BucketQueue {
     /// It stays valid and in place until it is unqueued again. `bucket` is the bucket of this queue.
     pub unsafe fn insert(&mut self, node: NonNull<Node>, bucket: *mut ()) -> Option<u32> {
         let node = node.as_ptr();
-        // SAFETY: the nodes of this queue are valid, and we hold the lock; `node` belongs to the caller.
+        // SAFETY: the lock; `node` belongs to the caller.
         unsafe {
             (*node).set_bucket(bucket);
             let head = self.root;
-            if head.is_null() {
-                ring::of_one(node);
-                tree::insert_alone(&raw mut self.root, node);
-                self.keys = 1;
-                return Some(1);
-            }
-            let (first, new) = (&*links(head), &*links(node));
-            // On a machine with several nodes a key may have several hashes, which are told apart wherever they meet.
-            if first.key == new.key && first.hash == new.hash && ring::is_of_one_level(head, node) {
-                ring::push_back(head, node);
-                return None;
+            if !head.is_null() {
+                let (first, new) = (&*links(head), &*links(node));
+                // On a machine with several nodes a key may have several hashes, which are told apart wherever they meet.
+                if first.key == new.key && first.hash == new.hash && ring::is_of_one_level(head, node) {
+                    ring::link_before(node, head);
+                    return None;
+                }
             }
             self.insert_among(node)
         }
     }
 
-    /// As [`insert`](Self::insert), for a queue that has other keys or waiters of another priority.
-    ///
-    /// # Safety
-    /// As for `insert`.
+    /// As [`insert`](Self::insert), for a queue that is empty, or has other keys or waiters of another priority.
     #[inline(never)]
     unsafe fn insert_among(&mut self, node: *mut Node) -> Option<u32> {
         // SAFETY: as in `insert`.
@@ -83,7 +88,7 @@ impl BucketQueue {
                 return Some(self.keys);
             };
             let head = *slot;
-            if ring::goes_first(head, node) {
+            if (*links(node)).priority < (*links(head)).priority {
                 tree::replace(slot, node);
                 ring::push_front(head, node);
             } else {
@@ -94,70 +99,19 @@ impl BucketQueue {
     }
 
     /// Takes `node` off the queue.
-    ///
-    /// # Safety
-    /// `node` is queued in this queue.
     pub unsafe fn remove(&mut self, node: NonNull<Node>) {
-        let (queue, node) = (ptr::from_mut(self), node.as_ptr());
-        // SAFETY: the nodes of this queue are valid, and we hold the lock. After the node has been unlinked, the lock
-        // guards it until its bucket is null.
-        unsafe {
-            if !(*links(node)).is_head && ring::is_within_level(node) {
-                ring::unlink(node);
-            } else if Self::is_all(queue, node) {
-                Self::clear(queue, node);
-            } else {
-                return Self::unlink_and_release(queue, Self::slot_of(queue, node), node);
-            }
-            (*node).set_bucket(ptr::null_mut());
-        }
-    }
-
-    // The functions from here on take the queue as a pointer, `queue`. Their callers hold a slot, which may be the
-    // queue's root, and a reference to the queue would claim exclusive access to the root.
-
-    /// # Safety
-    /// As for [`unlink`](Self::unlink).
-    #[inline(never)]
-    unsafe fn unlink_and_release(queue: *mut Self, slot: HeadSlot, node: *mut Node) {
-        // SAFETY: as in `remove`.
-        unsafe {
-            Self::unlink(queue, slot, node);
-            (*node).set_bucket(ptr::null_mut());
-        }
-    }
-
-    /// Whether `node` is the only node in the queue.
-    ///
-    /// # Safety
-    /// `node` is queued in this queue.
-    #[inline(always)]
-    unsafe fn is_all(queue: *mut Self, node: *mut Node) -> bool {
-        // SAFETY: the caller guarantees it, and we hold the lock.
-        unsafe { (*queue).keys == 1 && (*links(node)).next == node }
-    }
-
-    /// Takes the only node off the queue.
-    ///
-    /// # Safety
-    /// `node` is the only node: see [`is_all`](Self::is_all).
-    #[inline(always)]
-    unsafe fn clear(queue: *mut Self, node: *mut Node) {
-        // SAFETY: the caller guarantees it, and we hold the lock.
-        unsafe {
-            (*links(node)).is_head = false;
-            *queue = Self::new();
-        }
+        let queue = ptr::from_mut(self);
+        // SAFETY: the lock.
+        unsafe { Self::remove_from(queue, Self::slot_of(queue, node.as_ptr()), node.as_ptr()) };
     }
 
     /// Takes `node` off the queue and leaves it looking queued, so that its owner waits for the lock. This is for a
     /// requeue, which inserts the node elsewhere at once, as a waiter of `key`.
     ///
     /// # Safety
-    /// `node` is queued in this queue. The caller also holds the lock of the queue into which the node goes next, until
-    /// it is there.
+    /// The caller also holds the lock of the queue into which the node goes next, until it is there.
     pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: TableKey, hash: u32) {
-        // SAFETY: the caller guarantees it; the lock that we hold guards the fields.
+        // SAFETY: the lock.
         unsafe {
             let queue = ptr::from_mut(self);
             Self::unlink(queue, Self::slot_of(queue, node.as_ptr()), node.as_ptr());
@@ -166,16 +120,16 @@ impl BucketQueue {
         }
     }
 
+    // The functions from here on take the queue as a pointer, `queue`. Their callers hold a slot, which may be the
+    // queue's root, and a reference to the queue would claim exclusive access to the root.
+
     /// The slot that refers to `node`, if `node` is a head. Otherwise the root.
-    ///
-    /// # Safety
-    /// `node` is queued in this queue.
-    #[inline(never)]
+    #[inline]
     unsafe fn slot_of(queue: *mut Self, node: *mut Node) -> HeadSlot {
-        // SAFETY: the nodes of this queue are valid, and we hold the lock.
+        // SAFETY: the lock.
         unsafe {
             let root = &raw mut (*queue).root;
-            if *root == node || !(*links(node)).is_head {
+            if !(*links(node)).is_head {
                 return root;
             }
             let Position { key, hash } = Position::of(node);
@@ -183,10 +137,20 @@ impl BucketQueue {
         }
     }
 
-    /// # Safety
-    /// `node` is queued in this queue. If it is a head, `slot` refers to it.
+    /// As [`remove`](Self::remove). If `node` is a head, `slot` refers to it.
+    #[inline(never)]
+    unsafe fn remove_from(queue: *mut Self, slot: HeadSlot, node: *mut Node) {
+        // SAFETY: the lock guards the node until its bucket is null.
+        unsafe {
+            Self::unlink(queue, slot, node);
+            (*node).set_bucket(ptr::null_mut());
+        }
+    }
+
+    /// Takes `node` out of the tree and the ring. If it is a head, `slot` refers to it.
+    #[inline(always)]
     unsafe fn unlink(queue: *mut Self, slot: HeadSlot, node: *mut Node) {
-        // SAFETY: the nodes of this queue are valid, and we hold the lock.
+        // SAFETY: the lock.
         unsafe {
             let next = (*links(node)).next;
             if next == node {
@@ -201,36 +165,13 @@ impl BucketQueue {
         }
     }
 
-    /// As [`remove`](Self::remove), for a caller that has the slot.
-    ///
-    /// # Safety
-    /// As for [`unlink`](Self::unlink).
-    #[inline(never)]
-    unsafe fn remove_from(queue: *mut Self, slot: HeadSlot, node: *mut Node) {
-        // SAFETY: as in `remove`.
-        unsafe {
-            let next = (*links(node)).next;
-            if Self::is_all(queue, node) {
-                Self::clear(queue, node);
-            } else if next != node && ring::is_within_level(node) {
-                ring::unlink(node);
-                if (*links(node)).is_head {
-                    tree::replace(slot, next);
-                }
-            } else {
-                return Self::unlink_and_release(queue, slot, node);
-            }
-            (*node).set_bucket(ptr::null_mut());
-        }
-    }
-
-    /// The number of waiters of `key`, counted up to `limit`; `hash` is the key's hash. Markers count as well: the
-    /// caller needs an upper bound for the room that the waiters take.
+    /// An upper bound for the number of waiters of `key`, counted up to `limit`; `hash` is the key's hash. Markers count
+    /// as well.
     pub fn count(&mut self, key: TableKey, hash: u32, limit: usize) -> usize {
         let Some(head) = self.head(key, hash) else { return 0 };
         let (mut node, mut count) = (head.as_ptr(), 1);
         while count < limit {
-            // SAFETY: the nodes of this queue are valid, and we hold the lock.
+            // SAFETY: the lock.
             node = unsafe { (*links(node)).next };
             if node == head.as_ptr() {
                 break;
@@ -243,22 +184,26 @@ impl BucketQueue {
     /// The first waiter of `key` in wake order. `hash` is the key's hash.
     pub fn first(&mut self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {
         let head = self.head(key, hash)?;
-        // SAFETY: the head is queued here, and we hold the lock.
-        unsafe { if is_passed_over(head.as_ptr()) { self.after(head) } else { Some(head) } }
+        // SAFETY: the head is queued here.
+        unsafe { self.from(head) }
     }
 
     /// As [`first`](Self::first), but may return a marker: for queues that have none, and for callers that accept one.
     pub fn head(&mut self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {
-        // SAFETY: we hold the lock.
+        // SAFETY: the lock.
         NonNull::new(unsafe { *tree::find(&raw mut self.root, key, hash) })
     }
 
+    /// `node`, or the waiter behind it if `node` is a marker.
+    #[inline(always)]
+    unsafe fn from(&self, node: NonNull<Node>) -> Option<NonNull<Node>> {
+        // SAFETY: the lock.
+        unsafe { if is_passed_over(node.as_ptr()) { self.after(node) } else { Some(node) } }
+    }
+
     /// The waiter behind `node` in wake order.
-    ///
-    /// # Safety
-    /// `node` is queued in this queue.
     pub unsafe fn after(&self, node: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: the nodes of this queue are valid, and we hold the lock.
+        // SAFETY: the lock.
         unsafe {
             let mut next = (*links(node.as_ptr())).next;
             while !(*links(next)).is_head {
@@ -272,65 +217,120 @@ impl BucketQueue {
     }
 
     /// The first waiter of the key behind those that have the priority of `node`. It passes at most 101 other nodes.
-    ///
-    /// # Safety
-    /// `node` is queued in this queue.
     pub unsafe fn after_level(&mut self, node: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: the nodes of this queue are valid, and we hold the lock.
+        // SAFETY: the lock.
         unsafe {
             let Position { key, hash } = Position::of(node.as_ptr());
             let head = self.head(key, hash)?;
-            let next = NonNull::new(ring::after_level(head.as_ptr(), node.as_ptr()))?;
-            if is_passed_over(next.as_ptr()) { self.after(next) } else { Some(next) }
+            self.from(NonNull::new(ring::after_level(head.as_ptr(), node.as_ptr()))?)
         }
     }
 
     /// Offers the waiters of `key` to `pick` in wake order, and takes up to `limit` of those that it picks; `hash` is
-    /// the key's hash. Taken waiters are unqueued and belong to the caller. Markers are offered too, and `pick` must
-    /// not take them.
-    pub fn take(
-        &mut self,
-        key: TableKey,
-        hash: u32,
-        limit: usize,
-        mut pick: impl FnMut(NonNull<Node>) -> Pick,
-    ) -> Taken {
-        let mut taken = Taken::default();
-        // SAFETY: the nodes of this queue are valid, and we hold the lock; `next` is read before `node` is unlinked.
-        // The slot refers to the key's head, whichever node that is, until the last waiter is taken.
+    /// the key's hash. Taken waiters are unqueued and belong to the caller.
+    pub fn take(&mut self, key: TableKey, hash: u32, limit: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
+        let most = Most { taken: limit, visited: usize::MAX };
+        // SAFETY: the lock. The slot is that of the key's head.
         unsafe {
             let queue = ptr::from_mut(self);
             let slot = tree::find(&raw mut (*queue).root, key, hash);
-            let mut node = *slot;
-            if node.is_null() {
-                return taken;
-            }
-            let last = (*links(node)).prev;
-            while !node.is_null() && taken.count < limit {
-                let next = (*links(node)).next;
-                let at = NonNull::new_unchecked(node);
-                match pick(at) {
+            let Some(head) = NonNull::new(*slot) else { return Taken::default() };
+            Self::walk(queue, slot, (*queue).from(head), most, pick).0
+        }
+    }
+
+    /// Offers waiters to `pick`, from `first` on, and takes those that it picks, until it has taken or visited `most`.
+    /// Returns the taken waiters and the waiter to go on with. That is `None` if none is left or if `pick` has stopped
+    /// the walk.
+    pub unsafe fn take_from(
+        &mut self,
+        first: NonNull<Node>,
+        most: Most,
+        pick: impl FnMut(NonNull<Node>) -> Pick,
+    ) -> (Taken, Option<NonNull<Node>>) {
+        let queue = ptr::from_mut(self);
+        // SAFETY: the caller guarantees it.
+        unsafe { Self::walk(queue, Self::slot_of(queue, first.as_ptr()), Some(first), most, pick) }
+    }
+
+    /// As [`take_from`](Self::take_from). If a waiter to be taken may be a head, `slot` refers to the head of its key. It
+    /// does so whichever waiter is the head, until the last one is taken.
+    #[inline(always)]
+    unsafe fn walk(
+        queue: *mut Self,
+        slot: HeadSlot,
+        mut next: Option<NonNull<Node>>,
+        most: Most,
+        mut pick: impl FnMut(NonNull<Node>) -> Pick,
+    ) -> (Taken, Option<NonNull<Node>>) {
+        let mut taken = Taken::default();
+        let mut left = most.visited;
+        while let Some(node) = next
+            && taken.count < most.taken
+            && left > 0
+        {
+            left -= 1;
+            // SAFETY: `node` is queued here: it is the first, or it stood behind a queued node.
+            unsafe {
+                next = (*queue).after(node);
+                match pick(node) {
                     Pick::Take => {
-                        Self::remove_from(queue, slot, node);
-                        taken.push(at);
+                        Self::remove_from(queue, slot, node.as_ptr());
+                        taken.push(node);
                     }
                     Pick::Skip => {}
                     Pick::Stop => {
                         taken.was_stopped = true;
-                        break;
+                        next = None;
                     }
                 }
-                node = if node == last { ptr::null_mut() } else { next };
             }
         }
-        taken
+        (taken, next)
+    }
+
+    /// Returns the waiter with which a walk goes on, or `None` if none is left. If `marker` is queued, this is the
+    /// waiter behind it, and the marker is taken off. Otherwise it is the first waiter of the marker's key.
+    ///
+    /// # Safety
+    /// `marker` belongs to the caller, and is queued in no other queue. This bucket is that of the marker's key.
+    pub unsafe fn resume(&mut self, marker: NonNull<Node>) -> Option<NonNull<Node>> {
+        // SAFETY: the lock, or, if the marker is not queued, the caller, which owns it.
+        unsafe {
+            if marker.as_ref().bucket().is_null() {
+                let (key, hash) = marker.as_ref().key();
+                return self.first(key, hash);
+            }
+            let next = self.after(marker);
+            self.remove(marker);
+            next
+        }
+    }
+
+    /// Inserts `marker` before `next`, where a walk has to go on, and returns `true`. If `next` is the first of its
+    /// key, no marker is needed, and it returns `false`.
+    ///
+    /// # Safety
+    /// As for [`insert`](Self::insert), with `marker` as the node. `next` is a waiter of its key.
+    pub unsafe fn pause(&mut self, marker: NonNull<Node>, next: NonNull<Node>, bucket: *mut ()) -> bool {
+        // SAFETY: the lock; the marker belongs to the caller.
+        unsafe {
+            if (*links(next.as_ptr())).is_head {
+                return false;
+            }
+            marker.as_ref().set_bucket(bucket);
+            // With the priority of `next` it is not the last of its level, so the list of levels does not change.
+            (*links(marker.as_ptr())).priority = (*links(next.as_ptr())).priority;
+            ring::link_before(marker.as_ptr(), next.as_ptr());
+        }
+        true
     }
 
     /// Calls `visit` with each key that has waiters, its hash, and its waiters in wake order.
     pub fn for_each_key(&mut self, mut visit: impl FnMut(TableKey, u32, Waiters<'_>)) {
         let mut next = self.first_from(Start::At(Position::before_all(0, 0)));
         while let Some(head) = next {
-            // SAFETY: queued nodes are valid, and we hold the lock.
+            // SAFETY: the lock.
             let position = unsafe { Position::of(head.as_ptr()) };
             let next_waiter = self.first(position.key, position.hash);
             if next_waiter.is_some() {
@@ -342,33 +342,28 @@ impl BucketQueue {
 
     /// The head of the first key from `start` on, in order of space, hash and address.
     pub fn first_from(&self, start: Start) -> Option<NonNull<Node>> {
-        // SAFETY: we hold the lock.
+        // SAFETY: the lock.
         NonNull::new(unsafe { tree::first_from(self.root, start) })
     }
 
-    /// The head of the first key of `space` with a hash in `hashes`.
-    pub fn first_in(&self, space: u64, hashes: RangeInclusive<u32>) -> Option<NonNull<Node>> {
-        let head = self.first_from(Start::At(Position::before_all(space, *hashes.start())))?;
-        // SAFETY: queued nodes are valid, and we hold the lock.
-        let Position { key, hash } = unsafe { Position::of(head.as_ptr()) };
-        (key.space == space && hash <= *hashes.end()).then_some(head)
-    }
-
-    /// Takes a key with all its waiters off the queue. The waiters still look queued: this is for a mover, which
-    /// inserts the ring elsewhere at once.
+    /// For movers: takes a key with all its waiters off the queue. They still look queued, and count as waiters of this
+    /// bucket. The mover inserts the ring elsewhere at once.
     pub fn pop_ring(&mut self) -> Option<Ring> {
         let queue = ptr::from_mut(self);
-        // SAFETY: the root is the slot of a head, and we hold the lock.
+        // SAFETY: the lock; the root is the slot of a head.
         unsafe { (!(*queue).root.is_null()).then(|| Self::pop_head(queue, &raw mut (*queue).root)) }
     }
 
-    /// Takes the first `most` waiters, or all if there are fewer, of the first key of `space` with a hash in `hashes`
-    /// off the queue. The waiters still look queued: this is for a mover, which inserts the ring elsewhere at once.
+    /// As [`pop_ring`](Self::pop_ring), for the first `most` waiters, or all if there are fewer, of the first key of
+    /// `space` with a hash in `hashes`.
     pub fn pop_part(&mut self, space: u64, hashes: RangeInclusive<u32>, most: usize) -> Option<Ring> {
-        let head = self.first_in(space, hashes).filter(|_| most > 0)?.as_ptr();
-        // SAFETY: the nodes of this queue are valid, and we hold the lock.
+        let head = self.first_from(Start::At(Position::before_all(space, *hashes.start())))?.as_ptr();
+        // SAFETY: the lock.
         unsafe {
             let Position { key, hash } = Position::of(head);
+            if key.space != space || hash > *hashes.end() || most == 0 {
+                return None;
+            }
             let queue = ptr::from_mut(self);
             let slot = tree::find(&raw mut (*queue).root, key, hash);
             let tail = (*links(head)).prev;
@@ -385,10 +380,8 @@ impl BucketQueue {
         }
     }
 
-    /// # Safety
-    /// `slot` belongs to this queue's tree and refers to a head.
     unsafe fn pop_head(queue: *mut Self, slot: HeadSlot) -> Ring {
-        // SAFETY: the caller guarantees it, and we hold the lock.
+        // SAFETY: the lock; `slot` refers to a head.
         unsafe {
             let head = NonNull::new_unchecked(*slot);
             tree::remove(slot);
@@ -428,9 +421,6 @@ impl BucketQueue {
 }
 
 /// Whether `node` is a marker, which operations that look for waiters pass over.
-///
-/// # Safety
-/// `node` is queued and its bucket's lock held.
 #[inline(always)]
 unsafe fn is_passed_over(node: *mut Node) -> bool {
     // SAFETY: the caller guarantees it.
@@ -500,10 +490,6 @@ impl Taken {
         Some(node)
     }
 }
-
-mod walk;
-
-pub use walk::Most;
 
 #[cfg(test)]
 mod tests;

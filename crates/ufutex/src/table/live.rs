@@ -4,16 +4,15 @@
 //! Invariant: for every key one bucket is live, whichever table it is in, except within a mover's step, where its old
 //! and its new bucket both are; and no bucket's memory is freed before the domain is dropped. An operation locks the
 //! bucket in the table that it believes to be in use, with a compare-and-swap from a state that has the live bit set.
-//! If that bucket is not live, the key has moved: to `next`, or `current` has changed meanwhile. That is the whole read
-//! side.
+//! If that bucket is not live, the key has moved: to `next`, or `current` has changed meanwhile.
 //!
 //! A resize goes bucket by bucket, so it needs no moment without operations. The thread that requests a resize takes
 //! all its steps. A resize that the size policy began is continued by other operations: one that finds its bucket
 //! moved, or is about to sleep, moves a few more buckets. So no single operation pays for all of it.
 
 use super::bucket::{Bucket, Guard, Tried};
-use super::mover::{self, MovePlace};
-use super::tables::{Current, Move, Progress, Tables};
+use super::mover::{IfLocked, Move};
+use super::tables::{Current, Progress, Tables};
 use crate::error::Error;
 use crate::sync::spin_loop;
 
@@ -25,7 +24,7 @@ const PATIENCE: u32 = 10;
 const ATTEMPTS: u32 = 100;
 
 /// The number of steps that an operation takes of a move that it did not request: some microseconds' worth, if each
-/// bucket has a waiter and the table grows fourfold. A step takes longer if it makes more buckets live.
+/// bucket has a waiter and the table grows fourfold.
 const STEPS_AT_ONCE: u32 = 8;
 
 /// A live bucket, locked.
@@ -71,29 +70,15 @@ pub fn try_lock<'t>(tables: &'t Tables, hash: u32, first: Option<&Bucket>) -> Se
     // must not sleep until the step ends. If it returns `Busy`, the caller releases its lock, and sleeps when it
     // locks this bucket first.
     for _ in 0..ATTEMPTS {
-        // `next` is read first: see `Tables::publish`.
-        let next = tables.next();
-        let current = tables.current();
-        for place in [current, next] {
-            if let Current::Private(table) = place {
-                match Second::of(table.bucket(hash), first) {
-                    Second::Busy if !table.bucket(hash).is_live() => {}
-                    second => return second,
-                }
-            }
+        let found = search(tables, hash, |bucket| match Second::of(bucket, first) {
+            Second::Busy if !bucket.is_live() => None,
+            second => Some(second),
+        });
+        match found {
+            Search::Found(second) => return second,
+            Search::NoTable => return Second::Busy,
+            Search::Again => spin_loop(),
         }
-        match (current, next) {
-            (Current::None, _) => return Second::Busy,
-            (Current::Global, _) | (_, Current::Global) => {
-                match Second::of(tables.global.get_or_make().bucket(hash), first) {
-                    Second::Busy => return Second::Busy,
-                    second if is_in_global(tables, hash) => return second,
-                    _ => {}
-                }
-            }
-            _ => {}
-        }
-        spin_loop();
     }
     Second::Busy
 }
@@ -116,12 +101,11 @@ pub fn proves_empty(tables: &Tables, hash: u32) -> bool {
 pub fn resize(tables: &Tables, slots_log2: Option<u32>) -> Result<(), Error> {
     let mut number = None;
     let mut round = 0;
-    while let Some(left) = go_on(tables, slots_log2, &mut number, round >= PATIENCE)? {
-        // The rest of the steps may be taken by the operations of other threads. If this thread slept on the
-        // bucket, it would be woken together with all contenders of the bucket, and wait for a CPU behind them.
-        // After a short sleep it gets a CPU sooner.
+    while let Some((planned, step)) = go_on(tables, slots_log2, &mut number, round >= PATIENCE)? {
+        // The operations of other threads may take the rest of the steps. If this thread slept on the bucket, it would be
+        // woken together with all contenders of the bucket, and wait for a CPU behind them.
         if !tables.platform().nap(&mut round) {
-            mover::wait_for(left.from, left.target, left.step);
+            planned.wait_for(step);
         }
     }
     Ok(())
@@ -135,11 +119,13 @@ pub fn grow(tables: &Tables, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> b
     let Some(mut resize) = tables.resize.try_lock() else { return false };
     resize.with(|going_on| {
         let is_free = going_on.is_none();
-        if is_free && (1..1 << slots_log2).contains(&tables.slots()) && is_wanted() {
-            // If there is no memory, the table in use stays in use.
-            if let Ok(Some(plan)) = tables.plan(Some(slots_log2)) {
-                begin(tables, going_on, &plan);
-            }
+        if is_free
+            && (1..1 << slots_log2).contains(&tables.slots())
+            && is_wanted()
+            && let Ok(Some(planned)) = tables.plan(Some(slots_log2))
+        {
+            tables.announce(planned);
+            *going_on = Some(Progress::default());
         }
         advance(tables, going_on, STEPS_AT_ONCE);
         is_free
@@ -156,28 +142,18 @@ pub fn help(tables: &Tables) {
 
 #[cold]
 fn help_slowly(tables: &Tables) {
-    if !is_blocked(tables)
-        && let Some(mut resize) = tables.resize.try_lock()
+    // If a bucket that the last pass left is still locked, the move cannot go on: the bucket's holder has probably lost
+    // its CPU. Until it runs, all operations on moved keys come here. They read a few words that no thread writes
+    // meanwhile, and leave the lock of the resize alone. This is a hint: the words may belong to different moves.
+    if let (Some(step), Some(planned)) = (tables.left_step(), tables.going_on())
+        && step < planned.steps()
+        && planned.is_locked(step)
     {
+        return;
+    }
+    if let Some(mut resize) = tables.resize.try_lock() {
         resize.with(|going_on| advance(tables, going_on, STEPS_AT_ONCE));
     }
-}
-
-/// Whether the move cannot go on at this moment, because a bucket that the last pass left is still locked. Its holder
-/// has probably lost its CPU. Until it runs, all operations on moved keys come here. They read a few
-/// words that no thread writes meanwhile, and leave the lock of the resize alone.
-///
-/// This is a hint: the words may belong to different moves.
-fn is_blocked(tables: &Tables) -> bool {
-    let (Some(step), Some(plan)) = (tables.left_step(), tables.going_on()) else { return false };
-    step < mover::steps(plan.from, plan.target) && mover::is_locked(plan.from, plan.target, step)
-}
-
-/// A step that has to wait for a locked bucket.
-struct LeftStep {
-    from: MovePlace,
-    target: MovePlace,
-    step: usize,
 }
 
 /// Continues the requested move, whose number is in `number` once it has begun, and all moves before it. Returns `None`
@@ -187,7 +163,7 @@ fn go_on(
     slots_log2: Option<u32>,
     number: &mut Option<usize>,
     insist: bool,
-) -> Result<Option<LeftStep>, Error> {
+) -> Result<Option<(Move, usize)>, Error> {
     tables.resize.lock().with(|going_on| {
         loop {
             // Two passes: the first may complete a move of another thread.
@@ -198,40 +174,33 @@ fn go_on(
             if number.is_some_and(|number| tables.moves() != number || going_on.is_none()) {
                 return Ok(None);
             }
-            if let Some(Move { from, target, .. }) = going_on.as_ref().and_then(|_| tables.going_on()) {
-                match mover::first_left(from, target) {
-                    Some(step) if insist => _ = mover::step(from, target, step, mover::IfLocked::Wait),
-                    Some(step) => return Ok(Some(LeftStep { from, target, step })),
+            if let Some(planned) = going_on.as_ref().and_then(|_| tables.going_on()) {
+                match planned.first_left() {
+                    Some(step) if insist => _ = planned.step(step, IfLocked::Wait),
+                    Some(step) => return Ok(Some((planned, step))),
                     None => {}
                 }
                 continue;
             }
-            let Some(plan) = tables.plan(slots_log2)? else {
-                return Ok(None);
-            };
-            begin(tables, going_on, &plan);
+            let Some(planned) = tables.plan(slots_log2)? else { return Ok(None) };
+            tables.announce(planned);
+            *going_on = Some(Progress::default());
             *number = Some(tables.moves());
         }
     })
 }
 
-fn begin(tables: &Tables, going_on: &mut Option<Progress>, plan: &Move) {
-    plan.note_begin();
-    tables.announce(plan.to);
-    *going_on = Some(Progress::default());
-}
-
 /// Continues a move for up to `limit` steps, and ends it when all are done. It passes over locked buckets: their
 /// holders have usually lost their CPUs, and most are unlocked by the next pass. At the end of a pass it notes one of
-/// them for [`is_blocked`].
+/// them for [`help`].
 fn advance(tables: &Tables, going_on: &mut Option<Progress>, limit: u32) {
     let Some(progress) = going_on else { return };
-    let Some(plan) = tables.going_on() else { return };
-    let steps = mover::steps(plan.from, plan.target) as u32;
+    let Some(planned) = tables.going_on() else { return };
+    let steps = planned.steps() as u32;
     let end = steps.min(progress.next_step.saturating_add(limit));
     tables.note_left_step(None);
     for step in progress.next_step..end {
-        let is_done = mover::step(plan.from, plan.target, step as usize, mover::IfLocked::Skip);
+        let is_done = planned.step(step as usize, IfLocked::Skip);
         progress.skipped |= !is_done;
     }
     if end < steps {
@@ -240,9 +209,9 @@ fn advance(tables: &Tables, going_on: &mut Option<Progress>, limit: u32) {
     }
     progress.next_step = 0;
     if core::mem::take(&mut progress.skipped) {
-        tables.note_left_step(mover::first_left(plan.from, plan.target));
+        tables.note_left_step(planned.first_left());
     } else {
-        tables.end(&plan);
+        tables.end(planned);
         *going_on = None;
     }
 }
@@ -250,34 +219,47 @@ fn advance(tables: &Tables, going_on: &mut Option<Progress>, limit: u32) {
 /// Locks the live bucket of `hash` if the first attempt found no private table, or a bucket that is not live.
 #[cold]
 fn lock_elsewhere(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
-    if tables.moving() {
-        help_slowly(tables);
-    }
+    help(tables);
     let mut round = 0;
     loop {
-        // `next` is read first: see `Tables::publish`.
-        let next = tables.next();
-        let current = tables.current();
-        for place in [current, next] {
-            if let Current::Private(table) = place
-                && let Some(guard) = tables.lock_in(table, hash)
-            {
-                return Some(guard);
-            }
+        match search(tables, hash, |bucket| bucket.lock(&tables.store)) {
+            Search::Found(guard) => return Some(guard),
+            Search::NoTable => return None,
+            Search::Again => tables.platform().wait_for_holder(&mut round),
         }
-        match (current, next) {
-            (Current::None, _) => return None,
-            (Current::Global, _) | (_, Current::Global) => {
-                if let Some(guard) = tables.lock_in(tables.global.get_or_make(), hash)
-                    && is_in_global(tables, hash)
-                {
-                    return Some(guard);
-                }
-            }
-            // The table changed between the two loads. The thread that changed it has published more by now.
-            _ => {}
+    }
+}
+
+/// The result of [`search`].
+enum Search<L> {
+    Found(L),
+    /// The domain has no table yet.
+    NoTable,
+    /// The key is on its way to another table.
+    Again,
+}
+
+/// Looks once through the tables that may have the live bucket of `hash`. `lock` tries to lock a bucket. It returns
+/// `None` if the bucket is not live.
+fn search<'t, L>(tables: &'t Tables, hash: u32, lock: impl Fn(&'t Bucket) -> Option<L>) -> Search<L> {
+    // `next` is read first: see `Tables::publish`.
+    let next = tables.next();
+    let current = tables.current();
+    for place in [current, next] {
+        if let Current::Private(table) = place
+            && let Some(locked) = lock(table.bucket(hash))
+        {
+            return Search::Found(locked);
         }
-        tables.platform().wait_for_holder(&mut round);
+    }
+    match (current, next) {
+        (Current::None, _) => Search::NoTable,
+        (Current::Global, _) | (_, Current::Global) => match lock(tables.global.get_or_make().bucket(hash)) {
+            Some(locked) if is_in_global(tables, hash) => Search::Found(locked),
+            _ => Search::Again,
+        },
+        // The table changed between the two loads. The thread that changed it has published more by now.
+        _ => Search::Again,
     }
 }
 

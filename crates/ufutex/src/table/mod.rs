@@ -2,7 +2,6 @@
 //! bucket while tables change.
 
 pub(crate) mod bucket;
-pub(crate) mod budget;
 pub(crate) mod globals;
 pub(crate) mod hash;
 pub(crate) mod list;
@@ -15,7 +14,6 @@ pub(crate) mod store;
 pub(crate) mod tables;
 mod tree;
 
-use core::marker::PhantomData;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
@@ -29,17 +27,9 @@ const HASH_BITS: u32 = 32;
 
 /// A table: the address of its buckets and, in the low bits of that address, the shift that turns a hash into an index.
 /// Both are in one word, so that an operation gets them with one load and they always belong together.
-pub struct Table {
-    tagged: NonNull<Bucket>,
-    _buckets: PhantomData<*const Bucket>,
-}
+#[derive(Clone, Copy)]
+pub struct Table(NonNull<Bucket>);
 
-impl Clone for Table {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl Copy for Table {}
 // SAFETY: a table is used as a shared reference to its buckets, which are `Sync`.
 unsafe impl Send for Table {}
 // SAFETY: as above.
@@ -53,7 +43,7 @@ impl Table {
     /// `buckets` points to `1 << slots_log2` buckets that stay valid as long as a copy of this table is used.
     pub unsafe fn new(buckets: NonNull<Bucket>, slots_log2: u32) -> Self {
         debug_assert!((MIN_SLOTS_LOG2..=MAX_SLOTS_LOG2).contains(&slots_log2));
-        Self { tagged: buckets.map_addr(|a| a | (HASH_BITS - slots_log2) as usize), _buckets: PhantomData }
+        Self(buckets.map_addr(|a| a | (HASH_BITS - slots_log2) as usize))
     }
 
     /// Restores a table from the word that [`into_raw`](Self::into_raw) returned.
@@ -63,21 +53,22 @@ impl Table {
     #[inline(always)]
     pub unsafe fn from_raw(raw: *mut Bucket) -> Self {
         // SAFETY: `raw` is the word of a table, so it is not null.
-        Self { tagged: unsafe { NonNull::new_unchecked(raw) }, _buckets: PhantomData }
+        Self(unsafe { NonNull::new_unchecked(raw) })
     }
 
     pub fn into_raw(self) -> *mut Bucket {
-        self.tagged.as_ptr()
+        self.0.as_ptr()
     }
 
+    /// The first bucket.
     #[inline(always)]
-    fn buckets(self) -> *mut Bucket {
-        self.tagged.as_ptr().map_addr(|a| a & !TAG)
+    pub fn buckets(self) -> *mut Bucket {
+        self.0.as_ptr().map_addr(|a| a & !TAG)
     }
 
     #[inline(always)]
     pub fn slots_log2(self) -> u32 {
-        HASH_BITS - (self.tagged.addr().get() & TAG) as u32
+        HASH_BITS - (self.0.addr().get() & TAG) as u32
     }
 
     #[inline(always)]
@@ -95,7 +86,7 @@ impl Table {
     #[inline(always)]
     pub fn index(self, hash: u32) -> usize {
         // `wrapping_shr` counts modulo 32, so the upper bits of the address have no effect. The tag is from 8 to 31.
-        hash.wrapping_shr(self.tagged.addr().get() as u32) as usize
+        hash.wrapping_shr(self.0.addr().get() as u32) as usize
     }
 
     /// The hashes whose keys belong to the bucket at `index`.
@@ -113,18 +104,12 @@ impl Table {
     #[inline(always)]
     pub fn slot<'a>(self, index: usize) -> &'a Bucket {
         debug_assert!(index < self.slots());
-        // SAFETY: the caller of `new` promised `slots()` buckets that stay valid as long as a copy of the table is
-        // used. So no bucket is at null, which the compiler cannot see through the arithmetic.
+        // SAFETY: the caller of `new` promised that the buckets stay valid as long as a copy of the table is used. So none
+        // is at null, which the compiler cannot see through the arithmetic.
         unsafe {
             let bucket = self.buckets().add(index);
             core::hint::assert_unchecked(!bucket.is_null());
             &*bucket
         }
-    }
-
-    /// The address of the first bucket.
-    #[inline(always)]
-    pub fn identity(self) -> *mut () {
-        self.buckets().cast()
     }
 }

@@ -17,49 +17,19 @@ use core::ops::{Range, RangeInclusive};
 
 use super::Table;
 use super::bucket::{Guard, Tried};
+use super::tables::Current;
+use crate::sys::probe::probe;
 
 /// The number of waiters that are moved to or from a global bucket before it is unlocked for other threads. Moving them
 /// takes some microseconds.
 const PIECE: usize = 64;
 
-/// The table where a domain's private keys are.
-pub enum MovePlace {
-    /// A table of the domain's own.
-    Private(Table),
-    /// A global table of the domain's namespace, in which the domain's keys have this space.
-    Global(Table, u64),
-}
-
-impl Clone for MovePlace {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl Copy for MovePlace {}
-
-impl MovePlace {
-    /// The number of buckets in the table.
-    pub fn slots(self) -> usize {
-        self.table().slots()
-    }
-
-    fn table(self) -> Table {
-        match self {
-            Self::Private(table) | Self::Global(table, _) => table,
-        }
-    }
-}
-
-/// The number of steps that a move from `from` to `to` takes. Between private tables: one for each slot of the smaller
-/// table. To and from the global table: one for each slot of the private table.
-pub fn steps(from: MovePlace, to: MovePlace) -> usize {
-    match (from, to) {
-        (MovePlace::Private(from), MovePlace::Private(to)) => from.slots().min(to.slots()),
-        (MovePlace::Private(table), MovePlace::Global(..)) | (MovePlace::Global(..), MovePlace::Private(table)) => {
-            table.slots()
-        }
-        (MovePlace::Global(..), MovePlace::Global(..)) => 0,
-    }
+/// A move of a domain's private keys between two tables. In the global table, the keys have this space.
+#[derive(Clone, Copy)]
+pub enum Move {
+    Private { from: Table, to: Table },
+    ToGlobal { from: Table, global: Table, space: u64 },
+    FromGlobal { global: Table, space: u64, to: Table },
 }
 
 /// What the mover does about a bucket that another thread has locked.
@@ -71,52 +41,90 @@ pub enum IfLocked {
     Wait,
 }
 
-/// Moves the keys of step `step`, unless that has been done before. `false`: not done, because a bucket was locked.
-///
-/// Only the holder of the domain's resize lock calls this.
-pub fn step(from: MovePlace, to: MovePlace, step: usize, locked: IfLocked) -> bool {
-    match (from, to) {
-        (MovePlace::Private(from), MovePlace::Private(to)) => private_to_private(from, to, step, locked),
-        (MovePlace::Private(from), MovePlace::Global(to, space)) => private_to_global(from, to, space, step, locked),
-        (MovePlace::Global(from, space), MovePlace::Private(to)) => global_to_private(from, space, to, step, locked),
-        (MovePlace::Global(..), MovePlace::Global(..)) => true,
+impl Move {
+    /// The table that the keys come from, and the one that they go to.
+    pub fn tables(self) -> (Table, Table) {
+        match self {
+            Self::Private { from, to } => (from, to),
+            Self::ToGlobal { from, global, .. } => (from, global),
+            Self::FromGlobal { global, to, .. } => (global, to),
+        }
     }
-}
 
-/// The first step that has not been taken. The result is reliable only for the holder of the domain's resize lock.
-pub fn first_left(from: MovePlace, to: MovePlace) -> Option<usize> {
-    let steps = steps(from, to);
-    (0..steps).find(|&step| match (from, to) {
-        (MovePlace::Private(from), _) => !is_done(from, &slots_of(from, step, steps)),
-        (MovePlace::Global(..), MovePlace::Private(to)) => !to.slot(step).is_live(),
-        (MovePlace::Global(..), MovePlace::Global(..)) => false,
-    })
-}
-
-/// Waits for each bucket that `step` would only try to lock with [`IfLocked::Skip`]: until the bucket has been unlocked
-/// once or is not live.
-pub fn wait_for(from: MovePlace, to: MovePlace, step: usize) {
-    match (from, to) {
-        (MovePlace::Private(from), to) => {
-            let steps = steps(MovePlace::Private(from), to);
-            slots_of(from, step, steps).for_each(|slot| drop(from.slot(slot).lock_to_move()));
+    /// The table in use when the move has ended.
+    pub fn target(self) -> Current {
+        match self {
+            Self::ToGlobal { .. } => Current::Global,
+            Self::Private { to, .. } | Self::FromGlobal { to, .. } => Current::Private(to),
         }
-        (MovePlace::Global(from, _), MovePlace::Private(to)) => {
-            drop(from.slot(sources_of(from, to, step).start).lock_to_move())
-        }
-        (MovePlace::Global(..), MovePlace::Global(..)) => {}
     }
-}
 
-/// Whether a bucket that `step` would try to lock first is locked at this moment.
-pub fn is_locked(from: MovePlace, to: MovePlace, step: usize) -> bool {
-    match (from, to) {
-        (MovePlace::Private(from), to) => {
-            let steps = steps(MovePlace::Private(from), to);
-            slots_of(from, step, steps).any(|slot| from.slot(slot).is_locked())
+    /// Fires the probe for the beginning of the move.
+    pub fn note_begin(self) {
+        let (from, to) = self.tables();
+        probe!(resize_begin, from.slots(), to.slots());
+    }
+
+    /// The number of steps. Between private tables: one for each slot of the smaller table. To and from the global
+    /// table: one for each slot of the private table.
+    pub fn steps(self) -> usize {
+        match self {
+            Self::Private { from, to } => from.slots().min(to.slots()),
+            Self::ToGlobal { from: table, .. } | Self::FromGlobal { to: table, .. } => table.slots(),
         }
-        (MovePlace::Global(from, _), MovePlace::Private(to)) => from.slot(sources_of(from, to, step).start).is_locked(),
-        (MovePlace::Global(..), MovePlace::Global(..)) => false,
+    }
+
+    /// Moves the keys of step `step`, unless that has been done before. `false`: not done, because a bucket was locked.
+    ///
+    /// Only the holder of the domain's resize lock calls this.
+    pub fn step(self, step: usize, locked: IfLocked) -> bool {
+        if self.is_done(step) {
+            return true;
+        }
+        match self {
+            Self::Private { from, to } => private_to_private(from, to, step, locked),
+            Self::ToGlobal { from, global, space } => private_to_global(from, global, space, step, locked),
+            Self::FromGlobal { global, space, to } => global_to_private(global, space, to, step, locked),
+        }
+    }
+
+    /// Whether a step has been taken. Then the sources in a private table are no longer live. If the source is global, the
+    /// target is live.
+    fn is_done(self, step: usize) -> bool {
+        match self {
+            Self::Private { from, .. } | Self::ToGlobal { from, .. } => {
+                !from.slot(slots_of(from, step, self.steps()).start).is_live()
+            }
+            Self::FromGlobal { to, .. } => to.slot(step).is_live(),
+        }
+    }
+
+    /// The first step that has not been taken. The result is reliable only for the holder of the domain's resize lock.
+    pub fn first_left(self) -> Option<usize> {
+        (0..self.steps()).find(|&step| !self.is_done(step))
+    }
+
+    /// The slots that `step` only tries to lock with [`IfLocked::Skip`], and their table.
+    fn tried(self, step: usize) -> (Table, Range<usize>) {
+        match self {
+            Self::Private { from, .. } | Self::ToGlobal { from, .. } => (from, slots_of(from, step, self.steps())),
+            Self::FromGlobal { global, to, .. } => {
+                let first = sources_of(global, to, step).start;
+                (global, first..first + 1)
+            }
+        }
+    }
+
+    /// Waits until each bucket that `step` tries to lock has been unlocked once or is not live.
+    pub fn wait_for(self, step: usize) {
+        let (table, slots) = self.tried(step);
+        slots.for_each(|slot| drop(table.slot(slot).lock_to_move()));
+    }
+
+    /// Whether a bucket that `step` tries to lock is locked at this moment.
+    pub fn is_locked(self, step: usize) -> bool {
+        let (table, mut slots) = self.tried(step);
+        slots.any(|slot| table.slot(slot).is_locked())
     }
 }
 
@@ -132,17 +140,9 @@ fn slots_of(table: Table, step: usize, steps: usize) -> Range<usize> {
     step * ratio..(step + 1) * ratio
 }
 
-/// Whether a step from a private table has been taken. Its sources are live until then.
-fn is_done(from: Table, sources: &Range<usize>) -> bool {
-    !from.slot(sources.start).is_live()
-}
-
 fn private_to_private(from: Table, to: Table, step: usize, locked: IfLocked) -> bool {
-    let steps = steps(MovePlace::Private(from), MovePlace::Private(to));
+    let steps = from.slots().min(to.slots());
     let (sources, targets) = (slots_of(from, step, steps), slots_of(to, step, steps));
-    if is_done(from, &sources) {
-        return true;
-    }
     // Takes the page faults of a new table here, while no source is locked.
     targets.clone().for_each(|slot| to.slot(slot).touch());
 
@@ -159,16 +159,16 @@ fn private_to_private(from: Table, to: Table, step: usize, locked: IfLocked) -> 
         source.suspend();
     }
     targets.for_each(|slot| to.slot(slot).make_live());
-    retire_all(from, sources);
+    for slot in sources {
+        // SAFETY: as above.
+        unsafe { from.slot(slot).resume() }.retire();
+    }
     true
 }
 
 /// Moves the waiters of one private bucket to global ones. The private bucket is locked, and stays the live bucket of
 /// its keys until all of its waiters are in global buckets.
 fn private_to_global(from: Table, global: Table, space: u64, slot: usize, locked: IfLocked) -> bool {
-    if is_done(from, &(slot..slot + 1)) {
-        return true;
-    }
     let Some(mut source) = lock_one(from, slot, locked) else { return false };
     while let Some(ring) = source.pop_part(space, from.hashes_of(slot), PIECE) {
         let mut target = lock_live(global, global.index(ring.hash));
@@ -186,9 +186,6 @@ fn private_to_global(from: Table, global: Table, space: u64, slot: usize, locked
 /// Moves the waiters of one private bucket's keys there from global buckets. The private bucket is live and locked from
 /// before the first waiter is moved until all have been moved.
 fn global_to_private(global: Table, space: u64, to: Table, slot: usize, locked: IfLocked) -> bool {
-    if to.slot(slot).is_live() {
-        return true;
-    }
     // Takes the page faults of a new table here, while no source is locked.
     to.slot(slot).touch();
     let sources = sources_of(global, to, slot);
@@ -243,28 +240,15 @@ fn lock_all(table: Table, slots: Range<usize>, locked: IfLocked) -> bool {
         match lock_one(table, slot, locked) {
             Some(guard) => guard.suspend(),
             None => {
-                unlock_all(table, slots.start..slot);
+                for slot in slots.start..slot {
+                    // SAFETY: locked above, and this is the only mover.
+                    unsafe { table.slot(slot).resume() }.unlock_and_stay();
+                }
                 return false;
             }
         }
     }
     true
-}
-
-/// Unlocks these slots, which `lock_all` locked. They stay live.
-fn unlock_all(table: Table, slots: Range<usize>) {
-    for slot in slots {
-        // SAFETY: `lock_all` locked it, and this is the only mover.
-        unsafe { table.slot(slot).resume() }.unlock_and_stay();
-    }
-}
-
-/// Makes these slots, which `lock_all` locked, not live, and unlocks them.
-fn retire_all(table: Table, slots: Range<usize>) {
-    for slot in slots {
-        // SAFETY: `lock_all` locked it, and this is the only mover.
-        unsafe { table.slot(slot).resume() }.retire();
-    }
 }
 
 /// Locks a slot of the table in use. The slot is live: only the mover could make it not live.

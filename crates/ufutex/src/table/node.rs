@@ -5,8 +5,7 @@
 //! fields belong to the thread that unlinked the node. That is the owner if it gave up, and otherwise a waker until it
 //! signals the owner.
 //!
-//! A *marker* is a node without a waiter: a walk in pieces inserts it at the place where it will go on (see
-//! `list::walk`). Only the marker's owner unlinks it.
+//! A *marker* is a node without a waiter: see `list`. Only the marker's owner unlinks it.
 
 use core::marker::PhantomPinned;
 use core::ptr;
@@ -92,15 +91,6 @@ impl Node {
     #[inline(always)]
     pub fn set_bucket(&self, bucket: *mut ()) {
         self.bucket.store(bucket, Ordering::Release); // [K]
-    }
-
-    /// Whether the node is a marker.
-    ///
-    /// # Safety
-    /// As for [`key`](Self::key).
-    pub unsafe fn is_marker(&self) -> bool {
-        // SAFETY: the caller owns the fields.
-        self.links.with(|l| unsafe { (*l).is_marker })
     }
 
     /// The key that the node is queued under, and its hash.

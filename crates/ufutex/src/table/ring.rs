@@ -10,73 +10,33 @@
 //!
 //! Nearly all rings have one level and no such list: the first and the last waiter have equal priorities, and a new
 //! waiter of that priority goes to the end.
+//!
+//! # Safety
+//! The caller of each function holds the lock of the bucket that the ring is in, so the ring's nodes are valid and
+//! their links belong to the caller. A node that joins the ring belongs to the caller. `head` begins the ring.
 
 use core::ptr;
 
 use super::node::{Node, links};
 
 /// Makes `node` a ring of its own.
-///
-/// # Safety
-/// `node` belongs to the caller.
 #[inline(always)]
 pub unsafe fn of_one(node: *mut Node) {
-    // SAFETY: the caller guarantees it.
-    unsafe {
-        (*links(node)).next = node;
-        (*links(node)).prev = node;
-    }
+    // SAFETY: the node belongs to the caller.
+    unsafe { link(node, node) };
 }
 
 /// Whether all waiters of the ring have the priority of `node`.
-///
-/// # Safety
-/// `head` is queued and the bucket's lock held; `node` belongs to the caller.
 #[inline(always)]
 pub unsafe fn is_of_one_level(head: *mut Node, node: *mut Node) -> bool {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the nodes of a ring are valid.
     unsafe {
         let (h, priority) = (links(head), (*links(node)).priority);
         (*h).priority == priority && (*links((*h).prev)).priority == priority
     }
 }
 
-/// Puts `node` at the end of a ring.
-///
-/// # Safety
-/// As for [`is_of_one_level`], which has returned `true`.
-#[inline(always)]
-pub unsafe fn push_back(head: *mut Node, node: *mut Node) {
-    // SAFETY: the caller guarantees it.
-    unsafe { link_before(node, head) };
-}
-
-/// Inserts `node` right before `next`, with the priority of `next`. So `node` is not the last of its level, and the
-/// list of levels does not change.
-///
-/// # Safety
-/// `next` is queued and no head, and the bucket's lock held; `node` belongs to the caller.
-pub unsafe fn insert_before(node: *mut Node, next: *mut Node) {
-    // SAFETY: the caller guarantees it.
-    unsafe {
-        (*links(node)).priority = (*links(next)).priority;
-        link_before(node, next);
-    }
-}
-
-/// Whether a new waiter `node` has to stand before `head`.
-///
-/// # Safety
-/// As for [`is_of_one_level`].
-pub unsafe fn goes_first(head: *mut Node, node: *mut Node) -> bool {
-    // SAFETY: the caller guarantees it.
-    unsafe { (*links(node)).priority < (*links(head)).priority }
-}
-
-/// Inserts `node` behind the waiters that have its priority or a better one, `head` among them.
-///
-/// # Safety
-/// As for [`goes_first`], which has returned `false`.
+/// Inserts `node`, which has no better priority than `head`, behind the waiters that have its priority or a better one.
 pub unsafe fn insert(head: *mut Node, node: *mut Node) {
     // SAFETY: the nodes of a ring are valid.
     unsafe {
@@ -85,10 +45,8 @@ pub unsafe fn insert(head: *mut Node, node: *mut Node) {
     }
 }
 
-/// Enters `node` in the list of levels. Returns the waiter before which `node` has to be linked in the ring.
-///
-/// # Safety
-/// As for [`insert`]; afterwards there are several levels.
+/// Enters `node` in the list of levels, of which there are several afterwards. Returns the waiter before which `node` has
+/// to be linked in the ring.
 unsafe fn enter_level(head: *mut Node, tail: *mut Node, node: *mut Node) -> *mut Node {
     // SAFETY: the nodes of a ring are valid, and so is the list of levels where there are several.
     unsafe {
@@ -119,10 +77,7 @@ unsafe fn enter_level(head: *mut Node, tail: *mut Node, node: *mut Node) -> *mut
     }
 }
 
-/// Links `node` before `head`. `node` has already replaced `head` in the tree.
-///
-/// # Safety
-/// As for [`goes_first`], which has returned `true`.
+/// Links `node`, which has a better priority, before `head`. `node` has already replaced `head` in the tree.
 pub unsafe fn push_front(head: *mut Node, node: *mut Node) {
     // SAFETY: the nodes of a ring are valid, and so is the list of levels where there are several.
     unsafe {
@@ -144,51 +99,24 @@ pub unsafe fn push_front(head: *mut Node, node: *mut Node) {
     }
 }
 
-/// Takes `node` out of its ring. If `node` is the head, the next waiter becomes the head, and the caller has to put
-/// that waiter into the tree.
-///
-/// # Safety
-/// `node` is queued, and not alone in its ring; the bucket's lock is held.
+/// Takes `node`, which is not alone, out of its ring. If `node` is the head, the next waiter becomes the head, and the
+/// caller has to put that waiter into the tree.
 #[inline(always)]
 pub unsafe fn remove(node: *mut Node) {
     // SAFETY: the nodes of a ring are valid.
     unsafe {
-        if !is_within_level(node) {
+        let l = links(node);
+        let (prev, next, priority) = ((*l).prev, (*l).next, (*l).priority);
+        // Within a level, the list of levels does not change.
+        if (*links(prev)).priority != priority || (*links(next)).priority != priority {
             leave_level(node);
         }
-        unlink(node);
+        link(prev, next);
     }
-}
-
-/// Whether the waiters before and behind `node` in the ring have its priority. If so, removing `node` does not change
-/// the list of levels.
-///
-/// # Safety
-/// `node` is queued and the bucket's lock held.
-#[inline(always)]
-pub unsafe fn is_within_level(node: *mut Node) -> bool {
-    // SAFETY: the nodes of a ring are valid.
-    unsafe {
-        let l = links(node);
-        (*links((*l).prev)).priority == (*l).priority && (*links((*l).next)).priority == (*l).priority
-    }
-}
-
-/// Takes `node` out of its ring, but not out of the list of levels.
-///
-/// # Safety
-/// `node` is queued and the bucket's lock held.
-#[inline(always)]
-pub unsafe fn unlink(node: *mut Node) {
-    // SAFETY: the nodes of a ring are valid.
-    unsafe { link((*links(node)).prev, (*links(node)).next) };
 }
 
 /// Takes `node` out of the list of levels if it is in it. Another waiter of its level may take its place there. If
 /// `node` is the head, the next waiter leaves the list, because it becomes the head.
-///
-/// # Safety
-/// As for [`remove`].
 #[cold]
 #[inline(never)]
 unsafe fn leave_level(node: *mut Node) {
@@ -213,18 +141,12 @@ unsafe fn leave_level(node: *mut Node) {
 }
 
 /// Whether `node` is the last waiter of its level, in a ring of several levels.
-///
-/// # Safety
-/// `node` is queued and the bucket's lock held.
 unsafe fn is_last_of_level(node: *mut Node) -> bool {
     // SAFETY: the nodes of a ring are valid.
     unsafe { (*links((*links(node)).next)).priority != (*links(node)).priority }
 }
 
 /// The first waiter behind those that have the priority of `node`, or null. It walks along levels, not waiters.
-///
-/// # Safety
-/// `head` begins the ring that `node` is in; the bucket's lock is held.
 pub unsafe fn after_level(head: *mut Node, node: *mut Node) -> *mut Node {
     // SAFETY: the nodes of a ring are valid, and so is the list of levels where there are several.
     unsafe {
@@ -246,10 +168,8 @@ pub unsafe fn after_level(head: *mut Node, node: *mut Node) -> *mut Node {
     }
 }
 
-/// Splits a ring behind `last`. Returns the first waiter of the second part, which the caller has to make a head.
-///
-/// # Safety
-/// `head` begins a ring and `last` is in it, but not at its end; the bucket's lock is held.
+/// Splits a ring behind `last`, which is not its end. Returns the first waiter of the second part, which the caller has
+/// to make a head.
 pub unsafe fn split(head: *mut Node, last: *mut Node) -> *mut Node {
     // SAFETY: the nodes of a ring are valid.
     unsafe {
@@ -263,9 +183,8 @@ pub unsafe fn split(head: *mut Node, last: *mut Node) -> *mut Node {
     }
 }
 
-/// # Safety
-/// As for [`split`]. The first part is from `head` to `last`, the second from `rest` to `tail`. The ring has several
-/// levels.
+/// Splits the list of levels of a ring that has several. The first part is from `head` to `last`, the second from `rest`
+/// to `tail`.
 unsafe fn split_levels(head: *mut Node, last: *mut Node, rest: *mut Node, tail: *mut Node) {
     // SAFETY: the nodes of a ring are valid, and so is the list of levels.
     unsafe {
@@ -291,11 +210,8 @@ unsafe fn split_levels(head: *mut Node, last: *mut Node, rest: *mut Node, tail: 
 }
 
 /// Makes `later` follow `earlier` in the list of levels. Null stands for the beginning or the end of the list.
-///
-/// # Safety
-/// Both are in the list or about to be; the bucket's lock is held.
 unsafe fn join_levels(earlier: *mut Node, later: *mut Node) {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: both are null or nodes of the ring.
     unsafe {
         if !earlier.is_null() {
             (*links(earlier)).right = later;
@@ -306,12 +222,9 @@ unsafe fn join_levels(earlier: *mut Node, later: *mut Node) {
     }
 }
 
-/// Puts `node` before `next` in the ring.
-///
-/// # Safety
-/// `next` is queued and the bucket's lock held; `node` belongs to the caller.
+/// Puts `node` before `next` in the ring. At the end of the ring, `next` is the head.
 #[inline(always)]
-unsafe fn link_before(node: *mut Node, next: *mut Node) {
+pub unsafe fn link_before(node: *mut Node, next: *mut Node) {
     // SAFETY: the nodes of a ring are valid.
     unsafe {
         link((*links(next)).prev, node);
@@ -320,12 +233,9 @@ unsafe fn link_before(node: *mut Node, next: *mut Node) {
 }
 
 /// Makes `next` follow `prev` in a ring.
-///
-/// # Safety
-/// Both are in the ring or about to be; the bucket's lock is held.
 #[inline(always)]
 unsafe fn link(prev: *mut Node, next: *mut Node) {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: both are nodes of the ring.
     unsafe {
         (*links(prev)).next = next;
         (*links(next)).prev = prev;

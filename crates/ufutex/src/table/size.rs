@@ -83,8 +83,8 @@ pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u
 pub const TRANSFERS_REPORTED: u32 = 64;
 /// After this many reported transfers the policy reads the clock.
 const TRANSFERS_JUDGED: u32 = 1024;
-/// A transfer costs a CPU tens of nanoseconds. This many transfers for each CPU in a second waste about two hundredths
-/// of its time. From there on a table twice as large pays.
+/// From this many transfers a second for each CPU on, a table twice as large pays: they, at tens of
+/// nanoseconds each, waste about two hundredths of the CPU's time.
 const TRANSFERS_TOLERATED: u64 = 300_000;
 
 /// The contention by different keys since the policy last read the clock.
@@ -115,8 +115,7 @@ impl Contention {
     }
 }
 
-/// Contention grows a table to this many slots for each CPU and no further: no more cache lines can be in use at one
-/// time.
+/// Contention grows a table to this many slots for each CPU and no further.
 const SLOTS_PER_CPU_LOG2: u32 = 12;
 
 /// log2 of the largest table to which contention among `cpus` CPUs can make a table grow.

@@ -1,25 +1,21 @@
 //! The memory of a domain's tables.
 //!
 //! A domain keeps at most one table per power of two, and frees them only when the domain is dropped. So a stale
-//! pointer to a table or a bucket always points to valid memory, and neither reference counts nor grace periods are
-//! needed. All tables together take less than twice the memory of the largest.
+//! pointer to a table or a bucket is valid. All tables together take less than twice the memory of the largest.
 //!
 //! A table is refused, as if there were no memory for it, if it would exceed the domain's limit or the limit for all
 //! domains of the system. The system's limit does not count the first bytes of each domain: as many as the smallest
 //! table of a policy takes. So no domain can keep another from having a table.
-//!
 //! As in the kernel, a table lies on the node of the thread that makes it.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use super::bucket::{Bucket, CountsContention};
-use super::budget::{Budget, Bytes};
+use super::bucket::Bucket;
 use super::size::SMALLEST_LOG2;
 use super::{MAX_SLOTS_LOG2, Table};
-use crate::sync::{AtomicPtr, Ordering, Tally};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering, Tally};
 use crate::sys::counted::Counted;
-use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::topology::{NodeMemory, Nodes};
 use crate::sys::unwind::Otherwise;
@@ -31,8 +27,47 @@ pub struct Source {
     pub on: PlatformRef,
     /// Which memory is near.
     pub nodes: Nodes,
-    /// The limit on the tables of all domains together.
     pub budget: Counted<Budget>,
+}
+
+/// The table memory of a system's domains. One part of it is limited for all domains together. The rest is free: a
+/// domain may take it however much the others have taken.
+///
+/// Each part has a counter of its own, so that [`taken`](Self::taken) never shows more than may be taken.
+pub struct Budget {
+    limit: usize,
+    /// At most `limit`.
+    limited: AtomicUsize,
+    free: AtomicUsize,
+}
+
+impl Budget {
+    /// Makes a budget with a limit of `limit` bytes, of which nothing is taken.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, limited: AtomicUsize::new(0), free: AtomicUsize::new(0) }
+    }
+
+    /// The number of bytes taken, limited and free together.
+    pub fn taken(&self) -> usize {
+        self.limited.load(Ordering::Relaxed) + self.free.load(Ordering::Relaxed)
+    }
+
+    /// Takes bytes. Returns `false`, and takes nothing, if the limit does not allow it.
+    #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
+    fn take(&self, limited: usize, free: usize) -> bool {
+        let more = |taken: usize| taken.checked_add(limited).filter(|&taken| taken <= self.limit);
+        let is_taken = self.limited.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        if is_taken {
+            self.free.fetch_add(free, Ordering::Relaxed);
+        }
+        is_taken
+    }
+
+    /// Gives back what [`take`](Self::take) took.
+    fn give_back(&self, limited: usize, free: usize) {
+        self.limited.fetch_sub(limited, Ordering::Relaxed);
+        self.free.fetch_sub(free, Ordering::Relaxed);
+    }
 }
 
 /// All tables that the domain has ever had, by size, and what is counted of them. A domain has it from its first wait
@@ -55,15 +90,6 @@ pub struct TableStore {
 unsafe impl Send for TableStore {}
 // SAFETY: as above. Entries and counters are atomic.
 unsafe impl Sync for TableStore {}
-
-impl CountsContention for Lazy<TableStore> {
-    #[cold]
-    fn count(&self) {
-        if let Some(store) = self.get() {
-            store.contended.add(1);
-        }
-    }
-}
 
 impl TableStore {
     /// Makes an empty store, whose tables take at most `max_bytes` bytes together.
@@ -97,14 +123,13 @@ impl TableStore {
         let before = self.bytes();
         let after = before.saturating_add(bytes);
         let limited = limited(after) - limited(before);
-        let taken = Bytes { limited, free: bytes - limited };
-        if after > self.max_bytes || !self.source().budget.take(taken) {
+        let Source { on, nodes, budget } = self.source();
+        if after > self.max_bytes || !budget.take(limited, bytes - limited) {
             self.refused.add(1);
             return None;
         }
-        // Gives the bytes back to the budget also if the embedder's memory or topology panics.
-        let give_back = Otherwise::new(|| self.source().budget.give_back(taken));
-        let Source { on, nodes, .. } = self.source();
+        // Gives the bytes back also if the embedder's memory or topology panics.
+        let give_back = Otherwise::new(|| budget.give_back(limited, bytes - limited));
         let table = make(slots_log2, *on, nodes.memory(), node())?;
         give_back.disarm();
         entry.store(table.into_raw(), Ordering::Release); // [F]
@@ -122,25 +147,20 @@ impl TableStore {
 
     /// The size of all tables together, in bytes.
     pub fn bytes(&self) -> usize {
-        (0..self.by_size.len())
-            .filter(|&log2| !self.by_size[log2].load(Ordering::Relaxed).is_null())
-            .map(|log2| size_of::<Bucket>() << log2)
-            .sum()
+        self.tables().map(|table| size_of::<Bucket>() * table.slots()).sum()
     }
 }
 
 impl Drop for TableStore {
     fn drop(&mut self) {
-        let bytes = self.bytes();
-        for entry in &self.by_size {
-            let table = entry.load(Ordering::Acquire); // [F]
-            if !table.is_null() {
-                // SAFETY: `make` made the table in this memory, and `&mut self` means that no thread uses it.
-                unsafe { free(Table::from_raw(table), self.source().nodes.memory()) };
-            }
+        let Source { nodes, budget, .. } = self.source();
+        for table in self.tables() {
+            // SAFETY: `make` made the table in this memory, and `&mut self` means that no thread uses it.
+            unsafe { free(table, nodes.memory()) };
         }
+        let bytes = self.bytes();
         let limited = limited(bytes);
-        self.source().budget.give_back(Bytes { limited, free: bytes - limited });
+        budget.give_back(limited, bytes - limited);
     }
 }
 
@@ -160,9 +180,8 @@ pub fn make(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32
     let layout = memory_layout(slots)?;
     // The size is not zero: a bucket is not empty, and there is at least one.
     let buckets = NonNull::new(memory.allocate(layout, node).cast::<Bucket>())?;
-    // The buckets are all zeroes, so that pages of the table stay untouched until a mover needs them.
+    // Zeroes mean the host too. So pages of its tables stay untouched until a mover needs them.
     if !on.is_host() {
-        // The host is all zeroes.
         for i in 0..slots {
             // SAFETY: within the allocation, which holds buckets and is ours alone.
             unsafe { buckets.add(i).as_mut() }.set_platform(on);
@@ -176,7 +195,7 @@ pub fn make(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32
 /// # Safety
 /// `make` made `table` with this `memory`, and no thread uses it.
 pub unsafe fn free(table: Table, memory: &dyn NodeMemory) {
-    let buckets = table.identity().cast::<Bucket>();
+    let buckets = table.buckets();
     if let Some(layout) = memory_layout(table.slots()) {
         // SAFETY: the caller guarantees it. Buckets need no drop.
         unsafe { memory.free(buckets.cast(), layout) };

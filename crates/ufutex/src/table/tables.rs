@@ -10,12 +10,13 @@ use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::globals::Globals;
-use crate::table::mover::MovePlace;
+use crate::table::mover::Move;
 use crate::table::size::SMALLEST_LOG2;
 use crate::table::store::{TableStore, make_all_live};
 use crate::table::{MAX_SLOTS_LOG2, Table};
 
 /// Where a domain's keys are looked up.
+#[derive(Clone, Copy)]
 pub enum Current {
     /// Nowhere: there is no table, because no thread has waited yet.
     None,
@@ -25,14 +26,7 @@ pub enum Current {
     Private(Table),
 }
 
-impl Clone for Current {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl Copy for Current {}
-
-/// The unit of [`Tables`]' limit. A bucket takes one line or two.
+/// The unit of [`Tables`]' limit, in bytes.
 const LINE: usize = 64;
 
 /// The word for [`Current::Global`]. The address of every table is higher.
@@ -83,6 +77,12 @@ impl Global {
         self.known().or_else(|| self.find())
     }
 
+    #[cold]
+    fn find(&self) -> Option<Table> {
+        let globals = self.globals();
+        globals.on(globals.current_node()).map(|table| self.settle_on(table))
+    }
+
     /// The table, if the domain has looked it up. If not, none of its private keys is there. Unlike `get`, it does not
     /// call the embedder's topology, so a bucket may be locked.
     #[inline(always)]
@@ -97,19 +97,10 @@ impl Global {
         self.known().is_some_and(|table| core::ptr::eq(bucket, table.bucket(hash)))
     }
 
-    #[cold]
-    fn find(&self) -> Option<Table> {
-        let globals = self.globals();
-        globals.on(globals.current_node()).map(|table| self.settle_on(table))
-    }
-
     /// The table, which is made if no domain of the system has needed it yet.
     #[inline(always)]
     pub fn get_or_make(&self) -> Table {
-        match self.get() {
-            Some(table) => table,
-            None => self.make(),
-        }
+        self.known().unwrap_or_else(|| self.make())
     }
 
     #[cold]
@@ -142,46 +133,28 @@ pub struct Tables {
     /// Made by the first wait, or a request for slots. If there is no memory for it then, the domain uses the global
     /// table, until a request for slots.
     pub store: Lazy<TableStore>,
-    /// The limit on the tables of this domain, in cache lines of [`LINE`] bytes. Tables are made of whole lines, and all
-    /// sizes together have fewer than `u32::MAX`.
+    /// The limit on the tables of this domain, in units of [`LINE`]: four bytes keep a domain small.
     max_lines: u32,
-    /// One more than the first step that the last pass of a move left, because a bucket was locked. `0`: none, or a pass
-    /// is going on. A hint, written under `resize` and read without it.
+    /// One more than the first step that the last pass of a move left, because a bucket was locked. `0` means none, or
+    /// that a pass is going on. A hint, written under `resize` and read without it.
     left_step: AtomicU32,
-    /// Held by a thread that changes `current` or `next`, and so by every thread that moves buckets. The value says how
-    /// far the move in progress has come. It is `None` if there is no move.
+    /// Held by a thread that changes `current` or `next`, and so by every mover. `None` if no move is going on.
     pub resize: Lock<Option<Progress>>,
 }
 
-/// How far a move has come. Where it comes from and goes to, `current` and `next` say.
+/// How far the move from `current` to `next` has come.
 #[derive(Default)]
 pub struct Progress {
-    /// The next step of this pass over all steps. There are at most as many as the larger table has buckets.
+    /// The next step of this pass over all steps.
     pub next_step: u32,
     /// Whether this pass has left a step for the next one.
     pub skipped: bool,
-}
-
-/// A move that may begin, or is going on.
-pub struct Move {
-    pub to: Current,
-    pub from: MovePlace,
-    pub target: MovePlace,
-}
-
-impl Move {
-    /// Fires the probe for the beginning of the move.
-    pub fn note_begin(&self) {
-        probe!(resize_begin, self.from.slots(), self.target.slots());
-    }
 }
 
 // SAFETY: a table is a pointer to buckets, which are `Sync` and valid as long as the store.
 unsafe impl Send for Tables {}
 // SAFETY: as for `Send`. The words are atomic and the rest is behind `resize`.
 unsafe impl Sync for Tables {}
-// SAFETY: as for `Tables`.
-unsafe impl Send for Move {}
 
 impl Tables {
     /// The bytes that operations read: up to `space`.
@@ -279,9 +252,10 @@ impl Tables {
         tables.iter().map(last).fold(in_global, u32::min)
     }
 
-    /// For a mover: announces that keys may be found in `to` as well from now on.
-    pub fn announce(&self, to: Current) {
-        self.next.store(to.into_raw(), Ordering::Release); // [F]
+    /// For a mover: announces that keys may be found in its target as well from now on.
+    pub fn announce(&self, planned: Move) {
+        planned.note_begin();
+        self.next.store(planned.target().into_raw(), Ordering::Release); // [F]
         let moves = self.moves.load(Ordering::Relaxed);
         self.moves.store(moves.wrapping_add(1), Ordering::Release); // [G]
     }
@@ -294,20 +268,23 @@ impl Tables {
     }
 
     /// For a mover: ends a move that has taken all its steps.
-    pub fn end(&self, plan: &Move) {
-        self.publish(plan.to);
+    pub fn end(&self, planned: Move) {
+        self.publish(planned.target());
         if let Some(store) = self.store.get() {
             store.resizes.add(1);
         }
-        probe!(resize_end, plan.from.slots(), plan.target.slots());
+        let (from, to) = planned.tables();
+        probe!(resize_end, from.slots(), to.slots());
     }
 
-    /// For a mover: the table that holds the keys of `current`; `None` if there can be no keys.
-    pub fn place(&self, current: Current) -> Option<MovePlace> {
-        match current {
-            Current::None => None,
-            Current::Global => Some(MovePlace::Global(self.global.get_or_make(), self.space)),
-            Current::Private(table) => Some(MovePlace::Private(table)),
+    /// The move of the private keys from `from` to `to`. `None` if there is nothing to move.
+    fn move_between(&self, from: Current, to: Current) -> Option<Move> {
+        let (global, space) = (|| self.global.get_or_make(), self.space);
+        match (from, to) {
+            (Current::Private(from), Current::Private(to)) => Some(Move::Private { from, to }),
+            (Current::Private(from), Current::Global) => Some(Move::ToGlobal { from, global: global(), space }),
+            (Current::Global, Current::Private(to)) => Some(Move::FromGlobal { global: global(), space, to }),
+            (Current::Global, Current::Global) | (Current::None, _) | (_, Current::None) => None,
         }
     }
 
@@ -320,27 +297,22 @@ impl Tables {
         if !matches!(self.current(), Current::None) {
             return;
         }
-        let Some(slots_log2) = slots_log2 else {
-            return self.publish_global();
-        };
-        let Ok(store) = self.store_or_make() else {
-            return self.publish_global();
-        };
-        let here = || self.global.globals().current_node();
-        let smallest = || if slots_log2 > SMALLEST_LOG2 { store.get_or_make(SMALLEST_LOG2, here) } else { None };
-        match store.get_or_make(slots_log2.min(MAX_SLOTS_LOG2), here).or_else(smallest) {
-            Some(table) => {
-                make_all_live(table);
-                self.publish(Current::Private(table));
-            }
-            None => self.publish_global(),
-        }
+        let table = slots_log2.and_then(|slots_log2| {
+            let store = self.store_or_make().ok()?;
+            let make = |slots_log2| store.get_or_make(slots_log2, || self.global.globals().current_node());
+            let smallest = || if slots_log2 > SMALLEST_LOG2 { make(SMALLEST_LOG2) } else { None };
+            make(slots_log2.min(MAX_SLOTS_LOG2)).or_else(smallest)
+        });
+        self.publish_first(table.map_or(Current::Global, Current::Private));
     }
 
-    /// Makes the global table the first table in use.
-    fn publish_global(&self) {
-        self.global.get_or_make();
-        self.publish(Current::Global);
+    /// Makes `to` the first table in use.
+    fn publish_first(&self, to: Current) {
+        match to {
+            Current::Private(table) => make_all_live(table),
+            Current::Global | Current::None => _ = self.global.get_or_make(),
+        }
+        self.publish(to);
     }
 
     /// Plans a move of all keys to a table with `1 << slots_log2` buckets, or to the global table for `None`. The
@@ -358,17 +330,11 @@ impl Tables {
                     .ok_or(Error::NoMemory)?,
             ),
         };
-        match (self.place(current), self.place(to)) {
-            (Some(from), Some(target)) => Ok(Some(Move { to, from, target })),
-            _ => {
-                match to {
-                    Current::Private(table) => make_all_live(table),
-                    Current::Global | Current::None => _ = self.global.get_or_make(),
-                }
-                self.publish(to);
-                Ok(None)
-            }
+        let planned = self.move_between(current, to);
+        if planned.is_none() {
+            self.publish_first(to);
         }
+        Ok(planned)
     }
 
     /// A step that the last pass of the move left; a hint for threads that do not hold `resize`.
@@ -383,8 +349,7 @@ impl Tables {
 
     /// The move that is going on. Without `resize` the result is a hint: it may mix two moves.
     pub fn going_on(&self) -> Option<Move> {
-        let (current, to) = (self.current(), self.next());
-        Some(Move { to, from: self.place(current)?, target: self.place(to)? })
+        self.move_between(self.current(), self.next())
     }
 
     /// The number of buckets of the private table in use; 0 if there is none.

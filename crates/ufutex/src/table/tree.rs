@@ -12,6 +12,11 @@
 //!
 //! Nodes have no pointer to their parent. A search remembers the *slot* that refers to a node, which is all that
 //! removing or replacing the node needs. Nothing recurses.
+//!
+//! # Safety
+//! The caller of each function holds the lock of the bucket that the tree is in, so its heads are valid and their links
+//! belong to the caller. A slot belongs to the tree; `root` is the tree's first one. A node that joins the tree belongs to
+//! the caller, and is in no tree.
 
 use core::ptr;
 
@@ -43,9 +48,8 @@ impl Position {
 
     /// The weight of a head at this position. The upper half of the product depends on all bits of both factors.
     ///
-    /// The bits of the hash in reverse order would almost do, but the words of one cache line have the lower half of
-    /// their hashes in common. Sixteen neighbouring heads with nearly equal weights would lengthen each search past
-    /// them by three steps. The address also gives keys with equal hashes different weights.
+    /// The words of one cache line have the lower half of their hashes in common. The address gives them, and keys with
+    /// equal hashes, different weights.
     pub fn weight(self) -> u32 {
         ((u64::from(self.hash) ^ self.key.address).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
     }
@@ -66,12 +70,9 @@ impl Position {
 }
 
 /// The child slot of `head` in whose subtree `position` is or belongs; `None` if `position` is that of `head` itself.
-///
-/// # Safety
-/// `head` is valid and its fields belong to the caller.
 #[inline(always)]
 unsafe fn child_towards(head: *mut Node, position: Position) -> Option<HeadSlot> {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the heads of a tree are valid.
     unsafe {
         let (l, at) = (links(head), Position::of(head));
         if at.hash == position.hash && at.key == position.key {
@@ -86,12 +87,9 @@ unsafe fn child_towards(head: *mut Node, position: Position) -> Option<HeadSlot>
 
 /// The slot that refers to the head of this key. If the key has no head, the slot where it would be inserted, which
 /// holds null.
-///
-/// # Safety
-/// `root` is the root of a tree whose lock is held.
 #[inline(always)]
 pub unsafe fn find(root: HeadSlot, key: TableKey, hash: u32) -> HeadSlot {
-    // SAFETY: the heads of a tree are valid, and guarded by its lock.
+    // SAFETY: the heads of a tree are valid.
     unsafe {
         if (*root).is_null() || ((*links(*root)).key == key && (*links(*root)).hash == hash) {
             root
@@ -101,12 +99,10 @@ pub unsafe fn find(root: HeadSlot, key: TableKey, hash: u32) -> HeadSlot {
     }
 }
 
-/// # Safety
-/// As for [`find`].
 #[inline(never)]
 unsafe fn find_below(root: HeadSlot, key: TableKey, hash: u32) -> HeadSlot {
     let mut slot = root;
-    // SAFETY: the heads of a tree are valid, and guarded by its lock.
+    // SAFETY: the heads of a tree are valid.
     unsafe {
         while !(*slot).is_null()
             && let Some(child) = child_towards(*slot, Position { key, hash })
@@ -119,11 +115,8 @@ unsafe fn find_below(root: HeadSlot, key: TableKey, hash: u32) -> HeadSlot {
 
 /// The slot that refers to the head of the key of `node`. If there is none, inserts `node` as the key's head and
 /// returns `None`.
-///
-/// # Safety
-/// `root` is the root of a tree whose lock is held. `node` belongs to the caller and is in no tree.
 pub unsafe fn find_or_insert(root: HeadSlot, node: *mut Node) -> Option<HeadSlot> {
-    // SAFETY: the heads of a tree are valid, and guarded by its lock; `node` belongs to the caller.
+    // SAFETY: the heads of a tree are valid; `node` belongs to the caller.
     unsafe {
         let position = Position::of(node);
         let mut slot = root;
@@ -142,30 +135,10 @@ pub unsafe fn find_or_insert(root: HeadSlot, node: *mut Node) -> Option<HeadSlot
     }
 }
 
-/// Makes `node` the only head of an empty tree.
-///
-/// # Safety
-/// As for [`find_or_insert`].
-#[inline(always)]
-pub unsafe fn insert_alone(root: HeadSlot, node: *mut Node) {
-    // SAFETY: the caller guarantees it.
-    unsafe {
-        let l = links(node);
-        (*l).is_head = true;
-        (*l).left = ptr::null_mut();
-        (*l).right = ptr::null_mut();
-        *root = node;
-    }
-}
-
 /// Puts `node` into `slot`, and splits the subtree that stood there: heads before `node` go to its left, heads behind
-/// it to its right.
-///
-/// # Safety
-/// As for [`find_or_insert`]. All heads above `slot` are as heavy as `node` or heavier, and the head in `slot` is
-/// lighter.
+/// it to its right. All heads above `slot` are as heavy as `node` or heavier, and the head in `slot` is lighter.
 unsafe fn insert_above(slot: HeadSlot, node: *mut Node) {
-    // SAFETY: as in `find_or_insert`.
+    // SAFETY: the heads of a tree are valid; `node` belongs to the caller.
     unsafe {
         let (l, position) = (links(node), Position::of(node));
         let mut rest = core::mem::replace(&mut *slot, node);
@@ -188,12 +161,9 @@ unsafe fn insert_above(slot: HeadSlot, node: *mut Node) {
 }
 
 /// Takes the head that `slot` refers to out of the tree.
-///
-/// # Safety
-/// `slot` belongs to a tree whose lock is held, and refers to a head.
 #[inline(always)]
 pub unsafe fn remove(slot: HeadSlot) {
-    // SAFETY: the heads of a tree are valid, and guarded by its lock.
+    // SAFETY: the heads of a tree are valid.
     unsafe {
         let l = links(*slot);
         (*l).is_head = false;
@@ -206,12 +176,9 @@ pub unsafe fn remove(slot: HeadSlot) {
 }
 
 /// Joins two trees and puts the result into `slot`. All heads of `before` come before all heads of `behind`.
-///
-/// # Safety
-/// As for [`remove`].
 #[inline(never)]
 unsafe fn merge(mut slot: HeadSlot, mut before: *mut Node, mut behind: *mut Node) {
-    // SAFETY: the heads of a tree are valid, and guarded by its lock.
+    // SAFETY: the heads of a tree are valid.
     unsafe {
         while !before.is_null() && !behind.is_null() {
             if Position::of(before).is_lighter(Position::of(behind)) {
@@ -229,12 +196,9 @@ unsafe fn merge(mut slot: HeadSlot, mut before: *mut Node, mut behind: *mut Node
 }
 
 /// Replaces the head that `slot` refers to by `new`, a waiter of the same key.
-///
-/// # Safety
-/// As for `remove`. `new` is in no tree.
 #[inline(always)]
 pub unsafe fn replace(slot: HeadSlot, new: *mut Node) {
-    // SAFETY: the heads of a tree are valid, and guarded by its lock.
+    // SAFETY: the heads of a tree are valid.
     unsafe {
         let (old, l) = (links(*slot), links(new));
         (*l).left = (*old).left;
@@ -255,13 +219,10 @@ pub enum Start {
 }
 
 /// The first head from `start` on, in the tree's order.
-///
-/// # Safety
-/// `root` is the root of a tree whose lock is held.
 pub unsafe fn first_from(root: *mut Node, start: Start) -> *mut Node {
     let (mut head, mut first) = (root, ptr::null_mut());
     while !head.is_null() {
-        // SAFETY: the heads of a tree are valid, and guarded by its lock.
+        // SAFETY: the heads of a tree are valid.
         unsafe {
             let at = Position::of(head);
             let is_wanted = match start {

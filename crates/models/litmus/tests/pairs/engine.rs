@@ -78,7 +78,7 @@ pub(super) const PAIRS: &[Pair] = &[
             (
                 "ufutex/src/table/mover.rs",
                 "private_to_private",
-                &["lock_all(from, sources", "adopt(ring)", "make_live()", "retire_all(from, sources)"],
+                &["lock_all(from, sources", "adopt(ring)", "make_live()", "retire()"],
             ),
         ],
         init: "word = 0, old = 2, new = 0",
@@ -101,7 +101,7 @@ pub(super) const PAIRS: &[Pair] = &[
             ("E look", "rlx", "As above"),
         ],
     },
-    // `lock/state.rs` `unlock_and_stay` and `lock_after`, `sys/barrier.rs`.
+    // `lock/state.rs` `unlock_and_stay` and `lock_after`.
     Pair {
         name: "[C] and [D]: the contended lock, as the models have it",
         code: &[
@@ -110,7 +110,7 @@ pub(super) const PAIRS: &[Pair] = &[
                 "unlock_and_stay",
                 &[
                     "self.state.store(next, Ordering::Release); // [E]",
-                    "barrier::light(); // [D]",
+                    "light_barrier(); // [D]",
                     "let slept = self.contended.load(Ordering::Relaxed) != 0",
                 ],
             ),
@@ -120,15 +120,15 @@ pub(super) const PAIRS: &[Pair] = &[
                 "lock_after",
                 &[
                     "self.contended.raise_to(mark, Ordering::Relaxed)",
-                    "barrier::heavy(); // [C]",
+                    "heavy_barrier(); // [C]",
                     "self.attempt(on, mark)",
                     "self.contended.park(",
                 ],
             ),
-            ("ufutex/src/sys/barrier.rs", "heavy", &["    sync::fence(sync::Ordering::SeqCst); // [C]\n"]),
+            ("ufutex/src/lock/state.rs", "heavy_barrier", &["    fence(Ordering::SeqCst); // [C]\n"]),
             (
-                "ufutex/src/sys/barrier.rs",
-                "light",
+                "ufutex/src/lock/state.rs",
+                "light_barrier",
                 // In a model it is a fence.
                 &["    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);\n"],
             ),
@@ -263,7 +263,7 @@ pub(super) const PAIRS: &[Pair] = &[
                     "self.count.add(self.cpus.close() as u64);\n        self.count.remove_bias();",
                     "wait_until_frozen(",
                     "move_all(",
-                    "tables.end(&plan)",
+                    "tables.end(plan)",
                     "self.count.thaw()",
                 ],
             ),
@@ -492,14 +492,8 @@ pub(super) const PAIRS: &[Pair] = &[
                 "occupy",
                 &["self.word.raise_to(IN_USE, Ordering::Acquire)", "self.on.store(on.into_raw(), Ordering::Relaxed);"],
             ),
-            (
-                "ufutex/src/signal/sleeper.rs",
-                "raise",
-                &[
-                    "self.word.raise(bits, SPINNING)?",
-                    "// After the bits: see `take_down`.\n        Some(word.on(self.platform()))",
-                ],
-            ),
+            ("ufutex/src/signal/sleeper.rs", "raise", &["self.word.raise(bits, SPINNING, || self.platform())"]),
+            ("ufutex/src/sys/park.rs", "raise", &["self.word.fetch_or(bits, Ordering::AcqRel); // [N]", "on: on()"]),
         ],
         init: "platform = 0, word = 1",
         program: "

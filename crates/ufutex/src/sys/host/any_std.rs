@@ -29,9 +29,8 @@ use crate::sys::platform::Platform;
 #[derive(Clone, Copy, Debug)]
 pub struct AnyStd;
 
-/// A mutex and a condition variable for the sleepers of some words. A sleeper compares its word with the mutex held. A
-/// waker changes the word, and then locks the mutex in `unpark`. If the waker has the mutex first, the sleeper sees the
-/// new value. Otherwise the waker finds the sleeper waiting.
+/// A mutex and a condition variable for the sleepers of some words. A sleeper compares its word with the mutex held, and
+/// a waker locks the mutex after it has changed the word. So the sleeper sees the new value, or is waiting by then.
 struct ParkingRoom {
     sleepers: Mutex<usize>,
     woken: Condvar,
@@ -72,9 +71,8 @@ impl ParkingRoom {
     }
 }
 
-/// How long a thread may sleep at once, with a deadline. `park` may return early, and the caller then reads the
-/// clock again. The realtime clock may be set meanwhile. The monotonic clock of some hosts goes on while the machine
-/// sleeps, and the lengths of their sleeps do not count that time.
+/// How long a thread may sleep at once, with a deadline, before it reads the clock again. The realtime clock may be set
+/// meanwhile. The monotonic clock of some hosts goes on while the machine sleeps, and their sleeps do not count that time.
 pub const fn longest(clock: Clock) -> Duration {
     match clock {
         Clock::Realtime => Duration::from_millis(100),
@@ -122,11 +120,6 @@ pub fn unpark(word: *const AtomicU32, _count: usize) -> usize {
         room.woken.notify_all();
     }
     0
-}
-
-/// The time of `clock` since its epoch.
-pub fn now(clock: Clock) -> Option<Duration> {
-    Some(time(clock))
 }
 
 /// Gives up the CPU to another thread.

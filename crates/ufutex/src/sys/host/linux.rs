@@ -7,7 +7,6 @@ use core::time::Duration;
 use super::super::clock::{Clock, Deadline};
 use super::super::park::ParkEnd;
 use super::super::syscall::syscall5;
-pub use super::any_std::now;
 
 /// Whether a thread can sleep with bits of its own, and a wake choose by them.
 pub const WAKES_BY_BITS: bool = true;
@@ -26,10 +25,7 @@ pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, b
         if deadline.clock == Clock::Realtime {
             op |= libc::FUTEX_CLOCK_REALTIME;
         }
-        time = libc::timespec {
-            tv_sec: libc::time_t::try_from(deadline.at.as_secs()).unwrap_or(libc::time_t::MAX),
-            tv_nsec: deadline.at.subsec_nanos() as libc::c_long,
-        };
+        time = timespec(deadline.at);
         until = &raw const time;
     }
     // SAFETY: the word and `time` outlive the call; futex(2) writes to neither.
@@ -47,8 +43,7 @@ pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, b
 }
 
 /// Wakes up to `count` threads that sleep on a word, by its address, which need not be mapped any more: futex(2) never
-/// reads the word of a private wake. If another word is at the address by now, its sleeper sees a spurious wakeup,
-/// which every user of futex(2) has to expect.
+/// reads the word of a private wake. If another word is at the address by now, its sleeper wakes up for no reason.
 pub fn unpark(word: *const AtomicU32, count: usize) -> usize {
     wake(libc::FUTEX_WAKE, word, count, NonZeroU32::MAX).unwrap_or(0)
 }
@@ -81,12 +76,16 @@ pub fn yield_now() {
 
 /// Sleeps for `length`. Does not use libc's sleep, which is a cancellation point of the thread.
 pub fn sleep(length: Duration) -> bool {
-    let length = libc::timespec {
-        tv_sec: libc::time_t::try_from(length.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: length.subsec_nanos() as libc::c_long,
-    };
+    let length = timespec(length);
     // SAFETY: `length` outlives the call. The kernel does not write the remaining time, because no address is given for
     // it.
     unsafe { syscall5(libc::SYS_nanosleep, (&raw const length).expose_provenance(), 0, 0, 0, 0) };
     true
+}
+
+fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: time.subsec_nanos() as libc::c_long,
+    }
 }

@@ -1,6 +1,7 @@
 //! The nodes of the machine that the program runs on, as Linux lists them.
 
 use core::alloc::Layout;
+use core::ptr::null_mut;
 use std::fs::File;
 use std::io::Read;
 use std::sync::OnceLock;
@@ -22,7 +23,8 @@ impl HostTopology {
             return host;
         }
         // Read outside of the lock: a thread of a process that forks now would keep the child waiting for ever.
-        let possible = ["possible", "online"].into_iter().find_map(read_nodes);
+        let lists = ["/sys/devices/system/node/possible", "/sys/devices/system/node/online"];
+        let possible = lists.into_iter().find_map(read_nodes);
         let host = Self::with(possible.unwrap_or_else(NodeSet::first));
         HOST.get_or_init(|| host)
     }
@@ -52,11 +54,10 @@ impl Topology for HostTopology {
 
 /// Reads one of Linux's lists of nodes. Allocates nothing, because making a system must be able to fail for lack of
 /// memory.
-fn read_nodes(list: &str) -> Option<NodeSet> {
+fn read_nodes(path: &str) -> Option<NodeSet> {
     if cfg!(miri) {
         return None;
     }
-    let path = if list == "possible" { "/sys/devices/system/node/possible" } else { "/sys/devices/system/node/online" };
     let mut text = [0; 4096];
     let length = File::open(path).ok()?.read(&mut text).ok()?;
     NodeSet::parse(core::str::from_utf8(&text[..length]).ok()?)
@@ -65,14 +66,7 @@ fn read_nodes(list: &str) -> Option<NodeSet> {
 fn node_of_this_cpu() -> u32 {
     let mut node = 0u32;
     // SAFETY: getcpu(2) writes one word to each pointer that is not null.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_getcpu,
-            core::ptr::null_mut::<u32>(),
-            &raw mut node,
-            core::ptr::null_mut::<libc::c_void>(),
-        )
-    };
+    let result = unsafe { libc::syscall(libc::SYS_getcpu, null_mut::<u32>(), &raw mut node, null_mut::<u32>()) };
     if result == 0 { node } else { 0 }
 }
 
@@ -136,9 +130,9 @@ unsafe impl NodeMemory for HostMemory {
         }
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let memory = unsafe { libc::mmap(core::ptr::null_mut(), layout.size(), access, flags, -1, 0) };
+        let memory = unsafe { libc::mmap(null_mut(), layout.size(), access, flags, -1, 0) };
         if memory == libc::MAP_FAILED {
-            return core::ptr::null_mut();
+            return null_mut();
         }
         prefer(memory, layout.size(), node);
         memory.cast()

@@ -2,22 +2,18 @@
 
 #[cfg(feature = "std")]
 pub(crate) mod any_std;
+#[cfg(feature = "std")]
+pub(crate) mod clocks;
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod linux;
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub(crate) mod linux_nodes;
 #[cfg(not(feature = "std"))]
 mod nothing;
-#[cfg(all(feature = "std", not(target_os = "linux")))]
+#[cfg(not(all(feature = "std", target_os = "linux")))]
 pub(crate) mod one_node;
-#[cfg(all(feature = "std", not(any(unix, windows))))]
-pub(crate) mod std_clocks;
-#[cfg(all(feature = "std", unix))]
-pub(crate) mod unix_clocks;
 #[cfg(all(feature = "std", windows))]
 mod windows;
-#[cfg(all(feature = "std", windows))]
-pub(crate) mod windows_clocks;
 
 #[cfg(all(feature = "std", not(any(target_os = "linux", windows))))]
 use any_std as chosen;
@@ -28,31 +24,33 @@ use nothing as chosen;
 #[cfg(all(feature = "std", windows))]
 use windows as chosen;
 
-#[cfg(all(feature = "std", not(any(unix, windows))))]
-pub(crate) use std_clocks as clocks;
-#[cfg(all(feature = "std", unix))]
-pub(crate) use unix_clocks as clocks;
-#[cfg(all(feature = "std", windows))]
-pub(crate) use windows_clocks as clocks;
-
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub(crate) use linux_nodes as nodes;
-#[cfg(all(feature = "std", not(target_os = "linux")))]
+#[cfg(not(all(feature = "std", target_os = "linux")))]
 pub(crate) use one_node as nodes;
 
+use core::time::Duration;
 #[cfg(feature = "std")]
-use {
-    super::clock::{Clock, Deadline},
-    super::platform::Platform,
-    core::sync::atomic::AtomicU32,
-    core::time::Duration,
-};
+use {super::clock::Deadline, super::platform::Platform, core::sync::atomic::AtomicU32};
 
-pub use chosen::{now, park, sleep, unpark, yield_now};
+use super::clock::Clock;
+
+pub use chosen::{park, sleep, unpark, yield_now};
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub use linux::{WAKES_BY_BITS, park_with, unpark_bits};
 #[cfg(not(all(feature = "std", target_os = "linux")))]
 pub const WAKES_BY_BITS: bool = false;
+
+/// The time of `clock` since its epoch. `None` without a host.
+pub fn now(clock: Clock) -> Option<Duration> {
+    #[cfg(feature = "std")]
+    return Some(clocks::time(clock));
+    #[cfg(not(feature = "std"))]
+    {
+        let _no_clock = clock;
+        None
+    }
+}
 
 /// The host's own platform. A system uses it unless [`SystemConfig::platform`](crate::SystemConfig::platform) names another. An
 /// embedder's platform can add something to it, and call it for the rest.

@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
-use super::super::clock::{Clock, Deadline};
+use super::super::clock::Deadline;
 use super::super::park::ParkEnd;
 
 pub fn park(_word: &AtomicU32, _expected: u32, _deadline: Option<&Deadline>) -> ParkEnd {
@@ -13,10 +13,6 @@ pub fn park(_word: &AtomicU32, _expected: u32, _deadline: Option<&Deadline>) -> 
 
 pub fn unpark(_word: *const AtomicU32, _count: usize) -> usize {
     0
-}
-
-pub fn now(_clock: Clock) -> Option<Duration> {
-    None
 }
 
 pub fn yield_now() {}

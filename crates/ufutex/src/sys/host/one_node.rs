@@ -1,4 +1,4 @@
-//! The nodes of a host of which the engine does not read them: every host but Linux.
+//! The nodes of a host of which the engine does not read them: every host but Linux, and no host.
 
 use super::super::topology::Topology;
 

@@ -10,6 +10,12 @@ use std::vec::Vec;
 use crate::table::hash::Hasher;
 use crate::table::node::Links;
 
+impl BucketQueue {
+    const fn new() -> Self {
+        Self { root: ptr::null_mut(), keys: 0 }
+    }
+}
+
 #[repr(C)]
 struct Item {
     // The first field, so that a pointer to the node is a pointer to the item.
@@ -369,7 +375,7 @@ impl World {
         let (pick, limit) = (self.any_pick(), self.random.below(5));
         let mut expected = Vec::new();
         let mut was_stopped = false;
-        for node in self.waiters(queue, order(position)) {
+        for node in self.waiters(queue, order(position)).into_iter().filter(|&node| !is_marker(node)) {
             if expected.len() == limit {
                 break;
             }

@@ -107,7 +107,7 @@ impl Parker {
     }
 
     /// A sleeper in a model leaves only with the mutex, so it is woken here and not by its address.
-    pub fn raise(&self, bits: u32, awake: u32) -> Option<WordAddress> {
+    pub fn raise(&self, bits: u32, awake: u32, on: impl FnOnce() -> PlatformRef) -> Option<SleeperAddress> {
         let guard = self.mutex.lock().expect("a model's mutex is never poisoned");
         let before = self.word.fetch_or(bits, Ordering::AcqRel); // [N]
         let sleeps = before & awake == 0;
@@ -115,7 +115,10 @@ impl Parker {
             self.awake.notify_all();
         }
         drop(guard);
-        sleeps.then_some(WordAddress(0))
+        sleeps.then(|| {
+            on();
+            SleeperAddress
+        })
     }
 
     pub fn wake_all(&self, _on: PlatformRef) -> usize {
@@ -131,16 +134,8 @@ impl Parker {
     }
 }
 
-pub struct WordAddress(usize);
-
 #[must_use = "the sleeper sleeps on"]
 pub struct SleeperAddress;
-
-impl WordAddress {
-    pub fn on(self, _on: PlatformRef) -> SleeperAddress {
-        SleeperAddress
-    }
-}
 
 impl SleeperAddress {
     /// `raise` has woken the sleeper.

@@ -79,8 +79,8 @@ impl Scheme for Atomic {
         plan.note_begin();
         self.count.remove_bias();
         wait_until_frozen(&self.count, keep_trying)?;
-        move_all(plan.from, plan.target);
-        tables.end(&plan);
+        move_all(plan);
+        tables.end(plan);
         self.count.thaw();
         Ok(())
     }

@@ -15,7 +15,7 @@ mod rseq;
 pub use current::{lock_current, try_current};
 
 use crate::error::Error;
-use crate::table::mover::{self, MovePlace};
+use crate::table::mover::{IfLocked, Move};
 use crate::table::tables::Tables;
 
 /// How operations reach their bucket in a domain.
@@ -61,7 +61,7 @@ pub trait Scheme: Send + Sync {
     ) -> Result<(), Error>;
 }
 
-/// Moves every key from `from` to `to`.
-fn move_all(from: MovePlace, to: MovePlace) {
-    (0..mover::steps(from, to)).for_each(|i| _ = mover::step(from, to, i, mover::IfLocked::Wait));
+/// Moves every key.
+fn move_all(plan: Move) {
+    (0..plan.steps()).for_each(|i| _ = plan.step(i, IfLocked::Wait));
 }

@@ -86,8 +86,8 @@ impl Scheme for PerCpu {
         let open = Otherwise::new(|| self.cpus.open());
         wait_until_frozen(&self.count, keep_trying)?;
         open.disarm();
-        move_all(plan.from, plan.target);
-        tables.end(&plan);
+        move_all(plan);
+        tables.end(plan);
         self.cpus.open();
         self.count.thaw();
         Ok(())

@@ -1,11 +1,15 @@
 //! A model checker: its threads sleep in `sys/park.rs`, and neither nap nor yield. No model depends on the time.
 
+pub(crate) mod one_node;
+
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
 use super::clock::{Clock, Deadline};
 use super::park::ParkEnd;
 extern crate std;
+
+pub(crate) use one_node as nodes;
 
 pub const WAKES_BY_BITS: bool = false;
 

@@ -1,11 +1,15 @@
 //! The virtual cores: words to sleep on are in `sys/park.rs`, because they are not the host's.
 
+pub(crate) mod one_node;
+
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
 use super::clock::{Clock, Deadline};
 use super::park::ParkEnd;
 use ufutex_coherence::current;
+
+pub(crate) use one_node as nodes;
 
 pub const WAKES_BY_BITS: bool = false;
 
