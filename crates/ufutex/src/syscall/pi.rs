@@ -3,22 +3,17 @@
 use super::futex::Args;
 #[cfg(feature = "requeue")]
 use super::futex::not_negative;
-use super::{Calling, GuestCall, Restart, Started};
+use super::{Calling, GuestCall, Restart, arguments};
 use crate::error::Error;
 use crate::futex::lock_word::TID_MASK;
 use crate::futex::wait::WaitOptions;
-use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, UserMemory};
 
 impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
-    pub(super) fn lock_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M>, Error> {
+    pub(super) fn lock_pi(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
         let word = self.word(args.uaddr, args.is_private, Access::Write)?;
-        Ok(Started {
-            calling: Calling::LockPi(self.domain.lock_pi_async(word, self.task, &WaitOptions::new())),
-            timeout: until,
-            relative: None,
-            on_interrupt: Restart::Always,
-        })
+        self.on_interrupt = Restart::Always;
+        Ok(Calling::LockPi(self.domain.lock_pi_async(word, self.task, &WaitOptions::new())))
     }
 
     pub(super) fn try_lock_pi(&self, args: Args) -> Result<isize, Error> {
@@ -29,10 +24,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
     pub(super) fn unlock_pi(&self, args: Args) -> Result<isize, Error> {
         // The kernel checks the owner before the alignment: an unlock of a misaligned word by another task is EPERM.
         let mut bytes = [0; 4];
-        if !self.memory.access_ok(args.uaddr, 4) {
-            return Err(Error::Fault);
-        }
-        self.memory.read(args.uaddr, &mut bytes)?;
+        arguments::read(self.memory, args.uaddr, &mut bytes)?;
         if u32::from_le_bytes(bytes) & TID_MASK != self.task.tid() {
             return Err(Error::NotPermitted);
         }
@@ -45,19 +37,15 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
     }
 
     #[cfg(feature = "requeue")]
-    pub(super) fn wait_requeue_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M>, Error> {
+    pub(super) fn wait_requeue_pi(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
         if args.uaddr == args.uaddr2 {
             return Err(Error::Invalid);
         }
         let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
         let from = self.word(args.uaddr, args.is_private, Access::Read)?;
+        self.on_interrupt = Restart::Always;
         let wait = self.domain.wait_requeue_pi_async(from, args.val.into(), lock, self.task, &WaitOptions::new());
-        Ok(Started {
-            calling: Calling::WaitRequeuePi(wait),
-            timeout: until,
-            relative: None,
-            on_interrupt: Restart::Always,
-        })
+        Ok(Calling::WaitRequeuePi(wait))
     }
 
     #[cfg(feature = "requeue")]
