@@ -1,7 +1,7 @@
 //! The settings of a system, and of each domain.
 
 #[cfg(feature = "pi")]
-use super::pi::scheduler::{GivenScheduler, Scheduler};
+use super::pi::scheduler::Scheduler;
 use crate::error::Error;
 use crate::expiry::thread::DriverThread;
 use crate::expiry::{Clocks, GivenClocks};
@@ -36,7 +36,7 @@ pub struct SystemConfig {
     #[cfg(feature = "pi")]
     max_pi_depth: Option<usize>,
     #[cfg(feature = "pi")]
-    scheduler: GivenScheduler,
+    scheduler: Option<Callbacks<dyn Scheduler>>,
     clocks: GivenClocks,
     driver_thread: DriverThread,
     platform: PlatformRef,
@@ -66,7 +66,7 @@ impl SystemConfig {
             #[cfg(feature = "pi")]
             max_pi_depth: None,
             #[cfg(feature = "pi")]
-            scheduler: GivenScheduler(None),
+            scheduler: None,
             clocks: GivenClocks(None),
             driver_thread: DriverThread::new(),
             platform: PlatformRef::HOST,
@@ -205,13 +205,13 @@ impl SystemConfig {
 
     #[cfg(feature = "pi")]
     pub(super) fn scheduler(mut self, scheduler: Callbacks<dyn Scheduler>) -> Self {
-        self.scheduler = GivenScheduler(Some(scheduler));
+        self.scheduler = Some(scheduler);
         self
     }
 
     #[cfg(feature = "pi")]
     pub(super) fn scheduler_given(&self) -> Option<Callbacks<dyn Scheduler>> {
-        self.scheduler.0.clone()
+        self.scheduler.clone()
     }
 
     pub(crate) fn platform_given(&self) -> PlatformRef {
