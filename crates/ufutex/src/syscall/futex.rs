@@ -2,20 +2,18 @@
 
 use core::num::NonZeroU32;
 
-use super::{Calling, GuestCall, Number, arguments};
+use super::{Calling, GuestCall, Number, Restart, arguments};
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::key::Address;
-#[cfg(not(feature = "requeue"))]
-use crate::futex::key::Target;
+use crate::futex::lock_word::TID_MASK;
 #[cfg(feature = "requeue")]
 use crate::futex::requeue::Requeue;
+use crate::futex::wait::WaitOptions;
 use crate::futex::wake_op::{Compare, Modify, WakeOp};
 use crate::futex::word::Word;
 use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::{Access, UserMemory, Width};
-#[cfg(not(feature = "requeue"))]
-use crate::sys::mem::{Fault, Faults};
 
 const WAIT: u32 = 0;
 const WAKE: u32 = 1;
@@ -95,17 +93,17 @@ impl Domain {
 
 /// The arguments, with their names in the kernel.
 #[derive(Clone, Copy)]
-pub(super) struct Args {
-    pub uaddr: u64,
+struct Args {
+    uaddr: u64,
     command: u32,
-    pub is_private: bool,
+    is_private: bool,
     is_realtime: bool,
-    pub is_robust_unlock: bool,
-    pub val: u32,
+    is_robust_unlock: bool,
+    val: u32,
     /// The fourth argument, in operations that take no timeout.
-    pub val2: u32,
-    pub uaddr2: u64,
-    pub val3: u32,
+    val2: u32,
+    uaddr2: u64,
+    val3: u32,
 }
 
 impl Args {
@@ -205,7 +203,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
     }
 
     /// Clears the thread's `list_op_pending`, which is at `pointer`: the robust unlock is done. No other thread reads it.
-    pub(super) fn clear_pending(&self, pointer: u64) -> Result<(), Error> {
+    fn clear_pending(&self, pointer: u64) -> Result<(), Error> {
         arguments::write(self.memory, pointer, &[0; 8])
     }
 
@@ -239,6 +237,8 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         }
         #[cfg(not(feature = "requeue"))]
         {
+            use crate::futex::key::Target;
+            use crate::sys::mem::{Fault, Faults};
             let _no_waiter_moves = to;
             let mut faults = Faults::default();
             while let Some(expected) = expected {
@@ -264,6 +264,58 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         };
         let (count, second_count) = (at_least_one(args.val), at_least_one(args.val2));
         Ok(self.domain.wake_op(first, count, second, WakeOp { modify, compare }, second_count)? as isize)
+    }
+}
+
+#[cfg(feature = "pi")]
+impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
+    fn lock_pi(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
+        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
+        self.on_interrupt = Restart::Always;
+        Ok(Calling::LockPi(self.domain.lock_pi_async(word, self.task, &WaitOptions::new())))
+    }
+
+    fn try_lock_pi(&self, args: Args) -> Result<isize, Error> {
+        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
+        self.domain.try_lock_pi(word, self.task).map(|()| 0)
+    }
+
+    fn unlock_pi(&self, args: Args) -> Result<isize, Error> {
+        // The kernel checks the owner before the alignment: an unlock of a misaligned word by another task is EPERM.
+        let mut bytes = [0; 4];
+        arguments::read(self.memory, args.uaddr, &mut bytes)?;
+        if u32::from_le_bytes(bytes) & TID_MASK != self.task.tid() {
+            return Err(Error::NotPermitted);
+        }
+        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
+        self.domain.unlock_pi(word, self.task)?;
+        if args.is_robust_unlock {
+            self.clear_pending(args.uaddr2)?;
+        }
+        Ok(0)
+    }
+
+    #[cfg(feature = "requeue")]
+    fn wait_requeue_pi(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
+        if args.uaddr == args.uaddr2 {
+            return Err(Error::Invalid);
+        }
+        let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
+        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
+        self.on_interrupt = Restart::Always;
+        let wait = self.domain.wait_requeue_pi_async(from, args.val.into(), lock, self.task, &WaitOptions::new());
+        Ok(Calling::WaitRequeuePi(wait))
+    }
+
+    #[cfg(feature = "requeue")]
+    fn cmp_requeue_pi(&self, args: Args) -> Result<isize, Error> {
+        let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
+        if args.uaddr == args.uaddr2 || wake != 1 {
+            return Err(Error::Invalid);
+        }
+        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
+        let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
+        Ok(self.domain.cmp_requeue_pi(from, args.val3.into(), lock, requeue)? as isize)
     }
 }
 

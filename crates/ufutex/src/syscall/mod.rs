@@ -7,8 +7,6 @@ mod arguments;
 mod futex;
 mod futex2;
 mod number;
-#[cfg(feature = "pi")]
-mod pi;
 mod restart;
 #[cfg(feature = "timers")]
 mod timer;
