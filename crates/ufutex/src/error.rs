@@ -46,39 +46,36 @@ impl Error {
     #[must_use]
     #[inline]
     pub const fn errno(self) -> i32 {
+        self.number_and_text().0
+    }
+
+    #[inline]
+    const fn number_and_text(self) -> (i32, &'static str) {
         match self {
-            Self::NotPermitted => 1,
-            Self::NoTask => 3,
-            Self::Interrupted => 4,
-            Self::Again => 11,
-            Self::NoMemory => 12,
-            Self::Fault => 14,
-            Self::Busy => 16,
-            Self::Invalid => 22,
-            Self::Deadlock => 35,
-            Self::NoSuchOperation => 38,
-            Self::UnsupportedClock => 95,
-            Self::TimedOut => 110,
+            Self::NotPermitted => (1, "the lock is another task's, or its owner cannot be waited for (EPERM)"),
+            Self::NoTask => (3, "the futex word names an owner that does not exist (ESRCH)"),
+            Self::Interrupted => (4, "the wait was interrupted (EINTR)"),
+            Self::Again => (
+                11,
+                "the futex word does not hold the expected value, the lock is taken, or no more timers can be had (EAGAIN)",
+            ),
+            Self::NoMemory => (12, "no memory for a futex table or a task, or a limit has been reached (ENOMEM)"),
+            Self::Fault => (14, "the futex word's memory cannot be reached (EFAULT)"),
+            Self::Busy => {
+                (16, "the futex table can no longer change its size, or the waiter or task is in use (EBUSY)")
+            }
+            Self::Invalid => (22, "an argument is not of the form this operation takes (EINVAL)"),
+            Self::Deadlock => (35, "waiting for the lock would be a deadlock (EDEADLK)"),
+            Self::NoSuchOperation => (38, "there is no such operation (ENOSYS)"),
+            Self::UnsupportedClock => (95, "not with this clock (EOPNOTSUPP)"),
+            Self::TimedOut => (110, "the deadline passed before a wake came (ETIMEDOUT)"),
         }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Again => "the futex word does not hold the expected value, the lock is taken, or no more timers can be had (EAGAIN)",
-            Self::Interrupted => "the wait was interrupted (EINTR)",
-            Self::NotPermitted => "the lock is another task's, or its owner cannot be waited for (EPERM)",
-            Self::NoTask => "the futex word names an owner that does not exist (ESRCH)",
-            Self::Deadlock => "waiting for the lock would be a deadlock (EDEADLK)",
-            Self::NoSuchOperation => "there is no such operation (ENOSYS)",
-            Self::UnsupportedClock => "not with this clock (EOPNOTSUPP)",
-            Self::NoMemory => "no memory for a futex table or a task, or a limit has been reached (ENOMEM)",
-            Self::Fault => "the futex word's memory cannot be reached (EFAULT)",
-            Self::Busy => "the futex table can no longer change its size, or the waiter or task is in use (EBUSY)",
-            Self::Invalid => "an argument is not of the form this operation takes (EINVAL)",
-            Self::TimedOut => "the deadline passed before a wake came (ETIMEDOUT)",
-        })
+        f.write_str(self.number_and_text().1)
     }
 }
 

@@ -16,10 +16,10 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 /// this waiter: there are no spurious wakeups. The word may hold `expected` again by then, so a caller that waits for a
 /// change calls this in a loop.
 ///
-/// `wait`, [`wait_timeout`], [`wake_one`] and [`wake_all`] use one domain of the process, which the first wait makes.
-/// Their caller makes no [`System`](crate::System) and no [`Domain`](crate::Domain). A program that wants limits,
-/// counters, tasks or timers makes a domain of its own, or a [`StaticDomain`]. These functions need the feature `std`.
-/// They do not meet futex(2), nor the locks of the standard library, nor those of another version of this crate.
+/// `wait`, [`wait_timeout`], [`wake_one`] and [`wake_all`] use one domain of the process, which the first wait makes. A
+/// program that wants limits, counters, tasks or timers makes a domain of its own, or a [`StaticDomain`]. These functions
+/// need the feature `std`. They do not meet futex(2), nor the locks of the standard library, nor those of another version
+/// of this crate.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Release}};

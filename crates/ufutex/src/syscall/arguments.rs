@@ -3,10 +3,8 @@
 use core::time::Duration;
 
 use crate::error::Error;
-use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width};
 
-/// Nanoseconds in a second.
 const NSEC_PER_SEC: u64 = 1_000_000_000;
 
 /// The layout of a `struct timespec`.
@@ -30,18 +28,12 @@ impl Timespec {
     }
 }
 
-/// Reads a `struct timespec`.
-///
-/// # Errors
-/// [`Error::Fault`]; [`Error::Invalid`] if the time is negative, or its nanoseconds are a second or more.
+/// Reads a `struct timespec`, and checks it as [`time`] does.
 pub fn timespec<M: UserMemory + ?Sized>(memory: &M, address: u64, layout: Timespec) -> Result<Duration, Error> {
     time(timespec_fields(memory, address, layout)?)
 }
 
-/// Reads the seconds and the nanoseconds of a `struct timespec`, which [`time`] then checks.
-///
-/// # Errors
-/// [`Error::Fault`].
+/// Reads the seconds and the nanoseconds of a `struct timespec`.
 pub fn timespec_fields<M: UserMemory + ?Sized>(memory: &M, address: u64, layout: Timespec) -> Result<[u64; 2], Error> {
     Ok(match layout {
         Timespec::Wide => read_words(memory, address)?,
@@ -50,46 +42,20 @@ pub fn timespec_fields<M: UserMemory + ?Sized>(memory: &M, address: u64, layout:
             [seconds, u64::from(nanoseconds as u32)]
         }
         Timespec::Narrow => {
-            let mut bytes = [0; 8];
-            read(memory, address, &mut bytes)?;
-            let both = u64::from_le_bytes(bytes);
+            let [both] = read_words(memory, address)?;
             // A negative number stays one.
             [both, both >> 32].map(|field| i64::from(field as i32).cast_unsigned())
         }
     })
 }
 
-/// The duration that the two fields of a `struct timespec` mean.
-///
-/// # Errors
-/// [`Error::Invalid`] if the time is negative, or its nanoseconds are a second or more.
+/// The duration that the two fields of a `struct timespec` mean. [`Error::Invalid`] if it is negative, or if the
+/// nanoseconds are a second or more.
 pub fn time([seconds, nanoseconds]: [u64; 2]) -> Result<Duration, Error> {
     if seconds.cast_signed() < 0 || nanoseconds >= NSEC_PER_SEC {
         return Err(Error::Invalid);
     }
     Ok(Duration::new(seconds, nanoseconds as u32))
-}
-
-/// A timeout of the futex2 calls: absolute, on the clock with the number `clock`. `None` if `address` is 0; then any
-/// clock's number will do.
-///
-/// # Errors
-/// As for [`timespec`]; [`Error::Invalid`] if the clock is neither `CLOCK_REALTIME` nor `CLOCK_MONOTONIC`.
-pub fn timeout_on<M: UserMemory + ?Sized>(
-    memory: &M,
-    address: u64,
-    layout: Timespec,
-    clock: u64,
-) -> Result<Option<Timeout>, Error> {
-    if address == 0 {
-        return Ok(None);
-    }
-    let clock = match clock as i32 {
-        0 => Clock::Realtime,
-        1 => Clock::Monotonic,
-        _ => return Err(Error::Invalid),
-    };
-    Ok(Some(Timeout::At(clock, timespec(memory, address, layout)?)))
 }
 
 /// Reads bytes, at any alignment.
@@ -122,12 +88,12 @@ pub fn write<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &[u8]) -> 
     Ok(())
 }
 
-/// Stores a word in one piece.
-pub fn store<M: UserMemory + ?Sized>(memory: &M, address: u64, width: Width, value: u64) -> Result<(), Error> {
+/// Stores a word of 32 bits in one piece.
+pub fn store<M: UserMemory + ?Sized>(memory: &M, address: u64, value: u32) -> Result<(), Error> {
     let mut faults = Faults::default();
     let mut current = 0;
     loop {
-        match memory.compare_exchange(address, width, current, value) {
+        match memory.compare_exchange(address, Width::U32, current, value.into()) {
             Ok(Ok(_)) => return Ok(()),
             Ok(Err(now)) => current = now,
             Err(Fault) => faults.resolve(|| memory.fault_in(address, Access::Write))?,

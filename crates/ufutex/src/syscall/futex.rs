@@ -2,16 +2,17 @@
 
 use core::num::NonZeroU32;
 
-use super::{Calling, GuestCall, Number, Restart, Started, arguments};
+use super::{Calling, GuestCall, Number, Restart, arguments};
 use crate::error::Error;
 use crate::futex::domain::Domain;
-use crate::futex::future::WaitOperation;
 use crate::futex::key::Address;
-use crate::futex::wait::RestartBlock;
+use crate::futex::lock_word::TID_MASK;
+#[cfg(feature = "requeue")]
+use crate::futex::requeue::Requeue;
 use crate::futex::wake_op::{Compare, Modify, WakeOp};
+use crate::futex::word::Word;
 use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::{Access, UserMemory, Width};
-use crate::sys::platform::PlatformRef;
 
 const WAIT: u32 = 0;
 const WAKE: u32 = 1;
@@ -91,17 +92,17 @@ impl Domain {
 
 /// The arguments, with their names in the kernel.
 #[derive(Clone, Copy)]
-pub(super) struct Args {
-    pub uaddr: u64,
+struct Args {
+    uaddr: u64,
     command: u32,
-    pub is_private: bool,
+    is_private: bool,
     is_realtime: bool,
-    pub is_robust_unlock: bool,
-    pub val: u32,
+    is_robust_unlock: bool,
+    val: u32,
     /// The fourth argument, in operations that take no timeout.
-    pub val2: u32,
-    pub uaddr2: u64,
-    pub val3: u32,
+    val2: u32,
+    uaddr2: u64,
+    val3: u32,
 }
 
 impl Args {
@@ -121,15 +122,6 @@ impl Args {
             val3: val3 as u32,
         }
     }
-
-    fn has_timeout(&self) -> bool {
-        matches!(self.command, WAIT | LOCK_PI | LOCK_PI2 | WAIT_BITSET | WAIT_REQUEUE_PI)
-    }
-
-    /// The clock of an absolute timeout.
-    fn clock(&self) -> Clock {
-        if self.is_realtime || self.command == LOCK_PI { Clock::Realtime } else { Clock::Monotonic }
-    }
 }
 
 /// The number of waiters to wake. The kernel takes an `int`, and compares it only after it has woken one.
@@ -144,39 +136,40 @@ pub(super) fn not_negative(count: u32) -> Result<usize, Error> {
 }
 
 impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
-    pub fn futex(&self, registers: [u64; 6]) -> Result<Started<'d, 't, 'm, M>, Error> {
+    pub fn futex(&mut self, registers: [u64; 6]) -> Result<Calling<'d, 't, 'm, M>, Error> {
         let args = Args::new(registers);
         let utime = registers[3];
-        let time = if utime != 0 && args.has_timeout() {
-            Some(arguments::timespec(self.memory, utime, self.times)?)
-        } else {
-            None
-        };
+        let takes_timeout = matches!(args.command, WAIT | LOCK_PI | LOCK_PI2 | WAIT_BITSET | WAIT_REQUEUE_PI);
+        if takes_timeout && utime != 0 {
+            let time = arguments::timespec(self.memory, utime, self.times)?;
+            self.timeout = Some(match args.command {
+                WAIT => Timeout::After(time),
+                LOCK_PI => Timeout::At(Clock::Realtime, time),
+                _ if args.is_realtime => Timeout::At(Clock::Realtime, time),
+                _ => Timeout::At(Clock::Monotonic, time),
+            });
+        }
         if args.is_realtime && !matches!(args.command, WAIT_BITSET | WAIT_REQUEUE_PI | LOCK_PI2) {
             return Err(Error::NoSuchOperation);
         }
-        let until = time.map(|time| match args.command {
-            WAIT => Timeout::After(time),
-            _ => Timeout::At(args.clock(), time),
-        });
         match args.command {
-            WAIT => self.wait(args, u32::MAX, until),
-            WAIT_BITSET => self.wait(args, args.val3, until),
-            WAKE => self.wake(args, u32::MAX).map(Started::done),
-            WAKE_BITSET => self.wake(args, args.val3).map(Started::done),
-            REQUEUE => self.requeue(args, None).map(Started::done),
-            CMP_REQUEUE => self.requeue(args, Some(args.val3)).map(Started::done),
-            WAKE_OP => self.wake_op(args).map(Started::done),
+            WAIT => self.wait(args, u32::MAX),
+            WAIT_BITSET => self.wait(args, args.val3),
+            WAKE => self.wake(args, u32::MAX).map(Calling::done),
+            WAKE_BITSET => self.wake(args, args.val3).map(Calling::done),
+            REQUEUE => self.requeue(args, None).map(Calling::done),
+            CMP_REQUEUE => self.requeue(args, Some(args.val3)).map(Calling::done),
+            WAKE_OP => self.wake_op(args).map(Calling::done),
             #[cfg(feature = "pi")]
-            LOCK_PI | LOCK_PI2 => self.lock_pi(args, until),
+            LOCK_PI | LOCK_PI2 => self.lock_pi(args),
             #[cfg(feature = "pi")]
-            TRYLOCK_PI => self.try_lock_pi(args).map(Started::done),
+            TRYLOCK_PI => self.try_lock_pi(args).map(Calling::done),
             #[cfg(feature = "pi")]
-            UNLOCK_PI => self.unlock_pi(args).map(Started::done),
+            UNLOCK_PI => self.unlock_pi(args).map(Calling::done),
             #[cfg(all(feature = "pi", feature = "requeue"))]
-            WAIT_REQUEUE_PI => self.wait_requeue_pi(args, until),
+            WAIT_REQUEUE_PI => self.wait_requeue_pi(args),
             #[cfg(all(feature = "pi", feature = "requeue"))]
-            CMP_REQUEUE_PI => self.cmp_requeue_pi(args).map(Started::done),
+            CMP_REQUEUE_PI => self.cmp_requeue_pi(args).map(Calling::done),
             #[cfg(not(all(feature = "pi", feature = "requeue")))]
             CMP_REQUEUE_PI => {
                 // The kernel checks the counts first, also if it was built without these locks.
@@ -186,43 +179,76 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         }
     }
 
-    fn wait(&self, args: Args, bitset: u32, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M>, Error> {
+    fn wait(&mut self, args: Args, bitset: u32) -> Result<Calling<'d, 't, 'm, M>, Error> {
         let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid)?;
-        let Args { uaddr, is_private, val, .. } = args;
-        if let Some(timeout) = until {
-            let relative = match timeout {
-                Timeout::After(length) => Some(length),
-                Timeout::At(..) => None,
-            };
-            let timeout = begun(self.domain.platform(), timeout);
-            let wait = RestartBlock { address: uaddr, expected: val, bitset, is_private, timeout };
-            return self.wait_until(wait).map(|started| Started { relative, ..started });
+        if let Some(Timeout::After(length)) = self.timeout {
+            self.relative = Some(length);
+            // It runs from now on, if there is a clock.
+            if let Some(now) = self.domain.platform().now(Clock::Monotonic) {
+                self.timeout = Some(Timeout::At(Clock::Monotonic, now.saturating_add(length)));
+            }
         }
-        let word = self.word(uaddr, is_private, Access::Read)?;
-        Ok(Started {
-            calling: Calling::Wait(WaitOperation::new(self.domain, word, val.into(), &self.options().bitset(bitset))),
-            timeout: None,
-            relative: None,
-            on_interrupt: Restart::IfAsked,
-        })
+        self.restartable_wait(args.uaddr, args.is_private, args.val, bitset)
     }
 
     fn wake(&self, args: Args, bitset: u32) -> Result<isize, Error> {
         let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid)?;
         let word = self.word(args.uaddr, args.is_private, Access::Read)?;
         if args.is_robust_unlock {
-            arguments::store(self.memory, args.uaddr, Width::U32, 0)?;
+            arguments::store(self.memory, args.uaddr, 0)?;
             self.clear_pending(args.uaddr2)?;
         }
         Ok(self.domain.try_wake_bitset(word, at_least_one(args.val), bitset)? as isize)
     }
 
-    /// Clears the thread's `list_op_pending`, which is at `pointer`: the robust unlock is done.
-    pub(super) fn clear_pending(&self, pointer: u64) -> Result<(), Error> {
-        if pointer.is_multiple_of(8) && self.memory.access_ok(pointer, 8) {
-            return arguments::store(self.memory, pointer, Width::U64, 0);
-        }
+    /// Clears the thread's `list_op_pending`, which is at `pointer`: the robust unlock is done. No other thread reads it.
+    fn clear_pending(&self, pointer: u64) -> Result<(), Error> {
         arguments::write(self.memory, pointer, &[0; 8])
+    }
+
+    fn requeue(&self, args: Args, expected: Option<u32>) -> Result<isize, Error> {
+        let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
+        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
+        let to = self.word(args.uaddr2, args.is_private, Access::Read)?;
+        self.requeue_words(from, expected, to, wake, requeue)
+    }
+
+    /// Wakes up to `wake` waiters of `from`, if that holds `expected`, and has up to `requeue` more wait for `to`.
+    ///
+    /// A build without requeues wakes the waiters that it cannot move. They see a wake that was not for them, which
+    /// every user of futex(2) has to expect. C libraries take it for granted that a kernel has this call, and ignore
+    /// its errors.
+    pub(super) fn requeue_words(
+        &self,
+        from: Word<'m, M>,
+        expected: Option<u32>,
+        to: Word<'m, M>,
+        wake: usize,
+        requeue: usize,
+    ) -> Result<isize, Error> {
+        #[cfg(feature = "requeue")]
+        {
+            let done = match expected {
+                Some(expected) => self.domain.cmp_requeue(from, expected.into(), to, Requeue { wake, requeue })?,
+                None => self.domain.requeue(from, to, Requeue { wake, requeue })?,
+            };
+            Ok((done.woken + done.requeued) as isize)
+        }
+        #[cfg(not(feature = "requeue"))]
+        {
+            use crate::futex::key::Target;
+            use crate::sys::mem::{Fault, Faults};
+            let _no_waiter_moves = to;
+            let mut faults = Faults::default();
+            while let Some(expected) = expected {
+                match from.load() {
+                    Ok(value) if value == u64::from(expected) => break,
+                    Ok(_) => return Err(Error::Again),
+                    Err(Fault) => faults.resolve(|| from.fault_in(Access::Read))?,
+                }
+            }
+            Ok(self.domain.try_wake_bitset(from, wake.saturating_add(requeue), NonZeroU32::MAX)? as isize)
+        }
     }
 
     fn wake_op(&self, args: Args) -> Result<isize, Error> {
@@ -240,11 +266,55 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
     }
 }
 
-/// Has a relative timeout run from now on, if there is a clock.
-fn begun(on: PlatformRef, timeout: Timeout) -> Timeout {
-    match (timeout, on.now(Clock::Monotonic)) {
-        (Timeout::After(length), Some(now)) => Timeout::At(Clock::Monotonic, now.saturating_add(length)),
-        _ => timeout,
+#[cfg(feature = "pi")]
+impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
+    fn lock_pi(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
+        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
+        self.on_interrupt = Restart::Always;
+        Ok(Calling::LockPi(LockOperation::new(self.domain, word, self.task, None)))
+    }
+
+    fn try_lock_pi(&self, args: Args) -> Result<isize, Error> {
+        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
+        self.domain.try_lock_pi(word, self.task).map(|()| 0)
+    }
+
+    fn unlock_pi(&self, args: Args) -> Result<isize, Error> {
+        // The kernel checks the owner before the alignment: an unlock of a misaligned word by another task is EPERM.
+        let mut bytes = [0; 4];
+        arguments::read(self.memory, args.uaddr, &mut bytes)?;
+        if u32::from_le_bytes(bytes) & TID_MASK != self.task.tid() {
+            return Err(Error::NotPermitted);
+        }
+        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
+        self.domain.unlock_pi(word, self.task)?;
+        if args.is_robust_unlock {
+            self.clear_pending(args.uaddr2)?;
+        }
+        Ok(0)
+    }
+
+    #[cfg(feature = "requeue")]
+    fn wait_requeue_pi(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
+        if args.uaddr == args.uaddr2 {
+            return Err(Error::Invalid);
+        }
+        let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
+        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
+        self.on_interrupt = Restart::Always;
+        let wait = WaitRequeueOperation::new(self.domain, from, args.val.into(), lock, self.task, None);
+        Ok(Calling::WaitRequeuePi(wait))
+    }
+
+    #[cfg(feature = "requeue")]
+    fn cmp_requeue_pi(&self, args: Args) -> Result<isize, Error> {
+        let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
+        if args.uaddr == args.uaddr2 || wake != 1 {
+            return Err(Error::Invalid);
+        }
+        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
+        let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
+        Ok(self.domain.cmp_requeue_pi(from, args.val3.into(), lock, requeue)? as isize)
     }
 }
 

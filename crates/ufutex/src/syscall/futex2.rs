@@ -4,13 +4,13 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use super::futex::at_least_one;
-use super::{Calling, GuestCall, Restart, Started, Words, arguments};
+use super::futex::{at_least_one, not_negative};
+use super::{Calling, GuestCall, Words, arguments};
 use crate::error::Error;
-use crate::futex::future::WaitOperation;
 use crate::futex::numa::NodeFlags;
 use crate::futex::wait_any::WaitAnyOperation;
 use crate::futex::word::Word;
+use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::{Access, UserMemory};
 
 /// The bits that hold the word's size. 2 means 32 bits, the only size that the kernel supports.
@@ -20,23 +20,10 @@ const NUMA: u32 = 4;
 const MPOL: u32 = 8;
 const PRIVATE: u32 = 128;
 
-/// Valid flags of a word.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Flags(u32);
-
-impl Flags {
-    fn new(flags: u32) -> Result<Self, Error> {
-        let is_known = flags & !(SIZE_MASK | NUMA | MPOL | PRIVATE) == 0;
-        if is_known && flags & SIZE_MASK == SIZE_U32 { Ok(Self(flags)) } else { Err(Error::Invalid) }
-    }
-
-    fn is_private(self) -> bool {
-        self.0 & PRIVATE != 0
-    }
-
-    fn of_node(self) -> NodeFlags {
-        NodeFlags { numa: self.0 & NUMA != 0, mpol: self.0 & MPOL != 0 }
-    }
+/// Checks the flags of a word.
+fn valid(flags: u32) -> Result<u32, Error> {
+    let is_known = flags & !(SIZE_MASK | NUMA | MPOL | PRIVATE) == 0;
+    if is_known && flags & SIZE_MASK == SIZE_U32 { Ok(flags) } else { Err(Error::Invalid) }
 }
 
 /// A `struct futex_waitv`.
@@ -44,17 +31,17 @@ impl Flags {
 struct Waitv {
     val: u32,
     uaddr: u64,
-    flags: Flags,
+    flags: u32,
 }
 
 impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
-    pub fn futex_waitv(&self, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M>, Error> {
+    pub fn futex_waitv(&mut self, args: [u64; 6]) -> Result<Calling<'d, 't, 'm, M>, Error> {
         let [waiters, count, flags, timeout, clock, _] = args;
         let (count, flags) = (count as u32 as usize, flags as u32);
         if flags != 0 || !self.domain.allows_words(count) || waiters == 0 {
             return Err(Error::Invalid);
         }
-        let timeout = arguments::timeout_on(self.memory, timeout, self.times, clock)?;
+        self.timeout = self.timeout_on(timeout, clock)?;
         let mut parsed: Vec<Waitv> = Vec::new();
         let mut words: Words<'m, M> = Vec::new();
         parsed.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
@@ -65,17 +52,12 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         for Waitv { val, uaddr, flags } in parsed {
             words.push((self.word_of(uaddr, flags, Access::Read)?, val.into()));
         }
-        Ok(Started {
-            calling: Calling::WaitAny(WaitAnyOperation::new(self.domain, words, &self.options())),
-            timeout,
-            relative: None,
-            on_interrupt: Restart::IfAsked,
-        })
+        Ok(Calling::WaitAny(WaitAnyOperation::new(self.domain, words, &self.options())))
     }
 
     pub fn futex_wake(&self, args: [u64; 6]) -> Result<isize, Error> {
         let [uaddr, mask, count, flags, ..] = args;
-        let flags = Flags::new(flags as u32)?;
+        let flags = valid(flags as u32)?;
         let mask = u32::try_from(mask).ok().and_then(NonZeroU32::new).ok_or(Error::Invalid)?;
         let word = self.word_of(uaddr, flags, Access::Read)?;
         // Unlike in futex(2), a count of 0 wakes no waiter. A negative count wakes one, as there.
@@ -85,22 +67,16 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         Ok(self.domain.try_wake_bitset(word, at_least_one(count as u32), mask)? as isize)
     }
 
-    pub fn futex_wait(&self, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M>, Error> {
+    pub fn futex_wait(&mut self, args: [u64; 6]) -> Result<Calling<'d, 't, 'm, M>, Error> {
         let [uaddr, val, mask, flags, timeout, clock] = args;
-        let flags = Flags::new(flags as u32)?;
+        let flags = valid(flags as u32)?;
         let (Ok(val), Ok(mask)) = (u32::try_from(val), u32::try_from(mask)) else {
             return Err(Error::Invalid);
         };
-        let timeout = arguments::timeout_on(self.memory, timeout, self.times, clock)?;
+        self.timeout = self.timeout_on(timeout, clock)?;
         let mask = NonZeroU32::new(mask).ok_or(Error::Invalid)?;
         let word = self.word_of(uaddr, flags, Access::Read)?;
-        let options = self.options().bitset(mask);
-        Ok(Started {
-            calling: Calling::Wait(WaitOperation::new(self.domain, word, val.into(), &options)),
-            timeout,
-            relative: None,
-            on_interrupt: Restart::IfAsked,
-        })
+        Ok(self.wait_for(word, val, mask))
     }
 
     pub fn futex_requeue(&self, args: [u64; 6]) -> Result<isize, Error> {
@@ -112,10 +88,24 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         if from.flags != to.flags {
             return Err(Error::Invalid);
         }
-        let (wake, requeue) = (super::futex::not_negative(wake as u32)?, super::futex::not_negative(requeue as u32)?);
+        let (wake, requeue) = (not_negative(wake as u32)?, not_negative(requeue as u32)?);
         let source = self.word_of(from.uaddr, from.flags, Access::Read)?;
         let target = self.word_of(to.uaddr, to.flags, Access::Read)?;
         self.requeue_words(source, Some(from.val), target, wake, requeue)
+    }
+
+    /// The absolute timeout at `address`, on the clock with the number `clock`. `None` if `address` is 0; then any
+    /// clock's number will do.
+    fn timeout_on(&self, address: u64, clock: u64) -> Result<Option<Timeout>, Error> {
+        if address == 0 {
+            return Ok(None);
+        }
+        let clock = match clock as i32 {
+            0 => Clock::Realtime,
+            1 => Clock::Monotonic,
+            _ => return Err(Error::Invalid),
+        };
+        Ok(Some(Timeout::At(clock, arguments::timespec(self.memory, address, self.times)?)))
     }
 
     /// Reads and checks element `i` of an array of `struct futex_waitv`.
@@ -125,12 +115,13 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         if flags_and_reserved >> 32 != 0 {
             return Err(Error::Invalid);
         }
-        let flags = Flags::new(flags_and_reserved as u32)?;
+        let flags = valid(flags_and_reserved as u32)?;
         Ok(Waitv { val: u32::try_from(val).map_err(|_| Error::Invalid)?, uaddr, flags })
     }
 
-    fn word_of(&self, uaddr: u64, flags: Flags, access: Access) -> Result<Word<'m, M>, Error> {
-        let node = self.domain.resolve_node(self.memory, uaddr, flags.of_node())?;
-        Ok(self.word(uaddr, flags.is_private(), access)?.on_node(node))
+    fn word_of(&self, uaddr: u64, flags: u32, access: Access) -> Result<Word<'m, M>, Error> {
+        let node_flags = NodeFlags { numa: flags & NUMA != 0, mpol: flags & MPOL != 0 };
+        let node = self.domain.resolve_node(self.memory, uaddr, node_flags)?;
+        Ok(self.word(uaddr, flags & PRIVATE != 0, access)?.on_node(node))
     }
 }

@@ -4,19 +4,15 @@
 //! The files here only decode: they turn numbers into operations of `futex` and `timer`, and results into numbers.
 
 mod arguments;
-mod compat;
 mod futex;
 mod futex2;
 mod number;
-#[cfg(feature = "pi")]
-mod pi;
-mod requeue;
 mod restart;
-mod robust;
 #[cfg(feature = "timers")]
 mod timer;
 
 use core::marker::PhantomData;
+use core::num::NonZeroU32;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -27,26 +23,26 @@ use crate::error::Error;
 use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
 use crate::futex::future::WaitOperation;
-use crate::futex::operation::block_on;
-use crate::futex::operation::{Cause, Operation, PollReceiver, end_if_over};
+use crate::futex::operation::{Cause, Operation, PollReceiver, block_on, end_if_over};
 #[cfg(feature = "pi")]
 use crate::futex::pi::lock::LockOperation;
 #[cfg(all(feature = "pi", feature = "requeue"))]
 use crate::futex::pi::requeue::WaitRequeueOperation;
 use crate::futex::task::Task;
 use crate::futex::timeout_watch::TimeoutWatch;
+use crate::futex::wait::WaitOptions;
 use crate::futex::wait_any::WaitAnyOperation;
-use crate::futex::word::Word;
+use crate::futex::word::{self, Word};
 use crate::sys::clock::{Clock, Timeout};
-use crate::sys::mem::UserMemory;
+use crate::sys::mem::{Access, UserMemory};
 use arguments::Timespec;
+use restart::Restart;
 
 pub use crate::futex::robust::Pointers;
 #[cfg(all(feature = "std", target_os = "linux"))]
 #[doc(hidden)] // only for `ufutex run`
 pub use crate::sys::syscall::OWN_CALL;
 pub use number::{Compat, Number};
-pub(crate) use restart::Restart;
 pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, RestartBlock, Resume, resume};
 
 impl Domain {
@@ -57,21 +53,18 @@ impl Domain {
     /// [`resume`] says what to do then.
     ///
     /// ```
-    /// use ufutex::{Domain, System, syscall::Number};
-    /// # use ufutex::{Access, Fault, UserMemory, Width};
-    /// # struct Memory;
-    /// # impl UserMemory for Memory {
-    /// #     fn load(&self, _: u64, _: Width) -> Result<u64, Fault> { Ok(0) }
-    /// #     fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> { Err(Fault) }
-    /// #     fn fault_in(&self, _: u64, _: Access) -> Result<(), Fault> { Err(Fault) }
-    /// # }
-    /// # let memory = Memory; // reads as zeroes
+    /// use std::sync::atomic::AtomicU32;
+    /// use ufutex::{Domain, FlatMemory, System, syscall::Number};
+    ///
     /// let domain = Domain::new(&System::new());
-    /// let task = domain.task(100)?;
+    /// let (task, word) = (domain.task(100)?, AtomicU32::new(0));
+    /// // SAFETY: the call below names only `word`.
+    /// let memory = unsafe { FlatMemory::of_this_program() };
     /// const FUTEX_WAIT_PRIVATE: u64 = 128;
     /// let number = Number::x86_64(202).expect("futex(2)");
-    /// // The guest waits at 0x1000 for a 7 to change, which is a 0: EAGAIN.
-    /// assert_eq!(domain.syscall(&task, &memory, number, [0x1000, FUTEX_WAIT_PRIVATE, 7, 0, 0, 0]), -11);
+    /// // The program waits for a 7 to change, which is a 0: EAGAIN.
+    /// let args = [word.as_ptr() as u64, FUTEX_WAIT_PRIVATE, 7, 0, 0, 0];
+    /// assert_eq!(domain.syscall(&task, &memory, number, args), -11);
     /// # Ok::<(), ufutex::Error>(())
     /// ```
     #[inline]
@@ -111,32 +104,89 @@ impl Domain {
         number: Number,
         args: [u64; 6],
     ) -> Syscall<'d, 't, 'm, M> {
-        let caller = GuestCall { domain: self, task, memory, times: Timespec::Wide };
-        let started = match number {
-            Number::Compat(call) => caller.compat(call, args),
-            Number::Futex => caller.futex(args),
-            Number::FutexWaitv => caller.futex_waitv(args),
-            Number::FutexWake => caller.futex_wake(args).map(Started::done),
-            Number::FutexWait => caller.futex_wait(args),
-            Number::FutexRequeue => caller.futex_requeue(args).map(Started::done),
-            Number::SetRobustList => caller.set_robust_list(Pointers::Wide, args).map(Started::done),
-            Number::GetRobustList => caller.get_robust_list(Pointers::Wide, args).map(Started::done),
-            Number::SetTidAddress => Ok(Started::done(caller.set_tid_address(args))),
-            Number::RestartSyscall => caller.restart(),
+        let (times, pointers, args) = match number {
+            Number::Compat(Compat::FutexTime32) => (Timespec::Narrow, Pointers::Narrow, args.map(lower_half)),
+            Number::Compat(_) => (Timespec::Padded, Pointers::Narrow, args.map(lower_half)),
+            _ => (Timespec::Wide, Pointers::Wide, args),
         };
-        let started = started.unwrap_or_else(|error| Started::done(-(error.errno() as isize)));
-        let Started { calling, timeout, relative, on_interrupt } = started;
+        let mut call = GuestCall {
+            domain: self,
+            task,
+            memory,
+            times,
+            timeout: None,
+            relative: None,
+            on_interrupt: Restart::IfAsked,
+        };
+        let calling = match number {
+            Number::Futex | Number::Compat(Compat::FutexTime32 | Compat::FutexTime64) => call.futex(args),
+            Number::FutexWaitv | Number::Compat(Compat::FutexWaitv) => call.futex_waitv(args),
+            Number::FutexWake | Number::Compat(Compat::FutexWake) => call.futex_wake(args).map(Calling::done),
+            Number::FutexWait | Number::Compat(Compat::FutexWait) => call.futex_wait(args),
+            Number::FutexRequeue | Number::Compat(Compat::FutexRequeue) => call.futex_requeue(args).map(Calling::done),
+            Number::SetRobustList | Number::Compat(Compat::SetRobustList) => {
+                task.set_robust_list(pointers, args[0], args[1]).map(|()| Calling::done(0))
+            }
+            Number::GetRobustList | Number::Compat(Compat::GetRobustList) => {
+                call.get_robust_list(pointers, args).map(Calling::done)
+            }
+            Number::SetTidAddress | Number::Compat(Compat::SetTidAddress) => {
+                task.set_clear_child_tid(args[0]);
+                Ok(Calling::done(task.tid() as isize))
+            }
+            Number::RestartSyscall => call.restart(),
+        };
+        let calling = calling.unwrap_or_else(|error| {
+            (call.timeout, call.relative) = (None, None);
+            Calling::done(as_number(Err(error)))
+        });
+        let GuestCall { timeout, relative, on_interrupt, .. } = call;
         Syscall { domain: self, task, timeout, watch: TimeoutWatch::new(), relative, on_interrupt, calling }
     }
 }
 
-/// The task that makes a system call, with its domain and its memory.
+/// A 32-bit program's argument, of which only the lower half counts.
+fn lower_half(register: u64) -> u64 {
+    (register as u32).into()
+}
+
+/// A call that is being decoded.
 struct GuestCall<'d, 't, 'm, M: ?Sized> {
     domain: &'d Domain,
     task: &'t Task,
     memory: &'m M,
     /// The layout of the caller's timespecs.
     times: Timespec,
+    timeout: Option<Timeout>,
+    /// The timeout that the program gave, if it is a length of time.
+    relative: Option<Duration>,
+    on_interrupt: Restart,
+}
+
+impl<'d, 'm, M: UserMemory + ?Sized> GuestCall<'d, '_, 'm, M> {
+    fn word(&self, address: u64, is_private: bool, access: Access) -> Result<Word<'m, M>, Error> {
+        if is_private { word::private(self.memory, address) } else { word::shared(self.memory, address, access) }
+    }
+
+    /// The options with which this task waits: its own priority.
+    fn options(&self) -> WaitOptions {
+        WaitOptions::new().realtime_priority(self.task.own_priority().as_realtime())
+    }
+
+    /// A wait for `word`, which has been decoded.
+    fn wait_for<'t>(&self, word: Word<'m, M>, expected: u32, bitset: NonZeroU32) -> Calling<'d, 't, 'm, M> {
+        Calling::Wait(WaitOperation::new(self.domain, word, expected.into(), &self.options().bitset(bitset)))
+    }
+
+    fn get_robust_list(&self, pointers: Pointers, [pid, head_ptr, len_ptr, ..]: [u64; 6]) -> Result<isize, Error> {
+        let pid = pid as u32;
+        let head =
+            if pid == 0 { self.task.robust_list(pointers) } else { self.domain.robust_list_of(pid, pointers)? };
+        let bytes = pointers.bytes() as usize;
+        arguments::write(self.memory, len_ptr, &pointers.head_bytes().to_le_bytes()[..bytes])?;
+        arguments::write(self.memory, head_ptr, &head.to_le_bytes()[..bytes])?;
+        Ok(0)
+    }
 }
 
 /// A system call that has begun: the future of [`Domain::syscall_async`].
@@ -154,7 +204,8 @@ pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized> {
 type Words<'m, M> = Vec<(Word<'m, M>, u64)>;
 
 enum Calling<'d, 't, 'm, M: UserMemory + ?Sized> {
-    /// It has this result. Without `pi` no other variant borrows the task.
+    /// It has this result, which is kept because the call may be asked again: an embedder's timer may fire too late.
+    /// Without `pi` no other variant borrows the task.
     Done(isize, PhantomData<&'t Task>),
     Wait(WaitOperation<'d, Word<'m, M>>),
     WaitAny(WaitAnyOperation<'d, Word<'m, M>, Words<'m, M>>),
@@ -164,19 +215,9 @@ enum Calling<'d, 't, 'm, M: UserMemory + ?Sized> {
     WaitRequeuePi(WaitRequeueOperation<'d, 't, Word<'m, M>, Word<'m, M>>),
 }
 
-/// A decoded call.
-struct Started<'d, 't, 'm, M: UserMemory + ?Sized> {
-    calling: Calling<'d, 't, 'm, M>,
-    timeout: Option<Timeout>,
-    /// The timeout that the program gave, if it is a length of time.
-    relative: Option<Duration>,
-    on_interrupt: Restart,
-}
-
-impl<M: UserMemory + ?Sized> Started<'_, '_, '_, M> {
+impl<M: UserMemory + ?Sized> Calling<'_, '_, '_, M> {
     fn done(result: isize) -> Self {
-        let calling = Calling::Done(result, PhantomData);
-        Self { calling, timeout: None, relative: None, on_interrupt: Restart::Always }
+        Self::Done(result, PhantomData)
     }
 }
 
@@ -249,17 +290,18 @@ impl<'d, M: UserMemory + ?Sized> Operation<'d> for Syscall<'d, '_, '_, M> {
                 #[cfg(all(feature = "pi", feature = "requeue"))]
                 Calling::WaitRequeuePi(wait) => Pin::new_unchecked(wait).poll_for(receiver).map_ok(|()| 0),
             };
-            this.remember(&result);
+            if let Poll::Ready(result) = result {
+                this.calling = Calling::done(as_number(result));
+            }
             result
         }
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<isize, Error> {
         // SAFETY: as in `poll_for`.
-        let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: as in `poll_for`.
-        let result = unsafe {
-            match &mut this.calling {
+        unsafe {
+            let this = self.get_unchecked_mut();
+            let result = match &mut this.calling {
                 Calling::Done(result, _) => Ok(*result),
                 Calling::Wait(wait) => Pin::new_unchecked(wait).end_by(cause).map(|()| 0),
                 Calling::WaitAny(wait) => Pin::new_unchecked(wait).end_by(cause).map(|index| index as isize),
@@ -267,23 +309,13 @@ impl<'d, M: UserMemory + ?Sized> Operation<'d> for Syscall<'d, '_, '_, M> {
                 Calling::LockPi(lock) => Pin::new_unchecked(lock).end_by(cause).map(|()| 0),
                 #[cfg(all(feature = "pi", feature = "requeue"))]
                 Calling::WaitRequeuePi(wait) => Pin::new_unchecked(wait).end_by(cause).map(|()| 0),
-            }
-        };
-        let result = match result {
-            Err(Error::Interrupted) => Ok(this.on_interrupt.leave(this.task)),
-            result => result,
-        };
-        this.remember(&Poll::Ready(result));
-        result
-    }
-}
-
-impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
-    /// Keeps the result of a call that has ended, because the call may be asked again: an embedder's timer may fire too
-    /// late.
-    fn remember(&mut self, result: &Poll<Result<isize, Error>>) {
-        if let Poll::Ready(result) = result {
-            self.calling = Calling::Done(as_number(*result), PhantomData);
+            };
+            let result = match result {
+                Err(Error::Interrupted) => Ok(this.on_interrupt.leave(this.task)),
+                result => result,
+            };
+            this.calling = Calling::done(as_number(result));
+            result
         }
     }
 }

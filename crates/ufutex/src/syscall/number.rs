@@ -95,10 +95,12 @@ impl Number {
     #[must_use]
     pub const fn i386(number: u64) -> Option<Self> {
         match number {
+            0 => Some(Self::RestartSyscall),
+            240 => Some(Self::Compat(Compat::FutexTime32)),
             258 => Some(Self::Compat(Compat::SetTidAddress)),
             311 => Some(Self::Compat(Compat::SetRobustList)),
             312 => Some(Self::Compat(Compat::GetRobustList)),
-            _ => Self::compat(number),
+            _ => Self::narrow(number),
         }
     }
 
@@ -106,10 +108,12 @@ impl Number {
     #[must_use]
     pub const fn arm(number: u64) -> Option<Self> {
         match number {
+            0 => Some(Self::RestartSyscall),
+            240 => Some(Self::Compat(Compat::FutexTime32)),
             256 => Some(Self::Compat(Compat::SetTidAddress)),
             338 => Some(Self::Compat(Compat::SetRobustList)),
             339 => Some(Self::Compat(Compat::GetRobustList)),
-            _ => Self::compat(number),
+            _ => Self::narrow(number),
         }
     }
 
@@ -121,15 +125,6 @@ impl Number {
             99 => Some(Self::Compat(Compat::SetRobustList)),
             100 => Some(Self::Compat(Compat::GetRobustList)),
             128 => Some(Self::RestartSyscall),
-            _ => Self::narrow(number),
-        }
-    }
-
-    /// What i386 and Arm have in common.
-    const fn compat(number: u64) -> Option<Self> {
-        match number {
-            0 => Some(Self::RestartSyscall),
-            240 => Some(Self::Compat(Compat::FutexTime32)),
             _ => Self::narrow(number),
         }
     }
@@ -146,6 +141,7 @@ impl Number {
         }))
     }
 
+    /// What all 64-bit architectures have in common.
     const fn common(number: u64) -> Option<Self> {
         match number {
             449 => Some(Self::FutexWaitv),

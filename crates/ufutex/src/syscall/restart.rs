@@ -1,12 +1,11 @@
 //! What becomes of a call that a signal has ended: it fails, is made again, or continues by restart_syscall(2).
 
-use super::{Calling, GuestCall, Started};
+use core::num::NonZeroU32;
+
+use super::{Calling, GuestCall};
 use crate::error::Error;
-use crate::futex::future::WaitOperation;
 use crate::futex::task::Task;
 pub use crate::futex::wait::RestartBlock;
-use crate::futex::wait::WaitOptions;
-use crate::futex::word::{self, Word};
 use crate::sys::mem::{Access, UserMemory};
 
 /// The call was interrupted. It is to be made again if the signal's handler was installed with `SA_RESTART`, or if
@@ -52,7 +51,7 @@ pub const fn resume(result: isize, handler: Option<bool>) -> Resume {
 
 /// How a call goes on after an interruption.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Restart {
+pub(super) enum Restart {
     /// The call is made again in any case.
     Always,
     /// The call is made again if the program asked for that, with `SA_RESTART`, or if no handler ran.
@@ -77,29 +76,25 @@ impl Restart {
 
 impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
     /// `restart_syscall`.
-    pub fn restart(&self) -> Result<Started<'d, 't, 'm, M>, Error> {
-        let wait = self.task.take_restart().ok_or(Error::Interrupted)?;
-        self.wait_until(wait)
+    pub fn restart(&mut self) -> Result<Calling<'d, 't, 'm, M>, Error> {
+        let RestartBlock { address, expected, bitset, is_private, timeout } =
+            self.task.take_restart().ok_or(Error::Interrupted)?;
+        self.timeout = Some(timeout);
+        self.restartable_wait(address, is_private, expected, bitset)
     }
 
-    /// Begins a wait with a timeout, or continues it after an interruption.
-    pub fn wait_until(&self, wait: RestartBlock) -> Result<Started<'d, 't, 'm, M>, Error> {
-        let word = self.word(wait.address, wait.is_private, Access::Read)?;
-        let options = self.options().bitset(wait.bitset);
-        Ok(Started {
-            calling: Calling::Wait(WaitOperation::new(self.domain, word, wait.expected.into(), &options)),
-            timeout: Some(wait.timeout),
-            relative: None,
-            on_interrupt: Restart::Continue(wait),
-        })
-    }
-
-    pub fn word(&self, address: u64, is_private: bool, access: Access) -> Result<Word<'m, M>, Error> {
-        if is_private { word::private(self.memory, address) } else { word::shared(self.memory, address, access) }
-    }
-
-    /// The options with which this task waits: its own priority.
-    pub fn options(&self) -> WaitOptions {
-        WaitOptions::new().realtime_priority(self.task.own_priority().as_realtime())
+    /// Begins a wait, which is continued after an interruption if it has a timeout.
+    pub fn restartable_wait(
+        &mut self,
+        address: u64,
+        is_private: bool,
+        expected: u32,
+        bitset: NonZeroU32,
+    ) -> Result<Calling<'d, 't, 'm, M>, Error> {
+        let word = self.word(address, is_private, Access::Read)?;
+        if let Some(timeout) = self.timeout {
+            self.on_interrupt = Restart::Continue(RestartBlock { address, expected, bitset, is_private, timeout });
+        }
+        Ok(self.wait_for(word, expected, bitset))
     }
 }

@@ -1,6 +1,7 @@
 //! Decodes timer_create(2) and its family.
 
 use super::arguments::{self, Timespec, time};
+use super::{as_number, lower_half};
 use crate::error::Error;
 use crate::sys::mem::UserMemory;
 use crate::timer::{Caller, CompatTimerCall, CpuClock, Expiry, Notify, Setting, TimerCall, TimerClock, Timers};
@@ -21,17 +22,12 @@ impl Timers {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use ufutex::timer::{Caller, Callback, Driver, Expired, TimerCall, Timers};
-    /// # use ufutex::{Access, Fault, UserMemory, Width};
-    /// # struct Memory;
-    /// # impl UserMemory for Memory {
-    /// #     fn load(&self, _: u64, _: Width) -> Result<u64, Fault> { Err(Fault) }
-    /// #     fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> { Err(Fault) }
-    /// #     fn fault_in(&self, _: u64, _: Access) -> Result<(), Fault> { Err(Fault) }
-    /// # }
-    /// # let memory = Memory; // has no pages
+    /// use ufutex::{FlatMemory, timer::{Caller, Callback, Driver, Expired, TimerCall, Timers}};
+    ///
     /// let timers = Timers::new(&Driver::host()?, Arc::new(Callback(|_: &Timers, _: Expired| {})))?;
     /// let caller = Caller { process: 1, thread: 1 };
+    /// // SAFETY: the call below names no memory.
+    /// let memory = unsafe { FlatMemory::of_this_program() };
     /// let call = TimerCall::x86_64(225).expect("timer_getoverrun(2)");
     /// assert_eq!(timers.syscall(caller, &memory, call, [7, 0, 0, 0, 0, 0]), -22); // EINVAL: there is no timer 7
     /// # Ok::<(), ufutex::Error>(())
@@ -43,45 +39,39 @@ impl Timers {
         call: TimerCall,
         args: [u64; 6],
     ) -> isize {
+        let (layout, args) = match call {
+            TimerCall::Compat(CompatTimerCall::SettimeTime32 | CompatTimerCall::GettimeTime32) => {
+                (Timespec::Narrow, args.map(lower_half))
+            }
+            TimerCall::Compat(_) => (Timespec::Padded, args.map(lower_half)),
+            _ => (Timespec::Wide, args),
+        };
         let id = args[0] as i32;
         let result = match call {
-            TimerCall::Create => self.call_create(caller, memory, Event::read, args),
-            TimerCall::Settime => self.call_settime(memory, Timespec::Wide, args),
-            TimerCall::Gettime => self.call_gettime(memory, Timespec::Wide, args),
+            TimerCall::Create | TimerCall::Compat(CompatTimerCall::Create) => {
+                self.call_create(caller, memory, layout, args)
+            }
+            TimerCall::Settime | TimerCall::Compat(CompatTimerCall::SettimeTime32 | CompatTimerCall::SettimeTime64) => {
+                self.call_settime(memory, layout, args)
+            }
+            TimerCall::Gettime | TimerCall::Compat(CompatTimerCall::GettimeTime32 | CompatTimerCall::GettimeTime64) => {
+                self.gettime(id).and_then(|setting| write_setting(memory, args[1], layout, setting))
+            }
             TimerCall::Getoverrun => self.getoverrun(id).map(|overrun| overrun as isize),
             TimerCall::Delete => self.delete(id).map(|()| 0),
-            TimerCall::Prctl => self.call_prctl(args),
-            TimerCall::Compat(call) => self.call_compat(caller, memory, call, args),
+            TimerCall::Prctl | TimerCall::Compat(CompatTimerCall::Prctl) => self.call_prctl(args),
         };
-        result.unwrap_or_else(|error| -(error.errno() as isize))
-    }
-
-    fn call_compat<M: UserMemory + ?Sized>(
-        &self,
-        caller: Caller,
-        memory: &M,
-        call: CompatTimerCall,
-        args: [u64; 6],
-    ) -> Result<isize, Error> {
-        let args = args.map(|register| u64::from(register as u32));
-        match call {
-            CompatTimerCall::Create => self.call_create(caller, memory, Event::read_compat, args),
-            CompatTimerCall::SettimeTime32 => self.call_settime(memory, Timespec::Narrow, args),
-            CompatTimerCall::SettimeTime64 => self.call_settime(memory, Timespec::Padded, args),
-            CompatTimerCall::GettimeTime32 => self.call_gettime(memory, Timespec::Narrow, args),
-            CompatTimerCall::GettimeTime64 => self.call_gettime(memory, Timespec::Padded, args),
-            CompatTimerCall::Prctl => self.call_prctl(args),
-        }
+        as_number(result)
     }
 
     fn call_create<M: UserMemory + ?Sized>(
         &self,
         caller: Caller,
         memory: &M,
-        read_event: impl FnOnce(&M, u64) -> Result<Event, Error>,
+        layout: Timespec,
         [clock, event, id_at, ..]: [u64; 6],
     ) -> Result<isize, Error> {
-        let event = if event == 0 { None } else { Some(read_event(memory, event)?) };
+        let notify = if event == 0 { None } else { Some(read_event(memory, event, layout)?) };
         let clock = clock_of(clock as i32, caller)?.and_then(|clock| self.check_served(clock).map(|()| clock));
         let requested = if self.restores_ids() {
             let mut bytes = [0; 4];
@@ -91,11 +81,9 @@ impl Timers {
             None
         };
         let reserved = self.reserve(requested)?;
-        let notify = event.map(Event::notify);
-        let (clock, refusal) = clock.map_or_else(|error| (TimerClock::Monotonic, Err(error)), |clock| (clock, Ok(())));
-        self.finish(reserved, clock, notify, |id| {
+        self.finish(reserved, clock.unwrap_or(TimerClock::Monotonic), notify, |id| {
             arguments::write(memory, id_at, &id.to_le_bytes())?;
-            refusal
+            clock.map(|_| ())
         })?;
         Ok(0)
     }
@@ -124,15 +112,6 @@ impl Timers {
         write_setting(memory, old, layout, before)
     }
 
-    fn call_gettime<M: UserMemory + ?Sized>(
-        &self,
-        memory: &M,
-        layout: Timespec,
-        [id, at, ..]: [u64; 6],
-    ) -> Result<isize, Error> {
-        write_setting(memory, at, layout, self.gettime(id as i32)?)
-    }
-
     fn call_prctl(&self, [option, restore, rest @ ..]: [u64; 6]) -> Result<isize, Error> {
         if option as i32 != PR_TIMER_CREATE_RESTORE_IDS || rest[..3] != [0; 3] {
             return Err(Error::Invalid);
@@ -148,47 +127,27 @@ impl Timers {
     }
 }
 
-/// A `struct sigevent`, as far as the kernel reads it.
-#[derive(Clone, Copy)]
-struct Event {
-    value: u64,
-    signal: i32,
-    notify: i32,
-    thread: i32,
-}
-
-impl Event {
-    fn read<M: UserMemory + ?Sized>(memory: &M, at: u64) -> Result<Self, Error> {
+/// Reads a `struct sigevent`, in which the value of a 32-bit program has 32 bits.
+fn read_event<M: UserMemory + ?Sized>(memory: &M, at: u64, layout: Timespec) -> Result<Notify, Error> {
+    /// The size of the struct. The kernel checks where all of it lies, and reads only the first part.
+    const SIZE: u64 = 64;
+    if !memory.access_ok(at, SIZE) {
+        return Err(Error::Fault);
+    }
+    let (value, signal, notify, thread) = if layout == Timespec::Wide {
         let [value, how, thread, ..]: [u64; 8] = arguments::read_words(memory, at)?;
-        Ok(Self { value, signal: how as i32, notify: (how >> 32) as i32, thread: thread as i32 })
-    }
-
-    /// Reads the struct of a 32-bit program, in which the value has 32 bits.
-    fn read_compat<M: UserMemory + ?Sized>(memory: &M, at: u64) -> Result<Self, Error> {
-        /// The size of the whole struct. The kernel checks where it lies, and reads only the first 16 bytes.
-        const SIZE: u64 = 64;
-        if !memory.access_ok(at, SIZE) {
-            return Err(Error::Fault);
-        }
+        (value, how as i32, (how >> 32) as i32, thread as i32)
+    } else {
         let [first, last] = arguments::read_words(memory, at)?;
-        Ok(Self {
-            value: first & u64::from(u32::MAX),
-            signal: (first >> 32) as i32,
-            notify: last as i32,
-            thread: (last >> 32) as i32,
-        })
-    }
-
-    fn notify(self) -> Notify {
-        let Self { value, signal, thread, .. } = self;
-        match self.notify {
-            SIGEV_NONE => Notify::None,
-            SIGEV_SIGNAL | SIGEV_THREAD => Notify::Signal { signal, value },
-            SIGEV_THREAD_ID => Notify::Thread { signal, value, thread },
-            // Signal 0 does not exist: `finish` refuses it, and so the unknown kind.
-            _ => Notify::Signal { signal: 0, value },
-        }
-    }
+        (lower_half(first), (first >> 32) as i32, last as i32, (last >> 32) as i32)
+    };
+    Ok(match notify {
+        SIGEV_NONE => Notify::None,
+        SIGEV_SIGNAL | SIGEV_THREAD => Notify::Signal { signal, value },
+        SIGEV_THREAD_ID => Notify::Thread { signal, value, thread },
+        // Signal 0 does not exist: `finish` refuses it, and so the unknown kind.
+        _ => Notify::Signal { signal: 0, value },
+    })
 }
 
 /// The clock with this number. The outer error is one that the kernel returns at once. The inner error is one that the

@@ -5,12 +5,9 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use super::memory::MemoryWord;
-use super::outcome;
-use super::{LinearMemory, Trap, Value, Waited};
-use crate::futex::domain::Domain;
+use super::{LinearMemory, Trap, Value, Waited, outcome};
 use crate::futex::future;
 use crate::futex::operation::Cause;
-use crate::futex::wait::WaitOptions;
 use crate::sys::clock::Timeout;
 
 /// A wait that has begun: the future of [`Atomics::wait32_async`](super::Atomics::wait32_async) and
@@ -18,17 +15,11 @@ use crate::sys::clock::Timeout;
 /// future has not reported, goes to the next waiter.
 #[must_use = "futures do nothing unless polled"]
 pub struct MemoryWait<'a, M: LinearMemory + ?Sized, V: Value> {
-    timeout: Option<Timeout>,
-    wait: future::Wait<'a, MemoryWord<'a, M, V>>,
+    pub(super) timeout: Option<Timeout>,
+    pub(super) wait: future::Wait<'a, MemoryWord<'a, M, V>>,
 }
 
 impl<'a, M: LinearMemory + ?Sized, V: Value> MemoryWait<'a, M, V> {
-    pub(super) fn new(domain: &'a Domain, word: MemoryWord<'a, M, V>, expected: V, timeout: Option<Timeout>) -> Self {
-        let mut options = WaitOptions::new();
-        options.timeout = timeout;
-        Self { timeout, wait: domain.wait_async(word, expected, &options) }
-    }
-
     /// The timeout of the wait. The namespace's [`driver`](crate::PidNamespace::driver) watches it, unless
     /// [`take_timeout`](Self::take_timeout) leaves it to the caller.
     #[must_use]
@@ -55,7 +46,7 @@ impl<'a, M: LinearMemory + ?Sized, V: Value> MemoryWait<'a, M, V> {
     /// # Panics
     /// If it has ended already.
     pub fn end(self: Pin<&mut Self>, cause: Cause) -> Result<Waited, Trap> {
-        outcome::of(self.wait().end(cause))
+        outcome(self.wait().end(cause))
     }
 
     fn wait(self: Pin<&mut Self>) -> Pin<&mut future::Wait<'a, MemoryWord<'a, M, V>>> {
@@ -71,6 +62,6 @@ impl<M: LinearMemory + ?Sized, V: Value> Future for MemoryWait<'_, M, V> {
     /// # Panics
     /// If polled again after it was ready.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.wait().poll(context).map(outcome::of)
+        self.wait().poll(context).map(outcome)
     }
 }

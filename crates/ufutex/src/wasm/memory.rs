@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use crate::futex::key::{Key, Target, WordValue};
-use crate::sys::mem::{Access, Fault, ObjectId, Scope, Width};
+use crate::sys::mem::{Access, Fault, ObjectId, Scope};
 
 /// A linear memory. A runtime implements this trait.
 ///
@@ -23,7 +23,7 @@ pub trait LinearMemory {
     /// As [`load32`](Self::load32), for eight bytes: `i64.atomic.load`.
     ///
     /// # Errors
-    /// As for `load32`.
+    /// [`Fault`].
     fn load64(&self, address: u64) -> Result<u64, Fault>;
 
     /// Whether the memory was declared `shared`. In a memory that was not, nothing can wait.
@@ -40,11 +40,10 @@ pub trait LinearMemory {
     }
 
     /// Blocks until `address` can be read. It is called after a [`Fault`], with no lock held. A wait tries again at
-    /// most a thousand times.
+    /// most a thousand times. The default suits memories that are never moved.
     ///
     /// # Errors
-    /// [`Fault`] if `address` can never be read: the wait then ends with [`Trap::Refused`](super::Trap::Refused). The
-    /// default always returns this, for memories that are never moved.
+    /// [`Fault`] if `address` can never be read: the wait then ends with [`Trap::Refused`](super::Trap::Refused).
     fn fault_in(&self, address: u64) -> Result<(), Fault> {
         let _ = address;
         Err(Fault)
@@ -52,37 +51,16 @@ pub trait LinearMemory {
 }
 
 /// The type of the value that a wait compares: `u32` or `u64`.
-pub trait Value: WordValue + sealed::Loaded {}
+pub trait Value: WordValue + sealed::Sealed {}
 
 impl Value for u32 {}
 impl Value for u64 {}
 
 mod sealed {
-    use super::{Fault, LinearMemory, Width};
+    pub trait Sealed {}
 
-    pub trait Loaded: Sized {
-        const WIDTH: Width;
-
-        fn load<M: LinearMemory + ?Sized>(memory: &M, address: u64) -> Result<Self, Fault>;
-    }
-
-    impl Loaded for u32 {
-        const WIDTH: Width = Width::U32;
-
-        #[inline(always)]
-        fn load<M: LinearMemory + ?Sized>(memory: &M, address: u64) -> Result<Self, Fault> {
-            memory.load32(address)
-        }
-    }
-
-    impl Loaded for u64 {
-        const WIDTH: Width = Width::U64;
-
-        #[inline(always)]
-        fn load<M: LinearMemory + ?Sized>(memory: &M, address: u64) -> Result<Self, Fault> {
-            memory.load64(address)
-        }
-    }
+    impl Sealed for u32 {}
+    impl Sealed for u64 {}
 }
 
 /// A word that is in bounds. Its key is the address alone, so a notify wakes waits of either width.
@@ -115,11 +93,11 @@ impl<M: LinearMemory + ?Sized, V: Value> Target for MemoryWord<'_, M, V> {
 
     #[inline(always)]
     fn load(&self) -> Result<V, Fault> {
-        V::load(self.memory, self.address)
-    }
-    /// Not used: none of the three instructions writes.
-    fn compare_exchange(&self, _current: V, _new: V) -> Result<Result<V, V>, Fault> {
-        Err(Fault)
+        let value = match size_of::<V>() {
+            4 => self.memory.load32(self.address)?.into(),
+            _ => self.memory.load64(self.address)?,
+        };
+        V::from_bits(value).ok_or(Fault)
     }
     fn fault_in(&self, _access: Access) -> Result<(), Fault> {
         self.memory.fault_in(self.address)

@@ -8,11 +8,10 @@
 //!
 //! # One system for a runtime, one domain for each shared memory
 //!
-//! A shared memory has one waiter list for each address, whichever instances have imported the memory. The private
-//! table of a [`Domain`] is just that. So keep a domain beside the memory, in the structure that the memory's instances
-//! share. The domain allocates no table before the first wait, sizes the table by the load of this memory alone, limits
-//! the memory's waiters ([`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters)), and is freed with the memory.
-//! Addresses are keys as they are. An address without waiters takes no memory, however many addresses have had waiters.
+//! Keep a [`Domain`] beside each shared memory, in the structure that the memory's instances share. The domain allocates
+//! no table before the first wait, sizes the table by the load of this memory alone, limits the memory's waiters
+//! ([`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters)), and is freed with the memory. An address without
+//! waiters takes no memory, however many addresses have had waiters.
 //!
 //! If several memories have one domain, or several domains one memory, give each memory an [`id`](LinearMemory::id).
 //! Then its waiters are queued in a table that all domains of the namespace share, or of the system if the id is that of a
@@ -20,9 +19,8 @@
 //!
 //! # Memories that grow, memories that move
 //!
-//! Each instruction asks for the memory's length, and addresses are offsets: nothing here stores where a memory lies. A
-//! memory that reserves its maximum and stays in place, as in most runtimes, may grow at any time. A memory that moves
-//! when it grows may do so while threads wait in it. Meanwhile its loads return [`Fault`](crate::Fault), and
+//! Addresses are offsets, and each instruction asks for the memory's length. So a memory may grow at any time. A memory
+//! that moves when it grows may do so while threads wait in it. Meanwhile its loads return [`Fault`](crate::Fault), and
 //! [`fault_in`](LinearMemory::fault_in) blocks until the memory is accessible again.
 //!
 //! ```
@@ -61,23 +59,18 @@
 
 mod future;
 mod memory;
-mod outcome;
 
+use core::fmt;
 use core::time::Duration;
 
-#[cfg(feature = "std")]
 use crate::error::Error;
 use crate::futex::domain::Domain;
-#[cfg(feature = "std")]
 use crate::futex::interrupt::Interrupt;
-#[cfg(feature = "std")]
 use crate::futex::wait::WaitOptions;
 use crate::sys::clock::Timeout;
-use crate::sys::mem::Width;
 
 pub use future::MemoryWait;
 pub use memory::{LinearMemory, Value};
-pub use outcome::{Trap, Waited};
 
 use memory::MemoryWord;
 
@@ -85,7 +78,6 @@ use memory::MemoryWord;
 pub struct Atomics<'a, M: ?Sized> {
     domain: &'a Domain,
     memory: &'a M,
-    #[cfg(feature = "std")]
     interrupt: Option<&'a Interrupt>,
 }
 
@@ -100,12 +92,7 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     /// The instructions on `memory`, whose waiters queue in `domain`.
     #[inline(always)]
     pub const fn new(domain: &'a Domain, memory: &'a M) -> Self {
-        Self {
-            domain,
-            memory,
-            #[cfg(feature = "std")]
-            interrupt: None,
-        }
+        Self { domain, memory, interrupt: None }
     }
 
     /// `memory.atomic.notify`: wakes up to `count` waiters at `address`, in the order in which they came, whatever the
@@ -116,7 +103,7 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     /// [`Trap::Unaligned`] if `address` is not a multiple of 4, [`Trap::OutOfBounds`].
     #[inline(always)]
     pub fn notify(self, address: u64, count: u32) -> Result<u32, Trap> {
-        self.check(address, Width::U32)?;
+        self.check(address, 4)?;
         if !self.memory.is_shared() {
             return Ok(0);
         }
@@ -168,7 +155,9 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
 
     fn wait_async<V: Value>(self, address: u64, expected: V, timeout: i64) -> Result<MemoryWait<'a, M, V>, Trap> {
         let word = self.word_to_wait_on(address)?;
-        Ok(MemoryWait::new(self.domain, word, expected, limit(timeout)))
+        let timeout = limit(timeout);
+        let wait = self.domain.wait_async(word, expected, &WaitOptions::new().maybe_timeout(timeout));
+        Ok(MemoryWait { timeout, wait })
     }
 
     #[inline(always)]
@@ -176,27 +165,23 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
         if !self.memory.is_shared() {
             return Err(Trap::NotShared);
         }
-        self.check(address, V::WIDTH)?;
+        self.check(address, size_of::<V>() as u64)?;
         Ok(MemoryWord::new(self.memory, address))
     }
 
     #[inline(always)]
-    fn check(self, address: u64, width: Width) -> Result<(), Trap> {
-        if !address.is_multiple_of(width.bytes()) {
+    fn check(self, address: u64, width: u64) -> Result<(), Trap> {
+        if !address.is_multiple_of(width) {
             return Err(Trap::Unaligned);
         }
-        // The width is not added to the address, because the sum could overflow. The length need not be a multiple of
-        // the width, because a memory may have pages of one byte.
-        let fits = self.memory.bytes().checked_sub(width.bytes()).is_some_and(|last| address <= last);
+        // The width is not added to the address, because the sum could overflow.
+        let fits = self.memory.bytes().checked_sub(width).is_some_and(|last| address <= last);
         if fits { Ok(()) } else { Err(Trap::OutOfBounds) }
     }
-}
 
-#[cfg(feature = "std")]
-impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
-    /// The same instructions, but waits end with [`Trap::Interrupted`] when `interrupt` is raised. A runtime that can
-    /// stop its guests' threads has an interrupt for each of them. Each [`Task`](crate::Task) has one, too, and
-    /// [`Domain::interrupt_all`] raises those of all tasks.
+    /// The same instructions, but waits end with [`Trap::Interrupted`] when `interrupt` is raised. A runtime has an
+    /// interrupt for each thread that it can stop, perhaps that of a [`Task`](crate::Task): [`Domain::interrupt_all`] raises
+    /// those of all tasks.
     #[must_use]
     pub const fn interrupted_by(mut self, interrupt: &'a Interrupt) -> Self {
         self.interrupt = Some(interrupt);
@@ -229,16 +214,15 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     fn wait<V: Value>(self, address: u64, expected: V, timeout: i64) -> Result<Waited, Trap> {
         let word = self.word_to_wait_on(address)?;
         if self.interrupt.is_none() && timeout < 0 {
-            return outcome::of(self.domain.wait(word, expected));
+            return outcome(self.domain.wait(word, expected));
         }
-        outcome::of(self.wait_with(word, expected, timeout))
+        outcome(self.wait_with(word, expected, timeout))
     }
 
     /// A separate function, so that a runtime's fast path has neither clocks nor interrupts in it.
     #[inline(never)]
     fn wait_with<V: Value>(self, word: MemoryWord<'a, M, V>, expected: V, timeout: i64) -> Result<(), Error> {
-        let mut options = WaitOptions::new();
-        options.timeout = limit(timeout);
+        let options = WaitOptions::new().maybe_timeout(limit(timeout));
         match self.interrupt {
             None => self.domain.wait_with(word, expected, &options),
             Some(interrupt) => self.domain.wait_interruptible(word, expected, &options, interrupt),
@@ -251,8 +235,65 @@ fn limit(timeout: i64) -> Option<Timeout> {
     u64::try_from(timeout).ok().map(|nanoseconds| Timeout::After(Duration::from_nanos(nanoseconds)))
 }
 
-impl<M: ?Sized> core::fmt::Debug for Atomics<'_, M> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl<M: ?Sized> fmt::Debug for Atomics<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Atomics").field("domain", self.domain).finish_non_exhaustive()
+    }
+}
+
+/// The result of `memory.atomic.wait32` and `wait64`. `as i32` gives the number that the instruction pushes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(i32)]
+pub enum Waited {
+    /// "ok": the thread waited, and a notify has come.
+    Ok = 0,
+    /// "not-equal": the word held another value.
+    NotEqual = 1,
+    /// "timed-out": no notify came in time.
+    TimedOut = 2,
+}
+
+/// Why an instruction traps.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Trap {
+    /// The address is not a multiple of the width. For a notify the width is 4.
+    Unaligned,
+    /// The word is not entirely within the memory.
+    OutOfBounds,
+    /// A wait in a memory that is not shared.
+    NotShared,
+    /// The runtime has stopped the thread.
+    Interrupted,
+    /// A failure that the specification does not have: [`Error::NoMemory`] if the domain has
+    /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) waiters already, [`Error::Busy`] if another thread waits
+    /// with the same interrupt, [`Error::Fault`] if the memory reports that the word can never be read.
+    Refused(Error),
+}
+
+impl fmt::Display for Trap {
+    /// With the texts of the specification's tests, where they have one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unaligned => f.write_str("unaligned atomic"),
+            Self::OutOfBounds => f.write_str("out of bounds memory access"),
+            Self::NotShared => f.write_str("expected shared memory"),
+            Self::Interrupted => f.write_str("the wait was interrupted"),
+            Self::Refused(error) => write!(f, "the wait was refused: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for Trap {}
+
+/// The outcome of a wait, in WebAssembly's terms.
+#[inline(always)]
+fn outcome(result: Result<(), Error>) -> Result<Waited, Trap> {
+    match result {
+        Ok(()) => Ok(Waited::Ok),
+        Err(Error::Again) => Ok(Waited::NotEqual),
+        Err(Error::TimedOut) => Ok(Waited::TimedOut),
+        Err(Error::Interrupted) => Err(Trap::Interrupted),
+        Err(refusal) => Err(Trap::Refused(refusal)),
     }
 }

@@ -49,12 +49,11 @@
 //! graph is only tried, and with the graph locked a bucket is only tried ([`lock_both`](Domain::lock_both)).
 //!
 //! - A bucket of a [`SharedObject`](super::objects::SharedObject) is used by other namespaces. A thread that waited for its
-//!   graph with such a bucket locked would make them wait for whichever thread of its guest has the graph, and that one may
-//!   have lost its CPU far from the object, or may be at a long requeue.
+//!   graph with such a bucket locked would make them wait for the thread of its guest that has the graph locked, which may
+//!   have lost its CPU, or may be at a long requeue.
 //! - A thread that waited for such a bucket with the graph locked would make all tasks of its guest wait for a thread of
 //!   another guest, which may have lost its CPU.
-//! - In buckets that only one namespace uses, plain waits and wakes do not wait for operations on locks elsewhere. These could
-//!   wait for each other, since domains of a namespace trust each other. But then there would be two rules.
+//! - In buckets that only one namespace uses, plain waits and wakes do not wait for operations on locks elsewhere.
 //!
 //! An attempt fails only if the lock that is tried is held at that moment. The other lock is waited for in turn, and a
 //! contender of either is handed it after half a millisecond ([`lock`](crate::lock)). So threads that keep a bucket busy
@@ -75,20 +74,16 @@ mod task;
 mod unlock;
 mod waiter;
 
-use self::entry::EntryRef;
+use self::graph::LockId;
+pub(super) use self::graph::{Graph as PiGraph, TaskId};
 pub(super) use self::scheduler::{Pi, PiSettings};
 pub(super) use self::spin::Spins;
 use super::domain::Domain;
 use super::namespace::Tasks;
 use crate::lock::LockGuard;
 
-pub(super) type PiGraph = graph::Graph<EntryRef>;
-pub(super) type TaskId = graph::TaskId<EntryRef>;
-type LockId = graph::LockId<EntryRef>;
-
 impl Domain {
-    /// Locks a bucket, or a pair of buckets, and the graph of the namespace: see "Locks" above. `wait` locks the bucket,
-    /// `attempt` only tries.
+    /// Locks a bucket, or a pair of them, and the graph: see "Locks" above. `wait` locks the bucket, `attempt` only tries.
     fn lock_both<B>(&self, wait: impl Fn() -> B, attempt: impl Fn() -> Option<B>) -> (B, LockGuard<'_, Tasks>) {
         let tasks = &self.namespace().tasks;
         loop {

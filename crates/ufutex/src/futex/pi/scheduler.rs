@@ -1,10 +1,9 @@
 //! Reports the priorities that tasks run with to an embedder's scheduler; what graphs are made with.
 
 use super::PiGraph;
-use super::graph::Changes;
 use crate::error::Error;
 use crate::futex::config::SystemConfig;
-use crate::futex::namespace::Namespace;
+use crate::futex::namespace::{Namespace, Tasks};
 use crate::futex::priority::Priority;
 use crate::futex::system::System;
 use crate::sync::{AtomicU64, Ordering};
@@ -102,8 +101,7 @@ impl PiSettings {
 impl Pi {
     /// The graph of a new namespace.
     pub fn make_graph(&self) -> PiGraph {
-        let changes = if self.settings.scheduler.is_some() { Changes::Remembered } else { Changes::Ignored };
-        PiGraph::new(self.settings.max_depth, changes, self.chains_refused.clone())
+        PiGraph::new(self.settings.max_depth, self.chains_refused.clone())
     }
 }
 
@@ -139,7 +137,8 @@ impl System {
     }
 
     /// Reports to the scheduler all changes of priority, of tasks of the namespace, that have not been reported yet. The
-    /// graph is not locked.
+    /// graph is not locked. If the scheduler panics, the change counts as reported, and everything else is reported before
+    /// the panic continues.
     pub(crate) fn report_priorities(&self, namespace: &Namespace) {
         let Some(scheduler) = self.pi().settings.scheduler.as_deref() else { return };
         loop {
@@ -147,34 +146,25 @@ impl System {
             // until the scheduler knows the task's last priority: it may be less urgent than the task.
             let _section = self.platform().section();
             let change = namespace.tasks.lock().with(|tasks| tasks.graph.next_changed());
-            let Some((tid, level)) = change else { return };
-            self.report(scheduler, namespace, tid, level);
-        }
-    }
-
-    /// Reports one change. If the task's priority has changed again meanwhile, it reports that too, so that the last
-    /// report is right. If the scheduler panics, the change counts as reported, and everything else is reported before the
-    /// panic continues.
-    fn report(&self, scheduler: &dyn Scheduler, namespace: &Namespace, tid: u32, level: u8) {
-        let mut reported = level;
-        // The task's present priority, if it differs. Nothing is known of a task that has ended.
-        let changed_from = |reported| {
-            let now =
-                namespace.tasks.lock().with(|tasks| tasks.by_tid.get(tid).map(|task| tasks.graph.effective(task.id)));
-            now.filter(|&now| now != reported)
-        };
-        loop {
-            let go_on = Otherwise::new(|| {
-                if let Some(now) = changed_from(reported) {
-                    self.report(scheduler, namespace, tid, now);
+            let Some((tid, mut level)) = change else { return };
+            loop {
+                let go_on = Otherwise::new(|| {
+                    namespace.tasks.lock().with(|tasks| {
+                        if let Some(task) = tasks.by_tid.get(tid) {
+                            tasks.graph.note_report(task.id, level);
+                        }
+                    });
+                    self.report_priorities(namespace);
+                });
+                call(|| scheduler.set_priority_in(namespace.number, tid, Priority::from_level(level)));
+                go_on.disarm();
+                // If the priority has changed meanwhile, another thread may have reported that before this one reported
+                // `level`. Nothing is known of a task that has ended.
+                let effective = |tasks: &mut Tasks| tasks.by_tid.get(tid).map(|task| tasks.graph.effective(task.id));
+                match namespace.tasks.lock().with(effective) {
+                    Some(now) if now != level => level = now,
+                    _ => break,
                 }
-                self.report_priorities(namespace);
-            });
-            call(|| scheduler.set_priority_in(namespace.number, tid, Priority::from_level(reported)));
-            go_on.disarm();
-            match changed_from(reported) {
-                Some(now) => reported = now,
-                None => return,
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A slab: values by number. Running out of memory is an error and not a panic.
+//! A slab: values by number, and lists of them. Running out of memory is an error and not a panic.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -37,7 +37,7 @@ pub(super) enum Slot<T> {
     Free(Option<u32>),
 }
 
-/// log2 of the number of slots in a chunk. The first chunk starts smaller and grows to this size.
+/// log2 of the number of slots in a chunk. The last chunk may have fewer, and grows to this size.
 const CHUNK_LOG2: u32 = 6;
 const CHUNK: usize = 1 << CHUNK_LOG2;
 
@@ -59,29 +59,23 @@ impl<T> Slab<T> {
     }
 
     pub fn insert(&mut self, value: T) -> Result<Id<T>, Error> {
-        if let Some(index) = self.free {
+        let index = if let Some(index) = self.free {
             if let Slot::Free(next) = core::mem::replace(self.slot_mut(index), Slot::Used(value)) {
                 self.free = next;
             }
-            self.used += 1;
-            return Ok(Id { index, _type: PhantomData });
-        }
-        // No slot is free, so `used` is the number of slots, and the index of the next.
-        let index = self.used;
-        if index == u32::MAX {
-            return Err(Error::NoMemory);
-        }
-        let (chunk, _) = place(index);
-        if chunk == self.chunks.len() {
-            self.chunks.try_reserve(1).map_err(|_| Error::NoMemory)?;
-            let mut slots = Vec::new();
-            let room = if chunk == 0 { 1 } else { CHUNK };
-            slots.try_reserve_exact(room).map_err(|_| Error::NoMemory)?;
-            self.chunks.push(slots);
-        }
-        let slots = &mut self.chunks[chunk];
-        slots.try_reserve(1).map_err(|_| Error::NoMemory)?;
-        slots.push(Slot::Used(value));
+            index
+        } else {
+            // No slot is free, so `used` is the number of slots, and the index of the next.
+            let (chunk, _) = place(self.used);
+            if chunk == self.chunks.len() {
+                self.chunks.try_reserve(1).map_err(|_| Error::NoMemory)?;
+                self.chunks.push(Vec::new());
+            }
+            let slots = &mut self.chunks[chunk];
+            slots.try_reserve(1).map_err(|_| Error::NoMemory)?;
+            slots.push(Slot::Used(value));
+            self.used
+        };
         self.used += 1;
         Ok(Id { index, _type: PhantomData })
     }
@@ -125,6 +119,55 @@ impl<T> core::ops::IndexMut<Id<T>> for Slab<T> {
             Slot::Used(value) => value,
             Slot::Free(_) => unreachable!("an ID is given back with the last use of it"),
         }
+    }
+}
+
+/// A doubly linked list of values of a slab. Each value has its [`Links`] in a field that the caller names, so it can be
+/// in several lists.
+pub struct List<T> {
+    pub first: Option<Id<T>>,
+    last: Option<Id<T>>,
+    pub len: usize,
+}
+
+/// A value's neighbours in a list.
+pub struct Links<T> {
+    prev: Option<Id<T>>,
+    next: Option<Id<T>>,
+}
+
+impl<T> Links<T> {
+    pub const NONE: Self = Self { prev: None, next: None };
+}
+
+impl<T> List<T> {
+    pub const fn new() -> Self {
+        Self { first: None, last: None, len: 0 }
+    }
+
+    /// Appends a value.
+    pub fn push(&mut self, slab: &mut Slab<T>, id: Id<T>, links: impl Fn(&mut T) -> &mut Links<T>) {
+        let prev = self.last.replace(id);
+        *links(&mut slab[id]) = Links { prev, next: None };
+        match prev {
+            Some(prev) => links(&mut slab[prev]).next = Some(id),
+            None => self.first = Some(id),
+        }
+        self.len += 1;
+    }
+
+    /// Takes out a value of the list.
+    pub fn remove(&mut self, slab: &mut Slab<T>, id: Id<T>, links: impl Fn(&mut T) -> &mut Links<T>) {
+        let Links { prev, next } = *links(&mut slab[id]);
+        match prev {
+            Some(prev) => links(&mut slab[prev]).next = next,
+            None => self.first = next,
+        }
+        match next {
+            Some(next) => links(&mut slab[next]).prev = prev,
+            None => self.last = prev,
+        }
+        self.len -= 1;
     }
 }
 

@@ -1,13 +1,12 @@
 //! Whether a waiter of a lock spins before it sleeps, by what came of it at earlier waits for the lock.
 //!
 //! A thread that is put to sleep and woken again loses tens of microseconds, and so does the lock, which is handed to it
-//! before it runs. Most owners hold a lock for less. So the first waiter of a lock spins for about as long as a sleep
-//! costs. It is queued by then: the lock is handed over in the order of priorities, as if it slept. As in the kernel,
-//! only the first waiter spins, because only its turn comes next.
+//! before it runs. Most owners hold a lock for less. So the first waiter of a lock, whose turn comes next, spins for about
+//! as long as a sleep costs. It is queued by then: the lock is handed over in the order of priorities, as if it slept.
 //!
-//! The kernel stops when the owner loses its CPU. The engine does not know that. It knows how earlier waits went: after a
-//! few waits in a row in which spinning was in vain, the owners of the lock probably sleep, or wait for a CPU. Then
-//! only some waits spin, fewer after each failure, until one succeeds.
+//! The kernel stops when the owner loses its CPU, which the engine does not know. After a few waits in a row in which
+//! spinning was in vain, the owners of the lock probably sleep, or wait for a CPU. Then only some waits spin, fewer after
+//! each failure, until one succeeds.
 
 use core::time::Duration;
 
@@ -25,48 +24,39 @@ const SPIN: Duration = Duration::from_micros(30);
 /// Number of records of a domain, a power of two. A lock has one by its hash, perhaps together with other locks.
 const RECORDS: usize = 64;
 
-/// What came of spinning for the locks of a domain.
-pub(crate) struct Spins([Record; RECORDS]);
-
-/// In the upper byte how many waits in a row have spun in vain, up to [`MOST_FAILURES`]. In the lower byte how many
-/// waits are not to spin from now on. Threads change it at the same time, and may undo each other's changes: it is a
-/// hint.
-struct Record(AtomicU16);
+/// What came of spinning for the locks of a domain. A record has in its upper byte how many waits in a row have spun in
+/// vain, up to [`MOST_FAILURES`], and in its lower byte how many waits are not to spin from now on. Threads change it at
+/// the same time, and may undo each other's changes: it is a hint.
+pub(crate) struct Spins([AtomicU16; RECORDS]);
 
 /// After this many failures or more, one in 256 waits spins.
 const MOST_FAILURES: u16 = 8;
 
 impl Spins {
     pub fn new() -> Self {
-        Self(core::array::from_fn(|_| Record(AtomicU16::new(0))))
-    }
-
-    fn of(&self, hash: u32) -> &Record {
-        &self.0[hash as usize & (RECORDS - 1)]
+        Self(core::array::from_fn(|_| AtomicU16::new(0)))
     }
 }
 
-impl Record {
-    /// Whether a wait that begins now is to spin.
-    fn begin(&self) -> bool {
-        let record = self.0.load(Ordering::Relaxed);
-        let is_to_skip = record.to_le_bytes()[0] != 0;
-        if is_to_skip {
-            self.0.store(record - 1, Ordering::Relaxed);
-        }
-        !is_to_skip
+/// Whether a wait that begins now is to spin.
+fn begin(record: &AtomicU16) -> bool {
+    let before = record.load(Ordering::Relaxed);
+    let is_to_skip = before.to_le_bytes()[0] != 0;
+    if is_to_skip {
+        record.store(before - 1, Ordering::Relaxed);
     }
+    !is_to_skip
+}
 
-    /// Notes whether the lock was handed over meanwhile.
-    fn end(&self, succeeded: bool) {
-        let record = self.0.load(Ordering::Relaxed);
-        let failures = if succeeded { 0 } else { MOST_FAILURES.min((record >> 8) + 1) };
-        let skips = (1 << failures) - 1;
-        let new = failures << 8 | skips;
-        // Usually nothing changes. Then the line stays with all CPUs that read it.
-        if new != record {
-            self.0.store(new, Ordering::Relaxed);
-        }
+/// Notes whether the lock was handed over to a wait that spun.
+fn end(record: &AtomicU16, succeeded: bool) {
+    let before = record.load(Ordering::Relaxed);
+    let failures = if succeeded { 0 } else { MOST_FAILURES.min((before >> 8) + 1) };
+    let skips = (1 << failures) - 1;
+    let after = failures << 8 | skips;
+    // Usually nothing changes. Then the line stays with all CPUs that read it.
+    if after != before {
+        record.store(after, Ordering::Relaxed);
     }
 }
 
@@ -86,9 +76,9 @@ impl<T: Target> LockOperation<'_, '_, T> {
             return;
         }
         let Ok(spins) = self.domain.spins.get_or_make(|| Ok(Spins::new())) else { return };
-        let record = spins.of(hash);
-        if record.begin() {
-            record.end(sleeper.spin(SPIN, deadline));
+        let record = &spins.0[hash as usize & (RECORDS - 1)];
+        if begin(record) {
+            end(record, sleeper.spin(SPIN, deadline));
         }
     }
 }
@@ -98,15 +88,15 @@ mod tests {
     use super::*;
 
     /// How many waits in a row do not spin from now on.
-    fn skipped(record: &Record) -> usize {
-        core::iter::from_fn(|| (!record.begin()).then_some(())).count()
+    fn skipped(record: &AtomicU16) -> usize {
+        core::iter::from_fn(|| (!begin(record)).then_some(())).count()
     }
 
     #[test]
     fn fewer_waits_spin_after_each_failure() {
-        let record = Record(AtomicU16::new(0));
+        let record = AtomicU16::new(0);
         let after_failure = || {
-            record.end(false);
+            end(&record, false);
             skipped(&record)
         };
         let counts: [usize; 10] = core::array::from_fn(|_| after_failure());
@@ -115,12 +105,12 @@ mod tests {
 
     #[test]
     fn every_wait_spins_again_after_a_success() {
-        let record = Record(AtomicU16::new(0));
-        (0..4).for_each(|_| record.end(false));
+        let record = AtomicU16::new(0);
+        (0..4).for_each(|_| end(&record, false));
         assert_eq!(skipped(&record), 15);
-        record.end(true);
+        end(&record, true);
         assert_eq!(skipped(&record), 0);
-        record.end(false);
+        end(&record, false);
         assert_eq!(skipped(&record), 1, "the failures before the success do not count");
     }
 

@@ -7,6 +7,7 @@ use crate::futex::domain::Domain;
 use crate::futex::entry::{BATCH, PendingWakes};
 use crate::futex::priority::Priority;
 use crate::futex::task::{Task, TaskKind};
+use crate::sys::unwind::Otherwise;
 
 impl Domain {
     /// Like [`task`](Self::task), for a thread of the kernel itself. A task that would have to wait for a lock of such
@@ -44,13 +45,6 @@ impl Task {
     /// Hands each lock that the task owns to its first waiter: the task has ended. Does so in batches, so that the graph
     /// is never locked for long.
     pub(in crate::futex) fn pass_on_locks(&self) {
-        /// Passes on the remaining locks if a waker panics.
-        struct GoOn<'a>(&'a Task);
-        impl Drop for GoOn<'_> {
-            fn drop(&mut self) {
-                self.0.pass_on_locks();
-            }
-        }
         loop {
             let mut pending = PendingWakes::none();
             // As in `unlock_pi`: the heirs are woken before this thread can lose its CPU or its priority.
@@ -62,12 +56,12 @@ impl Task {
                 }
                 true
             });
-            let go_on = GoOn(self);
+            let go_on = Otherwise::new(|| self.pass_on_locks());
             let section = (!pending.calls_wakers()).then_some(section);
             drop(pending);
             drop(section);
             self.system.report_priorities(self.namespace());
-            core::mem::forget(go_on);
+            go_on.disarm();
             if !is_left {
                 return;
             }

@@ -43,8 +43,8 @@ impl Domain {
     /// Unlocks a word whose lock was handed to a task that no longer wants it. There is no caller that could handle
     /// `Again`.
     pub(super) fn give_back<T: Target>(&self, word: &T, task: &Task) {
-        // A word that can no longer be written is left as it is. After `Again` the unlock is tried once more: another
-        // operation has changed the word and so made progress, and there is no lock to wait for.
+        // A word that can no longer be written is left as it is. After `Again` another operation has changed the word and
+        // so made progress; there is no lock to wait for.
         while self.unlock_word(word, task) == Err(Error::Again) {
             spin_loop();
         }

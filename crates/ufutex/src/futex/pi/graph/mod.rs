@@ -13,16 +13,17 @@
 //! greatest height of their waiters. So heights are exact at any time, and when a lock is handed over, its waiters'
 //! heights count for the heir.
 
-mod boosts;
 mod chain;
+mod multiset;
 #[cfg(test)]
 mod tests;
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
-use self::boosts::{Boosts, Brought, Heights};
-use self::chain::Change;
-use super::slab::{Id, Slab};
+use self::multiset::Multiset;
+use super::entry::EntryRef;
+use super::slab::{Id, Links, List, Slab};
 use crate::error::Error;
 use crate::futex::priority::NORMAL;
 use crate::futex::task::TaskKind;
@@ -32,127 +33,116 @@ use crate::sys::counted::Counted;
 /// There are 101 levels. Level 0 runs first; tasks without a real-time priority have the last one.
 const LEVELS: usize = NORMAL as usize + 1;
 
-pub type TaskId<E> = Id<Task<E>>;
-pub type LockId<E> = Id<Lock<E>>;
+pub type TaskId = Id<Task>;
+pub type LockId = Id<Lock>;
 
-/// See the top of this file. `E` identifies a waiter's entry.
-pub struct Graph<E> {
-    tasks: Slab<Task<E>>,
-    locks: Slab<Lock<E>>,
+/// See the top of this file.
+pub struct Graph {
+    tasks: Slab<Task>,
+    locks: Slab<Lock>,
     /// The greatest height that a task may have.
     highest: u32,
     /// How many waits were refused because a task would have become higher than `highest`, in all graphs of the system.
     chains_refused: Counted<AtomicU64>,
     /// How many holders have been visited by walks along chains. It only grows.
     pub visited: u64,
-    changes: Changes,
-    /// The first task whose change of priority has not been reported.
-    changed: Option<TaskId<E>>,
+    /// The tasks whose change of priority has not been reported.
+    changed: List<Task>,
 }
 
-pub struct Task<E> {
+pub struct Task {
     tid: u32,
     /// A kernel's own thread, for which no task may wait.
     is_kernel: bool,
-    /// It is in the list of tasks whose change of priority has not been reported.
+    /// It is in [`Graph::changed`].
     is_changed: bool,
+    in_changed: Links<Task>,
     /// The task's own priority.
     own: u8,
     /// The best of its own priority and those to which it is boosted.
     effective: u8,
     /// The length of the longest chain of waits that ends with it.
     height: u32,
-    boosts: Boosts,
+    /// For each lock that it holds, the level of the lock's first waiter.
+    boosts: Multiset<Reverse<u8>>,
     /// For each lock that it holds, the greatest height of the lock's waiters.
-    heights: Heights,
-    /// How many locks it holds.
-    held: usize,
-    /// The first lock that it holds.
-    holds: Option<LockId<E>>,
-    blocked: Option<Blocked<E>>,
-    // The neighbours in the list of tasks that have changed.
-    prev_changed: Option<TaskId<E>>,
-    next_changed: Option<TaskId<E>>,
+    heights: Multiset<u32>,
+    /// The locks that it holds.
+    holds: List<Lock>,
+    blocked: Option<Blocked>,
+    /// Its neighbours among the waiters of its level.
+    in_level: Links<Task>,
 }
 
-/// A task's place among the waiters of a lock.
-struct Blocked<E> {
-    lock: LockId<E>,
-    level: u8,
-    entry: E,
-    prev: Option<TaskId<E>>,
-    next: Option<TaskId<E>>,
+/// What a task waits for.
+struct Blocked {
+    lock: LockId,
+    entry: EntryRef,
 }
 
-pub struct Lock<E> {
-    holder: TaskId<E>,
+pub struct Lock {
+    holder: TaskId,
+    /// Its neighbours among the locks of its holder.
+    in_holds: Links<Lock>,
     /// The previous owner has died, and the word does not name the holder yet.
     is_orphan: bool,
     waiters: usize,
     /// The levels that have waiters, in the order in which they run. There is capacity for one per waiter.
-    levels: Vec<Level<E>>,
+    levels: Vec<Level>,
     /// The heights of the waiters.
-    heights: Heights,
-    // The neighbours in the list of its holder's locks.
-    prev: Option<LockId<E>>,
-    next: Option<LockId<E>>,
+    heights: Multiset<u32>,
 }
 
-/// The waiters of one priority, in the order they came.
-struct Level<E> {
+/// The waiters whose effective priority is `level`, in the order they came.
+struct Level {
     level: u8,
-    first: TaskId<E>,
-    last: TaskId<E>,
+    waiters: List<Task>,
 }
 
-impl<E> Lock<E> {
-    fn brought(&self) -> Brought {
-        Brought { level: self.levels.first().map(|first| first.level), height: self.heights.greatest() }
+/// What a lock with waiters contributes to its holder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Brought {
+    /// Its first waiter's level.
+    level: u8,
+    /// The greatest height of its waiters.
+    height: u32,
+}
+
+impl Lock {
+    fn brought(&self) -> Option<Brought> {
+        Some(Brought { level: self.levels.first()?.level, height: self.heights.greatest()? })
     }
 }
 
-/// What becomes of changes of priority.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Changes {
-    /// They are remembered for [`Graph::next_changed`].
-    Remembered,
-    /// They are not: there is no scheduler to report them to.
-    Ignored,
-}
-
-impl<E: Copy> Graph<E> {
-    pub fn new(max_depth: usize, changes: Changes, chains_refused: Counted<AtomicU64>) -> Self {
+impl Graph {
+    pub fn new(max_depth: usize, chains_refused: Counted<AtomicU64>) -> Self {
         // The limit does not count the first wait of a chain.
         let highest = u32::try_from(max_depth.saturating_add(1)).unwrap_or(u32::MAX - 1).min(u32::MAX - 1);
-        Self { tasks: Slab::new(), locks: Slab::new(), highest, chains_refused, visited: 0, changes, changed: None }
+        Self { tasks: Slab::new(), locks: Slab::new(), highest, chains_refused, visited: 0, changed: List::new() }
     }
 
     /// Adds a task.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
-    pub fn register(&mut self, tid: u32, kind: TaskKind) -> Result<TaskId<E>, Error> {
+    pub fn register(&mut self, tid: u32, kind: TaskKind) -> Result<TaskId, Error> {
         self.tasks.insert(Task {
             tid,
             is_kernel: kind == TaskKind::Kernel,
             is_changed: false,
+            in_changed: Links::NONE,
             own: NORMAL,
             effective: NORMAL,
             height: 0,
-            boosts: Boosts::new(),
-            heights: Heights::new(),
-            held: 0,
-            holds: None,
+            boosts: Multiset::new(),
+            heights: Multiset::new(),
+            holds: List::new(),
             blocked: None,
-            prev_changed: None,
-            next_changed: None,
+            in_level: Links::NONE,
         })
     }
 
     /// Removes a task. It waits for no lock, and no task waits for a lock that it holds. The last task takes the graph's
     /// memory along.
-    pub fn unregister(&mut self, task: TaskId<E>) {
-        debug_assert!(self.tasks[task].blocked.is_none() && self.tasks[task].holds.is_none());
+    pub fn unregister(&mut self, task: TaskId) {
+        debug_assert!(self.tasks[task].blocked.is_none() && self.any_held(task).is_none());
         self.forget_change(task);
         self.tasks.remove(task);
         if self.tasks.is_empty() {
@@ -162,103 +152,100 @@ impl<E: Copy> Graph<E> {
     }
 
     /// Whether no task may wait for this one.
-    pub fn is_kernel(&self, task: TaskId<E>) -> bool {
+    pub fn is_kernel(&self, task: TaskId) -> bool {
         self.tasks[task].is_kernel
     }
 
-    pub fn tid(&self, task: TaskId<E>) -> u32 {
+    pub fn tid(&self, task: TaskId) -> u32 {
         self.tasks[task].tid
     }
 
-    pub fn effective(&self, task: TaskId<E>) -> u8 {
+    pub fn effective(&self, task: TaskId) -> u8 {
         self.tasks[task].effective
     }
 
     /// The owner that the lock's word has to name; `None` while the word names no living task.
-    pub fn owner(&self, lock: LockId<E>) -> Option<TaskId<E>> {
+    pub fn owner(&self, lock: LockId) -> Option<TaskId> {
         let lock = &self.locks[lock];
         (!lock.is_orphan).then_some(lock.holder)
     }
 
     /// The waiter that is handed the lock next, and its entry.
-    pub fn first_waiter(&self, lock: LockId<E>) -> Option<(TaskId<E>, E)> {
-        let first = self.locks[lock].levels.first()?.first;
+    pub fn first_waiter(&self, lock: LockId) -> Option<(TaskId, EntryRef)> {
+        let first = self.locks[lock].levels.first()?.waiters.first?;
         self.tasks[first].blocked.as_ref().map(|blocked| (first, blocked.entry))
     }
 
     /// One of the locks that the task holds.
-    pub fn any_held(&self, task: TaskId<E>) -> Option<LockId<E>> {
-        self.tasks[task].holds
+    pub fn any_held(&self, task: TaskId) -> Option<LockId> {
+        self.tasks[task].holds.first
     }
 
     /// Sets the task's own priority.
-    pub fn set_own(&mut self, task: TaskId<E>, own: u8) {
+    pub fn set_own(&mut self, task: TaskId, own: u8) {
         self.tasks[task].own = own.min(NORMAL);
-        if let Some(change) = self.adjust(task) {
-            self.follow(change);
+        if let Some((holder, before, after)) = self.adjust(task) {
+            self.follow(holder, before, after);
         }
     }
 
     /// Adds a lock of `holder` that has no waiters yet; [`drop_if_idle`](Self::drop_if_idle) removes it.
-    pub fn add_lock(&mut self, holder: TaskId<E>) -> Result<LockId<E>, Error> {
+    pub fn add_lock(&mut self, holder: TaskId) -> Result<LockId, Error> {
         self.make_room_to_hold(holder)?;
         let lock = self.locks.insert(Lock {
             holder,
+            in_holds: Links::NONE,
             is_orphan: false,
             waiters: 0,
             levels: Vec::new(),
-            heights: Heights::new(),
-            prev: None,
-            next: None,
+            heights: Multiset::new(),
         })?;
         self.link(lock);
         Ok(lock)
     }
 
     /// Removes a lock that has no waiters, unless its holder still has to write the word.
-    pub fn drop_if_idle(&mut self, lock: LockId<E>) {
+    pub fn drop_if_idle(&mut self, lock: LockId) {
         if self.locks[lock].waiters == 0 && !self.locks[lock].is_orphan {
             self.unlink(lock);
             self.locks.remove(lock);
         }
     }
 
-    /// Makes `task` wait for `lock`.
+    /// Makes `task`, which waits for no lock, wait for `lock`.
     ///
-    /// `Deadlock` if a chain of waits leads from the holder back to the task, or if a chain would be too long; `Busy`
-    /// if the task already waits for a lock.
-    pub fn block(&mut self, task: TaskId<E>, lock: LockId<E>, entry: E) -> Result<(), Error> {
-        if self.tasks[task].blocked.is_some() {
-            return Err(Error::Busy);
-        }
+    /// `Deadlock` if a chain of waits leads from the holder back to the task, or if a chain would be too long.
+    pub fn block(&mut self, task: TaskId, lock: LockId, entry: EntryRef) -> Result<(), Error> {
+        debug_assert!(self.tasks[task].blocked.is_none());
         self.look_for_deadlock(task, lock)?;
         // The waiter may be handed the lock later, which must not need memory.
         self.make_room_to_hold(task)?;
-        let (different, joined) = (self.highest as usize + 1, &mut self.locks[lock]);
-        let room = LEVELS.min(joined.waiters + 1);
-        joined.levels.try_reserve(room - joined.levels.len()).map_err(|_| Error::NoMemory)?;
-        joined.heights.reserve(different.min(joined.waiters + 1))?;
+        let different = self.highest as usize + 1;
+        let (waiter, joined) = (&mut self.tasks[task], &mut self.locks[lock]);
+        let waiters = joined.waiters + 1;
+        let more = LEVELS.min(waiters) - joined.levels.len();
+        joined.levels.try_reserve(more).map_err(|_| Error::NoMemory)?;
+        joined.heights.reserve(different.min(waiters))?;
         let before = joined.brought();
-        joined.waiters += 1;
-        let waiter = &mut self.tasks[task];
+        joined.waiters = waiters;
         joined.heights.add(waiter.height);
-        waiter.blocked = Some(Blocked { lock, level: NORMAL, entry, prev: None, next: None });
+        waiter.blocked = Some(Blocked { lock, entry });
         let level = waiter.effective;
         self.enqueue(task, lock, level);
         let joined = &self.locks[lock];
-        self.follow(Change { holder: joined.holder, before, after: joined.brought() });
+        self.follow(joined.holder, before, joined.brought());
         Ok(())
     }
 
     /// Ends the task's wait: it has given up.
-    pub fn unblock(&mut self, task: TaskId<E>) {
+    pub fn unblock(&mut self, task: TaskId) {
         if let Some(lock) = self.take_out(task) {
             self.drop_if_idle(lock);
         }
     }
 
     /// Gives the lock to its first waiter. A lock without waiters is removed.
-    pub fn hand_over(&mut self, lock: LockId<E>) -> Option<TaskId<E>> {
+    pub fn hand_over(&mut self, lock: LockId) -> Option<TaskId> {
         let heir = self.pass(lock);
         self.adopt(lock);
         heir.map(|(heir, _)| heir)
@@ -266,7 +253,7 @@ impl<E: Copy> Graph<E> {
 
     /// Gives the lock to its first waiter because the holder has died. The waiter then has to write the word. Returns
     /// the waiter and its entry. A lock without waiters is removed.
-    pub fn orphan(&mut self, lock: LockId<E>) -> Option<(TaskId<E>, E)> {
+    pub fn orphan(&mut self, lock: LockId) -> Option<(TaskId, EntryRef)> {
         let heir = self.pass(lock);
         self.locks[lock].is_orphan = heir.is_some();
         self.drop_if_idle(lock);
@@ -274,145 +261,103 @@ impl<E: Copy> Graph<E> {
     }
 
     /// Notes that the word names the holder again.
-    pub fn adopt(&mut self, lock: LockId<E>) {
+    pub fn adopt(&mut self, lock: LockId) {
         self.locks[lock].is_orphan = false;
         self.drop_if_idle(lock);
     }
 
-    fn make_room_to_hold(&mut self, task: TaskId<E>) -> Result<(), Error> {
-        let different = self.highest as usize + 1;
+    fn make_room_to_hold(&mut self, task: TaskId) -> Result<(), Error> {
         let task = &mut self.tasks[task];
-        task.boosts.make_room()?;
         // One more for a lock that the task becomes the holder of, and one for a lock that it may be handed.
-        task.heights.reserve(different.min(task.held + 2))
+        let locks = task.holds.len + 2;
+        task.boosts.reserve(LEVELS.min(locks))?;
+        task.heights.reserve(locks.min(self.highest as usize + 1))
     }
 
     /// Moves the lock from its holder to its first waiter, whose wait ends. Returns the waiter and its entry.
-    fn pass(&mut self, lock: LockId<E>) -> Option<(TaskId<E>, E)> {
+    fn pass(&mut self, lock: LockId) -> Option<(TaskId, EntryRef)> {
         let (heir, entry) = self.first_waiter(lock)?;
         self.take_out(heir);
         let brought = self.locks[lock].brought();
-        self.follow(Change { holder: self.locks[lock].holder, before: brought, after: Brought::NOTHING });
+        self.follow(self.locks[lock].holder, brought, None);
         self.unlink(lock);
         self.locks[lock].holder = heir;
         self.link(lock);
-        self.follow(Change { holder: heir, before: Brought::NOTHING, after: brought });
+        self.follow(heir, None, brought);
         Some((heir, entry))
     }
 
     /// Takes the task out of the waiters of its lock.
-    fn take_out(&mut self, task: TaskId<E>) -> Option<LockId<E>> {
-        let lock = self.tasks[task].blocked.as_ref()?.lock;
-        let before = self.locks[lock].brought();
-        self.unqueue(task);
+    fn take_out(&mut self, task: TaskId) -> Option<LockId> {
         let waiter = &mut self.tasks[task];
-        waiter.blocked = None;
+        let Blocked { lock, .. } = waiter.blocked.take()?;
+        let (level, height) = (waiter.effective, waiter.height);
+        let before = self.locks[lock].brought();
+        self.unqueue(task, lock, level);
         let left = &mut self.locks[lock];
         left.waiters -= 1;
-        left.heights.remove(waiter.height);
-        let change = Change { holder: left.holder, before, after: left.brought() };
-        self.follow(change);
+        left.heights.remove(height);
+        let (holder, after) = (left.holder, left.brought());
+        self.follow(holder, before, after);
         Some(lock)
     }
 
-    /// Puts a blocked task at the end of its lock's waiters of `level`.
-    fn enqueue(&mut self, task: TaskId<E>, lock: LockId<E>, level: u8) {
+    /// Puts a task at the end of the lock's waiters of `level`.
+    fn enqueue(&mut self, task: TaskId, lock: LockId, level: u8) {
         let levels = &mut self.locks[lock].levels;
-        let prev = match levels.binary_search_by_key(&level, |l| l.level) {
-            Ok(i) => Some(core::mem::replace(&mut levels[i].last, task)),
-            Err(i) => {
-                levels.insert(i, Level { level, first: task, last: task });
-                None
-            }
-        };
-        if let Some(prev) = prev.and_then(|prev| self.tasks[prev].blocked.as_mut()) {
-            prev.next = Some(task);
-        }
-        if let Some(blocked) = &mut self.tasks[task].blocked {
-            (blocked.level, blocked.prev, blocked.next) = (level, prev, None);
+        let i = levels.binary_search_by_key(&level, |l| l.level).unwrap_or_else(|i| {
+            levels.insert(i, Level { level, waiters: List::new() });
+            i
+        });
+        levels[i].waiters.push(&mut self.tasks, task, |task| &mut task.in_level);
+    }
+
+    fn unqueue(&mut self, task: TaskId, lock: LockId, level: u8) {
+        let levels = &mut self.locks[lock].levels;
+        let Ok(i) = levels.binary_search_by_key(&level, |l| l.level) else { return };
+        levels[i].waiters.remove(&mut self.tasks, task, |task| &mut task.in_level);
+        if levels[i].waiters.len == 0 {
+            levels.remove(i);
         }
     }
 
-    fn unqueue(&mut self, task: TaskId<E>) {
-        let Some(blocked) = &self.tasks[task].blocked else { return };
-        let (level, prev, next) = (blocked.level, blocked.prev, blocked.next);
-        let levels = &mut self.locks[blocked.lock].levels;
-        if let Ok(i) = levels.binary_search_by_key(&level, |l| l.level) {
-            match (prev, next) {
-                (None, None) => _ = levels.remove(i),
-                (None, Some(next)) => levels[i].first = next,
-                (Some(prev), None) => levels[i].last = prev,
-                (Some(_), Some(_)) => {}
-            }
-        }
-        if let Some(blocked) = prev.and_then(|prev| self.tasks[prev].blocked.as_mut()) {
-            blocked.next = next;
-        }
-        if let Some(blocked) = next.and_then(|next| self.tasks[next].blocked.as_mut()) {
-            blocked.prev = prev;
+    /// Adds a lock to its holder's locks.
+    fn link(&mut self, lock: LockId) {
+        let holder = self.locks[lock].holder;
+        self.tasks[holder].holds.push(&mut self.locks, lock, |lock| &mut lock.in_holds);
+    }
+
+    fn unlink(&mut self, lock: LockId) {
+        let holder = self.locks[lock].holder;
+        self.tasks[holder].holds.remove(&mut self.locks, lock, |lock| &mut lock.in_holds);
+    }
+
+    /// Notes that the priority of a task has to be reported.
+    fn note_change(&mut self, task: TaskId) {
+        if !core::mem::replace(&mut self.tasks[task].is_changed, true) {
+            self.changed.push(&mut self.tasks, task, |task| &mut task.in_changed);
         }
     }
 
-    /// Adds a lock to the list of its holder's locks.
-    fn link(&mut self, lock: LockId<E>) {
-        let holder = &mut self.tasks[self.locks[lock].holder];
-        holder.held += 1;
-        let next = holder.holds.replace(lock);
-        let added = &mut self.locks[lock];
-        (added.prev, added.next) = (None, next);
-        if let Some(next) = next {
-            self.locks[next].prev = Some(lock);
+    /// Notes that the task's priority has been reported as `reported`. If it is another now, that has to be reported.
+    pub fn note_report(&mut self, task: TaskId, reported: u8) {
+        if self.tasks[task].effective != reported {
+            self.note_change(task);
         }
     }
 
-    fn unlink(&mut self, lock: LockId<E>) {
-        let removed = &self.locks[lock];
-        let (prev, next) = (removed.prev, removed.next);
-        let holder = &mut self.tasks[removed.holder];
-        holder.held -= 1;
-        match prev {
-            Some(prev) => self.locks[prev].next = next,
-            None => holder.holds = next,
-        }
-        if let Some(next) = next {
-            self.locks[next].prev = prev;
-        }
-    }
-
-    /// Notes that a task's priority differs from the one reported last.
-    fn note_change(&mut self, id: TaskId<E>) {
-        if self.changes == Changes::Ignored || self.tasks[id].is_changed {
-            return;
-        }
-        let next = self.changed.replace(id);
-        let task = &mut self.tasks[id];
-        (task.is_changed, task.prev_changed, task.next_changed) = (true, None, next);
-        if let Some(next) = next {
-            self.tasks[next].prev_changed = Some(id);
-        }
-    }
-
-    /// A task whose effective priority has changed since it was reported: its TID and its priority now.
+    /// A task whose priority has to be reported: its TID and its priority now.
     pub fn next_changed(&mut self) -> Option<(u32, u8)> {
-        let id = self.changed?;
+        let id = self.changed.first?;
         self.forget_change(id);
         let task = &self.tasks[id];
         Some((task.tid, task.effective))
     }
 
-    /// Removes the task from those whose changes are to be reported.
-    fn forget_change(&mut self, id: TaskId<E>) {
-        let task = &mut self.tasks[id];
-        if !core::mem::take(&mut task.is_changed) {
-            return;
-        }
-        let (prev, next) = (task.prev_changed, task.next_changed);
-        match prev {
-            Some(prev) => self.tasks[prev].next_changed = next,
-            None => self.changed = next,
-        }
-        if let Some(next) = next {
-            self.tasks[next].prev_changed = prev;
+    /// Takes the task from those whose priority has to be reported.
+    fn forget_change(&mut self, task: TaskId) {
+        if core::mem::take(&mut self.tasks[task].is_changed) {
+            self.changed.remove(&mut self.tasks, task, |task| &mut task.in_changed);
         }
     }
 }
