@@ -1,9 +1,8 @@
 //! The clocks that timers and timeouts run by.
 
-use core::fmt;
 use core::time::Duration;
 
-use crate::sys::callbacks::{Callbacks, callbacks};
+use crate::sys::callbacks::callbacks;
 use crate::sys::clock::Clock;
 
 /// A clock that deadlines can be on.
@@ -87,16 +86,6 @@ pub trait Clocks: Send + Sync {
 }
 
 callbacks!(Clocks);
-
-/// The clocks of a configuration, if it has any.
-#[derive(Clone, Default)]
-pub(crate) struct GivenClocks(pub Option<Callbacks<dyn Clocks>>);
-
-impl fmt::Debug for GivenClocks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "given" } else { "the host's" })
-    }
-}
 
 /// Converts a time to nanoseconds, at most what the kernel's clocks can show: some 292 years.
 ///

@@ -15,11 +15,9 @@ pub mod thread;
 mod turn;
 pub mod wheel;
 
-pub(crate) use clocks::GivenClocks;
 pub use clocks::{Base, Clocks, CpuClock};
-pub(crate) use queue::{DeadlineQueue, Held, IfLast, MustNotify, Owner, Visit};
+pub(crate) use queue::{DeadlineQueue, IfLast, MustNotify, Owner, Share};
 
-use core::ptr::NonNull;
 use core::time::Duration;
 
 use crate::error::Error;
@@ -29,14 +27,13 @@ use crate::sys::callbacks::Callbacks;
 use crate::sys::counted::Counted;
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
-use crate::sys::random;
 use crate::sys::unwind::call;
 use clocks::nanoseconds;
-use line::{Laps, OwnerGroup};
+use line::OwnerGroup;
 use queue::Link;
 use thread::DriverThread;
 use turn::Turn;
-use wheel::{Wheel, WheelNode};
+use wheel::{NodeRing, Wheel, WheelNode};
 
 /// Expires timers and timeouts. Each [`System`](crate::System) has a driver, for the domains of its own PID namespace. Each
 /// further [`PidNamespace`](crate::PidNamespace) has one of its own if the clocks are the host's. A driver can also be made
@@ -58,16 +55,15 @@ pub struct Driver {
 }
 
 pub(crate) struct DriverInner {
-    on: PlatformRef,
+    /// How the threads that use the driver sleep.
+    pub on: PlatformRef,
     /// One for each clock: made for the first owner of deadlines, because each takes two KiB.
     bases: [Lazy<Lock<Earliest>>; 4],
     source: ClockSource,
     /// The group of owners that were made without naming one.
     group: OwnerGroup,
-    seed: u64,
     /// The number of CPUs; 0 until the host is asked.
     cpus: AtomicU64,
-    owners: AtomicU64,
     /// 1 in a child of fork(2) that has abandoned its copy.
     abandoned: AtomicU32,
     /// The system's driver, from whose settings this one was made, and with which it is abandoned.
@@ -76,9 +72,16 @@ pub(crate) struct DriverInner {
 
 /// The queues of one clock, by their earliest deadlines.
 struct Earliest {
-    /// Contains the ready line: see `line`.
+    /// The queues whose deadlines have not passed, as far as turns know.
     wheel: Wheel,
-    laps: Laps,
+    /// The ready line, with the groups that have ready owners: see `line`.
+    line: NodeRing,
+    /// The number of owners that are ready.
+    ready: usize,
+    /// The number of the lap. An owner that becomes ready notes the lower half in its node's `tag`.
+    lap: u64,
+    /// The number of ready owners that were so when the lap began.
+    old: usize,
     /// The time of the next turn, as it was last announced to the thread or embedder that turns the driver.
     announced: u64,
     /// The number of calls of [`Driver::next`] for this clock.
@@ -87,7 +90,17 @@ struct Earliest {
 
 impl Earliest {
     const fn new() -> Self {
-        Self { wheel: Wheel::new(), laps: Laps::new(), announced: NEVER, looks: 0 }
+        let (wheel, line) = (Wheel::new(), NodeRing::new());
+        Self { wheel, line, ready: 0, lap: 0, old: 0, announced: NEVER, looks: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.wheel.is_empty() && self.ready == 0
+    }
+
+    /// The time of the next turn; `None` if no queue is scheduled. 0 means at once.
+    fn peek(&self) -> Option<u64> {
+        if self.ready != 0 { Some(0) } else { self.wheel.peek() }
     }
 
     /// # Safety
@@ -155,16 +168,17 @@ impl Driver {
         clocks: Option<Callbacks<dyn Clocks>>,
         thread: DriverThread,
     ) -> Result<Self, Error> {
-        match clocks {
-            Some(clocks) => Self::make(on, ClockSource::Given(clocks), None),
+        let source = match clocks {
+            Some(clocks) => ClockSource::Given(clocks),
             #[cfg(feature = "std")]
-            None => Self::make(on, ClockSource::Host(host::HostDriver::new(thread)), None),
+            None => ClockSource::Host(host::HostDriver::new(thread)),
             #[cfg(not(feature = "std"))]
             None => {
                 let _there_is_none = thread;
-                Self::make(on, ClockSource::None, None)
+                ClockSource::None
             }
-        }
+        };
+        Self::make(on, source, None)
     }
 
     /// A driver for another PID namespace of the system that this driver belongs to. With the host's clocks it is one with
@@ -175,7 +189,10 @@ impl Driver {
     pub(crate) fn for_another_namespace(&self) -> Result<Self, Error> {
         match &self.inner.source {
             #[cfg(feature = "std")]
-            ClockSource::Host(host) => Self::make(self.inner.on, ClockSource::Host(host.another()), Some(self.clone())),
+            ClockSource::Host(host) => {
+                let source = ClockSource::Host(host::HostDriver::new(host.thread.clone()));
+                Self::make(self.inner.on, source, Some(self.clone()))
+            }
             ClockSource::Given(_) | ClockSource::None => Ok(self.clone()),
         }
     }
@@ -187,14 +204,12 @@ impl Driver {
             ClockSource::Given(clocks) => clocks.cpus().max(1) as u64,
             ClockSource::None => 1,
         };
-        let inner = Counted::new(|address| DriverInner {
+        let inner = Counted::new(|_| DriverInner {
             on,
             cpus: AtomicU64::new(cpus),
             bases: [(); 4].map(|()| Lazy::new()),
             source,
             group: OwnerGroup::new(),
-            seed: random::seed(address),
-            owners: AtomicU64::new(0),
             abandoned: AtomicU32::new(0),
             model,
         })?;
@@ -207,10 +222,6 @@ impl Driver {
     /// [`Error::NoMemory`].
     pub(crate) fn with_new_group(&self) -> Result<Self, Error> {
         Ok(Self { inner: self.inner.clone(), group: Some(Counted::new(|_| OwnerGroup::new())?) })
-    }
-
-    fn group(&self) -> &OwnerGroup {
-        self.group.as_deref().unwrap_or(&self.inner.group)
     }
 
     /// Gives this process's copy of the driver up, in the child of fork(2), with all timers that run by it. They can be
@@ -239,29 +250,26 @@ impl Driver {
         self.inner.bases[base as usize].get_or_make(earliest).map(|_| ())
     }
 
-    /// How the threads that use the driver sleep.
-    pub(crate) fn platform(&self) -> PlatformRef {
-        self.inner.on
-    }
-
     /// The time by `base` at which the next turn is needed: never later than the earliest deadline. It is earlier if
     /// nodes have been disarmed since, or if many deadlines are close together. It has passed already if a turn is
     /// going on or has left deadlines that are due. `None` if nothing is armed.
     #[must_use]
     pub fn next(&self, base: Base) -> Option<Duration> {
-        let earliest = self.inner.earliest(base)?;
+        let inner = &*self.inner;
+        let earliest = inner.earliest(base)?;
         loop {
             let at = earliest.lock().with(|earliest| {
                 earliest.looks = earliest.looks.wrapping_add(1);
-                if !earliest.wheel.is_empty() {
-                    let now = self.inner.now(base);
-                    if earliest.wheel.is_ahead_of(now) {
-                        earliest.wheel.set_back(now);
-                    }
+                if !earliest.is_empty() {
+                    earliest.wheel.set_back(inner.now(base));
                 }
                 earliest.wheel.settle().then(|| {
-                    let at = earliest.wheel.peek();
-                    self.inner.is_told(earliest, at.unwrap_or(NEVER));
+                    let at = earliest.peek();
+                    if self.has_given_clocks() {
+                        // The embedder may have been told an earlier time before, for a timer that is disarmed now. A
+                        // deadline before this one must then notify it.
+                        earliest.announced = earliest.announced.max(at.unwrap_or(NEVER));
+                    }
                     at
                 })
             });
@@ -279,12 +287,12 @@ impl Driver {
     /// [`PidNamespace`](crate::PidNamespace): a domain by its own, timers by the one whose
     /// [`driver`](crate::PidNamespace::driver) they were made with. Groups are served in rotation, and so are the
     /// owners of a group. Each time one owner has at most 64 deadlines expired, and the clocks are read before the next one
-    /// is served. So a deadline
-    /// that comes during the turn waits for at most 64 deadlines of each other group on its clock, however many owners
-    /// and deadlines those have, and for as many on each of the other clocks. Of its own group it waits for 64 of each
-    /// other owner, and for those of the other groups in between. How long that takes depends on how long 64 calls of
-    /// each [`Deliver`](crate::timer::Deliver) take. The turn ends when all deadlines have passed that were due at its
-    /// beginning. Deadlines that have come since may be left; then [`next`](Self::next) returns a time that has passed.
+    /// is served. So a deadline that comes during the turn waits for at most 64 deadlines of each other group on its clock,
+    /// however many owners and deadlines those have, and for as many on each of the other clocks. Of its own group it waits
+    /// for 64 of each other owner, and for those of the other groups in between. How long that takes depends on how long
+    /// 64 calls of each [`Deliver`](crate::timer::Deliver) take. The turn ends when all deadlines have passed that were due
+    /// at its beginning. Deadlines that have come since may be left; then [`next`](Self::next) returns a time that has
+    /// passed.
     ///
     /// With clocks of an embedder, a thread that has turned must call `next` afterwards, and turn by that time or have
     /// another thread do so: deadlines that come later than that time are not announced to the threads that asked
@@ -293,7 +301,7 @@ impl Driver {
     /// If a waker or a delivery panics, the other clocks are still served, and then the panic goes on to the caller.
     /// Other deadlines that are due by the panic's clock are left to the next turn.
     pub fn turn(&self) -> usize {
-        Turn::begin(self).run()
+        Turn::begin(&self.inner).serve()
     }
 
     /// Notes that the embedder's `CLOCK_REALTIME`, and `CLOCK_TAI` with it, have been set. The host's clocks need no
@@ -303,41 +311,9 @@ impl Driver {
         self.inner.changed();
     }
 
-    /// The time on `base`, in nanoseconds.
-    pub(crate) fn now(&self, base: Base) -> u64 {
-        self.inner.now(base)
-    }
-
-    pub(crate) fn cpu_time(&self, of: CpuClock) -> Option<u64> {
-        self.inner.cpu_time(of)
-    }
-
     /// Whether the clocks are an embedder's.
     pub(crate) fn has_given_clocks(&self) -> bool {
         matches!(self.inner.source, ClockSource::Given(_))
-    }
-
-    /// The number of CPUs that the threads of a process may use at once.
-    pub(crate) fn cpus(&self) -> u64 {
-        let known = self.inner.cpus.load(Ordering::Relaxed); // a number that never changes
-        if known != 0 { known } else { self.count_cpus() }
-    }
-
-    #[cold]
-    fn count_cpus(&self) -> u64 {
-        let cpus = match &self.inner.source {
-            #[cfg(feature = "std")]
-            ClockSource::Host(_) => host::cpus(),
-            _ => 1,
-        };
-        self.inner.cpus.store(cpus, Ordering::Relaxed);
-        cpus
-    }
-
-    /// A secret number, different for each owner.
-    pub(crate) fn seed(&self) -> u64 {
-        let owner = self.inner.owners.fetch_add(1, Ordering::Relaxed);
-        random::mixed(self.inner.seed.wrapping_add(random::mixed(owner)))
     }
 
     /// Starts the driver's thread, if the driver runs by the host's clocks and its thread does not run yet. The first
@@ -376,7 +352,8 @@ impl DriverInner {
         self.bases[base as usize].get()
     }
 
-    fn now(&self, base: Base) -> u64 {
+    /// The time on `base`, in nanoseconds.
+    pub fn now(&self, base: Base) -> u64 {
         match &self.source {
             #[cfg(feature = "std")]
             ClockSource::Host(_) => host::now(base),
@@ -385,7 +362,19 @@ impl DriverInner {
         }
     }
 
-    fn cpu_time(&self, of: CpuClock) -> Option<u64> {
+    /// The number of CPUs that the threads of a process may use at once.
+    pub fn cpus(&self) -> u64 {
+        let known = self.cpus.load(Ordering::Relaxed); // a number that never changes
+        #[cfg(feature = "std")]
+        if known == 0 {
+            let cpus = host::cpus();
+            self.cpus.store(cpus, Ordering::Relaxed);
+            return cpus;
+        }
+        known
+    }
+
+    pub fn cpu_time(&self, of: CpuClock) -> Option<u64> {
         match &self.source {
             #[cfg(feature = "std")]
             ClockSource::Host(_) => host::cpu_time(of),
@@ -401,14 +390,6 @@ impl DriverInner {
             ClockSource::Host(host) => host.wake(),
             ClockSource::Given(clocks) => call(|| clocks.changed()),
             ClockSource::None => {}
-        }
-    }
-
-    /// Records that the embedder was told to turn at `at`. It may have been told an earlier time before, for a timer
-    /// that is disarmed now. A deadline before `at` must then notify it, so `announced` is raised to `at`.
-    fn is_told(&self, earliest: &mut Earliest, at: u64) {
-        if matches!(self.source, ClockSource::Given(_)) {
-            earliest.announced = earliest.announced.max(at);
         }
     }
 
@@ -436,31 +417,23 @@ impl DriverInner {
     ///
     /// # Safety
     /// `link` is in this driver, and belongs to the caller's queue, which is locked.
-    unsafe fn schedule(&self, base: Base, link: NonNull<Link>, at: u64, now: u64) -> bool {
+    unsafe fn schedule(&self, base: Base, link: &Link, at: u64, now: u64) -> bool {
         let Some(earliest) = self.earliest(base) else { return false };
         earliest.lock().with(|earliest| {
-            let node = Link::node(link);
-            // SAFETY: nodes of links belong to this lock.
-            let (is_linked, is_ready) = unsafe { ((*node).is_linked(), (*node).is_ready()) };
-            // SAFETY: the nodes of links belong to this lock.
-            let stands = is_ready || is_linked && at >= unsafe { (*node).deadline() };
-            if stands && at != NEVER {
-                return false;
-            }
+            let node = link.node();
             // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it.
             unsafe {
+                let stands = (*node).is_ready() || (*node).is_linked() && at >= (*node).deadline();
+                if stands && at != NEVER {
+                    return false;
+                }
                 earliest.remove(node);
                 if at != NEVER {
                     earliest.wheel.insert(node, at, now);
                 }
             }
-            if at < earliest.announced {
-                self.announce(base, earliest, at)
-            } else if earliest.wheel.is_empty() {
-                self.announce(base, earliest, NEVER)
-            } else {
-                false
-            }
+            // Only a queue that is taken out leaves none.
+            (at < earliest.announced || earliest.is_empty()) && self.announce(base, earliest, at)
         })
     }
 
@@ -468,10 +441,10 @@ impl DriverInner {
     ///
     /// # Safety
     /// As for [`schedule`](Self::schedule).
-    unsafe fn come_back(&self, base: Base, link: NonNull<Link>) {
+    unsafe fn come_back(&self, base: Base, link: &Link) {
         let Some(earliest) = self.earliest(base) else { return };
         earliest.lock().with(|earliest| {
-            let node = Link::node(link);
+            let node = link.node();
             // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it. The
             // node may be in the ready line already: another thread that turns may have put it there.
             unsafe {

@@ -3,8 +3,8 @@
 #[cfg(feature = "pi")]
 use super::pi::scheduler::{GivenScheduler, Scheduler};
 use crate::error::Error;
+use crate::expiry::Clocks;
 use crate::expiry::thread::DriverThread;
-use crate::expiry::{Clocks, GivenClocks};
 use crate::sys::callbacks::Callbacks;
 use crate::sys::platform::{Platform, PlatformRef};
 use crate::sys::topology::{Given, Nodes, Topology};
@@ -37,7 +37,7 @@ pub struct SystemConfig {
     max_pi_depth: Option<usize>,
     #[cfg(feature = "pi")]
     scheduler: GivenScheduler,
-    clocks: GivenClocks,
+    clocks: Option<Callbacks<dyn Clocks>>,
     driver_thread: DriverThread,
     platform: PlatformRef,
 }
@@ -67,7 +67,7 @@ impl SystemConfig {
             max_pi_depth: None,
             #[cfg(feature = "pi")]
             scheduler: GivenScheduler(None),
-            clocks: GivenClocks(None),
+            clocks: None,
             driver_thread: DriverThread::new(),
             platform: PlatformRef::HOST,
         }
@@ -179,7 +179,7 @@ impl SystemConfig {
     /// or timeout starts. Without `std` there is no default, and timers and timeouts need given clocks.
     #[must_use]
     pub fn clocks(mut self, clocks: impl Into<Callbacks<dyn Clocks>>) -> Self {
-        self.clocks = GivenClocks(Some(clocks.into()));
+        self.clocks = Some(clocks.into());
         self
     }
 
@@ -223,7 +223,7 @@ impl SystemConfig {
     }
 
     pub(crate) fn clocks_given(&self) -> Option<Callbacks<dyn Clocks>> {
-        self.clocks.0.clone()
+        self.clocks.clone()
     }
 
     pub(crate) fn nodes(&self) -> Nodes {

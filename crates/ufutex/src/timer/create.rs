@@ -26,12 +26,10 @@ impl Timers {
     /// have used up its ID. If several threads make timers at the same time, each gets up to 64 IDs in a row.
     ///
     /// # Errors
-    /// [`Error::Again`]: there are as many timers as
-    /// [the limit](super::TimerOptions::max_timers) allows, no free ID was found, or there is no memory for more. A thread
-    /// that makes timers alone finds a free ID if there is one. If other threads make timers meanwhile, it gives up after
-    /// twice as many IDs as there is memory for timers, and at least 16,384; or after some thousand attempts in which
-    /// other threads were faster. [`Error::Invalid`]: the signal is not from 1 to 64, or
-    /// the thread or process does not exist.
+    /// [`Error::Again`]: there are as many timers as [the limit](super::TimerOptions::max_timers) allows, no free ID was
+    /// found, or there is no memory. A thread that makes timers alone finds a free ID if there is one. If other threads make
+    /// timers meanwhile, it gives up after twice as many IDs as there is memory for timers, and at least 16,384, or when
+    /// others are always faster. [`Error::Invalid`]: the signal is not from 1 to 64, or the thread or process does not exist.
     pub fn create(&self, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
         let reserved = self.reserve(None)?;
         self.finish(reserved, clock, notify, |_| Ok(()))
@@ -96,12 +94,12 @@ impl Timers {
         mut shard: &'t Shard,
         own: &'t Shard,
     ) -> Result<Reserved<'t>, Error> {
-        let TimersInner { ids, store, .. } = &*self.inner;
+        let TimersInner { ids, store, deliver, .. } = &*self.inner;
         let (mut rounds, mut passed) = (0, 0);
         loop {
             match missing {
                 Missing::Table => ids.make_first()?,
-                Missing::Timer => timer = Some(self.bring(shard)?),
+                Missing::Timer => timer = Some(store.bring(shard, ids, |timers| deliver.reserve(timers))?),
                 Missing::Shard => shard = own,
                 Missing::Block => {}
                 Missing::FreeId => passed += 1,
@@ -123,9 +121,9 @@ impl Timers {
     #[cold]
     #[inline(never)]
     fn reserve_as(&self, id: i32) -> Result<Reserved<'_>, Error> {
-        let TimersInner { driver, ids, store, .. } = &*self.inner;
+        let TimersInner { driver, ids, store, deliver, .. } = &*self.inner;
         let id = valid_id(id)?;
-        if id > store.max_id() {
+        if id > store.mask {
             return Err(Error::Invalid);
         }
         driver.start().map_err(|_| Error::Again)?;
@@ -134,7 +132,7 @@ impl Timers {
         // As in the kernel, the limit comes first: at the limit this is no `Busy`.
         let free = match store.hold(shard, ids).and_then(|mut held| held.take()) {
             Some(timer) => timer,
-            None => self.bring(shard)?,
+            None => store.bring(shard, ids, |timers| deliver.reserve(timers))?,
         };
         // SAFETY: a timer of the store, which is valid as long as `self`.
         let timer = unsafe { free.as_ref() };
@@ -144,33 +142,6 @@ impl Timers {
         }
         store.jump_behind(id, ids);
         Ok(Reserved { timer, id })
-    }
-
-    /// Takes a timer and its place from wherever they are, for a thread that has found neither in `shard` or only one.
-    /// If there are few free timers, it makes more. The embedder makes room for their notices first, with nothing locked.
-    #[cold]
-    #[inline(never)]
-    fn bring(&self, shard: &Shard) -> Result<NonNull<Timer>, Error> {
-        let TimersInner { ids, store, deliver, .. } = &*self.inner;
-        if !store.take_any_place(ids) {
-            return Err(Error::Again);
-        }
-        let place = Otherwise::new(|| store.give_back_place());
-        let batch = match store.take_spare(shard, ids) {
-            Some(batch) => batch,
-            None => {
-                let count = store.count_chunk();
-                let counted = Otherwise::new(|| store.discount_chunk());
-                deliver.reserve(count).map_err(|_| Error::Again)?;
-                let batch = store.make_chunk().ok_or(Error::Again)?;
-                counted.disarm();
-                ids.note_timers(count);
-                batch
-            }
-        };
-        let timer = store.give_batch(batch, shard, ids).ok_or(Error::Again)?;
-        place.disarm();
-        Ok(timer)
     }
 
     /// Makes a reserved timer valid. It checks in the kernel's order: first the signal, then `tell` with the ID, then
@@ -185,17 +156,18 @@ impl Timers {
     ) -> Result<i32, Error> {
         let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
         let abandon = Otherwise::new(|| self.abandon(timer, id));
-        let (signal, thread) = match notify {
-            Notify::None => (SIGALRM, None),
-            Notify::Signal { signal, .. } => (signal, None),
-            Notify::Thread { signal, thread, .. } => (signal, Some(thread)),
+        let (signal, value, thread) = match notify {
+            Notify::None => (0, 0, None),
+            Notify::Signal { signal, value } => (signal, value, None),
+            Notify::Thread { signal, value, thread } => (signal, value, Some(thread)),
         };
-        if !(1..=LAST_SIGNAL).contains(&signal) || thread.is_some_and(|thread| !self.inner.deliver.has_thread(thread)) {
+        let is_signal = (1..=LAST_SIGNAL).contains(&signal) || notify == Notify::None;
+        if !is_signal || thread.is_some_and(|thread| !self.inner.deliver.has_thread(thread)) {
             return Err(Error::Invalid);
         }
         tell(id as i32)?;
         if let TimerClock::Cpu(of) = clock
-            && self.inner.driver.cpu_time(of).is_none()
+            && self.inner.driver.inner.cpu_time(of).is_none()
         {
             return Err(Error::Invalid);
         }
@@ -204,7 +176,7 @@ impl Timers {
             self.inner.cpu_timers.fetch_add(1, Ordering::Relaxed);
         }
         // SAFETY: the timer is this call's alone until it is published.
-        unsafe { timer.fill(clock, notify) };
+        unsafe { timer.fill(clock, signal as u8, value, thread) };
         timer.publish(id, 0);
         Ok(id as i32)
     }

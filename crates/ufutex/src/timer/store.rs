@@ -13,13 +13,14 @@
 use core::array;
 use core::ptr::{self, NonNull};
 
-use super::chunk::{self, Chunk, TIMERS};
-use super::entry::Timer;
+use super::entry::{Chunk, TIMERS, Timer};
 use super::ids::{GROUP_LOG2, Ids, LockedGroup};
+use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, UnsafeCell, thread_shard};
 use crate::sys::admission::{self, Admission, FreePlaces};
 use crate::sys::platform::PlatformRef;
+use crate::sys::unwind::Otherwise;
 
 /// IDs in a block: as many as a group of the table has slots.
 const BLOCK: u32 = 64;
@@ -37,8 +38,8 @@ pub struct Store {
     own: [Shard; OWN_SHARDS],
     /// The first ID of the next block.
     next: AtomicU32,
-    /// The highest ID.
-    mask: u32,
+    /// The highest ID, one less than a power of two.
+    pub mask: u32,
     admission: Admission,
     /// The number of timers that have been made, in use or not.
     made: AtomicUsize,
@@ -124,11 +125,6 @@ impl Store {
             made: AtomicUsize::new(0),
             chunks: Lock::new(on, Chunks(ptr::null_mut())),
         }
-    }
-
-    /// The highest ID.
-    pub fn max_id(&self) -> u32 {
-        self.mask
     }
 
     /// How many IDs in use a create passes over before it gives up: all IDs or, if there are fewer timers, more than there
@@ -232,56 +228,58 @@ impl Store {
         }
     }
 
-    /// Takes a place, wherever there is one. May miss one that is given back meanwhile.
-    pub fn take_any_place(&self, ids: &Ids) -> bool {
-        let mut shards = self.shards().filter_map(|shard| self.hold(shard, ids));
-        self.admission.take(None::<&mut u64>) || shards.any(|mut held| held.with(|stock| stock.places.take(1)))
+    /// Takes a timer and its place from wherever they are, for a thread that has found neither in `shard` or only one. If
+    /// there are few free timers, it makes more: `make_room` is called with the number of timers that there will be, with
+    /// nothing locked. May miss a place that is given back meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Again`]: there is no place or no memory.
+    #[cold]
+    #[inline(never)]
+    pub fn bring(
+        &self,
+        shard: &Shard,
+        ids: &Ids,
+        make_room: impl FnOnce(usize) -> Result<(), Error>,
+    ) -> Result<NonNull<Timer>, Error> {
+        let shards = || self.shards().filter_map(|shard| self.hold(shard, ids));
+        if !self.admission.take(None::<&mut u64>) && !shards().any(|mut held| held.with(|stock| stock.places.take(1))) {
+            return Err(Error::Again);
+        }
+        let place = Otherwise::new(|| self.admission.give_back(None::<&mut u64>));
+        let mut timer = self.hold(shard, ids).and_then(|mut held| held.with(Stock::pop));
+        if timer.is_none() {
+            // Another shard's: otherwise a thread that makes timers, which other threads delete, would need more and more
+            // memory.
+            let batch = match shards().find_map(|mut held| held.with(Stock::pop_batch)) {
+                Some(batch) => batch,
+                None => self.make_chunk(ids, make_room)?,
+            };
+            timer = self.hold(shard, ids).and_then(|mut held| {
+                held.with(|stock| {
+                    batch.into_iter().rev().flatten().for_each(|timer| stock.push(timer));
+                    stock.pop()
+                })
+            });
+        }
+        place.disarm();
+        timer.ok_or(Error::Again)
     }
 
-    /// Gives back a place that has not become a timer.
-    pub fn give_back_place(&self) {
-        self.admission.give_back(None::<&mut u64>);
-    }
-
-    /// Takes one free timer from `shard`. If that has none, takes 63, as many as a chunk has, from another shard, if one has
-    /// them: otherwise a thread that makes timers, which other threads delete, would need more and more memory.
-    pub fn take_spare(&self, shard: &Shard, ids: &Ids) -> Option<Batch> {
-        let first = core::iter::once(shard).chain(self.shards());
-        first.filter_map(|shard| self.hold(shard, ids)).find_map(|mut held| {
-            let count = if ptr::eq(held.shard, shard) { 1 } else { TIMERS };
-            held.with(|stock| stock.pop_batch(count))
-        })
-    }
-
-    /// Counts a chunk of timers that is about to be made. Returns how many timers there will be.
-    pub fn count_chunk(&self) -> usize {
-        self.made.fetch_add(TIMERS, Ordering::Relaxed) + TIMERS
-    }
-
-    /// Takes back `count_chunk`.
-    pub fn discount_chunk(&self) {
-        self.made.fetch_sub(TIMERS, Ordering::Relaxed);
-    }
-
-    /// Makes a chunk of timers; `None` if there is no memory.
-    pub fn make_chunk(&self) -> Option<Batch> {
-        let chunk = chunk::make()?;
+    fn make_chunk(&self, ids: &Ids, make_room: impl FnOnce(usize) -> Result<(), Error>) -> Result<Batch, Error> {
+        let count = self.made.fetch_add(TIMERS, Ordering::Relaxed) + TIMERS;
+        let counted = Otherwise::new(|| _ = self.made.fetch_sub(TIMERS, Ordering::Relaxed));
+        make_room(count).map_err(|_| Error::Again)?;
+        let chunk = Chunk::make().ok_or(Error::Again)?;
+        counted.disarm();
         self.chunks.lock().with(|chunks| {
             // SAFETY: no other thread has the new chunk.
             unsafe { (*chunk.as_ptr()).next = chunks.0 };
             chunks.0 = chunk.as_ptr();
         });
-        // SAFETY: both are indexes of the chunk.
-        let [first, last] = [0, TIMERS - 1].map(|index| unsafe { chunk::timer(chunk, index) });
-        Some(Batch { first, last, count: TIMERS })
-    }
-
-    /// Gives the timers of the batch to `shard`, without places, and takes one of them.
-    pub fn give_batch(&self, batch: Batch, shard: &Shard, ids: &Ids) -> Option<NonNull<Timer>> {
-        self.hold(shard, ids)?.with(|stock| {
-            stock.push_batch(batch);
-            stock.pop()
-        })
+        ids.note_timers(count);
+        // SAFETY: it is an index of the chunk.
+        Ok(array::from_fn(|index| Some(unsafe { Chunk::timer(chunk, index) })))
     }
 
     /// The number of timers in use. Only roughly, while other threads make and delete timers.
@@ -292,7 +290,7 @@ impl Store {
 
     /// All memory, in bytes.
     pub fn bytes(&self) -> usize {
-        self.made.load(Ordering::Relaxed) / TIMERS * chunk::BYTES
+        self.made.load(Ordering::Relaxed) / TIMERS * Chunk::BYTES
     }
 
     /// Calls `f` with all timers, in use or free.
@@ -301,7 +299,7 @@ impl Store {
         while let Some(chunk) = NonNull::new(next) {
             // SAFETY: chunks are freed with the store, and their headers do not change any more.
             unsafe {
-                (0..TIMERS).for_each(|index| f(chunk::timer(chunk, index).as_ref()));
+                (0..TIMERS).for_each(|index| f(Chunk::timer(chunk, index).as_ref()));
                 next = chunk.as_ref().next;
             }
         }
@@ -316,12 +314,8 @@ impl Store {
     }
 }
 
-/// Free timers on their way to a shard: linked by their nodes. The last links to none.
-pub struct Batch {
-    first: NonNull<Timer>,
-    last: NonNull<Timer>,
-    count: usize,
-}
+/// Free timers on their way to a shard.
+type Batch = [Option<NonNull<Timer>>; TIMERS];
 
 impl<'s> HeldShard<'s> {
     #[inline(always)]
@@ -403,37 +397,19 @@ impl Stock {
         self.count += 1;
     }
 
-    /// Takes this many timers off the list, at least one, if it has as many.
-    fn pop_batch(&mut self, count: usize) -> Option<Batch> {
-        let first = NonNull::new(self.first).filter(|_| self.count >= count)?;
-        let mut last = first;
-        // SAFETY: free timers and their nodes belong to the shard alone, which has enough of them.
-        unsafe {
-            for _ in 1..count {
-                last = NonNull::new_unchecked((*last.as_ref().node()).kept());
-            }
-            self.first = (*last.as_ref().node()).kept();
-            (*last.as_ref().node()).keep::<Timer>(ptr::null_mut());
-        }
-        self.count -= count;
-        Some(Batch { first, last, count })
-    }
-
-    fn push_batch(&mut self, Batch { first, last, count }: Batch) {
-        // SAFETY: the batch belongs to this call alone.
-        unsafe { (*last.as_ref().node()).keep(self.first) };
-        self.first = first.as_ptr();
-        self.count += count;
+    /// Takes as many timers off the list as a chunk has, if it has as many.
+    fn pop_batch(&mut self) -> Option<Batch> {
+        (self.count >= TIMERS).then(|| array::from_fn(|_| self.pop()))
     }
 }
 
 impl Drop for Chunks {
     fn drop(&mut self) {
         while let Some(chunk) = NonNull::new(self.0) {
-            // SAFETY: a chunk that `make_chunk` made. The process's table is being freed, so no thread uses the timers.
+            // SAFETY: a chunk of the store. The process's table is being freed, so no thread uses the timers.
             unsafe {
                 self.0 = chunk.as_ref().next;
-                chunk::free(chunk);
+                Chunk::free(chunk);
             }
         }
     }
