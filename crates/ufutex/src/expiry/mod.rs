@@ -183,9 +183,6 @@ impl Driver {
 
     /// A driver for another PID namespace of the system that this driver belongs to. With the host's clocks it is one with
     /// a thread of its own. With an embedder's clocks it is this one, because the embedder turns this one.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
     pub(crate) fn for_another_namespace(&self) -> Result<Self, Error> {
         match &self.inner.source {
             #[cfg(feature = "std")]
@@ -217,9 +214,6 @@ impl Driver {
     }
 
     /// A handle of this driver whose owners of deadlines are a group of their own.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
     pub(crate) fn with_new_group(&self) -> Result<Self, Error> {
         Ok(Self { inner: self.inner.clone(), group: Some(Counted::new(|_| OwnerGroup::new())?) })
     }
@@ -242,9 +236,6 @@ impl Driver {
     }
 
     /// Gets ready for the deadlines that an owner has on `base`. To be called before the first of them.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
     pub(crate) fn prepare(&self, base: Base) -> Result<(), Error> {
         let earliest = || Ok(Lock::new(self.inner.on, Earliest::new()));
         self.inner.bases[base as usize].get_or_make(earliest).map(|_| ())
@@ -333,9 +324,9 @@ impl Driver {
     ///
     /// # Errors
     /// [`Error::NoMemory`] if the host refuses memory, a thread, or the file descriptors that the thread waits with;
-    /// [`Error::NoSuchOperation`] if the driver has no clocks. If the process may open no more files, the call first waits up to a
-    /// second for them: the thread of a driver that has been dropped closes its own a moment later. On hosts other than Linux the standard library makes the
-    /// thread, which ends the program if there is no memory.
+    /// [`Error::NoSuchOperation`] if the driver has no clocks. If the process may open no more files, the call first waits up
+    /// to a second for them: the thread of a driver that has been dropped closes its own a moment later. On hosts other than
+    /// Linux the standard library makes the thread, which ends the program if there is no memory.
     pub fn start(&self) -> Result<(), Error> {
         match &self.inner.source {
             #[cfg(feature = "std")]
@@ -423,7 +414,7 @@ impl DriverInner {
             let node = link.node();
             // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it.
             unsafe {
-                let stands = (*node).is_ready() || (*node).is_linked() && at >= (*node).deadline();
+                let stands = (*node).is_ready() || (*node).is_linked() && at >= (*node).deadline;
                 if stands && at != NEVER {
                     return false;
                 }
@@ -435,24 +426,5 @@ impl DriverInner {
             // Only a queue that is taken out leaves none.
             (at < earliest.announced || earliest.is_empty()) && self.announce(base, earliest, at)
         })
-    }
-
-    /// Puts `link` at the end of the ready line, so that this turn serves its owner again.
-    ///
-    /// # Safety
-    /// As for [`schedule`](Self::schedule).
-    unsafe fn come_back(&self, base: Base, link: &Link) {
-        let Some(earliest) = self.earliest(base) else { return };
-        earliest.lock().with(|earliest| {
-            let node = link.node();
-            // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it. The
-            // node may be in the ready line already: another thread that turns may have put it there.
-            unsafe {
-                if !(*node).is_ready() {
-                    earliest.remove(node);
-                    earliest.make_ready(node);
-                }
-            }
-        });
     }
 }

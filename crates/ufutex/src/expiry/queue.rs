@@ -191,10 +191,11 @@ pub(crate) struct Share<'q> {
     /// The time at which the turn began.
     began: u64,
     /// The last reading of the clock.
-    now: u64,
+    pub now: u64,
     /// The number of deadlines that may still pass in this share.
     left: u32,
-    passed: usize,
+    /// The number of deadlines that have passed.
+    pub passed: usize,
     /// No more deadlines are due.
     is_all: bool,
     /// Set if the owner still has deadlines that were due when the turn began.
@@ -206,16 +207,6 @@ impl<'q> Share<'q> {
         Self { queue, driver, began, now, left: SHARE, passed: 0, is_all: false, owes }
     }
 
-    /// The time on the clock.
-    pub fn now(&self) -> u64 {
-        self.now
-    }
-
-    /// The number of deadlines that have passed.
-    pub fn passed(&self) -> usize {
-        self.passed
-    }
-
     /// Takes out one node that is due, and returns what `take` makes of it with the queue locked. `None` if no node is
     /// due, in which case the next turn has been scheduled, or if the share is used up.
     pub fn pop_due<R>(&mut self, mut take: impl FnMut(*mut WheelNode) -> R) -> Option<R> {
@@ -223,7 +214,7 @@ impl<'q> Share<'q> {
             let due = self.queue.state.lock().with(|state| {
                 // The clock may have been set back after the last reading, and a deadline may have been armed after
                 // that. By the old reading such a deadline would be due, although the clock has not reached it.
-                if self.queue.base.can_be_set() {
+                if matches!(self.queue.base, Base::Realtime | Base::Tai) {
                     self.now = self.driver.now(self.queue.base);
                 }
                 state.wheel.set_back(self.now);
@@ -252,16 +243,28 @@ impl<'q> Share<'q> {
 
 impl Drop for Share<'_> {
     fn drop(&mut self) {
-        let Some(link) = self.queue.link.get().filter(|_| !self.is_all) else { return };
-        self.queue.state.lock().with(|state| {
+        let Self { queue, driver, .. } = *self;
+        let (Some(link), Some(earliest), false) = (queue.link.get(), driver.earliest(queue.base), self.is_all) else {
+            return;
+        };
+        queue.state.lock().with(|state| {
             let next = state.wheel.peek_in_turn().unwrap_or(NEVER);
             if next > self.now {
-                return self.queue.finish(self.driver, state, self.now);
+                return queue.finish(driver, state, self.now);
             }
             *self.owes = next <= self.began;
             state.scheduled = next;
-            // SAFETY: the link is in place, and the queue is locked. The driver is turning, so it need not be woken.
-            unsafe { self.driver.come_back(self.queue.base, link) };
+            earliest.lock().with(|earliest| {
+                let node = link.node();
+                // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it. The
+                // node may be in the ready line already: another thread that turns may have put it there.
+                unsafe {
+                    if !(*node).is_ready() {
+                        earliest.remove(node);
+                        earliest.make_ready(node);
+                    }
+                }
+            });
         });
     }
 }

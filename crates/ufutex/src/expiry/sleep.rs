@@ -24,17 +24,6 @@ pub(crate) struct Sleeps {
     driver: Driver,
 }
 
-impl Sleeps {
-    fn new(driver: &Driver, base: Base) -> Result<Counted<Self>, Error> {
-        driver.prepare(base)?;
-        let this = Counted::new(|_| Self { queue: DeadlineQueue::new(driver.inner.on, base), driver: driver.clone() })?;
-        // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are
-        // dropped.
-        unsafe { this.queue.settle(this.memory(), &this.driver) };
-        Ok(this)
-    }
-}
-
 impl Owner for Sleeps {
     fn queue(&self, _: Base) -> &DeadlineQueue {
         &self.queue
@@ -68,13 +57,19 @@ impl LazySleeps {
     }
 
     /// The sleeps by `base`. The first call makes them.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
     fn get(&self, driver: &Driver, base: Base) -> Result<&Sleeps, Error> {
         let by_clock = self.0.get_or_make(|| Ok([(); 2].map(|()| Lazy::new())))?;
         let sleeps = &by_clock[usize::from(base != Base::Monotonic)];
-        sleeps.get_or_make(|| Sleeps::new(driver, base)).map(|sleeps| &**sleeps)
+        let make = || {
+            driver.prepare(base)?;
+            let queue = DeadlineQueue::new(driver.inner.on, base);
+            let sleeps = Counted::new(|_| Sleeps { queue, driver: driver.clone() })?;
+            // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are
+            // dropped.
+            unsafe { sleeps.queue.settle(sleeps.memory(), driver) };
+            Ok(sleeps)
+        };
+        sleeps.get_or_make(make).map(|sleeps| &**sleeps)
     }
 }
 
@@ -104,9 +99,6 @@ unsafe impl Sync for Sleep<'_> {}
 
 impl<'d> Sleep<'d> {
     /// Makes a sleep by `base`, which has not begun.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
     pub fn new(timeouts: Timeouts<'d>, base: Base, waker: GuardedWaker) -> Result<Counted<Self>, Error> {
         let sleeps = timeouts.sleeps.get(timeouts.driver, base)?;
         let (node, waker) = (UnsafeCell::new(WheelNode::new()), UnsafeCell::new(Some(waker)));

@@ -106,7 +106,7 @@ impl<'d> Turn<'d> {
         });
         let mut share = Share::new(owner.queue(base), driver, began, now, &mut owes);
         owner.expire(&mut share);
-        let passed = share.passed();
+        let passed = share.passed;
         drop(share);
         serve_others.disarm();
         self.rounds[base as usize].owes = owes;

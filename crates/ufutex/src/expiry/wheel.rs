@@ -43,7 +43,8 @@ const NOWHERE: u16 = u16::MAX;
 pub struct WheelNode {
     next: *mut WheelNode,
     previous: *mut WheelNode,
-    deadline: u64,
+    /// The deadline with which the node was last inserted into a wheel.
+    pub deadline: u64,
     /// The slot or ring that the node is in, or `NOWHERE`.
     slot: u16,
     /// For the owner: the node's number among several.
@@ -83,11 +84,6 @@ impl WheelNode {
     /// Whether the node is in the ready line.
     pub const fn is_ready(&self) -> bool {
         self.slot == READY
-    }
-
-    /// The deadline with which the node was last inserted into a wheel.
-    pub const fn deadline(&self) -> u64 {
-        self.deadline
     }
 }
 
@@ -276,8 +272,17 @@ impl Wheel {
         }
         // SAFETY: the node is in this slot.
         unsafe { self.first[usize::from(slot)].unlink(node) };
-        if self.is_empty_in(slot) {
-            self.mark_empty(slot);
+        if !self.is_empty_in(slot) {
+            return true;
+        }
+        if slot >= RINGS[0] {
+            self.levels &= !(RING << (slot - RINGS[0]));
+            return true;
+        }
+        let (level, digit) = (usize::from(slot) / SLOTS, usize::from(slot) % SLOTS);
+        self.slots[level] &= !(1 << digit);
+        if self.slots[level] == 0 {
+            self.levels &= !(1 << level);
         }
         true
     }
@@ -383,18 +388,6 @@ impl Wheel {
         unsafe { self.first[usize::from(ring)].link(node, ring) };
     }
 
-    fn mark_empty(&mut self, slot: u16) {
-        if slot >= RINGS[0] {
-            self.levels &= !(RING << (slot - RINGS[0]));
-            return;
-        }
-        let (level, digit) = (usize::from(slot) / SLOTS, usize::from(slot) % SLOTS);
-        self.slots[level] &= !(1 << digit);
-        if self.slots[level] == 0 {
-            self.levels &= !(1 << level);
-        }
-    }
-
     fn first_slot(&self) -> Option<u16> {
         (self.levels & (RING - 1) != 0).then(|| {
             let level = self.levels.trailing_zeros() as usize;
@@ -421,18 +414,13 @@ impl Wheel {
             }
             // All nodes of a slot of the lowest level have one deadline, or their deadlines had passed when they were
             // inserted.
-            let is_lowest = usize::from(slot) < SLOTS;
-            Some(if is_lowest { (slot, (*first).deadline, Some(first)) } else { (slot, self.start_of(slot), None) })
+            if usize::from(slot) < SLOTS {
+                return Some((slot, (*first).deadline, Some(first)));
+            }
         }
-    }
-
-    /// The first moment of the time that `slot` stands for.
-    fn start_of(&self, slot: u16) -> u64 {
-        let level = u32::from(slot) / SLOTS as u32;
-        let digit = u64::from(slot) % SLOTS as u64;
-        let below = (level + 1) * DIGIT;
-        let above = if below == u64::BITS { 0 } else { self.elapsed >> below << below };
-        above | digit << (level * DIGIT)
+        let (level, digit) = (u32::from(slot) / SLOTS as u32, u64::from(slot) % SLOTS as u64);
+        let above = self.elapsed.checked_shr((level + 1) * DIGIT).unwrap_or(0);
+        Some((slot, (above << DIGIT | digit) << (level * DIGIT), None))
     }
 }
 

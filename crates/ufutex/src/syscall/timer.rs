@@ -90,10 +90,9 @@ impl Timers {
         } else {
             None
         };
-        let reserved = self.reserve(requested)?;
         let notify = event.map(Event::notify);
         let (clock, refusal) = clock.map_or_else(|error| (TimerClock::Monotonic, Err(error)), |clock| (clock, Ok(())));
-        self.finish(reserved, clock, notify, |id| {
+        self.make(requested, clock, notify, |id| {
             arguments::write(memory, id_at, &id.to_le_bytes())?;
             refusal
         })?;
@@ -185,7 +184,7 @@ impl Event {
             SIGEV_NONE => Notify::None,
             SIGEV_SIGNAL | SIGEV_THREAD => Notify::Signal { signal, value },
             SIGEV_THREAD_ID => Notify::Thread { signal, value, thread },
-            // Signal 0 does not exist: `finish` refuses it, and so the unknown kind.
+            // Signal 0 does not exist: `make` refuses it, and so the unknown kind.
             _ => Notify::Signal { signal: 0, value },
         }
     }

@@ -31,8 +31,7 @@ impl Timers {
     /// timers meanwhile, it gives up after twice as many IDs as there is memory for timers, and at least 16,384, or when
     /// others are always faster. [`Error::Invalid`]: the signal is not from 1 to 64, or the thread or process does not exist.
     pub fn create(&self, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
-        let reserved = self.reserve(None)?;
-        self.finish(reserved, clock, notify, |_| Ok(()))
+        self.make(None, clock, notify, |_| Ok(()))
     }
 
     /// Makes a timer with this ID, as when a checkpoint is restored. IDs that are handed out later follow this one.
@@ -41,24 +40,57 @@ impl Timers {
     /// As for [`create`](Self::create); [`Error::Busy`]: the ID is in use; [`Error::Invalid`]: the ID is negative or
     /// too high.
     pub fn create_as(&self, id: i32, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
-        let reserved = self.reserve(Some(id))?;
-        self.finish(reserved, clock, notify, |_| Ok(()))
+        self.make(Some(id), clock, notify, |_| Ok(()))
     }
 
-    /// Reserves an ID and a timer that cannot be found yet. A kernel tells its guest the ID before it finishes the
-    /// timer.
+    /// Makes a timer, with the requested ID if there is one. It checks in the kernel's order: when the timer has its ID,
+    /// first the signal, then `tell` with the ID, then the clock. If one of them fails, the ID is used up.
     #[inline(always)]
-    pub(crate) fn reserve(&self, requested: Option<i32>) -> Result<Reserved<'_>, Error> {
+    pub(crate) fn make(
+        &self,
+        requested: Option<i32>,
+        clock: TimerClock,
+        notify: Option<Notify>,
+        tell: impl FnOnce(i32) -> Result<(), Error>,
+    ) -> Result<i32, Error> {
+        let (timer, id) = self.reserve(requested)?;
+        let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
+        let abandon = Otherwise::new(|| self.abandon(timer, id));
+        let (signal, value, thread) = match notify {
+            Notify::None => (0, 0, None),
+            Notify::Signal { signal, value } => (signal, value, None),
+            Notify::Thread { signal, value, thread } => (signal, value, Some(thread)),
+        };
+        let is_signal = (1..=LAST_SIGNAL).contains(&signal) || notify == Notify::None;
+        if !is_signal || thread.is_some_and(|thread| !self.inner.deliver.has_thread(thread)) {
+            return Err(Error::Invalid);
+        }
+        tell(id as i32)?;
+        if let TimerClock::Cpu(of) = clock
+            && self.inner.driver.inner.cpu_time(of).is_none()
+        {
+            return Err(Error::Invalid);
+        }
+        abandon.disarm();
+        if matches!(clock, TimerClock::Cpu(_)) {
+            self.inner.cpu_timers.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the timer is this call's alone until it is published.
+        unsafe { timer.fill(clock, signal as u8, value, thread) };
+        timer.publish(id, 0);
+        Ok(id as i32)
+    }
+
+    /// Reserves an ID and a timer.
+    #[inline(always)]
+    fn reserve(&self, requested: Option<i32>) -> Result<Reserved<'_>, Error> {
         if let Some(id) = requested {
             return self.reserve_as(id);
         }
         let TimersInner { driver, store, .. } = &*self.inner;
         driver.start().map_err(|_| Error::Again)?;
         let (shard, own) = store.pick();
-        match self.try_reserve(shard, None) {
-            Ok(reserved) => Ok(reserved),
-            Err((missing, timer)) => self.reserve_after(missing, timer, shard, own),
-        }
+        self.try_reserve(shard, None).or_else(|(missing, timer)| self.reserve_after(missing, timer, shard, own))
     }
 
     /// Reserves the next ID of `shard` and a free timer: `timer`, if the caller has one, or one of the shard's.
@@ -81,7 +113,7 @@ impl Timers {
         let timer = unsafe { free.as_ref() };
         let is_inserted = held.group.insert(timer, id);
         held.pass(id);
-        if is_inserted { Ok(Reserved { timer, id }) } else { Err((Missing::FreeId, Some(free))) }
+        if is_inserted { Ok((timer, id)) } else { Err((Missing::FreeId, Some(free))) }
     }
 
     /// Goes on after a first try, which has found what is missing.
@@ -141,44 +173,7 @@ impl Timers {
             return Err(Error::Busy);
         }
         store.jump_behind(id, ids);
-        Ok(Reserved { timer, id })
-    }
-
-    /// Makes a reserved timer valid. It checks in the kernel's order: first the signal, then `tell` with the ID, then
-    /// the clock. If one of them fails, the ID is used up.
-    #[inline(always)]
-    pub(crate) fn finish(
-        &self,
-        Reserved { timer, id }: Reserved<'_>,
-        clock: TimerClock,
-        notify: Option<Notify>,
-        tell: impl FnOnce(i32) -> Result<(), Error>,
-    ) -> Result<i32, Error> {
-        let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
-        let abandon = Otherwise::new(|| self.abandon(timer, id));
-        let (signal, value, thread) = match notify {
-            Notify::None => (0, 0, None),
-            Notify::Signal { signal, value } => (signal, value, None),
-            Notify::Thread { signal, value, thread } => (signal, value, Some(thread)),
-        };
-        let is_signal = (1..=LAST_SIGNAL).contains(&signal) || notify == Notify::None;
-        if !is_signal || thread.is_some_and(|thread| !self.inner.deliver.has_thread(thread)) {
-            return Err(Error::Invalid);
-        }
-        tell(id as i32)?;
-        if let TimerClock::Cpu(of) = clock
-            && self.inner.driver.inner.cpu_time(of).is_none()
-        {
-            return Err(Error::Invalid);
-        }
-        abandon.disarm();
-        if matches!(clock, TimerClock::Cpu(_)) {
-            self.inner.cpu_timers.fetch_add(1, Ordering::Relaxed);
-        }
-        // SAFETY: the timer is this call's alone until it is published.
-        unsafe { timer.fill(clock, signal as u8, value, thread) };
-        timer.publish(id, 0);
-        Ok(id as i32)
+        Ok((timer, id))
     }
 
     /// Refuses a clock of CPU time if its owner's number would be taken for one of the host's: see
@@ -188,6 +183,9 @@ impl Timers {
         if is_served { Ok(()) } else { Err(Error::Invalid) }
     }
 }
+
+/// A timer that is being made, and its ID. It cannot be found yet.
+type Reserved<'t> = (&'t Timer, u32);
 
 /// What a thread that makes a timer has to get first.
 #[derive(Clone, Copy)]
@@ -202,14 +200,6 @@ enum Missing {
     Block,
     /// An ID that is not in use.
     FreeId,
-}
-
-/// A timer that is being made: it has an ID, but cannot be found. The caller has to [finish](Timers::finish) it.
-/// Otherwise it stays reserved until all timers are freed.
-#[must_use = "it is finished, or lost"]
-pub(crate) struct Reserved<'t> {
-    timer: &'t Timer,
-    id: u32,
 }
 
 #[cfg(all(test, feature = "std", not(ufutex_random_hints)))]

@@ -175,7 +175,7 @@ impl Owner for TimersInner {
             // SAFETY: all nodes in these queues belong to timers, which live as long as the queues. The queue is locked.
             let due = share.pop_due(|node| unsafe { (Chunk::timer_of(node).as_ref(), (*node).tag) });
             let Some((timer, tag)) = due else { return };
-            if let Some(notice) = timers.expire_one(timer, tag, share.now()) {
+            if let Some(notice) = timers.expire_one(timer, tag, share.now) {
                 self.deliver.expired(&timers, notice);
             }
         }

@@ -188,10 +188,7 @@ impl Ids {
         }
     }
 
-    /// Makes the first table, if there is none yet.
-    ///
-    /// # Errors
-    /// [`Error::Again`]: there is no memory.
+    /// Makes the first table, if there is none yet. [`Error::Again`]: there is no memory.
     #[cold]
     #[inline(never)]
     pub fn make_first(&self) -> Result<(), Error> {

@@ -231,9 +231,6 @@ impl Store {
     /// Takes a timer and its place from wherever they are, for a thread that has found neither in `shard` or only one. If
     /// there are few free timers, it makes more: `make_room` is called with the number of timers that there will be, with
     /// nothing locked. May miss a place that is given back meanwhile.
-    ///
-    /// # Errors
-    /// [`Error::Again`]: there is no place or no memory.
     #[cold]
     #[inline(never)]
     pub fn bring(

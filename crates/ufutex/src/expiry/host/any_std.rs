@@ -25,8 +25,6 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// # Errors
-    /// None here: Linux may refuse its files.
     #[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
     pub fn new() -> Result<Self, Error> {
         Ok(Self { times: Lock::new(PlatformRef::HOST, [NEVER; 4]), changes: Parker::new(0) })
@@ -112,9 +110,6 @@ pub fn cpu_time(_of: CpuClock) -> Option<u64> {
 }
 
 /// Starts the driver's thread. The standard library ends the program if there is no memory.
-///
-/// # Errors
-/// [`Error::NoMemory`] if the host refuses a thread.
 pub fn spawn(shared: Counted<Shared>) -> Result<(), Error> {
     let name = NAME.to_str().expect("it is ASCII");
     let thread = std::thread::Builder::new().name(name.into()).stack_size(STACK);

@@ -28,9 +28,6 @@ pub struct Alarm {
 impl Alarm {
     /// Opens the files. If the process may open no more, tries again for a second: the thread of a driver that has just
     /// been dropped may not have closed its own.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`] if the host refuses one.
     pub fn new() -> Result<Self, Error> {
         for _ in 0..1000 {
             match Self::open() {
@@ -180,9 +177,6 @@ fn shown_by(base: Base) -> libc::clockid_t {
 }
 
 /// Starts the driver's thread. The standard library's threads would end the program if there is no memory.
-///
-/// # Errors
-/// [`Error::NoMemory`] if there is no memory, or the host refuses a thread.
 pub fn spawn(shared: Counted<Shared>) -> Result<(), Error> {
     // Less than what thread-local variables of the program take is invalid.
     let result = match create(&shared, Some(STACK)) {

@@ -34,7 +34,7 @@ struct Shared {
     settings: DriverThread,
 }
 
-// SAFETY: a driver can be used from all threads, and its address is behind a lock.
+// SAFETY: a driver, whose address is here, can be used from all threads. So can the other fields.
 unsafe impl Send for Shared {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Shared {}
@@ -64,9 +64,6 @@ impl HostDriver {
     }
 
     /// Starts the thread, if it has not been started.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`] if the host refuses a file or the thread.
     pub fn start(&self, driver: &Driver) -> Result<(), Error> {
         if self.shared().is_some() { Ok(()) } else { self.start_slowly(driver) }
     }
