@@ -365,19 +365,19 @@ impl Wheel {
     /// # Safety
     /// `node` is valid and in no wheel.
     unsafe fn place(&mut self, node: *mut WheelNode) {
-        if self.gathers {
-            // SAFETY: the caller guarantees it.
-            return unsafe { self.link_ring(node, self.pool()) };
-        }
-        // SAFETY: the caller guarantees that the node is valid.
-        let at = unsafe { (*node).deadline }.max(self.elapsed);
-        let level = (at ^ self.elapsed).checked_ilog2().unwrap_or(0) / DIGIT;
-        let digit = (at >> (level * DIGIT)) as usize % SLOTS;
-        let slot = level as usize * SLOTS + digit;
-        self.levels |= 1 << level;
-        self.slots[level as usize] |= 1 << digit;
         // SAFETY: the caller guarantees it.
-        unsafe { self.first[slot].link(node, slot as u16) };
+        unsafe {
+            if self.gathers {
+                return self.link_ring(node, self.pool());
+            }
+            let at = (*node).deadline.max(self.elapsed);
+            let level = (at ^ self.elapsed).checked_ilog2().unwrap_or(0) / DIGIT;
+            let digit = (at >> (level * DIGIT)) as usize % SLOTS;
+            let slot = level as usize * SLOTS + digit;
+            self.levels |= 1 << level;
+            self.slots[level as usize] |= 1 << digit;
+            self.first[slot].link(node, slot as u16);
+        }
     }
 
     /// # Safety

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use super::entry::Timer;
 use super::lookup::valid_id;
-use super::store::Shard;
+use super::store::{Shard, id_in};
 use super::{Notify, TimerClock, Timers, TimersInner};
 use crate::error::Error;
 use crate::sync::Ordering;
@@ -56,11 +56,7 @@ impl Timers {
         let (timer, id) = self.reserve(requested)?;
         let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
         let abandon = Otherwise::new(|| self.abandon(timer, id));
-        let (signal, value, thread) = match notify {
-            Notify::None => (0, 0, None),
-            Notify::Signal { signal, value } => (signal, value, None),
-            Notify::Thread { signal, value, thread } => (signal, value, Some(thread)),
-        };
+        let (signal, value, thread) = notify.parts();
         let is_signal = (1..=LAST_SIGNAL).contains(&signal) || notify == Notify::None;
         if !is_signal || thread.is_some_and(|thread| !self.inner.deliver.has_thread(thread)) {
             return Err(Error::Invalid);
@@ -102,7 +98,7 @@ impl Timers {
     ) -> Result<Reserved<'_>, (Missing, Option<NonNull<Timer>>)> {
         let TimersInner { ids, store, .. } = &*self.inner;
         let seen = shard.peek();
-        let Some(group) = ids.lock(seen.id()) else { return Err((Missing::Table, timer)) };
+        let Some(group) = ids.lock(id_in(seen)) else { return Err((Missing::Table, timer)) };
         let Some(mut held) = store.hold_as_seen(shard, seen, group) else { return Err((Missing::Shard, timer)) };
         let Some(free) = timer.or_else(|| held.take()) else { return Err((Missing::Timer, None)) };
         let Some(id) = held.next_id() else {

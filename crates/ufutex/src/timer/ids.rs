@@ -107,10 +107,7 @@ impl Ids {
     /// As [`find`](Self::find), for a caller that has the ID's spot.
     #[inline(always)]
     pub fn find_at(&self, spot: Spot<'_>, id: u32) -> Option<(&Timer, i32)> {
-        match self.walk(spot, id) {
-            None => self.find_slowly(id),
-            found => found,
-        }
+        self.walk(spot, id).or_else(|| self.find_slowly(id))
     }
 
     /// Where `id` belongs in the table in use, which may be outgrown at any time. `None` if there is no table.
@@ -124,8 +121,7 @@ impl Ids {
         group.made.see();
         let mut timer = slot.load(Ordering::Acquire); // [R]
         for _ in 0..STEPS {
-            // SAFETY: null, or a timer: memory that has been in a chain stays a timer as long as the table.
-            let found = unsafe { timer.as_ref() }?;
+            let found = as_timer(timer)?;
             if let Some(overrun) = found.overrun_of(id) {
                 return Some((found, overrun));
             }
@@ -289,8 +285,9 @@ impl Ids {
 }
 
 /// The timer that a slot or a link refers to. No lock guards these pointers.
+#[inline(always)]
 fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
-    // SAFETY: null, or a timer, which exists as long as the table that the caller is using.
+    // SAFETY: null, or a timer: memory that has been in a chain stays a timer as long as the table that the caller is using.
     unsafe { timer.as_ref() }
 }
 

@@ -98,6 +98,17 @@ pub enum Notify {
     },
 }
 
+impl Notify {
+    /// The signal, or 0 if there is none; its value; and the thread that gets it, if not the process.
+    fn parts(self) -> (i32, u64, Option<i32>) {
+        match self {
+            Self::None => (0, 0, None),
+            Self::Signal { signal, value } => (signal, value, None),
+            Self::Thread { signal, value, thread } => (signal, value, Some(thread)),
+        }
+    }
+}
+
 /// When a timer that is set expires first. A time of 0 means never, as in a `struct itimerspec`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Expiry {

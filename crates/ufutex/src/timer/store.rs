@@ -6,9 +6,6 @@
 //!
 //! **A shard has no lock of its own: it belongs to the lock of the group of its next ID**, which a thread that makes a
 //! timer needs anyway. When the next ID is in another group, the shard belongs to that group's lock from then on [Z].
-//!
-//! Memory that is once a timer stays a timer until the process's table is freed: look-ups take no lock, and may use a
-//! stale pointer.
 
 use core::array;
 use core::ptr::{self, NonNull};
@@ -74,22 +71,16 @@ struct Chunks(*mut Chunk);
 // SAFETY: as for `Shard`.
 unsafe impl Send for Chunks {}
 
-/// The value of a shard's word.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct ShardWord(u32);
+/// The ID in a shard's word, to the lock of whose group the shard belongs.
+#[inline(always)]
+pub fn id_in(word: u32) -> u32 {
+    word & !HAS_IDS
+}
 
-impl ShardWord {
-    /// An ID of the group to whose lock the shard belongs.
-    #[inline(always)]
-    pub fn id(self) -> u32 {
-        self.0 & !HAS_IDS
-    }
-
-    /// Whether the shard belongs to the lock of this ID's group.
-    #[inline(always)]
-    fn is_guarded_by(self, id: u32) -> bool {
-        ((self.0 ^ id) & !HAS_IDS) >> GROUP_LOG2 == 0
-    }
+/// Whether a shard with this word belongs to the lock of this ID's group.
+#[inline(always)]
+fn is_guarded_by(word: u32, id: u32) -> bool {
+    id_in(word ^ id) >> GROUP_LOG2 == 0
 }
 
 impl Shard {
@@ -99,8 +90,8 @@ impl Shard {
     }
 
     #[inline(always)]
-    pub fn peek(&self) -> ShardWord {
-        ShardWord(self.word.load(Ordering::Acquire)) // [Z]
+    pub fn peek(&self) -> u32 {
+        self.word.load(Ordering::Acquire) // [Z]
     }
 }
 
@@ -109,7 +100,7 @@ pub struct HeldShard<'s> {
     store: &'s Store,
     shard: &'s Shard,
     /// The shard's word.
-    seen: ShardWord,
+    seen: u32,
     pub group: LockedGroup<'s>,
 }
 
@@ -164,12 +155,7 @@ impl Store {
     /// Holds `shard`, if its word is still what the caller saw before it locked that ID's group. Otherwise another thread
     /// has taken the ID, or IDs have jumped.
     #[inline(always)]
-    pub fn hold_as_seen<'s>(
-        &'s self,
-        shard: &'s Shard,
-        seen: ShardWord,
-        group: LockedGroup<'s>,
-    ) -> Option<HeldShard<'s>> {
+    pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: u32, group: LockedGroup<'s>) -> Option<HeldShard<'s>> {
         let is_same = shard.peek() == seen;
         is_same.then_some(HeldShard { store: self, shard, seen, group })
     }
@@ -178,10 +164,10 @@ impl Store {
     /// means that other threads have used up a block in the meantime.
     pub fn hold<'s>(&'s self, shard: &'s Shard, ids: &'s Ids) -> Option<HeldShard<'s>> {
         loop {
-            let id = shard.peek().id();
+            let id = id_in(shard.peek());
             let group = ids.lock(id)?;
             let seen = shard.peek();
-            if seen.is_guarded_by(id) {
+            if is_guarded_by(seen, id) {
                 return Some(HeldShard { store: self, shard, seen, group });
             }
         }
@@ -191,7 +177,7 @@ impl Store {
     pub fn jump_behind(&self, id: u32, ids: &Ids) {
         let void = || {
             self.shards().filter_map(|shard| self.hold(shard, ids)).for_each(|held| {
-                let id = held.seen.id();
+                let id = id_in(held.seen);
                 held.leave(id);
             });
         };
@@ -209,7 +195,7 @@ impl Store {
         let (next, own) = self.pick();
         for shard in [next, own] {
             let seen = shard.peek();
-            if seen.is_guarded_by(id) {
+            if is_guarded_by(seen, id) {
                 HeldShard { store: self, shard, seen, group }.give_back(timer);
                 return true;
             }
@@ -345,7 +331,7 @@ impl<'s> HeldShard<'s> {
     /// The next ID; `None` if the shard's block has ended.
     #[inline(always)]
     pub fn next_id(&self) -> Option<u32> {
-        (self.seen.0 & HAS_IDS != 0).then_some(self.seen.id())
+        (self.seen & HAS_IDS != 0).then_some(id_in(self.seen))
     }
 
     /// Takes a block of IDs. The shard belongs to the lock of another group then.

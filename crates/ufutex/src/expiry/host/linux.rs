@@ -20,9 +20,6 @@ pub struct Alarm {
     /// An epoll(7) instance that watches these five. poll(2) fails with EINVAL if `RLIMIT_NOFILE` has been lowered
     /// below five since; epoll_wait(2) does not.
     all: OwnedFd,
-    /// The process that opened the files. After fork(2) the child has the files too, and setting them would affect its
-    /// parent.
-    process: libc::pid_t,
 }
 
 impl Alarm {
@@ -47,8 +44,6 @@ impl Alarm {
         let [monotonic, realtime, boottime, tai] = Base::ALL.map(timer);
         // SAFETY: opens a file or fails.
         let bell = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        // SAFETY: has no conditions.
-        let process = unsafe { libc::getpid() };
         let timers = [monotonic?, realtime?, boottime?, tai?];
         // SAFETY: opens a file or fails.
         let all = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -59,21 +54,12 @@ impl Alarm {
                 return Err(std::io::Error::last_os_error());
             }
         }
-        Ok(Self { timers, bell, all, process })
-    }
-
-    /// Whether the files were not inherited from a parent process.
-    fn is_own(&self) -> bool {
-        // SAFETY: has no conditions.
-        self.process == unsafe { libc::getpid() }
+        Ok(Self { timers, bell, all })
     }
 
     /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest. For `CLOCK_TAI` it returns after `TAI_LOOK` if
     /// that is sooner.
     pub fn set(&self, base: Base, at: u64) {
-        if !self.is_own() {
-            return;
-        }
         // There are no timerfds of CLOCK_TAI. Its difference to CLOCK_REALTIME changes when adjtimex(2) sets it, as at
         // boot, and by a leap second. Linux does not report that, so the thread wakes each second and reads the clock.
         let at = match base {
@@ -100,9 +86,6 @@ impl Alarm {
 
     /// Makes [`wait`](Self::wait) return now.
     pub fn ring(&self) {
-        if !self.is_own() {
-            return;
-        }
         let one = 1u64;
         // SAFETY: an eventfd takes eight bytes. If it is full, it rings already.
         unsafe { libc::write(self.bell.as_raw_fd(), (&raw const one).cast(), 8) };

@@ -26,7 +26,7 @@ pub(super) use chosen::{cpu_time, cpus, now};
 /// What the thread and the driver share.
 struct Shared {
     alarm: Alarm,
-    /// The process that has the thread. A child of fork(2) has only a copy of this.
+    /// The process that has the thread.
     process: u32,
     /// The driver's memory, or `None` once it is about to be freed. This is no handle, which would keep the driver for
     /// ever.
@@ -59,19 +59,21 @@ impl HostDriver {
         Self { shared: OnceLock::new(), starting: Lock::new(PlatformRef::HOST, ()), thread }
     }
 
+    /// What this process's thread shares. After fork(2) the child has a copy, whose lock the thread may have held, and files
+    /// that are its parent's.
     fn shared(&self) -> Option<&Shared> {
-        self.shared.get().map(|shared| &**shared)
+        self.shared.get().map(|shared| &**shared).filter(|shared| shared.process == std::process::id())
     }
 
     /// Starts the thread, if it has not been started.
     pub fn start(&self, driver: &Driver) -> Result<(), Error> {
-        if self.shared().is_some() { Ok(()) } else { self.start_slowly(driver) }
+        if self.shared.get().is_some() { Ok(()) } else { self.start_slowly(driver) }
     }
 
     #[cold]
     fn start_slowly(&self, driver: &Driver) -> Result<(), Error> {
         let _starting = self.starting.lock();
-        if self.shared().is_some() {
+        if self.shared.get().is_some() {
             return Ok(());
         }
         let address = Lock::new(PlatformRef::HOST, Some(driver.inner.memory()));
@@ -106,8 +108,7 @@ impl HostDriver {
 
 impl Drop for HostDriver {
     fn drop(&mut self) {
-        // A child of fork(2) does not have the thread, which may have held the lock.
-        if let Some(shared) = self.shared().filter(|shared| shared.process == std::process::id()) {
+        if let Some(shared) = self.shared() {
             shared.driver.lock().with(Option::take);
             shared.alarm.ring();
             // The thread is not waited for: it may be the thread that drops the driver.
