@@ -26,11 +26,6 @@ pub enum Base {
 impl Base {
     /// All clocks, in the order of their numbers here.
     pub(crate) const ALL: [Self; 4] = [Self::Monotonic, Self::Realtime, Self::Boottime, Self::Tai];
-
-    /// Whether the clock can be set, forward or back.
-    pub(crate) const fn can_be_set(self) -> bool {
-        matches!(self, Self::Realtime | Self::Tai)
-    }
 }
 
 impl From<Clock> for Base {

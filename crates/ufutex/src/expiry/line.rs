@@ -1,8 +1,7 @@
 //! The ready line of a clock: owners whose deadlines have passed, in the order in which turns serve them.
 //!
-//! Owners belong to groups, such as the processes of one guest. At most one ready owner of each group stands in the line,
-//! which is a ring of the driver's wheel. The group's other ready owners wait behind it, in a ring of the group's. When an
-//! owner leaves the line, the next one of its group joins the end. So groups are served in rotation, and within a group its
+//! Owners belong to groups, such as the processes of one guest. Groups with ready owners stand in the line. A group that
+//! has been served goes to its end, if it has more of them. So groups are served in rotation, and within a group its
 //! owners are. An owner waits for one owner of each other group, however many owners those have, and as often for each
 //! owner of its own group that became ready before.
 //!
@@ -11,19 +10,20 @@
 
 use core::cell::UnsafeCell;
 
-use super::Earliest;
 use super::queue::Link;
 use super::wheel::{NodeRing, WheelNode};
+use super::{Base, Earliest};
 
 /// Owners that together get one place in the rotation.
-pub(crate) struct OwnerGroup([UnsafeCell<WaitingOwners>; 4]);
+pub(crate) struct OwnerGroup([UnsafeCell<ReadyGroup>; 4]);
 
-/// The owners of one group that wait on one clock. Belongs to the lock of that clock's wheel.
-pub(super) struct WaitingOwners {
-    /// Empty unless `stands`.
+/// The ready owners of one group on one clock. Belongs to the lock of that clock's wheel.
+#[repr(C)]
+pub(super) struct ReadyGroup {
+    /// The group's place in the line, where it stands while it has ready owners. First field, because the line knows
+    /// only the node's address.
+    node: WheelNode,
     owners: NodeRing,
-    /// Whether an owner of the group stands in the line.
-    stands: bool,
 }
 
 // SAFETY: each part is used only with the lock of its clock's wheel held.
@@ -33,91 +33,65 @@ unsafe impl Send for OwnerGroup {}
 
 impl OwnerGroup {
     pub const fn new() -> Self {
-        Self([const { UnsafeCell::new(WaitingOwners { owners: NodeRing::new(), stands: false }) }; 4])
+        Self([const { UnsafeCell::new(ReadyGroup { node: WheelNode::new(), owners: NodeRing::new() }) }; 4])
     }
 
     /// What the links of the group's owners on a clock refer to.
-    pub(super) fn on(&self, base: super::Base) -> &UnsafeCell<WaitingOwners> {
+    pub(super) fn on(&self, base: Base) -> &UnsafeCell<ReadyGroup> {
         &self.0[base as usize]
     }
 }
 
-/// The numbers that [`Earliest`] keeps of its ready line.
-pub(super) struct Laps {
-    /// The number of owners that are ready, in the line or behind it.
-    ready: usize,
-    /// The number of the lap. An owner that becomes ready notes the lower half in its node's `tag`.
-    lap: u64,
-    /// The number of those that were ready when the lap began.
-    old: usize,
-}
-
-impl Laps {
-    pub const fn new() -> Self {
-        Self { ready: 0, lap: 0, old: 0 }
-    }
-
-    /// The lap at whose end all owners that are ready now will have been taken out.
-    pub fn until(&self) -> u64 {
-        self.lap + 1
-    }
-
-    pub fn is_over(&self, lap: u64) -> bool {
-        self.lap > lap || self.lap == lap && self.old == 0
-    }
-}
-
 impl Earliest {
-    /// Puts an owner at the end of its group, or of the line if none of the group stands there.
+    /// Puts an owner at the end of its group.
     ///
     /// # Safety
     /// `node` belongs to a link, to the lock, and is in no wheel; its owner takes it out before freeing it.
     pub(super) unsafe fn make_ready(&mut self, node: *mut WheelNode) {
-        self.laps.ready += 1;
+        self.ready += 1;
         // SAFETY: the caller guarantees that the node is valid, and holds the lock.
         unsafe {
-            (*node).tag = self.laps.lap as u32;
-            let group = Link::waiting_of(node);
-            if (*group).stands {
-                (*group).owners.push(node);
-            } else {
-                (*group).stands = true;
-                self.wheel.make_ready(node);
+            (*node).tag = self.lap as u32;
+            let group = Link::of(node).group.as_ref().get();
+            (*group).owners.push(node);
+            if !(*group).node.is_linked() {
+                self.line.push(group.cast());
             }
         }
     }
 
-    /// Takes an owner out of the line, or of its group. If it stood in the line, the next one of its group joins the end.
+    /// Takes an owner out of its group, and the group out of the line if it has no other.
     ///
     /// # Safety
     /// As for [`make_ready`](Self::make_ready), but `node` is ready.
     pub(super) unsafe fn leave_line(&mut self, node: *mut WheelNode) {
-        self.laps.ready -= 1;
+        self.ready -= 1;
         // SAFETY: the caller guarantees that the node is valid and ready, and holds the lock.
         unsafe {
-            self.laps.old -= usize::from((*node).tag != self.laps.lap as u32);
-            let group = Link::waiting_of(node);
-            if (*node).is_apart() {
-                return (*group).owners.unlink(node);
-            }
-            self.wheel.remove(node);
-            let next = (*group).owners.pop();
-            (*group).stands = next.is_some();
-            if let Some(next) = next {
-                self.wheel.make_ready(next);
+            self.old -= usize::from((*node).tag != self.lap as u32);
+            let group = Link::of(node).group.as_ref().get();
+            (*group).owners.unlink(node);
+            if (*group).owners.first().is_none() {
+                self.line.unlink(group.cast());
             }
         }
     }
 
-    /// Takes out the first owner in the line. If a lap is over, the next one begins.
+    /// Takes out the first owner of the first group, which goes to the end of the line. If a lap is over, the next one
+    /// begins.
     pub(super) fn pop_ready(&mut self) -> Option<*mut WheelNode> {
-        if self.laps.old == 0 {
-            self.laps.lap = self.laps.until();
-            self.laps.old = self.laps.ready;
+        if self.old == 0 {
+            self.lap += 1;
+            self.old = self.ready;
         }
-        let first = self.wheel.first_ready()?;
-        // SAFETY: it is in the line.
-        unsafe { self.leave_line(first) };
-        Some(first)
+        let group = self.line.first()?.cast::<ReadyGroup>();
+        // SAFETY: a group in the line has an owner, and belongs to the lock.
+        unsafe {
+            self.line.unlink(group.cast());
+            self.line.push(group.cast());
+            let owner = (*group).owners.first()?;
+            self.leave_line(owner);
+            Some(owner)
+        }
     }
 }

@@ -19,9 +19,8 @@ mod turn;
 pub mod wheel;
 
 pub use clocks::{Base, Clocks, CpuClock};
-pub(crate) use queue::{DeadlineQueue, Held, IfLast, MustNotify, Owner, Visit};
+pub(crate) use queue::{DeadlineQueue, IfLast, MustNotify, Owner, Share};
 
-use core::ptr::NonNull;
 use core::time::Duration;
 
 use crate::error::Error;
@@ -31,14 +30,13 @@ use crate::sys::callbacks::Callbacks;
 use crate::sys::counted::Counted;
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
-use crate::sys::random;
 use crate::sys::unwind::call;
 use clocks::nanoseconds;
-use line::{Laps, OwnerGroup};
+use line::OwnerGroup;
 use queue::Link;
 use thread::DriverThread;
 use turn::Turn;
-use wheel::{Wheel, WheelNode};
+use wheel::{NodeRing, Wheel, WheelNode};
 
 /// Expires timers and timeouts. Each [`System`](crate::System) has a driver, for the domains of its own PID namespace. Each
 /// further [`PidNamespace`](crate::PidNamespace) has one of its own if the clocks are the host's. A driver can also be made
@@ -60,16 +58,15 @@ pub struct Driver {
 }
 
 pub(crate) struct DriverInner {
-    on: PlatformRef,
+    /// How the threads that use the driver sleep.
+    pub on: PlatformRef,
     /// One for each clock: made for the first owner of deadlines, because each takes two KiB.
     bases: [Lazy<Lock<Earliest>>; 4],
     source: ClockSource,
     /// The group of owners that were made without naming one.
     group: OwnerGroup,
-    seed: u64,
     /// The number of CPUs; 0 until the host is asked.
     cpus: AtomicU64,
-    owners: AtomicU64,
     /// 1 in a child of fork(2) that has abandoned its copy.
     abandoned: AtomicU32,
     /// The system's driver, from whose settings this one was made, and with which it is abandoned.
@@ -78,9 +75,16 @@ pub(crate) struct DriverInner {
 
 /// The queues of one clock, by their earliest deadlines.
 struct Earliest {
-    /// Contains the ready line: see `line`.
+    /// The queues whose deadlines have not passed, as far as turns know.
     wheel: Wheel,
-    laps: Laps,
+    /// The ready line, with the groups that have ready owners: see `line`.
+    line: NodeRing,
+    /// The number of owners that are ready.
+    ready: usize,
+    /// The number of the lap. An owner that becomes ready notes the lower half in its node's `tag`.
+    lap: u64,
+    /// The number of ready owners that were so when the lap began.
+    old: usize,
     /// The time of the next turn, as it was last announced to the thread or embedder that turns the driver.
     announced: u64,
     /// The number of calls of [`Driver::next`] for this clock.
@@ -89,7 +93,17 @@ struct Earliest {
 
 impl Earliest {
     const fn new() -> Self {
-        Self { wheel: Wheel::new(), laps: Laps::new(), announced: NEVER, next_calls: 0 }
+        let (wheel, line) = (Wheel::new(), NodeRing::new());
+        Self { wheel, line, ready: 0, lap: 0, old: 0, announced: NEVER, next_calls: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.wheel.is_empty() && self.ready == 0
+    }
+
+    /// The time of the next turn; `None` if no queue is scheduled. 0 means at once.
+    fn peek(&self) -> Option<u64> {
+        if self.ready != 0 { Some(0) } else { self.wheel.peek() }
     }
 
     /// # Safety
@@ -160,9 +174,6 @@ impl Driver {
 
     /// A driver for another PID namespace of the system that this driver belongs to. With the host's clocks it is one with
     /// a thread of its own. With an embedder's clocks it is this one, because the embedder turns this one.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
     pub(crate) fn for_another_namespace(&self) -> Result<Self, Error> {
         match &self.inner.source {
             ClockSource::Host(host) => {
@@ -178,14 +189,12 @@ impl Driver {
             ClockSource::Host(_) => 0,
             ClockSource::Given(clocks) => clocks.cpus().max(1) as u64,
         };
-        let inner = Counted::new(|address| DriverInner {
+        let inner = Counted::new(|_| DriverInner {
             on,
             cpus: AtomicU64::new(cpus),
             bases: [(); 4].map(|()| Lazy::new()),
             source,
             group: OwnerGroup::new(),
-            seed: random::seed(address),
-            owners: AtomicU64::new(0),
             abandoned: AtomicU32::new(0),
             model,
         })?;
@@ -193,15 +202,8 @@ impl Driver {
     }
 
     /// A handle of this driver whose owners of deadlines are a group of their own.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
     pub(crate) fn with_new_group(&self) -> Result<Self, Error> {
         Ok(Self { inner: self.inner.clone(), group: Some(Counted::new(|_| OwnerGroup::new())?) })
-    }
-
-    fn group(&self) -> &OwnerGroup {
-        self.group.as_deref().unwrap_or(&self.inner.group)
     }
 
     /// Gives this process's copy of the driver up, in the child of fork(2), with all timers that run by it. They can be
@@ -222,17 +224,9 @@ impl Driver {
     }
 
     /// Gets ready for the deadlines that an owner has on `base`. To be called before the first of them.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
     pub(crate) fn prepare(&self, base: Base) -> Result<(), Error> {
         let earliest = || Ok(Lock::new(self.inner.on, Earliest::new()));
         self.inner.bases[base as usize].get_or_make(earliest).map(|_| ())
-    }
-
-    /// How the threads that use the driver sleep.
-    pub(crate) fn platform(&self) -> PlatformRef {
-        self.inner.on
     }
 
     /// The time by `base` at which the next turn is needed: never later than the earliest deadline. It is earlier if
@@ -240,19 +234,21 @@ impl Driver {
     /// going on or has left deadlines that are due. `None` if nothing is armed.
     #[must_use]
     pub fn next(&self, base: Base) -> Option<Duration> {
-        let earliest = self.inner.earliest(base)?;
+        let inner = &*self.inner;
+        let earliest = inner.earliest(base)?;
         loop {
             let at = earliest.lock().with(|earliest| {
                 earliest.next_calls = earliest.next_calls.wrapping_add(1);
-                if !earliest.wheel.is_empty() {
-                    let now = self.inner.now(base);
-                    if earliest.wheel.is_ahead_of(now) {
-                        earliest.wheel.set_back(now);
-                    }
+                if !earliest.is_empty() {
+                    earliest.wheel.set_back(inner.now(base));
                 }
                 earliest.wheel.settle().then(|| {
-                    let at = earliest.wheel.peek();
-                    self.inner.is_told(earliest, at.unwrap_or(NEVER));
+                    let at = earliest.peek();
+                    if self.has_given_clocks() {
+                        // The embedder may have been told an earlier time before, for a timer that is disarmed now. A
+                        // deadline before this one must then notify it.
+                        earliest.announced = earliest.announced.max(at.unwrap_or(NEVER));
+                    }
                     at
                 })
             });
@@ -270,12 +266,12 @@ impl Driver {
     /// [`PidNamespace`](crate::PidNamespace): a domain by its own, timers by the one whose
     /// [`driver`](crate::PidNamespace::driver) they were made with. Groups are served in rotation, and so are the
     /// owners of a group. Each time one owner has at most 64 deadlines expired, and the clocks are read before the next one
-    /// is served. So a deadline
-    /// that comes during the turn waits for at most 64 deadlines of each other group on its clock, however many owners
-    /// and deadlines those have, and for as many on each of the other clocks. Of its own group it waits for 64 of each
-    /// other owner, and for those of the other groups in between. How long that takes depends on how long 64 calls of
-    /// each [`Deliver`](crate::timer::Deliver) take. The turn ends when all deadlines have passed that were due at its
-    /// beginning. Deadlines that have come since may be left; then [`next`](Self::next) returns a time that has passed.
+    /// is served. So a deadline that comes during the turn waits for at most 64 deadlines of each other group on its clock,
+    /// however many owners and deadlines those have, and for as many on each of the other clocks. Of its own group it waits
+    /// for 64 of each other owner, and for those of the other groups in between. How long that takes depends on how long
+    /// 64 calls of each [`Deliver`](crate::timer::Deliver) take. The turn ends when all deadlines have passed that were due
+    /// at its beginning. Deadlines that have come since may be left; then [`next`](Self::next) returns a time that has
+    /// passed.
     ///
     /// With clocks of an embedder, a thread that has turned must call `next` afterwards, and turn by that time or have
     /// another thread do so: deadlines that come later than that time are not announced to the threads that asked
@@ -284,7 +280,7 @@ impl Driver {
     /// If a waker or a delivery panics, the other clocks are still served, and then the panic goes on to the caller.
     /// Other deadlines that are due by the panic's clock are left to the next turn.
     pub fn turn(&self) -> usize {
-        Turn::begin(self).run()
+        Turn::begin(&self.inner).serve()
     }
 
     /// Notes that the embedder's `CLOCK_REALTIME`, and `CLOCK_TAI` with it, have been set. The host's clocks need no
@@ -294,40 +290,9 @@ impl Driver {
         self.inner.changed();
     }
 
-    /// The time on `base`, in nanoseconds.
-    pub(crate) fn now(&self, base: Base) -> u64 {
-        self.inner.now(base)
-    }
-
-    pub(crate) fn cpu_time(&self, of: CpuClock) -> Option<u64> {
-        self.inner.cpu_time(of)
-    }
-
     /// Whether the clocks are an embedder's.
     pub(crate) fn has_given_clocks(&self) -> bool {
         matches!(self.inner.source, ClockSource::Given(_))
-    }
-
-    /// The number of CPUs that the threads of a process may use at once.
-    pub(crate) fn cpus(&self) -> u64 {
-        let known = self.inner.cpus.load(Ordering::Relaxed); // a number that never changes
-        if known != 0 { known } else { self.count_cpus() }
-    }
-
-    #[cold]
-    fn count_cpus(&self) -> u64 {
-        let cpus = match &self.inner.source {
-            ClockSource::Host(_) => host::cpus(),
-            _ => 1,
-        };
-        self.inner.cpus.store(cpus, Ordering::Relaxed);
-        cpus
-    }
-
-    /// A secret number, different for each owner.
-    pub(crate) fn seed(&self) -> u64 {
-        let owner = self.inner.owners.fetch_add(1, Ordering::Relaxed);
-        random::mixed(self.inner.seed.wrapping_add(random::mixed(owner)))
     }
 
     /// Starts the driver's thread, if the driver runs by the host's clocks and its thread does not run yet. The first
@@ -347,9 +312,9 @@ impl Driver {
     ///
     /// # Errors
     /// [`Error::NoMemory`] if the host refuses memory, a thread, or the file descriptors that the thread waits with;
-    /// [`Error::NoSuchOperation`] if the driver has no clocks. If the process may open no more files, the call first waits up to a
-    /// second for them: the thread of a driver that has been dropped closes its own a moment later. On hosts other than Linux the standard library makes the
-    /// thread, which ends the program if there is no memory.
+    /// [`Error::NoSuchOperation`] if the driver has no clocks. If the process may open no more files, the call first waits up
+    /// to a second for them: the thread of a driver that has been dropped closes its own a moment later. On hosts other than
+    /// Linux the standard library makes the thread, which ends the program if there is no memory.
     pub fn start(&self) -> Result<(), Error> {
         match &self.inner.source {
             ClockSource::Host(host) => host.start(self),
@@ -364,14 +329,27 @@ impl DriverInner {
         self.bases[base as usize].get()
     }
 
-    fn now(&self, base: Base) -> u64 {
+    /// The time on `base`, in nanoseconds.
+    pub fn now(&self, base: Base) -> u64 {
         match &self.source {
             ClockSource::Host(_) => host::now(base),
             ClockSource::Given(clocks) => nanoseconds(clocks.now(base)),
         }
     }
 
-    fn cpu_time(&self, of: CpuClock) -> Option<u64> {
+    /// The number of CPUs that the threads of a process may use at once.
+    pub fn cpus(&self) -> u64 {
+        let known = self.cpus.load(Ordering::Relaxed); // a number that never changes
+        #[cfg(feature = "std")]
+        if known == 0 {
+            let cpus = host::cpus();
+            self.cpus.store(cpus, Ordering::Relaxed);
+            return cpus;
+        }
+        known
+    }
+
+    pub fn cpu_time(&self, of: CpuClock) -> Option<u64> {
         match &self.source {
             ClockSource::Host(_) => host::cpu_time(of),
             ClockSource::Given(clocks) => clocks.cpu_time(of).map(nanoseconds),
@@ -383,14 +361,6 @@ impl DriverInner {
         match &self.source {
             ClockSource::Host(host) => host.wake(),
             ClockSource::Given(clocks) => call(|| clocks.changed()),
-        }
-    }
-
-    /// Records that the embedder was told to turn at `at`. It may have been told an earlier time before, for a timer
-    /// that is disarmed now. A deadline before `at` must then notify it, so `announced` is raised to `at`.
-    fn is_told(&self, earliest: &mut Earliest, at: u64) {
-        if matches!(self.source, ClockSource::Given(_)) {
-            earliest.announced = earliest.announced.max(at);
         }
     }
 
@@ -416,50 +386,23 @@ impl DriverInner {
     ///
     /// # Safety
     /// `link` is in this driver, and belongs to the caller's queue, which is locked.
-    unsafe fn schedule(&self, base: Base, link: NonNull<Link>, at: u64, now: u64) -> bool {
+    unsafe fn schedule(&self, base: Base, link: &Link, at: u64, now: u64) -> bool {
         let Some(earliest) = self.earliest(base) else { return false };
         earliest.lock().with(|earliest| {
-            let node = Link::node(link);
-            // SAFETY: nodes of links belong to this lock.
-            let (is_linked, is_ready) = unsafe { ((*node).is_linked(), (*node).is_ready()) };
-            // SAFETY: the nodes of links belong to this lock.
-            let stands = is_ready || is_linked && at >= unsafe { (*node).deadline() };
-            if stands && at != NEVER {
-                return false;
-            }
+            let node = link.node();
             // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it.
             unsafe {
+                let stands = (*node).is_ready() || (*node).is_linked() && at >= (*node).deadline;
+                if stands && at != NEVER {
+                    return false;
+                }
                 earliest.remove(node);
                 if at != NEVER {
                     earliest.wheel.insert(node, at, now);
                 }
             }
-            if at < earliest.announced {
-                self.announce(base, earliest, at)
-            } else if earliest.wheel.is_empty() {
-                self.announce(base, earliest, NEVER)
-            } else {
-                false
-            }
+            // Only a queue that is taken out leaves none.
+            (at < earliest.announced || earliest.is_empty()) && self.announce(base, earliest, at)
         })
-    }
-
-    /// Puts `link` at the end of the ready line, so that this turn serves its owner again.
-    ///
-    /// # Safety
-    /// As for [`schedule`](Self::schedule).
-    unsafe fn come_back(&self, base: Base, link: NonNull<Link>) {
-        let Some(earliest) = self.earliest(base) else { return };
-        earliest.lock().with(|earliest| {
-            let node = Link::node(link);
-            // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it. The
-            // node may be in the ready line already: another thread that turns may have put it there.
-            unsafe {
-                if !(*node).is_ready() {
-                    earliest.remove(node);
-                    earliest.make_ready(node);
-                }
-            }
-        });
     }
 }

@@ -1,50 +1,22 @@
 //! The deadlines that one owner has on one clock.
 
-use core::cell::UnsafeCell;
+use core::cell::{OnceCell, UnsafeCell};
 use core::ptr::NonNull;
 
-use super::line::WaitingOwners;
+use super::line::ReadyGroup;
 use super::wheel::{Next, Wheel, WheelNode};
 use super::{Base, Driver, DriverInner, NEVER};
 use crate::lock::Lock;
-use crate::sys::counted::Counted;
+use crate::sys::counted;
 use crate::sys::platform::PlatformRef;
 
 /// An owner of queues. It is counted, so that the driver can keep it alive while it expires the owner's deadlines.
 pub(crate) trait Owner: Sync {
-    /// Takes a handle of the owner; `None` if it is being dropped.
-    fn hold(&self) -> Option<Held>;
+    /// The owner's deadlines on `base`.
+    fn queue(&self, base: Base) -> &DeadlineQueue;
 
-    /// Expires a share of the deadlines that are due on `base`, and schedules the rest. Returns the number that have
-    /// passed.
-    fn expire(&self, base: Base, visit: &mut Visit) -> usize;
-}
-
-/// One owner's share of a turn.
-#[derive(Clone, Copy)]
-pub(crate) struct Visit {
-    /// The time at which the turn began.
-    began: u64,
-    /// The last reading of the clock.
-    now: u64,
-    /// The owner still has deadlines that were due when the turn began.
-    owes: bool,
-}
-
-impl Visit {
-    pub fn new(began: u64, now: u64) -> Self {
-        Self { began, now, owes: false }
-    }
-
-    /// The time on the clock.
-    pub fn now(&self) -> u64 {
-        self.now
-    }
-
-    /// Whether the owner still has deadlines that were due when the turn began.
-    pub fn owes(&self) -> bool {
-        self.owes
-    }
+    /// Expires all deadlines that `share` returns.
+    fn expire(&self, share: &mut Share<'_>);
 }
 
 /// The number of deadlines of one owner that may pass before the turn serves the next owner in line.
@@ -52,72 +24,29 @@ const SHARE: u32 = 64;
 /// Sorting one batch of deadlines is charged to the share like this many deadlines that pass.
 const BATCH: u32 = 16;
 
-/// A handle of an owner. The owner's own code takes it and gives it back.
-pub(crate) struct Held {
-    owner: NonNull<dyn Owner>,
-    let_go: unsafe fn(NonNull<dyn Owner>),
-}
-
-impl Held {
-    /// Takes one more handle of `owner`; `None` if the last one is being dropped.
-    ///
-    /// # Safety
-    /// `owner` is the value of a [`Counted`] whose memory has not been freed: see [`Counted::upgrade`].
-    pub unsafe fn of<T: Owner + 'static>(owner: &T) -> Option<Self> {
-        let owner = NonNull::from(owner);
-        // SAFETY: the caller guarantees it. `let_go` gives back the handle that is forgotten here.
-        core::mem::forget(unsafe { Counted::upgrade(owner) }?);
-        // SAFETY: `drop` calls this once.
-        Some(Self { owner, let_go: |owner| drop(unsafe { Counted::adopt(owner.cast::<T>()) }) })
-    }
-}
-
-impl core::ops::Deref for Held {
-    type Target = dyn Owner;
-
-    fn deref(&self) -> &Self::Target {
-        // SAFETY: valid until the handle is given back.
-        unsafe { self.owner.as_ref() }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // SAFETY: called once.
-        unsafe { (self.let_go)(self.owner) };
-    }
-}
-
 /// A queue's place in the driver's wheel.
 #[repr(C)]
 pub(super) struct Link {
     /// First field, because the driver knows only the node's address.
     node: UnsafeCell<WheelNode>,
-    owner: NonNull<dyn Owner>,
-    /// The owner's group.
-    waiting: NonNull<UnsafeCell<WaitingOwners>>,
+    pub owner: NonNull<counted::Inner<dyn Owner>>,
+    /// The owner's group, on the queue's clock.
+    pub group: NonNull<UnsafeCell<ReadyGroup>>,
 }
 
 impl Link {
-    pub fn node(this: NonNull<Self>) -> *mut WheelNode {
-        this.as_ptr().cast()
+    /// A pointer to the node, from which [`of`](Self::of) gets back to the link.
+    pub fn node(&self) -> *mut WheelNode {
+        core::ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// The group of the link's owner.
+    /// The link of a node.
     ///
     /// # Safety
-    /// As for [`owner_of`](Self::owner_of).
-    pub unsafe fn waiting_of(node: *mut WheelNode) -> *mut WaitingOwners {
-        // SAFETY: the node is the link's first field. The owner keeps its group.
-        unsafe { (*node.cast::<Self>()).waiting.as_ref().get() }
-    }
-
-    /// # Safety
-    /// `node` belongs to a link whose memory has not been freed, and the driver's wheel is locked.
-    pub unsafe fn owner_of(node: *mut WheelNode) -> Option<Held> {
-        // SAFETY: the node is the link's first field. A thread that drops the owner waits for the lock before the
-        // memory is freed.
-        unsafe { (*node.cast::<Self>()).owner.as_ref().hold() }
+    /// `node` belongs to a link whose memory is not freed while the reference exists.
+    pub unsafe fn of<'l>(node: *mut WheelNode) -> &'l Self {
+        // SAFETY: the node is the link's first field.
+        unsafe { &*node.cast() }
     }
 }
 
@@ -153,7 +82,8 @@ pub(crate) enum IfLast {
 pub(crate) struct DeadlineQueue {
     base: Base,
     state: Lock<QueueState>,
-    link: UnsafeCell<Option<Link>>,
+    /// Written by `settle`. The node in it belongs to the driver's lock.
+    link: OnceCell<Link>,
 }
 
 struct QueueState {
@@ -162,7 +92,7 @@ struct QueueState {
     scheduled: u64,
 }
 
-// SAFETY: the link is written before the queue is shared, and belongs to the driver's lock from then on.
+// SAFETY: the link is written before the queue is shared.
 unsafe impl Sync for DeadlineQueue {}
 // SAFETY: as for `Sync`. The nodes that the queue points to belong to their owners, which share them between threads.
 unsafe impl Send for DeadlineQueue {}
@@ -170,28 +100,20 @@ unsafe impl Send for DeadlineQueue {}
 impl DeadlineQueue {
     pub fn new(on: PlatformRef, base: Base) -> Self {
         let state = QueueState { wheel: Wheel::new(), scheduled: NEVER };
-        Self { base, state: Lock::new(on, state), link: UnsafeCell::new(None) }
+        Self { base, state: Lock::new(on, state), link: OnceCell::new() }
     }
 
-    /// Sets the owner, and the group of `driver` as its group. Called before anything else.
+    /// Sets the owner, and the group of `driver` as its group. Called once, before anything else.
     ///
     /// # Safety
     /// No other thread uses the queue yet. It stays in place, and the owner and `driver` are valid, until `retire`.
-    pub unsafe fn settle(&self, owner: NonNull<dyn Owner>, driver: &Driver) {
-        let waiting = NonNull::from(driver.group().on(self.base));
-        // SAFETY: no other thread uses the queue.
-        unsafe { *self.link.get() = Some(Link { node: UnsafeCell::new(WheelNode::new()), owner, waiting }) };
+    pub unsafe fn settle(&self, owner: NonNull<counted::Inner<dyn Owner>>, driver: &Driver) {
+        let group = driver.group.as_deref().unwrap_or(&driver.inner.group).on(self.base);
+        self.link.get_or_init(|| Link { node: UnsafeCell::new(WheelNode::new()), owner, group: group.into() });
     }
 
-    fn link(&self) -> Option<NonNull<Link>> {
-        // SAFETY: only `settle` writes this, before other threads use the queue.
-        let link = unsafe { &*self.link.get() };
-        link.as_ref().map(NonNull::from)
-    }
-
-    /// Arms `node` for `deadline`, whether it is armed already or not. Calls `ready` with the node before, with the
-    /// queue locked. `now` is a recent reading of the queue's clock. The clock is not read here, because it may be an
-    /// embedder's and panic.
+    /// Arms `node` for `deadline`, whether it is armed already or not, and gives it `tag`. `now` is a recent reading of
+    /// the queue's clock. The clock is not read here, because it may be an embedder's and panic.
     ///
     /// # Safety
     /// `node` is valid until it has been disarmed or was due, and is in no other queue.
@@ -201,13 +123,13 @@ impl DeadlineQueue {
         node: *mut WheelNode,
         deadline: u64,
         now: u64,
-        ready: impl FnOnce(*mut WheelNode),
+        tag: u32,
     ) -> MustNotify {
         self.state.lock().with(|state| {
             // SAFETY: the caller guarantees it.
             unsafe {
                 state.wheel.remove(node);
-                ready(node);
+                (*node).tag = tag;
             }
             let is_earlier = deadline < state.scheduled;
             let must_notify = if is_earlier { self.schedule(driver, state, deadline, now) } else { MustNotify(false) };
@@ -227,7 +149,7 @@ impl DeadlineQueue {
             let was_armed = unsafe { state.wheel.remove(node) };
             let is_last = state.wheel.is_empty();
             if was_armed && is_last && if_last == IfLast::Unschedule {
-                self.unschedule(driver, state)
+                self.schedule(driver, state, NEVER, 0)
             } else {
                 MustNotify(false)
             }
@@ -239,27 +161,17 @@ impl DeadlineQueue {
         self.state.lock().with(|_| f())
     }
 
-    /// Begins a share of the deadlines that are due. When the share is dropped, also by a panic in a callback, and
-    /// deadlines are left, the queue goes behind the other owners in line.
-    pub fn share<'q>(&'q self, driver: &'q DriverInner, visit: &'q mut Visit) -> Share<'q> {
-        Share { queue: self, driver, visit, left: SHARE, is_all: false }
+    /// Takes the queue out of the driver's wheel for good. Nobody is notified: its deadlines are gone, not earlier.
+    pub fn retire(&self, driver: &DriverInner) {
+        let _later = self.state.lock().with(|state| self.schedule(driver, state, NEVER, 0));
     }
 
-    /// Takes the queue out of the driver's wheel for good.
-    pub fn retire(&self, driver: &DriverInner) -> MustNotify {
-        self.state.lock().with(|state| self.unschedule(driver, state))
-    }
-
-    /// Schedules the queue for `at` in the driver's wheel. `now` is a recent reading of the clock.
+    /// Schedules the queue for `at` in the driver's wheel, or takes it out of there if `at` is `NEVER`. `now` is a recent
+    /// reading of the clock, and is not used with `NEVER`.
     fn schedule(&self, driver: &DriverInner, state: &mut QueueState, at: u64, now: u64) -> MustNotify {
         state.scheduled = at;
         // SAFETY: the link is in place, and the queue locked.
-        self.link().map_or(MustNotify(false), |link| MustNotify(unsafe { driver.schedule(self.base, link, at, now) }))
-    }
-
-    /// Takes the queue out of the driver's wheel: nothing is armed any more.
-    fn unschedule(&self, driver: &DriverInner, state: &mut QueueState) -> MustNotify {
-        self.schedule(driver, state, NEVER, 0) // with `NEVER` the time is not used
+        MustNotify(self.link.get().is_some_and(|link| unsafe { driver.schedule(self.base, link, at, now) }))
     }
 
     /// Ends the turn's work on the queue, when no more deadlines are due. `now` is the turn's reading of the clock.
@@ -271,76 +183,88 @@ impl DeadlineQueue {
     }
 }
 
-/// A share of one queue's deadlines: see [`DeadlineQueue::share`].
+/// One owner's share of a turn. If deadlines are left when it is dropped, also by a panic in a callback, the queue goes
+/// behind the other owners in line.
 pub(crate) struct Share<'q> {
     queue: &'q DeadlineQueue,
     driver: &'q DriverInner,
-    visit: &'q mut Visit,
+    /// The time at which the turn began.
+    began: u64,
+    /// The last reading of the clock.
+    pub now: u64,
     /// The number of deadlines that may still pass in this share.
     left: u32,
+    /// The number of deadlines that have passed.
+    pub passed: usize,
     /// No more deadlines are due.
     is_all: bool,
+    /// Set if the owner still has deadlines that were due when the turn began.
+    owes: &'q mut bool,
 }
 
-impl Share<'_> {
-    /// Takes out one node that is due and calls `then` with it, with the queue locked. Returns `false` if no node is
+impl<'q> Share<'q> {
+    pub fn new(queue: &'q DeadlineQueue, driver: &'q DriverInner, began: u64, now: u64, owes: &'q mut bool) -> Self {
+        Self { queue, driver, began, now, left: SHARE, passed: 0, is_all: false, owes }
+    }
+
+    /// Takes out one node that is due, and returns what `take` makes of it with the queue locked. `None` if no node is
     /// due, in which case the next turn has been scheduled, or if the share is used up.
-    pub fn pop_due(&mut self, then: impl FnOnce(*mut WheelNode)) -> bool {
-        let (queue, began) = (self.queue, self.visit.began);
-        let mut then = Some(then);
+    pub fn pop_due<R>(&mut self, mut take: impl FnMut(*mut WheelNode) -> R) -> Option<R> {
         while self.left != 0 {
-            let next = queue.state.lock().with(|state| {
+            let due = self.queue.state.lock().with(|state| {
                 // The clock may have been set back after the last reading, and a deadline may have been armed after
                 // that. By the old reading such a deadline would be due, although the clock has not reached it.
-                if queue.base.can_be_set() {
-                    self.visit.now = self.driver.now(queue.base);
+                if matches!(self.queue.base, Base::Realtime | Base::Tai) {
+                    self.now = self.driver.now(self.queue.base);
                 }
-                let now = self.visit.now;
-                if state.wheel.is_ahead_of(now) {
-                    state.wheel.set_back(now);
-                }
-                state.wheel.hold_back(began);
-                let next = state.wheel.next(now);
-                match next {
+                state.wheel.set_back(self.now);
+                state.wheel.hold_back(self.began);
+                match state.wheel.next(self.now) {
                     Next::Due(node) => {
-                        if let Some(then) = then.take() {
-                            then(node);
-                        }
+                        self.left -= 1;
+                        self.passed += 1;
+                        return Some(take(node));
                     }
-                    Next::Working => {}
-                    Next::At(_) | Next::Never => queue.finish(self.driver, state, now),
+                    Next::Working => self.left = self.left.saturating_sub(BATCH),
+                    Next::At(_) | Next::Never => {
+                        (self.left, self.is_all) = (0, true);
+                        self.queue.finish(self.driver, state, self.now);
+                    }
                 }
-                next
+                None
             });
-            match next {
-                Next::Due(_) => {
-                    self.left -= 1;
-                    return true;
-                }
-                Next::Working => self.left = self.left.saturating_sub(BATCH),
-                Next::At(_) | Next::Never => {
-                    self.is_all = true;
-                    return false;
-                }
+            if due.is_some() {
+                return due;
             }
         }
-        false
+        None
     }
 }
 
 impl Drop for Share<'_> {
     fn drop(&mut self) {
-        let Self { queue, driver, is_all, .. } = *self;
-        let Some(link) = queue.link().filter(|_| !is_all) else { return };
+        let Self { queue, driver, .. } = *self;
+        let (Some(link), Some(earliest), false) = (queue.link.get(), driver.earliest(queue.base), self.is_all) else {
+            return;
+        };
         queue.state.lock().with(|state| {
             let next = state.wheel.peek_in_turn().unwrap_or(NEVER);
-            if next > self.visit.now {
-                return queue.finish(driver, state, self.visit.now);
+            if next > self.now {
+                return queue.finish(driver, state, self.now);
             }
-            self.visit.owes = next <= self.visit.began;
+            *self.owes = next <= self.began;
             state.scheduled = next;
-            // SAFETY: the link is in place, and the queue is locked. The driver is turning, so it need not be woken.
-            unsafe { driver.come_back(queue.base, link) };
+            earliest.lock().with(|earliest| {
+                let node = link.node();
+                // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it. The
+                // node may be in the ready line already: another thread that turns may have put it there.
+                unsafe {
+                    if !(*node).is_ready() {
+                        earliest.remove(node);
+                        earliest.make_ready(node);
+                    }
+                }
+            });
         });
     }
 }

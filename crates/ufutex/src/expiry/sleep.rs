@@ -5,12 +5,11 @@
 
 use core::cell::UnsafeCell;
 use core::pin::Pin;
-use core::ptr::NonNull;
 use core::task::Waker;
 use core::time::Duration;
 
 use super::clocks::nanoseconds;
-use super::queue::{DeadlineQueue, Held, IfLast, Owner, Visit};
+use super::queue::{DeadlineQueue, IfLast, Owner, Share};
 use super::wheel::WheelNode;
 use super::{Base, Driver};
 use crate::error::Error;
@@ -25,35 +24,14 @@ pub(crate) struct Sleeps {
     driver: Driver,
 }
 
-impl Sleeps {
-    fn new(driver: &Driver, base: Base) -> Result<Counted<Self>, Error> {
-        driver.prepare(base)?;
-        let this =
-            Counted::new(|_| Self { queue: DeadlineQueue::new(driver.platform(), base), driver: driver.clone() })?;
-        // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are
-        // dropped.
-        unsafe { this.queue.settle(NonNull::<Self>::from(&*this) as NonNull<dyn Owner>, &this.driver) };
-        Ok(this)
-    }
-}
-
 impl Owner for Sleeps {
-    fn hold(&self) -> Option<Held> {
-        // SAFETY: sleeps are counted, and the thread that drops the last handle waits for the driver's lock, which the
-        // caller holds.
-        unsafe { Held::of(self) }
+    fn queue(&self, _: Base) -> &DeadlineQueue {
+        &self.queue
     }
 
-    fn expire(&self, _: Base, visit: &mut Visit) -> usize {
-        let mut share = self.queue.share(&self.driver.inner, visit);
-        let mut woken = 0;
-        loop {
-            let mut waker = None;
-            // SAFETY: only nodes of sleeps are armed in this queue, and the queue is locked.
-            if !share.pop_due(|node| waker = unsafe { Sleep::fire(node) }) {
-                return woken;
-            }
-            woken += 1;
+    fn expire(&self, share: &mut Share<'_>) {
+        // SAFETY: only nodes of sleeps are armed in this queue, and the queue is locked.
+        while let Some(waker) = share.pop_due(|node| unsafe { Sleep::fire(node) }) {
             if let Some(waker) = waker {
                 waker.wake();
             }
@@ -63,33 +41,35 @@ impl Owner for Sleeps {
 
 impl Drop for Sleeps {
     fn drop(&mut self) {
-        if self.driver.is_abandoned() {
-            return;
+        if !self.driver.is_abandoned() {
+            self.queue.retire(&self.driver.inner);
         }
-        // The thread that turns need not be woken: the deadline is gone, not earlier.
-        let _later = self.queue.retire(&self.driver.inner);
     }
 }
 
-/// The sleeps of a domain. They are made when a task of the domain sleeps for the first time.
-pub(crate) struct LazySleeps {
-    /// One for the monotonic clock, one for the realtime clock.
-    by_clock: Lazy<[Lazy<Counted<Sleeps>>; 2]>,
-}
+/// The sleeps of a domain: one for the monotonic clock, one for the realtime clock. They are made when a task of the domain
+/// sleeps for the first time.
+pub(crate) struct LazySleeps(Lazy<[Lazy<Counted<Sleeps>>; 2]>);
 
 impl LazySleeps {
     pub fn new() -> Self {
-        Self { by_clock: Lazy::new() }
+        Self(Lazy::new())
     }
 
     /// The sleeps by `base`. The first call makes them.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
     fn get(&self, driver: &Driver, base: Base) -> Result<&Sleeps, Error> {
-        let by_clock = self.by_clock.get_or_make(|| Ok([(); 2].map(|()| Lazy::new())))?;
+        let by_clock = self.0.get_or_make(|| Ok([(); 2].map(|()| Lazy::new())))?;
         let sleeps = &by_clock[usize::from(base != Base::Monotonic)];
-        sleeps.get_or_make(|| Sleeps::new(driver, base)).map(|sleeps| &**sleeps)
+        let make = || {
+            driver.prepare(base)?;
+            let queue = DeadlineQueue::new(driver.inner.on, base);
+            let sleeps = Counted::new(|_| Sleeps { queue, driver: driver.clone() })?;
+            // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are
+            // dropped.
+            unsafe { sleeps.queue.settle(sleeps.memory(), driver) };
+            Ok(sleeps)
+        };
+        sleeps.get_or_make(make).map(|sleeps| &**sleeps)
     }
 }
 
@@ -119,9 +99,6 @@ unsafe impl Sync for Sleep<'_> {}
 
 impl<'d> Sleep<'d> {
     /// Makes a sleep by `base`, which has not begun.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
     pub fn new(timeouts: Timeouts<'d>, base: Base, waker: GuardedWaker) -> Result<Counted<Self>, Error> {
         let sleeps = timeouts.sleeps.get(timeouts.driver, base)?;
         let (node, waker) = (UnsafeCell::new(WheelNode::new()), UnsafeCell::new(Some(waker)));
@@ -135,7 +112,7 @@ impl<'d> Sleep<'d> {
         let node = core::ptr::from_ref(self.get_ref()).cast_mut().cast();
         // SAFETY: the sleep is pinned, and is disarmed when it is dropped. The node is its first field.
         let must_notify =
-            unsafe { self.sleeps.queue.arm(&self.sleeps.driver.inner, node, nanoseconds(deadline), now, |_| {}) };
+            unsafe { self.sleeps.queue.arm(&self.sleeps.driver.inner, node, nanoseconds(deadline), now, 0) };
         must_notify.now(&self.sleeps.driver);
     }
 

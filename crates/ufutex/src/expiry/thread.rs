@@ -43,13 +43,16 @@ pub enum Cpus {
 
 /// A set of CPUs. Its clones refer to one set.
 #[derive(Clone)]
-pub struct CpuSet(Counted<Mask>);
+pub struct CpuSet(pub(super) Counted<Mask>);
 
-/// A bit for each CPU.
-type Mask = [u64; MAX_CPUS / 64];
+/// A bit for each CPU, in words of the kernel's CPU masks.
+pub(super) type Mask = [usize; MAX_CPUS / BITS];
+const BITS: usize = usize::BITS as usize;
 
 /// Length of the CPU masks here, in CPUs. The kernel sets no fixed limit; no kernel is built for more than this.
-pub(super) const MAX_CPUS: usize = 8192;
+const MAX_CPUS: usize = 8192;
+
+pub(super) const NO_CPUS: Mask = [0; MAX_CPUS / BITS];
 
 impl CpuSet {
     /// Makes a set of the CPUs with these numbers. Numbers above 8191 are left out.
@@ -57,10 +60,11 @@ impl CpuSet {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn try_new(cpus: impl IntoIterator<Item = u32>) -> Result<Self, Error> {
-        let mut mask: Mask = [0; MAX_CPUS / 64];
+        let mut mask = NO_CPUS;
         for cpu in cpus {
-            if let Some(word) = mask.get_mut(cpu as usize / 64) {
-                *word |= 1 << (cpu % 64);
+            let cpu = cpu as usize;
+            if let Some(word) = mask.get_mut(cpu / BITS) {
+                *word |= 1 << (cpu % BITS);
             }
         }
         Counted::new(|_| mask).map(Self)
@@ -79,11 +83,6 @@ impl CpuSet {
             return None;
         }
         Self::try_new(list.split(',').filter_map(range).flatten()).ok()
-    }
-
-    /// The numbers of the CPUs.
-    pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
-        (0..MAX_CPUS as u32).filter(|cpu| self.0[*cpu as usize / 64] >> (cpu % 64) & 1 != 0)
     }
 }
 
@@ -105,7 +104,8 @@ impl Eq for CpuSet {}
 
 impl fmt::Debug for CpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.iter()).finish()
+        let has = |cpu: &usize| self.0[cpu / BITS] >> (cpu % BITS) & 1 != 0;
+        f.debug_set().entries((0..MAX_CPUS).filter(has)).finish()
     }
 }
 

@@ -2,12 +2,9 @@
 //!
 //! Owners with deadlines that have passed are in a line, in which groups of owners take turns (see `line`). The turn
 //! takes the first owner and expires a share of its deadlines that are due. If the owner has more, it goes to the end of
-//! its group. The clocks are read before each share, and clocks that can be set also before each deadline is expired. So
-//! an owner whose deadline passes during the turn also joins the line, behind one owner of each other group, however
-//! many owners and deadlines those have. Each clock has a line of its own, and the turn serves one share of each line in
-//! rotation.
-//!
-//! On a clock where nothing is due the turn ends at once: it takes the lock of that clock's wheel once.
+//! its group. The clocks are read before each share, and clocks that can be set also before each deadline is expired. Each
+//! clock has a line of its own, and the turn serves one share of each line in rotation. On a clock where nothing is due the
+//! turn ends at once: it takes the lock of that clock's wheel once.
 //!
 //! A turn ends when all deadlines that were due at its beginning have passed. To know that, the turn asks each owner
 //! after its share whether it still has such deadlines. If one says yes, the turn visits every owner that is in the
@@ -15,17 +12,19 @@
 //! ends. A deadline that is armed during the turn for a time before the turn began is held back from the turn. A
 //! deadline that becomes due during the turn does not make the turn longer. So it ends, whatever is armed.
 
-use super::queue::{Held, Link, Visit};
+use super::queue::{Link, Owner, Share};
 use super::wheel::Next;
-use super::{Base, Driver, DriverInner, Earliest, NEVER};
+use super::{Base, DriverInner, Earliest, NEVER};
+use crate::lock::Lock;
+use crate::sys::counted::Counted;
 use crate::sys::unwind::{Otherwise, call};
 
 /// The number of owners that are put in line before another thread may take the driver's lock.
 const BATCH: usize = 64;
 
-/// Runs one turn: see the top of this file. Its drop schedules the deadlines that are left, also if a callback panics.
+/// A turn: see the top of this file. Its drop schedules the deadlines that are left, also if a callback panics.
 pub(super) struct Turn<'d> {
-    driver: &'d Driver,
+    driver: &'d DriverInner,
     rounds: [Round; 4],
 }
 
@@ -52,60 +51,25 @@ struct Round {
     has_panicked: bool,
 }
 
-impl Round {
-    /// Begins the turn on one clock. If nothing is due there, it also ends the turn there, and schedules the next for
-    /// the earliest deadline.
-    fn begin(&mut self, driver: &DriverInner, base: Base, earliest: &mut Earliest) {
-        self.next_calls = earliest.next_calls;
-        // The thread to which the time of this turn was announced is turning now. The time of the next turn is
-        // announced at once, or at the end of this turn.
-        earliest.announced = NEVER;
-        if earliest.wheel.is_empty() {
-            return;
-        }
-        self.began = driver.now(base);
-        let at = earliest.wheel.peek().unwrap_or(NEVER);
-        if at > self.began && !earliest.wheel.is_ahead_of(self.began) {
-            // The thread that turns asks for the next deadline itself, so it need not be woken.
-            let _looks_itself = driver.announce(base, earliest, at);
-            return;
-        }
-        (self.is_open, self.is_fresh, self.owes) = (true, true, true);
-    }
-
-    fn goes_on(&self) -> bool {
-        self.owes || self.until.is_some()
-    }
-
-    fn end(&mut self) {
-        (self.owes, self.until, self.has_panicked) = (false, None, true);
-    }
-}
-
 impl<'d> Turn<'d> {
-    pub fn begin(driver: &'d Driver) -> Self {
-        let mut rounds = [Round::default(); 4];
-        for (&base, round) in Base::ALL.iter().zip(&mut rounds) {
-            if let Some(earliest) = driver.inner.earliest(base) {
-                earliest.lock().with(|earliest| round.begin(&driver.inner, base, earliest));
-            }
-        }
+    pub fn begin(driver: &'d DriverInner) -> Self {
+        let rounds = Base::ALL.map(|base| match driver.earliest(base) {
+            Some(earliest) => earliest.lock().with(|earliest| Round::begin(driver, base, earliest)),
+            None => Round::default(),
+        });
         Self { driver, rounds }
     }
 
-    /// Runs the turn. Returns the number of deadlines that have passed.
-    pub fn run(mut self) -> usize {
-        self.serve()
-    }
-
-    fn serve(&mut self) -> usize {
+    /// Returns the number of deadlines that have passed.
+    pub fn serve(&mut self) -> usize {
         let mut passed = 0;
         let mut takes_time = false;
         while self.rounds.iter().any(Round::goes_on) {
-            for &base in &Base::ALL {
+            for base in Base::ALL {
+                let round = &self.rounds[base as usize];
                 // Even on a clock where nothing was armed, a deadline may have become due while owners on other clocks
                 // were served.
-                if takes_time && !self.rounds[base as usize].has_panicked || self.rounds[base as usize].goes_on() {
+                if takes_time && !round.has_panicked || round.goes_on() {
                     passed += self.visit(base);
                 }
             }
@@ -116,61 +80,84 @@ impl<'d> Turn<'d> {
 
     /// Serves one share to the first owner in line.
     fn visit(&mut self, base: Base) -> usize {
-        let Some(now) = self.now(base) else { return 0 };
-        self.rounds[base as usize].is_open = true;
-        let Some(owner) = self.next_owner(base, now) else { return 0 };
-        let round = &mut self.rounds[base as usize];
+        let (driver, round) = (self.driver, &mut self.rounds[base as usize]);
+        let Some(earliest) = driver.earliest(base) else { return 0 };
+        let now = if core::mem::take(&mut round.is_fresh) {
+            round.began
+        } else if earliest.lock().with(|earliest| earliest.is_empty()) {
+            // The clock need not be read.
+            (round.owes, round.until) = (false, None);
+            return 0;
+        } else {
+            driver.now(base)
+        };
+        round.is_open = true;
+        let Some(owner) = round.next_owner(earliest, now) else { return 0 };
         round.has_served = true;
-        let mut visit = Visit::new(round.began, now);
+        let (began, mut owes) = (round.began, false);
         // If a waker or a delivery panics, the other clocks are served nevertheless: a callback that always panics must
         // not delay their timers for ever.
         let serve_others = Otherwise::new(|| {
             call(|| {
-                self.rounds[base as usize].end();
+                let round = &mut self.rounds[base as usize];
+                (round.owes, round.until, round.has_panicked) = (false, None, true);
                 self.serve();
             });
         });
-        let passed = owner.expire(base, &mut visit);
+        let mut share = Share::new(owner.queue(base), driver, began, now, &mut owes);
+        owner.expire(&mut share);
+        let passed = share.passed;
+        drop(share);
         serve_others.disarm();
-        self.rounds[base as usize].owes = visit.owes();
+        self.rounds[base as usize].owes = owes;
         passed
     }
+}
 
-    /// The time on the clock. `None` if nothing is armed by it, so that it need not be read.
-    fn now(&mut self, base: Base) -> Option<u64> {
-        let (inner, round) = (&self.driver.inner, &mut self.rounds[base as usize]);
-        if core::mem::take(&mut round.is_fresh) {
-            return Some(round.began);
+impl Round {
+    /// Begins the turn on one clock. If nothing is due there, it also ends the turn there, and schedules the next for
+    /// the earliest deadline.
+    fn begin(driver: &DriverInner, base: Base, earliest: &mut Earliest) -> Self {
+        let mut round = Self { next_calls: earliest.next_calls, ..Self::default() };
+        // The thread to which the time of this turn was announced is turning now. The time of the next turn is
+        // announced at once, or at the end of this turn.
+        earliest.announced = NEVER;
+        if earliest.is_empty() {
+            return round;
         }
-        if inner.earliest(base)?.lock().with(|earliest| earliest.wheel.is_empty()) {
-            (round.owes, round.until) = (false, None);
-            return None;
+        round.began = driver.now(base);
+        let at = earliest.peek().unwrap_or(NEVER);
+        if at > round.began && !earliest.wheel.is_ahead_of(round.began) {
+            // The thread that turns asks for the next deadline itself, so it need not be woken.
+            let _looks_itself = driver.announce(base, earliest, at);
+            return round;
         }
-        Some(inner.now(base))
+        (round.is_open, round.is_fresh, round.owes) = (true, true, true);
+        round
+    }
+
+    fn goes_on(&self) -> bool {
+        self.owes || self.until.is_some()
     }
 
     /// The first owner in line, after all owners whose deadlines have passed by `now` have joined the line.
-    fn next_owner(&mut self, base: Base, now: u64) -> Option<Held> {
-        let round = &mut self.rounds[base as usize];
-        let earliest = self.driver.inner.earliest(base)?;
+    fn next_owner(&mut self, earliest: &Lock<Earliest>, now: u64) -> Option<Counted<dyn Owner>> {
         loop {
             let found = earliest.lock().with(|earliest| {
-                if earliest.wheel.is_ahead_of(now) {
-                    earliest.wheel.set_back(now);
-                }
-                earliest.wheel.hold_back(round.began);
+                earliest.wheel.set_back(now);
+                earliest.wheel.hold_back(self.began);
                 if !earliest.line_up(now) {
                     return Some(None);
                 }
-                if core::mem::take(&mut round.owes) {
-                    round.until = Some(earliest.laps.until());
+                if core::mem::take(&mut self.owes) {
+                    self.until = Some(earliest.lap + 1);
                 }
                 let node = earliest.pop_ready();
-                round.until = round.until.filter(|lap| node.is_some() && !earliest.laps.is_over(*lap));
-                let node = node?;
+                let (lap, goes_on) = (earliest.lap, earliest.old != 0);
+                self.until = self.until.filter(|&last| node.is_some() && (lap < last || lap == last && goes_on));
                 // SAFETY: every node in this wheel belongs to a link, whose owner takes it out, with this lock held,
                 // before freeing it.
-                Some(unsafe { Link::owner_of(node) })
+                node.map(|node| unsafe { Counted::upgrade(Link::of(node).owner) })
             })?;
             if found.is_some() {
                 return found; // otherwise the owner is being dropped, or `line_up` has more to do
@@ -196,22 +183,21 @@ impl Earliest {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let inner = &self.driver.inner;
         let mut has_been_asked = false;
-        for (&base, round) in Base::ALL.iter().zip(&self.rounds) {
-            let Some(earliest) = inner.earliest(base).filter(|_| round.is_open) else { continue };
+        for (base, round) in Base::ALL.into_iter().zip(&self.rounds) {
+            let Some(earliest) = self.driver.earliest(base).filter(|_| round.is_open) else { continue };
             earliest.lock().with(|earliest| {
                 earliest.wheel.release();
-                let at = earliest.wheel.peek().unwrap_or(NEVER);
+                let at = earliest.peek().unwrap_or(NEVER);
                 // The thread that turns asks for the next deadline itself, so it need not be woken.
-                let _looks_itself = inner.announce(base, earliest, at);
+                let _looks_itself = self.driver.announce(base, earliest, at);
                 has_been_asked |= round.has_served && earliest.next_calls != round.next_calls;
             });
         }
         // A caller of `Driver::next` during the turn did not see the owners that were out of the wheel, and may be
         // asleep for too long.
         if has_been_asked {
-            inner.changed();
+            self.driver.changed();
         }
     }
 }

@@ -28,13 +28,10 @@ const BATCH: usize = 64;
 /// nodes to be placed, because they were held back before or the clock has been set back. At the end of a turn the
 /// rings change roles.
 const RINGS: [u16; 2] = [(LEVELS * SLOTS) as u16, (LEVELS * SLOTS) as u16 + 1];
-/// A third ring: the ready line. It contains nodes whose deadlines have passed, in the order in which they are to be
-/// served.
-const READY: u16 = RINGS[1] + 1;
 /// The bit of the first ring in `levels`.
 const RING: u32 = 1 << 16;
-/// The `slot` of a node that is in no wheel, but in a [`NodeRing`] of the owner's.
-const APART: u16 = u16::MAX - 1;
+/// The `slot` of a node that is in no wheel, but in a ring of the ready line.
+const READY: u16 = u16::MAX - 1;
 /// The `slot` of a node that is in no wheel and no ring.
 const NOWHERE: u16 = u16::MAX;
 
@@ -46,7 +43,8 @@ const NOWHERE: u16 = u16::MAX;
 pub struct WheelNode {
     next: *mut WheelNode,
     previous: *mut WheelNode,
-    deadline: u64,
+    /// The deadline with which the node was last inserted into a wheel.
+    pub deadline: u64,
     /// The slot or ring that the node is in, or `NOWHERE`.
     slot: u16,
     /// For the owner: the node's number among several.
@@ -58,17 +56,12 @@ pub struct WheelNode {
 
 impl WheelNode {
     pub const fn new() -> Self {
-        Self::keeping::<()>(0, ptr::null_mut())
-    }
-
-    /// Makes a node that is in no wheel, with an index, and with a pointer that it [keeps](Self::keep) for the owner.
-    pub const fn keeping<T>(index: u16, kept: *mut T) -> Self {
         Self {
-            next: kept.cast(),
+            next: ptr::null_mut(),
             previous: ptr::null_mut(),
             deadline: 0,
             slot: NOWHERE,
-            index,
+            index: 0,
             tag: 0,
             _pinned: PhantomPinned,
         }
@@ -79,7 +72,7 @@ impl WheelNode {
         self.next = kept.cast();
     }
 
-    /// The pointer that [`keep`](Self::keep) stored.
+    /// The pointer that [`keep`](Self::keep) stored, or null.
     pub const fn kept<T>(&self) -> *mut T {
         self.next.cast()
     }
@@ -88,19 +81,9 @@ impl WheelNode {
         self.slot != NOWHERE
     }
 
-    /// Whether the node is in the ready line, or waits behind it.
+    /// Whether the node is in the ready line.
     pub const fn is_ready(&self) -> bool {
-        matches!(self.slot, READY | APART)
-    }
-
-    /// Whether the node is in a ring that is no wheel's.
-    pub const fn is_apart(&self) -> bool {
-        self.slot == APART
-    }
-
-    /// The deadline with which the node was last inserted into a wheel.
-    pub const fn deadline(&self) -> u64 {
-        self.deadline
+        self.slot == READY
     }
 }
 
@@ -120,25 +103,25 @@ pub enum Next {
 /// Nodes in order, linked in a ring. This is the first, or null. They stay in place until they have been taken out.
 pub struct NodeRing(*mut WheelNode);
 
+// SAFETY: only the holder of the lock that a ring belongs to has access to its nodes.
+unsafe impl Send for NodeRing {}
+
 impl NodeRing {
     pub const fn new() -> Self {
         Self(ptr::null_mut())
     }
 
-    /// Puts `node` at the end of a ring that is no wheel's.
+    pub fn first(&self) -> Option<*mut WheelNode> {
+        (!self.0.is_null()).then_some(self.0)
+    }
+
+    /// Puts `node` at the end of a ring of the ready line.
     ///
     /// # Safety
     /// `node` is valid, and in no wheel and no ring.
     pub unsafe fn push(&mut self, node: *mut WheelNode) {
         // SAFETY: the caller guarantees it.
-        unsafe { self.link(node, APART) };
-    }
-
-    /// Takes out the first node.
-    pub fn pop(&mut self) -> Option<*mut WheelNode> {
-        let first = self.0;
-        // SAFETY: the node is in this ring.
-        (!first.is_null()).then(|| unsafe { self.unlink(first) }).map(|()| first)
+        unsafe { self.link(node, READY) };
     }
 
     /// # Safety
@@ -202,11 +185,8 @@ pub struct Wheel {
     /// The clock has been set back: nodes are being moved from the slots to the ring of nodes to be placed.
     gathers: bool,
     /// The nodes of each slot, and the rings after them.
-    first: [NodeRing; READY as usize + 1],
+    first: [NodeRing; RINGS[1] as usize + 1],
 }
-
-// SAFETY: the pointers are to nodes in the wheel, to which only the holder of the wheel has access.
-unsafe impl Send for Wheel {}
 
 impl Wheel {
     pub const fn new() -> Self {
@@ -218,7 +198,7 @@ impl Wheel {
             floor: 0,
             held: 0,
             gathers: false,
-            first: [const { NodeRing::new() }; READY as usize + 1],
+            first: [const { NodeRing::new() }; RINGS[1] as usize + 1],
         }
     }
 
@@ -238,10 +218,6 @@ impl Wheel {
     /// The ring of nodes to be placed.
     const fn pool(&self) -> u16 {
         RINGS[1 - self.held as usize]
-    }
-
-    const fn is_settled(&self) -> bool {
-        !self.gathers && self.is_empty_in(self.pool())
     }
 
     /// Notes that a turn began at `began`. A node that is inserted from now on with a deadline up to `began` is held
@@ -284,21 +260,6 @@ impl Wheel {
         }
     }
 
-    /// Puts `node` at the end of the ready line.
-    ///
-    /// # Safety
-    /// `node` is valid and in no wheel. It stays in place until it has been taken out.
-    pub unsafe fn make_ready(&mut self, node: *mut WheelNode) {
-        // SAFETY: the caller guarantees it.
-        unsafe { self.link_ring(node, READY) };
-    }
-
-    /// The first node of the ready line.
-    pub fn first_ready(&self) -> Option<*mut WheelNode> {
-        let first = self.first[READY as usize].0;
-        (!first.is_null()).then_some(first)
-    }
-
     /// Takes `node` out, if it is in this wheel. Returns whether it was.
     ///
     /// # Safety
@@ -311,8 +272,17 @@ impl Wheel {
         }
         // SAFETY: the node is in this slot.
         unsafe { self.first[usize::from(slot)].unlink(node) };
-        if self.is_empty_in(slot) {
-            self.mark_empty(slot);
+        if !self.is_empty_in(slot) {
+            return true;
+        }
+        if slot >= RINGS[0] {
+            self.levels &= !(RING << (slot - RINGS[0]));
+            return true;
+        }
+        let (level, digit) = (usize::from(slot) / SLOTS, usize::from(slot) % SLOTS);
+        self.slots[level] &= !(1 << digit);
+        if self.slots[level] == 0 {
+            self.levels &= !(1 << level);
         }
         true
     }
@@ -323,32 +293,16 @@ impl Wheel {
             if !self.settle() {
                 return Next::Working;
             }
-            if self.emptied != NOWHERE {
-                if !self.empty_further() {
-                    return Next::Working;
-                }
-                continue;
+            let Some((slot, at, earliest)) = self.earliest() else { return Next::Never };
+            if at > now {
+                return Next::At(at);
             }
-            let Some(slot) = self.first_slot() else { return Next::Never };
-            let (earliest, is_all) = self.earliest_of(slot);
-            // SAFETY: a node of the wheel.
-            let deadline = unsafe { (*earliest).deadline };
-            // All nodes of a slot of the lowest level have one deadline, or their deadlines had passed when they were
-            // inserted.
-            if is_all || usize::from(slot) < SLOTS {
-                if deadline > now {
-                    return Next::At(deadline);
-                }
+            if let Some(node) = earliest {
                 // SAFETY: a node of this wheel.
-                unsafe { self.remove(earliest) };
-                return Next::Due(earliest);
+                unsafe { self.remove(node) };
+                return Next::Due(node);
             }
-            let start = self.start_of(slot);
-            if start > now {
-                return Next::At(start);
-            }
-            self.elapsed = start;
-            self.emptied = slot;
+            (self.elapsed, self.emptied) = (at, slot);
         }
     }
 
@@ -359,46 +313,48 @@ impl Wheel {
 
     /// As [`peek`](Self::peek), without the nodes that are held back until the turn is done.
     pub fn peek_in_turn(&self) -> Option<u64> {
-        if !self.is_settled() || !self.is_empty_in(READY) {
+        if self.gathers || !self.is_empty_in(self.pool()) {
             return Some(0);
         }
-        let slot = self.first_slot()?;
-        let (earliest, is_all) = self.earliest_of(slot);
-        if self.emptied != NOWHERE {
-            return Some(self.elapsed);
-        }
-        // SAFETY: a node of the wheel.
-        let deadline = unsafe { (*earliest).deadline };
-        Some(if is_all || usize::from(slot) < SLOTS { deadline } else { self.start_of(slot) })
+        let (_, at, _) = self.earliest()?;
+        Some(if self.emptied == NOWHERE { at } else { self.elapsed })
     }
 
-    /// Notes that the clock has been set back to `now`. All nodes have to be placed again, which [`next`](Self::next)
-    /// and [`settle`](Self::settle) do.
+    /// Sets the wheel back to `now` if it is ahead, because the clock has been set back. All nodes have to be placed
+    /// again, which [`next`](Self::next) and [`settle`](Self::settle) do.
     pub fn set_back(&mut self, now: u64) {
-        self.elapsed = now;
-        self.emptied = NOWHERE;
-        self.gathers = true;
+        if self.is_ahead_of(now) {
+            self.elapsed = now;
+            self.emptied = NOWHERE;
+            self.gathers = true;
+        }
     }
 
-    /// Places a batch of the nodes to be placed. Returns whether all have been placed.
+    /// Moves a batch of the nodes that have to be placed, or of the slot that is being emptied. Returns whether none is
+    /// left.
     pub fn settle(&mut self) -> bool {
         for _ in 0..BATCH {
-            if self.is_settled() {
+            let from = if self.gathers {
+                self.first_slot()
+            } else if !self.is_empty_in(self.pool()) {
+                Some(self.pool())
+            } else if self.emptied != NOWHERE {
+                Some(self.emptied)
+            } else {
                 return true;
-            }
-            let from = if self.gathers { self.first_slot() } else { Some(self.pool()) };
-            let Some(from) = from else {
-                self.gathers = false;
+            };
+            let Some(node) = from.and_then(|slot| self.first[usize::from(slot)].first()) else {
+                (self.gathers, self.emptied) = (false, NOWHERE);
                 continue;
             };
-            let node = self.first[usize::from(from)].0;
-            // SAFETY: a node of this wheel. While the wheel gathers, `place` puts the node into the pool.
+            // SAFETY: a node of this wheel. `place` puts it into the pool while the wheel gathers, and otherwise into
+            // another slot: the wheel's time has the digit of the slot that is being emptied.
             unsafe {
                 self.remove(node);
                 self.place(node);
             }
         }
-        self.is_settled()
+        false
     }
 
     /// Whether the wheel's time is ahead of `now`, as it is after the clock has been set back.
@@ -409,19 +365,19 @@ impl Wheel {
     /// # Safety
     /// `node` is valid and in no wheel.
     unsafe fn place(&mut self, node: *mut WheelNode) {
-        if self.gathers {
-            // SAFETY: the caller guarantees it.
-            return unsafe { self.link_ring(node, self.pool()) };
-        }
-        // SAFETY: the caller guarantees that the node is valid.
-        let at = unsafe { (*node).deadline }.max(self.elapsed);
-        let level = (at ^ self.elapsed).checked_ilog2().unwrap_or(0) / DIGIT;
-        let digit = digit(at, level);
-        let slot = level as usize * SLOTS + digit;
-        self.levels |= 1 << level;
-        self.slots[level as usize] |= 1 << digit;
         // SAFETY: the caller guarantees it.
-        unsafe { self.first[slot].link(node, slot as u16) };
+        unsafe {
+            if self.gathers {
+                return self.link_ring(node, self.pool());
+            }
+            let at = (*node).deadline.max(self.elapsed);
+            let level = (at ^ self.elapsed).checked_ilog2().unwrap_or(0) / DIGIT;
+            let digit = (at >> (level * DIGIT)) as usize % SLOTS;
+            let slot = level as usize * SLOTS + digit;
+            self.levels |= 1 << level;
+            self.slots[level as usize] |= 1 << digit;
+            self.first[slot].link(node, slot as u16);
+        }
     }
 
     /// # Safety
@@ -432,36 +388,6 @@ impl Wheel {
         unsafe { self.first[usize::from(ring)].link(node, ring) };
     }
 
-    fn mark_empty(&mut self, slot: u16) {
-        if slot >= RINGS[0] {
-            self.levels &= !(RING << (slot - RINGS[0]));
-            return;
-        }
-        let (level, digit) = (usize::from(slot) / SLOTS, usize::from(slot) % SLOTS);
-        self.slots[level] &= !(1 << digit);
-        if self.slots[level] == 0 {
-            self.levels &= !(1 << level);
-        }
-    }
-
-    /// Moves a batch out of the slot that is being emptied. Returns whether the slot is empty now.
-    fn empty_further(&mut self) -> bool {
-        for _ in 0..BATCH {
-            let node = self.first[usize::from(self.emptied)].0;
-            if node.is_null() {
-                self.emptied = NOWHERE;
-                return true;
-            }
-            // SAFETY: a node of this wheel. It goes to a lower level, because the wheel's time has the slot's digit by
-            // now.
-            unsafe {
-                self.remove(node);
-                self.place(node);
-            }
-        }
-        false
-    }
-
     fn first_slot(&self) -> Option<u16> {
         (self.levels & (RING - 1) != 0).then(|| {
             let level = self.levels.trailing_zeros() as usize;
@@ -469,39 +395,33 @@ impl Wheel {
         })
     }
 
-    /// The slot's earliest node, and `true`, if the slot has few nodes; of several with that deadline, the first.
-    /// Otherwise the slot's first node, and `false`.
-    fn earliest_of(&self, slot: u16) -> (*mut WheelNode, bool) {
+    /// The first slot, and its earliest node with the deadline; of several with that deadline, the first. If the slot has
+    /// too many nodes to search them, the first moment of its time, and no node.
+    fn earliest(&self) -> Option<(u16, u64, Option<*mut WheelNode>)> {
+        let slot = self.first_slot()?;
         let first = self.first[usize::from(slot)].0;
-        let mut earliest = first;
-        let mut node = first;
-        for _ in 0..FEW {
-            // SAFETY: the slot has nodes, and all in its ring are valid.
-            unsafe {
+        let (mut node, mut earliest) = (first, first);
+        // SAFETY: the slot has nodes, and all in its ring are valid.
+        unsafe {
+            for _ in 0..FEW {
                 node = (*node).next;
                 if node == first {
-                    return (earliest, true);
+                    return Some((slot, (*earliest).deadline, Some(earliest)));
                 }
                 if (*node).deadline < (*earliest).deadline {
                     earliest = node;
                 }
             }
+            // All nodes of a slot of the lowest level have one deadline, or their deadlines had passed when they were
+            // inserted.
+            if usize::from(slot) < SLOTS {
+                return Some((slot, (*first).deadline, Some(first)));
+            }
         }
-        (first, false)
+        let (level, digit) = (u32::from(slot) / SLOTS as u32, u64::from(slot) % SLOTS as u64);
+        let above = self.elapsed.checked_shr((level + 1) * DIGIT).unwrap_or(0);
+        Some((slot, (above << DIGIT | digit) << (level * DIGIT), None))
     }
-
-    /// The first moment of the time that `slot` stands for.
-    fn start_of(&self, slot: u16) -> u64 {
-        let level = u32::from(slot) / SLOTS as u32;
-        let digit = u64::from(slot) % SLOTS as u64;
-        let below = (level + 1) * DIGIT;
-        let above = if below == u64::BITS { 0 } else { self.elapsed >> below << below };
-        above | digit << (level * DIGIT)
-    }
-}
-
-const fn digit(time: u64, level: u32) -> usize {
-    (time >> (level * DIGIT)) as usize % SLOTS
 }
 
 #[cfg(test)]

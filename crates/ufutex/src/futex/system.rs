@@ -13,6 +13,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 use crate::sys::random;
+use crate::sys::topology::Nodes;
 use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
 use crate::table::store::{Budget, Source};

@@ -35,7 +35,7 @@ impl<'d> TimeoutWatch<'d> {
 
     fn begin(&mut self, timeout: Timeout, by: Timeouts<'d>, waker: &Waker) -> Result<bool, Error> {
         let driver = by.driver;
-        let now = |clock: Clock| driver.now(clock.into());
+        let now = |clock: Clock| driver.inner.now(clock.into());
         let deadline = match timeout {
             Timeout::At(clock, at) => Deadline { clock, at },
             Timeout::After(length) => {

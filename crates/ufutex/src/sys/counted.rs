@@ -52,21 +52,6 @@ impl<T> Counted<T> {
         self.inner == other.inner
     }
 
-    /// One more handle of the value at `value`, unless the last one is being dropped.
-    ///
-    /// # Safety
-    /// `value` came from a handle, and its memory is still there: the thread that drops the last handle waits for the
-    /// caller somewhere in the value's own `drop`.
-    #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
-    pub unsafe fn upgrade(value: NonNull<T>) -> Option<Self> {
-        // SAFETY: the caller guarantees that the value lies in an `Inner`.
-        let inner = unsafe { Self::around(value) };
-        // SAFETY: the caller guarantees that the memory is there.
-        let handles = unsafe { &inner.as_ref().handles };
-        let more = |n: usize| (n != 0).then(|| n + 1);
-        handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self { inner })
-    }
-
     /// The handle of the value at `value` that was forgotten with `mem::forget`.
     ///
     /// # Safety
@@ -90,6 +75,24 @@ impl<T: ?Sized> Counted<T> {
     fn inner(&self) -> &Inner<T> {
         // SAFETY: valid as long as there is a handle.
         unsafe { self.inner.as_ref() }
+    }
+
+    /// The value's memory, which is no handle: see [`upgrade`](Self::upgrade).
+    pub fn memory(&self) -> NonNull<Inner<T>> {
+        self.inner
+    }
+
+    /// One more handle of the value in `inner`, unless the last one is being dropped.
+    ///
+    /// # Safety
+    /// `inner` came from a handle, and is still there: the thread that drops the last handle waits for the caller
+    /// somewhere in the value's own `drop`.
+    #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
+    pub unsafe fn upgrade(inner: NonNull<Inner<T>>) -> Option<Self> {
+        // SAFETY: the caller guarantees that the memory is there.
+        let handles = unsafe { &inner.as_ref().handles };
+        let more = |n: usize| (n != 0).then(|| n + 1);
+        handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self { inner })
     }
 }
 

@@ -7,6 +7,10 @@ use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::key::Address;
 use crate::futex::lock_word::TID_MASK;
+#[cfg(feature = "pi")]
+use crate::futex::pi::lock::LockOperation;
+#[cfg(all(feature = "pi", feature = "requeue"))]
+use crate::futex::pi::requeue::WaitRequeueOperation;
 #[cfg(feature = "requeue")]
 use crate::futex::requeue::Requeue;
 use crate::futex::wake_op::{Compare, Modify, WakeOp};

@@ -80,10 +80,10 @@ impl Timers {
         } else {
             None
         };
-        let reserved = self.reserve(requested)?;
-        self.finish(reserved, clock.unwrap_or(TimerClock::Monotonic), notify, |id| {
+        let (clock, refusal) = clock.map_or_else(|error| (TimerClock::Monotonic, Err(error)), |clock| (clock, Ok(())));
+        self.make(requested, clock, notify, |id| {
             arguments::write(memory, id_at, &id.to_le_bytes())?;
-            clock.map(|_| ())
+            refusal
         })?;
         Ok(0)
     }
@@ -145,7 +145,7 @@ fn read_event<M: UserMemory + ?Sized>(memory: &M, at: u64, layout: Timespec) -> 
         SIGEV_NONE => Notify::None,
         SIGEV_SIGNAL | SIGEV_THREAD => Notify::Signal { signal, value },
         SIGEV_THREAD_ID => Notify::Thread { signal, value, thread },
-        // Signal 0 does not exist: `finish` refuses it, and so the unknown kind.
+        // Signal 0 does not exist: `make` refuses it, and so the unknown kind.
         _ => Notify::Signal { signal: 0, value },
     })
 }

@@ -86,18 +86,26 @@ impl TimerCall {
     /// ```
     #[must_use]
     pub const fn i386(number: u64) -> Option<Self> {
-        match number {
-            259..=263 => Self::old_compat(number - 259),
-            _ => Self::compat(number),
-        }
+        Some(Self::Compat(match number {
+            172 => CompatTimerCall::Prctl,
+            259 => CompatTimerCall::Create,
+            260 => CompatTimerCall::SettimeTime32,
+            261 => CompatTimerCall::GettimeTime32,
+            262 => return Some(Self::Getoverrun),
+            263 => return Some(Self::Delete),
+            408 => CompatTimerCall::GettimeTime64,
+            409 => CompatTimerCall::SettimeTime64,
+            _ => return None,
+        }))
     }
 
     /// The call with this number on 32-bit Arm (EABI), also of a 32-bit program on aarch64.
     #[must_use]
     pub const fn arm(number: u64) -> Option<Self> {
         match number {
-            257..=261 => Self::old_compat(number - 257),
-            _ => Self::compat(number),
+            257..=261 => Self::i386(number + 2),
+            172 | 408 | 409 => Self::i386(number),
+            _ => None,
         }
     }
 
@@ -109,37 +117,9 @@ impl TimerCall {
             109 => Some(Self::Getoverrun),
             111 => Some(Self::Delete),
             167 => Some(Self::Compat(CompatTimerCall::Prctl)),
-            _ => Self::narrow(number),
+            408 | 409 => Self::i386(number),
+            _ => None,
         }
-    }
-
-    /// The five calls whose numbers follow each other on i386 and on Arm.
-    const fn old_compat(place: u64) -> Option<Self> {
-        Some(match place {
-            0 => Self::Compat(CompatTimerCall::Create),
-            1 => Self::Compat(CompatTimerCall::SettimeTime32),
-            2 => Self::Compat(CompatTimerCall::GettimeTime32),
-            3 => Self::Getoverrun,
-            4 => Self::Delete,
-            _ => return None,
-        })
-    }
-
-    /// What i386 and Arm have in common.
-    const fn compat(number: u64) -> Option<Self> {
-        match number {
-            172 => Some(Self::Compat(CompatTimerCall::Prctl)),
-            _ => Self::narrow(number),
-        }
-    }
-
-    /// What all 32-bit architectures have in common.
-    const fn narrow(number: u64) -> Option<Self> {
-        Some(Self::Compat(match number {
-            408 => CompatTimerCall::GettimeTime64,
-            409 => CompatTimerCall::SettimeTime64,
-            _ => return None,
-        }))
     }
 }
 

@@ -24,21 +24,17 @@ pub struct Expiries {
 
 struct Line {
     on: PlatformRef,
-    waiting: Lock<Waiting>,
+    notices: Lock<Notices>,
     /// Counts the notices that were put in line. Receivers sleep on it.
     event_count: Parker,
 }
 
-struct Waiting {
-    notices: Notices,
-    waker: Option<GuardedWaker>,
-}
-
-/// The notices in line. Some are void: their timers have been set again or deleted. There is room for two notices of
-/// each timer, of which at most one is not void. When the line is three quarters full, a sweep begins, which removes void
-/// notices. Each push checks [`AT_ONCE`] notices for it, because the driver's thread pushes, and other processes wait
-/// meanwhile. A sweep that begins with `n` notices ends within `n / 7` pushes, rounded up, and keeps at most one notice for
-/// each timer and each of these pushes. So a line with room for `c` notices never has more than about 6/7 of `c`.
+/// The notices in line, and the task that waits for the next. Some are void: their timers have been set again or deleted.
+/// There is room for two notices of each timer, of which at most one is not void. When the line is three quarters full, a
+/// sweep begins, which removes void notices. Each push checks [`AT_ONCE`] notices for it, because the driver's thread
+/// pushes, and other processes wait meanwhile. A sweep that begins with `n` notices ends within `n / 7` pushes, rounded up,
+/// and keeps at most one notice for each timer and each of these pushes. So a line with room for `c` notices never has more
+/// than about 6/7 of `c`.
 #[derive(Default)]
 struct Notices {
     line: VecDeque<Notice>,
@@ -46,6 +42,7 @@ struct Notices {
     swept: usize,
     /// How many of those it has kept. They stand in front; the others, up to `swept`, are void.
     kept: usize,
+    waker: Option<GuardedWaker>,
 }
 
 /// How many notices a push checks during a sweep.
@@ -105,9 +102,9 @@ impl Timers {
     /// # Errors
     /// As for [`with_options`](Self::with_options).
     pub fn channel(driver: &Driver, options: TimerOptions) -> Result<(Self, Expiries), Error> {
-        let waiting = Waiting { notices: Notices::default(), waker: None };
-        let on = driver.platform();
-        let line = Callbacks::try_new(Line { on, waiting: Lock::new(on, waiting), event_count: Parker::new(0) })?;
+        let on = driver.inner.on;
+        let notices = Lock::new(on, Notices::default());
+        let line = Callbacks::try_new(Line { on, notices, event_count: Parker::new(0) })?;
         let timers = Self::with_options(driver, line.clone(), options)?;
         Ok((timers.clone(), Expiries { timers, line }))
     }
@@ -115,9 +112,9 @@ impl Timers {
 
 impl Deliver for Line {
     fn expired(&self, timers: &Timers, notice: Notice) {
-        let waker = self.waiting.lock().with(|waiting| {
-            waiting.notices.push(notice, |notice| timers.is_current(notice));
-            waiting.waker.take()
+        let waker = self.notices.lock().with(|notices| {
+            notices.push(notice, |notice| timers.is_current(notice));
+            notices.waker.take()
         });
         self.event_count.count(); // [U]
         self.event_count.wake_all(self.on);
@@ -127,7 +124,7 @@ impl Deliver for Line {
     }
 
     fn reserve(&self, timers: usize) -> Result<(), Error> {
-        self.waiting.lock().with(|waiting| waiting.notices.reserve(timers))
+        self.notices.lock().with(|notices| notices.reserve(timers))
     }
 }
 
@@ -136,7 +133,7 @@ impl Expiries {
     #[must_use]
     pub fn try_recv(&self) -> Option<Expired> {
         loop {
-            let notice = self.line.waiting.lock().with(|waiting| waiting.notices.pop())?;
+            let notice = self.line.notices.lock().with(Notices::pop)?;
             if let Some(expired) = self.timers.take(notice) {
                 return Some(expired);
             }
@@ -180,7 +177,7 @@ impl Expiries {
         // The waker is cloned before the lock is taken, and the old one is dropped after it: a waker's clone and drop
         // are the executor's code.
         let mut waker = Some(GuardedWaker::of(context.waker()));
-        self.line.waiting.lock().with(|waiting| core::mem::swap(&mut waiting.waker, &mut waker));
+        self.line.notices.lock().with(|notices| core::mem::swap(&mut notices.waker, &mut waker));
         match self.try_recv() {
             Some(expired) => Poll::Ready(expired),
             None => Poll::Pending,

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use super::entry::Timer;
 use super::lookup::valid_id;
-use super::store::Shard;
+use super::store::{Shard, id_in};
 use super::{Notify, TimerClock, Timers, TimersInner};
 use crate::error::Error;
 use crate::sync::Ordering;
@@ -26,15 +26,12 @@ impl Timers {
     /// have used up its ID. If several threads make timers at the same time, each gets up to 64 IDs in a row.
     ///
     /// # Errors
-    /// [`Error::Again`]: there are as many timers as
-    /// [the limit](super::TimerOptions::max_timers) allows, no free ID was found, or there is no memory for more. A thread
-    /// that makes timers alone finds a free ID if there is one. If other threads make timers meanwhile, it gives up after
-    /// twice as many IDs as there is memory for timers, and at least 16,384; or after some thousand attempts in which
-    /// other threads were faster. [`Error::Invalid`]: the signal is not from 1 to 64, or
-    /// the thread or process does not exist.
+    /// [`Error::Again`]: there are as many timers as [the limit](super::TimerOptions::max_timers) allows, no free ID was
+    /// found, or there is no memory. A thread that makes timers alone finds a free ID if there is one. If other threads make
+    /// timers meanwhile, it gives up after twice as many IDs as there is memory for timers, and at least 16,384, or when
+    /// others are always faster. [`Error::Invalid`]: the signal is not from 1 to 64, or the thread or process does not exist.
     pub fn create(&self, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
-        let reserved = self.reserve(None)?;
-        self.finish(reserved, clock, notify, |_| Ok(()))
+        self.make(None, clock, notify, |_| Ok(()))
     }
 
     /// Makes a timer with this ID, as when a checkpoint is restored. IDs that are handed out later follow this one.
@@ -43,24 +40,53 @@ impl Timers {
     /// As for [`create`](Self::create); [`Error::Busy`]: the ID is in use; [`Error::Invalid`]: the ID is negative or
     /// too high.
     pub fn create_as(&self, id: i32, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
-        let reserved = self.reserve(Some(id))?;
-        self.finish(reserved, clock, notify, |_| Ok(()))
+        self.make(Some(id), clock, notify, |_| Ok(()))
     }
 
-    /// Reserves an ID and a timer that cannot be found yet. A kernel tells its guest the ID before it finishes the
-    /// timer.
+    /// Makes a timer, with the requested ID if there is one. It checks in the kernel's order: when the timer has its ID,
+    /// first the signal, then `tell` with the ID, then the clock. If one of them fails, the ID is used up.
     #[inline(always)]
-    pub(crate) fn reserve(&self, requested: Option<i32>) -> Result<Reserved<'_>, Error> {
+    pub(crate) fn make(
+        &self,
+        requested: Option<i32>,
+        clock: TimerClock,
+        notify: Option<Notify>,
+        tell: impl FnOnce(i32) -> Result<(), Error>,
+    ) -> Result<i32, Error> {
+        let (timer, id) = self.reserve(requested)?;
+        let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
+        let abandon = Otherwise::new(|| self.abandon(timer, id));
+        let (signal, value, thread) = notify.parts();
+        let is_signal = (1..=LAST_SIGNAL).contains(&signal) || notify == Notify::None;
+        if !is_signal || thread.is_some_and(|thread| !self.inner.deliver.has_thread(thread)) {
+            return Err(Error::Invalid);
+        }
+        tell(id as i32)?;
+        if let TimerClock::Cpu(of) = clock
+            && self.inner.driver.inner.cpu_time(of).is_none()
+        {
+            return Err(Error::Invalid);
+        }
+        abandon.disarm();
+        if matches!(clock, TimerClock::Cpu(_)) {
+            self.inner.cpu_timers.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the timer is this call's alone until it is published.
+        unsafe { timer.fill(clock, signal as u8, value, thread) };
+        timer.publish(id, 0);
+        Ok(id as i32)
+    }
+
+    /// Reserves an ID and a timer.
+    #[inline(always)]
+    fn reserve(&self, requested: Option<i32>) -> Result<Reserved<'_>, Error> {
         if let Some(id) = requested {
             return self.reserve_as(id);
         }
         let TimersInner { driver, store, .. } = &*self.inner;
         driver.start().map_err(|_| Error::Again)?;
         let (shard, own) = store.pick();
-        match self.try_reserve(shard, None) {
-            Ok(reserved) => Ok(reserved),
-            Err((missing, timer)) => self.reserve_after(missing, timer, shard, own),
-        }
+        self.try_reserve(shard, None).or_else(|(missing, timer)| self.reserve_after(missing, timer, shard, own))
     }
 
     /// Reserves the next ID of `shard` and a free timer: `timer`, if the caller has one, or one of the shard's.
@@ -72,7 +98,7 @@ impl Timers {
     ) -> Result<Reserved<'_>, (Missing, Option<NonNull<Timer>>)> {
         let TimersInner { ids, store, .. } = &*self.inner;
         let seen = shard.peek();
-        let Some(group) = ids.lock(seen.id()) else { return Err((Missing::Table, timer)) };
+        let Some(group) = ids.lock(id_in(seen)) else { return Err((Missing::Table, timer)) };
         let Some(mut held) = store.hold_as_seen(shard, seen, group) else { return Err((Missing::Shard, timer)) };
         let Some(free) = timer.or_else(|| held.take()) else { return Err((Missing::Timer, None)) };
         let Some(id) = held.next_id() else {
@@ -83,7 +109,7 @@ impl Timers {
         let timer = unsafe { free.as_ref() };
         let is_inserted = held.group.insert(timer, id);
         held.pass(id);
-        if is_inserted { Ok(Reserved { timer, id }) } else { Err((Missing::FreeId, Some(free))) }
+        if is_inserted { Ok((timer, id)) } else { Err((Missing::FreeId, Some(free))) }
     }
 
     /// Goes on after a first try, which has found what is missing.
@@ -96,12 +122,12 @@ impl Timers {
         mut shard: &'t Shard,
         own: &'t Shard,
     ) -> Result<Reserved<'t>, Error> {
-        let TimersInner { ids, store, .. } = &*self.inner;
+        let TimersInner { ids, store, deliver, .. } = &*self.inner;
         let (mut rounds, mut passed) = (0, 0);
         loop {
             match missing {
                 Missing::Table => ids.make_first()?,
-                Missing::Timer => timer = Some(self.bring(shard)?),
+                Missing::Timer => timer = Some(store.bring(shard, ids, |timers| deliver.reserve(timers))?),
                 Missing::Shard => shard = own,
                 Missing::Block => {}
                 Missing::FreeId => passed += 1,
@@ -123,9 +149,9 @@ impl Timers {
     #[cold]
     #[inline(never)]
     fn reserve_as(&self, id: i32) -> Result<Reserved<'_>, Error> {
-        let TimersInner { driver, ids, store, .. } = &*self.inner;
+        let TimersInner { driver, ids, store, deliver, .. } = &*self.inner;
         let id = valid_id(id)?;
-        if id > store.max_id() {
+        if id > store.mask {
             return Err(Error::Invalid);
         }
         driver.start().map_err(|_| Error::Again)?;
@@ -134,7 +160,7 @@ impl Timers {
         // As in the kernel, the limit comes first: at the limit this is no `Busy`.
         let free = match store.hold(shard, ids).and_then(|mut held| held.take()) {
             Some(timer) => timer,
-            None => self.bring(shard)?,
+            None => store.bring(shard, ids, |timers| deliver.reserve(timers))?,
         };
         // SAFETY: a timer of the store, which is valid as long as `self`.
         let timer = unsafe { free.as_ref() };
@@ -143,70 +169,7 @@ impl Timers {
             return Err(Error::Busy);
         }
         store.jump_behind(id, ids);
-        Ok(Reserved { timer, id })
-    }
-
-    /// Takes a timer and its permit from wherever they are, for a thread that has found neither in `shard` or only one.
-    /// If there are few free timers, it makes more. The embedder makes room for their notices first, with nothing locked.
-    #[cold]
-    #[inline(never)]
-    fn bring(&self, shard: &Shard) -> Result<NonNull<Timer>, Error> {
-        let TimersInner { ids, store, deliver, .. } = &*self.inner;
-        if !store.take_any_permit(ids) {
-            return Err(Error::Again);
-        }
-        let permit = Otherwise::new(|| store.give_back_permit());
-        let batch = match store.take_spare(shard, ids) {
-            Some(batch) => batch,
-            None => {
-                let count = store.count_chunk();
-                let counted = Otherwise::new(|| store.discount_chunk());
-                deliver.reserve(count).map_err(|_| Error::Again)?;
-                let batch = store.make_chunk().ok_or(Error::Again)?;
-                counted.disarm();
-                ids.note_timers(count);
-                batch
-            }
-        };
-        let timer = store.give_batch(batch, shard, ids).ok_or(Error::Again)?;
-        permit.disarm();
-        Ok(timer)
-    }
-
-    /// Makes a reserved timer valid. It checks in the kernel's order: first the signal, then `tell` with the ID, then
-    /// the clock. If one of them fails, the ID is used up.
-    #[inline(always)]
-    pub(crate) fn finish(
-        &self,
-        Reserved { timer, id }: Reserved<'_>,
-        clock: TimerClock,
-        notify: Option<Notify>,
-        tell: impl FnOnce(i32) -> Result<(), Error>,
-    ) -> Result<i32, Error> {
-        let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
-        let abandon = Otherwise::new(|| self.abandon(timer, id));
-        let (signal, thread) = match notify {
-            Notify::None => (SIGALRM, None),
-            Notify::Signal { signal, .. } => (signal, None),
-            Notify::Thread { signal, thread, .. } => (signal, Some(thread)),
-        };
-        if !(1..=LAST_SIGNAL).contains(&signal) || thread.is_some_and(|thread| !self.inner.deliver.has_thread(thread)) {
-            return Err(Error::Invalid);
-        }
-        tell(id as i32)?;
-        if let TimerClock::Cpu(of) = clock
-            && self.inner.driver.cpu_time(of).is_none()
-        {
-            return Err(Error::Invalid);
-        }
-        abandon.disarm();
-        if matches!(clock, TimerClock::Cpu(_)) {
-            self.inner.cpu_timers.fetch_add(1, Ordering::Relaxed);
-        }
-        // SAFETY: the timer is this call's alone until it is published.
-        unsafe { timer.fill(clock, notify) };
-        timer.publish(id, 0);
-        Ok(id as i32)
+        Ok((timer, id))
     }
 
     /// Refuses a clock of CPU time if its owner's number would be taken for one of the host's: see
@@ -216,6 +179,9 @@ impl Timers {
         if is_served { Ok(()) } else { Err(Error::Invalid) }
     }
 }
+
+/// A timer that is being made, and its ID. It cannot be found yet.
+type Reserved<'t> = (&'t Timer, u32);
 
 /// What a thread that makes a timer has to get first.
 #[derive(Clone, Copy)]
@@ -230,14 +196,6 @@ enum Missing {
     Block,
     /// An ID that is not in use.
     FreeId,
-}
-
-/// A timer that is being made: it has an ID, but cannot be found. The caller has to [finish](Timers::finish) it.
-/// Otherwise it stays reserved until all timers are freed.
-#[must_use = "it is finished, or lost"]
-pub(crate) struct Reserved<'t> {
-    timer: &'t Timer,
-    id: u32,
 }
 
 #[cfg(all(test, feature = "std", not(ufutex_random_hints)))]

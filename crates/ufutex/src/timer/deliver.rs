@@ -12,8 +12,8 @@ pub trait Deliver: Send + Sync {
     /// A timer has expired. Called by the thread that turns the driver, with nothing locked. It may make, set or delete
     /// any timer, including this one, and turn the driver.
     ///
-    /// It should be short and not block, because the thread that turns serves all processes of a driver. Before another
-    /// process's timers are served, it makes up to 64 of these calls; how long they take is up to the embedder.
+    /// It should be short and not block: the thread that turns serves all processes of a driver, and makes up to 64 of these
+    /// calls before it serves another process's timers.
     ///
     /// It may panic. Then the timer has expired and is not delivered a second time, and an interval timer whose notice
     /// was not taken rests until it is set again. Other timers that are due on its clock are left to the next turn; the

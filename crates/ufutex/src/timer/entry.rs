@@ -1,9 +1,14 @@
-//! One timer: memory that stays a timer from when it is first made until its process's table is freed.
+//! One timer, and the chunks that timers lie in. The memory stays a timer from when it is first made until its process's
+//! table is freed.
 //!
 //! Timers are found without a lock, so the memory that a pointer refers to may have become another timer meanwhile. The
 //! timer's `word` says which timer it is. The word changes with the timer's lock held. After a look-up the timer is
 //! locked and its word is checked again.
+//!
+//! A look-up reads a word and perhaps a lock, which are in a quarter of the timer. These quarters lie side by side at the
+//! beginning of the chunk, two to a cache line, so that more timers fit into a CPU's cache.
 
+use alloc::alloc::{Layout, alloc, dealloc};
 use core::cell;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
@@ -31,9 +36,9 @@ pub struct Timer {
     pub made: Made,
 }
 
-/// The cold part of a timer, which look-ups do not read.
+/// The cold part of a timer, which look-ups do not read. It is elsewhere in the chunk.
 #[repr(C, align(32))]
-pub struct ColdPart {
+struct ColdPart {
     /// First field, because a timer's queue knows only the node's address. Belongs to the queue's lock or, while the
     /// timer is free, to the shard that has it.
     node: cell::UnsafeCell<WheelNode>,
@@ -61,14 +66,6 @@ pub enum Status {
     Pending,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Kind {
-    None,
-    Signal,
-    Thread,
-}
-
 /// Belongs to the timer's lock. Before the timer can be found, it belongs to the thread that makes the timer.
 pub struct State {
     /// In nanoseconds. 0 means that the timer expires once.
@@ -82,12 +79,13 @@ pub struct State {
     /// The CPU time that was last seen.
     pub cpu_seen: u64,
     pub clock: TimerClock,
-    pub thread: i32,
+    /// The thread that gets the signal; `None` for the process.
+    pub thread: Option<i32>,
     /// Changes whenever the timer is armed or disarmed or its notice is taken, so that an expiry or a notice with an
     /// older number is void. It keeps counting when this memory becomes another timer.
     pub number: u32,
+    /// 0 if the timer notifies nobody.
     pub signal: u8,
-    pub kind: Kind,
     pub status: Status,
     /// The clock that `deadline` is on.
     pub base: Base,
@@ -97,44 +95,23 @@ pub struct State {
 }
 
 impl State {
-    /// The state of a new timer, which is not set.
-    #[inline(always)]
-    fn new(clock: TimerClock, notify: Notify, number: u32) -> Self {
-        // The signal's number has been checked: it is at most 64.
-        let (kind, signal, value, thread) = match notify {
-            Notify::None => (Kind::None, 0, 0, 0),
-            Notify::Signal { signal, value } => (Kind::Signal, signal as u8, value, 0),
-            Notify::Thread { signal, value, thread } => (Kind::Thread, signal as u8, value, thread),
-        };
-        Self {
-            interval: 0,
-            deadline: 0,
-            overrun: -1,
-            value,
-            cpu_seen: 0,
-            clock,
-            thread,
-            number,
-            signal,
-            kind,
-            status: Status::Disarmed,
-            base: Base::Monotonic,
-            is_orphan: false,
-        }
-    }
-
     /// Changes the number, which makes expiries and notices that are on their way void.
     pub fn renumber(&mut self) -> u32 {
         self.number = self.number.wrapping_add(1);
         self.number
     }
 
+    /// Whether the timer notifies nobody.
+    pub fn is_silent(&self) -> bool {
+        self.signal == 0
+    }
+
     pub fn notify(&self) -> Notify {
         let (signal, value) = (self.signal.into(), self.value);
-        match self.kind {
-            Kind::None => Notify::None,
-            Kind::Signal => Notify::Signal { signal, value },
-            Kind::Thread => Notify::Thread { signal, value, thread: self.thread },
+        match self.thread {
+            _ if self.is_silent() => Notify::None,
+            None => Notify::Signal { signal, value },
+            Some(thread) => Notify::Thread { signal, value, thread },
         }
     }
 
@@ -145,12 +122,6 @@ impl State {
 }
 
 impl Timer {
-    /// Makes a timer that cannot be found yet.
-    pub fn new(cold: NonNull<ColdPart>) -> Self {
-        let (word, next) = (AtomicU64::new(0), AtomicPtr::new(ptr::null_mut()));
-        Self { word, next, lock: StateLock::new(LIVE), cold, made: Made::new() }
-    }
-
     #[inline(always)]
     pub fn node(&self) -> *mut WheelNode {
         self.cold.as_ptr().cast()
@@ -197,36 +168,34 @@ impl Timer {
         LockedTimer(self, on)
     }
 
-    /// Writes the state of a new timer, which is not set yet.
+    /// Writes the state of a new timer, which is not set yet. `signal` is 0 if the timer notifies nobody.
     ///
     /// # Safety
     /// The timer belongs to the caller alone: it was taken from the free timers and has not been published.
     #[inline(always)]
-    pub unsafe fn fill(&self, clock: TimerClock, notify: Notify) {
+    pub unsafe fn fill(&self, clock: TimerClock, signal: u8, value: u64, thread: Option<i32>) {
         self.state().with_mut(|state| {
+            let state = state.cast::<State>();
             // SAFETY: a thread with a stale pointer locks the timer and reads the word, but not the state, because the
             // timer is not valid. The number has been valid since the memory was made.
             unsafe {
-                let number = (&raw const (*state.cast::<State>()).number).read();
-                state.cast::<State>().write(State::new(clock, notify, number));
+                let number = (&raw const (*state).number).read();
+                state.write(State {
+                    interval: 0,
+                    deadline: 0,
+                    overrun: -1,
+                    value,
+                    cpu_seen: 0,
+                    clock,
+                    thread,
+                    number,
+                    signal,
+                    status: Status::Disarmed,
+                    base: Base::Monotonic,
+                    is_orphan: false,
+                });
             }
         });
-    }
-}
-
-impl ColdPart {
-    /// Initializes, in place, the cold part of the timer with this index in its chunk. The timer is free, and `next` is
-    /// the next one in the free list. The fields are written one by one, which compiles to no call.
-    ///
-    /// # Safety
-    /// `this` is valid for writes, and belongs to the caller alone.
-    pub unsafe fn make(this: NonNull<Self>, index: u16, next: *mut Timer) {
-        let this = this.as_ptr();
-        // SAFETY: the caller guarantees it.
-        unsafe {
-            (&raw mut (*this).node).write(cell::UnsafeCell::new(WheelNode::keeping(index, next)));
-            (*this).state.with_mut(|state| (&raw mut (*state.cast::<State>()).number).write(0));
-        }
     }
 }
 
@@ -250,5 +219,103 @@ impl Drop for LockedTimer<'_> {
     fn drop(&mut self) {
         // The lock's holder may hold a queue too, so it keeps its CPU.
         self.0.lock.unlock_and_stay(self.1, LIVE);
+    }
+}
+
+/// The number of timers in a chunk. With its header they fill 8 KiB.
+pub const TIMERS: usize = 63;
+
+/// The header of a chunk. The timers follow it.
+#[repr(C, align(64))]
+pub struct Chunk {
+    /// The owner's next chunk.
+    pub next: *mut Chunk,
+    /// The memory that the allocator returned.
+    memory: NonNull<u8>,
+}
+
+/// Where the timers begin, and where the rest of each begins.
+const FIRST: usize = size_of::<Chunk>();
+const COLD_PARTS: usize = (FIRST + TIMERS * size_of::<Timer>()).next_multiple_of(align_of::<ColdPart>());
+/// The size of a chunk. `LAYOUT` is larger, and the chunk begins at the first cache line in it: allocators take longer
+/// if they are asked for that alignment.
+const SIZE: usize = COLD_PARTS + TIMERS * size_of::<ColdPart>();
+const ALIGN: usize = 2 * size_of::<usize>();
+const LAYOUT: Layout = match Layout::from_size_align(SIZE + align_of::<Chunk>() - ALIGN, ALIGN) {
+    Ok(layout) => layout,
+    Err(_) => panic!("a chunk fits into memory"),
+};
+
+const _: () = assert!(align_of::<Chunk>() >= align_of::<Timer>() && align_of::<Chunk>() >= align_of::<ColdPart>());
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(LAYOUT.size() == 8176);
+
+impl Chunk {
+    /// The memory that a chunk takes, in bytes.
+    pub const BYTES: usize = LAYOUT.size();
+
+    /// Makes a chunk of timers, which no thread can find. `None` if there is no memory.
+    pub fn make() -> Option<NonNull<Self>> {
+        // SAFETY: the size of the layout is not zero.
+        let memory = NonNull::new(unsafe { alloc(LAYOUT) })?;
+        // SAFETY: within the new memory, which has room for `TIMERS` timers from its first cache line on. The fields of a
+        // cold part are written one by one, which compiles to no call.
+        unsafe {
+            let chunk = memory.byte_add(memory.align_offset(align_of::<Self>())).cast::<Self>();
+            chunk.write(Self { next: ptr::null_mut(), memory });
+            let cold = |index| chunk.byte_add(COLD_PARTS).cast::<ColdPart>().add(index);
+            // In memory order, in which a CPU fetches ahead.
+            for index in 0..TIMERS {
+                let (word, next) = (AtomicU64::new(0), AtomicPtr::new(ptr::null_mut()));
+                let lock = StateLock::new(LIVE);
+                Self::timer(chunk, index).write(Timer { word, next, lock, cold: cold(index), made: Made::new() });
+            }
+            for index in 0..TIMERS {
+                let this = cold(index).as_ptr();
+                let mut node = WheelNode::new();
+                node.index = index as u16;
+                (&raw mut (*this).node).write(cell::UnsafeCell::new(node));
+                (*this).state.with_mut(|state| (&raw mut (*state.cast::<State>()).number).write(0));
+            }
+            Some(chunk)
+        }
+    }
+
+    /// Frees a chunk.
+    ///
+    /// # Safety
+    /// [`make`](Self::make) made the chunk, and no thread uses its timers any more.
+    pub unsafe fn free(chunk: NonNull<Self>) {
+        // SAFETY: the caller guarantees it.
+        unsafe {
+            for index in 0..TIMERS {
+                Self::timer(chunk, index).drop_in_place();
+                chunk.byte_add(COLD_PARTS).cast::<ColdPart>().add(index).drop_in_place();
+            }
+            dealloc(chunk.as_ref().memory.as_ptr(), LAYOUT);
+        }
+    }
+
+    /// The timer with this index.
+    ///
+    /// # Safety
+    /// The index is less than `TIMERS`.
+    pub unsafe fn timer(chunk: NonNull<Self>, index: usize) -> NonNull<Timer> {
+        // SAFETY: within the chunk.
+        unsafe { chunk.byte_add(FIRST).cast::<Timer>().add(index) }
+    }
+
+    /// The timer that a node belongs to.
+    ///
+    /// # Safety
+    /// `node` is the node of a timer, and the pointer comes from it.
+    pub unsafe fn timer_of(node: *mut WheelNode) -> NonNull<Timer> {
+        // SAFETY: the node is the first field of its timer's cold part, and holds the timer's index. The pointer may be used
+        // for the whole chunk.
+        unsafe {
+            let index = usize::from((*node).index);
+            let cold = NonNull::new_unchecked(node).cast::<ColdPart>();
+            Self::timer(cold.sub(index).byte_sub(COLD_PARTS).cast(), index)
+        }
     }
 }

@@ -4,14 +4,14 @@
 //! notice. When the embedder delivers a signal, it takes the notice. Only then is it known how many intervals have
 //! passed unnoticed, and the timer is armed for the next.
 
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use super::chunk::timer_of;
-use super::entry::{Kind, State, Status, Timer};
+use super::entry::{Chunk, LockedTimer, Status, Timer};
 use super::lookup::valid_id;
 use super::set::{Shown, TICK};
 use super::{Notify, Timers, TimersInner};
-use crate::expiry::{Base, CpuClock, Held, MustNotify, Owner, Visit};
+use crate::expiry::{Base, DeadlineQueue, MustNotify, Owner, Share};
 use crate::sys::counted::Counted;
 use crate::sys::unwind::Otherwise;
 
@@ -85,51 +85,47 @@ impl Timers {
     /// to deliver.
     #[must_use = "`None` means that nothing is to be delivered"]
     pub fn take(&self, notice: Notice) -> Option<Expired> {
-        let mut locked = self.lock(valid_id(notice.id()).ok()?).ok()?;
+        let mut locked = self.lock_current(&notice)?;
         let timer = locked.timer();
-        if core::ptr::from_ref(timer).addr() != notice.timer {
-            return None;
-        }
-        let result = locked.with(|state| {
-            if state.number != notice.number {
-                return None;
-            }
+        let (overrun, must_notify) = locked.with(|state| {
             // Read before anything is changed, because an embedder's clock may panic.
             let shown = if state.interval == 0 { None } else { self.shown(state, state.base) };
             state.renumber();
-            let mut must_notify = MustNotify::default();
-            let mut overrun = 0;
-            if state.interval != 0 {
-                if let Some(shown) = shown {
-                    state.forward(shown.clock);
-                    must_notify = self.arm(timer, state, shown);
-                } else {
-                    state.status = Status::Disarmed;
-                }
-                overrun = shown_overrun(state.overrun);
-                timer.publish(notice.id, state.overrun);
-                state.overrun = -1;
+            if state.interval == 0 {
+                return (0, MustNotify::default());
             }
-            Some((Expired { id: notice.id(), notify: notice.notify, overrun }, must_notify))
+            let must_notify = if let Some(shown) = shown {
+                state.forward(shown.clock);
+                self.arm(timer, state, shown)
+            } else {
+                state.status = Status::Disarmed;
+                MustNotify::default()
+            };
+            timer.publish(notice.id, state.overrun);
+            (shown_overrun(core::mem::replace(&mut state.overrun, -1)), must_notify)
         });
         drop(locked);
-        let (expired, must_notify) = result?;
         must_notify.now(&self.inner.driver);
-        Some(expired)
+        Some(Expired { id: notice.id(), notify: notice.notify, overrun })
     }
 
     /// Whether `notice` is current: the timer has not been set again or deleted, and the notice has not been taken.
     #[must_use]
     pub fn is_current(&self, notice: &Notice) -> bool {
-        let Ok(mut locked) = self.lock(notice.id) else { return false };
+        self.lock_current(notice).is_some()
+    }
+
+    /// The timer that `notice` is of, locked, if the notice is current.
+    fn lock_current(&self, notice: &Notice) -> Option<LockedTimer<'_>> {
+        let mut locked = self.lock(valid_id(notice.id()).ok()?).ok()?;
         let is_same = core::ptr::from_ref(locked.timer()).addr() == notice.timer;
-        is_same && locked.with(|state| state.number == notice.number)
+        (is_same && locked.with(|state| state.number == notice.number)).then_some(locked)
     }
 
     /// Expires a timer that was due in its queue. `tag` is the timer's number from when it was armed; `time` is the
     /// time on the queue's clock.
     fn expire_one(&self, timer: &Timer, tag: u32, time: u64) -> Option<Notice> {
-        let mut locked = timer.lock(&self.inner.on);
+        let mut locked = timer.lock(&self.inner.ids.on);
         // The timer may have been deleted since it left the queue. Then its state belongs to the thread that makes it
         // another timer.
         if !timer.is_valid() {
@@ -143,19 +139,23 @@ impl Timers {
                 return None;
             }
             if let Some(of) = state.cpu_clock() {
-                match self.cpu_time(timer, state, of, time) {
-                    Some(clock) if clock >= state.deadline => {}
-                    Some(clock) => {
-                        let _turning_anyway = self.arm(timer, state, Shown { clock, time });
-                        return None;
-                    }
-                    None => {
-                        state.status = Status::Disarmed;
-                        return None;
-                    }
+                // If the embedder's clock panics, the timer is armed again for a tick later.
+                let (base, later) = (state.base, time.saturating_add(TICK));
+                let put_back = Otherwise::new(|| {
+                    let _turning_anyway = self.arm_at(timer, base, tag, later, time);
+                });
+                let clock = self.cpu_time_of(state, of);
+                put_back.disarm();
+                let Some(clock) = clock else {
+                    state.status = Status::Disarmed;
+                    return None;
+                };
+                if clock < state.deadline {
+                    let _turning_anyway = self.arm(timer, state, Shown { clock, time });
+                    return None;
                 }
             }
-            debug_assert_ne!(state.kind, Kind::None);
+            debug_assert!(!state.is_silent());
             state.status = if state.interval == 0 { Status::Disarmed } else { Status::Pending };
             let timer = core::ptr::from_ref(timer).addr();
             Some(Notice { id, timer, number: state.number, notify: state.notify() })
@@ -163,51 +163,19 @@ impl Timers {
     }
 }
 
-impl Timers {
-    /// Reads the CPU time that counts for `timer`, which was due in its queue. If the embedder's clock panics, the
-    /// timer is armed again for a tick later.
-    fn cpu_time(&self, timer: &Timer, state: &mut State, of: CpuClock, time: u64) -> Option<u64> {
-        if state.is_orphan {
-            return None;
-        }
-        let put_back = Otherwise::new(|| {
-            let _turning_anyway = self.arm_at(timer, state, time.saturating_add(TICK), time);
-        });
-        let shown = self.inner.driver.cpu_time(of);
-        put_back.disarm();
-        state.is_orphan = shown.is_none();
-        shown
-    }
-}
-
 impl Owner for TimersInner {
-    fn hold(&self) -> Option<Held> {
-        // SAFETY: an `TimersInner` is counted. The driver, which calls this, has it in its wheel, and it leaves the wheel
-        // before it is freed.
-        unsafe { Held::of(self) }
+    fn queue(&self, base: Base) -> &DeadlineQueue {
+        &self.queues[base as usize]
     }
 
-    fn expire(&self, base: Base, visit: &mut Visit) -> usize {
-        // SAFETY: the caller holds a handle.
-        let Some(inner) = (unsafe { Counted::upgrade(NonNull::from(self)) }) else { return 0 };
-        let timers = Timers { inner };
-        let time = visit.now();
-        let mut share = self.queues[base as usize].share(&self.driver.inner, visit);
-        let mut passed = 0;
+    fn expire(&self, share: &mut Share<'_>) {
+        // SAFETY: these are counted, and the caller has a handle. This one stands for that, and is not dropped.
+        let timers = ManuallyDrop::new(Timers { inner: unsafe { Counted::adopt(NonNull::from(self)) } });
         loop {
-            let mut due = None;
-            let is_due = share.pop_due(|node| {
-                // SAFETY: all nodes in these queues belong to timers, which live as long as the queues. The queue is
-                // locked.
-                due = Some(unsafe { (timer_of(node).as_ref(), (*node).tag) });
-            });
-            if !is_due {
-                return passed;
-            }
-            passed += 1;
-            if let Some((timer, tag)) = due
-                && let Some(notice) = timers.expire_one(timer, tag, time)
-            {
+            // SAFETY: all nodes in these queues belong to timers, which live as long as the queues. The queue is locked.
+            let due = share.pop_due(|node| unsafe { (Chunk::timer_of(node).as_ref(), (*node).tag) });
+            let Some((timer, tag)) = due else { return };
+            if let Some(notice) = timers.expire_one(timer, tag, share.now) {
                 self.deliver.expired(&timers, notice);
             }
         }
@@ -227,8 +195,7 @@ impl Drop for Timers {
 impl Drop for TimersInner {
     fn drop(&mut self) {
         for queue in &self.queues {
-            // A deadline that is gone needs no notification.
-            let _later = queue.retire(&self.driver.inner);
+            queue.retire(&self.driver.inner);
         }
     }
 }

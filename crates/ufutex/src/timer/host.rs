@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use super::{Deliver, Expired, Notice, Notify, Timers};
+use super::{Deliver, Expired, Notice, Timers};
 
 /// Sends real signals to this process and its threads, as the kernel's timers do: with `SI_TIMER` as `si_code`, and
 /// with `si_value`, `si_timerid` and `si_overrun`.
@@ -39,11 +39,10 @@ const _: () = assert!(size_of::<TimerInfo>() == size_of::<libc::siginfo_t>());
 impl Signals {
     /// Sends the signal of `expired`. `false` if there is no such thread, or if too many signals are pending.
     pub fn send(expired: &Expired) -> bool {
-        let (signal, value, thread) = match expired.notify {
-            Notify::None => return true,
-            Notify::Signal { signal, value } => (signal, value, None),
-            Notify::Thread { signal, value, thread } => (signal, value, Some(thread)),
-        };
+        let (signal, value, thread) = expired.notify.parts();
+        if signal == 0 {
+            return true;
+        }
         let info = TimerInfo {
             signo: signal,
             errno: 0,

@@ -6,21 +6,19 @@
 //! one, wherever it is. If it finds none, that proves nothing, because the timer may have been moved meanwhile, or a
 //! timer on the way may have become another one. Then the group is locked and searched again.
 //!
-//! The tables follow the rules of those in `table`: each group says whether it is live, for each ID exactly one is, and
-//! an outgrown table stays valid memory. They share the lock with `table`, but not the buckets. A futex's bucket is a
-//! line with a queue that moves as a whole. A timer's slot is one pointer that is read without a lock, and a lock for
-//! each would double the table. The table grows by the number of timers that there is memory for, so calls need not
-//! count timers. It is moved a few groups at a time, by threads that make more timers.
+//! As with the tables of `table`, each group says whether it is live, for each ID exactly one is, and an outgrown table
+//! stays valid memory. The table grows by the number of timers that there is memory for, so calls need not count timers. It
+//! is moved a few groups at a time, by threads that make more timers.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
-use super::spread::Spread;
 use crate::error::Error;
 use crate::lock::{LIVE, Lock, StateLock};
 use crate::sync::{AtomicPtr, AtomicU32, Made, Ordering};
 use crate::sys::platform::PlatformRef;
+use crate::sys::random::mixed;
 use crate::sys::zeroed;
 
 /// log2 of the number of slots that share a lock.
@@ -38,12 +36,11 @@ const GROWTH_LOG2: u32 = 2;
 /// as `SEVERAL` groups.
 const STEP: usize = 16;
 const SEVERAL: usize = 8;
+
 /// The lock of a group of slots and the fields that it guards, on a cache line of its own.
 #[repr(align(64))]
 struct SlotGroup {
     lock: StateLock,
-    /// The platform of contenders. Set before another thread can reach the group.
-    on: PlatformRef,
     /// The number, plus one, of the block that all timers of this group have been from; or [`NO_BLOCK`], or
     /// [`SEVERAL_BLOCKS`]. Guarded by the lock.
     block: AtomicU32,
@@ -70,13 +67,14 @@ pub struct Ids {
     current: AtomicPtr<SlotGroup>,
     /// The table that is being grown into; null if the table does not grow.
     next: AtomicPtr<SlotGroup>,
-    spread: Spread,
-    on: PlatformRef,
+    /// What [`spread`] multiplies by: odd and secret.
+    multiplier: u64,
+    /// How threads wait for a group or a timer that another thread has locked.
+    pub on: PlatformRef,
     growth: Lock<Growth>,
 }
 
 struct Growth {
-    on: PlatformRef,
     /// The number of groups that have been moved, while `next` is not null.
     moved: usize,
     /// All tables, by size.
@@ -89,15 +87,13 @@ unsafe impl Send for Growth {}
 impl Ids {
     /// Makes an `Ids` without a table. `seed` decides where groups go.
     pub fn new(on: PlatformRef, seed: u64) -> Self {
+        let growth = Growth { moved: 0, made: [ptr::null_mut(); MAX_GROUPS_LOG2 as usize + 1] };
         Self {
             current: AtomicPtr::new(ptr::null_mut()),
             next: AtomicPtr::new(ptr::null_mut()),
-            spread: Spread::new(seed),
+            multiplier: mixed(seed) | 1,
             on,
-            growth: Lock::new(
-                on.for_long_locks(),
-                Growth { on, moved: 0, made: [ptr::null_mut(); MAX_GROUPS_LOG2 as usize + 1] },
-            ),
+            growth: Lock::new(on.for_long_locks(), growth),
         }
     }
 
@@ -111,10 +107,7 @@ impl Ids {
     /// As [`find`](Self::find), for a caller that has the ID's position.
     #[inline(always)]
     pub fn find_at(&self, position: IdPosition<'_>, id: u32) -> Option<(&Timer, i32)> {
-        match self.walk(position, id) {
-            None => self.find_slowly(id),
-            found => found,
-        }
+        self.walk(position, id).or_else(|| self.find_slowly(id))
     }
 
     /// Where `id` belongs in the table in use, which may be outgrown at any time. `None` if there is no table.
@@ -128,8 +121,7 @@ impl Ids {
         group.made.see();
         let mut timer = slot.load(Ordering::Acquire); // [R]
         for _ in 0..STEPS {
-            // SAFETY: null, or a timer: memory that has been in a chain stays a timer as long as the table.
-            let found = unsafe { timer.as_ref() }?;
+            let found = as_timer(timer)?;
             if let Some(overrun) = found.overrun_of(id) {
                 return Some((found, overrun));
             }
@@ -155,7 +147,7 @@ impl Ids {
     #[inline(always)]
     fn position_in<'i>(&'i self, table: IdTable, id: u32) -> IdPosition<'i> {
         let block = id >> GROUP_LOG2;
-        let (group, first) = self.spread.of(block);
+        let (group, first) = spread(self.multiplier, block);
         let group = group as usize & (table.groups() - 1);
         let within = id.wrapping_add(first) as usize & (GROUP - 1);
         IdPosition { group: table.group(group), slot: table.slot(group << GROUP_LOG2 | within) }
@@ -165,8 +157,8 @@ impl Ids {
     #[inline(always)]
     pub fn lock_at<'i>(&'i self, position: IdPosition<'i>, id: u32) -> Option<LockedGroup<'i>> {
         // If this group is live, the ID belongs here, even if the table has been outgrown.
-        if position.group.lock.lock_if_idle(&position.group.on) {
-            Some(LockedGroup(position))
+        if position.group.lock.lock_if_idle(&self.on) {
+            Some(LockedGroup(position, &self.on))
         } else {
             self.lock_slowly(id)
         }
@@ -187,8 +179,8 @@ impl Ids {
             let next = IdTable::from_word(self.next.load(Ordering::Acquire)); // [S]
             for table in [Some(current), next].into_iter().flatten() {
                 let position = self.position_in(table, id);
-                if position.group.lock.lock(&position.group.on).is_some() {
-                    return Some(LockedGroup(position));
+                if position.group.lock.lock(&self.on).is_some() {
+                    return Some(LockedGroup(position, &self.on));
                 }
             }
             // The group is live in a table that this thread has not seen yet, or its mover has not made it live yet.
@@ -196,10 +188,7 @@ impl Ids {
         }
     }
 
-    /// Makes the first table, if there is none yet.
-    ///
-    /// # Errors
-    /// [`Error::Again`]: there is no memory.
+    /// Makes the first table, if there is none yet. [`Error::Again`]: there is no memory.
     #[cold]
     #[inline(never)]
     pub fn make_first(&self) -> Result<(), Error> {
@@ -251,7 +240,7 @@ impl Ids {
     /// Returns the cost, to be compared with `STEP`.
     fn move_group(&self, from: IdTable, to: IdTable, group: usize) -> usize {
         let source = from.group(group);
-        while source.lock.lock(&source.on).is_none() {}
+        while source.lock.lock(&self.on).is_none() {}
         let targets = || (group..to.groups()).step_by(from.groups()).map(|number| to.group(number));
         let slots = (0..GROUP).map(|slot| from.slot(group << GROUP_LOG2 | slot));
         let spent = match source.block.load(Ordering::Relaxed) {
@@ -266,7 +255,7 @@ impl Ids {
             }
         };
         targets().for_each(|target| target.lock.make_live());
-        source.lock.unlock(&source.on, 0);
+        source.lock.unlock(&self.on, 0);
         spent
     }
 
@@ -282,7 +271,7 @@ impl Ids {
 
     /// Moves a whole block. Its timers are alone in their slots and keep their order, so none of them is read.
     fn move_block<'s>(&self, slots: impl Iterator<Item = &'s IdSlot>, block: u32, to: IdTable) {
-        let group = self.spread.of(block - 1).0 as usize & (to.groups() - 1);
+        let group = spread(self.multiplier, block - 1).0 as usize & (to.groups() - 1);
         to.group(group).block.store(block, Ordering::Relaxed);
         for (number, head) in slots.enumerate() {
             to.slot(group << GROUP_LOG2 | number).store(head.load(Ordering::Relaxed), Ordering::Release); // [R]
@@ -300,9 +289,33 @@ impl Ids {
 }
 
 /// The timer that a slot or a link refers to. No lock guards these pointers.
+#[inline(always)]
 fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
-    // SAFETY: null, or a timer, which exists as long as the table that the caller is using.
+    // SAFETY: null, or a timer: memory that has been in a chain stays a timer as long as the table that the caller is using.
     unsafe { timer.as_ref() }
+}
+
+/// The number of lower bits of a block's number that are changed. A table with more than 2^`SPREAD_BITS` groups has so many
+/// timers that their blocks cannot have more than these bits in common.
+const SPREAD_BITS: u32 = 8;
+
+/// The group of a block of IDs, and the offset in the group at which the block begins. Blocks have consecutive numbers; the
+/// caller cuts both results to size. The offsets give different slots to IDs whose distance is a multiple of a block.
+///
+/// Each bit of a block's number is changed only by the bits above it. So N consecutive blocks that begin at a multiple
+/// of N have one group each in a table of N groups. Most of them lie side by side as in an array, which suits a CPU's
+/// prefetcher. Blocks with a stride spread as well: they have their lower bits in common, and these are the bits that
+/// are changed. Which blocks share a group cannot be guessed without the multiplier.
+#[inline(always)]
+fn spread(multiplier: u64, block: u32) -> (u32, u32) {
+    let product = u64::from(block >> SPREAD_BITS).wrapping_mul(multiplier);
+    // All bits of a number affect the upper bits of the product. But its multiples are spaced as evenly, or as
+    // unevenly, as the multiplier happens to make them. Three places of the product combined are distributed as if
+    // thrown with dice.
+    let mixed = product ^ (product << 12) ^ (product << 24);
+    let changed = block ^ (mixed >> (u64::BITS - SPREAD_BITS)) as u32;
+    let first = block.wrapping_add(block >> 6).wrapping_add((product >> (u64::BITS - 2 * SPREAD_BITS)) as u32);
+    (changed, first)
 }
 
 /// Where an ID belongs in one table.
@@ -335,7 +348,7 @@ impl IdPosition<'_> {
 }
 
 /// The locked live group of an ID. Unlocks when dropped.
-pub struct LockedGroup<'i>(IdPosition<'i>);
+pub struct LockedGroup<'i>(IdPosition<'i>, &'i PlatformRef);
 
 impl<'i> LockedGroup<'i> {
     /// Inserts `timer` as `id`. It cannot be found yet. Returns `false` if a timer has that ID, or has reserved it.
@@ -376,7 +389,7 @@ impl Drop for LockedGroup<'_> {
     #[inline]
     fn drop(&mut self) {
         // The lock's holder may hold a timer, so it keeps its CPU.
-        self.0.group.lock.unlock_and_stay(&self.0.group.on, LIVE);
+        self.0.group.lock.unlock_and_stay(self.1, LIVE);
     }
 }
 
@@ -424,13 +437,7 @@ impl Growth {
     fn make(&mut self, groups_log2: u32) -> Option<IdTable> {
         let memory = zeroed::allocate(memory_layout(groups_log2)?);
         let table = IdTable { groups: NonNull::new(memory)?.cast(), groups_log2 };
-        if !self.on.is_host() {
-            for group in 0..1 << groups_log2 {
-                // SAFETY: within the new memory, which no other thread has, and in which all zeroes are a group.
-                unsafe { table.groups.add(group).as_mut() }.on = self.on;
-            }
-        }
-        // All zeroes are right: not live, unlocked, no timers, on the host.
+        // All zeroes are right: not live, unlocked, no timers.
         self.made[groups_log2 as usize] = table.groups.as_ptr();
         Some(table)
     }
@@ -446,17 +453,84 @@ impl Drop for Growth {
     }
 }
 
-#[cfg(all(test, feature = "std"))]
+#[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashMap;
+    use std::vec;
+    use std::vec::Vec;
+
+    fn multiplier(seed: u64) -> u64 {
+        mixed(seed) | 1
+    }
+
+    /// The number of `blocks` in the fullest of `groups`.
+    fn most_in_one(seed: u64, groups: u32, blocks: impl Iterator<Item = u32>) -> u32 {
+        let mut counts = HashMap::new();
+        blocks.for_each(|block| *counts.entry(spread(multiplier(seed), block).0 % groups).or_insert(0) += 1);
+        counts.into_values().max().unwrap_or(0)
+    }
 
     #[test]
-    fn groups_of_a_table_are_on_its_platform() {
-        for on in [PlatformRef::HOST, PlatformRef::of::<crate::platform::AnyStd>()] {
-            let ids = Ids::new(on, 0);
-            ids.make_first().expect("there is memory");
-            let table = IdTable::from_word(ids.current.load(Ordering::Relaxed)).expect("the memory is there");
-            assert!((0..table.groups()).all(|group| table.group(group).on.is_host() == on.is_host()));
+    fn blocks_that_follow_each_other_have_a_group_each() {
+        for seed in 0..50 {
+            for log2 in [0, 2, 6, 10, 14] {
+                for window in [0, 1, 3, 1000] {
+                    let first = window << log2;
+                    assert_eq!(most_in_one(seed, 1 << log2, first..first + (1 << log2)), 1, "seed {seed}, 2^{log2}");
+                }
+                // N blocks from anywhere are blocks of two such windows, so a group has at most two of them.
+                assert!(most_in_one(seed, 1 << log2, 12_345..12_345 + (1 << log2)) <= 2, "seed {seed}, 2^{log2}");
+            }
         }
+    }
+
+    /// The average number of timers that a look-up meets, if there are as many IDs as slots, each in a block of its
+    /// own.
+    fn steps_of_a_look_up(seed: u64, timers: u32, blocks: impl Iterator<Item = u32>) -> f64 {
+        let mut chains = vec![0u32; timers as usize];
+        for block in blocks {
+            let (group, first) = spread(multiplier(seed), block);
+            chains[(group % (timers / 64) * 64 + first % 64) as usize] += 1;
+        }
+        f64::from(chains.iter().map(|length| length * (length + 1) / 2).sum::<u32>()) / f64::from(timers)
+    }
+
+    #[test]
+    fn blocks_far_apart_spread_like_dice() {
+        let mut all = Vec::new();
+        for seed in 0..20 {
+            for stride_log2 in 0..=12 {
+                for timers_log2 in 6..=(24 - stride_log2).min(16) {
+                    let blocks = (0..1 << timers_log2).map(|number: u32| number << stride_log2);
+                    let steps = steps_of_a_look_up(seed, 1 << timers_log2, blocks);
+                    assert!(steps <= 4.0, "seed {seed}, 2^{timers_log2} at a stride of 2^{stride_log2}: {steps}");
+                    all.push(steps);
+                }
+            }
+        }
+        // With dice the mean is 1.5: there is one timer for each slot, and half a timer lies before the one looked up.
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        assert!(mean <= 1.6, "{mean}");
+    }
+
+    #[test]
+    fn ids_far_apart_stand_in_different_slots() {
+        for seed in 0..20 {
+            for stride in [1, 8, 64, 100, 4096] {
+                let mut used: Vec<u32> =
+                    (0..64).map(|number| spread(multiplier(seed), number * stride).1 % 64).collect();
+                used.sort_unstable();
+                used.dedup();
+                assert!(used.len() >= 16, "seed {seed}, stride {stride}: {} of 64", used.len());
+            }
+        }
+    }
+
+    #[test]
+    fn seeds_give_different_ones() {
+        let groups =
+            |seed| (0..100).map(|number| spread(multiplier(seed), number << SPREAD_BITS).0).collect::<Vec<_>>();
+        assert_ne!(groups(1), groups(2));
     }
 }

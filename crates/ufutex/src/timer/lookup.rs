@@ -30,8 +30,8 @@ impl Timers {
         let position = self.inner.ids.position(id).ok_or(Error::Invalid)?;
         let mut locked = self.lock_at(position, id)?;
         let timer = locked.timer();
-        let must_notify = self.disarm(&mut locked);
-        if locked.with(|state| state.cpu_clock().is_some()) {
+        let (must_notify, cpu_clock) = locked.with(|state| (self.disarm(timer, state), state.cpu_clock()));
+        if cpu_clock.is_some() {
             self.inner.cpu_timers.fetch_sub(1, Ordering::Relaxed);
         }
         // A thread that has found the timer and waits for the lock then sees that it is no longer this timer.
@@ -75,7 +75,7 @@ impl Timers {
     fn lock_at<'t>(&'t self, position: IdPosition<'t>, id: u32) -> Result<LockedTimer<'t>, Error> {
         loop {
             let (timer, _) = self.inner.ids.find_at(position, id).ok_or(Error::Invalid)?;
-            let locked = timer.lock(&self.inner.on);
+            let locked = timer.lock(&self.inner.ids.on);
             if timer.overrun_of(id).is_some() {
                 return Ok(locked);
             }
@@ -85,10 +85,8 @@ impl Timers {
 
     /// Disarms the timer, and makes an expiry or a notice that is on its way void.
     #[inline(always)]
-    fn disarm(&self, locked: &mut LockedTimer<'_>) -> MustNotify {
-        let timer = locked.timer();
-        let stood = locked.with(State::stand_down);
-        stood.map_or_else(MustNotify::default, |base| self.leave(timer, base))
+    pub(super) fn disarm(&self, timer: &Timer, state: &mut State) -> MustNotify {
+        state.stand_down().map_or_else(MustNotify::default, |base| self.leave(timer, base))
     }
 
     /// Takes the timer out of the queue in which it is, or was until it became due.
@@ -100,8 +98,7 @@ impl Timers {
 }
 
 impl State {
-    /// Disarms the state, and makes an expiry or a notice that is on its way void. If the timer was armed, returns the
-    /// clock of its queue; the caller has to take it out of that queue.
+    /// As [`Timers::disarm`], but leaves the timer in its queue, and returns the clock of that if there is one.
     #[inline(always)]
     pub(super) fn stand_down(&mut self) -> Option<Base> {
         self.renumber();

@@ -24,7 +24,6 @@
 
 mod call;
 mod channel;
-mod chunk;
 mod create;
 mod deliver;
 mod entry;
@@ -35,10 +34,8 @@ mod ids;
 mod lookup;
 mod options;
 mod set;
-mod spread;
 mod store;
 
-use core::ptr::NonNull;
 use core::time::Duration;
 
 pub use crate::expiry::thread::{CpuSet, Cpus, DriverThread};
@@ -52,11 +49,11 @@ pub use host::{EventFd, Signals};
 pub use options::TimerOptions;
 
 use crate::error::Error;
-use crate::expiry::{DeadlineQueue, Owner};
+use crate::expiry::DeadlineQueue;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::callbacks::Callbacks;
 use crate::sys::counted::Counted;
-use crate::sys::platform::PlatformRef;
+use crate::sys::random;
 use ids::Ids;
 use store::Store;
 
@@ -100,6 +97,17 @@ pub enum Notify {
     },
 }
 
+impl Notify {
+    /// The signal, or 0 if there is none; its value; and the thread that gets it, if not the process.
+    fn parts(self) -> (i32, u64, Option<i32>) {
+        match self {
+            Self::None => (0, 0, None),
+            Self::Signal { signal, value } => (signal, value, None),
+            Self::Thread { signal, value, thread } => (signal, value, Some(thread)),
+        }
+    }
+}
+
 /// When a timer that is set expires first. A time of 0 means never, as in a `struct itimerspec`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Expiry {
@@ -130,8 +138,6 @@ pub struct Timers {
 }
 
 struct TimersInner {
-    /// How threads wait for a timer that another thread has locked.
-    on: PlatformRef,
     ids: Ids,
     store: Store,
     /// Whether callers name the IDs: 0 means that they do not.
@@ -164,19 +170,17 @@ impl Timers {
         deliver: impl Into<Callbacks<dyn Deliver>>,
         options: TimerOptions,
     ) -> Result<Self, Error> {
-        Self::make(driver, deliver.into(), options)
-    }
-
-    fn make(driver: &Driver, deliver: Callbacks<dyn Deliver>, options: TimerOptions) -> Result<Self, Error> {
-        let mask = options.id_mask()?;
-        let on = driver.platform();
+        let max_id = u32::try_from(options.max_id).map_err(|_| Error::Invalid)?;
+        if !(max_id + 1).is_power_of_two() {
+            return Err(Error::Invalid);
+        }
         Base::ALL.iter().try_for_each(|&base| driver.prepare(base))?;
-        let inner = Counted::new(|_| TimersInner {
-            on,
-            ids: Ids::new(on, driver.seed()),
-            store: Store::new(on, options.limit(), mask),
+        let (deliver, on) = (deliver.into(), driver.inner.on);
+        let inner = Counted::new(|address| TimersInner {
+            ids: Ids::new(on, random::seed(address)),
+            store: Store::new(on, options.max_timers, max_id),
             restores: AtomicU32::new(0),
-            serves_cpu_clocks: options.has_host_pids() || driver.has_given_clocks(),
+            serves_cpu_clocks: options.host_pids || driver.has_given_clocks(),
             cpu_timers: AtomicUsize::new(0),
             queues: Base::ALL.map(|base| DeadlineQueue::new(on, base)),
             deliver,
@@ -185,7 +189,7 @@ impl Timers {
         for queue in &inner.queues {
             // SAFETY: no other thread has the timers yet. The queues are a part of them, and are retired when they are
             // dropped.
-            unsafe { queue.settle(NonNull::<TimersInner>::from(&*inner) as NonNull<dyn Owner>, &inner.driver) };
+            unsafe { queue.settle(inner.memory(), &inner.driver) };
         }
         Ok(Self { inner })
     }

@@ -1,13 +1,11 @@
 //! The settings of a process's timers: how many, their highest ID, whose CPU-time clocks.
 
-use crate::error::Error;
-
 /// The settings of one process's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimerOptions {
-    max_timers: usize,
-    max_id: i32,
-    host_pids: bool,
+    pub(super) max_timers: usize,
+    pub(super) max_id: i32,
+    pub(super) host_pids: bool,
 }
 
 impl Default for TimerOptions {
@@ -33,10 +31,8 @@ impl TimerOptions {
     /// memory for.
     ///
     /// The limit is never exceeded. From 65,536 on, a call that makes a timer may be `EAGAIN` although others have been
-    /// deleted, if other threads delete or make timers at the same moment. Below that number it is exact.
-    ///
-    /// A turn serves the processes whose timers are due one after another, 64 timers of each at a time. So a process with
-    /// very many timers delays those of another by 64 of its own at most.
+    /// deleted, if other threads delete or make timers at the same moment. Below that number it is exact. A process with
+    /// very many timers delays those of another by 64 of its own at most: see [`Driver::turn`](crate::timer::Driver::turn).
     #[must_use]
     pub const fn max_timers(mut self, timers: usize) -> Self {
         self.max_timers = timers;
@@ -62,18 +58,5 @@ impl TimerOptions {
     pub const fn host_pids(mut self, are_the_hosts: bool) -> Self {
         self.host_pids = are_the_hosts;
         self
-    }
-
-    pub(super) fn has_host_pids(self) -> bool {
-        self.host_pids
-    }
-
-    pub(super) fn limit(self) -> usize {
-        self.max_timers
-    }
-
-    pub(super) fn id_mask(self) -> Result<u32, Error> {
-        let mask = u32::try_from(self.max_id).map_err(|_| Error::Invalid)?;
-        if (mask + 1).is_power_of_two() { Ok(mask) } else { Err(Error::Invalid) }
     }
 }

@@ -1,11 +1,11 @@
 //! Sets a timer, and reads how much time it has left.
 
-use super::entry::{Kind, LockedTimer, State, Status, Timer};
+use super::entry::{State, Status, Timer};
 use super::lookup::valid_id;
 use super::{Expiry, Setting, TimerClock, Timers};
 use crate::error::Error;
 use crate::expiry::clocks::{LAST, nanoseconds};
-use crate::expiry::{Base, CpuClock, DeadlineQueue, MustNotify};
+use crate::expiry::{Base, CpuClock, MustNotify};
 use crate::sync::Ordering;
 use core::time::Duration;
 
@@ -71,72 +71,65 @@ impl Timers {
         let id = valid_id(id)?;
         let mut locked = self.lock(id)?;
         let timer = locked.timer();
-        let asked = locked.with(|state| {
+        let (result, must_notify) = locked.with(|state| {
             if let Some(of) = state.cpu_clock()
                 && self.cpu_time_of(state, of).is_none()
             {
                 // The timer's notice becomes void all the same.
-                return Err(state.stand_down().map(|base| self.leave(timer, base)));
+                return (Err(Error::NoTask), self.disarm(timer, state));
             }
-            Ok(ask(state))
+            let old = ask(state);
+            let (result, must_notify) = self.set(timer, state, id, first, interval);
+            (result.map(|()| old), must_notify)
         });
-        let old = match asked {
-            Ok(old) => old,
-            Err(must_notify) => {
-                drop(locked);
-                must_notify.unwrap_or_default().now(&self.inner.driver);
-                return Err(Error::NoTask);
-            }
-        };
-        let result = self.set(&mut locked, id, first, interval);
         drop(locked);
-        result?.now(&self.inner.driver);
-        Ok(old)
+        must_notify.now(&self.inner.driver);
+        result
     }
 
     fn set(
         &self,
-        locked: &mut LockedTimer<'_>,
+        timer: &Timer,
+        state: &mut State,
         id: u32,
         first: Expiry,
         interval: Duration,
-    ) -> Result<MustNotify, Error> {
-        let timer = locked.timer();
+    ) -> (Result<(), Error>, MustNotify) {
         let (value, absolute) = match first {
             Expiry::Never => (Duration::ZERO, false),
             Expiry::After(time) => (time, false),
             Expiry::At(time) => (time, true),
         };
-        locked.with(|state| {
-            // The clock is read before anything is changed, because an embedder's clock may panic.
-            let next = Self::base_of(state, absolute);
-            let shown = if value.is_zero() { None } else { Some(self.shown(state, next)) };
-            let stood = state.stand_down();
-            (state.interval, state.overrun) = (0, -1);
-            timer.publish(id, 0);
-            let leave = || stood.map_or_else(MustNotify::default, |base| self.leave(timer, base));
-            let Some(shown) = shown else {
-                // A timer that notifies nobody keeps its last deadline, and goes on to show the time until it. A timer
-                // of CPU time does not.
-                if state.kind != Kind::None || state.cpu_clock().is_some() {
-                    state.deadline = 0;
-                }
-                return Ok(leave());
-            };
-            state.base = next;
-            // A timer that stays in its queue is put into its new place there without being taken out first.
-            let must_notify = if stood == Some(next) && shown.is_some() { MustNotify::default() } else { leave() };
-            let shown = shown.ok_or(Error::NoTask)?;
-            state.interval = nanoseconds(interval);
-            let value = nanoseconds(value);
-            // Clocks end at `LAST`. CPU time is a sum, which may go beyond.
-            let last = if state.cpu_clock().is_some() { u64::MAX } else { LAST };
-            state.deadline = if absolute { value } else { shown.clock.saturating_add(value).min(last) };
-            if state.kind == Kind::None {
-                return Ok(must_notify);
+        // The clock is read before anything is changed, because an embedder's clock may panic.
+        let next = Self::base_of(state, absolute);
+        let shown = if value.is_zero() { None } else { self.shown(state, next) };
+        let stood = state.stand_down();
+        (state.interval, state.overrun) = (0, -1);
+        timer.publish(id, 0);
+        // A timer that stays in its queue is put into its new place there without being taken out first.
+        let must_notify = match stood {
+            Some(base) if shown.is_none() || base != next => self.leave(timer, base),
+            _ => MustNotify::default(),
+        };
+        if value.is_zero() {
+            // A timer that notifies nobody keeps its last deadline, and goes on to show the time until it. A timer of CPU
+            // time does not.
+            if !state.is_silent() || state.cpu_clock().is_some() {
+                state.deadline = 0;
             }
-            Ok(must_notify.and(self.arm(timer, state, shown)))
-        })
+            return (Ok(()), must_notify);
+        }
+        state.base = next;
+        let Some(shown) = shown else { return (Err(Error::NoTask), must_notify) };
+        state.interval = nanoseconds(interval);
+        let value = nanoseconds(value);
+        // Clocks end at `LAST`. CPU time is a sum, which may go beyond.
+        let last = if state.cpu_clock().is_some() { u64::MAX } else { LAST };
+        state.deadline = if absolute { value } else { shown.clock.saturating_add(value).min(last) };
+        if state.is_silent() {
+            return (Ok(()), must_notify);
+        }
+        (Ok(()), must_notify.and(self.arm(timer, state, shown)))
     }
 
     /// The clock that the timer runs by from now on. A relative time on `CLOCK_REALTIME` does not change when that
@@ -158,22 +151,18 @@ impl Timers {
     /// [`Error::Invalid`]: no such timer.
     pub fn gettime(&self, id: i32) -> Result<Setting, Error> {
         let mut locked = self.lock(valid_id(id)?)?;
-        Ok(locked.with(|state| self.get(state)))
-    }
-
-    fn get(&self, state: &mut State) -> Setting {
-        self.shown_setting(state, false)
+        Ok(locked.with(|state| self.shown_setting(state, false)))
     }
 
     /// The setting of a timer. If an armed interval timer is overdue, that is 1 ns, or with `is_stopped` the time until
     /// its next expiry.
     fn shown_setting(&self, state: &mut State, is_stopped: bool) -> Setting {
-        let is_silent = state.kind == Kind::None;
+        let is_silent = state.is_silent();
         let interval = Duration::from_nanos(state.interval);
         if state.interval == 0 && state.status == Status::Disarmed && !is_silent {
             return Setting::default();
         }
-        let Some(now) = self.now(state) else { return Setting::default() };
+        let Some(now) = self.shown(state, state.base).map(|shown| shown.clock) else { return Setting::default() };
         if state.interval != 0 && state.status != Status::Armed {
             // Its notice has not been taken, or it notifies nobody. So it has gone on unnoticed: move its deadline on.
             state.forward(now);
@@ -186,21 +175,13 @@ impl Timers {
         Setting { value: Duration::from_nanos(left), interval }
     }
 
-    /// The time on the timer's clock; `None` if that is the CPU time of a thread or process that is gone.
-    fn now(&self, state: &mut State) -> Option<u64> {
-        match state.cpu_clock() {
-            None => Some(self.inner.driver.now(state.base)),
-            Some(of) => self.cpu_time_of(state, of),
-        }
-    }
-
     /// The CPU time that counts for the timer. `None` if its process or thread has ended. Once it is `None` it stays
     /// so.
     pub(super) fn cpu_time_of(&self, state: &mut State, of: CpuClock) -> Option<u64> {
         if state.is_orphan {
             return None;
         }
-        let time = self.inner.driver.cpu_time(of);
+        let time = self.inner.driver.inner.cpu_time(of);
         state.is_orphan = time.is_none();
         time
     }
@@ -208,8 +189,7 @@ impl Timers {
     /// The clock readings that `arm` needs for a timer that runs by `base`; `None` if that is the CPU time of a thread
     /// or process that is gone.
     pub(super) fn shown(&self, state: &mut State, base: Base) -> Option<Shown> {
-        let driver = &self.inner.driver;
-        let time = driver.now(base);
+        let time = self.inner.driver.inner.now(base);
         let clock = match state.cpu_clock() {
             None => time,
             Some(of) => self.cpu_time_of(state, of)?,
@@ -225,21 +205,21 @@ impl Timers {
             None => state.deadline,
             Some(of) => self.look_again_at(state, of, shown),
         };
-        self.arm_at(timer, state, at, shown.time)
+        self.arm_at(timer, state.base, state.number, at, shown.time)
     }
 
-    /// As `arm`, but for the time `at` instead of the timer's deadline.
-    pub(super) fn arm_at(&self, timer: &Timer, state: &State, at: u64, now: u64) -> MustNotify {
-        let (queue, tag) = (self.queue_of(state), state.number);
+    /// Puts the timer into the queue of `base`, due at `at`. `number` is the timer's.
+    pub(super) fn arm_at(&self, timer: &Timer, base: Base, number: u32, at: u64, now: u64) -> MustNotify {
+        let queue = &self.inner.queues[base as usize];
         // SAFETY: timers are valid as long as their queues; the node is in no queue or in this one.
-        unsafe { queue.arm(&self.inner.driver.inner, timer.node(), at, now, |node| (*node).tag = tag) }
+        unsafe { queue.arm(&self.inner.driver.inner, timer.node(), at, now, number) }
     }
 
     /// The earliest time, on the queue's clock, at which a timer of CPU time can have expired.
     fn look_again_at(&self, state: &mut State, of: CpuClock, shown: Shown) -> u64 {
         let seen = shown.clock;
         let (at_once, most) = match of {
-            CpuClock::Process(_) => (self.inner.driver.cpus(), MOST),
+            CpuClock::Process(_) => (self.inner.driver.inner.cpus(), MOST),
             CpuClock::Thread(_) => (1, u64::MAX),
         };
         let all = SHARE.saturating_mul(self.inner.cpu_timers.load(Ordering::Relaxed) as u64);
@@ -248,10 +228,6 @@ impl Timers {
         let left = state.deadline.saturating_sub(seen);
         let wait = if left == 0 { 0 } else { (left / at_once).min(most).max(least) };
         shown.time.saturating_add(wait)
-    }
-
-    fn queue_of(&self, state: &State) -> &DeadlineQueue {
-        &self.inner.queues[state.base as usize]
     }
 }
 

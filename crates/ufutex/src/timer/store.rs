@@ -6,20 +6,18 @@
 //!
 //! **A shard has no lock of its own: it belongs to the lock of the group of its next ID**, which a thread that makes a
 //! timer needs anyway. When the next ID is in another group, the shard belongs to that group's lock from then on [Z].
-//!
-//! Memory that is once a timer stays a timer until the process's table is freed: look-ups take no lock, and may use a
-//! stale pointer.
 
 use core::array;
 use core::ptr::{self, NonNull};
 
-use super::chunk::{self, Chunk, TIMERS};
-use super::entry::Timer;
+use super::entry::{Chunk, TIMERS, Timer};
 use super::ids::{GROUP_LOG2, Ids, LockedGroup};
+use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, UnsafeCell, thread_shard};
 use crate::sys::admission::{self, Admission, FreePermits};
 use crate::sys::platform::PlatformRef;
+use crate::sys::unwind::Otherwise;
 
 /// IDs in a block: as many as a group of the table has slots.
 const BLOCK: u32 = 64;
@@ -37,8 +35,8 @@ pub struct Store {
     own: [Shard; OWN_SHARDS],
     /// The first ID of the next block.
     next: AtomicU32,
-    /// The highest ID.
-    mask: u32,
+    /// The highest ID, one less than a power of two.
+    pub mask: u32,
     admission: Admission,
     /// The number of timers that have been made, in use or not.
     made: AtomicUsize,
@@ -74,22 +72,16 @@ struct Chunks(*mut Chunk);
 // SAFETY: as for `Shard`.
 unsafe impl Send for Chunks {}
 
-/// The value of a shard's word.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct ShardWord(u32);
+/// The ID in a shard's word, to the lock of whose group the shard belongs.
+#[inline(always)]
+pub fn id_in(word: u32) -> u32 {
+    word & !HAS_IDS
+}
 
-impl ShardWord {
-    /// An ID of the group to whose lock the shard belongs.
-    #[inline(always)]
-    pub fn id(self) -> u32 {
-        self.0 & !HAS_IDS
-    }
-
-    /// Whether the shard belongs to the lock of this ID's group.
-    #[inline(always)]
-    fn is_guarded_by(self, id: u32) -> bool {
-        ((self.0 ^ id) & !HAS_IDS) >> GROUP_LOG2 == 0
-    }
+/// Whether a shard with this word belongs to the lock of this ID's group.
+#[inline(always)]
+fn is_guarded_by(word: u32, id: u32) -> bool {
+    id_in(word ^ id) >> GROUP_LOG2 == 0
 }
 
 impl Shard {
@@ -99,8 +91,8 @@ impl Shard {
     }
 
     #[inline(always)]
-    pub fn peek(&self) -> ShardWord {
-        ShardWord(self.word.load(Ordering::Acquire)) // [Z]
+    pub fn peek(&self) -> u32 {
+        self.word.load(Ordering::Acquire) // [Z]
     }
 }
 
@@ -109,7 +101,7 @@ pub struct HeldShard<'s> {
     store: &'s Store,
     shard: &'s Shard,
     /// The shard's word.
-    seen: ShardWord,
+    seen: u32,
     pub group: LockedGroup<'s>,
 }
 
@@ -125,11 +117,6 @@ impl Store {
             made: AtomicUsize::new(0),
             chunks: Lock::new(on, Chunks(ptr::null_mut())),
         }
-    }
-
-    /// The highest ID.
-    pub fn max_id(&self) -> u32 {
-        self.mask
     }
 
     /// How many IDs in use a create passes over before it gives up: all IDs or, if there are fewer timers, more than there
@@ -169,12 +156,7 @@ impl Store {
     /// Holds `shard`, if its word is still what the caller saw before it locked that ID's group. Otherwise another thread
     /// has taken the ID, or IDs have jumped.
     #[inline(always)]
-    pub fn hold_as_seen<'s>(
-        &'s self,
-        shard: &'s Shard,
-        seen: ShardWord,
-        group: LockedGroup<'s>,
-    ) -> Option<HeldShard<'s>> {
+    pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: u32, group: LockedGroup<'s>) -> Option<HeldShard<'s>> {
         let is_same = shard.peek() == seen;
         is_same.then_some(HeldShard { store: self, shard, seen, group })
     }
@@ -183,10 +165,10 @@ impl Store {
     /// means that other threads have used up a block in the meantime.
     pub fn hold<'s>(&'s self, shard: &'s Shard, ids: &'s Ids) -> Option<HeldShard<'s>> {
         loop {
-            let id = shard.peek().id();
+            let id = id_in(shard.peek());
             let group = ids.lock(id)?;
             let seen = shard.peek();
-            if seen.is_guarded_by(id) {
+            if is_guarded_by(seen, id) {
                 return Some(HeldShard { store: self, shard, seen, group });
             }
         }
@@ -196,7 +178,7 @@ impl Store {
     pub fn jump_behind(&self, id: u32, ids: &Ids) {
         let void = || {
             self.shards().filter_map(|shard| self.hold(shard, ids)).for_each(|held| {
-                let id = held.seen.id();
+                let id = id_in(held.seen);
                 held.leave(id);
             });
         };
@@ -214,7 +196,7 @@ impl Store {
         let (next, own) = self.pick();
         for shard in [next, own] {
             let seen = shard.peek();
-            if seen.is_guarded_by(id) {
+            if is_guarded_by(seen, id) {
                 HeldShard { store: self, shard, seen, group }.give_back(timer);
                 return true;
             }
@@ -233,56 +215,56 @@ impl Store {
         }
     }
 
-    /// Takes a permit, wherever there is one. May miss one that is given back meanwhile.
-    pub fn take_any_permit(&self, ids: &Ids) -> bool {
-        let mut shards = self.shards().filter_map(|shard| self.hold(shard, ids));
-        self.admission.take(None::<&mut u64>) || shards.any(|mut held| held.with(|stock| stock.permits.take(1)))
+    /// Takes a timer and its permit from wherever they are, for a thread that has found neither in `shard` or only one. If
+    /// there are few free timers, it makes more: `make_room` is called with the number of timers that there will be, with
+    /// nothing locked. May miss a permit that is given back meanwhile.
+    #[cold]
+    #[inline(never)]
+    pub fn bring(
+        &self,
+        shard: &Shard,
+        ids: &Ids,
+        make_room: impl FnOnce(usize) -> Result<(), Error>,
+    ) -> Result<NonNull<Timer>, Error> {
+        let shards = || self.shards().filter_map(|shard| self.hold(shard, ids));
+        if !self.admission.take(None::<&mut u64>) && !shards().any(|mut held| held.with(|stock| stock.permits.take(1)))
+        {
+            return Err(Error::Again);
+        }
+        let permit = Otherwise::new(|| self.admission.give_back(None::<&mut u64>));
+        let mut timer = self.hold(shard, ids).and_then(|mut held| held.with(Stock::pop));
+        if timer.is_none() {
+            // Another shard's: otherwise a thread that makes timers, which other threads delete, would need more and more
+            // memory.
+            let batch = match shards().find_map(|mut held| held.with(Stock::pop_batch)) {
+                Some(batch) => batch,
+                None => self.make_chunk(ids, make_room)?,
+            };
+            timer = self.hold(shard, ids).and_then(|mut held| {
+                held.with(|stock| {
+                    batch.into_iter().rev().flatten().for_each(|timer| stock.push(timer));
+                    stock.pop()
+                })
+            });
+        }
+        permit.disarm();
+        timer.ok_or(Error::Again)
     }
 
-    /// Gives back a permit that has not become a timer.
-    pub fn give_back_permit(&self) {
-        self.admission.give_back(None::<&mut u64>);
-    }
-
-    /// Takes one free timer from `shard`. If that has none, takes 63, as many as a chunk has, from another shard, if one has
-    /// them: otherwise a thread that makes timers, which other threads delete, would need more and more memory.
-    pub fn take_spare(&self, shard: &Shard, ids: &Ids) -> Option<Batch> {
-        let first = core::iter::once(shard).chain(self.shards());
-        first.filter_map(|shard| self.hold(shard, ids)).find_map(|mut held| {
-            let count = if ptr::eq(held.shard, shard) { 1 } else { TIMERS };
-            held.with(|stock| stock.pop_batch(count))
-        })
-    }
-
-    /// Counts a chunk of timers that is about to be made. Returns how many timers there will be.
-    pub fn count_chunk(&self) -> usize {
-        self.made.fetch_add(TIMERS, Ordering::Relaxed) + TIMERS
-    }
-
-    /// Takes back `count_chunk`.
-    pub fn discount_chunk(&self) {
-        self.made.fetch_sub(TIMERS, Ordering::Relaxed);
-    }
-
-    /// Makes a chunk of timers; `None` if there is no memory.
-    pub fn make_chunk(&self) -> Option<Batch> {
-        let chunk = chunk::make()?;
+    fn make_chunk(&self, ids: &Ids, make_room: impl FnOnce(usize) -> Result<(), Error>) -> Result<Batch, Error> {
+        let count = self.made.fetch_add(TIMERS, Ordering::Relaxed) + TIMERS;
+        let counted = Otherwise::new(|| _ = self.made.fetch_sub(TIMERS, Ordering::Relaxed));
+        make_room(count).map_err(|_| Error::Again)?;
+        let chunk = Chunk::make().ok_or(Error::Again)?;
+        counted.disarm();
         self.chunks.lock().with(|chunks| {
             // SAFETY: no other thread has the new chunk.
             unsafe { (*chunk.as_ptr()).next = chunks.0 };
             chunks.0 = chunk.as_ptr();
         });
-        // SAFETY: both are indexes of the chunk.
-        let [first, last] = [0, TIMERS - 1].map(|index| unsafe { chunk::timer(chunk, index) });
-        Some(Batch { first, last, count: TIMERS })
-    }
-
-    /// Gives the timers of the batch to `shard`, without permits, and takes one of them.
-    pub fn give_batch(&self, batch: Batch, shard: &Shard, ids: &Ids) -> Option<NonNull<Timer>> {
-        self.hold(shard, ids)?.with(|stock| {
-            stock.push_batch(batch);
-            stock.pop()
-        })
+        ids.note_timers(count);
+        // SAFETY: it is an index of the chunk.
+        Ok(array::from_fn(|index| Some(unsafe { Chunk::timer(chunk, index) })))
     }
 
     /// The number of timers in use. Only roughly, while other threads make and delete timers.
@@ -293,7 +275,7 @@ impl Store {
 
     /// All memory, in bytes.
     pub fn bytes(&self) -> usize {
-        self.made.load(Ordering::Relaxed) / TIMERS * chunk::BYTES
+        self.made.load(Ordering::Relaxed) / TIMERS * Chunk::BYTES
     }
 
     /// Calls `f` with all timers, in use or free.
@@ -302,7 +284,7 @@ impl Store {
         while let Some(chunk) = NonNull::new(next) {
             // SAFETY: chunks are freed with the store, and their headers do not change any more.
             unsafe {
-                (0..TIMERS).for_each(|index| f(chunk::timer(chunk, index).as_ref()));
+                (0..TIMERS).for_each(|index| f(Chunk::timer(chunk, index).as_ref()));
                 next = chunk.as_ref().next;
             }
         }
@@ -317,12 +299,8 @@ impl Store {
     }
 }
 
-/// Free timers on their way to a shard: linked by their nodes. The last links to none.
-pub struct Batch {
-    first: NonNull<Timer>,
-    last: NonNull<Timer>,
-    count: usize,
-}
+/// Free timers on their way to a shard.
+type Batch = [Option<NonNull<Timer>>; TIMERS];
 
 impl<'s> HeldShard<'s> {
     #[inline(always)]
@@ -355,7 +333,7 @@ impl<'s> HeldShard<'s> {
     /// The next ID; `None` if the shard's block has ended.
     #[inline(always)]
     pub fn next_id(&self) -> Option<u32> {
-        (self.seen.0 & HAS_IDS != 0).then_some(self.seen.id())
+        (self.seen & HAS_IDS != 0).then_some(id_in(self.seen))
     }
 
     /// Takes a block of IDs. The shard belongs to the lock of another group then.
@@ -404,37 +382,19 @@ impl Stock {
         self.count += 1;
     }
 
-    /// Takes this many timers off the list, at least one, if it has as many.
-    fn pop_batch(&mut self, count: usize) -> Option<Batch> {
-        let first = NonNull::new(self.first).filter(|_| self.count >= count)?;
-        let mut last = first;
-        // SAFETY: free timers and their nodes belong to the shard alone, which has enough of them.
-        unsafe {
-            for _ in 1..count {
-                last = NonNull::new_unchecked((*last.as_ref().node()).kept());
-            }
-            self.first = (*last.as_ref().node()).kept();
-            (*last.as_ref().node()).keep::<Timer>(ptr::null_mut());
-        }
-        self.count -= count;
-        Some(Batch { first, last, count })
-    }
-
-    fn push_batch(&mut self, Batch { first, last, count }: Batch) {
-        // SAFETY: the batch belongs to this call alone.
-        unsafe { (*last.as_ref().node()).keep(self.first) };
-        self.first = first.as_ptr();
-        self.count += count;
+    /// Takes as many timers off the list as a chunk has, if it has as many.
+    fn pop_batch(&mut self) -> Option<Batch> {
+        (self.count >= TIMERS).then(|| array::from_fn(|_| self.pop()))
     }
 }
 
 impl Drop for Chunks {
     fn drop(&mut self) {
         while let Some(chunk) = NonNull::new(self.0) {
-            // SAFETY: a chunk that `make_chunk` made. The process's table is being freed, so no thread uses the timers.
+            // SAFETY: a chunk of the store. The process's table is being freed, so no thread uses the timers.
             unsafe {
                 self.0 = chunk.as_ref().next;
-                chunk::free(chunk);
+                Chunk::free(chunk);
             }
         }
     }

@@ -32,19 +32,20 @@ fn raised_interrupt_ends_all_waits_until_it_is_cleared() {
 
 fn all_tasks_of_a_domain_are_interrupted_and_no_others() {
     let domain = lasting_domain();
-    let other = forever(Domain::in_namespace(&domain.pid_namespace(), DomainOptions::new()));
+    let other: &Domain = forever(Domain::in_namespace(&domain.pid_namespace(), DomainOptions::new()));
     let [word, lock]: [Word; 2] = words();
     // The smallest and the largest TID are among them.
     let tids = [1, 2, 31, 32, 33, 1 << 20, (1 << 30) - 1];
-    let sleeps = |task: &'static Task| Sleeping::new(|| domain.wait_interruptible(word, 0, &PLAINLY, task.interrupt()));
+    let sleeps =
+        |task: &'static Task| Sleeping::new(move || domain.wait_interruptible(word, 0, &PLAINLY, task.interrupt()));
     let threads = tids.map(|tid| sleeps(lasting_task(domain, tid)));
     let owner = lasting_task(domain, 5);
     assert_eq!(domain.lock_pi(lock, owner), Ok(()));
     let waiter = lasting_task(domain, 6);
-    let for_lock = Sleeping::new(|| domain.lock_pi(lock, waiter));
+    let for_lock = Sleeping::new(move || domain.lock_pi(lock, waiter));
     let stranger = lasting_task(other, 7);
-    let of_other = Sleeping::new(|| other.wait_interruptible(lock, 5, &PLAINLY, stranger.interrupt()));
-    let plain = Sleeping::new(|| domain.wait(word, 0));
+    let of_other = Sleeping::new(move || other.wait_interruptible(lock, 5, &PLAINLY, stranger.interrupt()));
+    let plain = Sleeping::new(move || domain.wait(word, 0));
     domain.interrupt_all();
     for thread in threads {
         assert_eq!(thread.outcome(), Err(Error::Interrupted));

@@ -24,20 +24,7 @@ pub struct Alarm {
     changes: Parker,
 }
 
-/// How much the thread has to sleep.
-#[derive(PartialEq, Eq, Debug)]
-enum ToSleep {
-    /// A time has passed.
-    Nothing,
-    /// At most this long. The earliest time may be later.
-    AtMost(Duration),
-    /// No time is set.
-    Unlimited,
-}
-
 impl Alarm {
-    /// # Errors
-    /// None here: Linux may refuse its files.
     #[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
     pub fn new() -> Result<Self, Error> {
         Ok(Self { times: Lock::new(PlatformRef::HOST, [NEVER; 4]), changes: Parker::new(0) })
@@ -73,25 +60,23 @@ impl Alarm {
             // Read first. If the thread loses its CPU after it, it does not sleep for longer.
             let began = clocks::time(Clock::Monotonic);
             let (left, seen) = self.times.lock().with(|times| (left(times, now), self.changes.load(Ordering::Relaxed)));
-            let deadline = match left {
-                ToSleep::Nothing => return,
-                ToSleep::AtMost(length) => Some(Deadline { clock: Clock::Monotonic, at: began.saturating_add(length) }),
-                ToSleep::Unlimited => None,
-            };
+            if left.is_some_and(|left| left.is_zero()) {
+                return;
+            }
+            let deadline = left.map(|left| Deadline { clock: Clock::Monotonic, at: began.saturating_add(left) });
             let _looks_again = self.changes.park(PlatformRef::HOST, seen, deadline.as_ref());
         }
     }
 }
 
-/// How much is left until the first of `times`. Those that have passed become `NEVER`.
-fn left(times: &mut [u64; 4], now: impl Fn(Base) -> u64) -> ToSleep {
-    let mut shortest = ToSleep::Unlimited;
+/// How long the thread has to sleep at most: 0 if one of `times` has passed, `None` if none is set. Those that have passed
+/// become `NEVER`.
+fn left(times: &mut [u64; 4], now: impl Fn(Base) -> u64) -> Option<Duration> {
+    let mut shortest = None;
     for (&base, at) in Base::ALL.iter().zip(times).filter(|(_, at)| **at != NEVER) {
         let length = Duration::from_nanos(at.saturating_sub(now(base)));
         if length.is_zero() {
             *at = NEVER;
-            shortest = ToSleep::Nothing;
-            continue;
         }
         // The thread sleeps by the monotonic clock. Another clock may be set meanwhile, or go on while the machine
         // sleeps.
@@ -99,11 +84,7 @@ fn left(times: &mut [u64; 4], now: impl Fn(Base) -> u64) -> ToSleep {
             Base::Realtime | Base::Tai => length.min(longest(Clock::Realtime)),
             Base::Monotonic | Base::Boottime => length.min(longest(Clock::Monotonic)),
         };
-        shortest = match shortest {
-            ToSleep::Nothing => ToSleep::Nothing,
-            ToSleep::AtMost(other) => ToSleep::AtMost(other.min(length)),
-            ToSleep::Unlimited => ToSleep::AtMost(length),
-        };
+        shortest = Some(shortest.map_or(length, |other: Duration| other.min(length)));
     }
     shortest
 }
@@ -129,9 +110,6 @@ pub fn cpu_time(_of: CpuClock) -> Option<u64> {
 }
 
 /// Starts the driver's thread. The standard library ends the program if there is no memory.
-///
-/// # Errors
-/// [`Error::NoMemory`] if the host refuses a thread.
 pub fn spawn(shared: Counted<Shared>) -> Result<(), Error> {
     let name = NAME.to_str().expect("it is ASCII");
     let thread = std::thread::Builder::new().name(name.into()).stack_size(STACK);
@@ -163,22 +141,22 @@ mod tests {
     #[test]
     fn shortest_of_the_times_is_left_and_clocks_that_may_be_set_are_looked_at_often() {
         let left = |times: [u64; 4]| left(&mut times.map(|at| if at == 0 { NEVER } else { at }), at_100_ms);
-        assert_eq!(left([0; 4]), ToSleep::Unlimited);
-        assert_eq!(left([130 * MS, 0, 140 * MS, 0]), ToSleep::AtMost(Duration::from_millis(30)));
-        assert_eq!(left([100 * DAY, 0, 0, 0]), ToSleep::AtMost(longest(Clock::Monotonic)));
+        assert_eq!(left([0; 4]), None);
+        assert_eq!(left([130 * MS, 0, 140 * MS, 0]), Some(Duration::from_millis(30)));
+        assert_eq!(left([100 * DAY, 0, 0, 0]), Some(longest(Clock::Monotonic)));
         for setting in [[DAY, DAY, 0, 0], [DAY, 0, 0, DAY]] {
-            assert_eq!(left(setting), ToSleep::AtMost(longest(Clock::Realtime)));
+            assert_eq!(left(setting), Some(longest(Clock::Realtime)));
         }
-        assert_eq!(left([0, 0, 100 * MS, 101 * MS]), ToSleep::Nothing);
-        assert_eq!(left([101 * MS, 0, 1, 101 * MS]), ToSleep::Nothing);
+        assert_eq!(left([0, 0, 100 * MS, 101 * MS]), Some(Duration::ZERO));
+        assert_eq!(left([101 * MS, 0, 1, 101 * MS]), Some(Duration::ZERO));
     }
 
     #[test]
     fn a_time_that_has_passed_rings_once() {
         let mut times = [100 * MS, 99 * MS, 101 * MS, NEVER];
-        assert_eq!(left(&mut times, at_100_ms), ToSleep::Nothing);
+        assert_eq!(left(&mut times, at_100_ms), Some(Duration::ZERO));
         assert_eq!(times, [NEVER, NEVER, 101 * MS, NEVER]);
-        assert_eq!(left(&mut times, at_100_ms), ToSleep::AtMost(Duration::from_millis(1)));
+        assert_eq!(left(&mut times, at_100_ms), Some(Duration::from_millis(1)));
     }
 
     /// An alarm, and a thread that waits for it `rings` times and reports each.

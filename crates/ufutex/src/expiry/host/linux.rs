@@ -1,10 +1,10 @@
 //! Linux: the driver's thread waits for timerfds, which ring by the kernel's own clocks.
 
 use core::ptr::NonNull;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::super::clocks::LAST;
-use super::super::thread::{Cpus, DriverThread, MAX_CPUS};
+use super::super::thread::{Cpus, DriverThread, Mask, NO_CPUS};
 use super::super::{Base, CpuClock, NEVER};
 use super::{NAME, STACK, Shared};
 use crate::error::Error;
@@ -20,17 +20,11 @@ pub struct Alarm {
     /// An epoll(7) instance that watches these five. poll(2) fails with EINVAL if `RLIMIT_NOFILE` has been lowered
     /// below five since; epoll_wait(2) does not.
     all: OwnedFd,
-    /// The process that opened the files. After fork(2) the child has the files too, and setting them would affect its
-    /// parent.
-    process: libc::pid_t,
 }
 
 impl Alarm {
     /// Opens the files. If the process may open no more, tries again for a second: the thread of a driver that has just
     /// been dropped may not have closed its own.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`] if the host refuses one.
     pub fn new() -> Result<Self, Error> {
         for _ in 0..1000 {
             match Self::open() {
@@ -43,14 +37,13 @@ impl Alarm {
 
     fn open() -> std::io::Result<Self> {
         let timer = |base| {
+            let clock = if base == Base::Tai { libc::CLOCK_REALTIME } else { shown_by(base) };
             // SAFETY: opens a file or fails.
-            owned(unsafe { libc::timerfd_create(waited_on(base), libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) })
+            owned(unsafe { libc::timerfd_create(clock, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) })
         };
         let [monotonic, realtime, boottime, tai] = Base::ALL.map(timer);
         // SAFETY: opens a file or fails.
         let eventfd = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        // SAFETY: has no conditions.
-        let process = unsafe { libc::getpid() };
         let timers = [monotonic?, realtime?, boottime?, tai?];
         // SAFETY: opens a file or fails.
         let all = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -61,21 +54,12 @@ impl Alarm {
                 return Err(std::io::Error::last_os_error());
             }
         }
-        Ok(Self { timers, eventfd, all, process })
-    }
-
-    /// Whether the files were not inherited from a parent process.
-    fn is_own(&self) -> bool {
-        // SAFETY: has no conditions.
-        self.process == unsafe { libc::getpid() }
+        Ok(Self { timers, eventfd, all })
     }
 
     /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest. For `CLOCK_TAI` it returns after
     /// `TAI_CHECK` if that is sooner.
     pub fn set(&self, base: Base, at: u64) {
-        if !self.is_own() {
-            return;
-        }
         // There are no timerfds of CLOCK_TAI. Its difference to CLOCK_REALTIME changes when adjtimex(2) sets it, as at
         // boot, and by a leap second. Linux does not report that, so the thread wakes each second and reads the clock.
         let at = match base {
@@ -85,11 +69,8 @@ impl Alarm {
             }
             _ => at,
         };
-        self.set_timer(base, if at == NEVER { 0 } else { at.clamp(1, LAST) });
-    }
-
-    /// Sets the timer of `base` to ring at `at`; 0 means never.
-    fn set_timer(&self, base: Base, at: u64) {
+        // 0 means never.
+        let at = if at == NEVER { 0 } else { at.clamp(1, LAST) };
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let value = libc::timespec {
             tv_sec: libc::time_t::try_from(at / 1_000_000_000).unwrap_or(libc::time_t::MAX),
@@ -105,9 +86,6 @@ impl Alarm {
 
     /// Makes [`wait`](Self::wait) return now.
     pub fn ring(&self) {
-        if !self.is_own() {
-            return;
-        }
         let one = 1u64;
         // SAFETY: an eventfd takes eight bytes. If it is full, it rings already.
         unsafe { libc::write(self.eventfd.as_raw_fd(), (&raw const one).cast(), 8) };
@@ -125,7 +103,10 @@ impl Alarm {
         };
         for event in &events[..count] {
             let file = self.timers.get(event.u64 as usize).unwrap_or(&self.eventfd);
-            silence(file.as_raw_fd());
+            let mut count = 0u64;
+            // SAFETY: there is room for eight bytes, which is what reading a timerfd or an eventfd returns. It rings no
+            // more then.
+            unsafe { libc::read(file.as_raw_fd(), (&raw mut count).cast(), 8) };
         }
     }
 }
@@ -137,14 +118,7 @@ fn sleep_a_moment() {
     unsafe { libc::nanosleep(&raw const moment, core::ptr::null_mut()) };
 }
 
-/// Reads a file that rings, which stops it.
-fn silence(fd: RawFd) {
-    let mut count = 0u64;
-    // SAFETY: there is room for eight bytes, which is what reading a timerfd or an eventfd returns.
-    unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
-}
-
-fn owned(fd: RawFd) -> std::io::Result<OwnedFd> {
+fn owned(fd: libc::c_int) -> std::io::Result<OwnedFd> {
     // SAFETY: just opened, and not owned by anything else.
     if fd < 0 { Err(std::io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
 }
@@ -185,14 +159,7 @@ fn shown_by(base: Base) -> libc::clockid_t {
     }
 }
 
-fn waited_on(base: Base) -> libc::clockid_t {
-    if base == Base::Tai { libc::CLOCK_REALTIME } else { shown_by(base) }
-}
-
 /// Starts the driver's thread. The standard library's threads would end the program if there is no memory.
-///
-/// # Errors
-/// [`Error::NoMemory`] if there is no memory, or the host refuses a thread.
 pub fn spawn(shared: Counted<Shared>) -> Result<(), Error> {
     // Less than what thread-local variables of the program take is invalid.
     let result = match create(&shared, Some(STACK)) {
@@ -259,35 +226,24 @@ impl DriverThread {
     }
 
     fn apply_cpus(&self) {
-        let mut mask = [0u8; MAX_CPUS / 8];
-        match &self.cpus {
+        let mask = match &self.cpus {
             Cpus::Starter => return,
+            Cpus::Only(cpus) => *cpus.0,
             Cpus::Process => {
-                // SAFETY: `getpid` has no conditions. The main thread's TID is the process's PID.
-                let main = unsafe { libc::getpid() };
-                // SAFETY: `mask` has room for `mask.len()` bytes.
-                let read = unsafe { libc::syscall(libc::SYS_sched_getaffinity, main, mask.len(), mask.as_mut_ptr()) };
+                let mut mask = NO_CPUS;
+                // SAFETY: `mask` has room for its size. The main thread's TID is the process's PID.
+                let read = unsafe {
+                    libc::syscall(libc::SYS_sched_getaffinity, libc::getpid(), size_of::<Mask>(), mask.as_mut_ptr())
+                };
                 if read <= 0 {
                     return;
                 }
+                mask
             }
-            Cpus::Only(cpus) => {
-                for cpu in cpus.iter() {
-                    set_bit(&mut mask, cpu as usize);
-                }
-            }
-        }
-        // SAFETY: reads `mask.len()` bytes, and changes where this thread runs.
-        unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, mask.len(), mask.as_ptr()) };
+        };
+        // SAFETY: reads the mask, and changes where this thread runs.
+        unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of::<Mask>(), mask.as_ptr()) };
     }
-}
-
-/// Sets the bit of `cpu` in a CPU mask of the kernel, which is an array of `long`.
-fn set_bit(mask: &mut [u8; MAX_CPUS / 8], cpu: usize) {
-    const LONG: usize = size_of::<libc::c_long>();
-    let byte =
-        if cfg!(target_endian = "little") { cpu / 8 } else { cpu / 8 / LONG * LONG + (LONG - 1 - cpu / 8 % LONG) };
-    mask[byte] |= 1 << (cpu % 8);
 }
 
 #[cfg(test)]

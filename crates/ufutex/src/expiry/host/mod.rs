@@ -5,8 +5,6 @@
 mod any_std;
 #[cfg(target_os = "linux")]
 mod linux;
-#[cfg(unix)]
-mod signals;
 
 #[cfg(not(target_os = "linux"))]
 use any_std as chosen;
@@ -20,7 +18,7 @@ use super::thread::DriverThread;
 use super::{Base, Driver, DriverInner};
 use crate::error::Error;
 use crate::lock::Lock;
-use crate::sys::counted::Counted;
+use crate::sys::counted::{Counted, Inner};
 use crate::sys::platform::PlatformRef;
 use chosen::Alarm;
 pub(super) use chosen::{cpu_time, cpus, now};
@@ -28,13 +26,18 @@ pub(super) use chosen::{cpu_time, cpus, now};
 /// What the thread and the driver share.
 struct Shared {
     alarm: Alarm,
-    /// The process that has the thread. A child of fork(2) has only a copy of this.
+    /// The process that has the thread.
     process: u32,
-    /// The driver, or `None` once its memory is about to be freed. This is no handle, which would keep the driver for
+    /// The driver's memory, or `None` once it is about to be freed. This is no handle, which would keep the driver for
     /// ever.
-    driver: Lock<Option<DriverAddress>>,
+    driver: Lock<Option<NonNull<Inner<DriverInner>>>>,
     settings: DriverThread,
 }
+
+// SAFETY: a driver, whose address is here, can be used from all threads. So can the other fields.
+unsafe impl Send for Shared {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Shared {}
 
 /// The host's side of a driver.
 pub(super) struct HostDriver {
@@ -56,32 +59,29 @@ impl HostDriver {
         Self { shared: OnceLock::new(), starting: Lock::new(PlatformRef::HOST, ()), thread }
     }
 
+    /// What this process's thread shares. After fork(2) the child has a copy, whose lock the thread may have held, and files
+    /// that are its parent's.
     fn shared(&self) -> Option<&Shared> {
-        self.shared.get().map(|shared| &**shared)
+        self.shared.get().map(|shared| &**shared).filter(|shared| shared.process == std::process::id())
     }
 
     /// Starts the thread, if it has not been started.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`] if the host refuses a file or the thread.
     pub fn start(&self, driver: &Driver) -> Result<(), Error> {
-        if self.shared().is_some() { Ok(()) } else { self.start_slowly(driver) }
+        if self.shared.get().is_some() { Ok(()) } else { self.start_slowly(driver) }
     }
 
     #[cold]
     fn start_slowly(&self, driver: &Driver) -> Result<(), Error> {
         let _starting = self.starting.lock();
-        if self.shared().is_some() { Ok(()) } else { self.start_now(driver) }
-    }
-
-    fn start_now(&self, driver: &Driver) -> Result<(), Error> {
-        let address = DriverAddress(NonNull::from(&*driver.inner));
-        let driver_of_thread = Lock::new(PlatformRef::HOST, Some(address));
+        if self.shared.get().is_some() {
+            return Ok(());
+        }
+        let address = Lock::new(PlatformRef::HOST, Some(driver.inner.memory()));
         let (alarm, settings) = (Alarm::new()?, self.thread.clone());
         let process = std::process::id();
-        let shared = Counted::new(|_| Shared { alarm, process, driver: driver_of_thread, settings })?;
-        #[cfg(unix)] // inherited by the thread, so that it runs no handlers of the program
-        let signals = signals::Blocked::new();
+        let shared = Counted::new(|_| Shared { alarm, process, driver: address, settings })?;
+        #[cfg(unix)]
+        let signals = BlockedSignals::new();
         let spawned = chosen::spawn(shared.clone());
         #[cfg(unix)]
         drop(signals);
@@ -108,8 +108,7 @@ impl HostDriver {
 
 impl Drop for HostDriver {
     fn drop(&mut self) {
-        // A child of fork(2) does not have the thread, which may have held the lock.
-        if let Some(shared) = self.shared().filter(|shared| shared.process == std::process::id()) {
+        if let Some(shared) = self.shared() {
             shared.driver.lock().with(Option::take);
             shared.alarm.ring();
             // The thread is not waited for: it may be the thread that drops the driver.
@@ -117,12 +116,31 @@ impl Drop for HostDriver {
     }
 }
 
-/// The address of a driver.
-#[derive(Clone, Copy)]
-struct DriverAddress(NonNull<DriverInner>);
+/// Blocks the calling thread's signals until it is dropped. The driver's thread, which is made meanwhile, inherits that, so
+/// that it runs no handlers of the program.
+#[cfg(unix)]
+struct BlockedSignals(libc::sigset_t);
 
-// SAFETY: a driver can be used from all threads.
-unsafe impl Send for DriverAddress {}
+#[cfg(unix)]
+impl BlockedSignals {
+    fn new() -> Self {
+        // SAFETY: `all` is a set of bits, which `sigfillset` sets; `before` is written by the call.
+        unsafe {
+            let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+            Self(before)
+        }
+    }
+}
+
+#[cfg(unix)]
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // SAFETY: restores the mask from before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, core::ptr::null_mut()) };
+    }
+}
 
 impl Shared {
     /// What the thread does. It ends with the driver.
@@ -144,7 +162,7 @@ impl Shared {
         self.driver.lock().with(|driver| {
             // SAFETY: the thread that drops the last handle takes the address out, under this lock, before the memory
             // is freed.
-            let inner = unsafe { Counted::upgrade((*driver)?.0) }?;
+            let inner = unsafe { Counted::upgrade((*driver)?) }?;
             Some(Driver { inner, group: None })
         })
     }
