@@ -340,13 +340,12 @@ impl DriverInner {
     /// The number of CPUs that the threads of a process may use at once.
     pub fn cpus(&self) -> u64 {
         let known = self.cpus.load(Ordering::Relaxed); // a number that never changes
-        #[cfg(feature = "std")]
-        if known == 0 {
-            let cpus = host::cpus();
-            self.cpus.store(cpus, Ordering::Relaxed);
-            return cpus;
+        if known != 0 {
+            return known;
         }
-        known
+        let cpus = host::cpus();
+        self.cpus.store(cpus, Ordering::Relaxed);
+        cpus
     }
 
     pub fn cpu_time(&self, of: CpuClock) -> Option<u64> {

@@ -122,7 +122,7 @@ impl<T> core::ops::IndexMut<Id<T>> for Slab<T> {
     }
 }
 
-/// A doubly linked list of values of a slab. Each value has its [`Links`] in a field that the caller names, so it can be
+/// A doubly linked list of values of a slab. Each value has its [`Neighbours`] in a field that the caller names, so it can be
 /// in several lists.
 pub struct List<T> {
     pub first: Option<Id<T>>,
@@ -131,12 +131,12 @@ pub struct List<T> {
 }
 
 /// A value's neighbours in a list.
-pub struct Links<T> {
+pub struct Neighbours<T> {
     prev: Option<Id<T>>,
     next: Option<Id<T>>,
 }
 
-impl<T> Links<T> {
+impl<T> Neighbours<T> {
     pub const NONE: Self = Self { prev: None, next: None };
 }
 
@@ -146,9 +146,9 @@ impl<T> List<T> {
     }
 
     /// Appends a value.
-    pub fn push(&mut self, slab: &mut Slab<T>, id: Id<T>, links: impl Fn(&mut T) -> &mut Links<T>) {
+    pub fn push(&mut self, slab: &mut Slab<T>, id: Id<T>, links: impl Fn(&mut T) -> &mut Neighbours<T>) {
         let prev = self.last.replace(id);
-        *links(&mut slab[id]) = Links { prev, next: None };
+        *links(&mut slab[id]) = Neighbours { prev, next: None };
         match prev {
             Some(prev) => links(&mut slab[prev]).next = Some(id),
             None => self.first = Some(id),
@@ -157,8 +157,8 @@ impl<T> List<T> {
     }
 
     /// Takes out a value of the list.
-    pub fn remove(&mut self, slab: &mut Slab<T>, id: Id<T>, links: impl Fn(&mut T) -> &mut Links<T>) {
-        let Links { prev, next } = *links(&mut slab[id]);
+    pub fn remove(&mut self, slab: &mut Slab<T>, id: Id<T>, links: impl Fn(&mut T) -> &mut Neighbours<T>) {
+        let Neighbours { prev, next } = *links(&mut slab[id]);
         match prev {
             Some(prev) => links(&mut slab[prev]).next = next,
             None => self.first = next,

@@ -23,7 +23,7 @@ use core::cmp::Reverse;
 
 use self::multiset::Multiset;
 use super::entry::EntryRef;
-use super::slab::{Id, Links, List, Slab};
+use super::slab::{Id, List, Neighbours, Slab};
 use crate::error::Error;
 use crate::futex::priority::NORMAL;
 use crate::futex::task::TaskKind;
@@ -56,7 +56,7 @@ pub struct Task {
     is_kernel: bool,
     /// It is in [`Graph::changed`].
     is_changed: bool,
-    in_changed: Links<Task>,
+    in_changed: Neighbours<Task>,
     /// The task's own priority.
     own: u8,
     /// The best of its own priority and those to which it is boosted.
@@ -71,7 +71,7 @@ pub struct Task {
     holds: List<Lock>,
     blocked: Option<Blocked>,
     /// Its neighbours among the waiters of its level.
-    in_level: Links<Task>,
+    in_level: Neighbours<Task>,
 }
 
 /// What a task waits for.
@@ -83,7 +83,7 @@ struct Blocked {
 pub struct Lock {
     holder: TaskId,
     /// Its neighbours among the locks of its holder.
-    in_holds: Links<Lock>,
+    in_holds: Neighbours<Lock>,
     /// The previous owner has died, and the word does not name the holder yet.
     is_orphan: bool,
     waiters: usize,
@@ -127,7 +127,7 @@ impl Graph {
             tid,
             is_kernel: kind == TaskKind::Kernel,
             is_changed: false,
-            in_changed: Links::NONE,
+            in_changed: Neighbours::NONE,
             own: NORMAL,
             effective: NORMAL,
             height: 0,
@@ -135,7 +135,7 @@ impl Graph {
             heights: Multiset::new(),
             holds: List::new(),
             blocked: None,
-            in_level: Links::NONE,
+            in_level: Neighbours::NONE,
         })
     }
 
@@ -194,7 +194,7 @@ impl Graph {
         self.make_room_to_hold(holder)?;
         let lock = self.locks.insert(Lock {
             holder,
-            in_holds: Links::NONE,
+            in_holds: Neighbours::NONE,
             is_orphan: false,
             waiters: 0,
             levels: Vec::new(),
