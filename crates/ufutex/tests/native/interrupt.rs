@@ -33,7 +33,7 @@ fn raised_interrupt_ends_all_waits_until_it_is_cleared() {
 fn all_tasks_of_a_domain_are_interrupted_and_no_others() {
     let domain = lasting_domain();
     let other: &Domain = forever(Domain::in_namespace(&domain.pid_namespace(), DomainOptions::new()));
-    let [word, lock]: [Word; 2] = words();
+    let [word, lock, of_others]: [Word; 3] = words();
     // The smallest and the largest TID are among them.
     let tids = [1, 2, 31, 32, 33, 1 << 20, (1 << 30) - 1];
     let sleeps =
@@ -44,7 +44,7 @@ fn all_tasks_of_a_domain_are_interrupted_and_no_others() {
     let waiter = lasting_task(domain, 6);
     let for_lock = Sleeping::new(move || domain.lock_pi(lock, waiter));
     let stranger = lasting_task(other, 7);
-    let of_other = Sleeping::new(move || other.wait_interruptible(lock, 5, &PLAINLY, stranger.interrupt()));
+    let of_other = Sleeping::new(move || other.wait_interruptible(of_others, 0, &PLAINLY, stranger.interrupt()));
     let plain = Sleeping::new(move || domain.wait(word, 0));
     domain.interrupt_all();
     for thread in threads {
@@ -52,7 +52,7 @@ fn all_tasks_of_a_domain_are_interrupted_and_no_others() {
     }
     assert_eq!(for_lock.outcome(), Err(Error::Interrupted));
     assert!(owner.interrupt().is_raised() && !stranger.interrupt().is_raised());
-    assert_eq!(other.wake(lock, 1), 1, "a task of another domain is not interrupted");
+    assert_eq!(other.wake(of_others, 1), 1, "a task of another domain is not interrupted");
     assert_eq!(of_other.outcome(), Ok(()));
     assert_eq!(domain.wake(word, usize::MAX), 1, "a wait that no task makes is not interrupted");
     assert_eq!(plain.outcome(), Ok(()));
