@@ -104,12 +104,12 @@ impl Memory {
     }
 }
 
-/// The number of threads of the process; 0 where it cannot be read.
+/// The number of threads of the process; 0 where it cannot be read. A listing of `/proc/self/task` ends early if the thread
+/// that it has reached ends meanwhile.
 fn threads() -> usize {
-    if !cfg!(target_os = "linux") {
-        return 0;
-    }
-    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return 0 };
+    let count = status.lines().find_map(|line| line.strip_prefix("Threads:"));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Waits until the process has no more threads than `before`: the driver's frees memory when it ends, and nothing waits
