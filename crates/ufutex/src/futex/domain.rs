@@ -202,7 +202,7 @@ impl Domain {
     /// Notes that a bucket was used by another thread than before, and for another cache line, for the `transfers`th
     /// time.
     #[cold]
-    pub(super) fn note_bounce(&self, transfers: u32) {
+    pub(super) fn note_transfers(&self, transfers: u32) {
         if !transfers.is_multiple_of(size::TRANSFERS_REPORTED) || !self.sizes_itself() {
             return;
         }

@@ -334,12 +334,12 @@ impl PendingWakes {
             return;
         }
         if let Some(&mut members) = pending.members() {
-            let there = self.at(members.place()).and_then(PendingWake::members);
+            let there = self.at(members.index()).and_then(PendingWake::members);
             if there.is_some_and(|there| there.join(members)) {
                 pending.disarm();
                 return;
             }
-            members.set_place(self.end());
+            members.set_index(self.end());
         }
         match self.few.get_mut(self.count) {
             Some(slot) => {

@@ -1,4 +1,4 @@
-//! Waits of tasks, and of threads that can be interrupted.
+//! Has a task, or a thread that can be interrupted, wait while a word holds a value.
 
 use core::pin::{Pin, pin};
 use core::task::Poll;

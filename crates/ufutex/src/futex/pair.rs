@@ -11,17 +11,17 @@ pub(super) struct Pair<'d> {
     first: Locked<'d>,
     second: Option<Locked<'d>>,
     // Last, so that it is dropped when both buckets have been unlocked.
-    turn: PairTurn,
+    yields: YieldLast,
 }
 
 /// Yields the CPU when it is dropped, if a contender slept on the second bucket's lock. That contender has probably
 /// lost its CPU to this thread.
-struct PairTurn {
+struct YieldLast {
     on: PlatformRef,
     contended: bool,
 }
 
-impl Drop for PairTurn {
+impl Drop for YieldLast {
     fn drop(&mut self) {
         if self.contended {
             self.on.yield_now();
@@ -32,7 +32,7 @@ impl Drop for PairTurn {
 impl<'d> Pair<'d> {
     fn of(first: Locked<'d>, second: Option<Locked<'d>>) -> Self {
         let on = first.bucket().platform();
-        Self { first, second, turn: PairTurn { on, contended: false } }
+        Self { first, second, yields: YieldLast { on, contended: false } }
     }
 
     /// Whether the words have buckets of their own.
@@ -55,9 +55,9 @@ impl Drop for Pair<'_> {
     fn drop(&mut self) {
         if let Some(second) = self.second.take() {
             // This thread keeps its CPU while the first bucket is locked, and yields afterwards. If more threads than
-            // CPUs did nothing but lock pairs and never yielded, a contender would get a turn only every few
+            // CPUs did nothing but lock pairs and never yielded, a contender would get the lock only every few
             // milliseconds.
-            self.turn.contended = second.unlock_and_stay();
+            self.yields.contended = second.unlock_and_stay();
         }
     }
 }

@@ -104,10 +104,10 @@ impl ParkingLot {
     ) -> Parked {
         let (queue, line) = self.queue_of(key);
         let mut locked = self.domain.lock_or_make(&queue);
-        let bounces = locked.note_use(line);
+        let transfers = locked.note_use(line);
         if !validate() {
             drop(locked);
-            self.note_bounce(bounces);
+            self.note_transfers(transfers);
             return Parked::Invalid;
         }
         let receiver = Receiver::Thread(self.domain.platform());
@@ -126,7 +126,7 @@ impl ParkingLot {
             self.domain.note_keys(keys, &queue);
         }
         live::help(&self.domain.tables);
-        self.note_bounce(bounces);
+        self.note_transfers(transfers);
         let held = before_sleep(PlaceRef(NonNull::from(&place)));
         leave.disarm();
         let result = self.sleep(&place, deadline, timed_out);
@@ -257,9 +257,9 @@ impl ParkingLot {
     }
 
     #[inline(always)]
-    fn note_bounce(&self, bounces: u32) {
-        if bounces != 0 {
-            self.domain.note_bounce(bounces);
+    fn note_transfers(&self, transfers: u32) {
+        if transfers != 0 {
+            self.domain.note_transfers(transfers);
         }
     }
 }

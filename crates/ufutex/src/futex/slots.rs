@@ -371,7 +371,7 @@ mod tests {
 
     /// The buckets of the table after some 100,000 transfers in no time. `is_told` chooses those that are noted.
     fn slots_after_transfers(domain: &Domain, is_told: impl Fn(u32) -> bool) -> usize {
-        (1..100_000).filter(|&transfers| is_told(transfers)).for_each(|transfers| domain.note_bounce(transfers));
+        (1..100_000).filter(|&transfers| is_told(transfers)).for_each(|transfers| domain.note_transfers(transfers));
         domain.slots()
     }
 

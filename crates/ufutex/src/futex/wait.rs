@@ -1,4 +1,4 @@
-//! Waits of threads.
+//! Blocks a thread while a word holds a value. The options of all waits.
 
 use core::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! Waits on several words at once.
+//! Waits for several words at once.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;

@@ -403,14 +403,14 @@ impl Domain {
         let mut faults = Faults::default();
         loop {
             let mut locked = self.lock_or_make(&place);
-            let bounces = if place.is_private() { locked.note_use(line) } else { 0 };
+            let transfers = if place.is_private() { locked.note_use(line) } else { 0 };
             wait_barrier(); // [A] pairs with [B]
             match target.load() {
                 Ok(value) if value == expected => return Ok(Matched { locked, place }),
                 Ok(_) => {
                     drop(locked);
-                    if bounces != 0 {
-                        self.note_bounce(bounces);
+                    if transfers != 0 {
+                        self.note_transfers(transfers);
                     }
                     return Err(Error::Again);
                 }

@@ -1,4 +1,4 @@
-//! Wakes.
+//! Wakes the waiters of a word, in one step or a piece at a time.
 
 use core::num::NonZeroU32;
 use core::pin::{Pin, pin};

@@ -20,12 +20,12 @@ pub(crate) struct Group {
     wakes: Parker,
     /// The index of this group's element in the list of pending wakes of the waker that stored it last. That may be
     /// another waker than the one that loads it, so a waker checks the element.
-    place: AtomicU32,
+    index: AtomicU32,
 }
 
 impl Group {
     pub(crate) fn new() -> Self {
-        Self { wakes: Parker::new(0), place: AtomicU32::new(0) }
+        Self { wakes: Parker::new(0), index: AtomicU32::new(0) }
     }
 }
 
@@ -67,14 +67,14 @@ impl Members {
         is_same
     }
 
-    /// The index at which the caller's list may have an element of this group: see `Group::place`.
-    pub(crate) fn place(self) -> usize {
-        self.group().place.load(Ordering::Relaxed) as usize
+    /// The index at which the caller's list may have an element of this group: see `Group::index`.
+    pub(crate) fn index(self) -> usize {
+        self.group().index.load(Ordering::Relaxed) as usize
     }
 
     /// Stores the index of this group's element in the caller's list.
-    pub(crate) fn set_place(self, place: usize) {
-        self.group().place.store(place as u32, Ordering::Relaxed);
+    pub(crate) fn set_index(self, index: usize) {
+        self.group().index.store(index as u32, Ordering::Relaxed);
     }
 
     /// Wakes these members. The caller has stored `WOKEN` in their signals.

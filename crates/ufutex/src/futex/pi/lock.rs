@@ -1,4 +1,4 @@
-//! Locking.
+//! Locks a word with priority inheritance, or queues the task for it.
 
 use core::pin::{Pin, pin};
 use core::task::Poll;
