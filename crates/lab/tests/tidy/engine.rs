@@ -73,7 +73,7 @@ fn first_name(path: &str) -> &str {
 const STATICS: [(&str, &str); 5] = [
     ("sys/host/any_std.rs", "the sleepers of every system, found by address as futex(2) finds them"),
     ("sys/host/linux_nodes.rs", "the host has one topology, which is read once"),
-    ("sys/host/clocks.rs", "the epoch of a clock that has none: hosts that are neither a Unix nor Windows"),
+    ("sys/host/std_clocks.rs", "the epoch of a clock that has none: hosts that are neither a Unix nor Windows"),
     ("process.rs", "the domain of programs that make none: an embedder does not call these functions"),
     ("sync/shards.rs", "random hints, which no user can switch on"),
 ];

@@ -3,15 +3,17 @@
 #[cfg(feature = "std")]
 pub(crate) mod any_std;
 #[cfg(feature = "std")]
+#[cfg_attr(unix, path = "unix_clocks.rs")]
+#[cfg_attr(windows, path = "windows_clocks.rs")]
+#[cfg_attr(not(any(unix, windows)), path = "std_clocks.rs")]
 pub(crate) mod clocks;
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod linux;
-#[cfg(all(feature = "std", target_os = "linux"))]
-pub(crate) mod linux_nodes;
+#[cfg_attr(all(feature = "std", target_os = "linux"), path = "linux_nodes.rs")]
+#[cfg_attr(not(all(feature = "std", target_os = "linux")), path = "one_node.rs")]
+pub(crate) mod nodes;
 #[cfg(not(feature = "std"))]
 mod nothing;
-#[cfg(not(all(feature = "std", target_os = "linux")))]
-pub(crate) mod one_node;
 #[cfg(all(feature = "std", windows))]
 mod windows;
 
@@ -23,11 +25,6 @@ use linux as chosen;
 use nothing as chosen;
 #[cfg(all(feature = "std", windows))]
 use windows as chosen;
-
-#[cfg(all(feature = "std", target_os = "linux"))]
-pub(crate) use linux_nodes as nodes;
-#[cfg(not(all(feature = "std", target_os = "linux")))]
-pub(crate) use one_node as nodes;
 
 use core::time::Duration;
 #[cfg(feature = "std")]

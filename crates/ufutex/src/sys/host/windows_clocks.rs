@@ -1,0 +1,52 @@
+//! The clocks of Windows.
+
+use core::time::Duration;
+use std::time::SystemTime;
+
+use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
+
+use super::super::clock::Clock;
+
+/// The time of `clock` since its epoch.
+pub fn time(clock: Clock) -> Duration {
+    match clock {
+        Clock::Monotonic => boottime(),
+        Clock::Realtime => SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default(),
+    }
+}
+
+/// The time since the machine was started, the time that it slept included, by the performance counter. It is also the
+/// monotonic clock, as for `std::time::Instant`. Windows also has clocks that stand still while
+/// the machine sleeps [windows-api]. QueryUnbiasedInterruptTime advances by up to 16 milliseconds at once, so a timeout
+/// by it could end too early. QueryUnbiasedInterruptTimePrecise does not, but no `Instant` is read from it.
+pub fn boottime() -> Duration {
+    let (mut ticks, mut frequency) = (0, 0);
+    // SAFETY: both calls write to the number that they are given. They do not fail on any Windows that the standard
+    // library runs on.
+    unsafe {
+        QueryPerformanceFrequency(&raw mut frequency);
+        QueryPerformanceCounter(&raw mut ticks);
+    }
+    let (ticks, frequency) = (ticks.unsigned_abs(), frequency.unsigned_abs().max(1));
+    let rest = u128::from(ticks % frequency) * 1_000_000_000 / u128::from(frequency);
+    Duration::new(ticks / frequency, rest as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn performance_counter_advances_as_an_instant_does() {
+        let (instant, before) = (Instant::now(), boottime());
+        std::thread::sleep(Duration::from_millis(50));
+        let (inner, after) = (instant.elapsed(), boottime());
+        let outer = instant.elapsed();
+        let passed = after.checked_sub(before).expect("it does not go backwards");
+        // An instant is read to a tenth of a microsecond.
+        let slack = Duration::from_micros(1);
+        assert!(passed + slack >= Duration::from_millis(50) && passed <= outer + slack, "{passed:?} of {outer:?}");
+        assert!(inner <= outer);
+    }
+}
