@@ -17,10 +17,16 @@ use crate::sys::clock::Timeout;
 /// The future of [`Domain::wait_async`].
 pub type Wait<'d, T> = WaitFuture<'d, WaitOperation<'d, T>>;
 
-/// A wait for one word. Its waiter lies where the arguments were, which are not needed once it is queued.
-pub enum WaitOperation<'d, T: Target> {
+/// A wait for one word. The target is kept to the end, since it may own the word.
+pub struct WaitOperation<'d, T: Target> {
+    target: T,
+    state: WaitState<'d, T::Value>,
+}
+
+/// The waiter lies where the arguments were, which are not needed once it is queued.
+enum WaitState<'d, V> {
     /// It has not been polled.
-    Start { domain: &'d Domain, target: T, expected: T::Value, options: WaitOptions },
+    Start { domain: &'d Domain, expected: V, options: WaitOptions },
     /// Its waiter is queued or woken. If it is idle, a poll has panicked.
     Begun(Waiter<'d>),
 }
@@ -55,12 +61,12 @@ impl Domain {
 
 impl<'d, T: Target> WaitOperation<'d, T> {
     pub(crate) fn new(domain: &'d Domain, target: T, expected: T::Value, options: &WaitOptions) -> Self {
-        Self::Start { domain, target, expected, options: *options }
+        Self { target, state: WaitState::Start { domain, expected, options: *options } }
     }
 
     /// Removes the timeout, which the caller watches from now on.
     pub(crate) fn forget_timeout(&mut self) {
-        if let Self::Start { options, .. } = self {
+        if let WaitState::Start { options, .. } = &mut self.state {
             options.timeout = None;
         }
     }
@@ -70,42 +76,39 @@ impl<'d, T: Target> Operation<'d> for WaitOperation<'d, T> {
     type Output = ();
 
     fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
-        let Self::Start { domain, options, .. } = self else { return None };
+        let WaitState::Start { domain, options, .. } = &self.state else { return None };
         options.timeout.map(|timeout| (timeout, domain.timeouts()))
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         // SAFETY: a waiter stays in place once it is there.
-        let this = unsafe { self.get_unchecked_mut() };
-        let (domain, options, matched, receiver) = match this {
-            Self::Begun(waiter) => {
+        let Self { target, state } = unsafe { self.get_unchecked_mut() };
+        let (domain, expected, options) = match state {
+            WaitState::Start { domain, expected, options } => (*domain, *expected, *options),
+            WaitState::Begun(waiter) => {
                 assert!(waiter.is_busy(), "{POLLED_AFTER_END}");
                 return if waiter.try_receive(receiver) { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
-            Self::Start { domain, target, expected, options } => {
-                // Before the bucket is locked: a waker's clone runs the embedder's code.
-                let receiver = receiver.for_entry();
-                match domain.lock_if_equal(target, *expected) {
-                    Ok(matched) => (*domain, *options, matched, receiver),
-                    Err(error) => return Poll::Ready(Err(error)),
-                }
-            }
         };
-        // Dropped after the bucket is unlocked: the target is the embedder's.
-        let _arguments = core::mem::replace(this, Self::Begun(Waiter::new()));
-        let Self::Begun(waiter) = this else { unreachable!("stored above") };
-        // SAFETY: as above.
-        let waiter = unsafe { Pin::new_unchecked(&*waiter) };
-        match domain.queue(matched, waiter, &options, Signal::new(receiver)) {
+        // Before the bucket is locked: a waker's clone runs the embedder's code.
+        let receiver = receiver.for_entry();
+        let queued = domain.lock_if_equal(target, expected).and_then(|matched| {
+            *state = WaitState::Begun(Waiter::new());
+            let WaitState::Begun(waiter) = state else { unreachable!("stored above") };
+            // SAFETY: as above.
+            let waiter = unsafe { Pin::new_unchecked(&*waiter) };
+            domain.queue(matched, waiter, &options, Signal::new(receiver))
+        });
+        match queued {
             Ok(_) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
         }
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
-        match &*self {
-            Self::Begun(waiter) if !waiter.give_up() => Ok(()),
-            Self::Begun(_) | Self::Start { .. } => Err(cause.into()),
+        match &self.state {
+            WaitState::Begun(waiter) if !waiter.give_up() => Ok(()),
+            _ => Err(cause.into()),
         }
     }
 }

@@ -27,7 +27,9 @@ use crate::table::store::{free, make, make_all_live};
 /// It has a table of its own, of 16 slots (1 KiB). So guests that share an object wait for each other only in operations
 /// on its words. An object that only one namespace maps needs none: its number can be any below 2^61: see [`ObjectId`].
 ///
-/// All domains must name the object by this ID, from the first wait on: waits and wakes by another ID do not meet them.
+/// All domains must name the object by this ID, from the first wait on: waits and wakes by another ID do not meet them. So
+/// make it before any namespace uses the object, if a second one may map it later.
+///
 /// After the drop of the `SharedObject`, operations with its ID still meet each other. Another object gets another ID.
 ///
 /// ```

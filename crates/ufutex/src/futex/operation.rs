@@ -16,7 +16,6 @@ use crate::signal::sleeper::Slept;
 use crate::signal::{GuardedWaker, Receiver};
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::platform::PlatformRef;
-use crate::sys::unwind::Otherwise;
 
 /// Why a wait is ended without a wake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,8 +126,8 @@ pub(crate) fn end_if_over<'d, O: Operation<'d>>(
 /// There is one exception, as with any executor: if the end of the wait meets a wake that has already taken the waker,
 /// the waker may be woken a moment after the wait has ended. It is a counted handle, so this is sound.
 ///
-/// If a waker's clone panics, the poll has changed nothing, except in the first poll of a wait with a timeout, which may
-/// have ended the wait. A waker that panics while it is woken counts as woken. A
+/// If a waker's clone panics, the poll has changed nothing. If any callback panics in the first poll of a wait with a
+/// timeout, the wait has ended. A waker that panics while it is woken counts as woken. A
 /// waker that panics while it is dropped may keep a poll from reporting that the wait has ended, or that the task has
 /// the lock.
 #[must_use = "futures do nothing unless polled"]
@@ -157,12 +156,10 @@ impl<'d, O: Operation<'d>> WaitFuture<'d, O> {
     /// If it has ended already.
     pub fn end(self: Pin<&mut Self>, cause: Cause) -> Result<O::Output, Error> {
         // SAFETY: the operation stays in place until it is dropped.
-        let operation = unsafe { &mut self.get_unchecked_mut().operation };
-        let pending = operation.as_mut().expect("a wait was ended after it had ended");
-        // SAFETY: as above.
-        let result = unsafe { Pin::new_unchecked(pending) }.end_by(cause);
-        *operation = None;
-        result
+        let Self { operation, watch } = unsafe { self.get_unchecked_mut() };
+        assert!(operation.is_some(), "a wait was ended after it had ended");
+        *watch = TimeoutWatch::new();
+        Step { operation, is_last: true }.operation().end_by(cause)
     }
 }
 
@@ -174,25 +171,38 @@ impl<'d, O: Operation<'d>> Future for WaitFuture<'d, O> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: the operation stays in place until it is dropped.
         let Self { operation, watch } = unsafe { self.get_unchecked_mut() };
-        let pending = operation.as_mut().expect(POLLED_AFTER_END);
-        let timeout = pending.timeout();
-        // SAFETY: as above.
-        let mut result = unsafe { Pin::new_unchecked(pending) }.poll_for(PollReceiver::Task(context.waker()));
+        let timeout = operation.as_ref().expect(POLLED_AFTER_END).timeout();
+        // Once the operation has begun, nothing else knows its timeout.
+        let mut step = Step { operation, is_last: timeout.is_some() };
+        let mut result = step.operation().poll_for(PollReceiver::Task(context.waker()));
         if result.is_pending() {
-            let lost = Otherwise::new(|| {
-                if timeout.is_some() {
-                    *operation = None;
-                }
-            });
             let is_over = watch.is_over(timeout, context.waker());
-            lost.disarm();
-            // SAFETY: as above.
-            result = end_if_over(unsafe { Pin::new_unchecked(operation.as_mut().expect(POLLED_AFTER_END)) }, is_over);
+            step.is_last = false;
+            result = end_if_over(step.operation(), is_over);
         }
-        if result.is_ready() {
-            *operation = None;
-        }
+        step.is_last = result.is_ready();
         result
+    }
+}
+
+/// A step of a pinned operation. If it is the last one when it ends, also by a panic, the operation is dropped.
+struct Step<'a, O> {
+    operation: &'a mut Option<O>,
+    is_last: bool,
+}
+
+impl<O> Step<'_, O> {
+    fn operation(&mut self) -> Pin<&mut O> {
+        // SAFETY: it is pinned, as `WaitFuture` knows, and dropped in place.
+        unsafe { Pin::new_unchecked(self.operation.as_mut().expect(POLLED_AFTER_END)) }
+    }
+}
+
+impl<O> Drop for Step<'_, O> {
+    fn drop(&mut self) {
+        if self.is_last {
+            *self.operation = None;
+        }
     }
 }
 

@@ -88,8 +88,9 @@ impl Domain {
     /// without `FUTEX_PRIVATE_FLAG`, which no waiter with that flag notices. The walk ends where the list cannot be read,
     /// and after [`max_robust`](crate::SystemConfig::max_robust) entries.
     ///
-    /// Then 0 is stored in the word of [`Task::set_clear_child_tid`], and one waiter is woken, also without the flag. As in
-    /// Linux a word that is misaligned or cannot be written is left alone.
+    /// Then 0 is stored in the word of [`Task::set_clear_child_tid`], and one waiter is woken, also without the flag, as in
+    /// Linux, where a process with a single thread leaves the word alone. A word that is misaligned or cannot be written is
+    /// left alone too.
     ///
     /// The task's TID is free again. Each later operation that takes the task for a lock, and each later `exit`, is
     /// [`Error::Invalid`].

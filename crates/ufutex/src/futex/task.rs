@@ -79,8 +79,8 @@ impl Domain {
     }
 
     /// Raises the [interrupt](Task::interrupt) of each of the domain's tasks, as a signal to all threads of a process does:
-    /// for a guest that is killed or stopped. A task that is made or dropped during the call may be left out. It stays
-    /// raised until it is [cleared](Interrupt::clear). Waits that no task makes, as by [`wait`](Self::wait), go on, and so
+    /// for a guest that is killed or stopped. The interrupts stay raised until they are [cleared](Interrupt::clear). A task
+    /// that is made or dropped during the call may be left out. Not async-signal-safe, as [`Interrupt::raise`] may be. Waits that no task makes, as by [`wait`](Self::wait), go on, and so
     /// do futures, which whoever drives them [ends](crate::WaitFuture::end).
     ///
     /// ```

@@ -76,7 +76,7 @@ impl Domain {
             self.count_wake(0);
             return Woken::NOBODY;
         }
-        self.wake_locked(place, count, NonZeroU32::MAX)
+        self.wake_locked(place, count, NonZeroU32::MAX, true)
     }
 
     /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`. In a
@@ -91,7 +91,7 @@ impl Domain {
             self.count_wake(0);
             return 0;
         }
-        self.wake_locked(place, count, bitset).count
+        self.wake_locked(place, count, bitset, false).count
     }
 
     /// As [`wake_bitset`](Self::wake_bitset), but an error where the kernel has one.
@@ -104,15 +104,15 @@ impl Domain {
             self.count_wake(0);
             return Ok(0);
         }
-        self.wake_locked(place, count, bitset).into_result()
+        self.wake_locked(place, count, bitset, false).into_result()
     }
 
     /// A wake of a word that may have waiters.
     ///
     /// It takes the place by value: a reference would make each caller keep its place in memory, also where nobody
     /// waits.
-    fn wake_locked(&self, place: Place, count: usize, bitset: NonZeroU32) -> Woken {
-        let mut noted = Noted { domain: self, place: &place, woken: Woken::NOBODY };
+    fn wake_locked(&self, place: Place, count: usize, bitset: NonZeroU32, is_to_check: bool) -> Woken {
+        let mut noted = Noted { domain: self, place: &place, woken: Woken { is_to_check, ..Woken::NOBODY } };
         self.wake_place(&place, count, bitset, None, &mut noted.woken);
         noted.woken
     }
@@ -149,7 +149,7 @@ impl Domain {
             return self.wake_many(locked, wake);
         }
         let taken = locked.take(key, hash, limit, self.pick(bitset, count, began));
-        *wake.woken = Woken::of(&taken, locked.first(key, hash));
+        wake.woken.add(&taken, || locked.first(key, hash));
         let section = self.platform().section();
         drop(locked);
         notify_taken(taken, Room::default(), section);
@@ -167,7 +167,7 @@ impl Domain {
             match room.way(wanted, is_long) {
                 Way::AtOnce => {
                     let taken = locked.take(key, hash, wanted, self.pick(bitset, count, began));
-                    *wake.woken = Woken::of(&taken, locked.first(key, hash));
+                    wake.woken.add(&taken, || locked.first(key, hash));
                     let section = self.platform().section();
                     drop(locked);
                     return notify_taken(taken, room, section);
@@ -197,9 +197,7 @@ impl Domain {
             let most = Most { taken: limit.min(count - woken.count), visited: PIECE };
             // SAFETY: `first` is queued in the locked bucket.
             let (taken, next) = unsafe { locked.take_from(first, most, self.pick(bitset, count, *began)) };
-            let before = woken.count;
-            **woken = Woken::of(&taken, locked.first(self.key(place), place.hash));
-            woken.count += before;
+            woken.add(&taken, || locked.first(self.key(place), place.hash));
             let next = next.filter(|_| woken.count < count);
             if next.is_some() {
                 began.get_or_insert_with(|| self.begin_in_pieces());
@@ -349,14 +347,18 @@ pub struct Woken {
     pub has_more: bool,
     /// The wake stopped at a waiter of a lock.
     pub(super) met_lock_waiter: bool,
+    /// Whether `has_more` is to be found out, which takes a search of the queue.
+    is_to_check: bool,
 }
 
 impl Woken {
-    pub(super) const NOBODY: Self = Self { count: 0, has_more: false, met_lock_waiter: false };
+    pub(super) const NOBODY: Self = Self { count: 0, has_more: false, met_lock_waiter: false, is_to_check: false };
 
-    /// The result of a wake that has taken `taken`, after which `first` is the first waiter.
-    pub(super) fn of(taken: &Taken, first: Option<NonNull<Node>>) -> Self {
-        Self { count: taken.len(), has_more: first.is_some(), met_lock_waiter: taken.was_stopped }
+    /// Adds the waiters that have been `taken`. `first` finds the first one that is left.
+    pub(super) fn add(&mut self, taken: &Taken, first: impl FnOnce() -> Option<NonNull<Node>>) {
+        self.count += taken.len();
+        self.met_lock_waiter = taken.was_stopped;
+        self.has_more = self.is_to_check && first().is_some();
     }
 
     /// The result that the kernel has.

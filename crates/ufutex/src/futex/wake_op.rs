@@ -4,11 +4,11 @@
 use core::num::NonZeroU32;
 
 use super::domain::Domain;
-use super::entry::{Moment, PIECE, PendingWakes, Room, Way};
+use super::entry::{AT_ONCE, Moment, PIECE, PendingWakes, Room, Way};
 use super::key::{Key, Target};
 use super::pair::Pair;
 use super::place::Place;
-use super::wake::{self, InPieces, Woken};
+use super::wake::{InPieces, Woken};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::table::hash::TableKey;
@@ -166,10 +166,15 @@ impl Domain {
         let keys = wanted.keys(self);
         let is_global = self.is_any_global(pair, &places[0], &places[1]);
         let most = counts.map(|count| if is_global { count.min(PIECE + 1) } else { count });
-        let wants = [
-            wake::wanted(pair.first(), keys[0], places[0].hash, most[0]),
-            wake::wanted(pair.second(), keys[1], places[1].hash, most[1]),
-        ];
+        // For so few there is room.
+        let wants = if most[0].saturating_add(most[1]) <= AT_ONCE {
+            most
+        } else {
+            [
+                pair.first().count(keys[0], places[0].hash, most[0]),
+                pair.second().count(keys[1], places[1].hash, most[1]),
+            ]
+        };
         (wants, is_global && wants.iter().sum::<usize>() > PIECE)
     }
 
@@ -191,7 +196,8 @@ impl Domain {
         } else {
             Taken::default()
         };
-        *results = [Woken::of(&first, None), Woken::of(&second, None)];
+        results[0].add(&first, || None);
+        results[1].add(&second, || None);
         // Until the waiters are notified: see `notify_taken`.
         let section = self.platform().section();
         drop(pair);

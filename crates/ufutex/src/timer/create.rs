@@ -1,4 +1,4 @@
-//! Makes a timer in two steps: `reserve` takes an ID, and `finish` publishes the timer.
+//! Makes a timer: takes an ID and memory, and publishes the timer when its caller agrees.
 
 use core::ptr::NonNull;
 

@@ -247,8 +247,9 @@ impl Store {
                 })
             });
         }
+        let timer = timer.ok_or(Error::Again)?;
         permit.disarm();
-        timer.ok_or(Error::Again)
+        Ok(timer)
     }
 
     fn make_chunk(&self, ids: &Ids, make_room: impl FnOnce(usize) -> Result<(), Error>) -> Result<Batch, Error> {

@@ -30,14 +30,15 @@ struct Shared {
     process: u32,
     /// The driver's memory, or `None` once it is about to be freed. This is no handle, which would keep the driver for
     /// ever.
-    driver: Lock<Option<NonNull<Inner<DriverInner>>>>,
+    driver: Lock<Option<DriverMemory>>,
     settings: DriverThread,
 }
 
-// SAFETY: a driver, whose address is here, can be used from all threads. So can the other fields.
-unsafe impl Send for Shared {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Shared {}
+#[derive(Clone, Copy)]
+struct DriverMemory(NonNull<Inner<DriverInner>>);
+
+// SAFETY: a driver can be used from all threads.
+unsafe impl Send for DriverMemory {}
 
 /// The host's side of a driver.
 pub(super) struct HostDriver {
@@ -76,7 +77,7 @@ impl HostDriver {
         if self.shared.get().is_some() {
             return Ok(());
         }
-        let address = Lock::new(PlatformRef::HOST, Some(driver.inner.memory()));
+        let address = Lock::new(PlatformRef::HOST, Some(DriverMemory(driver.inner.memory())));
         let (alarm, settings) = (Alarm::new()?, self.thread.clone());
         let process = std::process::id();
         let shared = Counted::new(|_| Shared { alarm, process, driver: address, settings })?;
@@ -162,7 +163,7 @@ impl Shared {
         self.driver.lock().with(|driver| {
             // SAFETY: the thread that drops the last handle takes the address out, under this lock, before the memory
             // is freed.
-            let inner = unsafe { Counted::upgrade((*driver)?) }?;
+            let inner = unsafe { Counted::upgrade((*driver)?.0) }?;
             Some(Driver { inner, group: None })
         })
     }

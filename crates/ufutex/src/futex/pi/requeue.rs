@@ -33,9 +33,10 @@ pub type WaitRequeuePi<'d, 't, T, U> = WaitFuture<'d, WaitRequeueOperation<'d, '
 
 /// A task's wait for a word, and then for a lock.
 pub struct WaitRequeueOperation<'d, 't, T: Target, U: Target> {
+    // First, so that the waiter has left its queue when the words are dropped.
+    lock: LockOperation<'d, 't, U>,
     from: T,
     expected: T::Value,
-    lock: LockOperation<'d, 't, U>,
 }
 
 impl Domain {

@@ -126,7 +126,7 @@ impl<T> core::ops::IndexMut<Id<T>> for Slab<T> {
 /// in several lists.
 pub struct List<T> {
     pub first: Option<Id<T>>,
-    last: Option<Id<T>>,
+    pub last: Option<Id<T>>,
     pub len: usize,
 }
 

@@ -176,9 +176,9 @@ impl Graph {
         self.tasks[first].blocked.as_ref().map(|blocked| (first, blocked.entry))
     }
 
-    /// One of the locks that the task holds.
+    /// The lock that the task has had for the shortest time: the kernel passes a dead owner's locks on in this order.
     pub fn any_held(&self, task: TaskId) -> Option<LockId> {
-        self.tasks[task].holds.first
+        self.tasks[task].holds.last
     }
 
     /// Sets the task's own priority.
