@@ -236,9 +236,9 @@ impl Domain {
         }
     }
 
-    /// Notes that a waiter of a lock has been queued: the table may have to grow, or is growing. If its key had no
+    /// Notes that a waiter has been queued, with nothing locked: the table may have to grow, or is growing. If its key had no
     /// waiters before, `new_chain` is the number of keys that its bucket has now.
-    pub(super) fn note_lock_waiter(&self, new_chain: Option<u32>, place: &Place) {
+    pub(super) fn note_waiter(&self, new_chain: Option<u32>, place: &Place) {
         if let Some(keys) = new_chain {
             self.note_keys(keys, place);
         }

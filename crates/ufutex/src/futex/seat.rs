@@ -195,19 +195,6 @@ impl Drop for TakenSeat<'_> {
     }
 }
 
-/// A waiter in a seat. The waiter is dropped before the seat is freed.
-struct Seated<'s, 'd> {
-    waiter: NonNull<Waiter<'d>>,
-    seat: TakenSeat<'s>,
-}
-
-impl Drop for Seated<'_, '_> {
-    fn drop(&mut self) {
-        // SAFETY: `with_seat` has written it. The seat is given back after this.
-        unsafe { self.waiter.drop_in_place() };
-    }
-}
-
 impl Domain {
     /// Runs `f` with an idle waiter for the calling thread. If the second argument is `Some`, the thread has to sleep
     /// in that group with that bit. If it is `None`, the thread sleeps on the word of its entry.
@@ -215,13 +202,17 @@ impl Domain {
         let Some(taken) = self.system.seats().take() else {
             return f(core::pin::pin!(Waiter::new()).into_ref(), None);
         };
-        let waiter = taken.seat.cast::<Waiter<'d>>();
-        // SAFETY: the seat is ours alone. It is large enough, and aligned to two cache lines.
-        unsafe { waiter.write(Waiter::new()) };
-        let seated = Seated { waiter, seat: taken };
-        let member = self.platform().wakes_by_bits().then_some(seated.seat.member);
-        // SAFETY: it stays in its seat until `seated` drops it.
-        f(unsafe { Pin::new_unchecked(seated.waiter.as_ref()) }, member)
+        let member = self.platform().wakes_by_bits().then_some(taken.member);
+        // SAFETY: the seat is ours alone. It is large enough, and aligned to two cache lines. The waiter stays there until
+        // `taken` is dropped.
+        let waiter = unsafe {
+            let waiter = taken.seat.cast::<Waiter<'d>>();
+            waiter.write(Waiter::new());
+            Pin::new_unchecked(waiter.as_ref())
+        };
+        // If `f` has queued the waiter, its `Queued` makes it idle again, also by its drop. An idle waiter need not be
+        // dropped.
+        f(waiter, member)
     }
 }
 

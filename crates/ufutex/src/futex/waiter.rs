@@ -23,7 +23,7 @@ use crate::sys::clock::Deadline;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
 use crate::table::bucket::{Bucket, Guard, Tried};
-use crate::table::live::{self, Locked};
+use crate::table::live::Locked;
 
 /// Room for a queue entry, in the waiter's own memory. It is idle, or busy: the entry is queued, or has been woken and has
 /// not received the wake. Other threads link to the entry, so the slot is pinned while it is busy, and its owner has only
@@ -445,12 +445,7 @@ impl Domain {
         let new_chain = unsafe { locked.insert(node) };
         drop(locked);
         self.note_queued(&place);
-        if let Some(keys) = new_chain {
-            self.note_keys(keys, &place);
-        }
-        if place.is_private() {
-            live::help(&self.tables);
-        }
+        self.note_waiter(new_chain, &place);
         Ok(waiter)
     }
 
@@ -568,6 +563,7 @@ impl<'w, 'd> Queued<'w, 'd> {
         let Some((domain, Entry { signal, .. })) = waiter.0.busy() else { return Ok(()) };
         let on = domain.platform();
         let in_group = member.map(|member| signal.sleep_in_group(member, deadline.as_ref()));
+        // `Some(None)`: wakes of other members do not let it sleep there.
         let changes = by_waker || in_group == Some(None);
         if changes && !waiter.set_receiver(Receiver::Thread(on)) {
             // A wake has taken the entry, and wakes the former receiver and not this thread.

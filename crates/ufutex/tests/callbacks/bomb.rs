@@ -77,11 +77,6 @@ pub struct Bomb {
 }
 
 impl Bomb {
-    /// The callback that panics.
-    pub fn call(&self) -> Call {
-        self.plan.call
-    }
-
     /// Runs `f`, an operation of the engine. Returns `None` if it panicked.
     pub fn during<R>(&mut self, f: impl FnOnce() -> R) -> Option<R> {
         PLAN.set(Plan { is_on: true, ..self.plan });

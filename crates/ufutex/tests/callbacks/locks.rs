@@ -1,10 +1,12 @@
 //! Schedulers, wakers and guest memory, in PI locks and in robust lists.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use ufutex::{
     Error, GuestWord, Task, WaitOptions,
@@ -113,6 +115,28 @@ fn lock(bomb: &mut Bomb) {
     assert!(notified.times() >= 1);
     assert_eq!(poll(&mut lock, &waker), Poll::Ready(Ok(())));
     assert_eq!(it.domain.unlock_pi(word, &waiter), Ok(()));
+    it.assert_free();
+}
+
+/// The first poll of a wait with a timeout panics: the wait has ended, and the owner is not boosted any more. Otherwise
+/// nothing would watch its timeout.
+fn lock_with_a_timeout(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let [owner, waiter] = [(1, 0), (2, 20)].map(|(tid, priority)| task(&it, tid, priority));
+    let word = it.target(0);
+    assert_eq!(it.domain.lock_pi(word, &owner), Ok(()));
+    let options = WaitOptions::new().timeout(Duration::from_secs(1));
+    let mut lock = Box::pin(it.domain.lock_pi_async(word, &waiter, &options));
+    it.memory.page_out();
+    let polled = bomb.during(|| poll(&mut lock, Waker::noop()));
+    assert_eq!(it.domain.waiting(), usize::from(polled.is_some()));
+    let again = catch_unwind(AssertUnwindSafe(|| poll(&mut lock, Waker::noop())));
+    assert_eq!(again.is_ok(), polled.is_some());
+    assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
+    drop(lock);
+    assert_eq!(it.domain.lock_pi(word, &owner), Ok(()));
+    assert_eq!(owner.priority(), Priority::NORMAL);
+    assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
     it.assert_free();
 }
 
@@ -359,6 +383,7 @@ mod tests {
         unlock: SetPriority 1, WakerWake 1, Load 1, Exchange 1;
         unlock_for_a_thread: SetPriority 1;
         lock: SetPriority 1, WakerClone 1, Load 1, FaultIn 1, Exchange 1;
+        lock_with_a_timeout: SetPriority 1, WakerClone 2, Load 1, FaultIn 1, Exchange 1, Now 1, Changed 1;
         dropped: SetPriority 1, WakerDrop 1, WakerWake 1, Load 1, Exchange 1;
         dropped_in_a_panic: WakerWake 1, Load 1, Exchange 1;
         requeue_to_a_lock: Load 3, FaultIn 1, Exchange 1, WakerWake 1;

@@ -359,7 +359,7 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
                     } else {
                         domain.note_queued(&place);
                     }
-                    domain.note_lock_waiter(new_chain, &place);
+                    domain.note_waiter(new_chain, &place);
                     return Ok(has_lock);
                 }
                 Err(refused) => {

@@ -353,7 +353,7 @@ impl<T: Target, U: Target> Drop for RequeuingPi<'_, '_, T, U> {
         let requeued = Requeued { woken: done.woken, requeued: done.count - done.woken };
         self.domain.note_requeue(source, target, requeued);
         // `call`, because a table that grows calls the embedder's memory and topology, which may panic.
-        call(|| self.domain.note_lock_waiter(done.new_chain, target));
+        call(|| self.domain.note_waiter(done.new_chain, target));
     }
 }
 
@@ -411,7 +411,7 @@ impl<'d, 't, T: Target, U: Target> WaitRequeueOperation<'d, 't, T, U> {
         let new_chain = unsafe { locked.insert(entry.node()) };
         drop(locked);
         domain.note_queued(&place);
-        domain.note_lock_waiter(new_chain, &place);
+        domain.note_waiter(new_chain, &place);
         Ok(())
     }
 }
