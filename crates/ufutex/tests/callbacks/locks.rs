@@ -124,13 +124,14 @@ fn lock_with_a_timeout(bomb: &mut Bomb) {
     let it = Embedder::new();
     let [owner, waiter] = [(1, 0), (2, 20)].map(|(tid, priority)| task(&it, tid, priority));
     let word = it.target(0);
+    let (_, waker) = Notified::new();
     assert_eq!(it.domain.lock_pi(word, &owner), Ok(()));
     let options = WaitOptions::new().timeout(Duration::from_secs(1));
     let mut lock = Box::pin(it.domain.lock_pi_async(word, &waiter, &options));
     it.memory.page_out();
-    let polled = bomb.during(|| poll(&mut lock, Waker::noop()));
+    let polled = bomb.during(|| poll(&mut lock, &waker));
     assert_eq!(it.domain.waiting(), usize::from(polled.is_some()));
-    let again = catch_unwind(AssertUnwindSafe(|| poll(&mut lock, Waker::noop())));
+    let again = catch_unwind(AssertUnwindSafe(|| poll(&mut lock, &waker)));
     assert_eq!(again.is_ok(), polled.is_some());
     assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
     drop(lock);

@@ -92,7 +92,7 @@ fn no_post_is_lost_while_live_goes_up_and_down() {
 
 #[test]
 fn no_post_is_lost_while_live_goes_to_the_global_table_and_back() {
-    check(6000, live_to_the_global_table_and_back);
+    check(24_000, live_to_the_global_table_and_back);
 }
 
 #[test]
@@ -107,6 +107,6 @@ catches!(semaphore_catches_empty_ignores_lock, EmptyIgnoresLock, 6000, live_up_a
 catches!(semaphore_catches_source_stays_live, SourceStaysLive, 6000, live_up_and_down);
 catches!(semaphore_catches_drop_loses_wake, DropLosesWake, 6000, live_up_and_down);
 catches!(semaphore_catches_timeout_loses_wake, TimeoutLosesWake, 6000, live_up_and_down);
-catches!(semaphore_catches_global_skips_recheck, GlobalSkipsRecheck, 6000, live_to_the_global_table_and_back);
+catches!(semaphore_catches_global_skips_recheck, GlobalSkipsRecheck, 24_000, live_to_the_global_table_and_back);
 catches!(semaphore_catches_pivot_skips_count, PivotSkipsCount, 400, atomic);
 catches!(semaphore_catches_pivot_skips_sections, PivotSkipsSections, 400, percpu);
