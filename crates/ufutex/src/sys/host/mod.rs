@@ -2,20 +2,22 @@
 
 #[cfg(feature = "std")]
 pub(crate) mod any_std;
-#[cfg(feature = "std")]
-#[cfg_attr(unix, path = "unix_clocks.rs")]
-#[cfg_attr(windows, path = "windows_clocks.rs")]
-#[cfg_attr(not(any(unix, windows)), path = "std_clocks.rs")]
-pub(crate) mod clocks;
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod linux;
-#[cfg_attr(all(feature = "std", target_os = "linux"), path = "linux_nodes.rs")]
-#[cfg_attr(not(all(feature = "std", target_os = "linux")), path = "one_node.rs")]
-pub(crate) mod nodes;
+#[cfg(all(feature = "std", target_os = "linux"))]
+mod linux_nodes;
 #[cfg(not(feature = "std"))]
 mod nothing;
+#[cfg(not(all(feature = "std", target_os = "linux")))]
+mod one_node;
+#[cfg(all(feature = "std", not(any(unix, windows))))]
+mod std_clocks;
+#[cfg(all(feature = "std", unix))]
+mod unix_clocks;
 #[cfg(all(feature = "std", windows))]
 mod windows;
+#[cfg(all(feature = "std", windows))]
+mod windows_clocks;
 
 #[cfg(all(feature = "std", not(any(target_os = "linux", windows))))]
 use any_std as chosen;
@@ -25,6 +27,18 @@ use linux as chosen;
 use nothing as chosen;
 #[cfg(all(feature = "std", windows))]
 use windows as chosen;
+
+#[cfg(all(feature = "std", not(any(unix, windows))))]
+pub(crate) use std_clocks as clocks;
+#[cfg(all(feature = "std", unix))]
+pub(crate) use unix_clocks as clocks;
+#[cfg(all(feature = "std", windows))]
+pub(crate) use windows_clocks as clocks;
+
+#[cfg(all(feature = "std", target_os = "linux"))]
+pub(crate) use linux_nodes as nodes;
+#[cfg(not(all(feature = "std", target_os = "linux")))]
+pub(crate) use one_node as nodes;
 
 use core::time::Duration;
 #[cfg(feature = "std")]
