@@ -5,19 +5,19 @@ pub(crate) mod any_std;
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod linux;
 #[cfg(all(feature = "std", target_os = "linux"))]
-mod linux_nodes;
+pub(crate) mod linux_nodes;
 #[cfg(not(feature = "std"))]
 mod nothing;
 #[cfg(not(all(feature = "std", target_os = "linux")))]
-mod one_node;
+pub(crate) mod one_node;
 #[cfg(all(feature = "std", not(any(unix, windows))))]
-mod std_clocks;
+pub(crate) mod std_clocks;
 #[cfg(all(feature = "std", unix))]
-mod unix_clocks;
+pub(crate) mod unix_clocks;
 #[cfg(all(feature = "std", windows))]
 mod windows;
 #[cfg(all(feature = "std", windows))]
-mod windows_clocks;
+pub(crate) mod windows_clocks;
 
 #[cfg(all(feature = "std", not(any(target_os = "linux", windows))))]
 use any_std as chosen;
