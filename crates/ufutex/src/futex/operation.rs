@@ -113,7 +113,7 @@ pub(crate) fn end_if_over<'d, O: Operation<'d>>(
 
 /// The future of a wait: [`Wait`](crate::Wait), [`WaitAny`](crate::WaitAny) and, with the feature `pi`, the futures of
 /// locks. Dropping it cancels the wait. A wake that has come, and that the future has not reported, goes to the next
-/// waiter. A lock that the task has been handed is unlocked.
+/// waiter, unless it was a wake of all waiters. A lock that the task has been handed is unlocked.
 ///
 /// # The waker
 /// It is cloned, woken and dropped with no lock held, by any thread. It may use the engine without restriction: wake,

@@ -78,10 +78,13 @@ impl Domain {
         self.make_task(tid, TaskKind::Guest)
     }
 
-    /// Raises the [interrupt](Task::interrupt) of each of the domain's tasks, as a signal to all threads of a process does:
-    /// for a guest that is killed or stopped. The interrupts stay raised until they are [cleared](Interrupt::clear). A task
-    /// that is made or dropped during the call may be left out. Not async-signal-safe, as [`Interrupt::raise`] may be. Waits that no task makes, as by [`wait`](Self::wait), go on, and so
-    /// do futures, which whoever drives them [ends](crate::WaitFuture::end).
+    /// Raises the [interrupt](Task::interrupt) of each task of the domain. An embedder calls it when the guest is
+    /// killed or stopped, as a kernel sends a signal to all threads of a process. The interrupts stay raised until they
+    /// are [cleared](Interrupt::clear). A task that is made or dropped during the call may be left out. The call takes
+    /// a lock, so it is not async-signal-safe, while [`Interrupt::raise`] may be.
+    ///
+    /// Two kinds of waits go on: those without a task's interrupt, as by [`wait`](Self::wait), and futures. The
+    /// executor or embedder that drives a future [ends](crate::WaitFuture::end) it.
     ///
     /// ```
     /// use std::sync::atomic::AtomicU32;

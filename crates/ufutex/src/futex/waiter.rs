@@ -533,10 +533,11 @@ impl<'w, 'd> Queued<'w, 'd> {
     /// wake on to the next waiter, drop the `Queued` without calling this.
     ///
     /// It does not wait for the waker of [`Domain::prepare_with`], so a scheduler may hold a lock that the waker takes.
-    /// After `false` that waker may be running, or be about to run: drop the `Queued` without the lock, which waits for
-    /// the waker. After `true` the waker has been dropped. The call may sleep by [`Platform::park`](crate::platform::Platform::park) until a bucket is
-    /// unlocked; with [`KEEPS_CPU`](crate::platform::Platform::KEEPS_CPU) it spins. So the scheduler must not hold a
-    /// lock that `park` or `unpark` takes.
+    /// After `false` that waker may be running, or be about to run: release the lock, and then drop the `Queued`. The
+    /// drop waits for the waker. After `true` the waker has been dropped. The call may sleep by
+    /// [`Platform::park`](crate::platform::Platform::park) until a bucket is unlocked; with
+    /// [`KEEPS_CPU`](crate::platform::Platform::KEEPS_CPU) it spins. So the scheduler must not hold a lock that `park`
+    /// or `unpark` takes.
     ///
     /// A second call returns what the first returned.
     #[must_use = "if it returns `false`, this waiter has received a wake, and no other waiter gets it"]

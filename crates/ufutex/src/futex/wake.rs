@@ -54,8 +54,8 @@ impl Domain {
         self.wake(key, usize::MAX)
     }
 
-    /// As [`wake`](Self::wake), and checks whether waiters are left: a lock that keeps the word's "somebody waits" bit
-    /// as long as somebody does needs no other count.
+    /// As [`wake`](Self::wake), and also returns whether waiters are left. A lock can keep the "somebody waits" bit of
+    /// its word set for as long as [`has_more`](Woken::has_more) is true, and so needs no count of its waiters.
     ///
     /// ```
     /// # use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};

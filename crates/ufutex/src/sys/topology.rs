@@ -11,7 +11,7 @@ pub const MAX_NODES: usize = 1024;
 
 /// The nodes of a machine, or of the machine that a guest believes it runs on.
 ///
-/// A [`System`](crate::System) has a global table for each node. With a topology of its own, an embedder can give a
+/// A [`PidNamespace`](crate::PidNamespace) has a global table for each node. With a topology of its own, an embedder can give a
 /// guest the nodes that the guest was promised, and a test can have several nodes on a machine with one.
 ///
 /// Its functions are called while a system is made, while a word without a node is looked up, and while a thread makes

@@ -20,7 +20,7 @@ use crate::table::{MAX_SLOTS_LOG2, Table};
 pub enum Current {
     /// Nowhere: there is no table, because no thread has waited yet.
     None,
-    /// In the table of the `System`.
+    /// In a global table of its namespace.
     Global,
     /// In a table of the domain's own.
     Private(Table),
@@ -125,7 +125,7 @@ pub struct Tables {
     next: AtomicPtr<Bucket>,
     /// The number of moves that have begun.
     moves: AtomicUsize,
-    /// The table of the `System` that holds this domain's private keys while it has no table of its own. Its buckets
+    /// The global table that holds this domain's private keys while it has no table of its own. Its buckets
     /// are always live, and it is always the same table, so a mover knows where to find the keys.
     pub global: Global,
     /// The space of this domain's private keys in the global table.
