@@ -1,9 +1,9 @@
 //! Linux's futex subsystem and its table of POSIX timers as an embeddable library.
 //!
-//! A [`System`] holds what a kernel has once: a global hash table, a hash secret, limits. A [`Domain`] holds what each
-//! process has: a private table, which the first wait allocates and which grows under load. An embedder makes one
-//! system, and one domain for each guest process. A program that only wants fast futexes for itself makes one of each,
-//! or keeps both in a [`StaticDomain`].
+//! A [`System`] holds what a kernel has once: a hash secret, limits, and a global hash table for each guest
+//! ([`PidNamespace`]). A [`Domain`] holds what each process has: a private table, which the first wait allocates and which
+//! grows under load. An embedder makes one system, and one domain for each guest process. A program that only wants fast
+//! futexes for itself makes one of each, or keeps both in a [`StaticDomain`].
 //!
 //! ```
 //! use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Release}};

@@ -44,7 +44,7 @@ pub enum Name {
     /// The engine's scheme with per-CPU counters.
     #[strum(serialize = "percpu")]
     PerCpu,
-    /// The engine's global table of a system.
+    /// The engine's global table.
     Global,
     /// futex(2).
     Kernel,
