@@ -27,9 +27,7 @@ fn rows_have_published_measured_and_modelled_apart_and_the_exit_status_is_theirs
         assert!(row["comparison"].as_str().is_some_and(|what| what.contains("power")), "{row}");
         assert!(row["sized"].is_boolean() && row["note"].is_string(), "{row}");
         // A measurement with two threads on any machine. A ratio of a hundred would be a wrong figure.
-        // Both sides have been measured. How their ratio comes out depends on what else runs here: beside real-time threads
-        // one of them may get a hundredth of the other's time.
-        assert!((1e-6..1e6).contains(&number(row, "here_ratio")), "{row}");
+        assert!((0.01..100.0).contains(&number(row, "here_ratio")), "{row}");
         for key in ["published", "modelled"] {
             let pair: Vec<f64> = row[key].as_array().expect("a pair").iter().filter_map(Value::as_f64).collect();
             assert!(pair.len() == 2 && pair.iter().all(|rate| *rate > 1e4), "{row}");
@@ -53,9 +51,7 @@ fn schbench_is_measured_here_as_well_with_a_message_thread_on_one_cpu() {
     let rows = rows_of(&text(&output.stdout));
     assert_eq!(rows.len(), 5);
     for row in &rows {
-        // Both sides have been measured. How their ratio comes out depends on what else runs here: beside real-time threads
-        // one of them may get a hundredth of the other's time.
-        assert!((1e-6..1e6).contains(&number(row, "here_ratio")), "{row}");
+        assert!((0.01..100.0).contains(&number(row, "here_ratio")), "{row}");
         // The model has hundreds of thousands of requests a second, or some millions.
         assert!(
             row["modelled"].as_array().is_some_and(|pair| pair.iter().all(|rps| rps.as_f64() > Some(1e5))),
