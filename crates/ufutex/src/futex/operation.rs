@@ -127,9 +127,8 @@ pub(crate) fn end_if_over<'d, O: Operation<'d>>(
 /// the waker may be woken a moment after the wait has ended. It is a counted handle, so this is sound.
 ///
 /// If a waker's clone panics, the poll has changed nothing. If any callback panics in the first poll of a wait with a
-/// timeout, the wait has ended. A waker that panics while it is woken counts as woken. A
-/// waker that panics while it is dropped may keep a poll from reporting that the wait has ended, or that the task has
-/// the lock.
+/// timeout, the wait has ended. A waker that panics while it is woken counts as woken. A waker that panics while it is
+/// dropped may keep a poll from reporting that the wait has ended, or that the task has the lock.
 #[must_use = "futures do nothing unless polled"]
 pub struct WaitFuture<'d, O: Operation<'d>> {
     /// `None` if the wait has ended.

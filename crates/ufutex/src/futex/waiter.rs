@@ -38,7 +38,7 @@ pub(super) struct WaiterSlot<'d, E> {
 
 // SAFETY: other threads access the entry in any case, under the locks that guard it. Its waker is `Send`.
 unsafe impl<E> Send for WaiterSlot<'_, E> {}
-// SAFETY: the owner of a slot is one thread at a time: a thread that waits, or who has a `Queued` or a future. A shared
+// SAFETY: the owner of a slot is one thread at a time: a thread that waits, or that has a `Queued` or a future. A shared
 // reference to these allows `Queued::is_woken`, which reads `domain` and an atomic, and nothing writes meanwhile.
 unsafe impl<E> Sync for WaiterSlot<'_, E> {}
 

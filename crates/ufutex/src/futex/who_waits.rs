@@ -90,8 +90,8 @@ struct Walk {
 }
 
 impl Walk {
-    /// Calls `look` to copy the keys of one bucket. As long as it fails, because it needs room for so many words, makes
-    /// room and calls it again.
+    /// Calls `look`, which copies the keys of one bucket. If `look` needs room for more words, it returns their number, and
+    /// is called again when there is room.
     fn look<R>(&mut self, mut look: impl FnMut(&mut Self) -> Result<R, usize>) -> R {
         loop {
             match look(self) {
