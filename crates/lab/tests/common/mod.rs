@@ -3,6 +3,7 @@
 
 #[path = "../../../ufutex/tests/common/skipped.rs"]
 pub mod skipped;
+pub mod turns;
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};

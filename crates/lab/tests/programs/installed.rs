@@ -85,7 +85,8 @@ fn stress_ng() -> Vec<Program> {
             None => Ready::Lacking("no stress-ng here (Debian's package stress-ng)".into()),
             Some(program) => Ready::Yes(program, [ALWAYS, arguments].concat().iter().map(OsString::from).collect()),
         });
-        program.compared_by(without_figures).in_modes(UNREPORTED)
+        let program = program.compared_by(without_figures).in_modes(UNREPORTED);
+        if stressor == "mutex" { program.alone() } else { program }
     };
     STRESSORS.iter().map(one).chain([timers("timer", TIMERS), timers("clock", TIMERS_UNREPORTED)]).collect()
 }

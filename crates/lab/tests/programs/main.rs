@@ -18,6 +18,9 @@ mod run;
 mod skipped;
 mod standard_library;
 mod started;
+#[path = "../common/turns.rs"]
+#[allow(dead_code, reason = "nothing is measured here")]
+mod turns;
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::compile::{self, NotMade};
@@ -13,6 +13,7 @@ use crate::mode::{
 };
 use crate::run::{Run, last_lines, run};
 use crate::standard_library;
+use crate::turns;
 
 /// Exit status of a program that this machine cannot run.
 pub const SKIPPED: i32 = 77;
@@ -29,7 +30,7 @@ pub struct Program {
     pub limit: Duration,
     /// How many times the program is started until it ends in time, also on the kernel alone.
     pub tries: u32,
-    /// Whether no other such program may run at the same time.
+    /// Whether its threads are real-time ones, so that no other such program may run at the same time, and nothing that measures.
     pub alone: bool,
     pub on_the_kernel: OnceLock<Result<Run, String>>,
 }
@@ -99,8 +100,7 @@ impl Program {
 
     /// Runs the program in a mode and compares the result with the run on the kernel.
     pub fn judge(&self, mode: Mode) -> Outcome {
-        static ALONE: Mutex<()> = Mutex::new(());
-        let _guard = self.alone.then(|| ALONE.lock());
+        let _turn = self.alone.then(turns::real_time_program);
         let (program, arguments) = match (self.prepare)() {
             Ready::Yes(program, arguments) => (program, arguments),
             Ready::Lacking(reason) => return Outcome::Skipped(reason),

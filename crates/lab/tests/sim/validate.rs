@@ -1,7 +1,7 @@
 //! `sim validate`: published figures beside the model's. Only the two shortest sources are run here. All of them take
 //! more than a minute, and the command's exit status gives the result. Unit tests check the tables.
 
-use crate::common::{assert_mistakes, number, rows_of, text, ufutex};
+use crate::common::{assert_mistakes, number, rows_of, text, turns, ufutex};
 use serde_json::Value;
 use std::process::Output;
 
@@ -19,6 +19,7 @@ fn assert_status_is_the_verdicts(output: &Output, missed: usize, all: usize) {
 
 #[test]
 fn rows_have_published_measured_and_modelled_apart_and_the_exit_status_is_theirs() {
+    let _turn = turns::without_real_time_programs();
     let output = ufutex(&[&ONE[..], &["--json"]].concat());
     let rows = rows_of(&text(&output.stdout));
     assert_eq!(rows.len(), 3);
@@ -47,6 +48,7 @@ fn rows_have_published_measured_and_modelled_apart_and_the_exit_status_is_theirs
 
 #[test]
 fn schbench_is_measured_here_as_well_with_a_message_thread_on_one_cpu() {
+    let _turn = turns::without_real_time_programs();
     let output = ufutex(&["sim", "validate", "--only", "immutable-hash", "--json"]);
     let rows = rows_of(&text(&output.stdout));
     assert_eq!(rows.len(), 5);
