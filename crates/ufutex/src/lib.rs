@@ -54,8 +54,8 @@
 //!
 //! # Features
 //!
-//! `timers`, `pi` and `requeue` are parts of the engine, and on by default. A guest's calls for a part that is
-//! left out return `ENOSYS`; its requeues wake the waiters that they would move. `std` and `probes` are on by default,
+//! `timers` and `pi` are parts of the engine, and on by default. A guest's calls for a part that is left out return
+//! `ENOSYS`. `std` and `probes` are on by default,
 //! too; `stream` and `parking` are not. Without `std` the crate needs only `alloc`, and threads sleep by the embedder's
 //! [`Platform`](platform::Platform). Module [`platform`] says what each host has.
 
@@ -64,7 +64,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_op_in_unsafe_fn)]
 // A build without one of the parts has functions that only this part calls. They do not get into a program.
-#![cfg_attr(not(all(feature = "timers", feature = "pi", feature = "requeue")), allow(dead_code, unused_imports))]
+#![cfg_attr(not(all(feature = "timers", feature = "pi")), allow(dead_code, unused_imports))]
 
 extern crate alloc;
 #[cfg(any(feature = "std", test))]
@@ -103,7 +103,6 @@ pub use futex::namespace::PidNamespace;
 pub use futex::numa::NodeFlags;
 pub use futex::objects::SharedObject;
 pub use futex::operation::{Cause, WaitFuture};
-#[cfg(feature = "requeue")]
 pub use futex::requeue::{Requeue, Requeued};
 pub use futex::static_domain::StaticDomain;
 pub use futex::system::System;
@@ -149,10 +148,8 @@ pub mod platform {
 /// [`Priority`](pi::Priority) each task has to run with.
 pub mod pi {
     pub use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
-    #[cfg(all(feature = "pi", feature = "requeue"))]
-    pub use crate::futex::pi::requeue::WaitRequeuePi;
     #[cfg(feature = "pi")]
-    pub use crate::futex::pi::{lock::LockPi, scheduler::Scheduler};
+    pub use crate::futex::pi::{lock::LockPi, requeue::WaitRequeuePi, scheduler::Scheduler};
     pub use crate::futex::priority::Priority;
 }
 

@@ -4,7 +4,7 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, Lit, Meta, Token};
 
 /// The features of that build, which is for x86-64 Linux.
-const FEATURES: [&str; 9] = ["std", "timers", "pi", "robust", "requeue", "default", "probes", "parking", "stream"];
+const FEATURES: [&str; 8] = ["std", "timers", "pi", "robust", "default", "probes", "parking", "stream"];
 
 /// Whether an item with these attributes is compiled. Tests are not: nothing in a test is a mutant.
 pub fn is_compiled(attributes: &[Attribute]) -> bool {

@@ -26,7 +26,7 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ufutex/src");
 /// This package, with folders of files that stand in place of the engine's.
 const SEAM: &str = env!("CARGO_MANIFEST_DIR");
 /// The engine's parts.
-const PARTS: [&str; 3] = ["timers", "pi", "requeue"];
+const PARTS: [&str; 2] = ["timers", "pi"];
 
 /// A copy of the engine's source on its way: see the top of this file.
 pub struct Copy {

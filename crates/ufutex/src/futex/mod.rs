@@ -12,7 +12,6 @@ pub(crate) mod wake;
 pub(crate) mod future;
 pub(crate) mod waiter;
 
-#[cfg(feature = "requeue")]
 pub(crate) mod requeue;
 pub(crate) mod wait_any;
 pub(crate) mod wake_op;

@@ -8,10 +8,7 @@ use crate::futex::domain::Domain;
 use crate::futex::key::Address;
 use crate::futex::lock_word::TID_MASK;
 #[cfg(feature = "pi")]
-use crate::futex::pi::lock::LockOperation;
-#[cfg(all(feature = "pi", feature = "requeue"))]
-use crate::futex::pi::requeue::WaitRequeueOperation;
-#[cfg(feature = "requeue")]
+use crate::futex::pi::{lock::LockOperation, requeue::WaitRequeueOperation};
 use crate::futex::requeue::Requeue;
 use crate::futex::wake_op::{Compare, Modify, WakeOp};
 use crate::futex::word::Word;
@@ -164,22 +161,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
             REQUEUE => self.requeue(args, None).map(Calling::done),
             CMP_REQUEUE => self.requeue(args, Some(args.val3)).map(Calling::done),
             WAKE_OP => self.wake_op(args).map(Calling::done),
-            #[cfg(feature = "pi")]
-            LOCK_PI | LOCK_PI2 => self.lock_pi(args),
-            #[cfg(feature = "pi")]
-            TRYLOCK_PI => self.try_lock_pi(args).map(Calling::done),
-            #[cfg(feature = "pi")]
-            UNLOCK_PI => self.unlock_pi(args).map(Calling::done),
-            #[cfg(all(feature = "pi", feature = "requeue"))]
-            WAIT_REQUEUE_PI => self.wait_requeue_pi(args),
-            #[cfg(all(feature = "pi", feature = "requeue"))]
-            CMP_REQUEUE_PI => self.cmp_requeue_pi(args).map(Calling::done),
-            #[cfg(not(all(feature = "pi", feature = "requeue")))]
-            CMP_REQUEUE_PI => {
-                // The kernel checks the counts first, also if it was built without these locks.
-                not_negative(args.val).and(not_negative(args.val2)).and(Err(Error::NoSuchOperation))
-            }
-            _ => Err(Error::NoSuchOperation),
+            _ => self.on_lock(args),
         }
     }
 
@@ -218,10 +200,6 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
     }
 
     /// Wakes up to `wake` waiters of `from`, if that holds `expected`, and has up to `requeue` more wait for `to`.
-    ///
-    /// A build without requeues wakes the waiters that it cannot move. They see a wake that was not for them, which
-    /// every user of futex(2) has to expect. C libraries take it for granted that a kernel has this call, and ignore
-    /// its errors.
     pub(super) fn requeue_words(
         &self,
         from: Word<'m, M>,
@@ -230,29 +208,12 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         wake: usize,
         requeue: usize,
     ) -> Result<isize, Error> {
-        #[cfg(feature = "requeue")]
-        {
-            let done = match expected {
-                Some(expected) => self.domain.cmp_requeue(from, expected.into(), to, Requeue { wake, requeue })?,
-                None => self.domain.requeue(from, to, Requeue { wake, requeue })?,
-            };
-            Ok((done.woken + done.requeued) as isize)
-        }
-        #[cfg(not(feature = "requeue"))]
-        {
-            use crate::futex::key::Target;
-            use crate::sys::mem::{Fault, Faults};
-            let _no_waiter_moves = to;
-            let mut faults = Faults::default();
-            while let Some(expected) = expected {
-                match from.load() {
-                    Ok(value) if value == u64::from(expected) => break,
-                    Ok(_) => return Err(Error::Again),
-                    Err(Fault) => faults.resolve(|| from.fault_in(Access::Read))?,
-                }
-            }
-            Ok(self.domain.try_wake_bitset(from, wake.saturating_add(requeue), NonZeroU32::MAX)? as isize)
-        }
+        let most = Requeue { wake, requeue };
+        let done = match expected {
+            Some(expected) => self.domain.cmp_requeue(from, expected.into(), to, most)?,
+            None => self.domain.requeue(from, to, most)?,
+        };
+        Ok((done.woken + done.requeued) as isize)
     }
 
     fn wake_op(&self, args: Args) -> Result<isize, Error> {
@@ -270,8 +231,31 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
     }
 }
 
+#[cfg(not(feature = "pi"))]
+impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
+    /// Refuses the operations on locks, as a kernel that was built without them.
+    fn on_lock(&self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
+        if args.command == CMP_REQUEUE_PI {
+            not_negative(args.val).and(not_negative(args.val2))?;
+        }
+        Err(Error::NoSuchOperation)
+    }
+}
+
 #[cfg(feature = "pi")]
 impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
+    /// The operations on locks.
+    fn on_lock(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
+        match args.command {
+            LOCK_PI | LOCK_PI2 => self.lock_pi(args),
+            TRYLOCK_PI => self.try_lock_pi(args).map(Calling::done),
+            UNLOCK_PI => self.unlock_pi(args).map(Calling::done),
+            WAIT_REQUEUE_PI => self.wait_requeue_pi(args),
+            CMP_REQUEUE_PI => self.cmp_requeue_pi(args).map(Calling::done),
+            _ => Err(Error::NoSuchOperation),
+        }
+    }
+
     fn lock_pi(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
         let word = self.word(args.uaddr, args.is_private, Access::Write)?;
         self.on_interrupt = Restart::Always;
@@ -298,7 +282,6 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         Ok(0)
     }
 
-    #[cfg(feature = "requeue")]
     fn wait_requeue_pi(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
         if args.uaddr == args.uaddr2 {
             return Err(Error::Invalid);
@@ -310,7 +293,6 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         Ok(Calling::WaitRequeuePi(wait))
     }
 
-    #[cfg(feature = "requeue")]
     fn cmp_requeue_pi(&self, args: Args) -> Result<isize, Error> {
         let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
         if args.uaddr == args.uaddr2 || wake != 1 {

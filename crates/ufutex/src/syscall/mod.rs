@@ -25,9 +25,7 @@ use crate::futex::domain::Domain;
 use crate::futex::future::WaitOperation;
 use crate::futex::operation::{Cause, Operation, PollReceiver, block_on, end_if_over};
 #[cfg(feature = "pi")]
-use crate::futex::pi::lock::LockOperation;
-#[cfg(all(feature = "pi", feature = "requeue"))]
-use crate::futex::pi::requeue::WaitRequeueOperation;
+use crate::futex::pi::{lock::LockOperation, requeue::WaitRequeueOperation};
 use crate::futex::task::Task;
 use crate::futex::timeout_watch::TimeoutWatch;
 use crate::futex::wait::WaitOptions;
@@ -211,7 +209,7 @@ enum Calling<'d, 't, 'm, M: UserMemory + ?Sized> {
     WaitAny(WaitAnyOperation<'d, Word<'m, M>, Words<'m, M>>),
     #[cfg(feature = "pi")]
     LockPi(LockOperation<'d, 't, Word<'m, M>>),
-    #[cfg(all(feature = "pi", feature = "requeue"))]
+    #[cfg(feature = "pi")]
     WaitRequeuePi(WaitRequeueOperation<'d, 't, Word<'m, M>, Word<'m, M>>),
 }
 
@@ -287,7 +285,7 @@ impl<'d, M: UserMemory + ?Sized> Operation<'d> for Syscall<'d, '_, '_, M> {
                 Calling::WaitAny(wait) => Pin::new_unchecked(wait).poll_for(receiver).map_ok(|index| index as isize),
                 #[cfg(feature = "pi")]
                 Calling::LockPi(lock) => Pin::new_unchecked(lock).poll_for(receiver).map_ok(|()| 0),
-                #[cfg(all(feature = "pi", feature = "requeue"))]
+                #[cfg(feature = "pi")]
                 Calling::WaitRequeuePi(wait) => Pin::new_unchecked(wait).poll_for(receiver).map_ok(|()| 0),
             };
             if let Poll::Ready(result) = result {
@@ -307,7 +305,7 @@ impl<'d, M: UserMemory + ?Sized> Operation<'d> for Syscall<'d, '_, '_, M> {
                 Calling::WaitAny(wait) => Pin::new_unchecked(wait).end_by(cause).map(|index| index as isize),
                 #[cfg(feature = "pi")]
                 Calling::LockPi(lock) => Pin::new_unchecked(lock).end_by(cause).map(|()| 0),
-                #[cfg(all(feature = "pi", feature = "requeue"))]
+                #[cfg(feature = "pi")]
                 Calling::WaitRequeuePi(wait) => Pin::new_unchecked(wait).end_by(cause).map(|()| 0),
             };
             let result = match result {

@@ -65,7 +65,6 @@
 mod entry;
 mod graph;
 pub(crate) mod lock;
-#[cfg(feature = "requeue")]
 pub(crate) mod requeue;
 pub(crate) mod scheduler;
 mod slab;
