@@ -83,9 +83,7 @@ impl Timers {
         if let Some(id) = requested {
             return self.reserve_as(id);
         }
-        let TimersInner { driver, store, .. } = &*self.inner;
-        driver.start().map_err(|_| Error::Again)?;
-        let (shard, own) = store.pick();
+        let (shard, own) = self.inner.store.pick();
         self.try_reserve(shard, None).or_else(|(missing, timer)| self.reserve_after(missing, timer, shard, own))
     }
 
@@ -126,7 +124,7 @@ impl Timers {
         let (mut rounds, mut passed) = (0, 0);
         loop {
             match missing {
-                Missing::Table => ids.make_first()?,
+                Missing::Table => self.begin()?,
                 Missing::Timer => timer = Some(store.bring(shard, ids, |timers| deliver.reserve(timers))?),
                 Missing::Shard => shard = own,
                 Missing::Block => {}
@@ -145,17 +143,22 @@ impl Timers {
         }
     }
 
+    /// For the first timer: makes the table of IDs, and starts the driver before.
+    fn begin(&self) -> Result<(), Error> {
+        self.inner.driver.start().map_err(|_| Error::Again)?;
+        self.inner.ids.make_first()
+    }
+
     /// Reserves exactly this ID. IDs that are handed out later follow it.
     #[cold]
     #[inline(never)]
     fn reserve_as(&self, id: i32) -> Result<Reserved<'_>, Error> {
-        let TimersInner { driver, ids, store, deliver, .. } = &*self.inner;
+        let TimersInner { ids, store, deliver, .. } = &*self.inner;
         let id = valid_id(id)?;
         if id > store.mask {
             return Err(Error::Invalid);
         }
-        driver.start().map_err(|_| Error::Again)?;
-        ids.make_first()?;
+        self.begin()?;
         let (shard, _) = store.pick();
         // As in the kernel, the limit comes first: at the limit this is no `Busy`.
         let free = match store.hold(shard, ids).and_then(|mut held| held.take()) {
