@@ -2,9 +2,10 @@
 
 use crate::{Entrant, Head, Lab, Ratios, rows_of};
 use anyhow::Result;
+use lab_measure::clock;
 use lab_measure::pool::{Gate, Pool};
 use lab_measure::stats::Spread;
-use lab_targets::loops::{PingPong, Side, Tally};
+use lab_targets::loops::{PingPong as Game, Side, Tally};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +13,23 @@ use std::time::Duration;
 const BUDGET_S: f64 = 6.0;
 const PLAYERS: usize = 2;
 
+/// Settings of `ping-pong`.
+#[derive(Clone, Debug)]
+pub struct PingPong {
+    /// `--work`: how long a player works before each pass.
+    pub work: Vec<Duration>,
+}
+
+impl Default for PingPong {
+    fn default() -> Self {
+        Self { work: vec![Duration::ZERO] }
+    }
+}
+
 /// Section of the results in `Lab::series`. The last part of a key is the number of CPUs.
-pub const SECTION: &str = "ping-pong";
+pub fn section(work: Duration) -> String {
+    if work.is_zero() { "ping-pong".to_string() } else { format!("ping-pong {work:?}") }
+}
 
 /// One row of the results.
 #[derive(Clone, Debug, Serialize)]
@@ -23,8 +39,12 @@ pub struct Row {
     pub head: Head,
     /// Number of CPUs that the two threads are pinned to.
     pub cpus: usize,
-    /// Time from a wake to the other thread's next wake.
+    /// How long a thread works before each wake.
+    pub work_ns: u64,
+    /// Time from a wake to the other thread's next wake, work included.
     pub ns_per_op: Spread,
+    /// CPU time of both threads in that time, work included.
+    pub cpu_ns_per_op: Spread,
     /// This row's time divided by each rival's.
     #[serde(flatten)]
     pub ratios: Ratios,
@@ -33,42 +53,54 @@ pub struct Row {
 struct Competitor {
     entrant: Entrant,
     cpus: usize,
+    work: Duration,
 }
 
 /// Measures all targets, one sample of each in a round.
-pub fn run(lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+pub fn run(lab: &mut Lab<'_>, asked: &PingPong, notes: &mut Vec<String>) -> Result<Vec<Row>> {
     if lab.cpus.len() < 2 {
         notes.push("two CPUs left out: this process may use only one CPU".to_string());
     }
     let pool = Pool::new(PLAYERS, &lab.cpus)?;
-    let competitors = line_up(lab)?;
+    let competitors = line_up(lab, asked)?;
+    let ticks_per_ns = 1.0 / clock::nanoseconds_per_tick();
     let pace = lab.pace(BUDGET_S, competitors.len());
     let stage = format!("ping-pong: {} rows, {} rounds", competitors.len(), pace.rounds.count);
     let progress = lab.progress(&stage, pace.rounds.count);
     let samples = lab.rounds(pace.rounds, competitors.len(), &progress, |number| {
-        sample_one(lab, &pool, &competitors[number], pace.sample)
+        sample_one(lab, &pool, &competitors[number], ticks_per_ns, pace.sample)
     })?;
     drop(progress);
     for (one, samples) in competitors.iter().zip(&samples) {
-        lab.series.put((SECTION, one.entrant.name.text(), one.cpus), samples.clone());
+        let times = samples.iter().map(|sample| sample.ns).collect();
+        lab.series.put((&section(one.work), one.entrant.name.text(), one.cpus), times);
     }
     Ok(rows_of(&competitors, &samples, |one, samples| row(lab, one, samples)))
 }
 
-fn line_up(lab: &Lab<'_>) -> Result<Vec<Competitor>> {
+fn line_up(lab: &Lab<'_>, asked: &PingPong) -> Result<Vec<Competitor>> {
     let mut competitors = Vec::new();
-    for cpus in 1..=lab.cpus.len().min(2) {
-        for name in lab.sleeping_targets() {
-            competitors.push(Competitor { entrant: lab.small_table(name, PLAYERS)?, cpus });
+    for &work in &asked.work {
+        for cpus in 1..=lab.cpus.len().min(2) {
+            for name in lab.sleeping_targets() {
+                competitors.push(Competitor { entrant: lab.small_table(name, PLAYERS)?, cpus, work });
+            }
         }
     }
     Ok(competitors)
 }
 
-/// One sample: nanoseconds from a wake to the next.
-fn sample_one(lab: &Lab<'_>, pool: &Pool, one: &Competitor, length: Duration) -> Result<f64> {
+/// Means of one sample, from a wake to the next.
+#[derive(Clone, Copy)]
+struct Sample {
+    ns: f64,
+    cpu_ns: f64,
+}
+
+fn sample_one(lab: &Lab<'_>, pool: &Pool, one: &Competitor, ticks_per_ns: f64, length: Duration) -> Result<Sample> {
     one.entrant.subject.make_ready();
-    let (gate, words) = (Gate::new(PLAYERS), Arc::new(PingPong::default()));
+    let work = one.work.as_nanos() as f64 * ticks_per_ns;
+    let (gate, words) = (Gate::new(PLAYERS), Arc::new(Game::with_work(work as u64)));
     let job = {
         let (subject, gate) = (one.entrant.subject.clone(), gate.clone());
         move |worker: usize| {
@@ -78,14 +110,18 @@ fn sample_one(lab: &Lab<'_>, pool: &Pool, one: &Competitor, length: Duration) ->
     };
     let tallies: Vec<Tally> = pool.run_on(PLAYERS, &lab.cpus[..one.cpus], job, || gate.stop_after(length))?;
     let first = &tallies[0];
-    Ok((first.end - first.start).as_nanos() as f64 / first.operations.max(1) as f64)
+    let per_op = |time: Duration| time.as_nanos() as f64 / first.operations.max(1) as f64;
+    Ok(Sample { ns: per_op(first.end - first.start), cpu_ns: per_op(tallies.iter().map(|tally| tally.on_cpu).sum()) })
 }
 
-fn row(lab: &Lab<'_>, one: &Competitor, samples: &[f64]) -> Row {
+fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Sample]) -> Row {
+    let spread = |figure: fn(&Sample) -> f64| Spread::of(&samples.iter().map(figure).collect::<Vec<_>>());
     Row {
-        head: one.entrant.head(lab, SECTION, 1, samples.len()).on_cpus(lab, one.cpus),
+        head: one.entrant.head(lab, "ping-pong", 1, samples.len()).on_cpus(lab, one.cpus),
         cpus: one.cpus,
-        ns_per_op: Spread::of(samples),
-        ratios: Ratios::of(&lab.series, SECTION, one.entrant.name.text(), one.cpus),
+        work_ns: one.work.as_nanos() as u64,
+        ns_per_op: spread(|sample| sample.ns),
+        cpu_ns_per_op: spread(|sample| sample.cpu_ns),
+        ratios: Ratios::of(&lab.series, &section(one.work), one.entrant.name.text(), one.cpus),
     }
 }

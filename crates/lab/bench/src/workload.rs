@@ -5,6 +5,7 @@ use crate::growth::{self, Growth};
 use crate::hammer::{self, Hammer};
 use crate::lock_pi::{self, LockPi};
 use crate::locks::{self, Locks};
+use crate::ping_pong::{self, PingPong};
 use crate::requeue::{self, Requeue};
 use crate::resize::{self, Resize};
 use crate::sweep::{self, Sweep};
@@ -12,7 +13,7 @@ use crate::timers::{self, Timers};
 use crate::wake_many::{self, WakeMany};
 use crate::wake_parallel::{self, WakeParallel};
 use crate::wasm::{self, Wasm};
-use crate::{Lab, ping_pong, sizes};
+use crate::{Lab, sizes};
 use anyhow::Result;
 use lab_targets::Operation;
 use std::fmt;
@@ -93,7 +94,7 @@ pub enum Asked {
     /// `growth`.
     Growth(Growth),
     /// `ping-pong`.
-    PingPong,
+    PingPong(PingPong),
     /// `requeue`.
     Requeue(Requeue),
     /// `wake-parallel`.
@@ -160,7 +161,7 @@ impl Asked {
             Asked::Wake(_) | Asked::WakeMany(_) => Workload::Wake,
             Asked::Resize(_) => Workload::Resize,
             Asked::Growth(_) => Workload::Growth,
-            Asked::PingPong => Workload::PingPong,
+            Asked::PingPong(_) => Workload::PingPong,
             Asked::Requeue(_) => Workload::Requeue,
             Asked::WakeParallel(_) => Workload::WakeParallel,
             Asked::LockPi(_) => Workload::LockPi,
@@ -183,7 +184,7 @@ impl Asked {
             Asked::WakeMany(asked) => Rows::WakeMany(wake_many::run(lab, asked, to)?),
             Asked::Resize(asked) => Rows::Resize(resize::run(lab, asked, to)?),
             Asked::Growth(asked) => Rows::Growth(growth::run(lab, asked, to)?),
-            Asked::PingPong => Rows::PingPong(ping_pong::run(lab, to)?),
+            Asked::PingPong(asked) => Rows::PingPong(ping_pong::run(lab, asked, to)?),
             Asked::Requeue(asked) => Rows::Requeue(requeue::run(lab, asked, to)?),
             Asked::WakeParallel(asked) => Rows::WakeParallel(wake_parallel::run(lab, asked, to)?),
             Asked::LockPi(asked) => Rows::LockPi(lock_pi::run(lab, asked, to)?),

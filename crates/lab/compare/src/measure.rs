@@ -66,8 +66,8 @@ pub fn is_identity(name: &str, value: &Value) -> bool {
 fn better(name: &str, value: &Value) -> Option<Better> {
     match name {
         "completed" | "completed_share" | "share_of_best" | "met" | "ops_per_sec" | "rps" => Some(Better::More),
-        // A figure's bound and the sleep with a lock held are settings.
-        "bound" | "hold_us" => None,
+        // A figure's bound, the sleep with a lock held and the work between wakes are settings.
+        "bound" | "hold_us" | "work_ns" => None,
         "lost" | "measured" | "table_bytes" => Some(Better::Less),
         _ if name.ends_with("_per_sec") => Some(Better::More),
         _ if ["_ns", "_us", "_ms", "_per_op", "_per_timer", "_bytes"].iter().any(|end| name.ends_with(end)) => {

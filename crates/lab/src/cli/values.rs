@@ -9,6 +9,7 @@ use lab_targets::timers::{self, Test};
 use lab_targets::{Name, Policy};
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
 /// Largest number of threads.
@@ -35,6 +36,8 @@ const NOISE_MAX: usize = 64;
 const LOCKS_MAX: usize = 1 << 16;
 /// Largest number of steps of work.
 const WORK_MAX: usize = 1_000_000;
+/// Longest work of a player of ping-pong.
+const WORK_MAX_MS: u64 = 100;
 const REPEAT_MAX: usize = 10_000;
 const STRIDE_MAX: usize = 65_536;
 const RUNTIME_MAX_S: f64 = 3600.0;
@@ -129,6 +132,23 @@ pub fn nrequeue(text: &str) -> Result<usize, String> {
 /// `-w`.
 pub fn nwakers(text: &str) -> Result<usize, String> {
     whole(text, 1, NWAKERS_MAX).ok_or_else(|| format!("is not accepted; accepted: 1 to {NWAKERS_MAX} threads"))
+}
+
+/// `--work` of `ping-pong`.
+pub fn lengths(text: &str) -> Result<List<Duration>, String> {
+    let accepted =
+        format!("0, or a time up to {WORK_MAX_MS}ms such as 500ns, 30us or 1ms, or a comma list of such times");
+    list(text, &accepted, length)
+}
+
+fn length(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let units = [("ns", 1), ("us", 1000), ("ms", 1_000_000)];
+    let (number, unit) = units.iter().find_map(|(name, ns)| Some((text.strip_suffix(name)?, *ns)))?;
+    let ns = number.parse::<u64>().ok()?.checked_mul(unit)?;
+    Some(Duration::from_nanos(ns)).filter(|length| *length <= Duration::from_millis(WORK_MAX_MS))
 }
 
 /// `--hold`.

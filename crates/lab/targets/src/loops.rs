@@ -216,6 +216,15 @@ pub fn empty_histogram() -> Histogram<u64> {
 #[derive(Default)]
 pub struct PingPong {
     words: [OwnLine<AtomicU32>; 2],
+    /// How long a player works with the ball, in ticks.
+    work: u64,
+}
+
+impl PingPong {
+    /// A game in which a player works for `ticks` before each pass.
+    pub fn with_work(ticks: u64) -> Self {
+        Self { work: ticks, ..Self::default() }
+    }
 }
 
 /// One of the two players.
@@ -238,20 +247,33 @@ pub fn ping_pong<F: Futex>(futex: &F, ping_pong: &PingPong, side: Side, gate: &G
         Side::Second => (&ping_pong.words[1].0, &ping_pong.words[0].0),
     };
     gate.pass_together();
-    let start = Instant::now();
+    let (start, on_cpu) = (Instant::now(), clock::thread_cpu_time());
     let mut operations = 0;
     if side == Side::First {
         send(futex, yours, BALL);
     }
     while receive(futex, mine) == BALL {
         operations += 2;
+        work_for(ping_pong.work);
         let last = side == Side::First && gate.stopped();
         send(futex, yours, if last { GAME_OVER } else { BALL });
         if last {
             break;
         }
     }
-    Tally { operations, start, end: Instant::now(), on_cpu: Duration::ZERO, failed: 0 }
+    let (on_cpu, end) = (clock::thread_cpu_time() - on_cpu, Instant::now());
+    Tally { operations, start, end, on_cpu, failed: 0 }
+}
+
+/// Keeps the CPU for this many ticks.
+fn work_for(ticks: u64) {
+    if ticks == 0 {
+        return;
+    }
+    let begin = clock::ticks();
+    while clock::ticks().wrapping_sub(begin) < ticks {
+        std::hint::spin_loop();
+    }
 }
 
 fn send<F: Futex>(futex: &F, word: &AtomicU32, value: u32) {

@@ -79,7 +79,22 @@ fn ping_pong_rows_tell_one_cpu_from_two() {
     assert_eq!(cpus(1) + cpus(2), rows.len());
     for row in &rows {
         assert_numbers(row, "ns_per_op", &["p10", "median", "p90"]);
+        assert_numbers(row, "cpu_ns_per_op", &["p10", "median", "p90"]);
+        assert_eq!(row["work_ns"], 0);
         assert_eq!(row.get("cpus_apart_ns").is_some(), row["cpus"] == 2);
+    }
+}
+
+#[test]
+fn ping_pong_works_before_each_wake() {
+    let rows = rows(&["ping-pong", "-r", "0.2", "--repeat", "1", "--targets", "live,kernel", "--work", "0,200us,1ms"]);
+    let of = |work_ns: u64| rows.iter().filter(|row| row["work_ns"] == work_ns).collect::<Vec<_>>();
+    assert_eq!(of(0).len() + of(200_000).len() + of(1_000_000).len(), rows.len());
+    for (work_ns, row) in [200_000, 1_000_000].into_iter().flat_map(|ns| of(ns).into_iter().map(move |row| (ns, row))) {
+        // The clock of the work is the CPU's counter, whose rate is measured to some parts in a thousand.
+        let least = 0.9 * work_ns as f64;
+        assert!(row["ns_per_op"]["median"].as_f64() > Some(least), "{row}");
+        assert!(row["cpu_ns_per_op"]["median"].as_f64().is_some(), "{row}");
     }
 }
 

@@ -10,12 +10,14 @@ shown!(Row, |row| row.ns_per_op.median, ["the kernel": row.ratios.kernel, "parki
 
 /// The table, and the sentence below it.
 pub fn text(_: &Lab<'_>, rows: &[Row]) -> String {
-    let header = ["target", "CPUs", "buckets", "ns one way", "p10", "p90", "/ kernel", "/ parking_lot"];
+    let header =
+        ["target", "CPUs", "work ns", "buckets", "ns one way", "p10", "p90", "CPU ns", "/ kernel", "/ parking_lot"];
     let mut table = table::new(&header);
     for row in rows {
         let cpus = rows::with_distance(row.cpus, &row.head);
-        let mut cells = vec![rows::target(row), cpus, rows::buckets(&row.head)];
+        let mut cells = vec![rows::target(row), cpus, row.work_ns.to_string(), rows::buckets(&row.head)];
         cells.extend(rows::spread(&row.ns_per_op, 0));
+        cells.push(format!("{:.0}", row.cpu_ns_per_op.median));
         cells.extend([row.ratios.kernel, row.ratios.parking_lot].map(table::ratio));
         table.add_row(table::align(cells, 1));
     }
@@ -24,16 +26,17 @@ pub fn text(_: &Lab<'_>, rows: &[Row]) -> String {
 
 fn sentence(rows: &[Row]) -> String {
     let say = |cpus: usize| {
-        let row = main_row(rows, |row: &Row| row.cpus == cpus)?;
+        let row = main_row(rows, |row: &Row| row.cpus == cpus && row.work_ns == rows[0].work_ns)?;
         let others = beside_rivals(row);
         let others = if others.is_empty() { others } else { format!(" ({others})") };
         let (target, time) = (row.head.target, row.time());
-        Some(format!("{target} wakes a sleeping thread in {time:.0} ns on {}{others}", count(cpus, "CPU")))
+        let work = if row.work_ns == 0 { String::new() } else { format!(", {} of them work,", row.work_ns) };
+        Some(format!("{target} wakes a sleeping thread in {time:.0} ns{work} on {}{others}", count(cpus, "CPU")))
     };
     capital(&(join([say(1), say(2)]) + "."))
 }
 
 /// The summary line.
 pub fn line(rows: &[Row]) -> Option<Line> {
-    Line::first("one way, ns", rows, |row| row.cpus)
+    Line::first("one way, ns", rows, |row| (row.cpus, row.work_ns))
 }

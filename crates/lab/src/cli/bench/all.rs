@@ -9,6 +9,7 @@ use lab_bench::hammer::Hammer;
 use lab_bench::lock_pi::LockPi;
 use lab_bench::locks::Locks;
 use lab_bench::perf::FirstLine;
+use lab_bench::ping_pong::PingPong;
 use lab_bench::requeue::Requeue;
 use lab_bench::resize::Resize;
 use lab_bench::settings::{Buckets, Settings};
@@ -92,7 +93,7 @@ fn asked(
         Workload::Wake => Asked::Wake(hammer),
         Workload::Resize => Asked::Resize(Resize { hammer, ..Resize::default() }),
         Workload::Growth => Asked::Growth(Growth { threads }),
-        Workload::PingPong => Asked::PingPong,
+        Workload::PingPong => Asked::PingPong(PingPong::default()),
         Workload::Requeue => Asked::Requeue(Requeue { threads, ..Requeue::default() }),
         Workload::WakeParallel => Asked::WakeParallel(WakeParallel { threads, nwakers: None }),
         Workload::LockPi => Asked::LockPi(LockPi { threads, ..LockPi::default() }),

@@ -2,11 +2,17 @@
 
 use super::common::{self, Own, Shared};
 use super::{Asked, One};
+use crate::cli::values::{self, List};
 use clap::Args;
+use lab_bench::ping_pong::PingPong;
+use std::time::Duration;
 
 /// The flags.
 #[derive(Args)]
 pub struct PingPongArgs {
+    /// How long a thread works before each wake, a comma list
+    #[arg(long, value_name = "LIST", default_value = "0", value_parser = values::lengths)]
+    work: List<Duration>,
     #[command(flatten)]
     shared: Shared,
     #[command(flatten)]
@@ -18,16 +24,18 @@ pub fn more() -> String {
     let rows = format!(
         "{}
   cpus           number of CPUs that the two threads are pinned to: 1 or 2
-  ns_per_op      {{p10, median, p90}} from a wake to the other thread's next wake
+  work_ns        how long a thread works before each wake
+  ns_per_op      {{p10, median, p90}} from a wake to the other thread's next wake, work included
+  cpu_ns_per_op  the same of the CPU time of both threads together
   ratio_kernel, ratio_parking_lot   this row's ns_per_op divided by theirs: the median over the rounds",
         super::HEAD
     );
-    common::more(&rows, "  ufutex bench ping-pong --targets live,kernel")
+    common::more(&rows, "  ufutex bench ping-pong --targets live,kernel --work 0,5us,1ms")
 }
 
 impl PingPongArgs {
     /// Fills in the defaults. An error is one line for the user.
     pub fn check(self) -> Result<One, String> {
-        self.own.one(Asked::PingPong, self.shared.shared)
+        self.own.one(Asked::PingPong(PingPong { work: self.work.0 }), self.shared.shared)
     }
 }
