@@ -14,7 +14,7 @@
 // functions that write it, when the function is called and as long as a waiter waits for it: the library cannot check
 // that. Other pointers must be valid for what is read and written there. Misaligned ones cause -EINVAL.
 //
-// Structs that begin with their size must be zeroed, and their size set to sizeof. Fields that an older library does
+// Structs that begin with their size must be zeroed, and their size set to sizeof; the bitset of a wait's options is not 0. Fields that an older library does
 // not know must be 0 (-E2BIG), and fields that an older program lacks are taken as 0. Each such struct has a macro
 // UFUTEX_..._INIT.
 //
@@ -1055,7 +1055,7 @@ int ufutex_task_set_restart(struct ufutex_task *task,
 // UFUTEX_U64, UFUTEX_SHARED, and for its node UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE(). options: NULL for no timeout
 // and any wake; times are in nanoseconds.
 //
-// Returns 0 for a wake: there are no spurious ones. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the
+// Returns 0 for a wake of the word. Call it in a loop that checks the word. A relative timeout begins anew with each call. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the
 // options was interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be
 // read; -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority
 // above 99, domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task

@@ -13,7 +13,7 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 /// comes.
 ///
 /// Returns at once if the word holds another value. Otherwise it returns when [`wake_one`] or [`wake_all`] has chosen
-/// this waiter: there are no spurious wakeups. The word may hold `expected` again by then, so a caller that waits for a
+/// this waiter: the engine makes no wakeups of its own. The word may hold `expected` again by then, so a caller that waits for a
 /// change calls this in a loop.
 ///
 /// `wait`, [`wait_timeout`], [`wake_one`] and [`wake_all`] use one domain of the process, which the first wait makes. A

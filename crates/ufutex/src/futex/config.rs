@@ -99,7 +99,7 @@ impl SystemConfig {
         self
     }
 
-    /// Slots that a size policy may grow a table to, and that a guest may ask for by
+    /// Slots that [`Policy::Load`] and [`Policy::Threads`] may grow a table to, and that a guest may ask for by
     /// [`Domain::prctl_futex_hash`](crate::Domain::prctl_futex_hash), a power of two. Default: 2^20. The embedder's own
     /// request by [`Domain::set_slots`](crate::Domain::set_slots) may exceed it.
     #[must_use]

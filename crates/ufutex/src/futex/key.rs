@@ -14,6 +14,11 @@ use crate::table::hash::TableKey;
 /// address are one word.
 ///
 /// Every [`Target`] is a key. An [`Address`] is a key without a word that may be read.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no futex key",
+    note = "keys are references to atomics, `GuestWord` and `Address`, and each of them in `At`",
+    note = "for a number there is `Address::at`, for a pointer `Address::of`"
+)]
 pub trait Key {
     /// The word's address.
     fn address(&self) -> u64;

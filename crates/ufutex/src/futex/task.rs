@@ -16,8 +16,8 @@ use crate::sys::counted::Counted;
 /// A thread of a guest, or of this program, by its TID. It owns locks, and waits for them.
 ///
 /// At most one thread or future may wait for a lock as this task at a time. Drop the `Task` when the guest's thread has
-/// ended: each lock that it owned and that has waiters goes to the first waiter, with `FUTEX_OWNER_DIED` in the word.
-/// Call [`Domain::exit`] before, which walks the task's robust lists.
+/// ended: each lock that it owned and that has waiters goes to the first waiter, with `FUTEX_OWNER_DIED` in the word. The
+/// waiter itself writes the word, when it runs or is polled. Call [`Domain::exit`] before, which walks the task's robust lists.
 ///
 /// ```
 /// # use ufutex::{Domain, Error, System, pi::Priority};
@@ -139,7 +139,8 @@ impl Task {
         self.tid
     }
 
-    /// The interrupt of this task's waits: raise it to end them.
+    /// The interrupt of the waits in which a thread sleeps for this task: raise it to end them. A future is ended by who
+    /// drives it: [`Syscall::end`](crate::syscall::Syscall::end), [`WaitFuture::end`](crate::WaitFuture::end).
     #[must_use]
     pub fn interrupt(&self) -> &Interrupt {
         &self.named.interrupt

@@ -112,8 +112,9 @@ mod thread {
     impl Domain {
         /// Blocks the calling thread while the word holds `expected`: `FUTEX_WAIT`.
         ///
-        /// `Ok` means that a wake has come: there are no spurious wakeups. The thread then sees what the waking thread
-        /// did before its wake. A signal does not end the wait. The word is loaded with Acquire ordering.
+        /// `Ok` means that a wake of this word has come: the engine makes no wakeups of its own. Still call it in a loop that
+        /// checks the word. A lock that has been freed may get a late wake (see [`Address`](crate::Address)), which finds
+        /// the waiter of what lies there by now. The thread sees what the waking thread did before its wake. A signal does not end the wait. The word is loaded with Acquire ordering.
         ///
         /// # Errors
         /// [`Error::Again`] when the word does not hold `expected`, [`Error::Fault`] when it cannot be read,

@@ -28,8 +28,10 @@ impl Domain {
     /// takes several steps, in wake order. Waiters that come between two steps are not woken, whatever their priority.
     /// A waiter that gives up between two steps is not counted.
     ///
-    /// Change the word before the call. The wake itself does not read or write the word, whose memory may have been
-    /// freed already: then pass its [`Address`](crate::Address) in place of a reference.
+    /// Change the word before the call. For the wake a Relaxed store is enough: a wait sees it, or is found. Store with
+    /// Release if a thread that reads the new value, and so does not wait, has to see what was done before. The wake
+    /// itself does not read or write the word, whose memory may have been freed already: then pass its
+    /// [`Address`](crate::Address) in place of a reference.
     ///
     /// ```
     /// # use std::sync::atomic::AtomicU32;

@@ -38,6 +38,7 @@ impl FlatMemory {
     /// They can be read and written while the memory is used. This program accesses those that the guest passes to the engine
     /// by atomic operations alone. `base` and `first` are equally aligned, to 8 bytes.
     pub unsafe fn new(base: *mut u8, first: u64, length: u64) -> Self {
+        debug_assert_eq!(base.addr() as u64 % 8, first % 8, "base and first are equally aligned");
         Self { base: base.expose_provenance(), first, length }
     }
 

@@ -257,7 +257,8 @@ pub trait UserMemory {
     }
 
     /// Which domains share the word at `address`, for operations without `FUTEX_PRIVATE_FLAG`. With the provided
-    /// implementation no other domain maps this guest's memory.
+    /// implementation no other domain maps this guest's memory. Called with no lock held, so it may block. It answers from
+    /// the mapping, whether the page is there or not. The offset in an object counts from the object's beginning.
     ///
     /// # Errors
     /// [`Fault`] if there is no memory, or if it is anonymous and `access` is not allowed: the kernel also treats

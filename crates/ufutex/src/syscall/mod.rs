@@ -82,7 +82,7 @@ impl Domain {
         number: Number,
         args: [u64; 6],
     ) -> isize {
-        let call = core::pin::pin!(self.syscall_async(task, memory, number, args));
+        let call = core::pin::pin!(self.decode(task, memory, number, args));
         let deadline = call.timeout().map(|timeout| self.begin(timeout));
         if let Calling::Done(result, _) = call.calling {
             return result;
@@ -93,9 +93,26 @@ impl Domain {
     /// As [`syscall`](Self::syscall), as a future: for guest threads that are not threads of the host. An operation
     /// that does not block is done by this call itself.
     ///
-    /// The namespace's [`driver`](crate::PidNamespace::driver) watches the call's timeout, unless the embedder does so:
-    /// [`Syscall::take_timeout`].
+    /// The namespace's [`driver`](crate::PidNamespace::driver) watches the call's timeout by its own clocks, unless the
+    /// embedder does so: [`Syscall::take_timeout`]. To end it by a signal, call [`Syscall::end`]: the task's
+    /// [`interrupt`](Task::interrupt) ends waits of threads alone.
     pub fn syscall_async<'d, 't, 'm, M: UserMemory + ?Sized>(
+        &'d self,
+        task: &'t Task,
+        memory: &'m M,
+        number: Number,
+        args: [u64; 6],
+    ) -> Syscall<'d, 't, 'm, M> {
+        let mut call = self.decode(task, memory, number, args);
+        let driver = &self.namespace().driver;
+        if call.relative.is_some() && driver.has_given_clocks() {
+            call.begin_at(Duration::from_nanos(driver.inner.now(Clock::Monotonic.into())));
+        }
+        call
+    }
+
+    /// Begins a call. If the program gave its timeout as a length of time, it runs by the clock of the platform.
+    fn decode<'d, 't, 'm, M: UserMemory + ?Sized>(
         &'d self,
         task: &'t Task,
         memory: &'m M,
@@ -234,8 +251,9 @@ impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
     }
 
     /// If the program gave its timeout as a length of time, has the timeout run from `now` on, which is the time that
-    /// the embedder's own monotonic clock shows. Without this call it runs by the host's clock, if there is one. Other
-    /// timeouts are points in time, and stay as they are.
+    /// the embedder's own monotonic clock shows. Only who [takes](Self::take_timeout) timeouts needs this call: without it
+    /// the timeout runs by [`SystemConfig::clocks`](crate::SystemConfig::clocks), or else by the host's clock. Other timeouts
+    /// are points in time, and stay as they are.
     ///
     /// Call this before the first poll, and before [`take_timeout`](Self::take_timeout).
     pub fn begin_at(&mut self, now: Duration) {

@@ -12,8 +12,10 @@ pub enum Policy {
     /// The kernel's rule: `clamp(roundup_pow2(4 * min(threads, cpus)), 16, global)` slots. The table only grows. The
     /// embedder reports the number of threads with [`Domain::note_threads`](crate::Domain::note_threads).
     Threads,
-    /// This many slots from the first wait on, rounded up to a power of two from 2 to 2^24. If the memory for them is
-    /// refused, the table has 16 slots. 0 means its namespace's global table.
+    /// This many slots from the first wait on, rounded up to a power of two from 2 to 2^24, whatever
+    /// [`SystemConfig::max_slots`](crate::SystemConfig::max_slots) says. If the memory for them is refused, the table has 16
+    /// slots, and [`refused_tables`](crate::observe::Counters::refused_tables) counts it: by default a domain's tables may
+    /// take 128 MiB, which are 2^21 slots. 0 means its namespace's global table.
     Fixed(usize),
 }
 

@@ -121,19 +121,39 @@ fn wait_dropped_after_owner_death_hands_the_lock_to_the_next() {
     assert_eq!(poll(&mut last), Poll::Ready(Ok(())));
 }
 
-fn last_wait_dropped_after_owner_death_leaves_the_dead_owners_word() {
-    let domain = domain();
+/// The last of them is dropped. The lock is free, as it is if its owner unlocks it before.
+fn last_wait_dropped_after_owner_death_frees_the_lock() {
+    let (domain, memory) = (domain(), GuestMemory::new());
+    let word = memory.target(0);
+    for faults in [0, 2] {
+        let [owner, heir, other] = tasks(&domain, [0; 3]);
+        assert_eq!(domain.lock_pi(word, &owner), Ok(()));
+        let waits = [&heir, &other].map(|task| pending(domain.lock_pi_async(word, task, &WaitOptions::new())));
+        drop(owner);
+        assert_eq!(memory.word(0).load(Relaxed), WAITERS | 1);
+        memory.fault_next_loads(faults);
+        memory.fault_next_exchanges(faults);
+        drop(waits);
+        assert_eq!(memory.word(0).load(Relaxed), OWNER_DIED);
+        assert_eq!((domain.lock_pi(word, &other), memory.word(0).load(Relaxed)), (Ok(()), OWNER_DIED | 3));
+        assert_eq!((domain.unlock_pi(word, &other), memory.word(0).load(Relaxed)), (Ok(()), 0));
+    }
+}
+
+/// As above, but the word cannot be written any more. It still names the dead owner.
+fn last_wait_dropped_after_owner_death_leaves_a_word_that_cannot_be_written() {
+    let (domain, memory) = (domain(), GuestMemory::new());
     let [owner, heir, other] = tasks(&domain, [0; 3]);
-    let [word] = words();
+    let word = memory.target(0);
     assert_eq!(domain.lock_pi(word, &owner), Ok(()));
     let dropped = pending(domain.lock_pi_async(word, &heir, &WaitOptions::new()));
     drop(owner);
+    memory.make_read_only(true);
     drop(dropped);
+    memory.make_read_only(false);
+    assert_eq!(memory.word(0).load(Relaxed), WAITERS | 1);
     assert_eq!(domain.lock_pi(word, &other), Err(Error::NoTask));
-    // A walk of the robust list would have stored this value.
-    word.store(OWNER_DIED | WAITERS, Relaxed);
-    assert_eq!(domain.lock_pi(word, &other), Ok(()));
-    drop(heir);
+    assert_eq!(heir.priority(), Priority::NORMAL, "no lock is left behind");
 }
 
 fn wait_ended_after_owner_death_corrects_the_word_and_keeps_the_lock() {
@@ -213,7 +233,8 @@ on_domains![
     lock_passes_several_dropped_futures_to_a_thread,
     wait_ended_with_the_lock_keeps_it,
     wait_dropped_after_owner_death_hands_the_lock_to_the_next,
-    last_wait_dropped_after_owner_death_leaves_the_dead_owners_word,
+    last_wait_dropped_after_owner_death_frees_the_lock,
+    last_wait_dropped_after_owner_death_leaves_a_word_that_cannot_be_written,
     wait_ended_after_owner_death_corrects_the_word_and_keeps_the_lock,
     new_owner_that_cannot_write_the_word_still_owns_the_lock,
     faults_of_a_new_owner_are_resolved,

@@ -1,13 +1,15 @@
 //! System calls as futures: results, timeouts that the embedder handles, interruptions and restarts.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
 use ufutex::{
-    Cause, Clock, Domain, Task, Timeout,
+    Cause, Clock, Domain, System, SystemConfig, Task, Timeout,
     pi::{OWNER_DIED, WAITERS},
     syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall, resume},
+    timer::{Base, Clocks},
 };
 
 use crate::common::arena::{Arena, Rights};
@@ -353,6 +355,26 @@ fn relative_timeout_uses_the_embedders_clock() {
     assert_eq!(pending(call).as_mut().end(Cause::TimedOut), ETIMEDOUT);
 }
 
+/// The system has clocks. A relative timeout runs by these, also if the host has another time.
+fn relative_timeout_uses_the_systems_clocks() {
+    struct Given;
+    impl Clocks for Given {
+        fn now(&self, _: Base) -> Duration {
+            Duration::from_secs(5)
+        }
+        fn changed(&self) {}
+    }
+    let system = System::with_config(SystemConfig::new().clocks(Arc::new(Given))).expect("a valid configuration");
+    let (domain, memory) = (Domain::new(&system), GuestMemory::new());
+    let [task] = tasks(&domain, [0; 1]);
+    let guest = Guest { domain: &domain, task: &task, memory: &memory };
+    let call = guest.futex(WORD, WAIT, [0, guest.time(77), 0, 0]);
+    assert_eq!(call.timeout(), Some(Timeout::At(Clock::Monotonic, Duration::from_secs(82))));
+    drop(call);
+    let call = guest.futex(WORD, WAIT_BITSET, [0, guest.time(77), 0, 1]);
+    assert_eq!(call.timeout(), Some(Timeout::At(Clock::Monotonic, Duration::from_secs(77))));
+}
+
 /// Since Linux 7.2 ([robust-unlock]), bit 512 makes the kernel do the unlock of a robust mutex in the same call.
 fn robust_unlock_is_one_call() {
     const ROBUST_UNLOCK: u64 = 512;
@@ -418,6 +440,7 @@ on_domains![
     ended_call_that_was_woken_returns_the_wake,
     interrupted_wait_is_continued_with_the_same_deadline,
     relative_timeout_uses_the_embedders_clock,
+    relative_timeout_uses_the_systems_clocks,
     blocking_calls_of_threads_are_interrupted,
 ];
 

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::entry::{Entry, PendingWakes, Wakes};
 use crate::futex::key::Target;
-use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
+use crate::futex::lock_word::{OWNER_DIED, WAITERS};
 use crate::futex::operation::PollReceiver;
 use crate::futex::place::Place;
 use crate::futex::task::Task;
@@ -162,7 +162,7 @@ impl<'d, 't> PiWaiter<'d, 't> {
     fn put_word_right<T: Target>(&self, word: &T) -> Result<(), Error> {
         let mut faults = Faults::default();
         loop {
-            match self.with_lock_inherited(|| write_heir(word, self.task.tid())) {
+            match self.with_lock_inherited(|| overwrite(word, self.task.tid() | WAITERS | OWNER_DIED)) {
                 Ok(()) => return Ok(()),
                 Err(Fault) => {
                     if faults.resolve(|| word.fault_in(Access::Write)).is_err() {
@@ -197,28 +197,42 @@ impl<'d, 't> PiWaiter<'d, 't> {
         Err(Fault)
     }
 
-    /// For an heir that does not want the lock: makes the next waiter the heir.
-    pub fn renounce(&self) {
-        let Some((domain, entry)) = self.slot.busy() else { return };
+    /// For an heir that does not want the lock: makes the next waiter the heir. Without one the lock is free, as after the
+    /// walk of a robust list, unless the word cannot be written.
+    pub fn renounce<T: Target>(&self, word: &T) {
+        let mut faults = Faults::default();
+        let mut can_write = true;
+        while self.try_renounce(|| if can_write { overwrite(word, OWNER_DIED) } else { Ok(()) }) == Err(Fault) {
+            can_write = faults.resolve(|| word.fault_in(Access::Write)).is_ok();
+        }
+    }
+
+    /// As [`renounce`](Self::renounce), if `free` can write the word where it has to.
+    fn try_renounce(&self, free: impl FnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
+        let Some((domain, entry)) = self.slot.busy() else { return Ok(()) };
         // As in `unlock_pi`: the next heir is woken before this thread can lose its CPU or its priority. The wake and
         // the report are made when these values are dropped, even if the waker's drop panics.
         let mut section = None;
         let pending = domain.with_lock_waiter(entry, |guard, g| {
-            section = Some(domain.platform().section());
-            let mut pending = PendingWakes::none();
             // SAFETY: queued in the bucket of `guard`.
             let purpose = unsafe { entry.purpose() };
+            let Purpose::Lock(lock) = purpose else { return Ok(PendingWakes::none()) };
+            if g.first_waiter(lock).is_none() {
+                free()?;
+            }
+            section = Some(domain.platform().section());
+            let mut pending = PendingWakes::none();
             // SAFETY: as above.
             unsafe { guard.remove(self.slot.address().cast()) };
-            if let Purpose::Lock(lock) = purpose {
-                make_heir(g, lock, &mut pending);
-            }
-            pending
+            make_heir(g, lock, &mut pending);
+            Ok(pending)
         });
+        let pending = pending.transpose()?;
         let _reported = Otherwise::new(|| domain.system.report_priorities(domain.namespace()));
         let _section = section.filter(|_| !pending.as_ref().is_some_and(PendingWakes::calls_wakers));
         let _pending = pending;
         self.release();
+        Ok(())
     }
 }
 
@@ -243,12 +257,11 @@ pub(super) fn make_heir(graph: &mut PiGraph, lock: LockId, pending: &mut Pending
     pending.push(unsafe { heir.entry.signal.notify_queued() });
 }
 
-/// Writes the TID of a lock's new owner after the previous owner has died.
-fn write_heir<T: Target>(word: &T, tid: u32) -> Result<(), Fault> {
-    debug_assert_eq!(tid & !TID_MASK, 0);
+/// Writes the word of a lock whose owner has died, whatever it holds.
+fn overwrite<T: Target>(word: &T, new: u32) -> Result<(), Fault> {
     let mut current = word.load32()?;
     loop {
-        match word.compare_exchange32(current, tid | WAITERS | OWNER_DIED)? {
+        match word.compare_exchange32(current, new)? {
             Ok(_) => return Ok(()),
             Err(now) => current = now,
         }
