@@ -44,7 +44,7 @@ pub fn run(lab: &mut Lab<'_>, asked: &Hammer, notes: &mut Vec<String>) -> Result
     let policies = SIZES.into_iter().map(Policy::Fixed).chain([Policy::Load]);
     let entrants = policies.map(|policy| cold(lab, &workers, policy, threads)).collect::<Result<Vec<_>>>()?;
     let pace = lab.pace(BUDGET_S, entrants.len());
-    let stage = format!("sizes: {} rows, {} rounds", entrants.len(), pace.rounds.count);
+    let stage = format!("hash by size: {} rows, {} rounds", entrants.len(), pace.rounds.count);
     let progress = lab.progress(&stage, pace.rounds.count);
     let samples = lab.rounds(pace.rounds, entrants.len(), &progress, |number| {
         workers.sample(&entrants[number].subject, threads, Operation::WaitDiffers, pace.sample)

@@ -303,6 +303,26 @@ fn death(bomb: &mut Bomb) {
     it.assert_free();
 }
 
+/// The owner of a lock dies, and the only waiter is dropped before it is polled. It leaves its queue, also if the word cannot
+/// be written.
+fn last_heir_dropped(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let [owner, heir] = [(1, 0), (2, 20)].map(|(tid, priority)| task(&it, tid, priority));
+    assert_eq!(it.domain.lock_pi(it.target(0), &owner), Ok(()));
+    let (lock, _) = locking(&it, 0, &heir);
+    drop(owner);
+    it.memory.page_out();
+    let dropped = bomb.during(|| drop(lock));
+    let word = it.word(0).load(SeqCst);
+    assert!(word == OWNER_DIED || dropped.is_none() && word == WAITERS | 1, "{word:x}");
+    assert_eq!(it.domain.waiting(), 0);
+    it.word(0).store(0, SeqCst);
+    assert_eq!(it.domain.lock_pi(it.target(0), &heir), Ok(()));
+    assert_eq!(it.domain.unlock_pi(it.target(0), &heir), Ok(()));
+    assert_reported(&it, &[&heir]);
+    it.assert_free();
+}
+
 /// A thread's robust list has two words with waiters. After a panic, a second `exit` continues the first.
 fn robust_list(bomb: &mut Bomb) {
     let it = Embedder::new();
@@ -390,6 +410,7 @@ mod tests {
         requeue_to_a_lock: Load 3, FaultIn 1, Exchange 1, WakerWake 1;
         requeue_that_boosts: SetPriority 1;
         requeue_of_many_that_boosts: SetPriority 1;
+        last_heir_dropped: Load 1, Exchange 1, FaultIn 1;
         death: SetPriority 1, WakerWake 2, Load 1, Exchange 1, FaultIn 1;
         robust_list: Load 5, Exchange 2, FaultIn 1, WakerWake 2;
         try_lock: Load 1, Exchange 1, FaultIn 1;

@@ -417,7 +417,7 @@ impl<T: Target> Drop for LockOperation<'_, '_, T> {
         match self.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => {}
             Left::Locked => call(|| self.domain.give_back(&self.word, self.waiter.task)),
-            Left::Heir => self.waiter.renounce(&self.word),
+            Left::Heir => call(|| self.waiter.renounce(&self.word)),
         }
     }
 }

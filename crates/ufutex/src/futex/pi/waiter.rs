@@ -200,11 +200,14 @@ impl<'d, 't> PiWaiter<'d, 't> {
     /// For an heir that does not want the lock: makes the next waiter the heir. Without one the lock is free, as after the
     /// walk of a robust list, unless the word cannot be written.
     pub fn renounce<T: Target>(&self, word: &T) {
+        let with_the_word_as_it_is = Otherwise::new(|| _ = self.try_renounce(|| Ok(())));
         let mut faults = Faults::default();
-        let mut can_write = true;
-        while self.try_renounce(|| if can_write { overwrite(word, OWNER_DIED) } else { Ok(()) }) == Err(Fault) {
-            can_write = faults.resolve(|| word.fault_in(Access::Write)).is_ok();
+        while self.try_renounce(|| overwrite(word, OWNER_DIED)).is_err() {
+            if faults.resolve(|| word.fault_in(Access::Write)).is_err() {
+                return;
+            }
         }
+        with_the_word_as_it_is.disarm();
     }
 
     /// As [`renounce`](Self::renounce), if `free` can write the word where it has to.
@@ -216,15 +219,18 @@ impl<'d, 't> PiWaiter<'d, 't> {
         let pending = domain.with_lock_waiter(entry, |guard, g| {
             // SAFETY: queued in the bucket of `guard`.
             let purpose = unsafe { entry.purpose() };
-            let Purpose::Lock(lock) = purpose else { return Ok(PendingWakes::none()) };
-            if g.first_waiter(lock).is_none() {
+            if let Purpose::Lock(lock) = purpose
+                && g.first_waiter(lock).is_none()
+            {
                 free()?;
             }
             section = Some(domain.platform().section());
             let mut pending = PendingWakes::none();
             // SAFETY: as above.
             unsafe { guard.remove(self.slot.address().cast()) };
-            make_heir(g, lock, &mut pending);
+            if let Purpose::Lock(lock) = purpose {
+                make_heir(g, lock, &mut pending);
+            }
             Ok(pending)
         });
         let pending = pending.transpose()?;
