@@ -43,11 +43,51 @@ impl File {
         self.origins.splice(range, std::iter::repeat_n(NEW, text.len()));
     }
 
-    /// Where a piece of the engine's file is now, if it is still there.
+    /// Where a piece of the engine's file, an expression or statements, is now, if it is still there. What an edit has put
+    /// around its beginning or its end alone belongs to it.
     #[must_use]
     pub fn place_of(&self, piece: Range<usize>) -> Option<Range<usize>> {
         let start = self.origins.iter().position(|&origin| origin == piece.start)?;
-        let last = self.origins.iter().position(|&origin| origin == piece.end - 1)?;
-        Some(start..last + 1)
+        let end = self.origins.iter().position(|&origin| origin == piece.end - 1)? + 1;
+        let is_new = |origin: &&usize| **origin == NEW;
+        let before = start - self.origins[..start].iter().rev().take_while(is_new).count();
+        let behind = end + self.origins[end..].iter().take_while(is_new).count();
+        [start..end, before..end, start..behind].into_iter().find(|place| is_whole(&self.text[place.clone()]))
+    }
+}
+
+/// Whether each bracket that is opened in `text` is closed there, and the other way round.
+fn is_whole(text: &str) -> bool {
+    let mut open = Vec::new();
+    for c in text.chars() {
+        match c {
+            '(' => open.push(')'),
+            '[' => open.push(']'),
+            '{' => open.push('}'),
+            ')' | ']' | '}' if open.pop() != Some(c) => return false,
+            _ => {}
+        }
+    }
+    open.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_around_one_end_of_a_piece_belongs_to_it() {
+        let mut file = File::new("", "a(b).c(d).e".into());
+        // `(if M { a(b) } else { x })` in place of `a(b)`.
+        file.insert(4, " } else { x })");
+        file.insert(0, "(if M { ");
+        let piece = |place: Range<usize>| file.place_of(place).map(|place| &file.text()[place]);
+        assert_eq!(piece(0..4), Some("a(b)"));
+        assert_eq!(piece(0..9), Some("(if M { a(b) } else { x }).c(d)"));
+        assert_eq!(piece(5..9), Some("c(d)"));
+        let mut file = File::new("", "f(g)".into());
+        file.insert(4, " }");
+        file.insert(2, "{ ");
+        assert_eq!(file.place_of(0..4), None, "the brackets cross");
     }
 }
