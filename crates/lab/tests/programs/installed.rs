@@ -1,9 +1,10 @@
-//! Programs from Debian's packages: `perf bench futex`, stress-ng, rt-tests, redis.
+//! Programs from Debian's packages: `perf bench futex`, stress-ng, rt-tests, redis; and those of `installed/`, which
+//! `.ci/programs` installs.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::mode::{BOTH, Mode, TABLES, TIMERS, TIMERS_UNREPORTED, TRAP_ONLY, TRAP_SEES, UNREPORTED};
+use crate::mode::{BOTH, Mode, TABLES, TIMERS, TIMERS_UNREPORTED, TRAP_ONLY, TRAP_SEES, TRAP_UNREPORTED, UNREPORTED};
 use crate::program::{Program, Ready, installed};
 
 pub fn programs() -> Vec<Program> {
@@ -11,6 +12,7 @@ pub fn programs() -> Vec<Program> {
     programs.extend(stress_ng());
     programs.extend(rt_tests());
     programs.push(redis());
+    programs.extend(servers_and_runtimes());
     programs
 }
 
@@ -138,4 +140,34 @@ fn redis() -> Program {
         _ => Ready::Lacking("no redis here (Debian's packages redis-server and redis-tools)".into()),
     })
     .in_modes(TRAP_SEES)
+}
+
+/// Database servers, and languages that have threads by libraries of their own. Each has a script in `installed/`.
+fn servers_and_runtimes() -> Vec<Program> {
+    const ALL: &[(&str, &str, &[&str], &str)] = &[
+        ("memcached.sh", "sh", &["memcached", "python3"], "memcached"),
+        ("mariadb.sh", "sh", &["mariadbd", "mariadb-install-db", "sysbench"], "mariadb-server and sysbench"),
+        ("ruby.rb", "ruby", &[], "ruby"),
+        ("perl.pl", "perl", &[], "perl"),
+        ("erlang.sh", "sh", &["erl"], "erlang-base"),
+        ("ocaml.sh", "sh", &["ocamlopt"], "ocaml-nox"),
+        ("haskell.sh", "sh", &["ghc"], "ghc"),
+    ];
+    let one =
+        |&(script, interpreter, needed, package): &(&'static str, &'static str, &'static [&str], &'static str)| {
+            let (name, _) = script.split_once('.').unwrap_or((script, ""));
+            Program::new(format!("installed_{name}"), move || match installed(interpreter) {
+                Some(program) if needed.iter().all(|needed| installed(needed).is_some()) => {
+                    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/installed/");
+                    Ready::Yes(program, vec![format!("{folder}{script}").into()])
+                }
+                _ => Ready::Lacking(format!("no {name} here (Debian's package {package})")),
+            })
+            .in_modes(TRAP_SEES)
+        };
+    const PIPELINE: &[&str] =
+        &["-q", "videotestsrc", "num-buffers=200", "!", "queue", "!", "videoconvert", "!", "queue", "!", "fakesink"];
+    let gstreamer = of_package("gstreamer1.0-tools and gstreamer1.0-plugins-base", "gst-launch-1.0", PIPELINE);
+    let gstreamer = Program { name: "installed_gstreamer".into(), ..gstreamer }.in_modes(TRAP_UNREPORTED);
+    ALL.iter().map(one).chain([gstreamer]).collect()
 }
