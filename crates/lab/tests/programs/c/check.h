@@ -24,7 +24,10 @@
 
 #define SKIPPED 77
 
+// Other libraries, and glibc before 2.32, do not have the names.
 #ifndef __GLIBC__
+#define strerrorname_np strerror
+#elif !__GLIBC_PREREQ(2, 32)
 #define strerrorname_np strerror
 #endif
 
