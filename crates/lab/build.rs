@@ -17,6 +17,8 @@ fn main() {
     if target("FEATURE").split(',').any(|feature| feature == "crt-static") {
         return; // the command is static: nothing to load
     }
+    // The library calls libc's own timers, which before glibc 2.34 are in one that a program need not have.
+    println!("cargo::rustc-link-arg-cdylib=-Wl,--push-state,--no-as-needed,-lrt,--pop-state");
     // At a fixed address nothing has to be relocated. Otherwise the loader writes 15,000 addresses to 57 pages.
     println!("cargo::rustc-link-arg-bin=ufutex=-no-pie");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("Cargo sets it"));

@@ -74,7 +74,8 @@ pub fn java(source: &'static str) -> Made {
 }
 
 fn compile<'a>(compiler: &str, flags: impl Iterator<Item = &'a OsStr>, source: &Path, product: &Path) -> Made {
-    let run = Command::new(compiler).args(flags).arg(source).arg("-o").arg(product).output();
+    // Before glibc 2.34 timers and dlsym are in libraries of their own.
+    let run = Command::new(compiler).args(flags).arg(source).args(["-lrt", "-ldl", "-o"]).arg(product).output();
     judge(compiler, run, product)
 }
 

@@ -23,6 +23,7 @@ mod settle;
 #[cfg(not(miri))] // which supports one stack only
 mod stacks;
 mod task;
+mod values;
 mod wake_check;
 mod waker;
 mod who_waits;
