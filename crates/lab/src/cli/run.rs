@@ -120,10 +120,10 @@ Calls that the engine serves:
                    A debugger that runs under the trap itself does not notice it. A debugger outside needs 'handle
                    SIGSYS nostop noprint pass'. Otherwise a function that it calls in the program ('call', 'print
                    f()') is abandoned at another thread's SIGSYS, and the program crashes later. If gdb stops in the
-                   library, use 'set language c'. A seccomp filter of the program must allow rt_sigprocmask, rt_sigreturn,
-                   futex and write. Syscall User Dispatch is refused (EINVAL). ThreadSanitizer sees the library's copies but not
-                   its locks: programs built with it need 'called_from_lib:libufutex_preload.so' in a suppressions
-                   file.
+                   library, use 'set language c'. A seccomp filter of the program must allow rt_sigprocmask,
+                   rt_sigreturn, futex and write. Syscall User Dispatch is refused (EINVAL). ThreadSanitizer sees the
+                   library's copies but not its locks: programs built with it need
+                   'called_from_lib:libufutex_preload.so' in a suppressions file.
 
   with --timers    timer_create(2), timer_settime(2), timer_gettime(2), timer_getoverrun(2) and timer_delete(2), through
                    libc's functions of these names or its syscall(); with --trap also by instructions. The signals are
@@ -200,7 +200,7 @@ Environment:
   ASAN_OPTIONS     kept; verify_asan_link_order=0 is added, since AddressSanitizer is not the first library
 
 Examples:
-  ufutex run --stats -- perf bench futex hash -t 2      count the calls of a program that makes them itself
+  ufutex run --stats -- perf bench futex hash -t 2      count the program's own futex calls
   ufutex run --trap --stats -- python3 server.py        a program whose locks are glibc's
   ufutex run --trap --json -o report.json -- java -jar app.jar
   ufutex run --timers --stats -- cyclictest -x -l 1000  a program with POSIX timers
