@@ -14,9 +14,9 @@
 // functions that write it, when the function is called and as long as a waiter waits for it: the library cannot check
 // that. Other pointers must be valid for what is read and written there. Misaligned ones cause -EINVAL.
 //
-// Structs that begin with their size must be zeroed, and their size set to sizeof; the bitset of a wait's options is not 0. Fields that an older library does
-// not know must be 0 (-E2BIG), and fields that an older program lacks are taken as 0. Each such struct has a macro
-// UFUTEX_..._INIT.
+// Structs that begin with their size must be zeroed, and their size set to sizeof. The bitset of a wait's options must
+// be set too: 0 is an error. Fields that an older library does not know must be 0 (-E2BIG), and fields that an older
+// program lacks are taken as 0. Each such struct has a macro UFUTEX_..._INIT.
 //
 // Units. Memory is in bytes, times are in nanoseconds, tables in slots: a slot is a bucket of 64 bytes. Limits and
 // counters are numbers of what they name. A limit of 0 means the default; the least limit that can be set is 1.
@@ -1055,8 +1055,9 @@ int ufutex_task_set_restart(struct ufutex_task *task,
 // UFUTEX_U64, UFUTEX_SHARED, and for its node UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE(). options: NULL for no timeout
 // and any wake; times are in nanoseconds.
 //
-// Returns 0 for a wake of the word. Call it in a loop that checks the word. A relative timeout begins anew with each call. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the
-// options was interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be
+// Call it in a loop that checks the word. A relative timeout begins anew with each call.
+//
+// Returns 0 for a wake of the word. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the options was interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be
 // read; -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority
 // above 99, domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task
 // already waits; -E2BIG; -EBADF: not a handle of a domain or of a task.

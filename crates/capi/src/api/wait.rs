@@ -19,8 +19,9 @@ use crate::word::{Word, is_own};
 /// UFUTEX_U64, UFUTEX_SHARED, and for its node UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE(). options: NULL for no timeout
 /// and any wake; times are in nanoseconds.
 ///
-/// Returns 0 for a wake of the word. Call it in a loop that checks the word. A relative timeout begins anew with each call. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the
-/// options was interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be
+/// Call it in a loop that checks the word. A relative timeout begins anew with each call.
+///
+/// Returns 0 for a wake of the word. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the options was interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be
 /// read; -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority
 /// above 99, domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task
 /// already waits; -E2BIG; -EBADF: not a handle of a domain or of a task.

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicU32;
 
+use ufutex::WordValue;
 use ufutex::timer::CpuSet;
-use ufutex::{ObjectId, WordValue};
 
 use crate::common::domains::{domain, on_domains};
 use crate::common::waiters::{idle, queue};
@@ -29,6 +29,7 @@ fn value_of_a_word_has_the_bits_that_it_had() {
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn address_with_a_tag_is_no_object() {
+    use ufutex::ObjectId;
     let id = |address: usize| ObjectId::from_ptr(core::ptr::without_provenance::<u8>(address)).map(ObjectId::get);
     assert_eq!([0, 64, (1 << 61) - 1, 1 << 61].map(id), [Some(0), Some(64), Some((1 << 61) - 1), None]);
 }

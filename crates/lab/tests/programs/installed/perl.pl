@@ -1,8 +1,15 @@
 # Interpreters in threads, with a queue and a condition variable.
 use strict;
-use threads;
-use threads::shared;
-use Thread::Queue;
+
+BEGIN {
+    # Debian's perl-base has no threads.
+    eval { require threads; require threads::shared; require Thread::Queue; } or do {
+        print STDERR "no threads in this perl (Debian's package perl)\n";
+        exit 77;
+    };
+    threads->import;
+    threads::shared->import;
+}
 my $queue = Thread::Queue->new;
 my $sum :shared = 0;
 my @workers = map {
