@@ -460,6 +460,20 @@ pub fn fail(errno: isize) -> c_int {
     -1
 }
 
+/// What libc's `sigaction` jumps to where no other function of libc's calls the kernel: as that function, it refuses the two
+/// signals that libc has for itself.
+pub unsafe extern "C" fn sigaction_of_old_libc(
+    signal: c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
+    if matches!(signal, 32 | 33) {
+        return fail(-(libc::EINVAL as isize));
+    }
+    // SAFETY: as the program calls it.
+    unsafe { sigaction_of_libc(signal, new, old) }
+}
+
 /// What libc's own `sigaction` jumps to: see `patch/detour.rs`. Other functions of libc that change actions call it too.
 pub unsafe extern "C" fn sigaction_of_libc(
     signal: c_int,

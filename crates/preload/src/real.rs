@@ -3,7 +3,7 @@
 #![allow(non_snake_case, reason = "libc's names")]
 
 use core::arch::naked_asm;
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -87,9 +87,24 @@ real! {
 
 const _: () = assert!(offset_of!(Real, syscall) == 0);
 
+/// glibc's version of a function that has older versions too. Before 2.36, RTLD_NEXT alone finds the oldest.
+fn version_of(name: &str) -> Option<&'static CStr> {
+    match name {
+        "quick_exit\0" => Some(c"GLIBC_2.24"),
+        _ if name.starts_with("timer_") => Some(c"GLIBC_2.3.3"),
+        _ => None,
+    }
+}
+
 fn find(name: &'static str, place: &AtomicPtr<c_void>) {
-    // SAFETY: a string that ends with NUL, and the handle that means the libraries after this one.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) };
+    let called = name.as_ptr().cast();
+    // SAFETY: strings that end with NUL, and the handle that means the libraries after this one.
+    let found = unsafe {
+        match version_of(name) {
+            Some(version) => libc::dlvsym(libc::RTLD_NEXT, called, version.as_ptr()),
+            None => libc::dlsym(libc::RTLD_NEXT, called),
+        }
+    };
     if found.is_null() {
         raw::die(&["libc has no ", name.trim_end_matches('\0')]);
     }

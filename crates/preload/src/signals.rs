@@ -80,18 +80,23 @@ fn is_kept(signal: i32) -> bool {
     }
 }
 
-/// Installs our handler for the signals that keep it whatever the program does.
+/// Installs our handler for the signals that keep it whatever the program does, and before the handlers that are there
+/// already: glibc before 2.34 installs those of its own signals as it is loaded.
 pub fn install() {
     for signal in 1..=SIGNALS as i32 {
-        if is_kept(signal) {
-            let mut old = Action::default();
-            let asked = rt_sigaction_raw(signal, None, Some(&mut old));
+        let mut old = Action::default();
+        // A trap's handler stands first already, and ours does where another library's constructor ran before.
+        let is_read = signal != libc::SIGSYS && rt_sigaction_raw(signal, None, Some(&mut old)) == 0;
+        if !is_read || old.handler == deliver as *const () as u64 {
+            continue;
+        }
+        if old.handler > IGN {
+            let _ = change(signal, Some(&old));
+        } else if is_kept(signal) && (old.handler == DFL || is_fault(signal)) {
             // nohup(1) and shells leave signals ignored on purpose. For a fault's signal our handler then ignores those
             // that were sent.
-            if asked == 0 && (old.handler == DFL || old.handler == IGN && is_fault(signal)) {
-                INSTALLED[signal as usize].store(old.handler, Ordering::Relaxed);
-                rt_sigaction_raw(signal, Some(&default_of_ours()), None);
-            }
+            INSTALLED[signal as usize].store(old.handler, Ordering::Relaxed);
+            rt_sigaction_raw(signal, Some(&default_of_ours()), None);
         }
     }
 }

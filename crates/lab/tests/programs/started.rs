@@ -207,7 +207,11 @@ fn strict() -> Outcome {
 /// Symbols that the loader resolves for the library.
 fn calls_nothing_of_others() -> Outcome {
     const RESOLVED: &[(&str, &[&str])] = &[
-        ("asks the loader, which has no other interface", &["dlsym", "dladdr", "dl_iterate_phdr", "__libc_stack_end"]),
+        (
+            "asks the loader, which has no other interface",
+            &["dlsym", "dlvsym", "dladdr", "dl_iterate_phdr", "__libc_stack_end"],
+        ),
+        ("says which libc this is, from a constant", &["gnu_get_libc_version"]),
         ("the calling thread's, which libc's functions and ours store to", &["__errno_location"]),
         ("registers a function, once, before the program begins", &["__register_atfork"]),
         ("registers a function, when quick_exit(3) is called", &["__cxa_at_quick_exit"]),

@@ -26,33 +26,35 @@ pub fn detour_libc() {
     if settings::get().trap {
         return;
     }
-    // No other library has a function of this name.
-    // SAFETY: a string, and the handle that means the libraries after this one.
-    let sigaction = unsafe { libc::dlsym(libc::RTLD_NEXT, c"__libc_sigaction".as_ptr()) };
-    let Some(libc) = Library::around(sigaction.addr() as u64) else { return };
+    // No other library replaces these functions. glibc before 2.34 has pthreads, and a second `sigaction`, in a library of
+    // their own, and its `sigaction` is the first that has a name.
+    let [libc, pthreads] = [c"gnu_get_libc_version", c"pthread_getconcurrency"].map(Library::with);
     let mask = gate::block_all();
-    for (name, target) in [
-        (c"__libc_sigaction", entry::sigaction_of_libc as *const () as u64),
-        (c"syscall", entry::syscall_of_libc as *const () as u64),
-    ] {
-        if let Some(at) = libc.function(name)
-            && detour(at, target)
-        {
-            // No other library is before libc: this library's own `syscall` need not go through the jump.
-            let _ = REAL.syscall.compare_exchange(
-                ptr::with_exposed_provenance_mut(at as usize),
-                real::plain_syscall as *mut c_void,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
+    let detour_in = |library: Option<Library>, name: &CStr, target: u64| {
+        library.and_then(|library| library.function(name)).filter(|at| detour(*at, target))
+    };
+    if detour_in(libc, c"__libc_sigaction", entry::sigaction_of_libc as *const () as u64).is_none() {
+        let target = entry::sigaction_of_old_libc as *const () as u64;
+        detour_in(libc, c"sigaction", target);
+        if pthreads.map(|library| library.base) != libc.map(|library| library.base) {
+            detour_in(pthreads, c"sigaction", target);
         }
+    }
+    if let Some(at) = detour_in(libc, c"syscall", entry::syscall_of_libc as *const () as u64) {
+        // No other library is before libc: this library's own `syscall` need not go through the jump.
+        let _ = REAL.syscall.compare_exchange(
+            ptr::with_exposed_provenance_mut(at as usize),
+            real::plain_syscall as *mut c_void,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
     }
     gate::set_mask(mask);
 }
 
 /// Writes a jump. Returns `false` if that is not possible.
 ///
-/// No thread executes the function, since the program has not begun. Both functions are longer than the jump.
+/// No thread executes the function, since the program has not begun. All of them are longer than the jump.
 fn detour(function: u64, target: u64) -> bool {
     let at = |address: u64| ptr::with_exposed_provenance_mut::<[u8; JUMP_LEN]>(address as usize);
     // SAFETY: the function's first bytes.
@@ -85,8 +87,10 @@ struct Library {
 }
 
 impl Library {
-    /// The library that contains an address.
-    fn around(contains: u64) -> Option<Self> {
+    /// The library that has a function of this name, after this one.
+    fn with(name: &CStr) -> Option<Self> {
+        // SAFETY: a string, and the handle that means the libraries after this one.
+        let contains = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }.addr() as u64;
         let mut library = Self { contains, ..Self::default() };
         // SAFETY: `look` gets `library`, for which it was written.
         unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut library).cast()) };
@@ -128,7 +132,7 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, library: *mut
     const DT_STRTAB: u64 = 5;
     const DT_SYMTAB: u64 = 6;
     const DT_GNU_HASH: u64 = 0x6fff_fef5;
-    // SAFETY: the loader's description of a library, and the `library` of `around`.
+    // SAFETY: the loader's description of a library, and the `library` of `with`.
     let (info, library) = unsafe { (&*info, &mut *library.cast::<Library>()) };
     // SAFETY: the loader's.
     let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };

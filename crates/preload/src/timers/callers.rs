@@ -303,7 +303,11 @@ unsafe extern "C" fn begin(start: *mut Start) {
 }
 
 unsafe extern "C" fn prepare(start: *mut Start) -> Start {
-    // SAFETY: `call` has made it for this thread alone. Signals are blocked in these threads, as in libc's, so no
-    // handler can find the heap locked.
-    *unsafe { Box::from_raw(start) }
+    // SAFETY: `call` has made it for this thread alone. Signals are blocked here, so no handler can find the heap locked.
+    let start = *unsafe { Box::from_raw(start) };
+    // Since 2.32, libc leaves them blocked in these threads.
+    if super::libc_is_before("2.32") {
+        gate::set_mask(0);
+    }
+    start
 }

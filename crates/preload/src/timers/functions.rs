@@ -69,8 +69,8 @@ unsafe extern "C" fn timer_create_calling(clock: c_int, event: *const timers::Ev
     0
 }
 
-/// A function of timers: calls `syscall`. It calls libc's own function if the kernel has the timers, and for libc's own
-/// timers, whose numbers are negative.
+/// A function of timers: calls `syscall`. It calls libc's own function if the program's `timer_t` is no ID of a timer of the
+/// engine: for all timers, or for those that libc made with SIGEV_THREAD, whose numbers are negative.
 macro_rules! timer_function {
     ($(#[$doc:meta])* $name:ident, $number:ident, $($shift:literal),*) => {
         $(#[$doc])*
@@ -87,7 +87,7 @@ macro_rules! timer_function {
                 "mov edi, {number}",
                 "jmp {syscall}",
                 "2: jmp qword ptr [rip + {real} + {offset}]",
-                on = sym timers::ON,
+                on = sym timers::BY_ID,
                 number = const libc::$number,
                 syscall = sym syscall,
                 real = sym REAL,

@@ -13,6 +13,7 @@ pub mod running;
 mod schedule;
 pub mod wait;
 
+use core::ffi::CStr;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::boxed::Box;
@@ -46,6 +47,9 @@ pub static ON: AtomicBool = AtomicBool::new(false);
 /// Whether the functions of sigwait(3)'s family are replaced. With `--trap` they are not, because their system calls
 /// trap.
 pub static WAITS: AtomicBool = AtomicBool::new(false);
+/// Whether the program's `timer_t` is a timer's ID, so that the functions for one timer need not ask libc. With `--trap`, libc
+/// makes the timers, and before 2.33 its `timer_t` is a pointer.
+static BY_ID: AtomicBool = AtomicBool::new(false);
 /// Whether a process that borrows its parent's memory has made timers there. From then on each call has to check which
 /// process owns the memory.
 static BORROWED: AtomicBool = AtomicBool::new(false);
@@ -56,6 +60,13 @@ pub fn begin() {
     let settings = settings::get();
     ON.store(settings.timers, Ordering::Relaxed);
     WAITS.store(settings.timers && !settings.trap, Ordering::Relaxed);
+    BY_ID.store(settings.timers && !(settings.trap && libc_is_before("2.33")), Ordering::Relaxed);
+}
+
+/// Whether libc is older than this version of two numbers, of which the second has two digits.
+fn libc_is_before(version: &str) -> bool {
+    // SAFETY: a string of libc's.
+    unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) }.to_bytes() < version.as_bytes()
 }
 
 /// Whether the engine has the timers.

@@ -29,6 +29,7 @@
 #define strerrorname_np strerror
 #elif !__GLIBC_PREREQ(2, 32)
 #define strerrorname_np strerror
+#define sigabbrev_np(signal) ((signal) == SIGSYS ? "SYS" : strsignal(signal))
 #endif
 
 static inline _Noreturn void fail(const char *file, int line, const char *what, long left, long right) {

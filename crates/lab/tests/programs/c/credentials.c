@@ -7,12 +7,22 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
-#include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
+
+#if __has_include(<linux/landlock.h>)
+#include <linux/landlock.h>
+#else
+#define SYS_landlock_create_ruleset 444
+#define SYS_landlock_restrict_self 446
+#define LANDLOCK_ACCESS_FS_MAKE_SOCK (1ULL << 9)
+struct landlock_ruleset_attr {
+    uint64_t handled_access_fs;
+};
+#endif
 
 #define NOBODY 65534
 

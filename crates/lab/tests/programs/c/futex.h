@@ -6,6 +6,9 @@
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
 #endif
+#ifndef FUTEX_LOCK_PI2
+#define FUTEX_LOCK_PI2 13
+#endif
 #define SYS_futex2_wake 454
 #define SYS_futex2_wait 455
 #define SYS_futex2_requeue 456

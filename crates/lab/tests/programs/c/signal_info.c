@@ -142,7 +142,7 @@ static void what_was_set_reads_back(void) {
 }
 
 static void *on_its_own_stack(void *unused) {
-    size_t size = sysconf(_SC_SIGSTKSZ);
+    size_t size = 64 << 10;
     char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     stack_t stack = {.ss_sp = memory, .ss_size = size}, read;
     CHECK_EQ(sigaltstack(&stack, NULL), 0);

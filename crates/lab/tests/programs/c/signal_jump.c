@@ -44,7 +44,8 @@ static void *sleeps_and_is_thrown_out(void *unused) {
 static void torment(pthread_t *threads) {
     while (atomic_load(&done) != THREADS)
         for (int i = 0; i < THREADS; i++) {
-            CHECK_EQ(pthread_kill(threads[i], SIGUSR1), 0);
+            int error = pthread_kill(threads[i], SIGUSR1);
+            CHECK(error == 0 || error == ESRCH); // glibc before 2.34 says that the thread has ended
             if (i == 0) sched_yield();
         }
     for (int i = 0; i < THREADS; i++) join(threads[i]);

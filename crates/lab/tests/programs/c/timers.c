@@ -17,7 +17,7 @@ static timer_t current;
 static void counts(int signal, siginfo_t *info, void *context) {
     (void)context;
     if (info->si_signo != signal || info->si_code != SI_TIMER || info->si_errno || info->si_overrun < 0) wrong++;
-    if ((long)info->si_value.sival_ptr != expected_value || info->si_timerid != (int)(long)current) wrong++;
+    if ((long)info->si_value.sival_ptr != expected_value || !IS_ID_OF(current, info->si_timerid)) wrong++;
     overruns += info->si_overrun;
     on_thread = gettid();
     came++;
@@ -80,7 +80,7 @@ static void waited_for(void) {
     set_us(current, 3000, 0);
     CHECK_EQ(wait_for(&signals, &info, NULL), SIGALRM);
     printf("code %d value %d overrun %d id %d\n", info.si_code, info.si_value.sival_int, info.si_overrun,
-           info.si_timerid == (int)(long)current);
+           IS_ID_OF(current, info.si_timerid));
     CHECK_EQ(get_overrun(current), 0);
     struct itimerspec left;
     CHECK_EQ(get(current, &left), 0);
@@ -240,7 +240,7 @@ static void read_from_a_signalfd(void) {
         CHECK_EQ(read(fd, &info, sizeof info), sizeof info);
         CHECK_EQ(info.ssi_code, SI_TIMER);
         CHECK_EQ(info.ssi_int, 31);
-        CHECK_EQ(info.ssi_tid, (int)(long)current);
+        CHECK(IS_ID_OF(current, info.ssi_tid));
     }
     CHECK(ms_of(CLOCK_MONOTONIC) - begin >= 98);
     CHECK_EQ(take_away(current), 0);
@@ -277,7 +277,7 @@ static void a_fork_has_none(void) {
         CHECK_ERRNO(take_away(current), EINVAL);
         CHECK_ERRNO(wait_for(&signals, &info, &briefly), EAGAIN);
         timer_t own = signalling(CLOCK_MONOTONIC, SIGRTMIN + 5, 2);
-        printf("its first one is %ld\n", (long)own);
+        if (TIMER_T_IS_ID) printf("its first one is %ld\n", (long)own);
         set_us(own, 1000, 1000);
         for (int i = 0; i < 5; i++) {
             CHECK_EQ(wait_for(&signals, &info, NULL), SIGRTMIN + 5);
@@ -305,7 +305,7 @@ static void gone_after_exec(void) {
     sigset_t signals = blocked(SIGRTMIN + 6);
     siginfo_t info;
     CHECK_ERRNO(wait_for(&signals, &info, &briefly), EAGAIN);
-    for (long id = 0; id < 100; id++) CHECK_ERRNO(get_overrun((timer_t)id), EINVAL);
+    for (long id = 0; id < 100 * TIMER_T_IS_ID; id++) CHECK_ERRNO(get_overrun((timer_t)id), EINVAL);
     current = signalling(CLOCK_MONOTONIC, SIGRTMIN + 6, 3);
     set_us(current, 1000, 0);
     CHECK_EQ(wait_for(&signals, &info, NULL), SIGRTMIN + 6);
@@ -541,10 +541,12 @@ static void errors(void) {
         show(make(CLOCK_MONOTONIC, &event, &timer), "thread %d", threads[i]);
     }
     struct itimerspec setting = in_us(1, 0);
-    show(set((timer_t)12345, 0, &setting, NULL), "no such timer");
-    show(get((timer_t)12345, &setting), "no such timer");
-    show(get_overrun((timer_t)12345), "no such timer");
-    show(take_away((timer_t)12345), "no such timer");
+    if (TIMER_T_IS_ID) {
+        show(set((timer_t)12345, 0, &setting, NULL), "no such timer");
+        show(get((timer_t)12345, &setting), "no such timer");
+        show(get_overrun((timer_t)12345), "no such timer");
+        show(take_away((timer_t)12345), "no such timer");
+    }
     CHECK_EQ(make(CLOCK_MONOTONIC, NULL, &timer), 0);
     show(set(timer, 0, NULL, NULL), "NULL");
     setting.it_value.tv_nsec = 1000000000;
@@ -552,7 +554,7 @@ static void errors(void) {
     setting.it_value = (struct timespec){-1, 0};
     show(set(timer, 0, &setting, NULL), "a negative time");
     show(take_away(timer), "once");
-    show(take_away(timer), "twice");
+    if (TIMER_T_IS_ID) show(take_away(timer), "twice");
 }
 
 static void by_default_an_alarm(void) {

@@ -30,6 +30,14 @@ static inline int wait_for(const sigset_t *set, siginfo_t *info, const struct ti
 #define wait_for sigtimedwait
 #endif
 
+// glibc's own functions took a pointer before 2.33.
+#if defined(BY_INSTRUCTION) || defined(BY_SYSCALL) || !defined(__GLIBC__) || __GLIBC_PREREQ(2, 33)
+#define TIMER_T_IS_ID 1
+#else
+#define TIMER_T_IS_ID 0
+#endif
+#define IS_ID_OF(timer, id) (!TIMER_T_IS_ID || (int)(id) == (int)(long)(timer))
+
 static inline struct itimerspec in_us(long value, long interval) {
     return (struct itimerspec){.it_value = {value / 1000000, value % 1000000 * 1000},
                                .it_interval = {interval / 1000000, interval % 1000000 * 1000}};
