@@ -247,9 +247,9 @@ impl Domain {
         }
     }
 
-    /// Counts a wake of this many waiters.
+    /// Notes that a wake of the word at `address` has woken `woken` waiters.
     #[inline(always)]
-    pub(super) fn count_wake(&self, woken: usize) {
+    pub(super) fn note_wake(&self, address: u64, woken: usize) {
         self.count(move |c| {
             if woken == 0 {
                 c.empty_wakes.add(1);
@@ -258,12 +258,6 @@ impl Domain {
                 c.woken.add(woken as u64);
             }
         });
-    }
-
-    /// Notes that a wake of the word at `address` has woken `woken` waiters.
-    #[inline(always)]
-    pub(super) fn note_wake(&self, address: u64, woken: usize) {
-        self.count_wake(woken);
         if woken > 0 {
             probe!(wake, address, woken);
         }

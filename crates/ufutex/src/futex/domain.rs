@@ -2,10 +2,9 @@
 
 use super::config::DomainOptions;
 use super::counters::Counting;
-use super::key::private_space;
 use super::namespace::{Namespace, PidNamespace, leak_if_abandoned};
 use super::pi::Spins;
-use super::place::Place;
+use super::place::{Place, private_space};
 use super::slots::Control;
 use super::system::System;
 use crate::expiry::sleep::{LazySleeps, Timeouts};

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
 
+use super::domain::Domain;
 use crate::signal::{PendingWake, Receiver, Signal};
 use crate::sync::UnsafeCell;
 use crate::table::hash::TableKey;
@@ -150,35 +151,45 @@ pub(crate) enum EntryKind {
 /// A wake of at least this many waiters is a wake of all: users of futex(2) pass `INT_MAX` for that.
 const ALL: usize = i32::MAX as usize;
 
-/// Decides for each node of a queue what a wake does with it. The wake takes waiters whose bitset has a bit in common
-/// with `mask`, if they were queued when the operation `began`. It stops at a waiter of a lock.
-///
-/// Each waiter that is taken notes what becomes of the wake if the waiter does not want it. A wake of fewer than
-/// [`ALL`] waiters is passed on to a waiter that was queued at the moment of the wake: `began`, or `now` if the
-/// operation is one step. A wake of all waiters is not passed on: all others that it was for have been woken, and a
-/// waiter that came later must not get it.
-pub(crate) fn pick(mask: NonZeroU32, count: usize, began: Moment, now: Moment) -> impl Fn(NonNull<Node>) -> Pick {
-    let pass_on = (count < ALL).then_some(mask);
-    move |node| {
-        // SAFETY: every node of a queue is the first field of an entry. Its fields are guarded by the bucket's lock,
-        // which is held during the walk.
-        let entry = unsafe { node.cast::<Entry>().as_ref() };
-        entry.wakes.with_mut(|wakes| {
-            // SAFETY: as above.
-            let wakes = unsafe { &mut *wakes };
-            // SAFETY: as above.
-            let was_there = || unsafe { entry.was_there(began) };
-            match *wakes {
-                Wakes::Mask(bitset) if bitset.get() & mask.get() != 0 && was_there() => {
-                    *wakes = Wakes::PassOn(pass_on);
-                    // SAFETY: the caller holds the bucket's lock.
-                    unsafe { entry.set_since(began.min(now)) };
-                    Pick::Take
+impl Domain {
+    /// Decides for each node of a queue what a wake does with it; the caller has locked the queue's bucket. The wake takes
+    /// waiters whose bitset has a bit in common with `mask`, if they were queued when the operation `began`: all of them if
+    /// that is `None`. It stops at a waiter of a lock.
+    ///
+    /// Each waiter that is taken notes what becomes of the wake if the waiter does not want it. A wake of fewer than
+    /// [`ALL`] waiters is passed on to a waiter that was queued at the moment of the wake: `began`, or now if the
+    /// operation is one step. A wake of all waiters is not passed on: all others that it was for have been woken, and a
+    /// waiter that came later must not get it.
+    #[inline(always)]
+    pub(super) fn pick(
+        &self,
+        mask: NonZeroU32,
+        count: usize,
+        began: Option<Moment>,
+    ) -> impl Fn(NonNull<Node>) -> Pick + use<> {
+        let (began, now) = (began.unwrap_or(Moment::END), self.system.now());
+        let pass_on = (count < ALL).then_some(mask);
+        move |node| {
+            // SAFETY: every node of a queue is the first field of an entry. Its fields are guarded by the bucket's lock,
+            // which is held during the walk.
+            let entry = unsafe { node.cast::<Entry>().as_ref() };
+            entry.wakes.with_mut(|wakes| {
+                // SAFETY: as above.
+                let wakes = unsafe { &mut *wakes };
+                // SAFETY: as above.
+                let was_there = || unsafe { entry.was_there(began) };
+                match *wakes {
+                    Wakes::Mask(bitset) if bitset.get() & mask.get() != 0 && was_there() => {
+                        *wakes = Wakes::PassOn(pass_on);
+                        // SAFETY: the caller holds the bucket's lock.
+                        unsafe { entry.set_since(began.min(now)) };
+                        Pick::Take
+                    }
+                    Wakes::None if was_there() => Pick::Stop,
+                    Wakes::Mask(_) | Wakes::None | Wakes::PassOn(_) => Pick::Skip,
                 }
-                Wakes::None if was_there() => Pick::Stop,
-                Wakes::Mask(_) | Wakes::None | Wakes::PassOn(_) => Pick::Skip,
-            }
-        })
+            })
+        }
     }
 }
 

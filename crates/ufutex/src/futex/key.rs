@@ -2,12 +2,9 @@
 
 use core::sync::atomic;
 
-use super::objects::Objects;
 use crate::error::Error;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
-use crate::table::Table;
-use crate::table::hash::TableKey;
 
 /// Where waiters of a word are queued: the word's address, and who shares it. A wake and a requeue need no more. Waiters
 /// meet if address and scope are equal, whatever the width of their words: an `&AtomicU64` and an `&AtomicU32` at one
@@ -419,82 +416,4 @@ impl<T: Target> Target for At<T> {
     fn can_hold(&self, value: T::Value) -> bool {
         self.target.can_hold(value)
     }
-}
-
-// The two low bits of a key's space are its kind: 0 in the private space of a domain.
-const SPACE_KIND: u64 = 3;
-const SPACE_OF_OBJECT: u64 = 2;
-const SPACE_OF_SHARED_ADDRESSES: u64 = 1;
-/// Private keys with a node have a space of their own, so that a mover of the domain's keys does not take them along.
-const SPACE_ON_NODES: u64 = 3;
-
-/// The space of the private keys of the domain with this number.
-pub(crate) const fn private_space(domain: u64) -> u64 {
-    domain << 2
-}
-
-/// The space of a key, as an operation of one domain sees it.
-#[derive(Clone, Copy)]
-pub(super) enum Space {
-    /// The domain's private space. The key is looked up in the table that the domain uses.
-    Private,
-    /// The space with this number. The key is looked up in one of the namespace's tables.
-    Shared(u64),
-    /// The space with this number, of a [`SharedObject`](super::objects::SharedObject) with this table.
-    Object(u64, Table),
-}
-
-impl Space {
-    /// The same space, with its table if it is that of a shared object.
-    #[inline]
-    pub(super) fn with_table(self, objects: &Objects) -> Self {
-        match self {
-            Self::Shared(space) if space & SPACE_KIND == SPACE_OF_OBJECT => {
-                let table = ObjectId::new(space >> 2).and_then(|id| objects.table(id));
-                table.map_or(self, |table| Self::Object(space, table))
-            }
-            _ => self,
-        }
-    }
-
-    /// Whether it is the space of private words of the domain with `private_space`, with or without a node.
-    pub(super) fn is_private_of(self, private_space: u64) -> bool {
-        match self {
-            Self::Private => true,
-            Self::Shared(space) => space == private_space | SPACE_ON_NODES,
-            Self::Object(..) => false,
-        }
-    }
-}
-
-/// The address of `key` in its space, and the space.
-#[inline(always)]
-pub(super) fn address_and_space<K: Key>(key: &K, private_space: u64) -> (u64, Space) {
-    match key.scope() {
-        Scope::Private if key.node().is_none() => (key.address(), Space::Private),
-        Scope::Private => (key.address(), Space::Shared(private_space | SPACE_ON_NODES)),
-        Scope::Object { id, offset } => (offset, Space::Shared(id.get() << 2 | SPACE_OF_OBJECT)),
-        Scope::AddressSpace => (key.address(), Space::Shared(private_space | SPACE_OF_SHARED_ADDRESSES)),
-    }
-}
-
-/// The scope of the word with this key.
-pub(super) fn scope_of(key: TableKey) -> Scope {
-    match key.space & SPACE_KIND {
-        SPACE_OF_SHARED_ADDRESSES => Scope::AddressSpace,
-        SPACE_OF_OBJECT => {
-            ObjectId::new(key.space >> 2).map_or(Scope::AddressSpace, |id| Scope::Object { id, offset: key.address })
-        }
-        _ => Scope::Private,
-    }
-}
-
-/// Whether the key belongs to the domain with `private_space`, but is never in that domain's own table.
-pub(super) fn is_shared_of(key: TableKey, private_space: u64) -> bool {
-    !is_of_object(key) && key.space != private_space && key.space & !SPACE_KIND == private_space
-}
-
-/// Whether the key is that of a word in a shared object.
-pub(super) fn is_of_object(key: TableKey) -> bool {
-    key.space & SPACE_KIND == SPACE_OF_OBJECT
 }

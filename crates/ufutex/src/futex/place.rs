@@ -2,14 +2,70 @@
 //! them.
 
 use super::domain::Domain;
-use super::key::{Key, Space, address_and_space};
+use super::key::Key;
 use crate::sync::Ordering;
+use crate::sys::mem::{ObjectId, Scope};
 use crate::table::Table;
 use crate::table::bucket::Bucket;
 use crate::table::globals::Globals;
 use crate::table::hash::{Hash, TableKey};
 use crate::table::live::{self, Locked};
 use crate::table::tables::Global;
+
+// The two low bits of a key's space are its kind: 0 in the private space of a domain.
+const SPACE_KIND: u64 = 3;
+const SPACE_OF_OBJECT: u64 = 2;
+const SPACE_OF_SHARED_ADDRESSES: u64 = 1;
+/// Private keys with a node have a space of their own, so that a mover of the domain's keys does not take them along.
+const SPACE_ON_NODES: u64 = 3;
+
+/// The space of the private keys of the domain with this number.
+pub(crate) const fn private_space(domain: u64) -> u64 {
+    domain << 2
+}
+
+/// The space of a key, as an operation of one domain sees it.
+#[derive(Clone, Copy)]
+pub(super) enum Space {
+    /// The domain's private space. The key is looked up in the table that the domain uses.
+    Private,
+    /// The space with this number. The key is looked up in one of the namespace's tables.
+    Shared(u64),
+    /// The space with this number, of a [`SharedObject`](super::objects::SharedObject) with this table.
+    Object(u64, Table),
+}
+
+impl Space {
+    /// Whether it is the space of private words of the domain with `private_space`, with or without a node.
+    pub(super) fn is_private_of(self, private_space: u64) -> bool {
+        match self {
+            Self::Private => true,
+            Self::Shared(space) => space == private_space | SPACE_ON_NODES,
+            Self::Object(..) => false,
+        }
+    }
+}
+
+/// The scope of the word with this key.
+pub(super) fn scope_of(key: TableKey) -> Scope {
+    match key.space & SPACE_KIND {
+        SPACE_OF_SHARED_ADDRESSES => Scope::AddressSpace,
+        SPACE_OF_OBJECT => {
+            ObjectId::new(key.space >> 2).map_or(Scope::AddressSpace, |id| Scope::Object { id, offset: key.address })
+        }
+        _ => Scope::Private,
+    }
+}
+
+/// Whether the key belongs to the domain with `private_space`, but is never in that domain's own table.
+pub(super) fn is_shared_of(key: TableKey, private_space: u64) -> bool {
+    !is_of_object(key) && key.space != private_space && key.space & !SPACE_KIND == private_space
+}
+
+/// Whether the key is that of a word in a shared object.
+pub(super) fn is_of_object(key: TableKey) -> bool {
+    key.space & SPACE_KIND == SPACE_OF_OBJECT
+}
 
 /// The place of a word's waiters. Operations on words with equal places meet.
 ///
@@ -57,8 +113,10 @@ impl Domain {
     /// The place of `key`'s waiters, and the hash of its cache line.
     #[inline(always)]
     pub(super) fn place_and_line<K: Key>(&self, key: &K) -> (Place, u32) {
-        let (address, space) = address_and_space(key, self.tables.space);
-        let space = space.with_table(&self.system.inner.objects);
+        let (address, space) = match key.scope() {
+            Scope::Private if key.node().is_none() => (key.address(), Space::Private),
+            scope => self.shared_space(key, scope),
+        };
         let salt = match space {
             Space::Private => self.private_salt,
             Space::Shared(space) | Space::Object(space, _) => self.hasher.salt(space),
@@ -69,12 +127,30 @@ impl Domain {
         (Place { address, space, hash }, line)
     }
 
+    /// The address and the space of a key that is looked up in one of the namespace's tables.
+    fn shared_space<K: Key>(&self, key: &K, scope: Scope) -> (u64, Space) {
+        match scope {
+            Scope::Private => (key.address(), Space::Shared(self.tables.space | SPACE_ON_NODES)),
+            Scope::Object { id, offset } => (offset, self.with_table(id.get() << 2 | SPACE_OF_OBJECT)),
+            Scope::AddressSpace => (key.address(), Space::Shared(self.tables.space | SPACE_OF_SHARED_ADDRESSES)),
+        }
+    }
+
+    /// The space with this number, which is not private, with its table if it is that of a shared object.
+    fn with_table(&self, space: u64) -> Space {
+        let id = ObjectId::new(space >> 2).filter(|_id| space & SPACE_KIND == SPACE_OF_OBJECT);
+        let table = id.and_then(|id| self.system.inner.objects.table(id));
+        table.map_or(Space::Shared(space), |table| Space::Object(space, table))
+    }
+
     /// The place of the waiters with this key and hash.
     pub(super) fn place_of(&self, key: TableKey, hash: u32) -> Place {
         let is_private = key.space == self.tables.space;
-        let space =
-            if is_private { Space::Private } else { Space::Shared(key.space).with_table(&self.system.inner.objects) };
-        Place { address: key.address, space, hash }
+        Place {
+            address: key.address,
+            space: if is_private { Space::Private } else { self.with_table(key.space) },
+            hash,
+        }
     }
 
     /// The key of a place. Only operations that search or change a queue need it.
@@ -89,15 +165,7 @@ impl Domain {
     /// Locks the bucket of `place`. `None` if the domain needs a table of its own, and has none yet.
     #[inline(always)]
     pub(super) fn lock(&self, place: &Place) -> Option<Locked<'_>> {
-        if place.is_private() {
-            return live::lock(&self.tables, place.hash);
-        }
-        loop {
-            // Global buckets are always live.
-            if let Some(guard) = self.global_bucket_or_make(place).lock(&self.tables.store) {
-                return Some(guard);
-            }
-        }
+        if place.is_private() { live::lock(&self.tables, place.hash) } else { Some(self.lock_global(place)) }
     }
 
     /// As [`lock`](Self::lock), but makes the domain's first table if there is none.
@@ -105,12 +173,22 @@ impl Domain {
     pub(super) fn lock_or_make(&self, place: &Place) -> Locked<'_> {
         if !place.is_private() {
             self.prepare_to_wait();
+            return self.lock_global(place);
         }
         loop {
-            if let Some(locked) = self.lock(place) {
+            if let Some(locked) = live::lock(&self.tables, place.hash) {
                 return locked;
             }
             self.make_first_table();
+        }
+    }
+
+    fn lock_global(&self, place: &Place) -> Locked<'_> {
+        loop {
+            // Global buckets are always live.
+            if let Some(guard) = self.global_bucket_or_make(place).lock(&self.tables.store) {
+                return guard;
+            }
         }
     }
 

@@ -6,10 +6,10 @@ use core::ptr::NonNull;
 
 use super::domain::Domain;
 use super::entry::{Entry, Moment, PIECE, PendingWakes, Room, Way};
-use super::key::{Key, Space, Target};
+use super::key::{Key, Target};
 use super::marker::Marker;
 use super::pair::Pair;
-use super::place::Place;
+use super::place::{Place, Space};
 use super::wake::{Piece, notify_taken, wanted};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults};
@@ -171,7 +171,8 @@ impl Domain {
     ) -> Piece {
         let pick = self.pick(NonZeroU32::MAX, work.counts.wake, began);
         // SAFETY: the caller guarantees that `first` is queued in the first bucket.
-        let (taken, mut next) = unsafe { pair.first().take_from(first, most, pick) };
+        let (taken, mut next) =
+            unsafe { pair.first().take_from(work.keys[0], work.places[0].hash, Some(first), most, pick) };
         done.woken += taken.len();
         done.met_lock_waiter |= taken.was_stopped;
         if done.woken == work.counts.wake {

@@ -22,7 +22,7 @@ use crate::sync::{UnsafeCell, wait_barrier};
 use crate::sys::clock::Deadline;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
-use crate::table::bucket::{Bucket, Guard, Tried};
+use crate::table::bucket::{Bucket, Guard};
 use crate::table::live::Locked;
 
 /// Room for a queue entry, in the waiter's own memory. It is idle, or busy: the entry is queued, or has been woken and has
@@ -481,10 +481,7 @@ impl Domain {
         let address = entry.node.bucket();
         // SAFETY: as in `lock_queued`.
         let Some(bucket) = (unsafe { address.cast::<Bucket>().as_ref() }) else { return Some(None) };
-        match bucket.try_lock() {
-            Tried::Locked(guard) if entry.node.bucket() == address => Some(Some(guard)),
-            _ => None,
-        }
+        bucket.try_lock().filter(|_locked| entry.node.bucket() == address).map(Some)
     }
 }
 

@@ -5,7 +5,7 @@ use core::pin::{Pin, pin};
 use core::ptr::NonNull;
 
 use super::domain::Domain;
-use super::entry::{AT_ONCE, Moment, PIECE, PendingWakes, Room, Way, notify_one, pick};
+use super::entry::{AT_ONCE, Moment, PIECE, PendingWakes, Room, Way, notify_one};
 use super::key::Key;
 use super::marker::Marker;
 use super::place::Place;
@@ -15,7 +15,7 @@ use crate::sys::platform::Section;
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::hash::TableKey;
-use crate::table::list::{Most, Node, Pick, Taken};
+use crate::table::list::{Most, Node, Taken};
 use crate::table::live::{self, Locked};
 
 impl Domain {
@@ -73,12 +73,7 @@ impl Domain {
     /// # drop(queued);
     /// ```
     pub fn wake_and_check<K: Key>(&self, key: K, count: usize) -> Woken {
-        let place = self.place(&key);
-        if self.nobody_waits(&place) {
-            self.count_wake(0);
-            return Woken::NOBODY;
-        }
-        self.wake_locked(place, count, NonZeroU32::MAX, true)
+        self.wake_key(key, count, NonZeroU32::MAX, true)
     }
 
     /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`. In a
@@ -88,12 +83,7 @@ impl Domain {
     /// first of them in the queue; [`try_wake_bitset`](Self::try_wake_bitset) reports that as an error.
     #[inline(always)]
     pub fn wake_bitset<K: Key>(&self, key: K, count: usize, bitset: NonZeroU32) -> usize {
-        let place = self.place(&key);
-        if self.nobody_waits(&place) {
-            self.count_wake(0);
-            return 0;
-        }
-        self.wake_locked(place, count, bitset, false).count
+        self.wake_key(key, count, bitset, false).count
     }
 
     /// As [`wake_bitset`](Self::wake_bitset), but an error where the kernel has one.
@@ -101,12 +91,17 @@ impl Domain {
     /// # Errors
     /// [`Error::Invalid`] when a waiter of a lock stands in the word's queue; those before it have been woken.
     pub fn try_wake_bitset<K: Key>(&self, key: K, count: usize, bitset: NonZeroU32) -> Result<usize, Error> {
+        self.wake_key(key, count, bitset, false).into_result()
+    }
+
+    #[inline(always)]
+    fn wake_key<K: Key>(&self, key: K, count: usize, bitset: NonZeroU32, is_to_check: bool) -> Woken {
         let place = self.place(&key);
         if self.nobody_waits(&place) {
-            self.count_wake(0);
-            return Ok(0);
+            self.note_wake(place.address, 0);
+            return Woken::NOBODY;
         }
-        self.wake_locked(place, count, bitset, false).into_result()
+        self.wake_locked(place, count, bitset, is_to_check)
     }
 
     /// A wake of a word that may have waiters.
@@ -194,12 +189,14 @@ impl Domain {
         wake: &mut InPieces<'_>,
     ) {
         let InPieces { place, count, bitset, ref mut began, ref mut woken } = *wake;
+        let (key, hash) = (self.key(place), place.hash);
         let marker = pin!(Marker::new(self, place));
         self.in_pieces(marker.as_ref(), locked, pending, &|| self.lock(place), guard, &mut |locked, first, limit| {
             let most = Most { taken: limit.min(count - woken.count), visited: PIECE };
             // SAFETY: `first` is queued in the locked bucket.
-            let (taken, next) = unsafe { locked.take_from(first, most, self.pick(bitset, count, *began)) };
-            woken.add(&taken, || locked.first(self.key(place), place.hash));
+            let (taken, next) =
+                unsafe { locked.take_from(key, hash, Some(first), most, self.pick(bitset, count, *began)) };
+            woken.add(&taken, || locked.first(key, hash));
             let next = next.filter(|_| woken.count < count);
             if next.is_some() {
                 began.get_or_insert_with(|| self.begin_in_pieces());
@@ -247,18 +244,6 @@ impl Domain {
                 go_on.disarm();
             }
         }
-    }
-
-    /// See [`pick`](super::entry::pick). The caller has locked the queue's bucket. Without `began` all waiters were
-    /// there.
-    #[inline(always)]
-    pub(super) fn pick(
-        &self,
-        bitset: NonZeroU32,
-        count: usize,
-        began: Option<Moment>,
-    ) -> impl Fn(NonNull<Node>) -> Pick + use<> {
-        pick(bitset, count, began.unwrap_or(Moment::END), self.system.now())
     }
 
     /// See [`System::begin_in_pieces`](super::system::System).

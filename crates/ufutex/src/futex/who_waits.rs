@@ -13,8 +13,8 @@ use core::fmt;
 
 use super::domain::Domain;
 use super::entry::{Entry, EntryKind};
-use super::key::{is_of_object, is_shared_of, scope_of};
 use super::namespace::PidNamespace;
+use super::place::{is_of_object, is_shared_of, scope_of};
 use super::system::System;
 use crate::sys::lazy::Lazy;
 use crate::sys::mem::Scope;

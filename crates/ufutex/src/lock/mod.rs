@@ -36,8 +36,8 @@ impl<T> Lock<T> {
     /// Locks if no thread holds the lock.
     #[inline]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
-        // The lock is always live, and its word counts no waiters.
-        self.lock.lock_if_idle(&self.on).then(|| LockGuard(self))
+        // The lock is always live.
+        self.lock.try_lock(&self.on).map(|_state| LockGuard(self))
     }
 }
 
@@ -55,7 +55,7 @@ impl<T> Drop for LockGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // The lock's holder may hold a bucket too, so it keeps its CPU.
-        self.0.lock.unlock_and_stay(&self.0.on, LIVE);
+        self.0.lock.unlock(&self.0.on, LIVE);
     }
 }
 

@@ -85,17 +85,42 @@ impl StateLock {
         self.state.load(order)
     }
 
-    /// Locks if the state is "live, unlocked, no waiters". This is the most likely state, and then locking costs this
-    /// one instruction.
+    /// Enters, and locks if the state is "live, unlocked, no waiters". This is the most likely state, and then locking costs
+    /// this one instruction. Otherwise returns the state, to go on with [`try_lock_from`](Self::try_lock_from).
     #[inline(always)]
-    pub fn lock_if_idle(&self, on: &PlatformRef) -> bool {
+    pub fn lock_if_idle(&self, on: &PlatformRef) -> Result<(), u32> {
         on.enter();
         // [E]: Acquire pairs with the Release of `unlock`, so this thread sees what the last holder did to the queue.
-        if self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            return true;
+        self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed).map(|_live| ())
+    }
+
+    /// Tries once. `None`: another thread holds the lock. `Some(None)`: not live. `Some(Some(state))`: this call has
+    /// locked.
+    #[inline]
+    pub fn try_lock(&self, on: &PlatformRef) -> Option<Option<u32>> {
+        match self.lock_if_idle(on) {
+            Ok(()) => Some(Some(LIVE)),
+            Err(seen) => self.try_lock_from(on, seen),
         }
+    }
+
+    /// As [`try_lock`](Self::try_lock), for a thread that has entered, and has seen this state. Leaves if it fails.
+    pub fn try_lock_from(&self, on: &PlatformRef, mut seen: u32) -> Option<Option<u32>> {
+        let failed = loop {
+            if seen & LIVE == 0 {
+                break Some(None);
+            }
+            if seen & LOCKED != 0 {
+                break None;
+            }
+            // [E], as in `lock_if_idle`.
+            match self.state.compare_exchange_weak(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(state) => return Some(Some(state)),
+                Err(now) => seen = now,
+            }
+        };
         on.leave();
-        false
+        failed
     }
 
     /// Locks, and returns the state from before. `None` if the bucket is not live, or is not when its holder unlocks
@@ -111,9 +136,7 @@ impl StateLock {
     /// Locks a lock that is always live.
     #[inline]
     pub fn lock_live(&self, on: &PlatformRef) {
-        if !self.lock_if_idle(on) {
-            while self.lock(on).is_none() {}
-        }
+        while self.lock(on).is_none() {}
     }
 
     /// Locks after a first try has failed, and sleeps if that takes long.
@@ -176,7 +199,9 @@ impl StateLock {
     /// Takes the lock, or claims it if it has been granted, for a contender that has raised `contended` to `mark`.
     /// `None`: not yet. `Some(None)`: the bucket is not live.
     pub(super) fn attempt(&self, on: &PlatformRef, mark: u32) -> Option<Option<u32>> {
-        match self.try_lock(on) {
+        on.enter();
+        // Contenders look first: an exchange that fails takes the cache line from the holder.
+        match self.try_lock_from(on, self.state.load(Ordering::Relaxed)) {
             Some(Some(state)) => {
                 if mark == STARVING {
                     // Otherwise an unlock could grant the lock to this contender after it has left. Other starving
@@ -226,50 +251,11 @@ impl StateLock {
         }
     }
 
-    /// Tries once. `None`: another thread holds the lock. `Some(None)`: not live. `Some(Some(state))`: this call has
-    /// locked.
-    pub fn try_lock(&self, on: &PlatformRef) -> Option<Option<u32>> {
-        on.enter();
-        let done = self.try_lock_entered();
-        if !matches!(done, Some(Some(_))) {
-            on.leave();
-        }
-        done
-    }
-
-    #[inline(always)]
-    fn try_lock_entered(&self) -> Option<Option<u32>> {
-        let mut seen = self.state.load(Ordering::Relaxed);
-        loop {
-            if seen & LIVE == 0 {
-                return Some(None);
-            }
-            if seen & LOCKED != 0 {
-                return None;
-            }
-            // [E], as in `lock_if_idle`.
-            match self.state.compare_exchange_weak(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(state) => return Some(Some(state)),
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// Unlocks with `next` as the new state. If contenders slept, gives them the CPU.
+    /// Unlocks with `next` as the new state. Returns whether contenders slept.
     ///
-    /// Only the holder may call this; only guards do.
+    /// Only the holder may call this; only guards and movers do.
     #[inline(always)]
-    pub fn unlock(&self, on: &PlatformRef, next: u32) {
-        if self.unlock_and_stay(on, next) {
-            // The contenders have waited long enough to have lost their CPU, probably to this thread.
-            on.yield_now();
-        }
-    }
-
-    /// As [`unlock`](Self::unlock), but keeps the CPU: for a mover, which holds other buckets. Returns whether contenders
-    /// slept.
-    #[inline(always)]
-    pub fn unlock_and_stay(&self, on: &PlatformRef, next: u32) -> bool {
+    pub fn unlock(&self, on: &PlatformRef, next: u32) -> bool {
         debug_assert_eq!(next & LOCKED, 0);
         self.state.store(next, Ordering::Release); // [E]
         light_barrier(); // [D] pairs with [C]
@@ -331,9 +317,9 @@ impl StateLock {
 
     /// Locks again for a starving contender after an unlock, and wakes it. `None` if no contender is starving any more.
     fn grant(&self, on: &PlatformRef) -> Option<bool> {
-        // Without `enter`: the unlocking thread has not called its own `leave` yet. The lock is for another thread,
-        // which calls `enter` when it claims the lock.
-        let state = match self.try_lock_entered() {
+        // On the host's platform, whose `enter` and `leave` do nothing: the unlocking thread has not called its own `leave`
+        // yet. The lock is for another thread, which calls `enter` when it claims the lock.
+        let state = match self.try_lock_from(&PlatformRef::HOST, self.state.load(Ordering::Relaxed)) {
             Some(Some(state)) => state,
             // The bucket is not live: a granted lock would stay held for ever.
             Some(None) => return self.take_down(on, STARVING),

@@ -60,17 +60,17 @@ impl Bucket {
     /// Locks the bucket if it is live. Counts in `store`, if there is one, that another thread holds the lock.
     #[inline(always)]
     pub fn lock(&self, store: &Lazy<TableStore>) -> Option<Guard<'_>> {
-        if self.lock.lock_if_idle(&self.on) {
-            return Some(Guard { bucket: self, state: LIVE });
+        match self.lock.lock_if_idle(&self.on) {
+            Ok(()) => Some(Guard { bucket: self, state: LIVE }),
+            Err(_) => self.lock_busy(store),
         }
-        self.lock_busy(store)
     }
 
     /// Locks a bucket that has waiters, is locked, or is not live.
     #[cold]
     #[inline(never)]
     fn lock_busy(&self, store: &Lazy<TableStore>) -> Option<Guard<'_>> {
-        let state = match self.lock.try_lock(&self.on) {
+        let state = match self.lock.try_lock_from(&self.on, self.lock.peek(Ordering::Relaxed)) {
             Some(done) => done?,
             None => {
                 if let Some(store) = store.get() {
@@ -90,12 +90,9 @@ impl Bucket {
     }
 
     /// Locks the bucket if it is live and no thread holds it.
-    pub fn try_lock(&self) -> Tried<'_> {
-        match self.lock.try_lock(&self.on) {
-            None => Tried::Busy,
-            Some(None) => Tried::NotLive,
-            Some(Some(state)) => Tried::Locked(Guard { bucket: self, state }),
-        }
+    pub fn try_lock(&self) -> Option<Guard<'_>> {
+        let state = self.lock.try_lock(&self.on)??;
+        Some(Guard { bucket: self, state })
     }
 
     /// Whether the bucket is live at this moment. A mover needs the bucket's lock to make it not live, and to make it live
@@ -169,15 +166,6 @@ impl Bucket {
     fn address(&self) -> *mut () {
         core::ptr::from_ref(self).cast_mut().cast()
     }
-}
-
-/// The result of [`Bucket::try_lock`].
-pub enum Tried<'t> {
-    Locked(Guard<'t>),
-    /// Another thread holds the lock.
-    Busy,
-    /// The bucket's keys are elsewhere.
-    NotLive,
 }
 
 /// A bucket's lock, held, and access to its queue. What adds or removes waiters goes through the guard's own functions,
@@ -255,18 +243,20 @@ impl<'t> Guard<'t> {
         taken
     }
 
-    /// Takes waiters, from `first` on: see [`BucketQueue::take_from`].
+    /// Takes waiters of `key`, from `next` on: see [`BucketQueue::take_from`].
     ///
     /// # Safety
     /// As there.
     pub unsafe fn take_from(
         &mut self,
-        first: NonNull<Node>,
+        key: TableKey,
+        hash: u32,
+        next: Option<NonNull<Node>>,
         most: Most,
         pick: impl FnMut(NonNull<Node>) -> Pick,
     ) -> (Taken, Option<NonNull<Node>>) {
         // SAFETY: the caller guarantees it.
-        let (taken, next) = unsafe { (**self).take_from(first, most, pick) };
+        let (taken, next) = unsafe { (**self).take_from(key, hash, next, most, pick) };
         self.state -= taken.len() as u32 * ONE_WAITER;
         (taken, next)
     }
@@ -330,7 +320,7 @@ impl<'t> Guard<'t> {
 
     /// For movers, which may hold other buckets: unlocks, and keeps the CPU. Returns whether contenders slept.
     pub fn unlock_and_stay(self) -> bool {
-        let slept = self.bucket.lock.unlock_and_stay(&self.bucket.on, self.state);
+        let slept = self.bucket.lock.unlock(&self.bucket.on, self.state);
         core::mem::forget(self);
         slept
     }
@@ -347,7 +337,10 @@ impl<'t> Guard<'t> {
 impl Drop for Guard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.bucket.lock.unlock(&self.bucket.on, self.state);
+        if self.bucket.lock.unlock(&self.bucket.on, self.state) {
+            // The contenders have waited long enough to have lost their CPU, probably to this thread.
+            self.bucket.on.yield_now();
+        }
     }
 }
 

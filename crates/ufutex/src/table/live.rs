@@ -10,7 +10,7 @@
 //! all its steps. A resize that the size policy began is continued by other operations: one that finds its bucket
 //! moved, or is about to sleep, moves a few more buckets. So no single operation pays for all of it.
 
-use super::bucket::{Bucket, Guard, Tried};
+use super::bucket::{Bucket, Guard};
 use super::mover::{IfLocked, Move};
 use super::tables::{Current, Progress, Tables};
 use crate::error::Error;
@@ -45,10 +45,7 @@ impl<'t> Second<'t> {
         if first.is_some_and(|first| core::ptr::eq(bucket, first)) {
             return Self::Same;
         }
-        match bucket.try_lock() {
-            Tried::Locked(guard) => Self::Locked(guard),
-            Tried::Busy | Tried::NotLive => Self::Busy,
-        }
+        bucket.try_lock().map_or(Self::Busy, Self::Locked)
     }
 }
 
@@ -56,7 +53,7 @@ impl<'t> Second<'t> {
 #[inline(always)]
 pub fn lock(tables: &Tables, hash: u32) -> Option<Locked<'_>> {
     if let Some(table) = tables.current_private()
-        && let Some(guard) = tables.lock_in(table, hash)
+        && let Some(guard) = table.bucket(hash).lock(&tables.store)
     {
         return Some(guard);
     }

@@ -16,7 +16,7 @@
 use core::ops::{Range, RangeInclusive};
 
 use super::Table;
-use super::bucket::{Guard, Tried};
+use super::bucket::Guard;
 use super::tables::Current;
 use crate::sys::probe::probe;
 
@@ -226,10 +226,7 @@ fn move_piece(source: &mut Guard<'_>, target: &mut Guard<'_>, space: u64, hashes
 fn lock_one<'a>(table: Table, slot: usize, locked: IfLocked) -> Option<Guard<'a>> {
     match locked {
         IfLocked::Wait => Some(lock_live(table, slot)),
-        IfLocked::Skip => match table.slot(slot).try_lock() {
-            Tried::Locked(guard) => Some(guard),
-            Tried::Busy | Tried::NotLive => None,
-        },
+        IfLocked::Skip => table.slot(slot).try_lock(),
     }
 }
 

@@ -130,18 +130,11 @@ pub unsafe fn find_or_insert(root: HeadSlot, node: *mut Node) -> Option<HeadSlot
             }
             slot = child;
         }
-        insert_above(if place.is_null() { slot } else { place }, node);
-        None
-    }
-}
-
-/// Puts `node` into `slot`, and splits the subtree that stood there: heads before `node` go to its left, heads behind
-/// it to its right. All heads above `slot` are as heavy as `node` or heavier, and the head in `slot` is lighter.
-unsafe fn insert_above(slot: HeadSlot, node: *mut Node) {
-    // SAFETY: the heads of a tree are valid; `node` belongs to the caller.
-    unsafe {
-        let (l, position) = (links(node), Position::of(node));
-        let mut rest = core::mem::replace(&mut *slot, node);
+        // All heads above `place` are as heavy as `node` or heavier, and the head there is lighter. The subtree that stood
+        // there is split: heads before `node` go to its left, heads behind it to its right.
+        let place = if place.is_null() { slot } else { place };
+        let l = links(node);
+        let mut rest = core::mem::replace(&mut *place, node);
         (*l).is_head = true;
         let (mut before, mut behind) = (&raw mut (*l).left, &raw mut (*l).right);
         while !rest.is_null() {
@@ -157,6 +150,18 @@ unsafe fn insert_above(slot: HeadSlot, node: *mut Node) {
         }
         *before = ptr::null_mut();
         *behind = ptr::null_mut();
+        None
+    }
+}
+
+/// Makes `node` the only head of a tree that is empty.
+#[inline(always)]
+pub unsafe fn plant(root: HeadSlot, node: *mut Node) {
+    // SAFETY: `node` belongs to the caller.
+    unsafe {
+        let l = links(node);
+        ((*l).left, (*l).right, (*l).is_head) = (ptr::null_mut(), ptr::null_mut(), true);
+        *root = node;
     }
 }
 

@@ -218,7 +218,7 @@ impl Drop for LockedTimer<'_> {
     #[inline]
     fn drop(&mut self) {
         // The lock's holder may hold a queue too, so it keeps its CPU.
-        self.0.lock.unlock_and_stay(self.1, LIVE);
+        self.0.lock.unlock(self.1, LIVE);
     }
 }
 

@@ -157,7 +157,7 @@ impl Ids {
     #[inline(always)]
     pub fn lock_at<'i>(&'i self, position: IdPosition<'i>, id: u32) -> Option<LockedGroup<'i>> {
         // If this group is live, the ID belongs here, even if the table has been outgrown.
-        if position.group.lock.lock_if_idle(&self.on) {
+        if let Some(Some(_state)) = position.group.lock.try_lock(&self.on) {
             Some(LockedGroup(position, &self.on))
         } else {
             self.lock_slowly(id)
@@ -389,7 +389,7 @@ impl Drop for LockedGroup<'_> {
     #[inline]
     fn drop(&mut self) {
         // The lock's holder may hold a timer, so it keeps its CPU.
-        self.0.group.lock.unlock_and_stay(self.1, LIVE);
+        self.0.group.lock.unlock(self.1, LIVE);
     }
 }
 

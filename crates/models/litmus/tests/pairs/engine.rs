@@ -23,7 +23,7 @@ pub(super) const PAIRS: &[Pair] = &[
             ),
             ("ufutex/src/sync/barriers.rs", "wake_barrier", &["    fence(Ordering::SeqCst);\n}"]),
             ("ufutex/src/futex/key.rs", "load", &["Ok((**self).load(Ordering::Acquire)) // [M]"]),
-            ("ufutex/src/lock/state.rs", "unlock_and_stay", &["self.state.store(next, Ordering::Release); // [E]"]),
+            ("ufutex/src/lock/state.rs", "unlock", &["self.state.store(next, Ordering::Release); // [E]"]),
             (
                 "ufutex/src/futex/wake.rs",
                 "nobody_waits",
@@ -101,13 +101,13 @@ pub(super) const PAIRS: &[Pair] = &[
             ("E look", "rlx", "As above"),
         ],
     },
-    // `lock/state.rs` `unlock_and_stay` and `lock_after`.
+    // `lock/state.rs` `unlock` and `lock_after`.
     Pair {
         name: "[C] and [D]: the contended lock, as the models have it",
         code: &[
             (
                 "ufutex/src/lock/state.rs",
-                "unlock_and_stay",
+                "unlock",
                 &[
                     "self.state.store(next, Ordering::Release); // [E]",
                     "light_barrier(); // [D]",

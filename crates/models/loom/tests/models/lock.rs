@@ -122,17 +122,17 @@ fn starving_on_a_retired_bucket(contenders: usize, returns: bool) {
                 let locked = bucket.lock_starving(&PlatformRef::HOST);
                 assert!(locked.is_none_or(|state| returns && state == LIVE), "not live, or live again");
                 if locked.is_some() {
-                    bucket.unlock_and_stay(&PlatformRef::HOST, LIVE);
+                    bucket.unlock(&PlatformRef::HOST, LIVE);
                 }
             })
         })
         .collect();
-    bucket.unlock_and_stay(&PlatformRef::HOST, 0);
+    bucket.unlock(&PlatformRef::HOST, 0);
     if returns {
         bucket.make_live();
         for _ in 0..2 {
             assert_eq!(bucket.lock(&PlatformRef::HOST), Some(LIVE));
-            bucket.unlock_and_stay(&PlatformRef::HOST, LIVE);
+            bucket.unlock(&PlatformRef::HOST, LIVE);
         }
     }
     contenders.into_iter().for_each(|contender| contender.join().unwrap());
