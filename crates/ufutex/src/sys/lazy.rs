@@ -68,7 +68,7 @@ impl<T> Lazy<T> {
                 kept.made.finish();
                 let ours = ptr::from_ref::<LazyValue<T>>(&kept).cast_mut();
                 // [W]
-                if self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Acquire).is_ok() {
+                if self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Relaxed).is_ok() {
                     core::mem::forget(kept); // `drop` gives this handle back
                 }
                 Error::NoMemory
@@ -83,7 +83,7 @@ impl<T> Lazy<T> {
     #[cold]
     pub fn give_up(&self) {
         let never = ptr::without_provenance_mut(NEVER);
-        let _was = self.kept.compare_exchange(ptr::null_mut(), never, Ordering::Release, Ordering::Acquire); // [W]
+        let _was = self.kept.compare_exchange(ptr::null_mut(), never, Ordering::Release, Ordering::Relaxed); // [W]
     }
 
     /// Forgets the value, without dropping it: the next thread that needs one makes another.

@@ -635,4 +635,99 @@ pub(super) const PAIRS: &[Pair] = &[
         needed: &["F settle", "F settle fails"],
         kept: &[],
     },
+    // `futex/objects.rs` `make_table`, `table`: an object takes the place of another one, whose table its thread has not
+    // seen. State: 1 taken, 2 free, 3 taken again.
+    Pair {
+        name: "[F]: the table of an object's place, and the next object there",
+        code: &[
+            (
+                "ufutex/src/futex/objects.rs",
+                "make_table",
+                &[
+                    "make(SMALLEST_LOG2",
+                    "make_all_live(table);",
+                    "compare_exchange(null_mut(), table.into_raw(), Ordering::Release, Ordering::Relaxed)",
+                ],
+            ),
+            (
+                "ufutex/src/futex/objects.rs",
+                "try_take",
+                &["compare_exchange(state, state | TAKEN, Ordering::Relaxed, Ordering::Relaxed)"],
+            ),
+            ("ufutex/src/futex/objects.rs", "table", &["table.load(Ordering::Acquire); // [F]"]),
+        ],
+        init: "bucket = 9, table = 0, state = 1",
+        program: "
+        makes an object, and drops it       | makes another, and waits there
+        bucket = 0 na                       | state: 2 -> 3
+        table: 0 -> 1 rel      [F make]     | found = table acq      [F look]
+        state: 1 -> 2                       | if found == 1: there = bucket na",
+        forbidden: "found == 1 && there == 9",
+        needed: &["F make", "F look"],
+        kept: &[],
+    },
+    // `futex/seat.rs` `give_back_behind_lock`, `take`. Seats have the numbers 1 and 2.
+    Pair {
+        name: "[X]: two seats that are given back, and the thread that takes both",
+        code: &[
+            (
+                "ufutex/src/futex/seat.rs",
+                "give_back_behind_lock",
+                &[
+                    "seat.write(Seat { free })",
+                    "self.returned.compare_exchange(next, seat.as_ptr(), Ordering::Release, Ordering::Relaxed)",
+                ],
+            ),
+            (
+                "ufutex/src/futex/seat.rs",
+                "take",
+                &["returned.swap(ptr::null_mut(), Ordering::Acquire); // [X]", "seat.as_ref().free"],
+            ),
+        ],
+        init: "behind_1 = 9, behind_2 = 9, returned = 0",
+        program: "
+        gives back seat 1             | gives back seat 2             | takes both
+        behind_1 = 0 na               | behind_2 = 1 na               | first = returned <- 0 acq [X take]
+        returned: 0 -> 1 rel [X give] | returned: 1 -> 2 rel [X give before] | if first == 2: next = behind_2 na
+                                      |                               | if first == 2: last = behind_1 na",
+        forbidden: "first == 2 && next == 9 || first == 2 && last == 9",
+        needed: &["X give", "X give before", "X take"],
+        kept: &[],
+    },
+    // `signal/group.rs` `sleep_in_group`; `sys/park.rs` `count_and_wake`. What the kernel compares comes after that.
+    Pair {
+        name: "[Y]: the count of a group's wakes, and a member's signal",
+        code: &[
+            (
+                "ufutex/src/signal/mod.rs",
+                "wake",
+                &[
+                    "Receiver::Member(members) => PendingWake(Action::WakeMembers(members))",
+                    "Parker::store(&*state, WOKEN, Ordering::Release) }; // [J]\n        pending",
+                ],
+            ),
+            (
+                "ufutex/src/sys/park.rs",
+                "count_and_wake",
+                &["self.word.fetch_add(1, Ordering::Release); // [Y]", "on.unpark_bits("],
+            ),
+            (
+                "ufutex/src/signal/group.rs",
+                "sleep_in_group",
+                &["wakes.load(Ordering::Acquire); // [Y]", "if self.is_woken() {", "wakes.park_with(on, before"],
+            ),
+        ],
+        init: "woken = 0, count = 0",
+        program: "
+        waker                     | waker of another member       | member
+        woken = 1 rel [J store]   | count += 1 rel [Y other]      | before = count acq   [Y load]
+        count += 1 rel [Y count]  |                               | seen = woken acq     [J look]",
+        forbidden: "before == 2 && seen == 0",
+        needed: &["Y count", "Y load"],
+        kept: &[
+            ("J store", "rlx", "The stronger one is for the entry's memory, [J]"),
+            ("Y other", "rlx", "The stronger one is for the members that this waker wakes"),
+            ("J look", "rlx", "As the store"),
+        ],
+    },
 ];
