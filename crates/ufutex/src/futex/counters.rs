@@ -297,6 +297,13 @@ mod tests {
     use crate::futex::system::System;
 
     #[test]
+    fn operations_of_each_number_of_cpus_have_their_shards() {
+        let shards = |cpus| Counting::new(1, Some(cpus)).operations.get().map(Vec::len);
+        assert_eq!([1, 2, 3, 8, 64, 1000].map(shards), [1, 4, 8, 16, 128, 128].map(Some));
+        assert!(Counting::new(1, None).operations.get().is_none(), "no operation is counted");
+    }
+
+    #[test]
     fn waiter_that_a_bucket_could_not_count_is_refused() {
         let domain = Domain::new(&System::new());
         domain.prepare_to_wait();

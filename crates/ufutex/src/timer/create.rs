@@ -281,6 +281,22 @@ mod tests {
         });
     }
 
+    /// Without IDs the thread's own shard goes to the group of the timer that it takes back, and otherwise it stays.
+    #[test]
+    fn own_shard_that_takes_a_timer_back_keeps_its_ids() {
+        in_one_block(&|| {
+            let timers = timers(TimerOptions::new());
+            assert!((0..=128).all(|id| create(&timers) == Ok(id)));
+            let TimersInner { ids, store, .. } = &*timers.inner;
+            // Neither the common shard, which is at 129, nor this thread's own belongs to the group of 70.
+            assert_eq!(timers.delete(70), Ok(()));
+            assert_eq!(store.own_shard().peek(), 70);
+            store.hold(store.own_shard(), ids).expect("there is a table").take_block();
+            assert_eq!([create(&timers), timers.delete(71).map(|()| 71)], [Ok(192), Ok(71)]);
+            assert_eq!([create(&timers), create(&timers)], [Ok(193), Ok(194)]);
+        });
+    }
+
     #[test]
     fn shard_is_held_as_it_was_seen_or_not_at_all() {
         in_one_block(&|| {

@@ -34,6 +34,7 @@ fn wake_says_whether_waiters_are_left() {
 fn waiters_of_other_words_in_the_bucket_do_not_count() {
     let domain = domain();
     let words: [AtomicU32; 8] = Default::default();
+    let nobody = domain.wake_and_check(&words[0], 1);
     // Without a table of its own the domain's words are in the global one, whose buckets they share too.
     for slots in [2, 0] {
         if domain.set_slots(slots).is_err() {
@@ -46,6 +47,7 @@ fn waiters_of_other_words_in_the_bucket_do_not_count() {
         for word in &words {
             assert!(domain.wake_and_check(word, 1).has_more);
             assert!(!domain.wake_and_check(word, 1).has_more, "only waiters of other words are left");
+            assert_eq!(domain.wake_and_check(word, 1), nobody, "whether or not it looks into the bucket");
         }
         assert!(queued.into_iter().flatten().all(|mut queued| !queued.cancel()));
     }

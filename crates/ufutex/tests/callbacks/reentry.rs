@@ -1,6 +1,7 @@
 //! Callbacks that call the engine, and waits after whose end the waker must not run.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -107,11 +108,13 @@ fn waker_whose_drop_uses_the_engine() {
     });
 }
 
-/// A scheduler that changes a priority again before it takes note of a change. The last one that it notes is right.
+/// A scheduler that changes a priority again before it takes note of a change, and then perhaps panics. The last one that
+/// it notes is right.
 #[test]
 fn scheduler_that_changes_what_it_is_told_is_told_again() {
     #[derive(Default)]
     struct Late {
+        panics: bool,
         task: OnceLock<Task>,
         calls: AtomicUsize,
         noted: Mutex<Option<Priority>>,
@@ -119,22 +122,26 @@ fn scheduler_that_changes_what_it_is_told_is_told_again() {
     impl Scheduler for Late {
         fn set_priority(&self, _: u32, priority: Priority) {
             let task = self.task.get().expect("it is there");
-            if self.calls.fetch_add(1, SeqCst) == 0 {
+            let is_first = self.calls.fetch_add(1, SeqCst) == 0;
+            if is_first {
                 task.set_priority(Priority::realtime(9));
             }
             *self.noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(priority);
+            assert!(!(is_first && self.panics), "the scheduler's own message");
         }
     }
-    within_patience("a scheduler that changes what it is told", || {
-        let scheduler = Arc::new(Late::default());
+    let is_told_again = |panics| {
+        let scheduler = Arc::new(Late { panics, ..Late::default() });
         let system = System::with_scheduler(SystemConfig::new(), scheduler.clone()).expect("there is memory");
         let domain: Domain = Domain::new(&system);
         let task = scheduler.task.get_or_init(|| domain.task(1).expect("it is free"));
-        task.set_priority(Priority::realtime(5));
+        let changed = catch_unwind(AssertUnwindSafe(|| task.set_priority(Priority::realtime(5))));
+        assert_eq!(changed.is_err(), panics);
         assert_eq!(task.priority(), Priority::realtime(9));
         assert_eq!(*scheduler.noted.lock().unwrap_or_else(PoisonError::into_inner), Some(task.priority()));
         std::mem::forget(domain); // the scheduler keeps the task, and so the system
-    });
+    };
+    within_patience("a scheduler that changes what it is told", move || [false, true].map(is_told_again));
 }
 
 /// A waker whose clone ends the task that it holds.

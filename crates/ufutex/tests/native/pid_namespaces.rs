@@ -295,6 +295,19 @@ fn namespaces_that_share_an_object_come_and_go() {
     }
 }
 
+fn object_without_a_handle_is_freed_once_by_its_id() {
+    let system = system();
+    let kept = || SharedObject::new(&system).expect("the memory is there").into_id();
+    let (id, other) = (kept(), kept());
+    let free = |id| SharedObject::free(&system, id);
+    assert_eq!([free(id), free(id)], [Ok(()), Err(Error::Invalid)]);
+    let next = [(); 2].map(|()| SharedObject::new(&system).expect("the memory is there"));
+    assert!(next.iter().all(|next| ![id, other].contains(&next.id())));
+    assert_eq!(free(id), Err(Error::Invalid), "another object has its place");
+    assert_eq!(free(ObjectId::new(0).expect("small enough")), Err(Error::Invalid), "it is no object of the system");
+    assert_eq!(free(other), Ok(()));
+}
+
 fn robust_list_of_a_tid_in_another_namespace_is_esrch() {
     let [here, there] = guests();
     let sibling: Domain = domain(&here.pid_namespace());
@@ -346,6 +359,7 @@ on_domains![
     no_task_of_another_namespace_queues_behind_a_dead_owners_waiters,
     requeue_moves_waiters_of_its_own_namespace_only,
     namespaces_that_share_an_object_come_and_go,
+    object_without_a_handle_is_freed_once_by_its_id,
     robust_list_of_a_tid_in_another_namespace_is_esrch,
     scheduler_gets_the_namespace_of_a_tid,
 ];

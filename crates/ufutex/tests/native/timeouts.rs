@@ -1,11 +1,16 @@
-//! What a timeout can be made from.
+//! What a timeout can be made from, and timeouts of several domains.
 
 use std::sync::atomic::AtomicU32;
+use std::task::Poll;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use ufutex::platform::Deadline;
 use ufutex::{Clock, Domain, Error, System, Timeout, WaitOptions};
+
+use crate::common::asleep::until;
+use crate::common::waker::Notified;
+use crate::futures::{pending, pending_with, poll};
 
 fn monotonic() -> Duration {
     Timeout::After(Duration::ZERO).begin().at
@@ -67,4 +72,17 @@ fn a_wait_ends_at_its_instant_and_not_before() {
     let began = Instant::now();
     assert_eq!(domain.wait_with(&word, 0, &WaitOptions::new().timeout(ms)), Err(Error::TimedOut));
     assert!(began.elapsed() >= ms);
+}
+
+/// The driver's thread sleeps until the earliest deadline of all domains, whichever came last.
+#[test]
+fn a_timeout_is_not_delayed_by_a_later_one_of_another_domain() {
+    let (system, word) = (System::new(), AtomicU32::new(0));
+    let [early, late]: [Domain; 2] = [(); 2].map(|()| Domain::new(&system));
+    let after = |length| WaitOptions::new().timeout(length);
+    let (notified, waker) = Notified::new();
+    let mut waits = pending_with(early.wait_async(&word, 0, &after(Duration::from_millis(50))), &waker);
+    let _hour = pending(late.wait_async(&word, 0, &after(Duration::from_secs(3600))));
+    until("the earlier timeout is over", || notified.times() != 0);
+    assert_eq!(poll(&mut waits), Poll::Ready(Err(Error::TimedOut)));
 }

@@ -1,11 +1,12 @@
 //! One driver for several processes. The processes are isolated, no timer starves, and there are no needless wake-ups.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ufutex::Error;
-use ufutex::timer::{Base, Clocks, CpuClock, Expiry, Notify, Setting, TimerClock, TimerOptions, Timers};
+use ufutex::timer::{Base, Clocks, CpuClock, Driver, Expiry, Notify, Setting, TimerClock, TimerOptions, Timers};
 
-use crate::clock::{BASES, Process};
+use crate::clock::{BASES, ManualClocks, Process};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -368,6 +369,36 @@ fn timers_of_an_ended_thread_do_not_count_the_time_of_another() {
         assert_eq!(process.timers.settime(id, Expiry::After(MS), MS), Err(Error::NoTask));
         // A new timer counts for the new thread.
         armed(&process.timers, TimerClock::Cpu(clock), false, MS, Duration::ZERO);
+    }
+}
+
+/// Clocks of an embedder with this many CPUs.
+struct OnCpus(Arc<ManualClocks>, usize);
+
+impl Clocks for OnCpus {
+    fn now(&self, base: Base) -> Duration {
+        self.0.now(base)
+    }
+    fn cpu_time(&self, of: CpuClock) -> Option<Duration> {
+        self.0.cpu_time(of)
+    }
+    fn cpus(&self) -> usize {
+        self.1
+    }
+    fn changed(&self) {}
+}
+
+/// A process that runs on all CPUs of the embedder uses 80 ms of CPU time no sooner than that.
+#[test]
+fn timer_of_cpu_time_is_looked_at_when_all_cpus_can_have_used_it() {
+    let clock = CpuClock::Process(1);
+    for (cpus, first) in [(1, 80), (5, 16), (10, 8)] {
+        let clocks = ManualClocks::at(MS);
+        clocks.set_cpu_time(clock, Some(1000));
+        let driver = Driver::with_clocks(Arc::new(OnCpus(clocks.clone(), cpus))).expect("the memory is there");
+        let process = Process::of(&clocks, &driver, TimerOptions::new());
+        armed(&process.timers, TimerClock::Cpu(clock), false, MS * 80, Duration::ZERO);
+        assert_eq!(driver.next(Base::Monotonic), Some(MS + MS * first), "{cpus} CPUs");
     }
 }
 

@@ -98,3 +98,41 @@ impl Domain {
         }
     }
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::System;
+
+    /// The lock of a bucket.
+    enum Bucket<'d> {
+        /// Meanwhile another operation has the graph.
+        Waited {
+            _graph: Option<LockGuard<'d, Tasks>>,
+        },
+        Tried,
+    }
+
+    #[test]
+    fn both_locks_are_kept_once_both_are_held() {
+        let domain: Domain = Domain::new(&System::new());
+        for is_busy in [false, true] {
+            let waits = core::cell::Cell::new(0);
+            let wait = || {
+                waits.set(waits.get() + 1);
+                assert_eq!(waits.get(), 1, "the bucket was held, or could be had, with the graph");
+                let graph = is_busy.then(|| domain.namespace().tasks.try_lock().expect("no operation has it"));
+                Bucket::Waited { _graph: graph }
+            };
+            let attempt = || {
+                assert!(is_busy, "the bucket was held already");
+                assert!(domain.namespace().tasks.try_lock().is_none(), "the graph is kept");
+                Some(Bucket::Tried)
+            };
+            let (bucket, graph) = domain.lock_both(wait, attempt);
+            assert_eq!(matches!(bucket, Bucket::Tried), is_busy);
+            drop(graph);
+            assert!(domain.namespace().tasks.try_lock().is_some());
+        }
+    }
+}

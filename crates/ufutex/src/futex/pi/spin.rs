@@ -118,13 +118,20 @@ mod tests {
     #[test]
     fn threads_spin_on_the_host_alone_and_not_on_one_cpu() {
         use crate::platform::Host;
-        use crate::{System, SystemConfig};
-        let may_spin = |config: SystemConfig| {
+        use crate::{Error, System, SystemConfig, WaitOptions};
+        let spins = |config: SystemConfig| {
             let system = System::with_config(config).expect("a valid configuration");
-            Domain::new(&system).may_spin()
+            let domain: Domain = Domain::new(&system);
+            let [owner, waiter] = [1, 2].map(|tid| domain.task(tid).expect("the TID is free"));
+            let word = core::sync::atomic::AtomicU32::new(0);
+            assert_eq!(domain.lock_pi(&word, &owner), Ok(()));
+            let soon = WaitOptions::new().timeout(Duration::from_nanos(1));
+            assert_eq!(domain.lock_pi_with(&word, &waiter, &soon), Err(Error::TimedOut));
+            // The first wait that may spin makes the records.
+            domain.spins.get().is_some()
         };
-        assert!(may_spin(SystemConfig::new().cpus(2)));
-        assert!(!may_spin(SystemConfig::new().cpus(1)));
-        assert!(!may_spin(SystemConfig::new().cpus(2).platform::<Host>()), "a given platform");
+        assert!(spins(SystemConfig::new().cpus(2)));
+        assert!(!spins(SystemConfig::new().cpus(1)));
+        assert!(!spins(SystemConfig::new().cpus(2).platform::<Host>()), "a given platform");
     }
 }
