@@ -54,6 +54,18 @@ fn two_processes_have_the_same_ids_and_different_timers() {
     assert_eq!(expired(&one), [0, 1]);
 }
 
+/// The embedder stays with the earliest deadline of all processes, whichever was armed last.
+#[test]
+fn later_deadlines_of_other_processes_are_not_announced() {
+    let one = process();
+    let others = [(); 2].map(|()| beside(&one));
+    once(&one, 10 * MS);
+    let before = one.clocks.changes();
+    once(&others[0], 100 * MS);
+    once(&others[1], 50 * MS);
+    assert_eq!(one.clocks.changes(), before);
+}
+
 /// A notice belongs to a timer of one process, even if another process has a timer with that ID.
 #[test]
 fn notice_of_another_process_is_invalid() {
