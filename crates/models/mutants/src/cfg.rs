@@ -12,6 +12,18 @@ pub fn is_compiled(attributes: &[Attribute]) -> bool {
     conditions.filter_map(|attribute| attribute.parse_args().ok()).all(|condition: Meta| holds(&condition))
 }
 
+/// The file of a module with these attributes, without its `.rs`, if a `cfg_attr` that holds gives its `path`.
+pub fn file_of(attributes: &[Attribute]) -> Option<String> {
+    attributes.iter().filter(|attribute| attribute.path().is_ident("cfg_attr")).find_map(|attribute| {
+        let inner = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
+        let mut inner = inner.iter();
+        inner.next().filter(|condition| holds(condition))?;
+        let path = inner.find(|attribute| attribute.path().is_ident("path"))?.require_name_value().ok()?;
+        let syn::Expr::Lit(syn::ExprLit { lit: Lit::Str(path), .. }) = &path.value else { return None };
+        path.value().strip_suffix(".rs").map(str::to_string)
+    })
+}
+
 fn holds(condition: &Meta) -> bool {
     match condition {
         Meta::Path(path) => path.is_ident("unix"),
@@ -51,6 +63,18 @@ mod tests {
     fn compiled(attribute: &str) -> bool {
         let item: syn::ItemFn = syn::parse_str(&format!("{attribute} fn f() {{}}")).expect("a function");
         is_compiled(&item.attrs)
+    }
+
+    #[test]
+    fn file_is_that_of_the_condition_that_holds() {
+        let file = |attributes: &str| {
+            let item: syn::ItemMod = syn::parse_str(&format!("{attributes} mod m;")).expect("a module");
+            file_of(&item.attrs)
+        };
+        assert_eq!(file("#[cfg(unix)]"), None);
+        assert_eq!(file("#[cfg_attr(windows, path = \"a.rs\")]"), None);
+        let unix = file("#[cfg_attr(windows, path = \"a.rs\")] #[cfg_attr(unix, path = \"b.rs\")]");
+        assert_eq!(unix.as_deref(), Some("b"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, BinOp, Expr, Stmt, UnOp};
 
-use crate::cfg::is_compiled;
+use crate::cfg::{file_of, is_compiled};
 use crate::mutant::{Kind, Mutant};
 
 /// A file's mutants, and the names of the modules that it declares.
@@ -152,7 +152,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let name = module.ident.to_string();
         if module.content.is_none() {
             if is_compiled(&module.attrs) {
-                self.found.modules.push(name);
+                self.found.modules.push(file_of(&module.attrs).unwrap_or(name));
             }
             return;
         }

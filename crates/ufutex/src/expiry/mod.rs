@@ -6,10 +6,7 @@
 //! of timers or futexes.
 
 pub mod clocks;
-#[cfg(feature = "std")]
-mod host;
-#[cfg(not(feature = "std"))]
-#[path = "no_host.rs"]
+#[cfg_attr(not(feature = "std"), path = "no_host.rs")]
 mod host;
 mod line;
 mod queue;
@@ -129,12 +126,12 @@ enum ClockSource {
     Given(Callbacks<dyn Clocks>),
 }
 
+#[cfg(feature = "std")]
 impl Driver {
     /// Makes a driver that runs by the host's clocks. Its thread is started with the first timer or timeout.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    #[cfg(feature = "std")]
     pub fn host() -> Result<Self, Error> {
         Self::host_with(DriverThread::new())
     }
@@ -143,11 +140,12 @@ impl Driver {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    #[cfg(feature = "std")]
     pub fn host_with(thread: DriverThread) -> Result<Self, Error> {
         Self::make(PlatformRef::HOST, ClockSource::Host(host::HostDriver::new(thread)), None)
     }
+}
 
+impl Driver {
     /// Makes a driver that runs by an embedder's clocks, and only while the embedder calls [`turn`](Self::turn).
     ///
     /// Its threads sleep by the host. A system's own driver ([`System::driver`](crate::System::driver)) has the

@@ -45,11 +45,10 @@ pub struct Domain {
     pub(super) system: System,
 }
 
-#[cfg(target_pointer_width = "64")]
 const _: () = {
     let first = core::mem::offset_of!(Domain, hasher);
-    assert!(first == 32 && core::mem::offset_of!(Domain, tables) + Tables::READ_BYTES <= first + 96);
-    assert!(size_of::<Domain>() <= 224);
+    let is_read_together = first == 32 && core::mem::offset_of!(Domain, tables) + Tables::READ_BYTES <= first + 96;
+    assert!(usize::BITS != 64 || is_read_together && size_of::<Domain>() <= 224);
 };
 
 /// Optional work of operations, in one byte. Its sign distinguishes the three kinds of waits with one comparison:

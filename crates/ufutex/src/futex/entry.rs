@@ -23,8 +23,10 @@ pub(crate) struct Entry {
     since: UnsafeCell<Moment>,
 }
 
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(core::mem::offset_of!(Entry, signal) == size_of::<Node>() + 8, "`wakes` fits in one word");
+const _: () = assert!(
+    usize::BITS != 64 || core::mem::offset_of!(Entry, signal) == size_of::<Node>() + 8,
+    "`wakes` fits in one word"
+);
 
 /// Which wakes take an entry, or what becomes of the wake that has taken it.
 #[derive(Clone, Copy)]

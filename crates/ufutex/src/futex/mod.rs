@@ -29,11 +29,8 @@ pub(crate) mod task;
 mod tids;
 
 pub(crate) mod lock_word;
-#[cfg(feature = "pi")]
+#[cfg_attr(not(feature = "pi"), path = "no_pi.rs")]
 pub(crate) mod pi;
-#[cfg(not(feature = "pi"))]
-#[path = "no_pi.rs"]
-mod pi;
 pub(crate) mod priority;
 pub(crate) mod robust;
 

@@ -1,5 +1,6 @@
 //! How many CPUs there are.
 
+use super::host::online;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// The number of CPUs. On Linux: those that the thread may run on that first needs the number. It does not change later.
@@ -22,33 +23,6 @@ impl CpuCount {
         // Another thread may have counted differently.
         self.0.compare_exchange(0, cpus, Ordering::Relaxed, Ordering::Relaxed).err().unwrap_or(cpus)
     }
-}
-
-/// The CPUs that this thread may run on. Unlike the standard library it reads no cgroups, because it must not allocate.
-/// Their quotas limit CPU time, not the CPUs that run at the same time.
-#[cfg(all(feature = "std", target_os = "linux"))]
-fn online() -> usize {
-    // For a kernel that is built for more CPUs the call fails.
-    let mut mask = [0u64; 8192 / 64];
-    // SAFETY: writes at most the length that is given.
-    let is_known = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) } == 0;
-    let cpus = if is_known {
-        mask.iter().map(|word| word.count_ones() as usize).sum()
-    } else {
-        // SAFETY: returns a number, or -1.
-        usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
-    };
-    cpus.max(1)
-}
-
-#[cfg(all(feature = "std", not(target_os = "linux")))]
-fn online() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-#[cfg(not(feature = "std"))]
-fn online() -> usize {
-    1
 }
 
 #[cfg(all(test, feature = "std", target_os = "linux"))]

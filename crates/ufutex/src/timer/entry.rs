@@ -51,8 +51,7 @@ unsafe impl Sync for Timer {}
 // SAFETY: as for `Sync`.
 unsafe impl Send for Timer {}
 
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Timer>() == 32 && size_of::<ColdPart>() == 96);
+const _: () = assert!(usize::BITS != 64 || size_of::<Timer>() == 32 && size_of::<ColdPart>() == 96);
 
 /// The state of a timer between settings and expiries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -247,8 +246,7 @@ const LAYOUT: Layout = match Layout::from_size_align(SIZE + align_of::<Chunk>() 
 };
 
 const _: () = assert!(align_of::<Chunk>() >= align_of::<Timer>() && align_of::<Chunk>() >= align_of::<ColdPart>());
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(LAYOUT.size() == 8176);
+const _: () = assert!(usize::BITS != 64 || LAYOUT.size() == 8176);
 
 impl Chunk {
     /// The memory that a chunk takes, in bytes.

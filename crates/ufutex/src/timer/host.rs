@@ -16,8 +16,9 @@ pub struct Signals;
 /// The `si_code` that marks a timer's signals. Older versions of `libc` do not have it.
 const SI_TIMER: i32 = -2;
 
+const IS_64_BIT: bool = usize::BITS == 64;
 /// Words that fill a [`TimerInfo`] up to the size of a `siginfo_t`.
-const REST: usize = if cfg!(target_pointer_width = "64") { 12 } else { 26 };
+const REST: usize = if IS_64_BIT { 12 } else { 26 };
 
 /// A `siginfo_t` of a timer, as the kernel lays it out. A 32-bit program gets only the lower half of the
 /// value.
@@ -26,8 +27,7 @@ struct TimerInfo {
     signo: i32,
     errno: i32,
     code: i32,
-    #[cfg(target_pointer_width = "64")]
-    _pad: i32,
+    _pad: [i32; IS_64_BIT as usize],
     timer: i32,
     overrun: i32,
     value: usize,
@@ -47,8 +47,7 @@ impl Signals {
             signo: signal,
             errno: 0,
             code: SI_TIMER,
-            #[cfg(target_pointer_width = "64")]
-            _pad: 0,
+            _pad: [0; IS_64_BIT as usize],
             timer: expired.id,
             overrun: expired.overrun,
             value: value as usize,

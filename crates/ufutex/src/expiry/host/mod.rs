@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::lock::Lock;
 use crate::sys::counted::{Counted, Inner};
 use crate::sys::platform::PlatformRef;
+use crate::sys::unwind::Otherwise;
 use chosen::Alarm;
 pub(super) use chosen::{cpu_time, cpus, now};
 
@@ -81,10 +82,8 @@ impl HostDriver {
         let (alarm, settings) = (Alarm::new()?, self.thread.clone());
         let process = std::process::id();
         let shared = Counted::new(|_| Shared { alarm, process, driver: address, settings })?;
-        #[cfg(unix)]
-        let signals = BlockedSignals::new();
+        let signals = block_signals();
         let spawned = chosen::spawn(shared.clone());
-        #[cfg(unix)]
         drop(signals);
         spawned?;
         // Sets it: it was not set before, and this thread holds `starting`.
@@ -117,30 +116,26 @@ impl Drop for HostDriver {
     }
 }
 
-/// Blocks the calling thread's signals until it is dropped. The driver's thread, which is made meanwhile, inherits that, so
-/// that it runs no handlers of the program.
+/// Blocks the calling thread's signals until the result is dropped. The driver's thread, which is made meanwhile, inherits
+/// that, so that it runs no handlers of the program.
 #[cfg(unix)]
-struct BlockedSignals(libc::sigset_t);
-
-#[cfg(unix)]
-impl BlockedSignals {
-    fn new() -> Self {
-        // SAFETY: `all` is a set of bits, which `sigfillset` sets; `before` is written by the call.
-        unsafe {
-            let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
-            libc::sigfillset(&raw mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-            Self(before)
-        }
-    }
+fn block_signals() -> Otherwise<impl FnOnce()> {
+    // SAFETY: `all` is a set of bits, which `sigfillset` sets; `before` is written by the call.
+    let before = unsafe {
+        let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    };
+    // SAFETY: restores the mask from before.
+    Otherwise::new(move || unsafe {
+        _ = libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut())
+    })
 }
 
-#[cfg(unix)]
-impl Drop for BlockedSignals {
-    fn drop(&mut self) {
-        // SAFETY: restores the mask from before.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, core::ptr::null_mut()) };
-    }
+#[cfg(not(unix))]
+fn block_signals() -> Otherwise<impl FnOnce()> {
+    Otherwise::new(|| ())
 }
 
 impl Shared {

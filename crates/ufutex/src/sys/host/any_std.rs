@@ -134,6 +134,12 @@ pub fn sleep(length: Duration) -> bool {
     true
 }
 
+/// The CPUs that the standard library reports.
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has its own"))]
+pub fn online() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 impl Platform for AnyStd {
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) {
         let _engine_looks_itself = park(word, expected, deadline.as_ref());

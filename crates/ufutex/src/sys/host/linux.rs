@@ -83,6 +83,22 @@ pub fn sleep(length: Duration) -> bool {
     true
 }
 
+/// The CPUs that this thread may run on. Unlike the standard library it reads no cgroups, because it must not allocate.
+/// Their quotas limit CPU time, not the CPUs that run at the same time.
+pub fn online() -> usize {
+    // For a kernel that is built for more CPUs the call fails.
+    let mut mask = [0u64; 8192 / 64];
+    // SAFETY: writes at most the length that is given.
+    let is_known = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) } == 0;
+    let cpus = if is_known {
+        mask.iter().map(|word| word.count_ones() as usize).sum()
+    } else {
+        // SAFETY: returns a number, or -1.
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
+    };
+    cpus.max(1)
+}
+
 fn timespec(time: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),

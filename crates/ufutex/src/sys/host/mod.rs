@@ -2,43 +2,22 @@
 
 #[cfg(feature = "std")]
 pub(crate) mod any_std;
-#[cfg(all(feature = "std", target_os = "linux"))]
-mod linux;
-#[cfg(all(feature = "std", target_os = "linux"))]
-pub(crate) mod linux_nodes;
-#[cfg(not(feature = "std"))]
-mod nothing;
-#[cfg(not(all(feature = "std", target_os = "linux")))]
-pub(crate) mod one_node;
-#[cfg(all(feature = "std", not(any(unix, windows))))]
-pub(crate) mod std_clocks;
-#[cfg(all(feature = "std", unix))]
-pub(crate) mod unix_clocks;
-#[cfg(all(feature = "std", windows))]
-mod windows;
-#[cfg(all(feature = "std", windows))]
-pub(crate) mod windows_clocks;
+#[cfg(any(not(feature = "std"), target_os = "linux", windows))]
+#[cfg_attr(not(feature = "std"), path = "nothing.rs")]
+#[cfg_attr(all(feature = "std", target_os = "linux"), path = "linux.rs")]
+#[cfg_attr(all(feature = "std", windows), path = "windows.rs")]
+mod chosen;
+#[cfg(feature = "std")]
+#[cfg_attr(unix, path = "unix_clocks.rs")]
+#[cfg_attr(windows, path = "windows_clocks.rs")]
+#[cfg_attr(not(any(unix, windows)), path = "std_clocks.rs")]
+pub(crate) mod clocks;
+#[cfg_attr(all(feature = "std", target_os = "linux"), path = "linux_nodes.rs")]
+#[cfg_attr(not(all(feature = "std", target_os = "linux")), path = "one_node.rs")]
+pub(crate) mod nodes;
 
 #[cfg(all(feature = "std", not(any(target_os = "linux", windows))))]
 use any_std as chosen;
-#[cfg(all(feature = "std", target_os = "linux"))]
-use linux as chosen;
-#[cfg(not(feature = "std"))]
-use nothing as chosen;
-#[cfg(all(feature = "std", windows))]
-use windows as chosen;
-
-#[cfg(all(feature = "std", not(any(unix, windows))))]
-pub(crate) use std_clocks as clocks;
-#[cfg(all(feature = "std", unix))]
-pub(crate) use unix_clocks as clocks;
-#[cfg(all(feature = "std", windows))]
-pub(crate) use windows_clocks as clocks;
-
-#[cfg(all(feature = "std", target_os = "linux"))]
-pub(crate) use linux_nodes as nodes;
-#[cfg(not(all(feature = "std", target_os = "linux")))]
-pub(crate) use one_node as nodes;
 
 use core::time::Duration;
 #[cfg(feature = "std")]
@@ -46,9 +25,9 @@ use {super::clock::Deadline, super::platform::Platform, core::sync::atomic::Atom
 
 use super::clock::Clock;
 
-pub use chosen::{park, sleep, unpark, yield_now};
 #[cfg(all(feature = "std", target_os = "linux"))]
-pub use linux::{WAKES_BY_BITS, park_with, unpark_bits};
+pub use chosen::{WAKES_BY_BITS, park_with, unpark_bits};
+pub use chosen::{online, park, sleep, unpark, yield_now};
 #[cfg(not(all(feature = "std", target_os = "linux")))]
 pub const WAKES_BY_BITS: bool = false;
 

@@ -17,6 +17,10 @@ pub fn unpark(_word: *const AtomicU32, _count: usize) -> usize {
 
 pub fn yield_now() {}
 
+pub fn online() -> usize {
+    1
+}
+
 pub fn sleep(_length: Duration) -> bool {
     false
 }

@@ -8,7 +8,7 @@ use windows_sys::Win32::System::Threading::{INFINITE, WaitOnAddress, WakeByAddre
 use super::super::clock::Deadline;
 use super::super::park::ParkEnd;
 use super::any_std::{has_passed, longest_sleep};
-pub use super::any_std::{sleep, yield_now};
+pub use super::any_std::{online, sleep, yield_now};
 
 /// Sleeps while `word` is `expected`, until `deadline` at the latest.
 pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {

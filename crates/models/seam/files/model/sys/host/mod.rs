@@ -1,6 +1,7 @@
 //! A model checker: its threads sleep in `sys/park.rs`, and neither nap nor yield. No model depends on the time.
 
-pub(crate) mod one_node;
+#[path = "one_node.rs"]
+pub(crate) mod nodes;
 
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;
@@ -9,8 +10,6 @@ use super::clock::{Clock, Deadline};
 use super::park::ParkEnd;
 extern crate std;
 
-pub(crate) use one_node as nodes;
-
 pub const WAKES_BY_BITS: bool = false;
 
 pub fn now(_clock: Clock) -> Option<Duration> {
@@ -18,6 +17,10 @@ pub fn now(_clock: Clock) -> Option<Duration> {
 }
 
 pub fn yield_now() {}
+
+pub fn online() -> usize {
+    1
+}
 
 pub fn sleep(_length: Duration) -> bool {
     false

@@ -1,6 +1,7 @@
 //! The virtual cores: words to sleep on are in `sys/park.rs`, because they are not the host's.
 
-pub(crate) mod one_node;
+#[path = "one_node.rs"]
+pub(crate) mod nodes;
 
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;
@@ -8,8 +9,6 @@ use core::time::Duration;
 use super::clock::{Clock, Deadline};
 use super::park::ParkEnd;
 use ufutex_coherence::current;
-
-pub(crate) use one_node as nodes;
 
 pub const WAKES_BY_BITS: bool = false;
 
@@ -20,6 +19,10 @@ pub fn now(_clock: Clock) -> Option<Duration> {
 
 pub fn yield_now() {
     current::yield_now();
+}
+
+pub fn online() -> usize {
+    1
 }
 
 pub fn sleep(length: Duration) -> bool {
