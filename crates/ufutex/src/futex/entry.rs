@@ -107,15 +107,16 @@ impl Entry {
         self.wakes.with(|w| !matches!(unsafe { *w }, Wakes::None))
     }
 
-    /// The kind of this waiter.
+    /// The bitset of this waiter, and whether it is a thread: otherwise it is woken through a waker. `None` if it waits for
+    /// a lock, which will be handed to it.
     ///
     /// # Safety
     /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn kind(&self) -> EntryKind {
+    pub(crate) unsafe fn kind(&self) -> Option<(NonZeroU32, bool)> {
         // SAFETY: guaranteed by the caller.
-        let Wakes::Mask(bitset) = self.wakes.with(|w| unsafe { *w }) else { return EntryKind::ForLock };
+        let Wakes::Mask(bitset) = self.wakes.with(|w| unsafe { *w }) else { return None };
         // SAFETY: as above. The bucket's lock also guards the signal of a waiter that a wake may take.
-        if unsafe { self.signal.notifies_thread() } { EntryKind::Thread(bitset) } else { EntryKind::Task(bitset) }
+        Some((bitset, unsafe { self.signal.notifies_thread() }))
     }
 
     /// Counts the wake that has come as received: even if the waiter is dropped, the wake is not passed on.
@@ -138,16 +139,6 @@ impl Entry {
             Wakes::Mask(_) | Wakes::None => None,
         }
     }
-}
-
-/// The kind of a waiter, with its bitset if wakes take it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EntryKind {
-    Thread(NonZeroU32),
-    /// A waiter that is woken through a waker.
-    Task(NonZeroU32),
-    /// A thread or a task that waits for a lock, which will be handed to it.
-    ForLock,
 }
 
 /// A wake of at least this many waiters is a wake of all: users of futex(2) pass `INT_MAX` for that.

@@ -12,7 +12,7 @@
 //! its threads have used at a time, rounded up to whole chunks: no seat moves to another shard, where no thread may need it.
 
 use alloc::alloc::{Layout, alloc, dealloc};
-use core::mem::{ManuallyDrop, MaybeUninit};
+use core::mem::MaybeUninit;
 use core::pin::Pin;
 use core::ptr::{self, NonNull};
 
@@ -26,11 +26,9 @@ use crate::sys::platform::PlatformRef;
 
 /// Memory for a waiter, on two cache lines of its own.
 #[repr(align(128))]
-union Seat {
-    free: ManuallyDrop<FreeSeat>,
-    _room: ManuallyDrop<MaybeUninit<[u8; 128]>>,
-}
+struct Seat(#[expect(dead_code, reason = "accessed as a `FreeSeat` or a `Waiter`")] MaybeUninit<[u8; 128]>);
 
+/// What a free seat has in its memory.
 struct FreeSeat {
     /// The next free seat, or null.
     next: *mut Seat,
@@ -41,20 +39,15 @@ struct FreeSeat {
 /// The unit in which seats are allocated: 4 KiB. Its threads sleep as members of one group.
 #[repr(C)]
 struct SeatChunk {
-    head: Head,
-    seats: [MaybeUninit<Seat>; SEATS],
+    // These two are on cache lines that no seat shares.
+    group: Group,
+    /// The next chunk, or null.
+    next: *mut SeatChunk,
+    seats: [Seat; SEATS],
 }
 
 /// Number of seats in a chunk. A group has room for 32 members.
 const SEATS: usize = 31;
-
-/// On cache lines that no seat shares.
-#[repr(C, align(128))]
-struct Head {
-    group: Group,
-    /// The next chunk, or null.
-    next: *mut SeatChunk,
-}
 
 /// Number of shards, each with a lock, among which sleeping threads are spread.
 const SHARDS: usize = 8;
@@ -111,9 +104,8 @@ impl SeatShard {
     fn give_back_behind_lock(&self, seat: NonNull<Seat>, member: Members) {
         let mut next = self.returned.load(Ordering::Relaxed);
         loop {
-            let free = ManuallyDrop::new(FreeSeat { next, member });
             // SAFETY: the caller has the seat, and does not use it any more.
-            unsafe { seat.write(Seat { free }) };
+            unsafe { seat.cast().write(FreeSeat { next, member }) };
             // Seats leave this list all at once, so if it begins with `next`, that seat has the rest behind it.
             match self.returned.compare_exchange(next, seat.as_ptr(), Ordering::Release, Ordering::Relaxed) {
                 // [X]
@@ -134,15 +126,14 @@ impl Free {
         }
         let seat = NonNull::new(self.first)?;
         // SAFETY: a free seat, in a chunk of ours.
-        let FreeSeat { next, member } = **unsafe { &seat.as_ref().free };
+        let FreeSeat { next, member } = unsafe { seat.cast().read() };
         self.first = next;
         Some((seat, member))
     }
 
     fn give_back(&mut self, seat: NonNull<Seat>, member: Members) {
-        let free = ManuallyDrop::new(FreeSeat { next: self.first, member });
         // SAFETY: `take` returned this seat, and it is not used any more.
-        unsafe { seat.write(Seat { free }) };
+        unsafe { seat.cast().write(FreeSeat { next: self.first, member }) };
         self.first = seat.as_ptr();
     }
 
@@ -152,9 +143,10 @@ impl Free {
         let chunk = NonNull::new(unsafe { alloc(Layout::new::<SeatChunk>()) })?.cast::<SeatChunk>().as_ptr();
         // SAFETY: new memory of that size. Each seat is written before it is free.
         unsafe {
-            (&raw mut (*chunk).head).write(Head { group: Group::new(), next: self.chunks });
+            (&raw mut (*chunk).group).write(Group::new());
+            (&raw mut (*chunk).next).write(self.chunks);
             self.chunks = chunk;
-            let group = NonNull::new_unchecked(&raw mut (*chunk).head.group);
+            let group = NonNull::new_unchecked(&raw mut (*chunk).group);
             let seats = (&raw mut (*chunk).seats).cast::<Seat>();
             // From the last to the first, so that `take` returns them in the order of their addresses.
             for i in (0..SEATS).rev() {
@@ -171,7 +163,7 @@ impl Drop for Free {
             let chunk = self.chunks;
             // SAFETY: `add_chunk` allocated the chunk. The system is being dropped, so no seat is in use.
             unsafe {
-                self.chunks = (*chunk).head.next;
+                self.chunks = (*chunk).next;
                 dealloc(chunk.cast(), Layout::new::<SeatChunk>());
             }
         }
@@ -216,7 +208,7 @@ impl Domain {
     }
 }
 
-const _: () = assert!(size_of::<Seat>() == 128);
+const _: () = assert!(size_of::<FreeSeat>() <= size_of::<Seat>() && size_of::<Seat>() == 128);
 const _: () = assert!(size_of::<SeatChunk>() == 4096);
 const _: () = assert!(size_of::<Waiter<'_>>() <= size_of::<Seat>());
 
@@ -302,7 +294,7 @@ mod tests {
     fn chunks(shard: &SeatShard) -> usize {
         shard.free.lock().with(|free| {
             // SAFETY: chunks are valid as long as the shard.
-            let next = |chunk: &*mut SeatChunk| unsafe { chunk.as_ref() }.map(|chunk| chunk.head.next);
+            let next = |chunk: &*mut SeatChunk| unsafe { chunk.as_ref() }.map(|chunk| chunk.next);
             core::iter::successors(Some(free.chunks), next).filter(|chunk| !chunk.is_null()).count()
         })
     }

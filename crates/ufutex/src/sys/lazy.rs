@@ -13,17 +13,12 @@ use crate::sync::{AtomicPtr, Made, Ordering};
 /// was stored first.
 pub struct Lazy<T> {
     /// Null until the value is made, then a counted handle; or [`NEVER`].
-    kept: AtomicPtr<LazyValue<T>>,
+    kept: AtomicPtr<(Made, T)>,
     _owns: PhantomData<T>,
 }
 
 /// Marks a value that will not be made any more. The address of every value is higher.
 const NEVER: usize = 1;
-
-struct LazyValue<T> {
-    made: Made,
-    value: T,
-}
 
 impl<T> Lazy<T> {
     pub const fn new() -> Self {
@@ -38,9 +33,9 @@ impl<T> Lazy<T> {
             return None;
         }
         // SAFETY: a handle that is kept until `self` is dropped.
-        let kept = unsafe { &*kept };
-        kept.made.see();
-        Some(&kept.value)
+        let (made, value) = unsafe { &*kept };
+        made.see();
+        Some(value)
     }
 
     /// Whether there will never be a value.
@@ -62,11 +57,11 @@ impl<T> Lazy<T> {
 
     #[cold]
     fn make(&self, value: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
-        let made = value().and_then(|value| Counted::new(|_| LazyValue { made: Made::new(), value }));
+        let made = value().and_then(|value| Counted::new(|_| (Made::new(), value)));
         let error = match made {
             Ok(kept) => {
-                kept.made.finish();
-                let ours = ptr::from_ref::<LazyValue<T>>(&kept).cast_mut();
+                kept.0.finish();
+                let ours = ptr::from_ref::<(Made, T)>(&kept).cast_mut();
                 // [W]
                 if self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Relaxed).is_ok() {
                     core::mem::forget(kept); // `drop` gives this handle back

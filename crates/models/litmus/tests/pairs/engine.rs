@@ -674,14 +674,14 @@ pub(super) const PAIRS: &[Pair] = &[
                 "ufutex/src/futex/seat.rs",
                 "give_back_behind_lock",
                 &[
-                    "seat.write(Seat { free })",
+                    "seat.cast().write(FreeSeat { next, member })",
                     "self.returned.compare_exchange(next, seat.as_ptr(), Ordering::Release, Ordering::Relaxed)",
                 ],
             ),
             (
                 "ufutex/src/futex/seat.rs",
                 "take",
-                &["returned.swap(ptr::null_mut(), Ordering::Acquire); // [X]", "seat.as_ref().free"],
+                &["returned.swap(ptr::null_mut(), Ordering::Acquire); // [X]", "seat.cast().read()"],
             ),
         ],
         init: "behind_1 = 9, behind_2 = 9, returned = 0",

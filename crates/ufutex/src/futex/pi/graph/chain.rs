@@ -25,8 +25,8 @@ impl Graph {
             if self.tasks[holder].height >= height {
                 return Ok(());
             }
-            let Some(blocked) = &self.tasks[holder].blocked else { break };
-            holder = self.locks[blocked.lock].holder;
+            let Some((lock, _)) = self.tasks[holder].blocked else { break };
+            holder = self.locks[lock].holder;
         }
         if height > self.highest {
             self.chains_refused.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Graph {
         if effective != level {
             self.note_change(id);
         }
-        let lock = self.tasks[id].blocked.as_ref()?.lock;
+        let (lock, _) = self.tasks[id].blocked?;
         let before = self.locks[lock].brought();
         if effective != level {
             self.unqueue(id, lock, level);

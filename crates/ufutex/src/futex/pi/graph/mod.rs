@@ -69,15 +69,10 @@ pub struct Task {
     heights: Multiset<u32>,
     /// The locks that it holds.
     holds: List<Lock>,
-    blocked: Option<Blocked>,
+    /// The lock that it waits for, and its entry.
+    blocked: Option<(LockId, EntryRef)>,
     /// Its neighbours among the waiters of its level.
     in_level: Neighbours<Task>,
-}
-
-/// What a task waits for.
-struct Blocked {
-    lock: LockId,
-    entry: EntryRef,
 }
 
 pub struct Lock {
@@ -173,7 +168,7 @@ impl Graph {
     /// The waiter that is handed the lock next, and its entry.
     pub fn first_waiter(&self, lock: LockId) -> Option<(TaskId, EntryRef)> {
         let first = self.locks[lock].levels.first()?.waiters.first?;
-        self.tasks[first].blocked.as_ref().map(|blocked| (first, blocked.entry))
+        self.tasks[first].blocked.map(|(_, entry)| (first, entry))
     }
 
     /// The lock that the task has had for the shortest time: the kernel passes a dead owner's locks on in this order.
@@ -229,7 +224,7 @@ impl Graph {
         let before = joined.brought();
         joined.waiters = waiters;
         joined.heights.add(waiter.height);
-        waiter.blocked = Some(Blocked { lock, entry });
+        waiter.blocked = Some((lock, entry));
         let level = waiter.effective;
         self.enqueue(task, lock, level);
         let joined = &self.locks[lock];
@@ -290,7 +285,7 @@ impl Graph {
     /// Takes the task out of the waiters of its lock.
     fn take_out(&mut self, task: TaskId) -> Option<LockId> {
         let waiter = &mut self.tasks[task];
-        let Blocked { lock, .. } = waiter.blocked.take()?;
+        let (lock, _) = waiter.blocked.take()?;
         let (level, height) = (waiter.effective, waiter.height);
         let before = self.locks[lock].brought();
         self.unqueue(task, lock, level);

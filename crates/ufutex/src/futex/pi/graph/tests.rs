@@ -217,7 +217,7 @@ impl Both {
         prop_assert_eq!(self.reported, self.plain.effective);
         for (t, &id) in self.ids.iter().enumerate() {
             prop_assert_eq!(self.graph.effective(id), self.plain.effective[t], "task {}", t);
-            let entry_there = self.graph.tasks[id].blocked.as_ref().map(|blocked| blocked.entry);
+            let entry_there = self.graph.tasks[id].blocked.map(|(_, entry)| entry);
             prop_assert!(entry_there == self.plain.waits_for[t].map(|_| entry(t)));
         }
         for l in 0..LOCKS {
