@@ -42,7 +42,7 @@ pub struct Domain {
     pub(super) spins: Lazy<Spins>,
     // These two are last, so that the namespace's tables outlive the rest.
     pub(super) namespace: Counted<Namespace>,
-    pub(super) system: System,
+    pub(crate) system: System,
 }
 
 const _: () = {

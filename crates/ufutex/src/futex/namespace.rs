@@ -97,7 +97,7 @@ impl PidNamespace {
     pub fn with_driver(system: &System, driver: &Driver) -> Result<Self, Error> {
         let number = system.inner.namespaces.fetch_add(1, Ordering::Relaxed);
         let (globals, driver) = (system.globals().another()?, driver.with_new_group()?);
-        let inner = Namespace::new(system.platform(), number, globals, driver, system.pi().make_graph())?;
+        let inner = Namespace::new(system.platform(), number, globals, driver, system.inner.pi.make_graph())?;
         Ok(Self { inner, system: system.clone() })
     }
 

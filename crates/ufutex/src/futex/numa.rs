@@ -6,7 +6,6 @@
 //! selects that node. For a private word, operations that name a node meet only operations that name the same one. In the
 //! kernel they also meet those that name none, if the process uses the global hash.
 
-use super::domain::Domain;
 use super::key::{At, Key};
 use super::system::System;
 use crate::error::Error;
@@ -76,18 +75,6 @@ impl System {
         let choose = || by_policy().unwrap_or_else(|| self.current_node());
         let node = node_behind(memory, address + Width::U32.bytes(), choose)?;
         if self.has_node(node) { Ok(Some(node)) } else { Err(Error::Invalid) }
-    }
-}
-
-impl Domain {
-    /// See [`System::resolve_node`].
-    pub(crate) fn resolve_node<M: UserMemory + ?Sized>(
-        &self,
-        memory: &M,
-        address: u64,
-        flags: NodeFlags,
-    ) -> Result<Option<u32>, Error> {
-        self.system.resolve_node(memory, address, flags)
     }
 }
 

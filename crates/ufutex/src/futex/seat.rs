@@ -191,7 +191,7 @@ impl Domain {
     /// Runs `f` with an idle waiter for the calling thread. If the second argument is `Some`, the thread has to sleep
     /// in that group with that bit. If it is `None`, the thread sleeps on the word of its entry.
     pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d>>, Option<Members>) -> R) -> R {
-        let Some(taken) = self.system.seats().take() else {
+        let Some(taken) = self.system.inner.seats.take() else {
             return f(core::pin::pin!(Waiter::new()).into_ref(), None);
         };
         let member = self.platform().wakes_by_bits().then_some(taken.member);

@@ -62,7 +62,7 @@ pub(super) struct SystemInner {
     pub own_namespace: Counted<Namespace>,
     pub robust_lists_cut: AtomicU64,
     /// The memory of sleeping threads' waiters.
-    seats: Seats,
+    pub seats: Seats,
     /// 1 in a child of fork(2) that has abandoned its copy.
     abandoned: AtomicU32,
 }
@@ -241,13 +241,5 @@ impl System {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.inner.limits
-    }
-
-    pub(super) fn seats(&self) -> &Seats {
-        &self.inner.seats
-    }
-
-    pub(super) fn pi(&self) -> &Pi {
-        &self.inner.pi
     }
 }

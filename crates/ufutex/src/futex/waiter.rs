@@ -288,12 +288,8 @@ impl Domain {
     ) -> Result<Queued<'w, 'd>, Error> {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
         let matched = self.lock_if_equal(&target, expected)?;
-        Ok(Queued {
-            waiter: self.queue(matched, waiter.into_ref(), options, Signal::new(Receiver::Thread(self.platform())))?,
-            deadline,
-            by_waker: false,
-            cancelled: None,
-        })
+        let signal = Signal::new(Receiver::Thread(self.platform()));
+        Ok(Queued::new(self.queue(matched, waiter.into_ref(), options, signal)?, deadline))
     }
 
     /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`. The wake that takes the waiter
@@ -361,12 +357,10 @@ impl Domain {
             return Err(Error::Invalid);
         }
         let matched = self.lock_if_equal(&target, expected)?;
-        Ok(Queued {
-            waiter: self.queue(matched, waiter.into_ref(), options, Signal::new(Receiver::Lent(waker.into())))?,
-            deadline: None,
-            by_waker: true,
-            cancelled: None,
-        })
+        let signal = Signal::new(Receiver::Lent(waker.into()));
+        let mut queued = Queued::new(self.queue(matched, waiter.into_ref(), options, signal)?, None);
+        queued.by_waker = true;
+        Ok(queued)
     }
 
     /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait. If the word differs,
@@ -514,6 +508,7 @@ pub struct Queued<'w, 'd> {
 
 impl<'w, 'd> Queued<'w, 'd> {
     /// A handle of `waiter`, which a thread has queued, with the thread's deadline.
+    #[inline(always)]
     pub(super) fn new(waiter: Pin<&'w Waiter<'d>>, deadline: Option<Deadline>) -> Self {
         Self { waiter, deadline, by_waker: false, cancelled: None }
     }

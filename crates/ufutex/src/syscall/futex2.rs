@@ -121,7 +121,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
 
     fn word_of(&self, uaddr: u64, flags: u32, access: Access) -> Result<Word<'m, M>, Error> {
         let node_flags = NodeFlags { numa: flags & NUMA != 0, mpol: flags & MPOL != 0 };
-        let node = self.domain.resolve_node(self.memory, uaddr, node_flags)?;
+        let node = self.domain.system.resolve_node(self.memory, uaddr, node_flags)?;
         Ok(self.word(uaddr, flags & PRIVATE != 0, access)?.on_node(node))
     }
 }

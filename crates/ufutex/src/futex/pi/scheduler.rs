@@ -133,14 +133,14 @@ impl System {
     /// How many waits for a lock were refused because the chain of owners would have been longer than is allowed.
     #[must_use]
     pub fn pi_chains_refused(&self) -> u64 {
-        self.pi().chains_refused.load(Ordering::Relaxed)
+        self.inner.pi.chains_refused.load(Ordering::Relaxed)
     }
 
     /// Reports to the scheduler all changes of priority, of tasks of the namespace, that have not been reported yet. The
     /// graph is not locked. If the scheduler panics, the change counts as reported, and everything else is reported before
     /// the panic continues.
     pub(crate) fn report_priorities(&self, namespace: &Namespace) {
-        let Some(scheduler) = self.pi().settings.scheduler.as_deref() else { return };
+        let Some(scheduler) = self.inner.pi.settings.scheduler.as_deref() else { return };
         loop {
             // No other thread reports what this one is about to. So if the platform allows it, this one keeps its CPU
             // until the scheduler knows the task's last priority: it may be less urgent than the task.
