@@ -100,7 +100,7 @@ impl Domain {
         &'d self,
         places: [Place; 2],
         lock: impl Fn() -> Result<Pair<'d>, Error>,
-        counts: Requeue,
+        most: Requeue,
     ) -> Result<Requeued, Error> {
         let [source, target] = places;
         // Waiters of a shared word may belong to another domain, whose entries must not be queued in this domain's
@@ -112,25 +112,32 @@ impl Domain {
         if to_own || to_namespace {
             return Err(Error::Invalid);
         }
-        let work = Requeuing { keys: [self.key(&source), self.key(&target)], places, counts };
+        let keys = [self.key(&source), self.key(&target)];
+        let mut requeuing = Requeuing {
+            domain: self,
+            places,
+            keys,
+            most,
+            done: Requeued::default(),
+            new_chain: None,
+            met_lock_waiter: false,
+        };
         let mut room = Room::default();
-        let noted = loop {
+        loop {
             let mut pair = lock()?;
             let is_long =
-                (counts.wake > PIECE || counts.requeue > PIECE) && self.is_any_global(&mut pair, &source, &target);
-            let wanted = if is_long { 0 } else { wanted(pair.first(), work.keys[0], source.hash, counts.wake) };
+                (most.wake > PIECE || most.requeue > PIECE) && self.is_any_global(&mut pair, &source, &target);
+            let wanted = if is_long { 0 } else { wanted(pair.first(), keys[0], source.hash, most.wake) };
             let way = room.way(wanted, is_long);
             if let Way::NeedsRoom = way {
                 drop(pair);
                 room.make(wanted);
                 continue;
             }
-            let mut noted = NotedRequeue { domain: self, work: &work, done: RequeueProgress::default() };
-            let done = &mut noted.done;
             if let Way::AtOnce = way {
-                let most = Most { taken: wanted, visited: usize::MAX };
-                let first = pair.first().first(work.keys[0], source.hash);
-                let taken = first.map(|first| self.requeue_piece(&mut pair, first, most, &work, None, done).0);
+                let limits = Most { taken: wanted, visited: usize::MAX };
+                let first = pair.first().first(keys[0], source.hash);
+                let taken = first.map(|first| requeuing.piece(&mut pair, first, limits, None).0);
                 let section = self.platform().section();
                 drop(pair);
                 notify_taken(taken.unwrap_or_default(), room, section);
@@ -148,37 +155,13 @@ impl Domain {
                     &lock,
                     Pair::first,
                     &mut |pair, first, limit| {
-                        let most = Most { taken: limit.min(counts.wake - done.woken), visited: PIECE };
-                        self.requeue_piece(pair, first, most, &work, began, done)
+                        let limits = Most { taken: limit.min(most.wake - requeuing.done.woken), visited: PIECE };
+                        requeuing.piece(pair, first, limits, began)
                     },
                 );
             }
-            break noted;
-        };
-        noted.into_result()
-    }
-
-    /// Takes waiters to be woken from `first` on, then moves those behind them. It visits `most.visited` waiters of each
-    /// at most. Returns those that it has taken, and the waiter to go on with, if there is one.
-    fn requeue_piece(
-        &self,
-        pair: &mut Pair<'_>,
-        first: NonNull<Node>,
-        most: Most,
-        work: &Requeuing,
-        began: Option<Moment>,
-        done: &mut RequeueProgress,
-    ) -> Piece {
-        let pick = self.pick(NonZeroU32::MAX, work.counts.wake, began);
-        // SAFETY: the caller guarantees that `first` is queued in the first bucket.
-        let (taken, mut next) =
-            unsafe { pair.first().take_from(work.keys[0], work.places[0].hash, Some(first), most, pick) };
-        done.woken += taken.len();
-        done.met_lock_waiter |= taken.was_stopped;
-        if done.woken == work.counts.wake {
-            next = self.move_waiters(pair, work, next, most.visited, began.unwrap_or(Moment::END), done);
+            return if requeuing.met_lock_waiter { Err(Error::Invalid) } else { Ok(requeuing.done) };
         }
-        (taken, next)
     }
 
     /// Locks both buckets, if `from` holds `expected` by then.
@@ -215,23 +198,53 @@ impl Domain {
         });
         probe!(requeue, from.address, to.address, woken, requeued);
     }
+}
+
+/// A requeue. Its drop counts it after the waiters have been woken, also if one of their wakers panics.
+struct Requeuing<'d> {
+    domain: &'d Domain,
+    /// The word whose waiters are woken or moved, and the word that they are moved to.
+    places: [Place; 2],
+    keys: [TableKey; 2],
+    most: Requeue,
+    done: Requeued,
+    /// The number of keys that the target's bucket has now, if `to` had no waiters there before.
+    new_chain: Option<u32>,
+    met_lock_waiter: bool,
+}
+
+impl Requeuing<'_> {
+    /// Takes waiters to be woken from `first` on, then moves those behind them. It visits `limits.visited` waiters of each
+    /// at most. Returns those that it has taken, and the waiter to go on with, if there is one.
+    fn piece(&mut self, pair: &mut Pair<'_>, first: NonNull<Node>, limits: Most, began: Option<Moment>) -> Piece {
+        let pick = self.domain.pick(NonZeroU32::MAX, self.most.wake, began);
+        // SAFETY: the caller guarantees that `first` is queued in the first bucket.
+        let (taken, mut next) =
+            unsafe { pair.first().take_from(self.keys[0], self.places[0].hash, Some(first), limits, pick) };
+        self.done.woken += taken.len();
+        self.met_lock_waiter |= taken.was_stopped;
+        if self.done.woken == self.most.wake {
+            next = self.move_waiters(pair, next, limits.visited, began.unwrap_or(Moment::END));
+        }
+        (taken, next)
+    }
 
     /// Moves waiters, from `next` on, to the target's key, and visits at most `left`. Returns the waiter to go on with, if
     /// there are more to be moved.
     fn move_waiters(
-        &self,
+        &mut self,
         pair: &mut Pair<'_>,
-        work: &Requeuing,
         mut next: Option<NonNull<Node>>,
         mut left: usize,
         began: Moment,
-        done: &mut RequeueProgress,
     ) -> Option<NonNull<Node>> {
-        let stays = work.stays_in_place(pair);
+        let [source, target] = &self.places;
+        // A waiter that is moved stays where it is if source and target are one word, on one node.
+        let stays = self.keys[0] == self.keys[1] && source.hash == target.hash && !pair.are_two();
         while let Some(node) = next
             && left > 0
         {
-            if done.moved == work.counts.requeue {
+            if self.done.requeued == self.most.requeue {
                 return None;
             }
             // SAFETY: every node of a queue is the first field of an entry, and its bucket is locked.
@@ -245,80 +258,32 @@ impl Domain {
             }
             // SAFETY: as above.
             if !unsafe { entry.is_plain() } {
-                done.met_lock_waiter = true;
+                self.met_lock_waiter = true;
                 return None;
             }
-            done.moved += 1;
+            self.done.requeued += 1;
             if !stays {
                 // SAFETY: queued in the first bucket. `pair` keeps both buckets locked until the node is in the second.
                 let new_chain = unsafe {
-                    pair.first().take_to(node, work.keys[1], work.places[1].hash);
-                    entry.set_since(self.system.joins(entry.node.priority()));
+                    pair.first().take_to(node, self.keys[1], target.hash);
+                    entry.set_since(self.domain.system.joins(entry.node.priority()));
 
                     pair.second().insert(node)
                 };
-                done.new_chain = done.new_chain.or(new_chain);
+                self.new_chain = self.new_chain.or(new_chain);
             }
         }
-        next.filter(|_| done.moved < work.counts.requeue)
+        next.filter(|_| self.done.requeued < self.most.requeue)
     }
 }
 
-/// The request for a requeue.
-struct Requeuing {
-    /// The word whose waiters are woken or moved, and the word that they are moved to.
-    places: [Place; 2],
-    keys: [TableKey; 2],
-    counts: Requeue,
-}
-
-impl Requeuing {
-    /// Whether a waiter that is moved keeps its place: source and target are one word, on one node.
-    fn stays_in_place(&self, pair: &Pair<'_>) -> bool {
-        self.keys[0] == self.keys[1] && self.places[0].hash == self.places[1].hash && !pair.are_two()
-    }
-}
-
-/// A requeue that has been done. Its drop counts the requeue after the waiters have been woken, also if one of their
-/// wakers panics.
-struct NotedRequeue<'d> {
-    domain: &'d Domain,
-    work: &'d Requeuing,
-    done: RequeueProgress,
-}
-
-impl NotedRequeue<'_> {
-    fn into_result(self) -> Result<Requeued, Error> {
-        if self.done.met_lock_waiter {
-            return Err(Error::Invalid);
-        }
-        Ok(self.done.requeued())
-    }
-}
-
-impl Drop for NotedRequeue<'_> {
+impl Drop for Requeuing<'_> {
     fn drop(&mut self) {
-        let [source, target] = &self.work.places;
-        self.domain.note_requeue(source, target, self.done.requeued());
-        if let Some(keys) = self.done.new_chain {
+        let [source, target] = &self.places;
+        self.domain.note_requeue(source, target, self.done);
+        if let Some(keys) = self.new_chain {
             // A table that grows calls the embedder's memory and topology.
             call(|| self.domain.note_keys(keys, target));
         }
-    }
-}
-
-/// The progress of a requeue.
-#[derive(Default)]
-struct RequeueProgress {
-    woken: usize,
-    moved: usize,
-    /// The number of keys that the target's bucket has now, if `to` had no waiters there before.
-    new_chain: Option<u32>,
-    met_lock_waiter: bool,
-}
-
-impl RequeueProgress {
-    fn requeued(&self) -> Requeued {
-        Requeued { woken: self.woken, requeued: self.moved }
     }
 }
