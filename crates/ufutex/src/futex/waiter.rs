@@ -42,25 +42,7 @@ unsafe impl<E> Send for WaiterSlot<'_, E> {}
 // reference to these allows `Queued::is_woken`, which reads `domain` and an atomic, and nothing writes meanwhile.
 unsafe impl<E> Sync for WaiterSlot<'_, E> {}
 
-/// What a [`WaiterSlot`] has room for. The entry is the first field, so a pointer to its node points to this too.
-pub(super) trait SlotEntry {
-    fn entry(&self) -> &Entry;
-
-    /// Whether what the waiter waits for has come.
-    fn is_served(&self) -> bool;
-}
-
-impl SlotEntry for Entry {
-    fn entry(&self) -> &Entry {
-        self
-    }
-
-    fn is_served(&self) -> bool {
-        self.signal.is_woken()
-    }
-}
-
-impl<'d, E: SlotEntry> WaiterSlot<'d, E> {
+impl<'d, E> WaiterSlot<'d, E> {
     #[inline(always)]
     pub fn new() -> Self {
         Self { domain: Cell::new(None), entry: UnsafeCell::new(MaybeUninit::uninit()), _pinned: PhantomPinned }
@@ -91,13 +73,14 @@ impl<'d, E: SlotEntry> WaiterSlot<'d, E> {
         self.address()
     }
 
-    /// Makes the slot idle. No other thread can reach the entry any more.
-    pub fn release(&self) {
+    /// Makes the slot idle. No other thread can reach the entry any more. `end` is for a probe: the [`Entry`] in the slot's
+    /// entry, and whether what it waited for has come.
+    pub fn release(&self, end: impl Fn(&E) -> (&Entry, bool)) {
         let Some((domain, entry)) = self.busy() else { return };
         self.domain.set(None);
         domain.dismiss_waiter();
         // SAFETY: no other thread reaches the entry any more.
-        probe!(wait_end, unsafe { entry.entry().node.key() }.0.address, entry.is_served());
+        probe!(wait_end, unsafe { end(entry).0.node.key() }.0.address, end(entry).1);
         // SAFETY: as above. It was initialised, since the slot was busy.
         self.entry.with_mut(|e| unsafe { (*e).assume_init_drop() });
     }
@@ -131,6 +114,11 @@ impl Waiter<'_> {
         self.0.is_busy()
     }
 
+    /// Makes the waiter idle. No other thread can reach its entry any more.
+    fn release(&self) {
+        self.0.release(|entry| (entry, entry.signal.is_woken()));
+    }
+
     /// Whether a wake has come. A waker that was lent may still be running.
     fn is_notified(&self) -> bool {
         self.0.busy().is_some_and(|(_, entry)| entry.signal.is_notified())
@@ -141,7 +129,7 @@ impl Waiter<'_> {
         let is_woken = self.poll_taken(receiver);
         if is_woken {
             self.wait_for_waker();
-            self.0.release();
+            self.release();
         }
         is_woken
     }
@@ -203,7 +191,7 @@ impl Waiter<'_> {
     /// Leaves the queue. A wake that has come counts as received. Returns `true` if none has come.
     pub(super) fn give_up(&self) -> bool {
         let removed = self.leave();
-        self.0.release();
+        self.release();
         removed
     }
 
@@ -219,7 +207,7 @@ impl Waiter<'_> {
                 return false;
             }
         }
-        self.0.release();
+        self.release();
         removed
     }
 
@@ -231,13 +219,13 @@ impl Waiter<'_> {
             return;
         }
         if self.leave() {
-            return self.0.release();
+            return self.release();
         }
         // SAFETY: the wake has been seen, so the entry is ours again.
         let ((key, hash), bitset, taken) = unsafe { (entry.node.key(), entry.passes_on(), entry.since()) };
         // Become idle before passing the wake on: if the next waiter's waker panics, this waiter's drop must not pass
         // the wake on again.
-        self.0.release();
+        self.release();
         if let Some(bitset) = bitset {
             let mut uncounted = Woken::NOBODY;
             domain.wake_place(&domain.place_of(key, hash), 1, bitset, Some(taken), &mut uncounted);
@@ -563,7 +551,7 @@ impl<'w, 'd> Queued<'w, 'd> {
             waiter.wait_for_waker();
         }
         if in_group.flatten().unwrap_or_else(|| signal.sleep(on, deadline.as_ref())) {
-            waiter.0.release();
+            waiter.release();
             return Ok(());
         }
         // If a wake has taken the entry first, this is no timeout: the waker has counted this waiter as woken.

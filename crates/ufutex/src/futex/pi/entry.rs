@@ -4,7 +4,6 @@ use core::ptr::NonNull;
 
 use super::{LockId, TaskId};
 use crate::futex::entry::Entry;
-use crate::futex::waiter::SlotEntry;
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 use crate::table::hash::TableKey;
 use crate::table::list::Node;
@@ -38,16 +37,6 @@ pub(crate) enum Purpose {
 /// The owner of the lock has died and this waiter has inherited the lock. It is still queued, and has to write its TID
 /// into the word.
 const HEIR: u32 = 1;
-
-impl SlotEntry for PiEntry {
-    fn entry(&self) -> &Entry {
-        &self.entry
-    }
-
-    fn is_served(&self) -> bool {
-        self.entry.signal.is_woken() || self.is_heir()
-    }
-}
 
 impl PiEntry {
     pub fn new(entry: Entry, namespace: u64, purpose: Purpose) -> Self {

@@ -72,7 +72,7 @@ impl<'d, 't> PiWaiter<'d, 't> {
     pub fn release(&self) {
         if self.is_busy() {
             self.task.waits.store(0, Ordering::Relaxed);
-            self.slot.release();
+            self.slot.release(|entry| (&entry.entry, entry.entry.signal.is_woken() || entry.is_heir()));
         }
     }
 
