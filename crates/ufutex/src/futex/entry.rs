@@ -52,22 +52,18 @@ impl Moment {
 }
 
 impl Entry {
-    pub(crate) fn new(key: TableKey, hash: u32, priority: u8, wakes: Wakes, receiver: Receiver) -> Self {
-        Self::with_signal(key, hash, priority, wakes, Signal::new(receiver))
-    }
-
-    pub(crate) fn with_signal(key: TableKey, hash: u32, priority: u8, wakes: Wakes, signal: Signal) -> Self {
-        Self {
-            node: Node::new(key, hash, priority),
-            wakes: UnsafeCell::new(wakes),
-            signal,
-            since: UnsafeCell::new(Moment(0)),
-        }
+    /// An entry that joins its queue at the moment `since`, which the caller has read with the queue's bucket locked.
+    pub(crate) fn new(key: TableKey, hash: u32, priority: u8, wakes: Wakes, signal: Signal, since: Moment) -> Self {
+        let (wakes, since) = (UnsafeCell::new(wakes), UnsafeCell::new(since));
+        Self { node: Node::new(key, hash, priority), wakes, signal, since }
     }
 
     /// The entry of a marker: see [`marker`](super::marker).
     pub(crate) fn marker(key: TableKey, hash: u32) -> Self {
-        Self { node: Node::marker(key, hash), ..Self::new(key, hash, 0, Wakes::None, Receiver::TAKEN) }
+        Self {
+            node: Node::marker(key, hash),
+            ..Self::new(key, hash, 0, Wakes::None, Signal::new(Receiver::TAKEN), Moment(0))
+        }
     }
 
     /// Records that the entry joins a queue at the moment `now`, which the caller has read with that queue's bucket

@@ -9,12 +9,12 @@ use core::ptr::NonNull;
 
 use super::config::DomainOptions;
 use super::domain::Domain;
-use super::entry::{Entry, Wakes, notify_one};
+use super::entry::{Entry, Moment, Wakes, notify_one};
 use super::pair::Pair;
 use super::place::{Place, Space};
 use super::system::System;
 use crate::error::Error;
-use crate::signal::Receiver;
+use crate::signal::{Receiver, Signal};
 use crate::sync::UnsafeCell;
 use crate::sys::clock::Deadline;
 use crate::sys::unwind::Otherwise;
@@ -109,9 +109,10 @@ impl ParkingLot {
             self.note_transfers(transfers);
             return Parked::Invalid;
         }
-        let receiver = Receiver::Thread(self.domain.platform());
+        let signal = Signal::new(Receiver::Thread(self.domain.platform()));
+        // No operation in pieces meets parked threads, so their moment does not matter.
         let place = ParkingPlace {
-            entry: Entry::new(self.domain.key(&queue), queue.hash, 0, Wakes::None, receiver),
+            entry: Entry::new(self.domain.key(&queue), queue.hash, 0, Wakes::None, signal, Moment(0)),
             park_token,
             unpark_token: UnsafeCell::new(0),
             is_picked: UnsafeCell::new(false),

@@ -418,9 +418,8 @@ impl Domain {
         }
         self.admit_waiter(locked.waiters())?;
         let wakes = Wakes::Mask(options.bitset);
-        let entry = Entry::with_signal(self.key(&place), place.hash, options.priority, wakes, signal);
-        // SAFETY: no other thread has it yet.
-        unsafe { entry.set_since(self.system.joins(options.priority)) };
+        let since = self.system.joins(options.priority);
+        let entry = Entry::new(self.key(&place), place.hash, options.priority, wakes, signal, since);
         let node = waiter.get_ref().0.occupy(self, entry).cast();
         // SAFETY: the entry is new and not queued. The waiter is pinned and leaves the queue in its drop, so the node
         // stays valid and in place until it has left the queue.

@@ -13,7 +13,7 @@ use crate::futex::operation::PollReceiver;
 use crate::futex::place::Place;
 use crate::futex::task::Task;
 use crate::futex::waiter::WaiterSlot;
-use crate::signal::{GuardedWaker, Receiver};
+use crate::signal::{GuardedWaker, Receiver, Signal};
 use crate::sync::Ordering;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::unwind::Otherwise;
@@ -62,9 +62,8 @@ impl<'d, 't> PiWaiter<'d, 't> {
     /// queues the entry, or takes it back with [`release`](Self::release).
     pub fn set(&self, domain: &'d Domain, place: &Place, receiver: Receiver, purpose: Purpose) -> EntryRef {
         let priority = self.task.own_priority().level();
-        let entry = Entry::new(domain.key(place), place.hash, priority, Wakes::None, receiver);
-        // SAFETY: no other thread has it yet.
-        unsafe { entry.set_since(domain.system.now()) };
+        let (signal, since) = (Signal::new(receiver), domain.system.now());
+        let entry = Entry::new(domain.key(place), place.hash, priority, Wakes::None, signal, since);
         EntryRef(self.slot.occupy(domain, PiEntry::new(entry, domain.namespace().number, purpose)))
     }
 
