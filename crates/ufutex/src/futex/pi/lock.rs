@@ -1,6 +1,7 @@
 //! Locks a word with priority inheritance, or queues the task for it.
 
 use core::pin::{Pin, pin};
+use core::ptr::NonNull;
 use core::task::Poll;
 
 use super::entry::{EntryRef, PiEntry, Purpose};
@@ -23,6 +24,7 @@ use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::bucket::Guard;
+use crate::table::list::Node;
 
 /// The future of [`Domain::lock_pi_async`].
 pub type LockPi<'d, 't, T> = WaitFuture<'d, LockOperation<'d, 't, T>>;
@@ -186,9 +188,7 @@ impl Domain {
         }
         let (key, graph) = (self.key(place), &mut tasks.graph);
         if let Some(first) = bucket.first(key, place.hash) {
-            // SAFETY: queued, and the bucket is locked.
-            let first = unsafe { EntryRef::of(first).map(|entry| entry.get()) };
-            return self.check_state(graph, first, value).map(Acquired::Contended);
+            return Ok(Acquired::Contended(check_state(graph, self.lock_of(first)?, value)?));
         }
         if value & TID_MASK == 0 {
             // [S1]. If the lock has to be in the graph, it is added before the word is written, because that may need
@@ -217,21 +217,28 @@ impl Domain {
         Ok(Acquired::Contended(graph.add_lock(owner.id)?))
     }
 
-    /// The lock that `first` waits for, if the state is valid: [S3] to [S10], in which a waiter is queued. The word holds
-    /// `value`. `first` is `None` if the waiter waits for no lock. Its bucket is locked, and so is the graph.
-    fn check_state(&self, graph: &PiGraph, first: Option<&PiEntry>, value: u32) -> Result<LockId, Refused> {
-        let first = first.filter(|first| self.is_of_namespace(first));
+    /// The lock that the queued waiter `first` waits for, whose bucket is locked. `Invalid` if it waits for no lock, [S3], or
+    /// belongs to another PID namespace.
+    pub(super) fn lock_of(&self, first: NonNull<Node>) -> Result<LockId, Error> {
         // SAFETY: queued, and its bucket is locked.
-        let Some(Purpose::Lock(lock)) = first.map(|first| unsafe { first.purpose() }) else {
-            return Err(Error::Invalid.into()); // [S3], or a waiter of another PID namespace
-        };
-        let (tid, has_died) = (value & TID_MASK, value & OWNER_DIED != 0);
-        let is_valid = match graph.owner(lock) {
-            None => has_died && tid == 0,                                     // [S4]; not [S5], [S7]
-            Some(owner) => tid == graph.tid(owner) || (has_died && tid == 0), // [S8], [S6]; not [S9], [S10]
-        };
-        if is_valid { Ok(lock) } else { Err(Error::Invalid.into()) }
+        let first = unsafe { EntryRef::of(first).map(|entry| entry.get()) };
+        // SAFETY: as above.
+        match first.filter(|first| self.is_of_namespace(first)).map(|first| unsafe { first.purpose() }) {
+            Some(Purpose::Lock(lock)) => Ok(lock),
+            _ => Err(Error::Invalid),
+        }
     }
+}
+
+/// Returns `lock`, which a queued waiter waits for, if the state is valid: [S4] to [S10]. The word holds `value`. The bucket
+/// is locked, and so is the graph.
+fn check_state(graph: &PiGraph, lock: LockId, value: u32) -> Result<LockId, Error> {
+    let (tid, has_died) = (value & TID_MASK, value & OWNER_DIED != 0);
+    let is_valid = match graph.owner(lock) {
+        None => has_died && tid == 0,                                     // [S4]; not [S5], [S7]
+        Some(owner) => tid == graph.tid(owner) || (has_died && tid == 0), // [S8], [S6]; not [S9], [S10]
+    };
+    if is_valid { Ok(lock) } else { Err(Error::Invalid) }
 }
 
 /// What is known of other tasks when a task takes a free lock.

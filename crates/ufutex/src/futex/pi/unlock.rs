@@ -1,6 +1,5 @@
 //! Unlocks a lock with priority inheritance: hands it to the first waiter, or clears its word.
 
-use super::entry::{EntryRef, Purpose};
 use super::lock::Refused;
 use crate::error::Error;
 use crate::futex::domain::Domain;
@@ -101,13 +100,7 @@ impl Domain {
                 Err(_) => Err(Error::Again.into()),
             };
         };
-        // SAFETY: queued, and the bucket is locked.
-        let first = unsafe { EntryRef::of(first).map(|entry| entry.get()) };
-        let first = first.filter(|first| self.is_of_namespace(first));
-        // SAFETY: as above.
-        let Some(Purpose::Lock(lock)) = first.map(|first| unsafe { first.purpose() }) else {
-            return Err(Error::Invalid.into()); // [S3], or a waiter of another PID namespace
-        };
+        let lock = self.lock_of(first)?;
         let graph = &mut tasks.graph;
         let heir = graph.first_waiter(lock).filter(|_| graph.owner(lock) == Some(task.named.id));
         let Some((heir, entry)) = heir else { return Err(Error::Invalid.into()) };
