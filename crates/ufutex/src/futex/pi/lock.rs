@@ -394,14 +394,8 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
                 Acquired::Contended(lock) => lock,
             };
         let graph = &mut tasks.graph;
-        if let Err(error) = self.waiter.admit(domain, bucket) {
-            graph.drop_if_idle(lock);
-            return Err(Refused::Error(error));
-        }
-        // Moved into the entry. On an error, the value that is left is dropped with no lock held, since dropping a
-        // waker runs an embedder's code.
-        let receiver = receiver.take().unwrap_or(Receiver::TAKEN);
-        let entry = self.waiter.set(domain, place, receiver, Purpose::Lock(lock));
+        let entered = self.waiter.enter(domain, place, bucket, receiver, Purpose::Lock(lock));
+        let entry = entered.inspect_err(|_| graph.drop_if_idle(lock))?;
         if let Err(error) = graph.block(task, lock, entry) {
             let has_lock = graph.owner(lock) == Some(task);
             graph.drop_if_idle(lock);

@@ -398,15 +398,14 @@ impl<'d, 't, T: Target, U: Target> WaitRequeueOperation<'d, 't, T, U> {
         let LockOperation { domain, word, waiter, .. } = &self.lock;
         domain.check_lock(word, waiter.task)?;
         let to = domain.key(&domain.place(word));
-        let receiver = receiver.for_entry();
+        let mut receiver = Some(receiver.for_entry());
         let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
         let key = domain.key(&place);
         if key == to {
             return Err(Error::Invalid);
         }
-        waiter.admit(domain, &locked)?;
         let purpose = Purpose::Requeue { to, task: waiter.task.named.id };
-        let entry = waiter.set(domain, &place, receiver, purpose);
+        let entry = waiter.enter(domain, &place, &locked, &mut receiver, purpose)?;
         // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
         let new_chain = unsafe { locked.insert(entry.node()) };
         drop(locked);

@@ -47,24 +47,28 @@ impl<'d, 't> PiWaiter<'d, 't> {
         self.slot.is_busy()
     }
 
-    /// Counts one more waiter in the bucket and lets the task wait. On success [`set`](Self::set) must follow. `Busy` if
-    /// the task already waits elsewhere.
-    pub fn admit(&self, domain: &Domain, bucket: &Guard<'_>) -> Result<(), Error> {
+    /// Makes the waiter busy: its task waits at `place`, whose bucket is locked. The caller queues the entry, or takes it back
+    /// with [`release`](Self::release). `Busy` if the task already waits elsewhere.
+    ///
+    /// `receiver` is moved into the entry on success alone. The caller drops what is left with no lock held, because dropping
+    /// a waker runs an embedder's code.
+    pub fn enter(
+        &self,
+        domain: &'d Domain,
+        place: &Place,
+        bucket: &Guard<'_>,
+        receiver: &mut Option<Receiver>,
+        purpose: Purpose,
+    ) -> Result<EntryRef, Error> {
         domain.admit_waiter(bucket.waiters())?;
         if self.task.waits.swap(1, Ordering::Relaxed) != 0 {
             domain.dismiss_waiter();
             return Err(Error::Busy);
         }
-        Ok(())
-    }
-
-    /// Makes the waiter busy: its task, which has been admitted, waits at `place`, whose bucket is locked. The caller
-    /// queues the entry, or takes it back with [`release`](Self::release).
-    pub fn set(&self, domain: &'d Domain, place: &Place, receiver: Receiver, purpose: Purpose) -> EntryRef {
-        let priority = self.task.own_priority().level();
-        let (signal, since) = (Signal::new(receiver), domain.system.now());
-        let entry = Entry::new(domain.key(place), place.hash, priority, Wakes::None, signal, since);
-        EntryRef(self.slot.occupy(domain, PiEntry::new(entry, domain.namespace().number, purpose)))
+        let (key, priority) = (domain.key(place), self.task.own_priority().level());
+        let signal = Signal::new(receiver.take().unwrap_or(Receiver::TAKEN));
+        let entry = Entry::new(key, place.hash, priority, Wakes::None, signal, domain.system.now());
+        Ok(EntryRef(self.slot.occupy(domain, PiEntry::new(entry, domain.namespace().number, purpose))))
     }
 
     /// Makes the waiter idle. No other thread reaches its entry any more.
