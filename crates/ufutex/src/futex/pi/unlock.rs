@@ -24,27 +24,24 @@ impl Domain {
     /// changes meanwhile; [`Error::Fault`].
     #[inline]
     pub fn unlock_pi<T: Target>(&self, word: T, task: &Task) -> Result<(), Error> {
-        self.unlock_word(&word, task)
-    }
-
-    #[inline]
-    pub(super) fn unlock_word<T: Target>(&self, word: &T, task: &Task) -> Result<(), Error> {
-        self.check_lock(word, task)?;
-        let place = self.place(word);
+        self.check_lock(&word, task)?;
+        let place = self.place(&word);
         let tid = task.tid();
         // Unlocks as a program does itself if the word holds only its TID. Not done if waiters are queued.
         if self.nobody_waits(&place) && matches!(word.compare_exchange32(tid, 0), Ok(Ok(_))) {
             return Ok(());
         }
-        self.unlock_slowly(word, &place, task)
+        self.unlock_slowly(&word, &place, task)
     }
 
     /// Unlocks a word whose lock was handed to a task that no longer wants it. There is no caller that could handle
     /// `Again`.
     pub(super) fn give_back<T: Target>(&self, word: &T, task: &Task) {
-        // A word that can no longer be written is left as it is. After `Again` another operation has changed the word and
-        // so made progress; there is no lock to wait for.
-        while self.unlock_word(word, task) == Err(Error::Again) {
+        let place = self.place(word);
+        // A word that can no longer be written is left as it is, and so is one whose task has ended. After `Again` another
+        // operation has changed the word and so made progress; there is no lock to wait for.
+        let unlock = || self.check_lock(word, task).and_then(|()| self.unlock_slowly(word, &place, task));
+        while unlock() == Err(Error::Again) {
             spin_loop();
         }
     }
