@@ -53,7 +53,14 @@ impl Timers {
         notify: Option<Notify>,
         tell: impl FnOnce(i32) -> Result<(), Error>,
     ) -> Result<i32, Error> {
-        let (timer, id) = self.reserve(requested)?;
+        let (timer, id) = match requested {
+            Some(id) => self.reserve_as(id)?,
+            None => {
+                let (shard, own) = self.inner.store.pick();
+                let reserved = self.try_reserve(shard, None);
+                reserved.or_else(|(missing, timer)| self.reserve_after(missing, timer, shard, own))?
+            }
+        };
         let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
         let abandon = Otherwise::new(|| self.abandon(timer, id));
         let (signal, value, thread) = notify.parts();
@@ -75,16 +82,6 @@ impl Timers {
         unsafe { timer.fill(clock, signal as u8, value, thread) };
         timer.publish(id, 0);
         Ok(id as i32)
-    }
-
-    /// Reserves an ID and a timer.
-    #[inline(always)]
-    fn reserve(&self, requested: Option<i32>) -> Result<Reserved<'_>, Error> {
-        if let Some(id) = requested {
-            return self.reserve_as(id);
-        }
-        let (shard, own) = self.inner.store.pick();
-        self.try_reserve(shard, None).or_else(|(missing, timer)| self.reserve_after(missing, timer, shard, own))
     }
 
     /// Reserves the next ID of `shard` and a free timer: `timer`, if the caller has one, or one of the shard's.
