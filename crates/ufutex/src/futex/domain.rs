@@ -16,7 +16,7 @@ use crate::sys::platform::PlatformRef;
 use crate::table::MAX_SLOTS_LOG2;
 use crate::table::hash::{Hasher, Salt};
 use crate::table::live;
-use crate::table::size::{self, Policy, SmallPolicy};
+use crate::table::size::{self, Policy};
 use crate::table::tables::{Global, Tables};
 
 /// The futexes of one process (or guest, or program), with a private table that is made by the first wait.
@@ -35,11 +35,11 @@ pub struct Domain {
     pub(super) wait_path: WaitPath,
     /// 1 when the domain has found that its system has one node.
     pub(super) has_one_node: AtomicU8,
-    policy: SmallPolicy,
     pub(super) tables: Tables,
     pub(super) counting: Counting,
     /// Empty until a thread has waited for a lock.
     pub(super) spins: Lazy<Spins>,
+    pub(super) policy: Policy,
     // These two are last, so that the namespace's tables outlive the rest.
     pub(super) namespace: Counted<Namespace>,
     pub(crate) system: System,
@@ -48,7 +48,7 @@ pub struct Domain {
 const _: () = {
     let first = core::mem::offset_of!(Domain, hasher);
     let is_read_together = first == 32 && core::mem::offset_of!(Domain, tables) + Tables::READ_BYTES <= first + 96;
-    assert!(usize::BITS != 64 || is_read_together && size_of::<Domain>() <= 224);
+    assert!(usize::BITS != 64 || is_read_together && size_of::<Domain>() <= 256);
 };
 
 /// Optional work of operations, in one byte. Its sign distinguishes the three kinds of waits with one comparison:
@@ -135,18 +135,14 @@ impl Domain {
             private_salt: if options.keys_are_ids { hasher.salt_of_ids(space) } else { hasher.salt(space) },
             wait_path: WaitPath::new(&options),
             has_one_node: AtomicU8::new(0),
-            policy: SmallPolicy::new(options.policy),
             control: Control::new(on),
             counting: Counting::new(options.max_waiters, options.counters.then(|| globals.cpus())),
             sleeps: LazySleeps::new(),
             spins: Lazy::new(),
+            policy: options.policy,
             namespace: namespace.inner.clone(),
             system: system.clone(),
         }
-    }
-
-    pub(super) fn policy(&self) -> Policy {
-        self.policy.get()
     }
 
     /// How the threads of the domain sleep.
@@ -168,7 +164,7 @@ impl Domain {
     #[cold]
     pub(super) fn make_first_table(&self) {
         self.prepare_to_wait();
-        self.tables.make_first(match self.policy() {
+        self.tables.make_first(match self.policy {
             Policy::Load => Some(self.system.limits().default_log2),
             Policy::Threads => Some(self.threads_log2(self.control.threads())),
             Policy::Fixed(0) => None,
@@ -246,7 +242,7 @@ impl Domain {
     }
 
     fn sizes_itself(&self) -> bool {
-        self.policy() == Policy::Load && self.control.is_automatic()
+        self.policy == Policy::Load && self.control.is_automatic()
     }
 
     /// Grows the table by `by_log2`, which may be 0, to at most `limit_log2` and the system's limit.
@@ -262,7 +258,7 @@ impl Domain {
 impl core::fmt::Debug for Domain {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Domain")
-            .field("policy", &self.policy())
+            .field("policy", &self.policy)
             .field("slots", &self.slots())
             .field("table_bytes", &self.table_bytes())
             .field("waiting", &self.waiting())

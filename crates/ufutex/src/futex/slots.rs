@@ -173,7 +173,7 @@ impl Domain {
     /// so far. Also called after the first table has been made. By the lock the later of the two callers sees the table
     /// or the number that the earlier one has stored.
     pub(super) fn grow_to_threads(&self) {
-        if self.policy() != Policy::Threads {
+        if self.policy != Policy::Threads {
             return;
         }
         let _request = self.control.requests.lock();

@@ -1,7 +1,5 @@
 //! Decides how large a domain's table should be: the policies and the figures that they judge by.
 
-use super::MAX_SLOTS_LOG2;
-
 /// Decides the size of a domain's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -17,33 +15,6 @@ pub enum Policy {
     /// slots, and [`refused_tables`](crate::observe::Counters::refused_tables) counts it: by default a domain's tables may
     /// take 128 MiB, which are 2^21 slots. 0 means its namespace's global table.
     Fixed(usize),
-}
-
-/// A [`Policy`] in 4 bytes.
-#[derive(Clone, Copy)]
-pub struct SmallPolicy(u32);
-
-impl SmallPolicy {
-    // No fixed number of slots is as large as these.
-    const LOAD: u32 = u32::MAX;
-    const THREADS: u32 = u32::MAX - 1;
-
-    /// A table has at most `1 << MAX_SLOTS_LOG2` slots, so a larger number says as much as that.
-    pub fn new(policy: Policy) -> Self {
-        Self(match policy {
-            Policy::Load => Self::LOAD,
-            Policy::Threads => Self::THREADS,
-            Policy::Fixed(slots) => slots.min(1 << MAX_SLOTS_LOG2) as u32,
-        })
-    }
-
-    pub fn get(self) -> Policy {
-        match self.0 {
-            Self::LOAD => Policy::Load,
-            Self::THREADS => Policy::Threads,
-            slots => Policy::Fixed(slots as usize),
-        }
-    }
 }
 
 /// The smallest table that a policy makes, as in the kernel.
