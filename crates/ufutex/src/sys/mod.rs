@@ -13,8 +13,6 @@ pub(crate) mod park;
 pub(crate) mod platform;
 pub(crate) mod probe;
 pub(crate) mod random;
-#[cfg(all(feature = "std", target_os = "linux"))]
-pub(crate) mod syscall;
 pub(crate) mod topology;
 pub(crate) mod unwind;
 pub(crate) mod zeroed;

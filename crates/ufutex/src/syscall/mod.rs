@@ -39,7 +39,7 @@ use restart::Restart;
 pub use crate::futex::robust::Pointers;
 #[cfg(all(feature = "std", target_os = "linux"))]
 #[doc(hidden)] // only for `ufutex run`
-pub use crate::sys::syscall::OWN_CALL;
+pub use crate::sys::host::OWN_CALL;
 pub use number::{Compat, Number};
 pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, RestartBlock, Resume, resume};
 

@@ -4,8 +4,7 @@ use core::pin::{Pin, pin};
 use core::ptr::NonNull;
 use core::task::Poll;
 
-use super::entry::{EntryRef, PiEntry, Purpose};
-use super::waiter::{Left, PiWaiter};
+use super::waiter::{EntryRef, Left, PiEntry, PiWaiter, Purpose};
 use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
 use crate::expiry::sleep::Timeouts;

@@ -62,7 +62,6 @@
 //! A queued waiter's signal is guarded by the graph's lock, not by the bucket's, because the death of an owner locks no
 //! bucket. Schedulers, wakers and faults come after all these locks have been released.
 
-mod entry;
 mod graph;
 pub(crate) mod lock;
 pub(crate) mod requeue;

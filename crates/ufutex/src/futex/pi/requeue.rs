@@ -4,8 +4,8 @@
 use core::pin::{Pin, pin};
 use core::task::Poll;
 
-use super::entry::{EntryRef, Purpose};
 use super::lock::{Acquired, LockOperation, Others, Refused};
+use super::waiter::{EntryRef, Purpose};
 use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
 use crate::expiry::sleep::Timeouts;

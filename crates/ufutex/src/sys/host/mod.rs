@@ -26,7 +26,7 @@ use {super::clock::Deadline, super::platform::Platform, core::sync::atomic::Atom
 use super::clock::Clock;
 
 #[cfg(all(feature = "std", target_os = "linux"))]
-pub use chosen::{WAKES_BY_BITS, park_with, unpark_bits};
+pub use chosen::{OWN_CALL, WAKES_BY_BITS, park_with, unpark_bits};
 pub use chosen::{online, park, sleep, unpark, yield_now};
 #[cfg(not(all(feature = "std", target_os = "linux")))]
 pub const WAKES_BY_BITS: bool = false;

@@ -6,7 +6,7 @@
 
 use crate::sync::{AtomicU32, AtomicU64};
 #[cfg(not(miri))]
-use crate::sys::syscall::syscall5;
+use crate::sys::host::syscall5;
 
 /// The offset of a thread's `struct rseq` from its thread pointer. All threads have the same offset.
 #[derive(Clone, Copy)]

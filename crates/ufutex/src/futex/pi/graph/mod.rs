@@ -13,21 +13,18 @@
 //! greatest height of their waiters. So heights are exact at any time, and when a lock is handed over, its waiters'
 //! heights count for the heir.
 
-mod chain;
-mod multiset;
 #[cfg(test)]
 mod tests;
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use self::multiset::Multiset;
-use super::entry::EntryRef;
 use super::slab::{Id, List, Neighbours, Slab};
+use super::waiter::EntryRef;
 use crate::error::Error;
 use crate::futex::priority::NORMAL;
 use crate::futex::task::TaskKind;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Ordering};
 use crate::sys::counted::Counted;
 
 /// There are 101 levels. Level 0 runs first; tasks without a real-time priority have the last one.
@@ -353,6 +350,140 @@ impl Graph {
     fn forget_change(&mut self, task: TaskId) {
         if core::mem::take(&mut self.tasks[task].is_changed) {
             self.changed.remove(&mut self.tasks, task, |task| &mut task.in_changed);
+        }
+    }
+
+    /// Fails with `Deadlock` if `task` must not wait for `lock`, because the chain of holders leads back to `task` or
+    /// would become too long.
+    ///
+    /// Each holder must be higher than the task that waits for it. The walk raises the height step by step, and ends at
+    /// the first holder that is high enough already. The rest of the chain need not be walked: heights rise along a
+    /// chain, so no height behind that holder changes, and `task`, which is lower, cannot be behind it.
+    fn look_for_deadlock(&mut self, task: TaskId, lock: LockId) -> Result<(), Error> {
+        let mut holder = self.locks[lock].holder;
+        let mut height = self.tasks[task].height;
+        loop {
+            if holder == task {
+                return Err(Error::Deadlock);
+            }
+            height += 1;
+            self.visited += 1;
+            if self.tasks[holder].height >= height {
+                return Ok(());
+            }
+            let Some((lock, _)) = self.tasks[holder].blocked else { break };
+            holder = self.locks[lock].holder;
+        }
+        if height > self.highest {
+            self.chains_refused.fetch_add(1, Ordering::Relaxed);
+            return Err(Error::Deadlock);
+        }
+        Ok(())
+    }
+
+    /// Changes what one of the holder's locks contributes from `before` to `after`: computes the holder's priority and
+    /// height, and then those of the holders further along the chain. Ends where nothing changes, or at the end of the
+    /// chain, whose length is limited.
+    fn follow(&mut self, mut holder: TaskId, mut before: Option<Brought>, mut after: Option<Brought>) {
+        loop {
+            if before == after {
+                return;
+            }
+            self.visited += 1;
+            let task = &mut self.tasks[holder];
+            if let Some(Brought { level, height }) = before {
+                task.boosts.remove(Reverse(level));
+                task.heights.remove(height);
+            }
+            if let Some(Brought { level, height }) = after {
+                task.boosts.add(Reverse(level));
+                task.heights.add(height);
+            }
+            let Some(next) = self.adjust(holder) else { return };
+            (holder, before, after) = next;
+        }
+    }
+
+    /// Computes the task's priority and height from its own priority and its locks' contributions. If the task waits for
+    /// a lock, returns that lock's holder, what the lock contributed before, and what it contributes now.
+    fn adjust(&mut self, id: TaskId) -> Option<(TaskId, Option<Brought>, Option<Brought>)> {
+        let task = &mut self.tasks[id];
+        let effective = task.boosts.greatest().map_or(task.own, |Reverse(boost)| boost.min(task.own));
+        let height = task.heights.greatest().map_or(0, |height| height + 1);
+        let (level, lower) = (task.effective, task.height);
+        (task.effective, task.height) = (effective, height);
+        if effective != level {
+            self.note_change(id);
+        }
+        let (lock, _) = self.tasks[id].blocked?;
+        let before = self.locks[lock].brought();
+        if effective != level {
+            self.unqueue(id, lock, level);
+            self.enqueue(id, lock, effective);
+        }
+        let lock = &mut self.locks[lock];
+        lock.heights.remove(lower);
+        lock.heights.add(height);
+        Some((lock.holder, before, lock.brought()))
+    }
+}
+
+/// A multiset that keeps track of its greatest value. Each value is stored with the number of times that it occurs.
+struct Multiset<T> {
+    /// The greatest value and its count, stored here: if each lock of a chain has one waiter, a walk along the chain
+    /// needs no vector.
+    greatest: Option<(T, u32)>,
+    /// The other values, in ascending order. There is capacity for all that can be added.
+    others: Vec<(T, u32)>,
+}
+
+impl<T: Copy + Ord> Multiset<T> {
+    const fn new() -> Self {
+        Self { greatest: None, others: Vec::new() }
+    }
+
+    fn greatest(&self) -> Option<T> {
+        self.greatest.map(|(greatest, _)| greatest)
+    }
+
+    /// Makes room for this number of different values.
+    fn reserve(&mut self, different: usize) -> Result<(), Error> {
+        let more = different.saturating_sub(1 + self.others.len());
+        self.others.try_reserve(more).map_err(|_| Error::NoMemory)
+    }
+
+    /// Adds a value. There is room for it.
+    fn add(&mut self, value: T) {
+        match &mut self.greatest {
+            Some((greatest, count)) if value == *greatest => *count += 1,
+            Some((greatest, _)) if value < *greatest => {
+                match self.others.binary_search_by_key(&value, |&(value, _)| value) {
+                    Ok(i) => self.others[i].1 += 1,
+                    Err(i) => self.others.insert(i, (value, 1)),
+                }
+            }
+            _ => {
+                if let Some(second) = self.greatest.replace((value, 1)) {
+                    self.others.push(second);
+                }
+            }
+        }
+    }
+
+    /// Takes back a value that was added.
+    fn remove(&mut self, value: T) {
+        if let Some((greatest, count)) = &mut self.greatest
+            && *greatest == value
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.greatest = self.others.pop();
+            }
+        } else if let Ok(i) = self.others.binary_search_by_key(&value, |&(value, _)| value) {
+            self.others[i].1 -= 1;
+            if self.others[i].1 == 0 {
+                self.others.remove(i);
+            }
         }
     }
 }
