@@ -36,8 +36,8 @@ impl<T> Lock<T> {
     /// Locks if no thread holds the lock.
     #[inline]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
-        // The lock is always live.
-        self.lock.try_lock(&self.on).map(|_state| LockGuard(self))
+        // The lock is always live, and its word counts no waiters.
+        self.lock.lock_if_idle(&self.on).then(|| LockGuard(self))
     }
 }
 

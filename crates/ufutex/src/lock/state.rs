@@ -85,27 +85,24 @@ impl StateLock {
         self.state.load(order)
     }
 
-    /// Enters, and locks if the state is "live, unlocked, no waiters". This is the most likely state, and then locking costs
-    /// this one instruction. Otherwise returns the state, to go on with [`try_lock_from`](Self::try_lock_from).
+    /// Locks if the state is "live, unlocked, no waiters". This is the most likely state, and then locking costs this
+    /// one instruction.
     #[inline(always)]
-    pub fn lock_if_idle(&self, on: &PlatformRef) -> Result<(), u32> {
+    pub fn lock_if_idle(&self, on: &PlatformRef) -> bool {
         on.enter();
         // [E]: Acquire pairs with the Release of `unlock`, so this thread sees what the last holder did to the queue.
-        self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed).map(|_live| ())
+        if self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return true;
+        }
+        on.leave();
+        false
     }
 
     /// Tries once. `None`: another thread holds the lock. `Some(None)`: not live. `Some(Some(state))`: this call has
     /// locked.
-    #[inline]
     pub fn try_lock(&self, on: &PlatformRef) -> Option<Option<u32>> {
-        match self.lock_if_idle(on) {
-            Ok(()) => Some(Some(LIVE)),
-            Err(seen) => self.try_lock_from(on, seen),
-        }
-    }
-
-    /// As [`try_lock`](Self::try_lock), for a thread that has entered, and has seen this state. Leaves if it fails.
-    pub fn try_lock_from(&self, on: &PlatformRef, mut seen: u32) -> Option<Option<u32>> {
+        on.enter();
+        let mut seen = self.state.load(Ordering::Relaxed);
         let failed = loop {
             if seen & LIVE == 0 {
                 break Some(None);
@@ -136,7 +133,9 @@ impl StateLock {
     /// Locks a lock that is always live.
     #[inline]
     pub fn lock_live(&self, on: &PlatformRef) {
-        while self.lock(on).is_none() {}
+        if !self.lock_if_idle(on) {
+            while self.lock(on).is_none() {}
+        }
     }
 
     /// Locks after a first try has failed, and sleeps if that takes long.
@@ -199,9 +198,7 @@ impl StateLock {
     /// Takes the lock, or claims it if it has been granted, for a contender that has raised `contended` to `mark`.
     /// `None`: not yet. `Some(None)`: the bucket is not live.
     pub(super) fn attempt(&self, on: &PlatformRef, mark: u32) -> Option<Option<u32>> {
-        on.enter();
-        // Contenders look first: an exchange that fails takes the cache line from the holder.
-        match self.try_lock_from(on, self.state.load(Ordering::Relaxed)) {
+        match self.try_lock(on) {
             Some(Some(state)) => {
                 if mark == STARVING {
                     // Otherwise an unlock could grant the lock to this contender after it has left. Other starving
@@ -319,7 +316,7 @@ impl StateLock {
     fn grant(&self, on: &PlatformRef) -> Option<bool> {
         // On the host's platform, whose `enter` and `leave` do nothing: the unlocking thread has not called its own `leave`
         // yet. The lock is for another thread, which calls `enter` when it claims the lock.
-        let state = match self.try_lock_from(&PlatformRef::HOST, self.state.load(Ordering::Relaxed)) {
+        let state = match self.try_lock(&PlatformRef::HOST) {
             Some(Some(state)) => state,
             // The bucket is not live: a granted lock would stay held for ever.
             Some(None) => return self.take_down(on, STARVING),

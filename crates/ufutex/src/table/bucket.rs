@@ -60,17 +60,17 @@ impl Bucket {
     /// Locks the bucket if it is live. Counts in `store`, if there is one, that another thread holds the lock.
     #[inline(always)]
     pub fn lock(&self, store: &Lazy<TableStore>) -> Option<Guard<'_>> {
-        match self.lock.lock_if_idle(&self.on) {
-            Ok(()) => Some(Guard { bucket: self, state: LIVE }),
-            Err(_) => self.lock_busy(store),
+        if self.lock.lock_if_idle(&self.on) {
+            return Some(Guard { bucket: self, state: LIVE });
         }
+        self.lock_busy(store)
     }
 
     /// Locks a bucket that has waiters, is locked, or is not live.
     #[cold]
     #[inline(never)]
     fn lock_busy(&self, store: &Lazy<TableStore>) -> Option<Guard<'_>> {
-        let state = match self.lock.try_lock_from(&self.on, self.lock.peek(Ordering::Relaxed)) {
+        let state = match self.lock.try_lock(&self.on) {
             Some(done) => done?,
             None => {
                 if let Some(store) = store.get() {

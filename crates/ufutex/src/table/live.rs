@@ -53,7 +53,7 @@ impl<'t> Second<'t> {
 #[inline(always)]
 pub fn lock(tables: &Tables, hash: u32) -> Option<Locked<'_>> {
     if let Some(table) = tables.current_private()
-        && let Some(guard) = table.bucket(hash).lock(&tables.store)
+        && let Some(guard) = tables.lock_in(table, hash)
     {
         return Some(guard);
     }

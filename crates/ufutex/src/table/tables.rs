@@ -8,7 +8,7 @@ use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
-use crate::table::bucket::Bucket;
+use crate::table::bucket::{Bucket, Guard};
 use crate::table::globals::Globals;
 use crate::table::mover::Move;
 use crate::table::size::SMALLEST_LOG2;
@@ -221,6 +221,13 @@ impl Tables {
     #[inline(always)]
     pub fn moving(&self) -> bool {
         !self.next.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Locks the bucket of `hash` in `table`, one of these tables, if it is live there. Written out in its caller, it costs a wait
+    /// an instruction and 0.2 ns.
+    #[inline(always)]
+    pub fn lock_in<'a>(&self, table: Table, hash: u32) -> Option<Guard<'a>> {
+        table.bucket(hash).lock(&self.store)
     }
 
     /// The last hash of the range that begins with `hash` and whose keys are all in `bucket`. The caller holds the

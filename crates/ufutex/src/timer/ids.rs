@@ -157,7 +157,7 @@ impl Ids {
     #[inline(always)]
     pub fn lock_at<'i>(&'i self, position: IdPosition<'i>, id: u32) -> Option<LockedGroup<'i>> {
         // If this group is live, the ID belongs here, even if the table has been outgrown.
-        if let Some(Some(_state)) = position.group.lock.try_lock(&self.on) {
+        if position.group.lock.lock_if_idle(&self.on) {
             Some(LockedGroup(position, &self.on))
         } else {
             self.lock_slowly(id)

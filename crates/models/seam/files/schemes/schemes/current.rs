@@ -8,7 +8,7 @@ use crate::table::tables::{Current, Tables};
 #[inline(always)]
 pub fn lock_current(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
     if let Some(table) = tables.current_private()
-        && let Some(guard) = table.bucket(hash).lock(&tables.store)
+        && let Some(guard) = tables.lock_in(table, hash)
     {
         return Some(guard);
     }
@@ -19,8 +19,8 @@ pub fn lock_current(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
 fn lock_no_private(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
     match tables.current() {
         Current::None => None,
-        Current::Global => tables.global.get_or_make().bucket(hash).lock(&tables.store),
-        Current::Private(table) => table.bucket(hash).lock(&tables.store),
+        Current::Global => tables.lock_in(tables.global.get_or_make(), hash),
+        Current::Private(table) => tables.lock_in(table, hash),
     }
 }
 
