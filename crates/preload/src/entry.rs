@@ -460,8 +460,8 @@ pub fn fail(errno: isize) -> c_int {
     -1
 }
 
-/// What libc's `sigaction` jumps to where no other function of libc's calls the kernel: as that function, it refuses the two
-/// signals that libc has for itself.
+/// What `sigaction` jumps to in a libc that does not export `__libc_sigaction`. As libc's own, it refuses the two signals that
+/// libc keeps for itself.
 pub unsafe extern "C" fn sigaction_of_old_libc(
     signal: c_int,
     new: *const libc::sigaction,

@@ -87,7 +87,8 @@ real! {
 
 const _: () = assert!(offset_of!(Real, syscall) == 0);
 
-/// glibc's version of a function that has older versions too. Before 2.36, RTLD_NEXT alone finds the oldest.
+/// The version to ask for of a function of which glibc has older versions too: before 2.36, dlsym(3) with RTLD_NEXT finds the
+/// oldest. `None` for other functions.
 fn version_of(name: &str) -> Option<&'static CStr> {
     match name {
         "quick_exit\0" => Some(c"GLIBC_2.24"),

@@ -80,12 +80,12 @@ fn is_kept(signal: i32) -> bool {
     }
 }
 
-/// Installs our handler for the signals that keep it whatever the program does, and before the handlers that are there
-/// already: glibc before 2.34 installs those of its own signals as it is loaded.
+/// Installs our handler for the signals that keep it whatever the program does, and in front of the handlers that are
+/// installed already: glibc before 2.34 installs those of its own signals when it is loaded.
 pub fn install() {
     for signal in 1..=SIGNALS as i32 {
         let mut old = Action::default();
-        // A trap's handler stands first already, and ours does where another library's constructor ran before.
+        // With `--trap`, SIGSYS has our handler already. Others have it if a constructor has called `sigaction` before.
         let is_read = signal != libc::SIGSYS && rt_sigaction_raw(signal, None, Some(&mut old)) == 0;
         if !is_read || old.handler == deliver as *const () as u64 {
             continue;

@@ -9,7 +9,7 @@ use syn::{Attribute, BinOp, Expr, Stmt, UnOp};
 use crate::cfg::{file_of, is_compiled};
 use crate::mutant::{Kind, Mutant};
 
-/// A file's mutants, and the names of the modules that it declares.
+/// A file's mutants, and the files of the modules that it declares, without `.rs`.
 #[derive(Default)]
 pub struct Found {
     pub mutants: Vec<Mutant>,

@@ -26,8 +26,8 @@ pub fn detour_libc() {
     if settings::get().trap {
         return;
     }
-    // No other library replaces these functions. glibc before 2.34 has pthreads, and a second `sigaction`, in a library of
-    // their own, and its `sigaction` is the first that has a name.
+    // No other library defines these two. Before glibc 2.34, pthreads are a library with a `sigaction` of its own, and
+    // `__libc_sigaction` is no exported name.
     let [libc, pthreads] = [c"gnu_get_libc_version", c"pthread_getconcurrency"].map(Library::with);
     let mask = gate::block_all();
     let detour_in = |library: Option<Library>, name: &CStr, target: u64| {
@@ -54,7 +54,8 @@ pub fn detour_libc() {
 
 /// Writes a jump. Returns `false` if that is not possible.
 ///
-/// No thread executes the function, since the program has not begun. All of them are longer than the jump.
+/// No thread executes the function, since the program has not begun. Each function that is
+/// passed here is longer than the jump.
 fn detour(function: u64, target: u64) -> bool {
     let at = |address: u64| ptr::with_exposed_provenance_mut::<[u8; JUMP_LEN]>(address as usize);
     // SAFETY: the function's first bytes.
@@ -87,7 +88,7 @@ struct Library {
 }
 
 impl Library {
-    /// The library that has a function of this name, after this one.
+    /// The first library behind this one that exports the name.
     fn with(name: &CStr) -> Option<Self> {
         // SAFETY: a string, and the handle that means the libraries after this one.
         let contains = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }.addr() as u64;

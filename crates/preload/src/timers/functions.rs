@@ -69,8 +69,8 @@ unsafe extern "C" fn timer_create_calling(clock: c_int, event: *const timers::Ev
     0
 }
 
-/// A function of timers: calls `syscall`. It calls libc's own function if the program's `timer_t` is no ID of a timer of the
-/// engine: for all timers, or for those that libc made with SIGEV_THREAD, whose numbers are negative.
+/// A function of timers: calls `syscall`. It calls libc's own function for all timers if `BY_ID` is false, and otherwise for
+/// those that libc made with SIGEV_THREAD, whose numbers are negative.
 macro_rules! timer_function {
     ($(#[$doc:meta])* $name:ident, $number:ident, $($shift:literal),*) => {
         $(#[$doc])*

@@ -47,8 +47,8 @@ pub static ON: AtomicBool = AtomicBool::new(false);
 /// Whether the functions of sigwait(3)'s family are replaced. With `--trap` they are not, because their system calls
 /// trap.
 pub static WAITS: AtomicBool = AtomicBool::new(false);
-/// Whether the program's `timer_t` is a timer's ID, so that the functions for one timer need not ask libc. With `--trap`, libc
-/// makes the timers, and before 2.33 its `timer_t` is a pointer.
+/// Whether the engine has the timers, and the program's `timer_t` is a timer's ID. With `--trap`, libc makes the timers, and
+/// before 2.33 its `timer_t` is a pointer.
 static BY_ID: AtomicBool = AtomicBool::new(false);
 /// Whether a process that borrows its parent's memory has made timers there. From then on each call has to check which
 /// process owns the memory.

@@ -103,7 +103,7 @@ impl Entry {
         self.wakes.with(|w| !matches!(unsafe { *w }, Wakes::None))
     }
 
-    /// The bitset of this waiter, and whether it is a thread: otherwise it is woken through a waker. `None` if it waits for
+    /// The waiter's bitset, and `true` for a thread, `false` for a waiter that is woken through a waker. `None` if it waits for
     /// a lock, which will be handed to it.
     ///
     /// # Safety

@@ -127,7 +127,7 @@ impl Domain {
         (Place { address, space, hash }, line)
     }
 
-    /// The address and the space of a key that is looked up in one of the namespace's tables.
+    /// The address and the space of a key that is not in the domain's private space.
     fn shared_space<K: Key>(&self, key: &K, scope: Scope) -> (u64, Space) {
         match scope {
             Scope::Private => (key.address(), Space::Shared(self.tables.space | SPACE_ON_NODES)),

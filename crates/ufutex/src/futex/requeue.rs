@@ -208,7 +208,7 @@ struct Requeuing<'d> {
     keys: [TableKey; 2],
     most: Requeue,
     done: Requeued,
-    /// The number of keys that the target's bucket has now, if `to` had no waiters there before.
+    /// The number of keys in the target's bucket, if the target had no waiters before the first was moved there.
     new_chain: Option<u32>,
     met_lock_waiter: bool,
 }

@@ -99,7 +99,7 @@ impl Domain {
         let place = self.place(&key);
         if self.nobody_waits(&place) {
             self.note_wake(place.address, 0);
-            return Woken { is_to_check, ..Woken::NOBODY }; // as the wake below returns it
+            return Woken { is_to_check, ..Woken::NOBODY }; // two results without waiters are equal
         }
         self.wake_locked(place, count, bitset, is_to_check)
     }

@@ -44,7 +44,7 @@ pub struct WaitedWord {
 }
 
 impl WaitedWord {
-    /// Counts a waiter of this [kind](Entry::kind).
+    /// Counts a waiter, of which [`Entry::kind`] says this.
     fn count(&mut self, kind: Option<(NonZeroU32, bool)>) {
         match kind {
             None => self.for_lock += 1,

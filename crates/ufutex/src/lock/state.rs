@@ -314,8 +314,8 @@ impl StateLock {
 
     /// Locks again for a starving contender after an unlock, and wakes it. `None` if no contender is starving any more.
     fn grant(&self, on: &PlatformRef) -> Option<bool> {
-        // On the host's platform, whose `enter` and `leave` do nothing: the unlocking thread has not called its own `leave`
-        // yet. The lock is for another thread, which calls `enter` when it claims the lock.
+        // `HOST` has no `enter` and no `leave`. This thread has not called its own `leave` yet, and the contender that the
+        // lock is for calls `enter` when it claims the lock.
         let state = match self.try_lock(&PlatformRef::HOST) {
             Some(Some(state)) => state,
             // The bucket is not live: a granted lock would stay held for ever.

@@ -235,7 +235,7 @@ impl BucketQueue {
     /// and the waiter to go on with. That is `None` if none is left or if `pick` has stopped the walk.
     ///
     /// # Safety
-    /// `next` is a waiter of `key`.
+    /// `next`, if any, is a queued waiter of `key`, whose hash is `hash`.
     #[inline(always)]
     pub unsafe fn take_from(
         &mut self,
@@ -246,7 +246,7 @@ impl BucketQueue {
         mut pick: impl FnMut(NonNull<Node>) -> Pick,
     ) -> (Taken, Option<NonNull<Node>>) {
         let queue = ptr::from_mut(self);
-        // It refers to the head of the key, whichever waiter that is, until the last one is taken.
+        // `slot` refers to the head of the key, whichever waiter that is, until the last one is taken.
         // SAFETY: the lock.
         let slot = unsafe { tree::find(&raw mut (*queue).root, key, hash) };
         let mut taken = Taken::default();

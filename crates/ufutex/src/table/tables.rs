@@ -223,8 +223,8 @@ impl Tables {
         !self.next.load(Ordering::Relaxed).is_null()
     }
 
-    /// Locks the bucket of `hash` in `table`, one of these tables, if it is live there. Written out in its caller, it costs a wait
-    /// an instruction and 0.2 ns.
+    /// Locks the bucket of `hash` in `table`, one of these tables, if it is live there. With this line in its caller instead, a
+    /// wait takes an instruction and 0.2 ns more.
     #[inline(always)]
     pub fn lock_in<'a>(&self, table: Table, hash: u32) -> Option<Guard<'a>> {
         table.bucket(hash).lock(&self.store)

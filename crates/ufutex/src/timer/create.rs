@@ -278,7 +278,7 @@ mod tests {
         });
     }
 
-    /// Without IDs the thread's own shard goes to the group of the timer that it takes back, and otherwise it stays.
+    /// A thread's own shard that has no IDs passes to the group of the timer that it takes back. One that has IDs keeps them.
     #[test]
     fn own_shard_that_takes_a_timer_back_keeps_its_ids() {
         in_one_block(&|| {

@@ -54,7 +54,7 @@ fn two_processes_have_the_same_ids_and_different_timers() {
     assert_eq!(expired(&one), [0, 1]);
 }
 
-/// The embedder stays with the earliest deadline of all processes, whichever was armed last.
+/// `changed` is not called for a deadline that is not the earliest of all processes.
 #[test]
 fn later_deadlines_of_other_processes_are_not_announced() {
     let one = process();
@@ -400,7 +400,7 @@ impl Clocks for OnCpus {
     fn changed(&self) {}
 }
 
-/// A process that runs on all CPUs of the embedder uses 80 ms of CPU time no sooner than that.
+/// On n CPUs a process needs at least 80/n ms to use 80 ms of CPU time.
 #[test]
 fn timer_of_cpu_time_is_looked_at_when_all_cpus_can_have_used_it() {
     let clock = CpuClock::Process(1);

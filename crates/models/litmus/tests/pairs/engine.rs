@@ -694,7 +694,7 @@ pub(super) const PAIRS: &[Pair] = &[
         needed: &["X give", "X give before", "X take"],
         kept: &[],
     },
-    // `signal/group.rs` `sleep_in_group`; `sys/park.rs` `count_and_wake`. What the kernel compares comes after that.
+    // `signal/group.rs` `sleep_in_group`; `sys/park.rs` `count_and_wake`. The kernel's own look at the count comes later.
     Pair {
         name: "[Y]: the count of a group's wakes, and a member's signal",
         code: &[

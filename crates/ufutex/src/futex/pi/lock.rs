@@ -216,8 +216,8 @@ impl Domain {
         Ok(Acquired::Contended(graph.add_lock(owner.id)?))
     }
 
-    /// The lock that the queued waiter `first` waits for, whose bucket is locked. `Invalid` if it waits for no lock, [S3], or
-    /// belongs to another PID namespace.
+    /// The lock that `first` waits for. `first` is queued, and its bucket is locked. `Invalid` if it waits for no lock, [S3],
+    /// or belongs to another PID namespace.
     pub(super) fn lock_of(&self, first: NonNull<Node>) -> Result<LockId, Error> {
         // SAFETY: queued, and its bucket is locked.
         let first = unsafe { EntryRef::of(first).map(|entry| entry.get()) };
@@ -229,8 +229,8 @@ impl Domain {
     }
 }
 
-/// Returns `lock`, which a queued waiter waits for, if the state is valid: [S4] to [S10]. The word holds `value`. The bucket
-/// is locked, and so is the graph.
+/// Returns `lock`, which a queued waiter waits for. `Invalid` if the word, which holds `value`, contradicts the graph: [S5],
+/// [S7], [S9], [S10]. Bucket and graph are locked.
 fn check_state(graph: &PiGraph, lock: LockId, value: u32) -> Result<LockId, Error> {
     let (tid, has_died) = (value & TID_MASK, value & OWNER_DIED != 0);
     let is_valid = match graph.owner(lock) {
