@@ -4,7 +4,7 @@
 
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_int, c_void};
-use core::mem::offset_of;
+use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::raw;
@@ -97,15 +97,25 @@ fn version_of(name: &str) -> Option<&'static CStr> {
     }
 }
 
+/// Where the library is that contains this address; `None` if there is none.
+fn library_of(address: *mut c_void) -> Option<*mut c_void> {
+    let mut info = MaybeUninit::uninit();
+    // SAFETY: stores to `info` if it returns anything but 0.
+    unsafe { (libc::dladdr(address, info.as_mut_ptr()) != 0).then(|| info.assume_init().dli_fbase) }
+}
+
 fn find(name: &'static str, place: &AtomicPtr<c_void>) {
     let called = name.as_ptr().cast();
     // SAFETY: strings that end with NUL, and the handle that means the libraries after this one.
-    let found = unsafe {
-        match version_of(name) {
-            Some(version) => libc::dlvsym(libc::RTLD_NEXT, called, version.as_ptr()),
-            None => libc::dlsym(libc::RTLD_NEXT, called),
+    let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, called) };
+    if let Some(version) = version_of(name) {
+        // SAFETY: as above.
+        let versioned = unsafe { libc::dlvsym(libc::RTLD_NEXT, called, version.as_ptr()) };
+        // Another preloaded library's function has no version, and is the next one nevertheless.
+        if library_of(versioned) == library_of(found) {
+            found = versioned;
         }
-    };
+    }
     if found.is_null() {
         raw::die(&["libc has no ", name.trim_end_matches('\0')]);
     }

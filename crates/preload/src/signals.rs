@@ -83,6 +83,9 @@ fn is_kept(signal: i32) -> bool {
 /// Installs our handler for the signals that keep it whatever the program does, and in front of the handlers that are
 /// installed already: glibc before 2.34 installs those of its own signals when it is loaded.
 pub fn install() {
+    let mask = gate::block_all();
+    // Another library's constructor may have made threads.
+    let locked = process().map(|process| process.actions.lock());
     for signal in 1..=SIGNALS as i32 {
         let mut old = Action::default();
         // With `--trap`, SIGSYS has our handler already. Others have it if a constructor has called `sigaction` before.
@@ -99,6 +102,8 @@ pub fn install() {
             rt_sigaction_raw(signal, Some(&default_of_ours()), None);
         }
     }
+    drop(locked);
+    gate::set_mask(mask);
 }
 
 fn default_of_ours() -> Action {

@@ -54,7 +54,8 @@ pub fn detour_libc() {
 
 /// Writes a jump. Returns `false` if that is not possible.
 ///
-/// No thread executes the function, since the program has not begun. Each function that is
+/// No thread is likely to execute the function: the program has not begun. Constructors of other libraries may have made
+/// threads; one that is asleep in it goes on behind the jump. Each function that is
 /// passed here is longer than the jump.
 fn detour(function: u64, target: u64) -> bool {
     let at = |address: u64| ptr::with_exposed_provenance_mut::<[u8; JUMP_LEN]>(address as usize);

@@ -289,25 +289,45 @@ fn call(callers: &Callers, id: i32) {
     }
 }
 
-/// The start of a new thread. It leaves no frame of ours on the stack, so the function may end the thread in any way.
+/// The start of a new thread. It leaves no frame of ours on the stack, so the function may end the thread in any way. So may a
+/// handler that runs when signals are let in.
 #[unsafe(naked)]
 unsafe extern "C" fn begin(start: *mut Start) {
     naked_asm!(
+        ".cfi_startproc",
         "push rbx",
+        ".cfi_adjust_cfa_offset 8",
         "call {prepare}",
         "pop rbx",
+        ".cfi_adjust_cfa_offset -8",
         "mov rdi, rdx",
+        "cmp byte ptr [rip + {unblocks}], 0",
+        "je 2f",
+        "push rax",
+        "push rdi",
+        "push 0",
+        ".cfi_adjust_cfa_offset 24",
+        "mov eax, {sigprocmask}",
+        "mov edi, {set_mask}",
+        "mov rsi, rsp",
+        "xor edx, edx",
+        "mov r10d, 8",
+        "syscall",
+        "add rsp, 8",
+        "pop rdi",
+        "pop rax",
+        ".cfi_adjust_cfa_offset -24",
+        "2:",
         "jmp rax",
+        ".cfi_endproc",
         prepare = sym prepare,
+        unblocks = sym super::UNBLOCKS,
+        sigprocmask = const libc::SYS_rt_sigprocmask,
+        set_mask = const libc::SIG_SETMASK,
     )
 }
 
 unsafe extern "C" fn prepare(start: *mut Start) -> Start {
     // SAFETY: `call` has made it for this thread alone. Signals are blocked here, so no handler can find the heap locked.
-    let start = *unsafe { Box::from_raw(start) };
-    // Since 2.32, libc leaves them blocked in these threads.
-    if super::libc_is_before("2.32") {
-        gate::set_mask(0);
-    }
-    start
+    *unsafe { Box::from_raw(start) }
 }

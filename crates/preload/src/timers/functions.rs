@@ -70,7 +70,7 @@ unsafe extern "C" fn timer_create_calling(clock: c_int, event: *const timers::Ev
 }
 
 /// A function of timers: calls `syscall`. It calls libc's own function for all timers if `BY_ID` is false, and otherwise for
-/// those that libc made with SIGEV_THREAD, whose numbers are negative.
+/// those that libc made, whose values are no IDs: with SIGEV_THREAD, and before 2.33 in a library's constructor.
 macro_rules! timer_function {
     ($(#[$doc:meta])* $name:ident, $number:ident, $($shift:literal),*) => {
         $(#[$doc])*
@@ -80,14 +80,16 @@ macro_rules! timer_function {
             naked_asm!(
                 "cmp byte ptr [rip + {on}], 0",
                 "je 2f",
-                "test rdi, rdi",
-                "js 2f",
+                "mov eax, {most}",
+                "cmp rdi, rax",
+                "ja 2f",
                 $($shift,)*
                 "mov rsi, rdi",
                 "mov edi, {number}",
                 "jmp {syscall}",
                 "2: jmp qword ptr [rip + {real} + {offset}]",
                 on = sym timers::BY_ID,
+                most = const i32::MAX,
                 number = const libc::$number,
                 syscall = sym syscall,
                 real = sym REAL,

@@ -50,6 +50,8 @@ pub static WAITS: AtomicBool = AtomicBool::new(false);
 /// Whether the engine has the timers, and the program's `timer_t` is a timer's ID. With `--trap`, libc makes the timers, and
 /// before 2.33 its `timer_t` is a pointer.
 static BY_ID: AtomicBool = AtomicBool::new(false);
+/// Whether libc lets signals in before it calls a function for SIGEV_THREAD, as it did before 2.32.
+static UNBLOCKS: AtomicBool = AtomicBool::new(false);
 /// Whether a process that borrows its parent's memory has made timers there. From then on each call has to check which
 /// process owns the memory.
 static BORROWED: AtomicBool = AtomicBool::new(false);
@@ -61,6 +63,7 @@ pub fn begin() {
     ON.store(settings.timers, Ordering::Relaxed);
     WAITS.store(settings.timers && !settings.trap, Ordering::Relaxed);
     BY_ID.store(settings.timers && !(settings.trap && libc_is_before("2.33")), Ordering::Relaxed);
+    UNBLOCKS.store(libc_is_before("2.32"), Ordering::Relaxed);
 }
 
 /// Whether libc is older than this version of two numbers, of which the second has two digits.
