@@ -255,7 +255,6 @@ impl Ids {
             }
         };
         targets().for_each(|target| target.lock.make_live());
-        // It keeps the CPU, as it holds the growth.
         source.lock.unlock(&self.on, 0);
         spent
     }
