@@ -171,6 +171,7 @@ impl Copy {
     #[must_use]
     pub fn with_mutants(mut self) -> Self {
         let faults = faults(&Path::new(SEAM).join("mutants.toml"));
+        self = self.with_edits("let_go.toml");
         faults.iter().for_each(|fault| self.edit(&fault.as_edit()));
         self.with_switches(&faults)
     }
@@ -187,6 +188,9 @@ impl Copy {
             if self.files.iter().any(|file| file.path == fault.file) {
                 self.edit(&fault.as_edit());
             }
+        }
+        if self.files.iter().any(|file| file.path == "table/bucket.rs") {
+            self = self.with_edits("let_go.toml");
         }
         if self.files.iter().any(|file| file.path == "lib.rs") {
             self = self.with_files("named").with_switches(&faults);
