@@ -168,12 +168,11 @@ fn seen(report: &str) -> Outcome {
     };
     let [calls, woken, differed] =
         [sum("calls", None), sum("counters", Some("woken")), sum("counters", Some("mismatches"))];
-    let waiting = reports.iter().filter_map(|report| report["waiting_most"].as_u64()).sum::<u64>();
-    match calls > 0 && waiting + woken + differed > 0 {
+    match calls > 0 && woken + differed > 0 {
         true => Outcome::Right,
-        false => Outcome::Wrong(format!(
-            "the engine saw {calls} calls, no waiter, woke {woken}, and {differed} differed: {report}"
-        )),
+        false => {
+            Outcome::Wrong(format!("the engine saw {calls} calls, woke {woken}, and {differed} differed: {report}"))
+        }
     }
 }
 

@@ -103,16 +103,15 @@ impl Entry {
         self.wakes.with(|w| !matches!(unsafe { *w }, Wakes::None))
     }
 
-    /// The waiter's bitset, and `true` for a thread, `false` for a waiter that is woken through a waker. `None` if it waits for
-    /// a lock, which will be handed to it.
+    /// The kind of this waiter.
     ///
     /// # Safety
     /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn kind(&self) -> Option<(NonZeroU32, bool)> {
+    pub(crate) unsafe fn kind(&self) -> EntryKind {
         // SAFETY: guaranteed by the caller.
-        let Wakes::Mask(bitset) = self.wakes.with(|w| unsafe { *w }) else { return None };
+        let Wakes::Mask(bitset) = self.wakes.with(|w| unsafe { *w }) else { return EntryKind::ForLock };
         // SAFETY: as above. The bucket's lock also guards the signal of a waiter that a wake may take.
-        Some((bitset, unsafe { self.signal.notifies_thread() }))
+        if unsafe { self.signal.notifies_thread() } { EntryKind::Thread(bitset) } else { EntryKind::Task(bitset) }
     }
 
     /// Counts the wake that has come as received: even if the waiter is dropped, the wake is not passed on.
@@ -135,6 +134,16 @@ impl Entry {
             Wakes::Mask(_) | Wakes::None => None,
         }
     }
+}
+
+/// The kind of a waiter, with its bitset if wakes take it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    Thread(NonZeroU32),
+    /// A waiter that is woken through a waker.
+    Task(NonZeroU32),
+    /// A thread or a task that waits for a lock, which will be handed to it.
+    ForLock,
 }
 
 /// A wake of at least this many waiters is a wake of all: users of futex(2) pass `INT_MAX` for that.

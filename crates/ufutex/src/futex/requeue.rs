@@ -219,8 +219,7 @@ impl Requeuing<'_> {
     fn piece(&mut self, pair: &mut Pair<'_>, first: NonNull<Node>, limits: Most, began: Option<Moment>) -> Piece {
         let pick = self.domain.pick(NonZeroU32::MAX, self.most.wake, began);
         // SAFETY: the caller guarantees that `first` is queued in the first bucket.
-        let (taken, mut next) =
-            unsafe { pair.first().take_from(self.keys[0], self.places[0].hash, Some(first), limits, pick) };
+        let (taken, mut next) = unsafe { pair.first().take_from(first, limits, pick) };
         self.done.woken += taken.len();
         self.met_lock_waiter |= taken.was_stopped;
         if self.done.woken == self.most.wake {

@@ -194,8 +194,7 @@ impl Domain {
         self.in_pieces(marker.as_ref(), locked, pending, &|| self.lock(place), guard, &mut |locked, first, limit| {
             let most = Most { taken: limit.min(count - woken.count), visited: PIECE };
             // SAFETY: `first` is queued in the locked bucket.
-            let (taken, next) =
-                unsafe { locked.take_from(key, hash, Some(first), most, self.pick(bitset, count, *began)) };
+            let (taken, next) = unsafe { locked.take_from(first, most, self.pick(bitset, count, *began)) };
             woken.add(&taken, || locked.first(key, hash));
             let next = next.filter(|_| woken.count < count);
             if next.is_some() {

@@ -10,10 +10,9 @@
 
 use alloc::vec::Vec;
 use core::fmt;
-use core::num::NonZeroU32;
 
 use super::domain::Domain;
-use super::entry::Entry;
+use super::entry::{Entry, EntryKind};
 use super::namespace::PidNamespace;
 use super::place::{is_of_object, is_shared_of, scope_of};
 use super::system::System;
@@ -44,14 +43,15 @@ pub struct WaitedWord {
 }
 
 impl WaitedWord {
-    /// Counts a waiter, of which [`Entry::kind`] says this.
-    fn count(&mut self, kind: Option<(NonZeroU32, bool)>) {
-        match kind {
-            None => self.for_lock += 1,
-            Some((bitset, is_thread)) => {
-                self.bitset |= bitset.get();
-                *(if is_thread { &mut self.threads } else { &mut self.tasks }) += 1;
-            }
+    fn count(&mut self, kind: EntryKind) {
+        let number = match kind {
+            EntryKind::Thread(_) => &mut self.threads,
+            EntryKind::Task(_) => &mut self.tasks,
+            EntryKind::ForLock => &mut self.for_lock,
+        };
+        *number += 1;
+        if let EntryKind::Thread(bitset) | EntryKind::Task(bitset) = kind {
+            self.bitset |= bitset.get();
         }
     }
 

@@ -243,20 +243,18 @@ impl<'t> Guard<'t> {
         taken
     }
 
-    /// Takes waiters of `key`, from `next` on: see [`BucketQueue::take_from`].
+    /// Takes waiters, from `first` on: see [`BucketQueue::take_from`].
     ///
     /// # Safety
     /// As there.
     pub unsafe fn take_from(
         &mut self,
-        key: TableKey,
-        hash: u32,
-        next: Option<NonNull<Node>>,
+        first: NonNull<Node>,
         most: Most,
         pick: impl FnMut(NonNull<Node>) -> Pick,
     ) -> (Taken, Option<NonNull<Node>>) {
         // SAFETY: the caller guarantees it.
-        let (taken, next) = unsafe { (**self).take_from(key, hash, next, most, pick) };
+        let (taken, next) = unsafe { (**self).take_from(first, most, pick) };
         self.state -= taken.len() as u32 * ONE_WAITER;
         (taken, next)
     }

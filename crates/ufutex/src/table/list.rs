@@ -65,23 +65,19 @@ impl BucketQueue {
         unsafe {
             (*node).set_bucket(bucket);
             let head = self.root;
-            if head.is_null() {
-                tree::plant(&raw mut self.root, node);
-                ring::of_one(node);
-                self.keys = 1;
-                return Some(1);
-            }
-            let (first, new) = (&*links(head), &*links(node));
-            // On a machine with several nodes a key may have several hashes, which are told apart wherever they meet.
-            if first.key == new.key && first.hash == new.hash && ring::is_of_one_level(head, node) {
-                ring::link_before(node, head);
-                return None;
+            if !head.is_null() {
+                let (first, new) = (&*links(head), &*links(node));
+                // On a machine with several nodes a key may have several hashes, which are told apart wherever they meet.
+                if first.key == new.key && first.hash == new.hash && ring::is_of_one_level(head, node) {
+                    ring::link_before(node, head);
+                    return None;
+                }
             }
             self.insert_among(node)
         }
     }
 
-    /// As [`insert`](Self::insert), for a queue that has other keys or waiters of another priority.
+    /// As [`insert`](Self::insert), for a queue that is empty, or has other keys or waiters of another priority.
     #[inline(never)]
     unsafe fn insert_among(&mut self, node: *mut Node) -> Option<u32> {
         // SAFETY: as in `insert`.
@@ -226,29 +222,40 @@ impl BucketQueue {
     /// Offers the waiters of `key` to `pick` in wake order, and takes up to `limit` of those that it picks; `hash` is
     /// the key's hash. Taken waiters are unqueued and belong to the caller.
     pub fn take(&mut self, key: TableKey, hash: u32, limit: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
-        let first = self.first(key, hash);
-        // SAFETY: the first waiter of the key, if it has one.
-        unsafe { self.take_from(key, hash, first, Most { taken: limit, visited: usize::MAX }, pick) }.0
+        let most = Most { taken: limit, visited: usize::MAX };
+        // SAFETY: the lock. The slot is that of the key's head.
+        unsafe {
+            let queue = ptr::from_mut(self);
+            let slot = tree::find(&raw mut (*queue).root, key, hash);
+            let Some(head) = NonNull::new(*slot) else { return Taken::default() };
+            Self::walk(queue, slot, (*queue).from(head), most, pick).0
+        }
     }
 
-    /// As [`take`](Self::take), from the waiter `next` on, and until it has taken or visited `most`. Returns the taken waiters
-    /// and the waiter to go on with. That is `None` if none is left or if `pick` has stopped the walk.
-    ///
-    /// # Safety
-    /// `next`, if any, is a queued waiter of `key`, whose hash is `hash`.
-    #[inline(always)]
+    /// Offers waiters to `pick`, from `first` on, and takes those that it picks, until it has taken or visited `most`.
+    /// Returns the taken waiters and the waiter to go on with. That is `None` if none is left or if `pick` has stopped
+    /// the walk.
     pub unsafe fn take_from(
         &mut self,
-        key: TableKey,
-        hash: u32,
+        first: NonNull<Node>,
+        most: Most,
+        pick: impl FnMut(NonNull<Node>) -> Pick,
+    ) -> (Taken, Option<NonNull<Node>>) {
+        let queue = ptr::from_mut(self);
+        // SAFETY: the caller guarantees it.
+        unsafe { Self::walk(queue, Self::slot_of(queue, first.as_ptr()), Some(first), most, pick) }
+    }
+
+    /// As [`take_from`](Self::take_from). If a waiter to be taken may be a head, `slot` refers to the head of its key. It
+    /// does so whichever waiter is the head, until the last one is taken.
+    #[inline(always)]
+    unsafe fn walk(
+        queue: *mut Self,
+        slot: HeadSlot,
         mut next: Option<NonNull<Node>>,
         most: Most,
         mut pick: impl FnMut(NonNull<Node>) -> Pick,
     ) -> (Taken, Option<NonNull<Node>>) {
-        let queue = ptr::from_mut(self);
-        // `slot` refers to the head of the key, whichever waiter that is, until the last one is taken.
-        // SAFETY: the lock.
-        let slot = unsafe { tree::find(&raw mut (*queue).root, key, hash) };
         let mut taken = Taken::default();
         let mut left = most.visited;
         while let Some(node) = next

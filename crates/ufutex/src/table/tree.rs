@@ -154,17 +154,6 @@ pub unsafe fn find_or_insert(root: HeadSlot, node: *mut Node) -> Option<HeadSlot
     }
 }
 
-/// Makes `node` the only head of a tree that is empty.
-#[inline(always)]
-pub unsafe fn plant(root: HeadSlot, node: *mut Node) {
-    // SAFETY: `node` belongs to the caller.
-    unsafe {
-        let l = links(node);
-        ((*l).left, (*l).right, (*l).is_head) = (ptr::null_mut(), ptr::null_mut(), true);
-        *root = node;
-    }
-}
-
 /// Takes the head that `slot` refers to out of the tree.
 #[inline(always)]
 pub unsafe fn remove(slot: HeadSlot) {

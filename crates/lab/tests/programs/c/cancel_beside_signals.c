@@ -167,9 +167,30 @@ static void at_each_place_of_a_delivery(void) {
     for (int steps = 1; is_cancelled_after(steps); steps++) {}
 }
 
+static sem_t answer;
+
+static void *answers(void *unused) {
+    for (int i = 0; i < THREADS; i++) {
+        CHECK_EQ(sem_wait(&semaphore), 0);
+        CHECK_EQ(sem_post(&answer), 0);
+    }
+    return unused;
+}
+
+// The semaphore that threads have been cancelled in still wakes one.
+static void not_at_all(void) {
+    CHECK_EQ(sem_init(&answer, 0, 0), 0);
+    pthread_t thread = start(answers, NULL);
+    for (int i = 0; i < THREADS; i++) {
+        CHECK_EQ(sem_post(&semaphore), 0);
+        CHECK_EQ(sem_wait(&answer), 0);
+    }
+    join(thread);
+}
+
 int main(int argc, char **argv) {
     CHECK_EQ(sem_init(&semaphore, 0, 0), 0);
     static const Case cases[] = {CASE(in_a_semaphore), CASE(in_a_condition), CASE(anywhere),
-                                 CASE(at_each_place_of_a_delivery)};
+                                 CASE(at_each_place_of_a_delivery), CASE(not_at_all)};
     return run_cases(cases, sizeof cases / sizeof *cases, argc, argv);
 }

@@ -353,10 +353,8 @@ impl World {
                 }
             }
             // SAFETY: queued there.
-            let (mut taken, after) = unsafe {
-                let (key, hash) = first.as_ref().key();
-                self.queues[queue].take_from(key, hash, Some(first), Most { taken: limit, visited: most }, pick)
-            };
+            let (mut taken, after) =
+                unsafe { self.queues[queue].take_from(first, Most { taken: limit, visited: most }, pick) };
             next = after;
             assert_eq!(core::iter::from_fn(|| taken.pop()).collect::<Vec<_>>(), expected);
         }
@@ -550,7 +548,7 @@ fn a_walk_in_pieces_looks_at_each_waiter_once_whoever_comes_and_goes_meanwhile()
         let Some(first) = (unsafe { queue.resume(marker) }) else { break };
         // SAFETY: queued here.
         let (taken, next) = unsafe {
-            queue.take_from(at.key, at.hash, Some(first), Most { taken: usize::MAX, visited: 16 }, |node| {
+            queue.take_from(first, Most { taken: usize::MAX, visited: 16 }, |node| {
                 seen.push(node);
                 Pick::Skip
             })
