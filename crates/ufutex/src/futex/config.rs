@@ -1,5 +1,7 @@
 //! The settings of a system, and of each domain.
 
+use core::time::Duration;
+
 use super::pi::PiSettings;
 use crate::error::Error;
 use crate::expiry::Clocks;
@@ -227,6 +229,7 @@ pub struct DomainOptions {
     pub(crate) max_waiters: usize,
     /// `None` means that [`SystemConfig::max_domain_table_bytes`] applies.
     pub(crate) max_table_bytes: Option<usize>,
+    pub(crate) longest_spin: u32,
 }
 
 impl Default for DomainOptions {
@@ -246,6 +249,7 @@ impl DomainOptions {
             counters: false,
             max_waiters: 1 << 24,
             max_table_bytes: None,
+            longest_spin: 0,
         }
     }
 
@@ -284,6 +288,24 @@ impl DomainOptions {
     #[must_use]
     pub const fn max_table_bytes(mut self, bytes: usize) -> Self {
         self.max_table_bytes = Some(bytes);
+        self
+    }
+
+    /// How long a waiting thread may spin before it sleeps: at most 4 s. Zero by default: it sleeps at once.
+    ///
+    /// A hand-off between two threads that run at the same time then takes a fraction of a microsecond, where a sleep and a wake
+    /// take tens. A thread that spins is queued, and is woken, interrupted and timed out as if it slept. The domain learns from the
+    /// waits for each word whether spinning pays: if wakes come late as a rule, nearly all waits sleep at once. A thread stops when
+    /// it loses its CPU. No thread spins on a machine with one CPU, nor on an embedder's [`Platform`](crate::platform::Platform), nor
+    /// a task.
+    ///
+    /// 200 us is a good value where CPU time costs nothing. Leave it at zero where it does: on a battery, on a host that charges
+    /// for it, and for guests that must not take each other's CPUs. Whatever the value, the first waiter of
+    /// [`lock_pi`](crate::Domain::lock_pi) may spin for 30 us.
+    #[must_use]
+    pub const fn spin(mut self, longest: Duration) -> Self {
+        let ns = longest.as_nanos();
+        self.longest_spin = if ns < u32::MAX as u128 { ns as u32 } else { u32::MAX };
         self
     }
 

@@ -3,9 +3,9 @@
 use super::config::DomainOptions;
 use super::counters::Counting;
 use super::namespace::{Namespace, PidNamespace, leak_if_abandoned};
-use super::pi::Spins;
 use super::place::{Place, private_space};
 use super::slots::Control;
+use super::spin::Spins;
 use super::system::System;
 use crate::expiry::sleep::{LazySleeps, Timeouts};
 use crate::sync::{AtomicU8, Ordering};
@@ -37,8 +37,10 @@ pub struct Domain {
     pub(super) has_one_node: AtomicU8,
     pub(super) tables: Tables,
     pub(super) counting: Counting,
-    /// Empty until a thread has waited for a lock.
+    /// Empty until a thread has waited.
     pub(super) spins: Lazy<Spins>,
+    /// How many nanoseconds a waiting thread spins at most before it sleeps.
+    pub(super) longest_spin: u32,
     pub(super) policy: Policy,
     // These two are last, so that the namespace's tables outlive the rest.
     pub(super) namespace: Counted<Namespace>,
@@ -139,6 +141,7 @@ impl Domain {
             counting: Counting::new(options.max_waiters, options.counters.then(|| globals.cpus())),
             sleeps: LazySleeps::new(),
             spins: Lazy::new(),
+            longest_spin: options.longest_spin,
             policy: options.policy,
             namespace: namespace.inner.clone(),
             system: system.clone(),

@@ -12,7 +12,6 @@ pub struct Absent;
 pub type PiSettings = Absent;
 pub type Pi = Absent;
 pub type PiGraph = Absent;
-pub type Spins = Absent;
 pub type TaskId = Absent;
 
 impl Absent {

@@ -8,6 +8,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
+use super::domain::Domain;
 use super::timeout_watch::TimeoutWatch;
 use crate::error::Error;
 use crate::expiry::sleep::Timeouts;
@@ -66,9 +67,10 @@ pub trait Operation<'d> {
     /// Begins the operation, or checks whether it can end. Not to be called again after it was ready.
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<Self::Output, Error>>;
 
-    /// Called by a thread that is about to sleep on `sleeper`: the operation may spin before.
-    fn spin(self: Pin<&mut Self>, sleeper: &Sleeper, deadline: Option<&Deadline>) {
-        let (_at_once, _) = (sleeper, deadline);
+    /// Called by a thread that is about to sleep. If it may spin before: the domain, for how many nanoseconds at most, and the
+    /// hash of the key. See [`Domain::spin_and_sleep`].
+    fn spins(self: Pin<&mut Self>) -> Option<(&Domain, u32, u32)> {
+        None
     }
 
     /// Ends a pending operation. If what it waits for has come by then, that is the result.
@@ -89,8 +91,14 @@ pub(crate) fn block_on<'d, O: Operation<'d>>(
         if let Poll::Ready(result) = operation.as_mut().poll_for(PollReceiver::Thread(sleeper)) {
             return result;
         }
-        operation.as_mut().spin(sleeper, deadline);
-        match sleeper.sleep(deadline) {
+        let sleep = || sleeper.sleep(deadline);
+        let slept = match operation.as_mut().spins() {
+            Some((domain, longest, hash)) => {
+                domain.spin_and_sleep(longest, hash, |ns| sleeper.spin(ns, deadline), sleep)
+            }
+            None => sleep(),
+        };
+        match slept {
             Slept::Notified => {}
             Slept::Interrupted => return operation.end_by(Cause::Interrupted),
             Slept::TimedOut => return operation.end_by(Cause::TimedOut),

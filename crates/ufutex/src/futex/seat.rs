@@ -254,7 +254,7 @@ mod tests {
                 let matched = domain.lock_if_equal(&&word, 0)?;
                 let signal = Signal::new(Receiver::Member(member));
                 let waiter = domain.queue(matched, waiter.into_ref(), &crate::WaitOptions::new(), signal)?;
-                Queued::new(waiter, None).finish_in(Some(member))
+                Queued::new(waiter, None, 0).finish_in(Some(member))
             });
             disturb(member, &thread, 100);
             while domain.wake(&word, 1) == 0 {

@@ -63,6 +63,8 @@ pub(super) struct SystemInner {
     pub robust_lists_cut: AtomicU64,
     /// The memory of sleeping threads' waiters.
     pub seats: Seats,
+    /// How many threads spin for longer than a moment.
+    pub spinners: AtomicU32,
     /// 1 in a child of fork(2) that has abandoned its copy.
     abandoned: AtomicU32,
 }
@@ -104,6 +106,7 @@ impl System {
             pi,
             robust_lists_cut: AtomicU64::new(0),
             seats: Seats::new(on),
+            spinners: AtomicU32::new(0),
             abandoned: AtomicU32::new(0),
         })?;
         Ok(Self { inner })

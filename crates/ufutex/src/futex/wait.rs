@@ -181,9 +181,10 @@ mod thread {
             options: &WaitOptions,
             deadline: Option<Deadline>,
         ) -> Result<(), Error> {
+            let hash = matched.place.hash;
             self.with_seat(|waiter, member| {
                 let receiver = member.map_or(Receiver::Thread(self.platform()), Receiver::Member);
-                let queued = Queued::new(self.queue(matched, waiter, options, Signal::new(receiver))?, deadline);
+                let queued = Queued::new(self.queue(matched, waiter, options, Signal::new(receiver))?, deadline, hash);
                 queued.finish_in(member)
             })
         }

@@ -103,6 +103,12 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> Operation<'d> for WaitAnyOperatio
         Poll::Ready(this.leave().ok_or(Error::Again))
     }
 
+    fn spins(self: Pin<&mut Self>) -> Option<(&Domain, u32, u32)> {
+        let Self { domain, words, .. } = self.into_ref().get_ref();
+        let (first, _) = words.as_ref().first()?;
+        Some((domain, domain.longest_spin, domain.place(first).hash))
+    }
+
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<usize, Error> {
         // SAFETY: as in `poll_for`.
         unsafe { self.get_unchecked_mut() }.leave().ok_or(cause.into())

@@ -119,6 +119,11 @@ impl Waiter<'_> {
         self.0.release(|entry| (entry, entry.signal.is_woken()));
     }
 
+    /// The domain in whose queue it is, or has been until a wake took it.
+    pub(super) fn domain(&self) -> Option<&Domain> {
+        self.0.busy().map(|(domain, _)| domain)
+    }
+
     /// Whether a wake has come. A waker that was lent may still be running.
     fn is_notified(&self) -> bool {
         self.0.busy().is_some_and(|(_, entry)| entry.signal.is_notified())
@@ -276,8 +281,8 @@ impl Domain {
     ) -> Result<Queued<'w, 'd>, Error> {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
         let matched = self.lock_if_equal(&target, expected)?;
-        let signal = Signal::new(Receiver::Thread(self.platform()));
-        Ok(Queued::new(self.queue(matched, waiter.into_ref(), options, signal)?, deadline))
+        let (signal, hash) = (Signal::new(Receiver::Thread(self.platform())), matched.place.hash);
+        Ok(Queued::new(self.queue(matched, waiter.into_ref(), options, signal)?, deadline, hash))
     }
 
     /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`. The wake that takes the waiter
@@ -345,8 +350,8 @@ impl Domain {
             return Err(Error::Invalid);
         }
         let matched = self.lock_if_equal(&target, expected)?;
-        let signal = Signal::new(Receiver::Lent(waker.into()));
-        let mut queued = Queued::new(self.queue(matched, waiter.into_ref(), options, signal)?, None);
+        let (signal, hash) = (Signal::new(Receiver::Lent(waker.into())), matched.place.hash);
+        let mut queued = Queued::new(self.queue(matched, waiter.into_ref(), options, signal)?, None, hash);
         queued.by_waker = true;
         Ok(queued)
     }
@@ -491,13 +496,15 @@ pub struct Queued<'w, 'd> {
     by_waker: bool,
     /// What `cancel` has returned. The waiter may be idle since.
     cancelled: Option<bool>,
+    /// Of the key.
+    hash: u32,
 }
 
 impl<'w, 'd> Queued<'w, 'd> {
     /// A handle of `waiter`, which a thread has queued, with the thread's deadline.
     #[inline(always)]
-    pub(super) fn new(waiter: Pin<&'w Waiter<'d>>, deadline: Option<Deadline>) -> Self {
-        Self { waiter, deadline, by_waker: false, cancelled: None }
+    pub(super) fn new(waiter: Pin<&'w Waiter<'d>>, deadline: Option<Deadline>, hash: u32) -> Self {
+        Self { waiter, deadline, by_waker: false, cancelled: None, hash }
     }
 
     /// Whether a wake has come. [`finish`](Self::finish) and [`cancel`](Self::cancel) receive it. If the `Queued` is dropped
@@ -542,14 +549,20 @@ impl<'w, 'd> Queued<'w, 'd> {
         let waiter = &*self.waiter;
         let Some((domain, Entry { signal, .. })) = waiter.0.busy() else { return Ok(()) };
         let on = domain.platform();
-        let in_group = member.map(|member| signal.sleep_in_group(member, deadline.as_ref()));
-        // `Some(None)`: wakes of other members do not let it sleep there.
-        let changes = by_waker || in_group == Some(None);
-        if changes && !waiter.set_receiver(Receiver::Thread(on)) {
-            // A wake has taken the entry, and wakes the former receiver and not this thread.
-            waiter.wait_for_waker();
-        }
-        if in_group.flatten().unwrap_or_else(|| signal.sleep(on, deadline.as_ref())) {
+        let sleep = || {
+            let in_group = member.map(|member| signal.sleep_in_group(member, deadline.as_ref()));
+            // `Some(None)`: wakes of other members do not let it sleep there.
+            let changes = by_waker || in_group == Some(None);
+            if changes && !waiter.set_receiver(Receiver::Thread(on)) {
+                // A wake has taken the entry, and wakes the former receiver and not this thread.
+                waiter.wait_for_waker();
+            }
+            in_group.flatten().unwrap_or_else(|| signal.sleep(on, deadline.as_ref()))
+        };
+        let spin = |length| signal.spin(on, length, deadline.as_ref());
+        // A waker that comes meanwhile would be called, as if the thread slept.
+        let longest = if by_waker { 0 } else { domain.longest_spin };
+        if domain.spin_and_sleep(longest, self.hash, spin, sleep) {
             waiter.release();
             return Ok(());
         }

@@ -4,6 +4,7 @@ pub(crate) mod group;
 pub(crate) mod sleeper;
 
 use core::ptr::NonNull;
+use core::time::Duration;
 
 use crate::sync::{Ordering, UnsafeCell};
 use crate::sys::clock::Deadline;
@@ -16,6 +17,8 @@ use sleeper::Sleeper;
 
 const WAITING: u32 = 0;
 const WOKEN: u32 = 1;
+/// No wake has come, and the thread is awake and watches the state.
+const SPINNING: u32 = 3;
 /// A wake has come, and the waking thread is calling the waker, which the waiter has only lent it. `WOKEN` follows.
 const CALLING: u32 = 2;
 
@@ -134,7 +137,7 @@ impl Signal {
     /// Whether a wake has come. A waker that was lent may still be running.
     #[inline]
     pub(crate) fn is_notified(&self) -> bool {
-        self.state.load(Ordering::Acquire) != WAITING // [J]
+        !matches!(self.state.load(Ordering::Acquire), WAITING | SPINNING) // [J]
     }
 
     /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. A thread that sleeps elsewhere, or a task, is woken
@@ -150,10 +153,18 @@ impl Signal {
         let pending = match receiver {
             Receiver::Thread(on) => {
                 // SAFETY: as above.
-                unsafe { Parker::store_and_wake(state, on, WOKEN) };
+                unsafe { Parker::swap_and_wake(state, on, WOKEN, SPINNING) };
                 return PendingWake::NOTHING;
             }
-            Receiver::Member(members) => PendingWake(Action::WakeMembers(members)),
+            Receiver::Member(members) => {
+                // SAFETY: as above.
+                let before = unsafe { Parker::swap(&*state, WOKEN) };
+                return if before == SPINNING {
+                    PendingWake::NOTHING
+                } else {
+                    PendingWake(Action::WakeMembers(members))
+                };
+            }
             // SAFETY: the sleeper's owner does not leave before it has seen the store below.
             Receiver::Sleeper(sleeper) => unsafe { PendingWake::of_thread(sleeper.as_ref().notify()) },
             // The waker has been moved out of the waiter's memory, and may outlive it.
@@ -227,6 +238,16 @@ impl Signal {
     pub(crate) unsafe fn swap_receiver(&self, receiver: &mut Receiver) {
         // SAFETY: guarded by the lock that the caller holds.
         self.receiver.with_mut(|t| core::mem::swap(unsafe { &mut *t }, receiver));
+    }
+
+    /// Watches for a wake until `length` or the deadline has passed. Returns whether one has come; then
+    /// [`is_woken`](Self::is_woken) is to be asked. Only the waiting thread calls this.
+    pub(crate) fn spin(&self, on: PlatformRef, length: Duration, deadline: Option<&Deadline>) -> bool {
+        if self.state.compare_exchange(WAITING, SPINNING, Ordering::Relaxed).is_err() {
+            return true;
+        }
+        on.watch(length, deadline, || self.state.load(Ordering::Relaxed) != SPINNING)
+            || self.state.compare_exchange(SPINNING, WAITING, Ordering::Relaxed).is_err()
     }
 
     /// Sleeps on the signal's own word until a wake comes or `deadline` passes. Returns whether a wake has come.

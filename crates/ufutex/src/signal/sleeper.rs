@@ -13,8 +13,8 @@
 
 use core::time::Duration;
 
-use crate::sync::{AtomicPtr, Ordering, spin_loop};
-use crate::sys::clock::{Deadline, Timeout};
+use crate::sync::{AtomicPtr, Ordering};
+use crate::sys::clock::Deadline;
 use crate::sys::park::{ParkEnd, Parker, SleeperAddress};
 use crate::sys::platform::PlatformRef;
 
@@ -28,9 +28,6 @@ const SPINNING: u32 = 4;
 const IN_USE: u32 = 8;
 /// The wait that is under way has been interrupted, and the interrupt has been cleared since.
 const CLEARED: u32 = 16;
-
-/// How often a spinning thread reads the word before it reads the clock.
-const CHECKS: u32 = 8;
 
 /// A word that one thread sleeps on.
 pub struct Sleeper {
@@ -123,19 +120,8 @@ impl Sleeper {
     pub(crate) fn spin(&self, length: Duration, deadline: Option<&Deadline>) -> bool {
         let on = self.platform();
         self.word.raise_to(SPINNING, Ordering::Relaxed);
-        let end = on.begin(Timeout::After(length));
-        loop {
-            for _ in 0..CHECKS {
-                // Relaxed: `sleep` checks again.
-                if self.word.load(Ordering::Relaxed) & (NOTIFIED | INTERRUPTED | CLEARED) != 0 {
-                    return true;
-                }
-                spin_loop();
-            }
-            if on.has_passed(&end) || deadline.is_some_and(|deadline| on.has_passed(deadline)) {
-                return false;
-            }
-        }
+        // Relaxed: `sleep` checks again.
+        on.watch(length, deadline, || self.word.load(Ordering::Relaxed) & (NOTIFIED | INTERRUPTED | CLEARED) != 0)
     }
 
     /// Sleeps until a wake sets `NOTIFIED`, an interrupt comes, or the deadline passes.
@@ -169,6 +155,7 @@ impl core::fmt::Debug for Sleeper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::clock::Timeout;
 
     const HOUR: Duration = Duration::from_secs(3600);
 

@@ -78,18 +78,25 @@ impl Parker {
         on.unpark_bits(&raw const self.word, bits);
     }
 
-    /// Stores `value` and wakes one sleeper. The word may be freed as soon as `value` is stored, so the wake uses the
-    /// address alone.
+    /// Stores `value`, and returns what was there. The word may be freed as soon as that is done.
+    pub fn swap(&self, value: u32) -> u32 {
+        self.word.swap(value, Ordering::Release) // [J]
+    }
+
+    /// Stores `value`, and wakes one sleeper unless the word was `awake`. The word may be freed as soon as `value` is
+    /// stored, so the wake uses the address alone.
     ///
     /// # Safety
     /// `this` must be valid up to the store.
     #[inline]
-    pub unsafe fn store_and_wake(this: *const Self, on: PlatformRef, value: u32) {
+    pub unsafe fn swap_and_wake(this: *const Self, on: PlatformRef, value: u32, awake: u32) {
         // SAFETY: the caller guarantees that it is valid up to the store.
         let word = unsafe { &raw const (*this).word };
         // SAFETY: as above.
-        unsafe { (*word).store(value, Ordering::Release) }; // [J]
-        on.unpark(word, 1);
+        let before = unsafe { (*word).swap(value, Ordering::Release) }; // [J]
+        if before != awake {
+            on.unpark(word, 1);
+        }
     }
 
     /// Wakes all sleepers. Returns their number, as far as the platform knows it.

@@ -297,6 +297,34 @@ impl PlatformRef {
         }
     }
 
+    /// Spins until `is_done` returns `true`, and returns whether it has: `false` if `length` or the deadline has passed
+    /// before, or the thread has lost its CPU.
+    pub fn watch(self, length: Duration, deadline: Option<&Deadline>, is_done: impl Fn() -> bool) -> bool {
+        /// How often it looks between two looks at the clock.
+        const CHECKS: u32 = 16;
+        /// More nanoseconds between two looks mean that another thread has had the CPU.
+        const GAP_NS: u64 = 5_000;
+        let length = length.as_nanos() as u64;
+        let Some(begin) = self.monotonic_ns() else { return is_done() };
+        let mut last = begin;
+        loop {
+            for _ in 0..CHECKS {
+                if is_done() {
+                    return true;
+                }
+                crate::sync::spin_loop();
+            }
+            let now = self.monotonic_ns().unwrap_or(u64::MAX);
+            if now.saturating_sub(last) > GAP_NS
+                || now.saturating_sub(begin) > length
+                || deadline.is_some_and(|deadline| self.has_passed(deadline))
+            {
+                return is_done();
+            }
+            last = now;
+        }
+    }
+
     /// Waits a moment for another thread's progress: it first spins, for some microseconds in all, and sleeps from then
     /// on. If a thread with a real-time priority only yielded, it could keep a thread without one off its CPU for ever.
     #[cold]

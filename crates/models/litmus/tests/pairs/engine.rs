@@ -339,7 +339,7 @@ pub(super) const PAIRS: &[Pair] = &[
         needed: &["I open", "I look"],
         kept: &[("F", "rlx", "The stronger one is for the table's memory"), ("F look", "rlx", "As the store")],
     },
-    // `signal/mod.rs` `wake`, `is_woken`; `sys/park.rs` `store_and_wake`.
+    // `signal/mod.rs` `wake`, `is_woken`; `sys/park.rs` `swap_and_wake`.
     Pair {
         name: "[J]: the wake, and whose memory it is",
         code: &[
@@ -350,8 +350,8 @@ pub(super) const PAIRS: &[Pair] = &[
             ),
             (
                 "ufutex/src/sys/park.rs",
-                "store_and_wake",
-                &["(*word).store(value, Ordering::Release) }; // [J]", "on.unpark(word"],
+                "swap_and_wake",
+                &["(*word).swap(value, Ordering::Release) }; // [J]", "on.unpark(word"],
             ),
             ("ufutex/src/signal/mod.rs", "is_woken", &["self.state.load(Ordering::Acquire) == WOKEN // [J]"]),
         ],
@@ -380,7 +380,11 @@ pub(super) const PAIRS: &[Pair] = &[
                     "waker.wake();",
                 ],
             ),
-            ("ufutex/src/signal/mod.rs", "is_notified", &["self.state.load(Ordering::Acquire) != WAITING // [J]"]),
+            (
+                "ufutex/src/signal/mod.rs",
+                "is_notified",
+                &["self.state.load(Ordering::Acquire), WAITING | SPINNING) // [J]"],
+            ),
         ],
         init: "rest = 1, frame = 1, woken = 0",
         program: "
@@ -702,8 +706,9 @@ pub(super) const PAIRS: &[Pair] = &[
                 "ufutex/src/signal/mod.rs",
                 "wake",
                 &[
-                    "Receiver::Member(members) => PendingWake(Action::WakeMembers(members))",
-                    "Parker::store(&*state, WOKEN, Ordering::Release) }; // [J]\n        pending",
+                    "Receiver::Member(members) =>",
+                    "Parker::swap(&*state, WOKEN) } == SPINNING",
+                    "PendingWake(Action::WakeMembers(members))",
                 ],
             ),
             (

@@ -7,7 +7,7 @@
 use std::pin::pin;
 
 use loom::thread;
-use ufutex_loom::{Scheme, Waiter};
+use ufutex_loom::{Error, Scheme, Waiter};
 
 use crate::support::{PAIR, World, assert_not_lost, catches, check_pair};
 
@@ -21,6 +21,28 @@ fn handshake(scheme: Scheme) {
     let queued = world.queue(waiter.as_mut());
     assert_not_lost(queued, waker.join().unwrap());
 }
+
+/// The waiter looks for the wake before it sleeps ([J]).
+fn spinning_handshake() {
+    let world = World::spinning();
+    let waker = {
+        let world = world.clone();
+        thread::spawn(move || world.store_and_wake())
+    };
+    let result = world.domain.wait(&world.word, 0);
+    match waker.join().unwrap() {
+        0 => assert_eq!(result, Err(Error::Again)),
+        woken => assert_eq!((result, woken), (Ok(()), 1)),
+    }
+}
+
+#[test]
+fn handshake_with_a_spin_holds() {
+    check_pair(spinning_handshake);
+}
+
+catches!(handshake_catches_wake_looks_first, WakeLooksFirst, PAIR, spinning_handshake);
+catches!(handshake_catches_spin_forgets_wake, SpinForgetsWake, PAIR, spinning_handshake);
 
 #[test]
 fn handshake_holds_for_fixed() {

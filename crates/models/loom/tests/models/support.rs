@@ -212,6 +212,15 @@ impl World {
         Self { domain, word: Word::at(0x1000), other: Word::at(OTHER) }
     }
 
+    /// Makes a world whose threads spin before they sleep.
+    pub fn spinning() -> Arc<Self> {
+        let mut world = Self::new();
+        let options = DomainOptions::new().early_return(false).spin(Duration::from_micros(1));
+        world.domain = Domain::with_options(world.domain.system(), options);
+        world.domain.set_slots(2).expect("a table can be made");
+        Arc::new(world)
+    }
+
     /// Makes a world with a table of `slots` slots, or with the global table if `slots` is 0.
     pub fn with_slots(slots: usize) -> Arc<Self> {
         Self::with_slots_of(Scheme::Live, slots)

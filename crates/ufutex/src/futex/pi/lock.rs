@@ -14,12 +14,12 @@ use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::futex::namespace::Tasks;
 use crate::futex::operation::{Cause, Operation, PollReceiver, WaitFuture, block_on};
 use crate::futex::place::{Place, is_of_object};
+use crate::futex::spin::FIRST_WAITER_NS;
 use crate::futex::task::Task;
 use crate::futex::wait::WaitOptions;
 use crate::signal::Receiver;
-use crate::signal::sleeper::Sleeper;
 use crate::sync::spin_loop;
-use crate::sys::clock::{Deadline, Timeout};
+use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::bucket::Guard;
@@ -323,12 +323,10 @@ impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
         this.waiter.poll(&this.word, receiver)
     }
 
-    fn spin(self: Pin<&mut Self>, sleeper: &Sleeper, deadline: Option<&Deadline>) {
+    fn spins(self: Pin<&mut Self>) -> Option<(&Domain, u32, u32)> {
         // SAFETY: as in `poll_for`.
-        let this = unsafe { self.get_unchecked_mut() };
-        if let Some(hash) = this.spins.take() {
-            this.spin_for(hash, sleeper, deadline);
-        }
+        let Self { domain, spins, .. } = unsafe { self.get_unchecked_mut() };
+        Some((*domain, domain.longest_spin.max(FIRST_WAITER_NS), spins.take()?))
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
@@ -427,6 +425,7 @@ mod tests {
     use super::*;
     use crate::System;
     use crate::pi::Priority;
+    use crate::signal::sleeper::Sleeper;
     use core::pin::pin;
     use core::sync::atomic::AtomicU32;
 
@@ -440,9 +439,8 @@ mod tests {
         let sleeper = Sleeper::new();
         let is_to_spin = |mut waiter: Pin<&mut LockOperation<'_, '_, &AtomicU32>>| {
             assert!(waiter.as_mut().poll_for(PollReceiver::Thread(&sleeper)).is_pending());
-            let is_to_spin = waiter.spins.is_some();
-            waiter.as_mut().spin(&sleeper, None);
-            assert!(waiter.spins.is_none(), "it spins once");
+            let is_to_spin = waiter.as_mut().spins().is_some();
+            assert!(waiter.as_mut().spins().is_none(), "it spins once");
             is_to_spin
         };
         let mut waiters = pin!([&first, &second, &urgent].map(|task| LockOperation::new(&domain, &word, task, None)));

@@ -94,15 +94,21 @@ impl Parker {
         drop(guard);
     }
 
+    pub fn swap(&self, value: u32) -> u32 {
+        self.word.swap(value, Ordering::Release) // [J]
+    }
+
     /// # Safety
     /// `this` must be valid up to the store. In a model, where sleepers need the mutex, it must be valid up to the
     /// end.
-    pub unsafe fn store_and_wake(this: *const Self, _on: PlatformRef, value: u32) {
+    pub unsafe fn swap_and_wake(this: *const Self, _on: PlatformRef, value: u32, awake: u32) {
         // SAFETY: a sleeper in a model leaves only with the mutex, so it cannot free the word before we are done.
         let this = unsafe { &*this };
         let guard = this.mutex.lock().expect("a model's mutex is never poisoned");
-        this.word.store(value, Ordering::Release); // [J]
-        this.awake.notify_one();
+        let before = this.word.swap(value, Ordering::Release); // [J]
+        if before != awake {
+            this.awake.notify_one();
+        }
         drop(guard);
     }
 
