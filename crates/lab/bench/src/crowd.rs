@@ -208,7 +208,7 @@ fn sizes(asked: &Crowd, name: Name, case: Case) -> Vec<Size> {
 
 fn competitor(lab: &Lab<'_>, name: Name, case: Case, kind: Kind, size: Size) -> Result<Competitor> {
     let policy = policy(lab, name, case, size.waiters);
-    let shape = Shape { layout: lab.settings.layout, policy, shared: false, early_return: false };
+    let shape = Shape::new(lab.settings.layout, policy);
     let subject = lab_targets::build(name, &shape)?;
     let crowd = match case {
         Case::Distinct => distinct(kind, size),

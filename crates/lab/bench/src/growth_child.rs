@@ -54,7 +54,7 @@ type Sitter = JoinHandle<Option<Waited>>;
 
 /// Parks the threads, prints the report and wakes all threads.
 pub fn run(args: &Child) -> Result<()> {
-    let shape = Shape { layout: args.layout, policy: args.policy, shared: false, early_return: false };
+    let shape = Shape::new(args.layout, args.policy);
     let subject = lab_targets::build(args.target, &shape)?;
     let seats: Arc<Vec<OwnLine<Seat>>> = Arc::new((0..args.threads).map(|_| OwnLine::default()).collect());
     let threads = (0..args.threads).map(|number| spawn(&subject, &seats, number)).collect::<Result<Vec<_>>>()?;

@@ -117,7 +117,7 @@ fn remark_on_size(one: &Competitor, all: &[Competitor]) -> Option<String> {
 fn line_up(lab: &Lab<'_>, workers: &Workers, threads: usize, operation: Operation) -> Result<Vec<Competitor>> {
     let settings = lab.settings;
     let competitor = |name: Name, policy: Policy, early_return: bool| -> Result<Competitor> {
-        let shape = Shape { layout: settings.layout, policy, shared: settings.shared, early_return };
+        let shape = Shape { shared: settings.shared, early_return, ..Shape::new(settings.layout, policy) };
         let subject = lab_targets::build(name, &shape)?;
         subject.note_threads(threads);
         workers.prime(&subject, threads)?;

@@ -154,13 +154,18 @@ impl<'a> Lab<'a> {
 
     /// Makes a target with a small table: `-b`, or [`BUCKETS_MIN`]. `live` follows its size policy.
     pub fn small_table(&self, name: Name, threads: usize) -> Result<Entrant> {
+        self.small_spinning_table(name, threads, Duration::ZERO)
+    }
+
+    /// As [`small_table`](Self::small_table), with threads that spin for up to `spin` before they sleep.
+    pub fn small_spinning_table(&self, name: Name, threads: usize, spin: Duration) -> Result<Entrant> {
         let settings = self.settings;
         let buckets = match settings.buckets {
             Buckets::Exactly(buckets) => buckets,
             Buckets::Auto => BUCKETS_MIN,
         };
         let policy = if name == Name::Live { settings.live_policy() } else { Policy::Fixed(buckets) };
-        let shape = Shape { layout: settings.layout, policy, shared: settings.shared, early_return: false };
+        let shape = Shape { shared: settings.shared, spin, ..Shape::new(settings.layout, policy) };
         let subject = lab_targets::build(name, &shape)?;
         subject.note_threads(threads);
         // The first wait makes the table. Without it, the samples would be of a domain without a table.

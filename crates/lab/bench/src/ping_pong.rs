@@ -5,6 +5,7 @@ use anyhow::Result;
 use lab_measure::clock;
 use lab_measure::pool::{Gate, Pool};
 use lab_measure::stats::Spread;
+use lab_targets::Name;
 use lab_targets::loops::{PingPong as Game, Side, Tally};
 use serde::Serialize;
 use std::sync::Arc;
@@ -18,13 +19,21 @@ const PLAYERS: usize = 2;
 pub struct PingPong {
     /// `--work`: how long a player works before each pass.
     pub work: Vec<Duration>,
+    /// `--spin`: how long a thread of `live` may spin before it sleeps, in a row of its own. There is none if it is zero.
+    pub spin: Duration,
 }
 
 impl Default for PingPong {
     fn default() -> Self {
-        Self { work: vec![Duration::ZERO] }
+        Self { work: vec![Duration::ZERO], spin: SPIN }
     }
 }
+
+/// The usual `--spin`.
+pub const SPIN: Duration = Duration::from_micros(200);
+
+/// `live` with `--spin`, in `Lab::series`.
+const SPINNING: &str = "live, spin";
 
 /// Section of the results in `Lab::series`. The last part of a key is the number of CPUs.
 pub fn section(work: Duration) -> String {
@@ -39,6 +48,8 @@ pub struct Row {
     pub head: Head,
     /// Number of CPUs that the two threads are pinned to.
     pub cpus: usize,
+    /// Whether a thread may spin before it sleeps.
+    pub spin: bool,
     /// How long a thread works before each wake.
     pub work_ns: u64,
     /// Time from a wake to the other thread's next wake, work included.
@@ -53,7 +64,15 @@ pub struct Row {
 struct Competitor {
     entrant: Entrant,
     cpus: usize,
+    spin: bool,
     work: Duration,
+}
+
+impl Competitor {
+    /// Its name in `Lab::series`.
+    fn label(&self) -> &'static str {
+        if self.spin { SPINNING } else { self.entrant.name.text() }
+    }
 }
 
 /// Measures all targets, one sample of each in a round.
@@ -73,7 +92,7 @@ pub fn run(lab: &mut Lab<'_>, asked: &PingPong, notes: &mut Vec<String>) -> Resu
     drop(progress);
     for (one, samples) in competitors.iter().zip(&samples) {
         let times = samples.iter().map(|sample| sample.ns).collect();
-        lab.series.put((&section(one.work), one.entrant.name.text(), one.cpus), times);
+        lab.series.put((&section(one.work), one.label(), one.cpus), times);
     }
     Ok(rows_of(&competitors, &samples, |one, samples| row(lab, one, samples)))
 }
@@ -83,7 +102,14 @@ fn line_up(lab: &Lab<'_>, asked: &PingPong) -> Result<Vec<Competitor>> {
     for &work in &asked.work {
         for cpus in 1..=lab.cpus.len().min(2) {
             for name in lab.sleeping_targets() {
-                competitors.push(Competitor { entrant: lab.small_table(name, PLAYERS)?, cpus, work });
+                let competitor = |spin: Duration| -> Result<Competitor> {
+                    let entrant = lab.small_spinning_table(name, PLAYERS, spin)?;
+                    Ok(Competitor { entrant, cpus, spin: !spin.is_zero(), work })
+                };
+                competitors.push(competitor(Duration::ZERO)?);
+                if name == Name::Live && !asked.spin.is_zero() {
+                    competitors.push(competitor(asked.spin)?);
+                }
             }
         }
     }
@@ -119,9 +145,10 @@ fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Sample]) -> Row {
     Row {
         head: one.entrant.head(lab, "ping-pong", 1, samples.len()).on_cpus(lab, one.cpus),
         cpus: one.cpus,
+        spin: one.spin,
         work_ns: one.work.as_nanos() as u64,
         ns_per_op: spread(|sample| sample.ns),
         cpu_ns_per_op: spread(|sample| sample.cpu_ns),
-        ratios: Ratios::of(&lab.series, &section(one.work), one.entrant.name.text(), one.cpus),
+        ratios: Ratios::of(&lab.series, &section(one.work), one.label(), one.cpus),
     }
 }

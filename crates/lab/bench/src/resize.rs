@@ -147,7 +147,7 @@ fn once(
     (name, threads): (Name, usize),
 ) -> Result<Repeat> {
     let policy = Policy::Fixed(asked.from);
-    let shape = Shape { layout: lab.settings.layout, policy, shared: false, early_return: false };
+    let shape = Shape::new(lab.settings.layout, policy);
     let subject = lab_targets::build(name, &shape)?;
     subject.make_ready();
     let (gate, window, to) = (Gate::new(threads), Arc::new(Window::default()), asked.to);

@@ -71,7 +71,7 @@ fn row(lab: &Lab<'_>, asked: &Hammer, one: &Entrant, samples: &[Sample]) -> Row 
 }
 
 fn cold(lab: &Lab<'_>, workers: &Workers, policy: Policy, threads: usize) -> Result<Entrant> {
-    let shape = Shape { layout: lab.settings.layout, policy, shared: false, early_return: false };
+    let shape = Shape::new(lab.settings.layout, policy);
     let subject = lab_targets::build(Name::Live, &shape)?;
     if policy == Policy::Load {
         workers.settle(&subject, threads)?;

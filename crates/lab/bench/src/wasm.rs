@@ -170,7 +170,7 @@ fn line_up(runner: &Runner<'_>, threads: &[usize], notes: &mut Vec<String>) -> R
         };
         if has_live {
             for (early_return, operations) in [(false, &[WaitDiffers, WakeNoWaiter][..]), (true, &[WaitDiffers])] {
-                let shape = Shape { layout: settings.layout, policy, shared: settings.shared, early_return };
+                let shape = Shape { shared: settings.shared, early_return, ..Shape::new(settings.layout, policy) };
                 let subject = wasm::ours(&shape, bytes)?;
                 runner.settle(&subject, case, threads)?;
                 enter(Some(policy), early_return, operations, subject);

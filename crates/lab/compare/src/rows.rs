@@ -145,16 +145,16 @@ fn by_identity<'a>(rows: impl Iterator<Item = (usize, &'a Row)>, without: &[&str
 /// The words come first, the most important ones at the front; then the numbers by name.
 fn identity(row: &Row, without: &[&str]) -> Identity {
     const FIRST: [&str; 7] = ["report", "workload", "section", "test", "case", "figure", "target"];
-    const UNSAID: [(&str, Value); 2] = [("shared", Value::Bool(false)), ("early_return", Value::Bool(false))];
+    const UNSAID: [&str; 3] = ["shared", "early_return", "spin"];
     let mut words = Vec::new();
     for name in FIRST {
         words.extend(row.get(name).and_then(Value::as_str).map(str::to_string));
     }
     for (name, value) in row.iter().filter(|(name, value)| measure::is_identity(name, value)) {
-        let said = UNSAID.iter().any(|(unsaid, usual)| unsaid == name && usual == value);
+        let is_usual = UNSAID.contains(&name.as_str()) && *value == Value::Bool(false);
         // The policies `load` and `threads` are always settings.
         let is_size = value.is_number() || value.as_str().is_some_and(|text| text.parse::<u64>().is_ok());
-        if FIRST.contains(&name.as_str()) || without.contains(&name.as_str()) && is_size || said {
+        if FIRST.contains(&name.as_str()) || without.contains(&name.as_str()) && is_size || is_usual {
             continue;
         }
         match value {

@@ -15,9 +15,9 @@ pub trait Shown {
     /// The name of each rival, and this row's time divided by the rival's.
     fn over(&self) -> Vec<(&'static str, Option<f64>)>;
 
-    /// Whether the target has its default settings. A row of a variant (early return) is not plain.
-    fn is_plain(&self) -> bool {
-        true
+    /// What the target does that it does not do by default, if this row is of such a variant.
+    fn variant(&self) -> Option<&'static str> {
+        None
     }
 }
 
@@ -44,7 +44,7 @@ pub(crate) use shown;
 
 /// The first plain row of a target that `pick` accepts.
 pub fn find<'a, R: Shown>(rows: &'a [R], target: &str, pick: impl Fn(&R) -> bool) -> Option<&'a R> {
-    rows.iter().find(|row| row.head().target == target && row.is_plain() && pick(row))
+    rows.iter().find(|row| row.head().target == target && row.variant().is_none() && pick(row))
 }
 
 /// The row that the sentence is about: that of `live`, or the first one.
@@ -113,7 +113,7 @@ pub fn capital(text: &str) -> String {
 /// The cell of the target's name.
 pub fn target<R: Shown>(row: &R) -> String {
     let target = row.head().target;
-    if row.is_plain() { target.to_string() } else { format!("{target} (early return)") }
+    row.variant().map_or_else(|| target.to_string(), |variant| format!("{target} ({variant})"))
 }
 
 /// The cell of the thread count.

@@ -36,7 +36,7 @@ impl Line {
 }
 
 fn of<'a, R: Shown>(rows: &'a [R], target: &'a str) -> impl Iterator<Item = &'a R> {
-    rows.iter().filter(move |row| row.is_plain() && row.head().target == target)
+    rows.iter().filter(move |row| row.variant().is_none() && row.head().target == target)
 }
 
 /// The table of all lines.

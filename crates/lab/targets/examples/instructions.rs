@@ -21,7 +21,7 @@ fn main() -> Result<()> {
         "wake" => (Operation::WakeNoWaiter, false),
         other => bail!("no call '{other}'; accepted: wait, wake, early"),
     };
-    let shape = Shape { layout: Layout::Lean, policy: Policy::Fixed(16), shared: false, early_return };
+    let shape = Shape { early_return, ..Shape::new(Layout::Lean, Policy::Fixed(16)) };
     let subject = lab_targets::build(name, &shape)?;
     let words = Words::new(1024, size_of::<u32>());
     subject.wait(words.word(0), 1); // makes the table, if the target makes it when it is first needed

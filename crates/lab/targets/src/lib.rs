@@ -362,6 +362,15 @@ pub struct Shape {
     pub shared: bool,
     /// Whether our wait compares the word before it locks anything.
     pub early_return: bool,
+    /// How long our waiting threads spin at most before they sleep.
+    pub spin: Duration,
+}
+
+impl Shape {
+    /// Private futexes, whose waits lock before they compare, and whose threads sleep at once.
+    pub fn new(layout: Layout, policy: Policy) -> Self {
+        Self { layout, policy, shared: false, early_return: false, spin: Duration::ZERO }
+    }
 }
 
 /// Makes several of our targets as processes of one system. Each has its own table, and all share the global table.

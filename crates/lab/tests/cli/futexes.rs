@@ -75,8 +75,10 @@ fn growth_rows_come_from_nine_repeats_at_least() {
 fn ping_pong_rows_tell_one_cpu_from_two() {
     let rows = rows(&["ping-pong", "-r", "0.1", "--repeat", "1"]);
     let cpus = |cpus: u64| rows.iter().filter(|row| row["cpus"] == cpus).count();
-    assert_eq!(cpus(1), 7);
+    assert_eq!(cpus(1), 8);
     assert_eq!(cpus(1) + cpus(2), rows.len());
+    let spinning: Vec<_> = rows.iter().filter(|row| row["spin"] == true).collect();
+    assert!(!spinning.is_empty() && spinning.iter().all(|row| row["target"] == "live"));
     for row in &rows {
         assert_numbers(row, "ns_per_op", &["p10", "median", "p90"]);
         assert_numbers(row, "cpu_ns_per_op", &["p10", "median", "p90"]);

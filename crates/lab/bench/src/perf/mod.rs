@@ -170,7 +170,7 @@ fn build(lab: &Lab<'_>, name: Name, threads: usize) -> Result<Arc<dyn Subject>> 
         Buckets::Auto if name == Name::Live => settings.live_policy(),
         Buckets::Auto => Policy::Threads,
     };
-    let shape = Shape { layout: settings.layout, policy, shared: settings.shared, early_return: false };
+    let shape = Shape { shared: settings.shared, ..Shape::new(settings.layout, policy) };
     let subject = lab_targets::build(name, &shape)?;
     subject.make_ready();
     subject.note_threads(threads);

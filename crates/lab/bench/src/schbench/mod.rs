@@ -83,7 +83,7 @@ fn line_up(asked: &Schbench, notes: &mut Vec<String>) -> Result<Vec<Competitor>>
             continue;
         }
         let policy = if name == Name::Live { settings.live_policy() } else { Policy::Fixed(buckets) };
-        let shape = Shape { layout: settings.layout, policy, shared: false, early_return: false };
+        let shape = Shape::new(settings.layout, policy);
         let subject = lab_targets::build(name, &shape)?;
         subject.note_threads(threads);
         // The first wait makes the table. Without it, the run would begin in a domain without a table.

@@ -73,7 +73,7 @@ pub fn run(
 }
 
 fn subject(workers: &Workers, spec: &Spec) -> Result<Arc<dyn Subject>> {
-    let shape = Shape { layout: spec.layout, policy: spec.policy, shared: spec.shared, early_return: false };
+    let shape = Shape { shared: spec.shared, ..Shape::new(spec.layout, spec.policy) };
     let subject = lab_targets::build(spec.name, &shape)?;
     subject.note_threads(spec.threads);
     workers.prime(&subject, spec.threads)?;

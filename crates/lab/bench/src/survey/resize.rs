@@ -114,7 +114,7 @@ pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Vec<Resized>> {
 }
 
 fn once(pool: &Pool, words: &Arc<Vec<Words>>, name: Name, threads: usize) -> Result<Once> {
-    let shape = Shape { layout: Layout::Lean, policy: Policy::Fixed(SIZES.0), shared: false, early_return: false };
+    let shape = Shape::new(Layout::Lean, Policy::Fixed(SIZES.0));
     let subject = lab_targets::build(name, &shape)?;
     subject.make_ready();
     let ticks_per_ms = 1e6 / clock::nanoseconds_per_tick();

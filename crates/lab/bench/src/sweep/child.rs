@@ -55,7 +55,7 @@ impl Report {
 /// Runs in the child process.
 pub fn run(args: &Child) -> Result<()> {
     let policy = Policy::Fixed(args.slots);
-    let shape = Shape { layout: Layout::Lean, policy, shared: false, early_return: false };
+    let shape = Shape::new(Layout::Lean, policy);
     let pool = Pool::new(args.threads, &args.cpus)?;
     let subject = lab_targets::build(Name::Kernel, &shape)?;
     subject.make_ready();

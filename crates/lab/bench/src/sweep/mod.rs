@@ -159,7 +159,7 @@ fn row_of_cells(lab: &Lab<'_>, name: Name, table: Table, threads: usize, sizes: 
         let mut cell = Cell { name, table, threads, slots, subjects: Vec::new() };
         if name != Name::Kernel {
             let policy = Policy::Fixed(slots);
-            let shape = Shape { layout: settings.layout, policy, shared: false, early_return: false };
+            let shape = Shape::new(settings.layout, policy);
             cell.subjects = lab_targets::build_processes(name, &shape, cell.processes())?;
         }
         Ok(cell)

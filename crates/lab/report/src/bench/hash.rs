@@ -19,8 +19,8 @@ impl Shown for Row {
         vec![("the kernel", self.ratios.kernel), ("parking_lot", self.ratios.parking_lot)]
     }
 
-    fn is_plain(&self) -> bool {
-        self.early_return != Some(true)
+    fn variant(&self) -> Option<&'static str> {
+        (self.early_return == Some(true)).then_some("early return")
     }
 }
 

@@ -1,12 +1,28 @@
 //! `ping-pong`.
 
-use crate::rows::{self, Shown, beside_rivals, capital, count, join, main_row, shown};
+use crate::rows::{self, Shown, beside_rivals, capital, count, join, main_row};
 use crate::summary::Line;
-use lab_bench::Lab;
+use lab_bench::{Head, Lab};
 use lab_bench::ping_pong::Row;
 use lab_terminal::table;
 
-shown!(Row, |row| row.ns_per_op.median, ["the kernel": row.ratios.kernel, "parking_lot": row.ratios.parking_lot]);
+impl Shown for Row {
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn time(&self) -> f64 {
+        self.ns_per_op.median
+    }
+
+    fn over(&self) -> Vec<(&'static str, Option<f64>)> {
+        vec![("the kernel", self.ratios.kernel), ("parking_lot", self.ratios.parking_lot)]
+    }
+
+    fn variant(&self) -> Option<&'static str> {
+        self.spin.then_some("spin")
+    }
+}
 
 /// The table, and the sentence below it.
 pub fn text(_: &Lab<'_>, rows: &[Row]) -> String {

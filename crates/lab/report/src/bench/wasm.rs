@@ -19,8 +19,8 @@ impl Shown for Row {
         vec![("wasmtime", self.ratio_wasmtime)]
     }
 
-    fn is_plain(&self) -> bool {
-        self.early_return != Some(true)
+    fn variant(&self) -> Option<&'static str> {
+        (self.early_return == Some(true)).then_some("early return")
     }
 }
 

@@ -13,6 +13,9 @@ pub struct PingPongArgs {
     /// How long a thread works before each wake, a comma list
     #[arg(long, value_name = "LIST", default_value = "0", value_parser = values::lengths)]
     work: List<Duration>,
+    /// How long a thread of `live (spin)` may spin before it sleeps; 0 leaves that row out
+    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = values::spin)]
+    spin: Duration,
     #[command(flatten)]
     shared: Shared,
     #[command(flatten)]
@@ -24,6 +27,7 @@ pub fn more() -> String {
     let rows = format!(
         "{}
   cpus           number of CPUs that the two threads are pinned to: 1 or 2
+  spin           whether a waiting thread may spin before it sleeps: `live (spin)`
   work_ns        how long a thread works before each wake
   ns_per_op      {{p10, median, p90}} from a wake to the other thread's next wake, work included
   cpu_ns_per_op  the same of the CPU time of both threads together
@@ -36,6 +40,6 @@ pub fn more() -> String {
 impl PingPongArgs {
     /// Fills in the defaults. An error is one line for the user.
     pub fn check(self) -> Result<One, String> {
-        self.own.one(Asked::PingPong(PingPong { work: self.work.0 }), self.shared.shared)
+        self.own.one(Asked::PingPong(PingPong { work: self.work.0, spin: self.spin }), self.shared.shared)
     }
 }

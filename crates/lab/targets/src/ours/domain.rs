@@ -41,9 +41,7 @@ pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<
 fn subject(system: &System, name: Name, shape: &Shape) -> Arc<dyn Subject> {
     let global = name == Name::Global || shape.policy == Policy::Fixed(0);
     let policy = if global { engine::Policy::Fixed(0) } else { engine_policy(shape.policy) };
-    let us = std::env::var("UFUTEX_SPIN_US").ok().and_then(|us| us.parse().ok()).unwrap_or(0);
-    let options =
-        DomainOptions::new().policy(policy).early_return(shape.early_return).spin(std::time::Duration::from_micros(us));
+    let options = DomainOptions::new().policy(policy).early_return(shape.early_return).spin(shape.spin);
     let domain = Domain::with_options(system, options);
     let global_slots = system.global_slots();
     if shape.shared {

@@ -100,7 +100,7 @@ mod tests {
             locking: false,
         };
         let shared = SharedState::new(plan);
-        let shape = Shape { layout: Layout::Lean, policy: Policy::Fixed(16), shared: false, early_return: false };
+        let shape = Shape::new(Layout::Lean, Policy::Fixed(16));
         let subject = crate::build(Name::Live, &shape).expect("a target");
         let message_thread = &shared.message_threads[0];
         message_thread.queue(0);
