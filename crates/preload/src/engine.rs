@@ -111,8 +111,11 @@ impl Engine {
         })?;
         // With `watch` the program's calls must meet what they would meet in the kernel, where every wait locks its
         // bucket.
-        let options =
-            DomainOptions::new().policy(policy).counters(settings.stats.is_some()).early_return(!settings.watch);
+        let options = DomainOptions::new()
+            .policy(policy)
+            .counters(settings.stats.is_some())
+            .early_return(!settings.watch)
+            .spin(settings.spin);
         let domain = Domain::with_options(&system, options);
         if let Some(slots) = settings.slots {
             // As if the program had asked for it. 0 then means the global table for good.

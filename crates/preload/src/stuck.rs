@@ -53,6 +53,8 @@ impl Platform for Threads {
         usize::try_from(unsafe { raw::syscall6(libc::SYS_futex, args) }).unwrap_or(0)
     }
 
+    const MAY_SPIN: bool = true;
+
     fn now(clock: Clock) -> Duration {
         Host.now(match clock {
             Clock::Realtime => Base::Realtime,

@@ -5,6 +5,7 @@
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
+use core::time::Duration;
 
 /// What decides the size of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -48,6 +49,8 @@ pub struct Settings<'a> {
     pub watch: bool,
     /// timer_create(2) and its family are done by the engine, too.
     pub timers: bool,
+    /// How long a waiting thread may spin before it sleeps, in whole microseconds.
+    pub spin: Duration,
     /// Write a report at exit.
     pub stats: Option<Format>,
     /// The PID of the process that `ufutex run` became. It writes a report even if it did nothing.
@@ -111,6 +114,15 @@ pub fn parse_slots(text: &[u8]) -> Option<usize> {
     (slots == 0 || (slots.is_power_of_two() && (2..=MAX_SLOTS).contains(&slots))).then_some(slots)
 }
 
+/// The values that [`parse_spin`] accepts.
+pub const SPIN_ACCEPTED: &str = "0 to 10000 microseconds";
+
+/// Parses a number of microseconds for which threads may spin. `None` if it is not accepted.
+#[must_use]
+pub fn parse_spin(text: &[u8]) -> Option<Duration> {
+    parse_digits(text).filter(|us| *us <= 10_000).map(|us| Duration::from_micros(us as u64))
+}
+
 fn parse_process(text: &[u8]) -> Option<i32> {
     i32::try_from(parse_digits(text)?).ok()
 }
@@ -131,6 +143,7 @@ impl<'a> Settings<'a> {
         no_patch: false,
         watch: false,
         timers: false,
+        spin: Duration::ZERO,
         stats: None,
         process: None,
         children: false,
@@ -172,6 +185,9 @@ impl<'a> Settings<'a> {
         }
         if self.timers {
             to.write_str(",timers")?;
+        }
+        if !self.spin.is_zero() {
+            write!(to, ",spin={}", self.spin.as_micros())?;
         }
         if let Some(format) = self.stats {
             write!(to, ",stats={}", format.name())?;
@@ -223,6 +239,7 @@ impl<'a> Settings<'a> {
         match name {
             b"policy" => self.policy = Policy::parse(value).ok_or(invalid(Policy::ACCEPTED))?,
             b"slots" => self.slots = Some(parse_slots(value).ok_or(invalid(SLOTS_ACCEPTED))?),
+            b"spin" => self.spin = parse_spin(value).ok_or(invalid(SPIN_ACCEPTED))?,
             b"process" => self.process = Some(parse_process(value).ok_or(invalid("process=PID"))?),
             b"stats" => self.stats = Some(Format::parse(value).ok_or(invalid(Format::ACCEPTED))?),
             _ if item == b"immutable" => self.immutable = true,
@@ -234,7 +251,7 @@ impl<'a> Settings<'a> {
             _ if item == b"timers" => self.timers = true,
             _ => {
                 return Err(invalid(
-                    "policy=, slots=, immutable, kernel, trap, no-patch, watch, timers, stats=, process=, children, output=",
+                    "policy=, slots=, immutable, kernel, trap, no-patch, watch, timers, spin=, stats=, process=, children, output=",
                 ));
             }
         }
@@ -307,11 +324,12 @@ mod tests {
         let output = prop::option::of(prop::collection::vec(byte, 1..40));
         let process = prop::option::of(0..=i32::MAX);
         let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-        (policy, sized, flags, stats, process, output).prop_map(
-            |(policy, (slots, immutable, kernel), flags, stats, process, output)| {
+        let spin = (0..=10_000u64).prop_map(Duration::from_micros);
+        (policy, sized, flags, spin, stats, process, output).prop_map(
+            |(policy, (slots, immutable, kernel), flags, spin, stats, process, output)| {
                 let (trap, no_patch, watch, timers, children) = flags;
                 let what = Settings { policy, slots, immutable, kernel, trap, no_patch, ..Settings::DEFAULT };
-                let settings = Settings { watch, timers, stats, process, children, ..what };
+                let settings = Settings { watch, timers, spin, stats, process, children, ..what };
                 (settings, output)
             },
         )
@@ -368,6 +386,9 @@ mod tests {
             "slots=2097152",
             "stats",
             "stats=xml",
+            "spin",
+            "spin=-1",
+            "spin=10001",
             "process=",
             "process=-1",
             "process=2147483648",

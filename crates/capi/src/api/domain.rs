@@ -1,6 +1,7 @@
 //! Functions on domains: makes and frees one, sets its slots, reads its counters and waiters.
 
 use core::ffi::{c_int, c_long};
+use core::time::Duration;
 
 use engine::{Domain, DomainOptions, PidNamespace, Policy};
 
@@ -122,7 +123,8 @@ fn options_of(said: &ufutex_options) -> Result<DomainOptions, Errno> {
     let mut options = DomainOptions::new()
         .policy(policy)
         .counters(said.flags & UFUTEX_COUNT_OPERATIONS != 0)
-        .early_return(said.flags & UFUTEX_NO_EARLY_RETURN == 0);
+        .early_return(said.flags & UFUTEX_NO_EARLY_RETURN == 0)
+        .spin(Duration::from_nanos(said.spin));
     if said.max_waiters != 0 {
         options = options.max_waiters(said.max_waiters);
     }

@@ -137,6 +137,7 @@ impl Caller<'_> {
             clock: if self.random.one_in(4) { &clock } else { ptr::null() },
             parker: if self.random.one_in(4) { &parker } else { ptr::null() },
             max_table_bytes: self.random.of(&[0, 0, 1, 4096]),
+            spin: self.random.of(&[0, 0, 50_000, u64::MAX]),
         };
         let options = if self.random.one_in(3) { ptr::null() } else { &raw const options };
         let (name, answer) = make(options, &mut made);

@@ -4,6 +4,7 @@ use clap::Args;
 use lab_run::Run;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 use ufutex_program::settings::{self, Format, Policy};
 
 /// Options named as in perf stat, time(1) and env(1) where these have one.
@@ -33,6 +34,10 @@ pub struct RunArgs {
     /// Size policy of the table: load, threads, or a power of two [default: load]
     #[arg(long, value_name = "POLICY", value_parser = policy, allow_negative_numbers = true)]
     policy: Option<Policy>,
+    /// Let waiting threads spin for up to US microseconds before they sleep, where that pays [default without US: 200]
+    #[arg(long, value_name = "US", num_args = 0..=1, require_equals = true, default_missing_value = "200",
+        value_parser = spin)]
+    spin: Option<Duration>,
     /// Initial size of the table, as by PR_FUTEX_HASH_SET_SLOTS: a power of two, or 0 for the global table
     #[arg(long, value_name = "N", value_parser = slots, allow_negative_numbers = true)]
     slots: Option<usize>,
@@ -40,7 +45,8 @@ pub struct RunArgs {
     #[arg(long)]
     immutable: bool,
     /// With --slots: leave futexes to the kernel, and make it use a table of N slots for the program
-    #[arg(long, conflicts_with_all = ["trap", "timers", "stats", "follow_forks", "json", "output", "policy"])]
+    #[arg(long, conflicts_with_all = ["trap", "timers", "stats", "follow_forks", "json", "output", "policy",
+        "spin"])]
     kernel: bool,
     /// The program, searched for in PATH if its name has no slash, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"],
@@ -76,6 +82,7 @@ impl RunArgs {
             no_patch: self.no_patch,
             watch: false,
             timers: self.timers,
+            spin: self.spin.unwrap_or_default(),
             stats: wants_report.then_some(format),
             process: None,
             children: self.follow_forks,
@@ -91,6 +98,11 @@ fn accepted(what: &str) -> String {
 
 fn policy(text: &str) -> Result<Policy, String> {
     Policy::parse(text.as_bytes()).ok_or_else(|| accepted(Policy::ACCEPTED))
+}
+
+/// `--spin`, also of `bench ping-pong`.
+pub fn spin(text: &str) -> Result<Duration, String> {
+    settings::parse_spin(text.as_bytes()).ok_or_else(|| accepted(settings::SPIN_ACCEPTED))
 }
 
 fn slots(text: &str) -> Result<usize, String> {

@@ -38,7 +38,6 @@ const LOCKS_MAX: usize = 1 << 16;
 const WORK_MAX: usize = 1_000_000;
 /// Longest work of a player of ping-pong.
 const WORK_MAX_MS: u64 = 100;
-const SPIN_MAX: Duration = Duration::from_millis(10);
 const REPEAT_MAX: usize = 10_000;
 const STRIDE_MAX: usize = 65_536;
 const RUNTIME_MAX_S: f64 = 3600.0;
@@ -140,11 +139,6 @@ pub fn lengths(text: &str) -> Result<List<Duration>, String> {
     let accepted =
         format!("0, or a time up to {WORK_MAX_MS}ms such as 500ns, 30us or 1ms, or a comma list of such times");
     list(text, &accepted, length)
-}
-
-/// `--spin` of `ping-pong` and of `run`.
-pub fn spin(text: &str) -> Result<Duration, String> {
-    length(text).filter(|length| *length <= SPIN_MAX).ok_or_else(|| "is not accepted; accepted: 0, or a time up to 10ms such as 50us or 200us".to_string())
 }
 
 fn length(text: &str) -> Option<Duration> {

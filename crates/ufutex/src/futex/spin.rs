@@ -107,8 +107,7 @@ impl Domain {
     /// Has the calling thread, which waits for a key with this hash, sleep by `sleep`. If that is likely to pay, it spins
     /// before, by `spin`, which returns whether the wake has come: for at most `longest` nanoseconds.
     ///
-    /// Threads spin only where the waking thread can run at the same time, and where sleeping is the host's, which costs what
-    /// the numbers here say. Threads of an embedder's platform may share a CPU.
+    /// Threads spin only where the waking thread can run at the same time.
     #[inline]
     pub(super) fn spin_and_sleep<R>(
         &self,
@@ -117,7 +116,7 @@ impl Domain {
         spin: impl Fn(Duration) -> bool,
         sleep: impl FnOnce() -> R,
     ) -> R {
-        if longest == 0 || !cfg!(feature = "std") || !self.platform().is_host() {
+        if longest == 0 || !self.platform().may_spin() {
             return sleep();
         }
         let others = self.system.globals().cpus().saturating_sub(1) as u32;

@@ -82,6 +82,11 @@ pub trait Platform: 'static {
     /// slept. By default it does nothing.
     fn yield_now() {}
 
+    /// Whether a waiting thread may spin before it calls [`park`](Self::park), if
+    /// [`DomainOptions::spin`](crate::DomainOptions::spin) says so: where two threads run on two CPUs at the same time, and a sleep
+    /// and a wake take tens of microseconds. A kernel whose idle loop polls does better without. Default: `false`.
+    const MAY_SPIN: bool = false;
+
     /// Whether a thread is neither preempted nor interrupted between [`enter`](Self::enter) and [`leave`](Self::leave).
     /// If `true`, a contender for the lock spins, also in an interrupt handler: the holder unlocks soon. If `false`,
     /// the contender sleeps by [`park`](Self::park), and `enter` and `leave` are not called. Default: `false`.
@@ -108,6 +113,7 @@ struct Calls {
     unpark: fn(*const AtomicU32, usize) -> usize,
     now: fn(Clock) -> Duration,
     yield_now: fn(),
+    may_spin: bool,
     /// If locks are announced, and so is `leave`.
     enter: Option<fn()>,
     leave: Option<fn()>,
@@ -131,6 +137,7 @@ impl<P: Platform> CallsOf<P> {
         unpark: |word, count| without_unwinding(|| P::unpark(word, count)),
         now: |clock| without_unwinding(|| P::now(clock)),
         yield_now: || without_unwinding(P::yield_now),
+        may_spin: P::MAY_SPIN,
         enter: None,
         leave: None,
         long: None,
@@ -295,6 +302,11 @@ impl PlatformRef {
             None => host::yield_now(),
             Some(calls) => (calls.yield_now)(),
         }
+    }
+
+    /// Whether a thread may spin before it sleeps.
+    pub fn may_spin(self) -> bool {
+        self.0.map_or(cfg!(feature = "std"), |calls| calls.may_spin)
     }
 
     /// Spins until `is_done` returns `true`, and returns whether it has: `false` if `length` or the deadline has passed

@@ -2,8 +2,8 @@
 
 use crate::rows::{self, Shown, beside_rivals, capital, count, join, main_row};
 use crate::summary::Line;
-use lab_bench::{Head, Lab};
 use lab_bench::ping_pong::Row;
+use lab_bench::{Head, Lab};
 use lab_terminal::table;
 
 impl Shown for Row {

@@ -13,8 +13,8 @@ pub struct PingPongArgs {
     /// How long a thread works before each wake, a comma list
     #[arg(long, value_name = "LIST", default_value = "0", value_parser = values::lengths)]
     work: List<Duration>,
-    /// How long a thread of `live (spin)` may spin before it sleeps; 0 leaves that row out
-    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = values::spin)]
+    /// How many microseconds a thread of `live (spin)` may spin before it sleeps; 0 leaves that row out
+    #[arg(long, value_name = "US", default_value = "200", value_parser = crate::cli::run::spin)]
     spin: Duration,
     #[command(flatten)]
     shared: Shared,
