@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use ufutex::{Domain, DomainOptions, Interrupt, Key, PidNamespace, Requeue, Task};
 
 /// Private words of a shift's crowd. Every second one has a node.
@@ -82,7 +83,7 @@ impl Shift {
         Ok(Self {
             world: world.clone(),
             number,
-            plain: Domain::with_options(&world.system, options),
+            plain: Domain::with_options(&world.system, options.spin(Duration::from_micros(200))),
             guest: Domain::in_namespace(&namespace, options),
             cells: cells(WORDS),
             court: cells(COURT),

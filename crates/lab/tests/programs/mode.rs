@@ -24,12 +24,15 @@ const TRAPPED: &[&str] = &["--trap"];
 /// As `TRAP`, but libc's futex instructions stay as they are.
 const UNPATCHED: Mode = Mode::Run(&["--trap", "--no-patch"]);
 
+/// As `TRAP`, with threads that spin before they sleep.
+const SPINNING: Mode = Mode::Run(&["--trap", "--spin"]);
+
 /// For programs that make some of their calls by libc's `syscall()`.
 pub const BOTH: &[Mode] = &[PLAIN, TRAP, Mode::Reported(&[]), Mode::Reported(TRAPPED)];
 /// For programs whose calls only a trap intercepts.
 pub const TRAP_ONLY: &[Mode] = &[TRAP, Mode::Reported(TRAPPED)];
 /// For programs that execute libc's futex instructions.
-pub const LIBCS: &[Mode] = &[TRAP, UNPATCHED, Mode::Reported(TRAPPED)];
+pub const LIBCS: &[Mode] = &[TRAP, UNPATCHED, SPINNING, Mode::Reported(TRAPPED)];
 /// For programs whose calls only a trap intercepts: also with libc's instructions as they are, and once without a
 /// trap, where the program's calls go to the kernel.
 pub const TRAP_SEES: &[Mode] = &[PLAIN, TRAP, UNPATCHED, Mode::Reported(TRAPPED)];

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use ufutex::{At, Domain, DomainOptions, Error, ObjectId, Policy, WaitOptions};
 
@@ -36,6 +37,11 @@ fn engine(options: DomainOptions, sharing: Sharing, shared_keys: SharedKeys) -> 
 /// Private words in the domain's own table.
 pub fn private(early_return: bool) -> Arc<dyn Futex> {
     engine(options(early_return), Sharing::Private, SharedKeys::AddressSpace)
+}
+
+/// Private words, whose waiters spin before they sleep.
+pub fn spinning(early_return: bool) -> Arc<dyn Futex> {
+    engine(options(early_return).spin(Duration::from_millis(1)), Sharing::Private, SharedKeys::AddressSpace)
 }
 
 /// Private words on the platform that any standard library is enough for.

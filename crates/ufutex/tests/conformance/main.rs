@@ -83,6 +83,7 @@ suite! { kernel_shared, crate::kernel::kernel(crate::futex::Sharing::Shared) }
 
 engine_suite! {
     private: private;
+    spinning: spinning;
     any_std: any_std;
     global: global;
     shared_object: object;

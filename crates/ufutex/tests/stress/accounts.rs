@@ -215,6 +215,11 @@ fn wakes_balance_without_the_early_return() {
 }
 
 #[test]
+fn wakes_balance_with_waiters_that_spin() {
+    wakes_balance(DomainOptions::new().spin(Duration::from_micros(200)), share(2));
+}
+
+#[test]
 #[cfg_attr(feature = "counted", ignore = "the scheme does not grow by load")]
 fn wakes_balance_while_the_policy_makes_the_table_grow() {
     wakes_balance_during_growth(share(4));
