@@ -707,7 +707,7 @@ pub(super) const PAIRS: &[Pair] = &[
                 "wake",
                 &[
                     "Receiver::Member(members) =>",
-                    "Parker::swap(&*state, WOKEN) } == SPINNING",
+                    "Parker::swap(&*state, WOKEN) };",
                     "PendingWake(Action::WakeMembers(members))",
                 ],
             ),

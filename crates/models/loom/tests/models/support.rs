@@ -206,17 +206,19 @@ impl World {
 
     /// As [`new`](Self::new), on a scheme.
     pub fn of(scheme: Scheme) -> Self {
+        Self::with_options(DomainOptions::new().scheme(scheme))
+    }
+
+    fn with_options(options: DomainOptions) -> Self {
         let config = SystemConfig::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
         let system = System::with_config(config).expect("the models' configuration is valid");
-        let domain = Domain::with_options(&system, DomainOptions::new().scheme(scheme).early_return(false));
+        let domain = Domain::with_options(&system, options.early_return(false));
         Self { domain, word: Word::at(0x1000), other: Word::at(OTHER) }
     }
 
     /// Makes a world whose threads spin before they sleep.
     pub fn spinning() -> Arc<Self> {
-        let mut world = Self::new();
-        let options = DomainOptions::new().early_return(false).spin(Duration::from_micros(1));
-        world.domain = Domain::with_options(world.domain.system(), options);
+        let world = Self::with_options(DomainOptions::new().spin(Duration::from_micros(1)));
         world.domain.set_slots(2).expect("a table can be made");
         Arc::new(world)
     }
