@@ -1,4 +1,4 @@
-//! `ping-pong`: two threads wake each other in turn, on one CPU and on two.
+//! `ping-pong`: threads wake each other in turn, on one CPU and on two.
 
 use crate::{Entrant, Head, Lab, Ratios, rows_of};
 use anyhow::Result;
@@ -6,17 +6,18 @@ use lab_measure::clock;
 use lab_measure::pool::{Gate, Pool};
 use lab_measure::stats::Spread;
 use lab_targets::Name;
-use lab_targets::loops::{PingPong as Game, Side, Tally};
+use lab_targets::loops::{PingPong as Game, Tally};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
 const BUDGET_S: f64 = 6.0;
-const PLAYERS: usize = 2;
 
 /// Settings of `ping-pong`.
 #[derive(Clone, Debug)]
 pub struct PingPong {
+    /// `-t`: how many threads pass the ball on.
+    pub threads: Vec<usize>,
     /// `--work`: how long a player works before each pass.
     pub work: Vec<Duration>,
     /// `--spin`: how long a thread of `live` may spin before it sleeps, in a row of its own. There is none if it is zero.
@@ -25,7 +26,7 @@ pub struct PingPong {
 
 impl Default for PingPong {
     fn default() -> Self {
-        Self { work: vec![Duration::ZERO], spin: SPIN }
+        Self { threads: vec![2], work: vec![Duration::ZERO], spin: SPIN }
     }
 }
 
@@ -35,26 +36,21 @@ pub const SPIN: Duration = Duration::from_micros(200);
 /// `live` with `--spin`, in `Lab::series`.
 const SPINNING: &str = "live, spin";
 
-/// Section of the results in `Lab::series`. The last part of a key is the number of CPUs.
-pub fn section(work: Duration) -> String {
-    if work.is_zero() { "ping-pong".to_string() } else { format!("ping-pong {work:?}") }
-}
-
 /// One row of the results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Target, threads and setup.
     #[serde(flatten)]
     pub head: Head,
-    /// Number of CPUs that the two threads are pinned to.
+    /// Number of CPUs that the threads are pinned to.
     pub cpus: usize,
     /// Whether a thread may spin before it sleeps.
     pub spin: bool,
     /// How long a thread works before each wake.
     pub work_ns: u64,
-    /// Time from a wake to the other thread's next wake, work included.
+    /// Time from a wake to the next thread's wake, work included.
     pub ns_per_op: Spread,
-    /// CPU time of both threads in that time, work included.
+    /// CPU time of all threads in that time, work included.
     pub cpu_ns_per_op: Spread,
     /// This row's time divided by each rival's.
     #[serde(flatten)]
@@ -73,6 +69,14 @@ impl Competitor {
     fn label(&self) -> &'static str {
         if self.spin { SPINNING } else { self.entrant.name.text() }
     }
+
+    /// Section of its results in `Lab::series`. The last part of a key is the number of CPUs.
+    fn section(&self) -> String {
+        match (self.entrant.threads, self.work) {
+            (2, Duration::ZERO) => "ping-pong".to_string(),
+            (threads, work) => format!("ping-pong {threads} {work:?}"),
+        }
+    }
 }
 
 /// Measures all targets, one sample of each in a round.
@@ -80,7 +84,7 @@ pub fn run(lab: &mut Lab<'_>, asked: &PingPong, notes: &mut Vec<String>) -> Resu
     if lab.cpus.len() < 2 {
         notes.push("two CPUs left out: this process may use only one CPU".to_string());
     }
-    let pool = Pool::new(PLAYERS, &lab.cpus)?;
+    let pool = Pool::new(asked.threads.iter().copied().max().unwrap_or(2), &lab.cpus)?;
     let competitors = line_up(lab, asked)?;
     let ticks_per_ns = 1.0 / clock::nanoseconds_per_tick();
     let pace = lab.pace(BUDGET_S, competitors.len());
@@ -92,23 +96,21 @@ pub fn run(lab: &mut Lab<'_>, asked: &PingPong, notes: &mut Vec<String>) -> Resu
     drop(progress);
     for (one, samples) in competitors.iter().zip(&samples) {
         let times = samples.iter().map(|sample| sample.ns).collect();
-        lab.series.put((&section(one.work), one.label(), one.cpus), times);
+        lab.series.put((&one.section(), one.label(), one.cpus), times);
     }
     Ok(rows_of(&competitors, &samples, |one, samples| row(lab, one, samples)))
 }
 
 fn line_up(lab: &Lab<'_>, asked: &PingPong) -> Result<Vec<Competitor>> {
     let mut competitors = Vec::new();
-    for &work in &asked.work {
+    for (&threads, &work) in asked.threads.iter().flat_map(|threads| asked.work.iter().map(move |work| (threads, work)))
+    {
         for cpus in 1..=lab.cpus.len().min(2) {
             for name in lab.sleeping_targets() {
-                let competitor = |spin: Duration| -> Result<Competitor> {
-                    let entrant = lab.small_spinning_table(name, PLAYERS, spin)?;
-                    Ok(Competitor { entrant, cpus, spin: !spin.is_zero(), work })
-                };
-                competitors.push(competitor(Duration::ZERO)?);
-                if name == Name::Live && !asked.spin.is_zero() {
-                    competitors.push(competitor(asked.spin)?);
+                let spins = (name == Name::Live && !asked.spin.is_zero()).then_some(asked.spin);
+                for spin in [Duration::ZERO].into_iter().chain(spins) {
+                    let entrant = lab.small_spinning_table(name, threads, spin)?;
+                    competitors.push(Competitor { entrant, cpus, spin: !spin.is_zero(), work });
                 }
             }
         }
@@ -126,15 +128,13 @@ struct Sample {
 fn sample_one(lab: &Lab<'_>, pool: &Pool, one: &Competitor, ticks_per_ns: f64, length: Duration) -> Result<Sample> {
     one.entrant.subject.make_ready();
     let work = one.work.as_nanos() as f64 * ticks_per_ns;
-    let (gate, words) = (Gate::new(PLAYERS), Arc::new(Game::with_work(work as u64)));
+    let threads = one.entrant.threads;
+    let (gate, words) = (Gate::new(threads), Arc::new(Game::new(threads, work as u64)));
     let job = {
         let (subject, gate) = (one.entrant.subject.clone(), gate.clone());
-        move |worker: usize| {
-            let side = if worker == 0 { Side::First } else { Side::Second };
-            subject.ping_pong(&words, side, &gate)
-        }
+        move |player: usize| subject.ping_pong(&words, player, &gate)
     };
-    let tallies: Vec<Tally> = pool.run_on(PLAYERS, &lab.cpus[..one.cpus], job, || gate.stop_after(length))?;
+    let tallies: Vec<Tally> = pool.run_on(threads, &lab.cpus[..one.cpus], job, || gate.stop_after(length))?;
     let first = &tallies[0];
     let per_op = |time: Duration| time.as_nanos() as f64 / first.operations.max(1) as f64;
     Ok(Sample { ns: per_op(first.end - first.start), cpu_ns: per_op(tallies.iter().map(|tally| tally.on_cpu).sum()) })
@@ -149,6 +149,6 @@ fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Sample]) -> Row {
         work_ns: one.work.as_nanos() as u64,
         ns_per_op: spread(|sample| sample.ns),
         cpu_ns_per_op: spread(|sample| sample.cpu_ns),
-        ratios: Ratios::of(&lab.series, &section(one.work), one.label(), one.cpus),
+        ratios: Ratios::of(&lab.series, &one.section(), one.label(), one.cpus),
     }
 }

@@ -124,6 +124,12 @@ pub fn threads(text: &str) -> Result<List<usize>, String> {
     list(text, &accepted, |part| whole(part, 1, THREADS_MAX))
 }
 
+/// `-t` of `ping-pong`.
+pub fn players(text: &str) -> Result<List<usize>, String> {
+    let accepted = format!("2 to {THREADS_MAX} threads, or a comma list of such numbers");
+    list(text, &accepted, |part| whole(part, 2, THREADS_MAX))
+}
+
 /// `-q`.
 pub fn nrequeue(text: &str) -> Result<usize, String> {
     whole(text, 1, THREADS_MAX).ok_or_else(|| format!("is not accepted; accepted: 1 to {THREADS_MAX} waiters a call"))

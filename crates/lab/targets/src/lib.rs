@@ -20,7 +20,7 @@ pub use words::Words;
 
 use crowd::{Channels, Crowd};
 use lab_measure::pool::Gate;
-use loops::{Hammered, PingPong, Side, Tally, Timeline, WaitDiffers, WakeNoWaiter, Window};
+use loops::{Hammered, PingPong, Tally, Timeline, WaitDiffers, WakeNoWaiter, Window};
 use requeue::{Move, Moved};
 use schbench::SharedState;
 use std::fmt;
@@ -227,7 +227,7 @@ pub trait Subject: Send + Sync {
     /// Repeats waits on words with another value. Counts them in each step of the timeline.
     fn hammer_timeline(&self, words: &Words, gate: &Gate, timeline: Timeline) -> Vec<u64>;
     /// Runs one player of ping-pong. Only the first player's result is used.
-    fn ping_pong(&self, ping_pong: &PingPong, side: Side, gate: &Gate) -> Tally;
+    fn ping_pong(&self, ping_pong: &PingPong, player: usize, gate: &Gate) -> Tally;
     /// Locks and unlocks until the gate is stopped. Sleeps for `hold` with the lock held.
     fn hammer_pi(&self, lock: &AtomicU32, hold: Option<Duration>, gate: &Gate) -> Tally;
     /// Requeues waiters.
@@ -278,8 +278,8 @@ impl<F: Futex> Subject for F {
         loops::hammer_timeline(self, words, gate, timeline)
     }
 
-    fn ping_pong(&self, ping_pong: &PingPong, side: Side, gate: &Gate) -> Tally {
-        loops::ping_pong(self, ping_pong, side, gate)
+    fn ping_pong(&self, ping_pong: &PingPong, player: usize, gate: &Gate) -> Tally {
+        loops::ping_pong(self, ping_pong, player, gate)
     }
 
     fn hammer_pi(&self, lock: &AtomicU32, hold: Option<Duration>, gate: &Gate) -> Tally {

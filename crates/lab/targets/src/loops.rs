@@ -212,54 +212,44 @@ pub fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 1 << 40, 3).expect("these bounds are valid")
 }
 
-/// The two words of a game of ping-pong, one for each player.
-#[derive(Default)]
+/// The words of a game of ping-pong, one for each player. Each player passes the ball to the next one, and the last to the
+/// first.
 pub struct PingPong {
-    words: [OwnLine<AtomicU32>; 2],
+    words: Box<[OwnLine<AtomicU32>]>,
     /// How long a player works with the ball, in ticks.
     work: u64,
 }
 
 impl PingPong {
-    /// A game in which a player works for `ticks` before each pass.
-    pub fn with_work(ticks: u64) -> Self {
-        Self { work: ticks, ..Self::default() }
+    /// A game of so many players, who work for `ticks` before each pass.
+    pub fn new(players: usize, ticks: u64) -> Self {
+        Self { words: (0..players).map(|_| OwnLine::default()).collect(), work: ticks }
     }
-}
-
-/// One of the two players.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// Serves, counts the passes, and ends the game.
-    First,
-    /// Returns the ball.
-    Second,
 }
 
 const EMPTY: u32 = 0;
 const BALL: u32 = 1;
 const GAME_OVER: u32 = 2;
 
-/// Two threads wake each other in turn. `operations` counts one-way passes.
-pub fn ping_pong<F: Futex>(futex: &F, ping_pong: &PingPong, side: Side, gate: &Gate) -> Tally {
-    let (mine, yours) = match side {
-        Side::First => (&ping_pong.words[0].0, &ping_pong.words[1].0),
-        Side::Second => (&ping_pong.words[1].0, &ping_pong.words[0].0),
-    };
+/// The threads wake each other in turn. Player 0 serves, and ends the game. `operations` counts passes of all players.
+pub fn ping_pong<F: Futex>(futex: &F, ping_pong: &PingPong, player: usize, gate: &Gate) -> Tally {
+    let words = &ping_pong.words;
+    let (mine, next) = (&words[player].0, &words[(player + 1) % words.len()].0);
     gate.pass_together();
     let (start, on_cpu) = (Instant::now(), clock::thread_cpu_time());
     let mut operations = 0;
-    if side == Side::First {
-        send(futex, yours, BALL);
+    if player == 0 {
+        send(futex, next, BALL);
     }
-    while receive(futex, mine) == BALL {
-        operations += 2;
+    let mut ball = BALL;
+    while ball == BALL {
+        ball = receive(futex, mine);
+        operations += words.len() as u64;
         work_for(ping_pong.work);
-        let last = side == Side::First && gate.stopped();
-        send(futex, yours, if last { GAME_OVER } else { BALL });
-        if last {
-            break;
+        if player == 0 && gate.stopped() {
+            ball = GAME_OVER;
         }
+        send(futex, next, ball);
     }
     let (on_cpu, end) = (clock::thread_cpu_time() - on_cpu, Instant::now());
     Tally { operations, start, end, on_cpu, failed: 0 }

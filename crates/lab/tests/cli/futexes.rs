@@ -101,6 +101,17 @@ fn ping_pong_works_before_each_wake() {
 }
 
 #[test]
+fn ping_pong_goes_round_among_threads() {
+    let rows =
+        rows(&["ping-pong", "-t", "2,5", "--repeat", "1", "-r", "0.1", "--targets", "live,kernel", "--spin", "0"]);
+    assert!(rows.iter().all(|row| row["spin"] == false));
+    for threads in [2, 5] {
+        let on_one = rows.iter().filter(|row| row["threads"] == threads && row["cpus"] == 1);
+        assert_eq!(on_one.count(), 2, "{rows:?}");
+    }
+}
+
+#[test]
 fn requeue_moves_one_at_a_time_and_all_at_once() {
     let rows = rows(&["requeue", "-t", "20", "--repeat", "2"]);
     let moved = |count: u64| rows.iter().filter(|row| row["nrequeue"] == count).collect::<Vec<_>>();

@@ -70,7 +70,7 @@ fn flags_of_one_workload_on_another() {
         (&["resize", "--to", "1000"], "1000"),
         (&["resize", "--from", "64", "--to", "64"], "64"),
         (&["resize", "-S"], "resize"),
-        (&["ping-pong", "-t", "4"], "ping-pong"),
+        (&["ping-pong", "-t", "1"], "2 to "),
         (&["ping-pong", "--work", "5"], "500ns, 30us or 1ms"),
         (&["ping-pong", "--work", "1s"], "500ns, 30us or 1ms"),
         (&["ping-pong", "--work", "101ms"], "100ms"),

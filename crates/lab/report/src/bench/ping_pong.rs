@@ -26,12 +26,29 @@ impl Shown for Row {
 
 /// The table, and the sentence below it.
 pub fn text(_: &Lab<'_>, rows: &[Row]) -> String {
-    let header =
-        ["target", "CPUs", "work ns", "buckets", "ns one way", "p10", "p90", "CPU ns", "/ kernel", "/ parking_lot"];
+    let header = [
+        "target",
+        "threads",
+        "CPUs",
+        "work ns",
+        "buckets",
+        "ns one way",
+        "p10",
+        "p90",
+        "CPU ns",
+        "/ kernel",
+        "/ parking_lot",
+    ];
     let mut table = table::new(&header);
     for row in rows {
         let cpus = rows::with_distance(row.cpus, &row.head);
-        let mut cells = vec![rows::target(row), cpus, row.work_ns.to_string(), rows::buckets(&row.head)];
+        let mut cells = vec![
+            rows::target(row),
+            row.head.threads.to_string(),
+            cpus,
+            row.work_ns.to_string(),
+            rows::buckets(&row.head),
+        ];
         cells.extend(rows::spread(&row.ns_per_op, 0));
         cells.push(format!("{:.0}", row.cpu_ns_per_op.median));
         cells.extend([row.ratios.kernel, row.ratios.parking_lot].map(table::ratio));
@@ -42,7 +59,8 @@ pub fn text(_: &Lab<'_>, rows: &[Row]) -> String {
 
 fn sentence(rows: &[Row]) -> String {
     let say = |cpus: usize| {
-        let row = main_row(rows, |row: &Row| row.cpus == cpus && row.work_ns == rows[0].work_ns)?;
+        let is_first_case = |row: &Row| (row.head.threads, row.work_ns) == (rows[0].head.threads, rows[0].work_ns);
+        let row = main_row(rows, |row: &Row| row.cpus == cpus && is_first_case(row))?;
         let others = beside_rivals(row);
         let others = if others.is_empty() { others } else { format!(" ({others})") };
         let (target, time) = (row.head.target, row.time());
@@ -54,5 +72,5 @@ fn sentence(rows: &[Row]) -> String {
 
 /// The summary line.
 pub fn line(rows: &[Row]) -> Option<Line> {
-    Line::first("one way, ns", rows, |row| (row.cpus, row.work_ns))
+    Line::first("one way, ns", rows, |row| (row.cpus, row.head.threads, row.work_ns))
 }

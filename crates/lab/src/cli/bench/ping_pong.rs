@@ -10,6 +10,9 @@ use std::time::Duration;
 /// The flags.
 #[derive(Args)]
 pub struct PingPongArgs {
+    /// How many threads wake each other in turn, a comma list
+    #[arg(short, long, value_name = "LIST", default_value = "2", value_parser = values::players)]
+    threads: List<usize>,
     /// How long a thread works before each wake, a comma list
     #[arg(long, value_name = "LIST", default_value = "0", value_parser = values::lengths)]
     work: List<Duration>,
@@ -26,11 +29,11 @@ pub struct PingPongArgs {
 pub fn more() -> String {
     let rows = format!(
         "{}
-  cpus           number of CPUs that the two threads are pinned to: 1 or 2
+  cpus           number of CPUs that the threads are pinned to: 1 or 2
   spin           whether a waiting thread may spin before it sleeps: `live (spin)`
   work_ns        how long a thread works before each wake
-  ns_per_op      {{p10, median, p90}} from a wake to the other thread's next wake, work included
-  cpu_ns_per_op  the same of the CPU time of both threads together
+  ns_per_op      {{p10, median, p90}} from a wake to the next thread's wake, work included
+  cpu_ns_per_op  the same of the CPU time of all threads together
   ratio_kernel, ratio_parking_lot   this row's ns_per_op divided by theirs: the median over the rounds",
         super::HEAD
     );
@@ -40,6 +43,9 @@ pub fn more() -> String {
 impl PingPongArgs {
     /// Fills in the defaults. An error is one line for the user.
     pub fn check(self) -> Result<One, String> {
-        self.own.one(Asked::PingPong(PingPong { work: self.work.0, spin: self.spin }), self.shared.shared)
+        self.own.one(
+            Asked::PingPong(PingPong { threads: self.threads.0, work: self.work.0, spin: self.spin }),
+            self.shared.shared,
+        )
     }
 }
