@@ -271,17 +271,10 @@ impl StateLock {
         self.state.load(Ordering::Relaxed) & !LOCKED
     }
 
-    /// Counts waiters that a mover puts into a bucket that no other thread can lock yet.
-    pub fn count_while_not_live(&self, waiters: u32) {
-        let state = self.state.load(Ordering::Relaxed);
-        self.state.store(state + waiters * ONE_WAITER, Ordering::Relaxed);
-    }
-
     /// Makes a bucket live. Only a mover calls this, which holds the locks of all buckets where its keys have been.
     pub fn make_live(&self) {
-        let state = self.state.load(Ordering::Relaxed);
         // [E]: the next thread that locks the bucket sees the queue that was moved here.
-        self.state.store(state | LIVE, Ordering::Release);
+        self.state.store(self.held_state() | LIVE, Ordering::Release);
     }
 
     /// After an unlock: wakes the contenders, or grants the lock to a starving one. Returns whether there were any.

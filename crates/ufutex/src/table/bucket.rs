@@ -4,7 +4,7 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
 use super::hash::TableKey;
-use super::list::{BucketQueue, Most, Node, Pick, Ring, Taken};
+use super::list::{BucketQueue, Most, Node, Pick, Taken};
 use super::store::TableStore;
 use crate::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
 use crate::sync::{Ordering, UnsafeCell, thread_hint};
@@ -128,16 +128,6 @@ impl Bucket {
         }
     }
 
-    /// Puts a ring into this bucket, which is not live.
-    ///
-    /// # Safety
-    /// The caller is the mover, this bucket is not live, and the ring's old bucket is locked by the caller.
-    pub unsafe fn adopt(&self, ring: Ring) {
-        // SAFETY: a bucket that is not live belongs to the mover.
-        let count = self.queue.with_mut(|q| unsafe { (*q).push_ring(ring, self.address()) });
-        self.lock.count_while_not_live(count);
-    }
-
     /// Makes this bucket the live bucket of its keys.
     pub fn make_live(&self) {
         self.lock.make_live();
@@ -155,10 +145,11 @@ impl Bucket {
         Guard { bucket: self, state: LIVE }
     }
 
-    /// Recreates the guard that [`Guard::suspend`] gave up.
+    /// Recreates the guard that [`Guard::suspend`] gave up, or makes one of a bucket that is not live.
     ///
     /// # Safety
-    /// The caller suspended a guard of this bucket and has not resumed it since.
+    /// The caller suspended a guard of this bucket and has not resumed it since; or the bucket is not live, the caller is
+    /// the mover, and suspends the guard.
     pub unsafe fn resume(&self) -> Guard<'_> {
         Guard { bucket: self, state: self.lock.held_state() }
     }
@@ -210,7 +201,7 @@ impl<'t> Guard<'t> {
     /// # Safety
     /// As for [`BucketQueue::insert`]; this guard supplies the bucket.
     pub unsafe fn insert(&mut self, node: NonNull<Node>) -> Option<u32> {
-        self.state = with_more(self.state, 1);
+        self.state = with_one_more(self.state);
         let bucket = self.bucket.address();
         // SAFETY: the caller guarantees it.
         unsafe { (**self).insert(node, bucket) }
@@ -282,26 +273,22 @@ impl<'t> Guard<'t> {
         let bucket = self.bucket.address();
         // SAFETY: the caller guarantees it.
         if unsafe { (**self).pause(marker, next, bucket) } {
-            self.state = with_more(self.state, 1);
+            self.state = with_one_more(self.state);
         }
     }
 
-    /// For movers: puts a ring from another bucket, which is locked too, into this one. Returns the number of waiters
-    /// in the ring.
+    /// For movers: moves `node` to the bucket of `to`, behind the waiters of its key there that have its priority or a
+    /// better one.
     ///
     /// # Safety
-    /// If waiters of the ring's key are queued here, they are to be woken before the ring's waiters of equal priority.
-    pub unsafe fn push_ring(&mut self, ring: Ring) -> u32 {
-        let bucket = self.bucket.address();
-        // SAFETY: the caller guarantees it.
-        let count = unsafe { (**self).push_ring(ring, bucket) };
-        self.state = with_more(self.state, count);
-        count
-    }
-
-    /// For movers: subtracts `count` waiters that have gone to another bucket.
-    pub fn moved_away(&mut self, count: u32) {
-        self.state -= count * ONE_WAITER;
+    /// `node` is queued in this bucket.
+    pub unsafe fn pass(&mut self, node: NonNull<Node>, to: &mut Guard<'_>) {
+        // SAFETY: the node is queued here, and inserted at once.
+        unsafe {
+            let (key, hash) = node.as_ref().key();
+            self.take_to(node, key, hash);
+            to.insert(node);
+        }
     }
 
     /// For movers: gives up the guard without unlocking. [`Bucket::resume`] recreates it.
@@ -342,11 +329,10 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// The state after `count` more waiters have been added. It never wraps: that would take a hundred gigabytes of
-/// waiters, from several domains that all move to the global table.
-fn with_more(state: u32, count: u32) -> u32 {
-    let more = count.checked_mul(ONE_WAITER).and_then(|more| state.checked_add(more));
-    more.expect("a bucket cannot count 2^30 waiters")
+/// The state after one more waiter has been added. It never wraps: that would take a hundred gigabytes of waiters, from
+/// several domains that all move to the global table.
+fn with_one_more(state: u32) -> u32 {
+    state.checked_add(ONE_WAITER).expect("a bucket cannot count 2^30 waiters")
 }
 
 impl Traffic {
@@ -380,9 +366,9 @@ mod tests {
     #[test]
     #[should_panic(expected = "a bucket cannot count 2^30 waiters")]
     fn count_of_waiters_does_not_wrap() {
-        let full = with_more(LIVE, u32::MAX / ONE_WAITER);
+        let full = with_one_more(LIVE | u32::MAX << 3);
         assert_eq!(full / ONE_WAITER, (1 << 30) - 1);
-        with_more(full, 1);
+        with_one_more(full);
     }
 
     #[cfg(feature = "std")]

@@ -108,8 +108,8 @@ impl BucketQueue {
         }
     }
 
-    /// Takes `node` off the queue and leaves it looking queued, so that its owner waits for the lock. This is for a
-    /// requeue, which inserts the node elsewhere at once, as a waiter of `key`.
+    /// Takes `node` off the queue and leaves it looking queued, so that its owner waits for the lock. This is for movers
+    /// and requeues, which insert the node elsewhere at once, as a waiter of `key`.
     ///
     /// # Safety
     /// The caller also holds the lock of the queue into which the node goes next, until it is there.
@@ -340,77 +340,19 @@ impl BucketQueue {
         NonNull::new(unsafe { tree::first_from(self.root, start) })
     }
 
-    /// For movers: takes a key with all its waiters off the queue. They still look queued, and count as waiters of this
-    /// bucket. The mover inserts the ring elsewhere at once.
-    pub fn pop_ring(&mut self) -> Option<Ring> {
-        let queue = ptr::from_mut(self);
-        // SAFETY: the lock; the root is the slot of a head.
-        unsafe { (!(*queue).root.is_null()).then(|| Self::pop_head(queue, &raw mut (*queue).root)) }
-    }
-
-    /// As [`pop_ring`](Self::pop_ring), for the first `most` waiters, or all if there are fewer, of the first key of
-    /// `space` with a hash in `hashes`.
-    pub fn pop_part(&mut self, space: u64, hashes: RangeInclusive<u32>, most: usize) -> Option<Ring> {
-        let head = self.first_from(Start::At(Position::before_all(space, *hashes.start())))?.as_ptr();
+    /// The first waiter or marker of a key, whichever is found at once, and the key's hash.
+    pub fn any_head(&self) -> Option<(NonNull<Node>, u32)> {
+        let head = NonNull::new(self.root)?;
         // SAFETY: the lock.
-        unsafe {
-            let Position { key, hash } = Position::of(head);
-            if key.space != space || hash > *hashes.end() || most == 0 {
-                return None;
-            }
-            let queue = ptr::from_mut(self);
-            let slot = tree::find(&raw mut (*queue).root, key, hash);
-            let tail = (*links(head)).prev;
-            let (mut last, mut count) = (head, 1);
-            while last != tail && count < most {
-                last = (*links(last)).next;
-                count += 1;
-            }
-            if last == tail {
-                return Some(Self::pop_head(queue, slot));
-            }
-            tree::replace(slot, ring::split(head, last));
-            Some(Ring { head: NonNull::new_unchecked(head), hash })
-        }
+        Some((head, unsafe { head.as_ref().key() }.1))
     }
 
-    unsafe fn pop_head(queue: *mut Self, slot: HeadSlot) -> Ring {
-        // SAFETY: the lock; `slot` refers to a head.
-        unsafe {
-            let head = NonNull::new_unchecked(*slot);
-            tree::remove(slot);
-            (*queue).keys -= 1;
-            Ring { head, hash: (*links(head.as_ptr())).hash }
-        }
-    }
-
-    /// Puts a ring from another bucket into this one, and returns the number of waiters in the ring. If the key has
-    /// waiters here, the ring's waiters go behind those of equal priority, as if they came now.
-    ///
-    /// # Safety
-    /// `bucket` is the bucket of this queue. The ring's old bucket is locked too.
-    pub unsafe fn push_ring(&mut self, ring: Ring, bucket: *mut ()) -> u32 {
-        let head = ring.head.as_ptr();
-        // SAFETY: the nodes of a ring are valid, and the mover holds the locks of both buckets.
-        unsafe {
-            let last = (*links(head)).prev;
-            let is_new = tree::find_or_insert(&raw mut self.root, head).is_none();
-            self.keys += u32::from(is_new);
-            let (mut node, mut count) = (head, 1);
-            loop {
-                let next = (*links(node)).next;
-                if is_new {
-                    (*node).set_bucket(bucket);
-                } else {
-                    self.insert(NonNull::new_unchecked(node), bucket);
-                }
-                if node == last {
-                    return count;
-                }
-                node = next;
-                count += 1;
-            }
-        }
+    /// The first waiter or marker, in wake order, of the first key of `space` with a hash in `hashes`.
+    pub fn first_in(&self, space: u64, hashes: RangeInclusive<u32>) -> Option<NonNull<Node>> {
+        let head = self.first_from(Start::At(Position::before_all(space, *hashes.start())))?;
+        // SAFETY: the lock.
+        let Position { key, hash } = unsafe { Position::of(head.as_ptr()) };
+        (key.space == space && hash <= *hashes.end()).then_some(head)
     }
 }
 
@@ -436,13 +378,6 @@ impl Iterator for Waiters<'_> {
         self.next = unsafe { self.queue.after(node) };
         Some(node)
     }
-}
-
-/// Waiters of one key, all or the first ones, while a mover moves them from one bucket to another.
-pub struct Ring {
-    head: NonNull<Node>,
-    /// The hash of the key.
-    pub hash: u32,
 }
 
 /// Unqueued nodes, in wake order. They belong to the holder of the list.

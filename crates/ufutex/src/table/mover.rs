@@ -152,9 +152,13 @@ fn private_to_private(from: Table, to: Table, step: usize, locked: IfLocked) -> 
     for slot in sources.clone() {
         // SAFETY: `lock_all` left it locked, and this is the only mover.
         let mut source = unsafe { from.slot(slot).resume() };
-        while let Some(ring) = source.pop_ring() {
-            // SAFETY: the target is not live, or its keys could be found in two places; `source` is locked.
-            unsafe { to.bucket(ring.hash).adopt(ring) };
+        while let Some((node, hash)) = source.any_head() {
+            // SAFETY: the target is not live, or its keys could be found in two places. The node is queued in `source`.
+            unsafe {
+                let mut target = to.bucket(hash).resume();
+                source.pass(node, &mut target);
+                target.suspend();
+            }
         }
         source.suspend();
     }
@@ -170,14 +174,14 @@ fn private_to_private(from: Table, to: Table, step: usize, locked: IfLocked) -> 
 /// its keys until all of its waiters are in global buckets.
 fn private_to_global(from: Table, global: Table, space: u64, slot: usize, locked: IfLocked) -> bool {
     let Some(mut source) = lock_one(from, slot, locked) else { return false };
-    while let Some(ring) = source.pop_part(space, from.hashes_of(slot), PIECE) {
-        let mut target = lock_live(global, global.index(ring.hash));
-        // SAFETY: the only waiters in `global` with keys of `source` are those that this loop has moved there: an
-        // operation that wanted to queue one there found `source` live.
-        let moved = unsafe { target.push_ring(ring) };
+    while let Some((_, hash)) = source.any_head() {
+        let slot = global.index(hash);
+        // The only waiters in `global` with keys of `source` are those that this loop has moved there: an operation that
+        // wanted to queue one there found `source` live. So they stay in wake order.
+        let mut target = lock_live(global, slot);
+        move_piece(&mut source, &mut target, space, global.hashes_of(slot));
         // Unlocks with `drop`, so that a thread that sleeps for the bucket gets the CPU.
         drop(target);
-        source.moved_away(moved);
     }
     source.retire();
     true
@@ -197,6 +201,7 @@ fn global_to_private(global: Table, space: u64, to: Table, slot: usize, locked: 
         loop {
             // The step cannot be undone from here on, so it waits for the locks of the other sources, one at a time.
             let mut source = first.take().unwrap_or_else(|| lock_live(global, source));
+            // The only waiters in `target` are those that this loop has moved there, so they stay in wake order.
             let is_last = move_piece(&mut source, &mut target, space, to.hashes_of(slot));
             // Unlocks with `drop`, so that a thread that sleeps for the bucket gets the CPU.
             drop(source);
@@ -208,16 +213,12 @@ fn global_to_private(global: Table, space: u64, to: Table, slot: usize, locked: 
     true
 }
 
-/// Moves up to `PIECE` waiters from a global bucket to a private one. Returns whether this was the last piece.
+/// Moves up to `PIECE` waiters of `space` with hashes in `hashes` to `target`. Returns whether this was the last piece.
 fn move_piece(source: &mut Guard<'_>, target: &mut Guard<'_>, space: u64, hashes: RangeInclusive<u32>) -> bool {
-    let mut moved = 0;
-    while moved < PIECE {
-        let Some(ring) = source.pop_part(space, hashes.clone(), PIECE - moved) else { return true };
-        // SAFETY: `target` had no waiters when it went live, and has been locked since. So all waiters in it are those
-        // that this mover has moved there, in wake order.
-        let count = unsafe { target.push_ring(ring) };
-        source.moved_away(count);
-        moved += count as usize;
+    for _ in 0..PIECE {
+        let Some(first) = source.first_in(space, hashes.clone()) else { return true };
+        // SAFETY: queued in `source`.
+        unsafe { source.pass(first, target) };
     }
     false
 }

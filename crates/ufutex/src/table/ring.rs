@@ -168,47 +168,6 @@ pub unsafe fn after_level(head: *mut Node, node: *mut Node) -> *mut Node {
     }
 }
 
-/// Splits a ring behind `last`, which is not its end. Returns the first waiter of the second part, which the caller has
-/// to make a head.
-pub unsafe fn split(head: *mut Node, last: *mut Node) -> *mut Node {
-    // SAFETY: the nodes of a ring are valid.
-    unsafe {
-        let (rest, tail) = ((*links(last)).next, (*links(head)).prev);
-        if (*links(head)).priority != (*links(tail)).priority {
-            split_levels(head, last, rest, tail);
-        }
-        link(last, head);
-        link(tail, rest);
-        rest
-    }
-}
-
-/// Splits the list of levels of a ring that has several. The first part is from `head` to `last`, the second from `rest`
-/// to `tail`.
-unsafe fn split_levels(head: *mut Node, last: *mut Node, rest: *mut Node, tail: *mut Node) {
-    // SAFETY: the nodes of a ring are valid, and so is the list of levels.
-    unsafe {
-        // The last waiter of the level of `rest`. It is in the list, because it stands behind `last` and so is not the
-        // head.
-        let mut end = tail;
-        while (*links(end)).priority != (*links(rest)).priority {
-            end = (*links(end)).left;
-        }
-        let earlier = (*links(end)).left;
-        if last != head && (*links(last)).priority == (*links(rest)).priority {
-            join_levels(earlier, last);
-            join_levels(last, ptr::null_mut());
-        } else {
-            join_levels(earlier, ptr::null_mut());
-        }
-        if end == rest {
-            join_levels(ptr::null_mut(), (*links(end)).right); // `rest` becomes a head, and heads are not in the list
-        } else {
-            (*links(end)).left = ptr::null_mut();
-        }
-    }
-}
-
 /// Makes `later` follow `earlier` in the list of levels. Null stands for the beginning or the end of the list.
 unsafe fn join_levels(earlier: *mut Node, later: *mut Node) {
     // SAFETY: both are null or nodes of the ring.

@@ -74,11 +74,15 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[A], [B] and [E]: the empty check with a stale table",
         code: &[
-            ("ufutex/src/lock/state.rs", "make_live", &["self.state.store(state | LIVE, Ordering::Release);"]),
+            (
+                "ufutex/src/lock/state.rs",
+                "make_live",
+                &["self.state.store(self.held_state() | LIVE, Ordering::Release);"],
+            ),
             (
                 "ufutex/src/table/mover.rs",
                 "private_to_private",
-                &["lock_all(from, sources", "adopt(ring)", "make_live()", "retire()"],
+                &["lock_all(from, sources", "source.pass(", "make_live()", "retire()"],
             ),
         ],
         init: "word = 0, old = 2, new = 0",

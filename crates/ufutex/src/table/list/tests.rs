@@ -289,23 +289,23 @@ impl World {
             13..15 => self.take(queue, position),
             15 => self.look(queue, position),
             16 => {
-                let ring = self.queues[queue].pop_ring();
-                assert_eq!(ring.is_none(), self.model.iter().all(|w| w.queue != queue));
-                let at = ring.as_ref().map(|ring| order(position_of(ring.head)));
-                self.push(queue, ring, at, usize::MAX);
+                let head = self.queues[queue].any_head();
+                assert_eq!(head.is_none(), self.model.iter().all(|w| w.queue != queue));
+                let Some((head, hash)) = head else { return };
+                assert!(fields(head).is_head && fields(head).hash == hash);
+                self.pass(queue, head);
             }
-            17 => {
-                let ring = self.queues[queue].pop_part(key.space, 0..=u32::MAX, usize::MAX);
-                let at = self.model.iter().filter(|w| w.queue == queue).map(|w| w.at).find(|at| at.0 == key.space);
-                self.push(queue, ring, at, usize::MAX);
-            }
-            18 => {
+            17..19 => {
                 let (from, most) = (self.any_position().hash, self.random.below(6));
                 let hashes = from.min(hash)..=from.max(hash);
-                let ring = self.queues[queue].pop_part(key.space, hashes.clone(), most);
-                let is_wanted = |at: &Order| at.0 == key.space && hashes.contains(&at.1) && most > 0;
-                let at = self.model.iter().filter(|w| w.queue == queue).map(|w| w.at).find(is_wanted);
-                self.push(queue, ring, at, most);
+                for _ in 0..most {
+                    let head = self.queues[queue].first_in(key.space, hashes.clone());
+                    let is_wanted = |w: &&Waiting| w.queue == queue && w.at.0 == key.space && hashes.contains(&w.at.1);
+                    assert_eq!(head, self.model.iter().find(is_wanted).map(|w| w.node));
+                    let Some(head) = head else { return };
+                    self.pass(queue, head);
+                    self.check();
+                }
             }
             19..23 => self.walk(queue, position),
             _ => {}
@@ -418,21 +418,17 @@ impl World {
         }
     }
 
-    /// Puts a ring, up to `most` of the waiters of the key at `at`, into one of the two queues.
-    fn push(&mut self, from: usize, ring: Option<Ring>, at: Option<Order>, most: usize) {
-        let Some(ring) = ring else { return assert_eq!(at, None) };
-        let at = at.expect("there was no such key");
-        let mut gone = self.waiters(from, at);
-        gone.truncate(most);
-        assert_eq!((ring.head, ring.hash), (gone[0], at.1));
-        // SAFETY: the nodes are valid, and still look queued.
-        assert!(gone.iter().all(|node| unsafe { node.as_ref() }.bucket() == bucket(from)));
-        self.forget(&gone);
+    /// Moves a waiter or a marker to one of the two queues, as a mover does.
+    fn pass(&mut self, from: usize, node: NonNull<Node>) {
+        let Position { key, hash } = position_of(node);
+        // SAFETY: queued there, and inserted at once.
+        unsafe { self.queues[from].take_to(node, key, hash) };
+        // SAFETY: valid.
+        assert_eq!(unsafe { node.as_ref() }.bucket(), bucket(from), "it still looks queued");
+        self.forget(&[node]);
         self.check();
         let to = self.random.below(2);
-        // SAFETY: the bucket is the queue's.
-        assert_eq!(unsafe { self.queues[to].push_ring(ring, bucket(to)) }, gone.len() as u32);
-        gone.into_iter().for_each(|node| self.arrive(node, to));
+        self.insert(to, node);
     }
 }
 
