@@ -172,7 +172,7 @@ impl ParkingLot {
     pub fn lock(&self, key: usize) -> Queue<'_> {
         let (queue, _) = self.queue_of(key);
         let key = self.domain.key(&queue);
-        let mut locked = self.domain.lock_or_make(&queue);
+        let locked = self.domain.lock_or_make(&queue);
         let first = locked.head(key, queue.hash);
         Queue { locked, key, hash: queue.hash, first }
     }

@@ -1,10 +1,6 @@
 //! One bucket: a lock word, a queue, and a note of its last user.
 
-use core::ops::{Deref, DerefMut};
-use core::ptr::NonNull;
-
-use super::hash::TableKey;
-use super::list::{BucketQueue, Most, Node, Pick, Taken};
+use super::list::BucketQueue;
 use super::store::TableStore;
 use crate::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
 use crate::sync::{Ordering, UnsafeCell, thread_hint};
@@ -41,7 +37,7 @@ struct Traffic {
 }
 
 // SAFETY: the cells are touched only by the holder of `lock` (through a `Guard`), or by a mover before the bucket is
-// live. The callers of `BucketQueue::insert` guarantee that the nodes in the queue may be used from any thread.
+// live. The callers of `Guard::insert` guarantee that the nodes in the queue may be used from any thread.
 unsafe impl Sync for Bucket {}
 // SAFETY: as for `Sync`. A bucket owns nothing that is bound to a thread.
 unsafe impl Send for Bucket {}
@@ -154,35 +150,17 @@ impl Bucket {
         Guard { bucket: self, state: self.lock.held_state() }
     }
 
-    fn address(&self) -> *mut () {
+    /// What a queued node has as its bucket.
+    pub(super) fn address(&self) -> *mut () {
         core::ptr::from_ref(self).cast_mut().cast()
     }
 }
 
-/// A bucket's lock, held, and access to its queue. What adds or removes waiters goes through the guard's own functions,
-/// which count them. Unlocks when dropped.
+/// A bucket's lock, held, and access to its queue (see `list`). Unlocks when dropped.
 pub struct Guard<'t> {
     bucket: &'t Bucket,
     /// The state that unlocking will store.
     state: u32,
-}
-
-impl Deref for Guard<'_> {
-    type Target = BucketQueue;
-
-    #[inline(always)]
-    fn deref(&self) -> &BucketQueue {
-        // SAFETY: this guard holds the lock that guards the queue.
-        self.bucket.queue.with(|q| unsafe { &*q })
-    }
-}
-
-impl DerefMut for Guard<'_> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut BucketQueue {
-        // SAFETY: as above, and `&mut self` rules out a second reference.
-        self.bucket.queue.with_mut(|q| unsafe { &mut *q })
-    }
 }
 
 impl<'t> Guard<'t> {
@@ -196,99 +174,22 @@ impl<'t> Guard<'t> {
         self.state / ONE_WAITER
     }
 
-    /// Queues a waiter.
-    ///
-    /// # Safety
-    /// As for [`BucketQueue::insert`]; this guard supplies the bucket.
-    pub unsafe fn insert(&mut self, node: NonNull<Node>) -> Option<u32> {
-        self.state = with_one_more(self.state);
-        let bucket = self.bucket.address();
-        // SAFETY: the caller guarantees it.
-        unsafe { (**self).insert(node, bucket) }
+    /// The bucket's queue. The nodes in it may be used from any thread.
+    #[inline(always)]
+    pub(super) fn queue(&self) -> *mut BucketQueue {
+        self.bucket.queue.with_mut(|queue| queue)
     }
 
-    /// Takes one waiter off the queue.
-    ///
-    /// # Safety
-    /// `node` is queued in this bucket.
-    pub unsafe fn remove(&mut self, node: NonNull<Node>) {
-        self.state -= ONE_WAITER;
-        // SAFETY: the caller guarantees it.
-        unsafe { (**self).remove(node) };
+    /// It never wraps: that would take a hundred gigabytes of waiters, from several domains that all move to the global
+    /// table.
+    #[inline(always)]
+    pub(super) fn count_one_more(&mut self) {
+        self.state = self.state.checked_add(ONE_WAITER).expect("a bucket cannot count 2^30 waiters");
     }
 
-    /// Takes one waiter off this queue and leaves it looking queued: see [`BucketQueue::take_to`].
-    ///
-    /// # Safety
-    /// As there.
-    pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: TableKey, hash: u32) {
-        self.state -= ONE_WAITER;
-        // SAFETY: the caller guarantees it.
-        unsafe { (**self).take_to(node, key, hash) };
-    }
-
-    /// Takes waiters of `key`: see [`BucketQueue::take`].
-    pub fn take(&mut self, key: TableKey, hash: u32, limit: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
-        let taken = (**self).take(key, hash, limit, pick);
-        self.state -= taken.len() as u32 * ONE_WAITER;
-        taken
-    }
-
-    /// Takes waiters, from `first` on: see [`BucketQueue::take_from`].
-    ///
-    /// # Safety
-    /// As there.
-    pub unsafe fn take_from(
-        &mut self,
-        first: NonNull<Node>,
-        most: Most,
-        pick: impl FnMut(NonNull<Node>) -> Pick,
-    ) -> (Taken, Option<NonNull<Node>>) {
-        // SAFETY: the caller guarantees it.
-        let (taken, next) = unsafe { (**self).take_from(first, most, pick) };
-        self.state -= taken.len() as u32 * ONE_WAITER;
-        (taken, next)
-    }
-
-    /// Takes `marker` off the queue, and returns the waiter with which its walk goes on: see [`BucketQueue::resume`].
-    ///
-    /// # Safety
-    /// `marker` is a marker of the caller's. If it is queued, it is in this bucket.
-    pub unsafe fn resume(&mut self, marker: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: `marker` belongs to the caller, so it is valid, and the caller guarantees the rest.
-        unsafe {
-            let place = marker.as_ref().bucket();
-            debug_assert!(place.is_null() || place == self.bucket.address(), "a marker stands in another bucket");
-            self.state -= if place.is_null() { 0 } else { ONE_WAITER };
-            (**self).resume(marker)
-        }
-    }
-
-    /// Inserts `marker` at the place where a walk in pieces has to go on: see [`BucketQueue::pause`]. A marker counts as a
-    /// waiter.
-    ///
-    /// # Safety
-    /// As there; this guard supplies the bucket.
-    pub unsafe fn pause(&mut self, marker: NonNull<Node>, next: NonNull<Node>) {
-        let bucket = self.bucket.address();
-        // SAFETY: the caller guarantees it.
-        if unsafe { (**self).pause(marker, next, bucket) } {
-            self.state = with_one_more(self.state);
-        }
-    }
-
-    /// For movers: moves `node` to the bucket of `to`, behind the waiters of its key there that have its priority or a
-    /// better one.
-    ///
-    /// # Safety
-    /// `node` is queued in this bucket.
-    pub unsafe fn pass(&mut self, node: NonNull<Node>, to: &mut Guard<'_>) {
-        // SAFETY: the node is queued here, and inserted at once.
-        unsafe {
-            let (key, hash) = node.as_ref().key();
-            self.take_to(node, key, hash);
-            to.insert(node);
-        }
+    #[inline(always)]
+    pub(super) fn count_less(&mut self, waiters: u32) {
+        self.state -= waiters * ONE_WAITER;
     }
 
     /// For movers: gives up the guard without unlocking. [`Bucket::resume`] recreates it.
@@ -329,12 +230,6 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// The state after one more waiter has been added. It never wraps: that would take a hundred gigabytes of waiters, from
-/// several domains that all move to the global table.
-fn with_one_more(state: u32) -> u32 {
-    state.checked_add(ONE_WAITER).expect("a bucket cannot count 2^30 waiters")
-}
-
 impl Traffic {
     /// The line is not compared as long as the thread is the same: with words in random order nothing could predict that
     /// branch. The bucket's cache line is written in any case.
@@ -362,13 +257,17 @@ const _: () = assert!(size_of::<Bucket>() == 64);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::mem::ManuallyDrop;
 
     #[test]
     #[should_panic(expected = "a bucket cannot count 2^30 waiters")]
     fn count_of_waiters_does_not_wrap() {
-        let full = with_one_more(LIVE | u32::MAX << 3);
-        assert_eq!(full / ONE_WAITER, (1 << 30) - 1);
-        with_one_more(full);
+        // SAFETY: all zeroes are a bucket.
+        let bucket: Bucket = unsafe { core::mem::zeroed() };
+        let mut guard = ManuallyDrop::new(Guard { bucket: &bucket, state: LIVE | u32::MAX << 3 });
+        guard.count_one_more();
+        assert_eq!(guard.waiters(), (1 << 30) - 1);
+        guard.count_one_more();
     }
 
     #[cfg(feature = "std")]

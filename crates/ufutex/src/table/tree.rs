@@ -34,11 +34,6 @@ pub struct Position {
 }
 
 impl Position {
-    /// The position before every key of `space` with this or a higher hash, and behind every key with a lower hash.
-    pub fn before_all(space: u64, hash: u32) -> Self {
-        Self { key: TableKey { address: 0, space }, hash }
-    }
-
     /// # Safety
     /// `node` is valid and its fields belong to the caller.
     pub unsafe fn of(node: *mut Node) -> Self {
@@ -58,14 +53,9 @@ impl Position {
         self.weight() < other.weight()
     }
 
-    fn is_before(self, other: Self) -> bool {
-        if self.key.space != other.key.space {
-            return self.key.space < other.key.space;
-        }
-        if self.hash != other.hash {
-            return self.hash < other.hash;
-        }
-        self.key.address < other.key.address
+    pub fn is_before(self, other: Self) -> bool {
+        let order = |Self { key, hash }: Self| (key.space, hash, key.address);
+        order(self) < order(other)
     }
 }
 
@@ -203,27 +193,13 @@ pub unsafe fn replace(slot: HeadSlot, new: *mut Node) {
     }
 }
 
-/// Where a search in the tree's order begins. No head needs to be at the position.
-#[derive(Clone, Copy)]
-pub enum Start {
-    /// With the head at this position, if there is one.
-    At(Position),
-    /// With the head behind this position.
-    After(Position),
-}
-
-/// The first head from `start` on, in the tree's order.
-pub unsafe fn first_from(root: *mut Node, start: Start) -> *mut Node {
+/// The first head, in the tree's order, whose position `is_wanted`, as all behind it are.
+pub unsafe fn first_with(root: *mut Node, is_wanted: impl Fn(Position) -> bool) -> *mut Node {
     let (mut head, mut first) = (root, ptr::null_mut());
     while !head.is_null() {
         // SAFETY: the heads of a tree are valid.
         unsafe {
-            let at = Position::of(head);
-            let is_wanted = match start {
-                Start::At(position) => !at.is_before(position),
-                Start::After(position) => position.is_before(at),
-            };
-            if is_wanted {
+            if is_wanted(Position::of(head)) {
                 first = head;
                 head = (*links(head)).left;
             } else {
