@@ -255,7 +255,7 @@ impl Tables {
 
     /// For a mover: announces that keys may be found in its target as well from now on.
     pub fn announce(&self, planned: Move) {
-        planned.note_begin();
+        probe!(resize_begin, planned.from.slots(), planned.to.slots());
         self.next.store(planned.target().into_raw(), Ordering::Release); // [F]
         let moves = self.moves.load(Ordering::Relaxed);
         self.moves.store(moves.wrapping_add(1), Ordering::Release); // [G]
@@ -274,19 +274,19 @@ impl Tables {
         if let Some(store) = self.store.get() {
             store.resizes.add(1);
         }
-        let (from, to) = planned.tables();
-        probe!(resize_end, from.slots(), to.slots());
+        probe!(resize_end, planned.from.slots(), planned.to.slots());
     }
 
     /// The move of the private keys from `from` to `to`. `None` if there is nothing to move.
     fn move_between(&self, from: Current, to: Current) -> Option<Move> {
-        let (global, space) = (|| self.global.get_or_make(), self.space);
-        match (from, to) {
-            (Current::Private(from), Current::Private(to)) => Some(Move::Private { from, to }),
-            (Current::Private(from), Current::Global) => Some(Move::ToGlobal { from, global: global(), space }),
-            (Current::Global, Current::Private(to)) => Some(Move::FromGlobal { global: global(), space, to }),
-            (Current::Global, Current::Global) | (Current::None, _) | (_, Current::None) => None,
-        }
+        let [is_from_global, is_to_global] = [from, to].map(|place| matches!(place, Current::Global));
+        let (from, to) = match (from, to) {
+            (Current::Private(from), Current::Private(to)) => (from, to),
+            (Current::Private(from), Current::Global) => (from, self.global.get_or_make()),
+            (Current::Global, Current::Private(to)) => (self.global.get_or_make(), to),
+            (Current::Global, Current::Global) | (Current::None, _) | (_, Current::None) => return None,
+        };
+        Some(Move { from, to, is_from_global, is_to_global, space: self.space })
     }
 
     /// Makes the first table, with `1 << slots_log2` buckets, if there is none. If that is refused, it makes the
