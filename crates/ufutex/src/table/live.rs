@@ -91,14 +91,13 @@ pub fn proves_empty(tables: &Tables, hash: u32) -> bool {
 }
 
 /// Moves all waiters to a table with `1 << slots_log2` buckets, or to the global table for `None`, and returns when they
-/// are there.
+/// are there. The caller keeps all others from requesting a move meanwhile, and the size policy from beginning one.
 ///
 /// # Errors
 /// [`Error::NoMemory`].
 pub fn resize(tables: &Tables, slots_log2: Option<u32>) -> Result<(), Error> {
-    let mut number = None;
     let mut round = 0;
-    while let Some((planned, step)) = go_on(tables, slots_log2, &mut number, round >= PATIENCE)? {
+    while let Some((planned, step)) = go_on(tables, slots_log2, round >= PATIENCE)? {
         // The operations of other threads may take the rest of the steps. If this thread slept on the bucket, it would be
         // woken together with all contenders of the bucket, and wait for a CPU behind them.
         if !tables.platform().nap(&mut round) {
@@ -153,36 +152,25 @@ fn help_slowly(tables: &Tables) {
     }
 }
 
-/// Continues the requested move, whose number is in `number` once it has begun, and all moves before it. Returns `None`
-/// if the requested move has ended, and otherwise a step that cannot be taken yet.
-fn go_on(
-    tables: &Tables,
-    slots_log2: Option<u32>,
-    number: &mut Option<usize>,
-    insist: bool,
-) -> Result<Option<(Move, usize)>, Error> {
+/// Completes the move that is going on, and then the requested one. Returns `None` if the table has the requested size,
+/// and otherwise a step that cannot be taken yet.
+fn go_on(tables: &Tables, slots_log2: Option<u32>, insist: bool) -> Result<Option<(Move, usize)>, Error> {
     tables.resize.lock().with(|going_on| {
         loop {
             // Two passes: the first may complete a move of another thread.
             advance(tables, going_on, u32::MAX);
             advance(tables, going_on, u32::MAX);
-            // Moves do not overlap. So if another one has begun since, or none is going on, the requested one has
-            // ended.
-            if number.is_some_and(|number| tables.moves() != number || going_on.is_none()) {
-                return Ok(None);
-            }
-            if let Some(planned) = going_on.as_ref().and_then(|_| tables.going_on()) {
-                match planned.first_left() {
-                    Some(step) if insist => _ = planned.step(step, IfLocked::Wait),
-                    Some(step) => return Ok(Some((planned, step))),
-                    None => {}
-                }
+            let Some(planned) = going_on.as_ref().and_then(|_| tables.going_on()) else {
+                let Some(planned) = tables.plan(slots_log2)? else { return Ok(None) };
+                tables.announce(planned);
+                *going_on = Some(Progress::default());
                 continue;
+            };
+            match planned.first_left() {
+                Some(step) if insist => _ = planned.step(step, IfLocked::Wait),
+                Some(step) => return Ok(Some((planned, step))),
+                None => {}
             }
-            let Some(planned) = tables.plan(slots_log2)? else { return Ok(None) };
-            tables.announce(planned);
-            *going_on = Some(Progress::default());
-            *number = Some(tables.moves());
         }
     })
 }

@@ -298,22 +298,9 @@ impl Tables {
         if !matches!(self.current(), Current::None) {
             return;
         }
-        let table = slots_log2.and_then(|slots_log2| {
-            let store = self.store_or_make().ok()?;
-            let make = |slots_log2| store.get_or_make(slots_log2, || self.global.globals().current_node());
-            let smallest = || if slots_log2 > SMALLEST_LOG2 { make(SMALLEST_LOG2) } else { None };
-            make(slots_log2.min(MAX_SLOTS_LOG2)).or_else(smallest)
-        });
-        self.publish_first(table.map_or(Current::Global, Current::Private));
-    }
-
-    /// Makes `to` the first table in use.
-    fn publish_first(&self, to: Current) {
-        match to {
-            Current::Private(table) => make_all_live(table),
-            Current::Global | Current::None => _ = self.global.get_or_make(),
-        }
-        self.publish(to);
+        let smallest = slots_log2.filter(|&log2| log2 > SMALLEST_LOG2).and(Some(SMALLEST_LOG2));
+        let sizes = [slots_log2.map(|log2| log2.min(MAX_SLOTS_LOG2)), smallest, None];
+        let _first = sizes.into_iter().find(|&size| self.plan(size).is_ok());
     }
 
     /// Plans a move of all keys to a table with `1 << slots_log2` buckets, or to the global table for `None`. The
@@ -333,7 +320,11 @@ impl Tables {
         };
         let planned = self.move_between(current, to);
         if planned.is_none() {
-            self.publish_first(to);
+            match to {
+                Current::Private(table) => make_all_live(table),
+                Current::Global | Current::None => _ = self.global.get_or_make(),
+            }
+            self.publish(to);
         }
         Ok(planned)
     }
