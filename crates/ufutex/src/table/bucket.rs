@@ -8,8 +8,7 @@ use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 
-/// A bucket with this many waiters takes no new ones. This is a quarter of the number that a bucket can count, so that
-/// a move can still bring waiters of other buckets here.
+/// A bucket with this many waiters takes no new ones: a quarter of what it can count, because moves may bring more.
 pub const MAX_WAITERS: u32 = u32::MAX / ONE_WAITER / 4;
 
 /// A bucket, one cache line. All zeroes mean: not live, unlocked, empty.
@@ -108,9 +107,7 @@ impl Bucket {
     }
 
     /// Whether this bucket proves, without a lock, that there is no waiter for its keys: it is live, unlocked and
-    /// empty.
-    ///
-    /// The caller has executed [B] before. ORDERING.md explains why each of the three conditions is needed.
+    /// empty, each of which is needed. The caller has executed [B] before.
     #[inline(always)]
     pub fn proves_empty(&self) -> bool {
         self.lock.peek(Ordering::Acquire) == LIVE // [E]: Acquire, so that [G] is read after it
@@ -129,9 +126,8 @@ impl Bucket {
         self.lock.make_live();
     }
 
-    /// Makes this bucket the live bucket of its keys and locks it, in one store. The mover moves the waiters here before it
-    /// unlocks this bucket. The store can be Relaxed: the mover unlocks the old buckets of the keys later, which is a
-    /// Release ([E]).
+    /// Makes this bucket the live bucket of its keys and locks it, in one store. The store can be Relaxed: the mover unlocks
+    /// the old buckets of the keys later, which is a Release ([E]).
     ///
     /// # Safety
     /// The caller is the mover, and this bucket is not live.
@@ -169,12 +165,10 @@ impl<'t> Guard<'t> {
         self.bucket
     }
 
-    /// The number of waiters in this bucket.
     pub fn waiters(&self) -> u32 {
         self.state / ONE_WAITER
     }
 
-    /// The bucket's queue. The nodes in it may be used from any thread.
     #[inline(always)]
     pub(super) fn queue(&self) -> *mut BucketQueue {
         self.bucket.queue.with_mut(|queue| queue)
@@ -211,8 +205,8 @@ impl<'t> Guard<'t> {
         slept
     }
 
-    /// Notes that this thread uses the bucket for a word in `line`. If the last use was by another thread for another
-    /// line, counts this as a transfer and returns the number of transfers so far. Otherwise returns 0.
+    /// Notes that this thread uses the bucket for a word in `line`. Returns the number of transfers so far if this is one:
+    /// the last use was by another thread for another line. Otherwise returns 0.
     #[inline(always)]
     pub fn note_use(&mut self, line: u32) -> u32 {
         // SAFETY: this guard holds the lock that guards `traffic`.
@@ -232,7 +226,7 @@ impl Drop for Guard<'_> {
 
 impl Traffic {
     /// The line is not compared as long as the thread is the same: with words in random order nothing could predict that
-    /// branch. The bucket's cache line is written in any case.
+    /// branch.
     #[inline(always)]
     fn note(&mut self, thread: u32, line: u32) -> u32 {
         if self.thread == thread {

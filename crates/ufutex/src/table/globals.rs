@@ -1,13 +1,11 @@
 //! The global tables of a PID namespace: one for each node of the machine.
 //!
 //! Keys that are looked up here name their table in the low bits of their hash: bits that no table is large enough to
-//! use for its index. So code that has a key and its hash (a queue's entry, for one) can find the table as well. On a
-//! machine with one node the bits are not needed.
+//! use for its index. On a machine with one node the bits are not needed.
 //!
 //! The tables are made when the first waiter needs one of them: a namespace whose domains all have tables of their own
-//! never does. Such a waiter must not fail for lack of memory. So smaller tables are tried if there is none for the
-//! wanted ones, and a namespace has a table of two slots from the beginning, which takes the place of all others if none
-//! can be made.
+//! never does. Such a waiter must not fail for lack of memory. So smaller tables are tried as well, and a namespace has a
+//! table of two slots from the beginning, which takes the place of all others if none can be made.
 
 use alloc::vec::Vec;
 
@@ -23,15 +21,12 @@ const NODE_BITS: u32 = MAX_NODES.ilog2();
 const NODE: u32 = (1 << NODE_BITS) - 1;
 
 /// log2 of the largest number of slots that each of several tables can have. An index must not use the node's bits.
-pub const MAX_SLOTS_PER_NODE_LOG2: u32 = {
-    let unused = super::HASH_BITS - NODE_BITS;
-    if unused < MAX_SLOTS_LOG2 { unused } else { MAX_SLOTS_LOG2 }
-};
+const MAX_SLOTS_PER_NODE_LOG2: u32 = super::HASH_BITS - NODE_BITS;
+const _: () = assert!(MAX_SLOTS_PER_NODE_LOG2 < MAX_SLOTS_LOG2);
 
 /// How large the table of each node is.
 pub struct GlobalSize {
     pub cpus: CpuCount,
-    /// As it was given.
     slots_log2: Option<u32>,
 }
 
@@ -66,8 +61,8 @@ pub struct Globals {
 }
 
 impl Globals {
-    /// Makes the small table. The tables of nodes that the embedder gave are made too; those of the host's nodes are
-    /// made when they are needed.
+    /// Makes the small table, and the tables of nodes that the embedder gave. Those of the host's nodes are made when they
+    /// are needed.
     ///
     /// # Errors
     /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no node at all, or if `size` does not fit the nodes.
@@ -105,12 +100,12 @@ impl Globals {
         self.tables().next().map_or_else(|| self.wanted_log2(), Table::slots_log2)
     }
 
-    /// As `slots_log2`, if there is memory for them.
+    /// As `slots_log2`, if there is memory for so many.
     pub fn wanted_log2(&self) -> u32 {
         self.size.log2(self.count()).unwrap_or(MIN_SLOTS_LOG2)
     }
 
-    /// What the tables are made of, and those of all domains.
+    /// What these tables are made of, and those of all domains.
     pub fn source(&self) -> &Source {
         &self.source
     }
@@ -153,7 +148,6 @@ impl Globals {
         let mut slots_log2 = self.size.log2(count)?;
         loop {
             match ByNode::new(&self.source, count, slots_log2) {
-                // Another thread may have the memory in its hands, for tables that it is making too.
                 Err(Error::NoMemory) if slots_log2 > MIN_SLOTS_LOG2 && self.source.nodes.are_the_hosts() => {
                     slots_log2 -= 1
                 }
@@ -178,10 +172,8 @@ impl Globals {
     }
 
     /// `hash` with its low bits changed to name a table: that of `node`, or, without a node, one that the bits
-    /// themselves pick.
-    ///
-    /// As in the kernel, the choice is not quite even if the number of nodes is no power of two or numbers are left
-    /// out.
+    /// themselves pick. As in the kernel, the choice is not quite even if the number of nodes is no power of two or
+    /// numbers are left out.
     // Not inlined: so on a machine with one node a shared key costs one comparison more.
     #[inline(never)]
     pub fn place(&self, hash: u32, node: Option<u32>) -> u32 {
@@ -201,7 +193,7 @@ impl Globals {
 
 impl Drop for Globals {
     fn drop(&mut self) {
-        // SAFETY: made in this memory. The namespace drops this only when no thread uses the tables any more.
+        // SAFETY: made in this memory, and no thread uses the tables any more.
         unsafe { free(self.small, &AnyMemory) };
     }
 }
@@ -238,8 +230,7 @@ impl ByNode {
 impl Drop for ByNode {
     fn drop(&mut self) {
         for table in self.tables.drain(..).flatten() {
-            // SAFETY: made in this memory. The namespace drops this only when no thread uses the tables any more, and one
-            // that was made in vain has never been used.
+            // SAFETY: made in this memory, and no thread uses the tables any more, or ever has.
             unsafe { free(table, self.nodes.memory()) };
         }
     }

@@ -34,9 +34,9 @@ pub struct Hash {
 /// The top bits of a key's hash are the index of its bucket. So the bucket in a small table follows from the bucket in
 /// a larger one: a resize splits each bucket into a few neighbours, or merges a few neighbours into one.
 ///
-/// In a small table the bucket depends only on the cache line of the word. CPUs that use words of one line transfer
-/// that line in any case; a bucket for each word would add up to sixteen more lines to transfer. A table becomes large
-/// only when there are many waiters, and there the words of a line get buckets of their own.
+/// In a small table the bucket depends only on the cache line of the word, which CPUs that use words of one line transfer
+/// in any case. A table becomes large only when there are many waiters, and there the words of a line get buckets of their
+/// own.
 ///
 /// A single multiplication would leave neighbouring lines in arithmetic progression: with one secret in seven they gather
 /// in a few slots of a small table. So there are two. The first keeps all 128 bits of its product and combines the
@@ -52,17 +52,9 @@ pub struct Hasher {
 #[derive(Clone, Copy)]
 pub struct Salt {
     space: u64,
-    /// The bits of an address that name its line: all bits, if the keys are IDs. A mask selects them, and not a shift,
-    /// so that one hash function serves both at the same cost.
+    /// The bits of an address that name its line, an aligned block of 64 bytes: all bits, if the keys are IDs. A mask
+    /// selects them, and not a shift, so that one hash function serves both at the same cost.
     line: u64,
-}
-
-impl Salt {
-    /// The bits of an address that name its aligned block of 64 bytes, which is a cache line on most CPUs. Elsewhere two
-    /// lines count as one, or one as two.
-    const LINE: u64 = !63;
-    /// For keys that are not addresses: each counts as a line of its own.
-    const ID: u64 = !0;
 }
 
 impl Hasher {
@@ -76,12 +68,12 @@ impl Hasher {
     /// The salt for the keys of `space`, which are addresses.
     #[inline(always)]
     pub const fn salt(&self, space: u64) -> Salt {
-        Salt { space: space.wrapping_mul(self.space).wrapping_add(self.second), line: Salt::LINE }
+        Salt { space: space.wrapping_mul(self.space).wrapping_add(self.second), line: !63 }
     }
 
     /// As [`salt`](Self::salt), for keys that are IDs: consecutive IDs do not share a line.
     pub const fn salt_of_ids(&self, space: u64) -> Salt {
-        Salt { line: Salt::ID, ..self.salt(space) }
+        Salt { line: !0, ..self.salt(space) }
     }
 
     /// The hash of `address` in the space that `salt` was made for.

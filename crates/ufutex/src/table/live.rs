@@ -1,10 +1,9 @@
-//! How an operation reaches the live bucket of its key while the table may be replaced. Nothing keeps a table in place,
-//! because nothing needs to.
+//! How an operation reaches the live bucket of its key while the table may be replaced. Nothing keeps a table in place.
 //!
 //! Invariant: for every key one bucket is live, whichever table it is in, except within a mover's step, where its old
 //! and its new bucket both are; and no bucket's memory is freed before the domain is dropped. An operation locks the
-//! bucket in the table that it believes to be in use, with a compare-and-swap from a state that has the live bit set.
-//! If that bucket is not live, the key has moved: to `next`, or `current` has changed meanwhile.
+//! bucket in the table that it believes to be in use. If that bucket is not live, the key has moved: to `next`, or
+//! `current` has changed meanwhile.
 //!
 //! A resize goes bucket by bucket, so it needs no moment without operations. The thread that requests a resize takes
 //! all its steps. A resize that the size policy began is continued by other operations: one that finds its bucket
@@ -23,8 +22,7 @@ const PATIENCE: u32 = 10;
 /// The number of attempts to find the live bucket if its lock is only tried.
 const ATTEMPTS: u32 = 100;
 
-/// The number of steps that an operation takes of a move that it did not request: some microseconds' worth, if each
-/// bucket has a waiter and the table grows fourfold.
+/// The number of steps that an operation takes of a move that it did not request: some microseconds' worth.
 const STEPS_AT_ONCE: u32 = 8;
 
 /// A live bucket, locked.
@@ -64,8 +62,7 @@ pub fn lock(tables: &Tables, hash: u32) -> Option<Locked<'_>> {
 /// caller holds. If the caller has locked a bucket, it is `first`.
 pub fn try_lock<'t>(tables: &'t Tables, hash: u32, first: Option<&Bucket>) -> Second<'t> {
     // A bucket may be not live because the mover is in the middle of a step. The caller holds another lock, so this
-    // must not sleep until the step ends. If it returns `Busy`, the caller releases its lock, and sleeps when it
-    // locks this bucket first.
+    // must not sleep until the step ends. After `Busy` the caller sleeps, when it locks this bucket first.
     for _ in 0..ATTEMPTS {
         let found = search(tables, hash, |bucket| match Second::of(bucket, first) {
             Second::Busy if !bucket.is_live() => None,
@@ -140,7 +137,7 @@ pub fn help(tables: &Tables) {
 fn help_slowly(tables: &Tables) {
     // If a bucket that the last pass left is still locked, the move cannot go on: the bucket's holder has probably lost
     // its CPU. Until it runs, all operations on moved keys come here. They read a few words that no thread writes
-    // meanwhile, and leave the lock of the resize alone. This is a hint: the words may belong to different moves.
+    // meanwhile (a hint: the words may belong to different moves), and leave the lock of the resize alone.
     if let (Some(step), Some(planned)) = (tables.left_step(), tables.going_on())
         && step < planned.steps()
         && planned.is_locked(step)
@@ -175,9 +172,8 @@ fn go_on(tables: &Tables, slots_log2: Option<u32>, insist: bool) -> Result<Optio
     })
 }
 
-/// Continues a move for up to `limit` steps, and ends it when all are done. It passes over locked buckets: their
-/// holders have usually lost their CPUs, and most are unlocked by the next pass. At the end of a pass it notes one of
-/// them for [`help`].
+/// Continues a move for up to `limit` steps, and ends it when all are done. It passes over locked buckets, most of which
+/// are unlocked by the next pass. At the end of a pass it notes one of them for [`help`].
 fn advance(tables: &Tables, going_on: &mut Option<Progress>, limit: u32) {
     let Some(progress) = going_on else { return };
     let Some(planned) = tables.going_on() else { return };
@@ -201,7 +197,7 @@ fn advance(tables: &Tables, going_on: &mut Option<Progress>, limit: u32) {
     }
 }
 
-/// Locks the live bucket of `hash` if the first attempt found no private table, or a bucket that is not live.
+/// As [`lock`], if the first attempt found no private table, or a bucket that is not live.
 #[cold]
 fn lock_elsewhere(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
     help(tables);
@@ -224,8 +220,7 @@ enum Search<L> {
     Again,
 }
 
-/// Looks once through the tables that may have the live bucket of `hash`. `lock` tries to lock a bucket. It returns
-/// `None` if the bucket is not live.
+/// Looks once through the tables that may have the live bucket of `hash`. `lock` returns `None` if a bucket is not live.
 fn search<'t, L>(tables: &'t Tables, hash: u32, lock: impl Fn(&'t Bucket) -> Option<L>) -> Search<L> {
     // `next` is read first: see `Tables::publish`.
     let next = tables.next();

@@ -1,17 +1,16 @@
 //! Moving waiters from one table to another, bucket by bucket: the pivot.
 //!
-//! In each step of a move between two private tables, the mover locks the old buckets of some keys, makes the new
-//! buckets of these keys live, makes the old ones not live, and only then unlocks the old ones. For a moment both are
-//! live. That is harmless: the new bucket is complete by then, and an operation that wants the old one waits for its
-//! lock and then finds it not live.
+//! In each step of a move between two private tables, the mover locks the old buckets of some keys, moves the waiters,
+//! makes the new buckets live, and makes the old ones not live as it unlocks them. That both are live for a moment is
+//! harmless: the new bucket is complete by then, and an operation that wants the old one waits for its lock and then
+//! finds it not live.
 //!
 //! A move to or from the global table locks one private bucket for the whole step. It locks global buckets one at a
 //! time, each for at most [`PIECE`] waiters, because other domains use them too. Meanwhile the private bucket is live
 //! and locked, so operations on its keys wait for it. None of them looks in a global bucket, although some of its
 //! waiters are there already, or still.
 //!
-//! Lock order: buckets of a private table in order of index, then one of the global table. An
-//! operation on two words holds two buckets, and a mover as many as it moves.
+//! Lock order: buckets of a private table in order of index, then one of the global table.
 
 use core::ops::{Range, RangeInclusive};
 
@@ -35,7 +34,7 @@ pub struct Move {
 }
 
 /// What the mover does about a bucket that another thread has locked.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum IfLocked {
     /// Leave the step for later: the thread that holds the bucket may have lost its CPU.
     Skip,
@@ -66,9 +65,8 @@ impl Move {
         table.index(*hashes.start())..table.index(*hashes.end()) + 1
     }
 
-    /// Moves the keys of step `step`, unless that has been done before. `false`: not done, because a bucket was locked.
-    ///
-    /// Only the holder of the domain's resize lock calls this.
+    /// Moves the keys of `step`, unless that has been done before. `false`: not done, because a bucket was locked. The caller
+    /// holds the domain's resize lock.
     pub fn step(self, step: usize, locked: IfLocked) -> bool {
         if self.is_done(step) {
             return true;
@@ -140,8 +138,7 @@ impl Move {
         true
     }
 
-    /// Moves the waiters of one private bucket to global ones. The private bucket is locked, and stays the live bucket of
-    /// its keys until all of its waiters are in global buckets.
+    /// The private bucket is locked, and stays the live bucket of its keys until all of its waiters are in global buckets.
     fn private_to_global(self, step: usize, locked: IfLocked) -> bool {
         let Some(mut source) = lock_one(self.from, step, locked) else { return false };
         while let Some((_, hash)) = source.any_head() {
@@ -150,15 +147,13 @@ impl Move {
             // operation that wanted to queue one there found `source` live. So they stay in wake order.
             let mut target = lock_live(self.to, slot);
             self.move_piece(&mut source, &mut target, self.to.hashes_of(slot));
-            // Unlocks with `drop`, so that a thread that sleeps for the bucket gets the CPU.
-            drop(target);
+            drop(target); // and gives the CPU to a thread that sleeps for the bucket
         }
         source.retire();
         true
     }
 
-    /// Moves the waiters of one private bucket's keys there from global buckets. The private bucket is live and locked from
-    /// before the first waiter is moved until all have been moved.
+    /// The private bucket is live and locked from before the first waiter is moved there until all have been moved.
     fn global_to_private(self, step: usize, locked: IfLocked) -> bool {
         let target = self.to.slot(step);
         // Takes the page faults of a new table here, while no source is locked.
@@ -174,8 +169,7 @@ impl Move {
                 let mut source = first.take().unwrap_or_else(|| lock_live(self.from, source));
                 // The only waiters in `target` are those that this loop has moved there, so they stay in wake order.
                 let is_last = self.move_piece(&mut source, &mut target, self.to.hashes_of(step));
-                // Unlocks with `drop`, so that a thread that sleeps for the bucket gets the CPU.
-                drop(source);
+                drop(source); // as above
                 if is_last {
                     break;
                 }
@@ -203,8 +197,8 @@ fn lock_one<'a>(table: Table, slot: usize, locked: IfLocked) -> Option<Guard<'a>
     }
 }
 
-/// Locks these slots in order, and leaves them locked without guards. There may be many, and memory for their guards
-/// could be refused. `false` if another thread held one; then this call leaves none locked.
+/// Locks these slots in order, and leaves them locked without guards, for which there may be no memory. `false` if another
+/// thread held one; then this call leaves none locked.
 fn lock_all(table: Table, slots: Range<usize>, locked: IfLocked) -> bool {
     for slot in slots.clone() {
         match lock_one(table, slot, locked) {

@@ -32,18 +32,16 @@ const LONG_CHAIN: u32 = 4;
 const SAMPLE: usize = 32;
 
 /// Whether a bucket that has just got waiters of a new key, and now has `keys` keys, makes the policy sample the table.
-/// That is so at each power of two from `LONG_CHAIN` on. So if growing the table does not help a bucket, not every new
-/// key there costs another sample.
+/// That is so at powers of two: if growing the table does not help a bucket, not every new key there costs a sample.
 pub fn is_long_chain(keys: u32) -> bool {
     keys >= LONG_CHAIN && keys.is_power_of_two()
 }
 
 /// log2 of the factor by which a table that is crowded as a whole should grow: 1 from one waiter for each bucket on, 2
-/// from two. It is judged by a sample of the buckets; `waiters(i)` is the number of waiters in bucket `i`, for i in
-/// `0..slots`.
+/// from two. It is judged by a sample of the buckets; `waiters(i)` is the number of waiters in bucket `i`.
 ///
 /// A single bucket may be crowded because many threads wait for one key, or because the words of one cache line share
-/// it. More buckets would help in neither case. So each bucket of the sample counts for a few waiters at most.
+/// it, where more buckets would not help. So each bucket of the sample counts for a few waiters at most.
 pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u32 {
     let sample = SAMPLE.min(slots);
     let stride = slots / sample;
@@ -51,13 +49,12 @@ pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u
     (sum / sample as u32).min(2)
 }
 
-/// A *transfer* of a bucket: another thread uses it for a word in another cache line than the thread before. A bucket
-/// reports to the policy after each run of this many transfers.
+/// A bucket reports to the policy after each run of this many *transfers*: see `bucket`.
 pub const TRANSFERS_REPORTED: u32 = 64;
 /// After this many reported transfers the policy reads the clock.
 const TRANSFERS_JUDGED: u32 = 1024;
-/// From this many transfers a second for each CPU on, a table twice as large pays: they, at tens of
-/// nanoseconds each, waste about two hundredths of the CPU's time.
+/// From this many transfers a second for each CPU on, a table twice as large pays: at tens of nanoseconds each, they
+/// waste about two hundredths of the CPU's time.
 const TRANSFERS_TOLERATED: u64 = 300_000;
 
 /// The contention by different keys since the policy last read the clock.
@@ -68,9 +65,8 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// Adds a report of `TRANSFERS_REPORTED` transfers. Returns log2 of the factor by which the table should grow.
-    ///
-    /// `now_ns` is called only after `TRANSFERS_JUDGED` transfers. Without a clock the table then grows in any case.
+    /// Adds a report. Returns log2 of the factor by which the table should grow: after `TRANSFERS_JUDGED` transfers, by the
+    /// clock, and without a clock in any case.
     pub fn report(&mut self, cpus: usize, now_ns: impl FnOnce() -> Option<u64>) -> u32 {
         self.transfers += TRANSFERS_REPORTED;
         if self.transfers < TRANSFERS_JUDGED {
@@ -88,12 +84,9 @@ impl Contention {
     }
 }
 
-/// Contention grows a table to this many slots for each CPU and no further.
-const SLOTS_PER_CPU_LOG2: u32 = 12;
-
-/// log2 of the largest table to which contention among `cpus` CPUs can make a table grow.
+/// log2 of the largest table to which contention among `cpus` CPUs can make a table grow: 4096 slots for each.
 pub fn contention_limit(cpus: usize) -> u32 {
-    cpus.next_power_of_two().ilog2() + SLOTS_PER_CPU_LOG2
+    cpus.next_power_of_two().ilog2() + 12
 }
 
 #[cfg(test)]

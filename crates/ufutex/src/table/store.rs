@@ -1,12 +1,12 @@
 //! The memory of a domain's tables.
 //!
 //! A domain keeps at most one table per power of two, and frees them only when the domain is dropped. So a stale
-//! pointer to a table or a bucket is valid. All tables together take less than twice the memory of the largest.
+//! pointer to a table or a bucket is valid. All tables together take less than twice the memory of the largest. As in the
+//! kernel, a table lies on the node of the thread that makes it.
 //!
 //! A table is refused, as if there were no memory for it, if it would exceed the domain's limit or the limit for all
 //! domains of the system. The system's limit does not count the first bytes of each domain: as many as the smallest
 //! table of a policy takes. So no domain can keep another from having a table.
-//! As in the kernel, a table lies on the node of the thread that makes it.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -30,10 +30,8 @@ pub struct Source {
     pub budget: Counted<Budget>,
 }
 
-/// The table memory of a system's domains. One part of it is limited for all domains together. The rest is free: a
-/// domain may take it however much the others have taken.
-///
-/// Each part has a counter of its own, so that [`taken`](Self::taken) never shows more than may be taken.
+/// The table memory of a system's domains: what is limited for all together, and what each may take however much the
+/// others have taken. Each has a counter of its own, so that [`taken`](Self::taken) never shows more than may be taken.
 pub struct Budget {
     limit: usize,
     /// At most `limit`.
@@ -42,17 +40,17 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Makes a budget with a limit of `limit` bytes, of which nothing is taken.
+    /// A budget of `limit` bytes, of which nothing is taken.
     pub fn new(limit: usize) -> Self {
         Self { limit, limited: AtomicUsize::new(0), free: AtomicUsize::new(0) }
     }
 
-    /// The number of bytes taken, limited and free together.
+    /// The number of bytes taken, of both kinds.
     pub fn taken(&self) -> usize {
         self.limited.load(Ordering::Relaxed) + self.free.load(Ordering::Relaxed)
     }
 
-    /// Takes bytes. Returns `false`, and takes nothing, if the limit does not allow it.
+    /// Takes bytes. `false`: the limit does not allow it, and nothing is taken.
     #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
     fn take(&self, limited: usize, free: usize) -> bool {
         let more = |taken: usize| taken.checked_add(limited).filter(|&taken| taken <= self.limit);
@@ -63,15 +61,13 @@ impl Budget {
         is_taken
     }
 
-    /// Gives back what [`take`](Self::take) took.
     fn give_back(&self, limited: usize, free: usize) {
         self.limited.fetch_sub(limited, Ordering::Relaxed);
         self.free.fetch_sub(free, Ordering::Relaxed);
     }
 }
 
-/// All tables that the domain has ever had, by size, and what is counted of them. A domain has it from its first wait
-/// on, if there was memory for it: see [`Tables`](super::tables::Tables).
+/// All tables that the domain has ever had, by size, and what is counted of them.
 pub struct TableStore {
     by_size: [AtomicPtr<Bucket>; MAX_SLOTS_LOG2 as usize + 1],
     /// Valid as long as the store.
@@ -107,10 +103,9 @@ impl TableStore {
         unsafe { self.source.as_ref() }
     }
 
-    /// The table with `1 << slots_log2` buckets. It is made if the domain has not had one of this size. None of its
-    /// buckets is live. `None` if there is no memory for it or a limit forbids it. `node` says where it is to lie.
-    ///
-    /// Only the holder of the domain's resize lock calls this, and never for the table in use.
+    /// The table with `1 << slots_log2` buckets, none of which is live. It is made, on `node`, if the domain has not had one
+    /// of this size. `None` if there is no memory for it or a limit forbids it. The caller holds the domain's resize lock,
+    /// and wants another table than the one in use.
     pub fn get_or_make(&self, slots_log2: u32, node: impl FnOnce() -> u32) -> Option<Table> {
         let entry = &self.by_size[slots_log2 as usize];
         let table = entry.load(Ordering::Acquire); // [F]
@@ -136,7 +131,6 @@ impl TableStore {
         Some(table)
     }
 
-    /// All tables in the store.
     pub fn tables(&self) -> impl Iterator<Item = Table> {
         self.by_size.iter().filter_map(|entry| {
             let table = entry.load(Ordering::Acquire); // [F]
@@ -145,7 +139,7 @@ impl TableStore {
         })
     }
 
-    /// The size of all tables together, in bytes.
+    /// The memory of all tables, in bytes.
     pub fn bytes(&self) -> usize {
         self.tables().map(|table| size_of::<Bucket>() * table.slots()).sum()
     }
@@ -164,7 +158,7 @@ impl Drop for TableStore {
     }
 }
 
-/// If a domain's tables take `bytes`: the number of them that the system's limit counts.
+/// How many of the `bytes` of a domain's tables the system's limit counts.
 const fn limited(bytes: usize) -> usize {
     bytes.saturating_sub(size_of::<Bucket>() << SMALLEST_LOG2)
 }
@@ -178,9 +172,8 @@ fn memory_layout(slots: usize) -> Option<Layout> {
 pub fn make(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32) -> Option<Table> {
     let slots = 1 << slots_log2;
     let layout = memory_layout(slots)?;
-    // The size is not zero: a bucket is not empty, and there is at least one.
     let buckets = NonNull::new(memory.allocate(layout, node).cast::<Bucket>())?;
-    // Zeroes mean the host too. So pages of its tables stay untouched until a mover needs them.
+    // Zeroes mean the host, whose pages stay untouched until a mover needs them.
     if !on.is_host() {
         for i in 0..slots {
             // SAFETY: within the allocation, which holds buckets and is ours alone.

@@ -71,7 +71,7 @@ impl Global {
         unsafe { self.globals.as_ref() }
     }
 
-    /// The table. `None` if no domain of the system has needed it yet: then no waiter is queued there.
+    /// The table. `None` if no domain has needed it yet: then no waiter is queued there.
     #[inline(always)]
     pub fn get(&self) -> Option<Table> {
         self.known().or_else(|| self.find())
@@ -83,8 +83,8 @@ impl Global {
         globals.on(globals.current_node()).map(|table| self.settle_on(table))
     }
 
-    /// The table, if the domain has looked it up. If not, none of its private keys is there. Unlike `get`, it does not
-    /// call the embedder's topology, so a bucket may be locked.
+    /// The table, if the domain has looked it up. If not, none of its private keys is there. A bucket may be locked: this
+    /// does not call the embedder's topology.
     #[inline(always)]
     pub fn known(&self) -> Option<Table> {
         let raw = self.table.load(Ordering::Acquire); // [F]
@@ -97,7 +97,7 @@ impl Global {
         self.known().is_some_and(|table| core::ptr::eq(bucket, table.bucket(hash)))
     }
 
-    /// The table, which is made if no domain of the system has needed it yet.
+    /// The table, which is made if no domain has needed it yet.
     #[inline(always)]
     pub fn get_or_make(&self) -> Table {
         self.known().unwrap_or_else(|| self.make())
@@ -125,8 +125,8 @@ pub struct Tables {
     next: AtomicPtr<Bucket>,
     /// The number of moves that have begun.
     moves: AtomicUsize,
-    /// The global table that holds this domain's private keys while it has no table of its own. Its buckets
-    /// are always live, and it is always the same table, so a mover knows where to find the keys.
+    /// Holds this domain's private keys while it has no table of its own. Its buckets are always live, and it is always the
+    /// same table, so a mover knows where to find the keys.
     pub global: Global,
     /// The space of this domain's private keys in the global table.
     pub space: u64,
@@ -193,8 +193,7 @@ impl Tables {
 
     #[inline(always)]
     pub fn current(&self) -> Current {
-        // [F]: Acquire pairs with `publish`, so the buckets are seen as they were made.
-        Current::from_raw(self.current.load(Ordering::Acquire))
+        Current::from_raw(self.current.load(Ordering::Acquire)) // [F]
     }
 
     /// The private table in use, for the first attempt: one comparison rules out every other case.
@@ -213,8 +212,7 @@ impl Tables {
     /// The number of moves that have begun. A thread that reads the same number before and after it has read the
     /// tables knows that no key has left and come back meanwhile.
     pub fn moves(&self) -> usize {
-        // [G]: Acquire pairs with `announce`.
-        self.moves.load(Ordering::Acquire)
+        self.moves.load(Ordering::Acquire) // [G]
     }
 
     /// Whether a move has begun and not ended, read without the lock.
@@ -253,7 +251,7 @@ impl Tables {
         tables.iter().map(last).fold(in_global, u32::min)
     }
 
-    /// For a mover: announces that keys may be found in its target as well from now on.
+    /// For a mover: keys may be found in its target as well from now on.
     pub fn announce(&self, planned: Move) {
         probe!(resize_begin, planned.from.slots(), planned.to.slots());
         self.next.store(planned.target().into_raw(), Ordering::Release); // [F]
@@ -277,7 +275,7 @@ impl Tables {
         probe!(resize_end, planned.from.slots(), planned.to.slots());
     }
 
-    /// The move of the private keys from `from` to `to`. `None` if there is nothing to move.
+    /// `None` if there is nothing to move.
     fn move_between(&self, from: Current, to: Current) -> Option<Move> {
         let [is_from_global, is_to_global] = [from, to].map(|place| matches!(place, Current::Global));
         let (from, to) = match (from, to) {
@@ -290,8 +288,8 @@ impl Tables {
     }
 
     /// Makes the first table, with `1 << slots_log2` buckets, if there is none. If that is refused, it makes the
-    /// smallest table of a policy, whose memory no other domain can take. If that is refused too, the domain uses the
-    /// global table, as it does at once for `None`.
+    /// smallest table of a policy, whose memory no other domain can take. The last resort is the global table, which
+    /// `None` means at once.
     #[cold]
     pub fn make_first(&self, slots_log2: Option<u32>) {
         let _resize = self.resize.lock();
@@ -329,7 +327,7 @@ impl Tables {
         Ok(planned)
     }
 
-    /// A step that the last pass of the move left; a hint for threads that do not hold `resize`.
+    /// A step that the last pass of the move left: a hint for threads that do not hold `resize`.
     pub fn left_step(&self) -> Option<usize> {
         self.left_step.load(Ordering::Relaxed).checked_sub(1).map(|step| step as usize)
     }
