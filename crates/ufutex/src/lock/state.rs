@@ -8,18 +8,16 @@
 //! still in its store buffer. A contender that raises `contended` and reads the state in those nanoseconds ([C])
 //! finds the lock held, and this unlock does not wake it. So contenders sleep for a bounded time and check again.
 //!
-//! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers, unless a contender is starving
-//! (see below). A contender that had raised it and was about to sleep finds it reset and does not sleep. A contender
-//! that raises it after the reset is seen by the next unlock, or checks again. A bucket that is not live any more has
-//! no next unlock: a contender that has raised `contended` and then finds that the bucket is not live resets the word
-//! and wakes the sleepers, as an unlock does.
+//! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers, unless a contender is starving.
+//! A contender that had raised it and was about to sleep finds it reset and does not sleep. One that raises it after the
+//! reset is seen by the next unlock, or checks again. A bucket that is not live any more has no next unlock: a contender
+//! that has raised `contended` and finds the bucket not live does what an unlock does.
 //!
-//! Any thread may take a free lock, including one that came after the sleepers. Sleepers need time to get on a CPU, and
-//! meanwhile the lock would be unused. So that a sleeper is not passed for ever, a contender that has waited for
-//! [`PATIENCE_NS`] raises `contended` to [`STARVING`]. The thread that unlocks and finds that value locks again at once
-//! and raises `contended` to [`GRANTED`]. The lock then stays held, and belongs to the starving contender that lowers
-//! `contended` to `ASLEEP`. If another thread takes the lock before it can be granted, `contended` stays `STARVING`,
-//! and that thread grants the lock when it unlocks.
+//! Any thread may take a free lock, also one that came after the sleepers, which need time to get on a CPU. So that a
+//! sleeper is not passed for ever, a contender that has waited for [`PATIENCE_NS`] raises `contended` to [`STARVING`].
+//! The thread that unlocks and finds that value locks again at once and raises `contended` to [`GRANTED`]. The lock then
+//! stays held, and belongs to the starving contender that lowers `contended` to `ASLEEP`. If another thread takes the
+//! lock before it can be granted, `contended` stays `STARVING`, and that thread grants the lock when it unlocks.
 
 use core::time::Duration;
 
@@ -40,13 +38,13 @@ const SPINS: u32 = 100;
 
 /// The length of a contender's first sleep, if no thread wakes it. Each sleep that ends by its deadline doubles the next
 /// one, so that thousands of contenders do not disturb a thread that holds the lock for long. A contender that raises
-/// `contended` from [`NOBODY`] begins at this length again. Only at that moment can an unlock miss it, and others that
-/// have raised the word just after it: it checks again soon, and its own unlock wakes them.
+/// `contended` from [`NOBODY`] begins at this length again: only then can an unlock miss it, and those that raise the word
+/// just after it. It checks again soon, and its own unlock wakes them.
 const UNSEEN_SLEEP: Duration = Duration::from_millis(1);
 
-/// A contender that has failed to get the lock for this many nanoseconds, and has slept meanwhile, is starving. This is
-/// much longer than a thread takes to wake up, because the lock is unused while a contender to which it was granted
-/// wakes up. The time begins anew if a sleep ends by its deadline while no grant stands.
+/// A contender that has failed to get the lock for this many nanoseconds, and has slept meanwhile, is starving. The lock is
+/// unused while a contender to which it was granted wakes up, and this is much longer. The time begins anew if a sleep
+/// ends by its deadline while no grant stands.
 const PATIENCE_NS: u64 = 500_000;
 
 /// Without a clock: a contender that has failed to get the lock more often than this is starving.
@@ -58,15 +56,13 @@ const PATIENT_ROUNDS: u32 = 500;
 pub(super) const NOBODY: u32 = 0;
 /// Contenders may sleep.
 pub(super) const ASLEEP: u32 = 0b1;
-/// A contender is starving. The contender that has raised the word to this value is awake or asleep, and will read
-/// the word again before it leaves.
+/// A contender is starving, and will read the word again before it leaves.
 pub(super) const STARVING: u32 = 0b11;
 /// The lock is held, and belongs to the starving contender that lowers this to `ASLEEP`.
 const GRANTED: u32 = 0b111;
 
 /// The two words of a bucket's lock. The structure that contains the lock also contains the platform, and passes a
-/// reference to it with each call. With `std` only contenders read the platform. Without `std` every call that locks or
-/// unlocks reads it, for `enter` and `leave`.
+/// reference to it with each call. With `std` only contenders read the platform.
 #[repr(C)]
 pub struct StateLock {
     state: AtomicU32,
@@ -74,23 +70,21 @@ pub struct StateLock {
 }
 
 impl StateLock {
-    /// Makes a lock whose state word is `state`.
     pub fn new(state: u32) -> Self {
         Self { state: AtomicU32::new(state), contended: Parker::new(0) }
     }
 
-    /// Reads the state without the lock, for the empty check and for movers.
+    /// Reads the state without the lock.
     #[inline(always)]
     pub fn peek(&self, order: Ordering) -> u32 {
         self.state.load(order)
     }
 
-    /// Locks if the state is "live, unlocked, no waiters". This is the most likely state, and then locking costs this
-    /// one instruction.
+    /// Locks if the state is "live, unlocked, no waiters", the most likely one. Then locking costs this one instruction.
     #[inline(always)]
     pub fn lock_if_idle(&self, on: &PlatformRef) -> bool {
         on.enter();
-        // [E]: Acquire pairs with the Release of `unlock`, so this thread sees what the last holder did to the queue.
+        // [E]: this thread sees what the last holder did to the queue.
         if self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return true;
         }
@@ -110,7 +104,7 @@ impl StateLock {
             if seen & LOCKED != 0 {
                 break None;
             }
-            // [E], as in `lock_if_idle`.
+            // [E]
             match self.state.compare_exchange_weak(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(state) => return Some(Some(state)),
                 Err(now) => seen = now,
@@ -120,8 +114,7 @@ impl StateLock {
         failed
     }
 
-    /// Locks, and returns the state from before. `None` if the bucket is not live, or is not when its holder unlocks
-    /// it.
+    /// Locks, and returns the state from before. `None` if the bucket is not live, or is not when its holder unlocks it.
     #[inline]
     pub fn lock(&self, on: &PlatformRef) -> Option<u32> {
         match self.try_lock(on) {
@@ -158,22 +151,21 @@ impl StateLock {
             mark |= patience.mark(on);
             let before = self.contended.raise_to(mark, Ordering::Relaxed);
             heavy_barrier(); // [C] pairs with [D]
-            // By the end of these spins the state that a thread stored a moment ago has almost always left its store
-            // buffer.
+            // By the end of these spins a state that was stored a moment ago has almost always left its store buffer.
             if let Some(done) = self.attempt(on, mark).or_else(|| self.spin(on, mark)) {
                 return done;
             }
             let raised = before | mark;
             // Look again soon: an unlock may just have missed `contended`; or the contender that the lock is granted to
-            // may have no CPU, and this one may be starving by then, and claim the lock.
+            // may have no CPU, and this one may starve and claim the lock.
             if before == NOBODY || raised == GRANTED {
                 sleep = UNSEEN_SLEEP;
             }
             let deadline = on.begin(Timeout::After(sleep));
             let parked = self.contended.park(*on, raised, Some(&deadline));
             if parked == ParkEnd::TimedOut && raised != GRANTED {
-                // No unlock has woken this contender: most likely one thread has held the lock all the time, and no
-                // other has been preferred. A contender that is starving stays so, since `mark` is never lowered.
+                // No unlock has woken this contender: most likely one thread has held the lock all the time. A contender
+                // that is starving stays so, since `mark` is never lowered.
                 patience = Patience::default();
                 sleep = sleep.saturating_mul(2);
             }
@@ -201,8 +193,8 @@ impl StateLock {
         match self.try_lock(on) {
             Some(Some(state)) => {
                 if mark == STARVING {
-                    // Otherwise an unlock could grant the lock to this contender after it has left. Other starving
-                    // contenders raise the word again.
+                    // Otherwise an unlock could grant the lock to this contender after it has left. Others that starve
+                    // raise the word again.
                     let _others = self.contended.compare_exchange(STARVING, ASLEEP, Ordering::Relaxed);
                 }
                 Some(Some(state))
@@ -212,15 +204,13 @@ impl StateLock {
         }
     }
 
-    /// Claims the lock if it has been granted. Only starving contenders claim it, so that no other contender takes it
-    /// from them.
+    /// Claims the lock if it has been granted, which only starving contenders do.
     pub(super) fn claim(&self, on: &PlatformRef, mark: u32) -> Option<u32> {
         if mark != STARVING || self.contended.load(Ordering::Relaxed) != GRANTED {
             return None;
         }
         on.enter();
-        // Other contenders may sleep: our own unlock wakes them. [V]: Acquire, to see what the last holder did to the
-        // queue.
+        // Other contenders may sleep: our own unlock wakes them. [V]
         if self.contended.compare_exchange(GRANTED, ASLEEP, Ordering::Acquire).is_ok() {
             return Some(self.held_state());
         }
@@ -228,10 +218,9 @@ impl StateLock {
         None
     }
 
-    /// Leaves a bucket that is not live. No thread will unlock it, but `contended`, which this contender has raised to
-    /// `mark`, may make another contender sleep that missed the last wake. So this contender resets `contended`. If the
-    /// bucket has become live again meanwhile and the lock has been granted, this may be the only contender that can
-    /// claim it. In that case it takes the lock.
+    /// Leaves a bucket that is not live, after it has reset `contended`, which it has raised to `mark`: others may sleep
+    /// that missed the last wake. If the bucket has become live again meanwhile and the lock has been granted, this may be
+    /// the only contender that can claim it, and takes the lock.
     fn leave_retired(&self, on: &PlatformRef, mark: u32) -> Option<u32> {
         if mark == NOBODY {
             return None;
@@ -248,9 +237,7 @@ impl StateLock {
         }
     }
 
-    /// Unlocks with `next` as the new state. Returns whether contenders slept.
-    ///
-    /// Only the holder may call this; only guards and movers do.
+    /// Unlocks with `next` as the new state. Returns whether contenders slept. Only the holder may call this.
     #[inline(always)]
     pub fn unlock(&self, on: &PlatformRef, next: u32) -> bool {
         debug_assert_eq!(next & LOCKED, 0);
@@ -273,7 +260,7 @@ impl StateLock {
 
     /// Makes a bucket live. Only a mover calls this, which holds the locks of all buckets where its keys have been.
     pub fn make_live(&self) {
-        // [E]: the next thread that locks the bucket sees the queue that was moved here.
+        // [E]
         self.state.store(self.held_state() | LIVE, Ordering::Release);
     }
 
@@ -296,8 +283,8 @@ impl StateLock {
     /// Resets `contended` and wakes all sleepers. Returns whether there were any; `None` if `contended` is no longer
     /// `seen`.
     ///
-    /// It wakes all of them. If each woken contender woke the next, the chain would stop at the first one that waits
-    /// for a CPU, while other threads lock and unlock the bucket a million times.
+    /// If each woken contender woke the next, the chain would stop at the first one that waits for a CPU, while other
+    /// threads lock and unlock the bucket a million times.
     fn take_down(&self, on: &PlatformRef, seen: u32) -> Option<bool> {
         if seen != NOBODY {
             self.contended.compare_exchange(seen, NOBODY, Ordering::Relaxed).ok()?;
@@ -307,8 +294,7 @@ impl StateLock {
 
     /// Locks again for a starving contender after an unlock, and wakes it. `None` if no contender is starving any more.
     fn grant(&self, on: &PlatformRef) -> Option<bool> {
-        // `HOST` has no `enter` and no `leave`. This thread has not called its own `leave` yet, and the contender that the
-        // lock is for calls `enter` when it claims the lock.
+        // `HOST` has no `enter`. This thread has not called `leave` yet, and the contender calls `enter` when it claims.
         let state = match self.try_lock(&PlatformRef::HOST) {
             Some(Some(state)) => state,
             // The bucket is not live: a granted lock would stay held for ever.
@@ -327,8 +313,8 @@ impl StateLock {
     }
 }
 
-/// **[D]** Of the thread that unlocks: a barrier for the compiler alone, because unlocking is on the path of every
-/// operation. In a model it is a full one.
+/// **[D]** Of the thread that unlocks: a barrier for the compiler alone, because every operation unlocks. In a model it is
+/// a full one.
 #[inline(always)]
 fn light_barrier() {
     core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);

@@ -6,10 +6,9 @@
 //!
 //! An operation in pieces looks at a bounded number of a key's waiters, unlocks the bucket, locks it again, and goes on.
 //! A *marker* in the ring keeps its place: a node that the operation owns, right before the next waiter to look at. A
-//! marker is linked like a waiter, may be a head, and is moved like a waiter. To go on, the operation takes the marker
-//! off and looks at the waiter that stood behind it. So it looks at each waiter once, however many pieces it takes. A
-//! waiter that comes between two pieces is looked at if its priority puts it behind the marker. If the next waiter is
-//! the first of its key, no marker is needed. Operations that look for waiters pass over markers.
+//! marker is linked like a waiter, may be a head, and is moved like a waiter. So the operation looks at each waiter once,
+//! however many pieces it takes. A waiter that comes between two pieces is looked at if its priority puts it behind the
+//! marker. Operations that look for waiters pass over markers.
 //!
 //! # Safety
 //! Only a [`Guard`] reaches its bucket's queue, so every function here runs under the bucket's lock, which keeps the queued
@@ -54,8 +53,7 @@ pub struct Most {
 }
 
 impl BucketQueue {
-    /// Queues `node` in a queue that is empty, or has other keys or waiters of another priority. If the key is new, returns
-    /// the number of keys that the queue has now.
+    /// As [`Guard::insert`], for a queue that is empty, or has other keys or waiters of another priority.
     #[inline(never)]
     unsafe fn insert_among(queue: *mut Self, node: *mut Node) -> Option<u32> {
         // SAFETY: the lock; `node` belongs to the caller.
@@ -109,7 +107,6 @@ impl BucketQueue {
     }
 }
 
-/// What a guard does with its bucket's queue. It counts the waiters that come and go.
 impl Guard<'_> {
     /// Queues `node` behind the waiters of its key that have its priority or a better one. If the key is new in the
     /// queue, returns the number of keys that the queue has now.
@@ -147,8 +144,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Takes `node` off the queue and leaves it looking queued, so that its owner waits for the lock. This is for movers
-    /// and requeues, which insert the node elsewhere at once, as a waiter of `key`.
+    /// Takes `node` off the queue and leaves it looking queued, so that its owner waits for the lock. Movers and requeues
+    /// insert it elsewhere at once, as a waiter of `key`.
     ///
     /// # Safety
     /// The caller also holds the lock of the queue into which the node goes next, until it is there.
@@ -259,8 +256,8 @@ impl Guard<'_> {
         unsafe { self.walk(BucketQueue::slot_of(self.queue(), first.as_ptr()), Some(first), most, pick) }
     }
 
-    /// As [`take_from`](Self::take_from). If a waiter to be taken may be a head, `slot` refers to the head of its key. It
-    /// does so whichever waiter is the head, until the last one is taken.
+    /// As [`take_from`](Self::take_from). If a waiter to be taken may be a head, `slot` refers to the head of its key,
+    /// whichever waiter that is.
     #[inline(always)]
     unsafe fn walk(
         &mut self,
@@ -297,8 +294,8 @@ impl Guard<'_> {
         (taken, next)
     }
 
-    /// Returns the waiter with which a walk goes on, or `None` if none is left. If `marker` is queued, this is the
-    /// waiter behind it, and the marker is taken off. Otherwise it is the first waiter of the marker's key.
+    /// The waiter with which a walk goes on: the one behind `marker`, which is taken off, or if it is not queued the first
+    /// one of its key.
     ///
     /// # Safety
     /// `marker` belongs to the caller, and is queued in no other bucket. This bucket is that of the marker's key.
@@ -317,8 +314,7 @@ impl Guard<'_> {
         }
     }
 
-    /// Inserts `marker` before `next`, where a walk has to go on. If `next` is the first of its key, no marker is needed,
-    /// and nothing happens.
+    /// Inserts `marker` before `next`, where a walk has to go on, unless `next` is the first of its key.
     ///
     /// # Safety
     /// As for [`insert`](Self::insert), with `marker` as the node. `next` is a waiter of its key.
@@ -395,7 +391,6 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// The number of nodes in the list.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -413,8 +408,7 @@ impl Taken {
         self.count += 1;
     }
 
-    /// Takes the first node out of the list. The list does not read the node afterwards, so its waiter may be
-    /// signalled.
+    /// Takes the first node out of the list, which does not read it afterwards: its waiter may be signalled.
     pub fn pop(&mut self) -> Option<NonNull<Node>> {
         let node = self.first?;
         // SAFETY: the nodes of this list belong to its holder.

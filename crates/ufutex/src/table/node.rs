@@ -18,8 +18,8 @@ use crate::sync::{AtomicPtr, Ordering, UnsafeCell};
 #[repr(C)]
 pub struct Node {
     links: UnsafeCell<Links>,
-    /// The bucket that the node is queued in, or null. It is changed only under that bucket's lock. The owner reads it
-    /// without the lock, then locks the bucket and reads it again.
+    /// The bucket that the node is queued in, or null. It is changed only under that bucket's lock. The owner reads it,
+    /// locks the bucket, and reads it again.
     bucket: AtomicPtr<()>,
     _pinned: PhantomPinned,
 }
@@ -34,10 +34,10 @@ pub struct Links {
     pub is_head: bool,
     /// Whether the node is a marker. It never changes.
     pub is_marker: bool,
-    /// For a head: the subtree of the keys before its own. For the last waiter of a level, unless it is the head: the
-    /// last waiter of the level that is woken before (see `ring`). Meaningless for all other waiters.
+    /// For a head: the subtree of the keys before its own. For the last waiter of a level, unless it is the head: that of
+    /// the level that is woken before (see `ring`). Meaningless for all other waiters.
     pub left: *mut Node,
-    /// As `left`, for the keys behind the head's, and for the level that is woken after.
+    /// As `left`, for the keys behind, and for the level that is woken after.
     pub right: *mut Node,
     /// The waiter of the key that is woken next. The last waiter's `next` is the head.
     pub next: *mut Node,
@@ -63,13 +63,11 @@ impl Node {
         }
     }
 
-    /// The waiter's priority: a smaller number is served first.
-    ///
     /// # Safety
-    /// The node belongs to the caller, or is queued and the caller holds the bucket's lock.
+    /// The caller owns the node's fields: see [`key`](Self::key).
     pub unsafe fn priority(&self) -> u8 {
         // SAFETY: guaranteed by the caller.
-        self.links.with(|links| unsafe { (*links).priority })
+        self.links.with(|l| unsafe { (*l).priority })
     }
 
     /// Makes a marker for the waiters of `key`. It gets a priority when it is queued.
@@ -83,9 +81,7 @@ impl Node {
     /// The bucket that the node is queued in, or null.
     #[inline(always)]
     pub fn bucket(&self) -> *mut () {
-        // [K]: Acquire pairs with the Release in `set_bucket`. It makes the contents of a bucket in a new table
-        // visible.
-        self.bucket.load(Ordering::Acquire)
+        self.bucket.load(Ordering::Acquire) // [K]: the contents of a bucket in a new table are visible
     }
 
     #[inline(always)]

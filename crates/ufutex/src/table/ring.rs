@@ -5,11 +5,10 @@
 //! the last waiters of the levels form a list. `left` links to the level that is woken before, `right` to the level
 //! after.
 //!
-//! A head uses these two pointers for the tree, so a head is never in the list. This matters only if the head is the
-//! only waiter of the first level. Then the list begins with the second level.
+//! A head uses these two pointers for the tree, so a head is never in the list. If it is the only waiter of the first
+//! level, the list begins with the second.
 //!
-//! Nearly all rings have one level and no such list: the first and the last waiter have equal priorities, and a new
-//! waiter of that priority goes to the end.
+//! Nearly all rings have one level and no such list: the first and the last waiter have equal priorities.
 //!
 //! # Safety
 //! The caller of each function holds the lock of the bucket that the ring is in, so the ring's nodes are valid and

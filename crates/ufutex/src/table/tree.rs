@@ -3,12 +3,10 @@
 //! It is a treap: no head stands above a heavier one. A head's weight is computed from its key and hash, and is
 //! unrelated to the order of keys. So the tree is as deep as one with random weights: a search passes twice the natural
 //! logarithm of the tree's size on average. With 100,000 heads it passes some fifty in the worst case. Hashes are
-//! secret: a guest can choose addresses, but knows neither the order nor the weights. Few heads have equal weights, and
-//! their order does not matter.
+//! secret: a guest can choose addresses, but knows neither the order nor the weights.
 //!
-//! Keys are ordered by space first, so the keys of one space are neighbours, and a mover that wants a domain's keys
-//! passes no keys of other domains. Within a space they are ordered by hash, so a range of hashes can be found, and a
-//! walk can go on behind a key that has been removed meanwhile.
+//! By this order a mover that wants a domain's keys with a range of hashes passes no other keys, and a walk can go on
+//! behind a key that has been removed meanwhile.
 //!
 //! Nodes have no pointer to their parent. A search remembers the *slot* that refers to a node, which is all that
 //! removing or replacing the node needs. Nothing recurses.
@@ -41,10 +39,8 @@ impl Position {
         unsafe { Self { key: (*links(node)).key, hash: (*links(node)).hash } }
     }
 
-    /// The weight of a head at this position. The upper half of the product depends on all bits of both factors.
-    ///
-    /// The words of one cache line have the lower half of their hashes in common. The address gives them, and keys with
-    /// equal hashes, different weights.
+    /// The weight of a head at this position: the upper half of the product depends on all bits of both factors. The
+    /// address gives the words of one cache line, and keys with equal hashes, different weights.
     pub fn weight(self) -> u32 {
         ((u64::from(self.hash) ^ self.key.address).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
     }
@@ -59,7 +55,7 @@ impl Position {
     }
 }
 
-/// The child slot of `head` in whose subtree `position` is or belongs; `None` if `position` is that of `head` itself.
+/// The child slot of `head` in whose subtree `position` belongs; `None` if `position` is that of `head` itself.
 #[inline(always)]
 unsafe fn child_towards(head: *mut Node, position: Position) -> Option<HeadSlot> {
     // SAFETY: the heads of a tree are valid.
@@ -75,8 +71,7 @@ unsafe fn child_towards(head: *mut Node, position: Position) -> Option<HeadSlot>
     }
 }
 
-/// The slot that refers to the head of this key. If the key has no head, the slot where it would be inserted, which
-/// holds null.
+/// The slot that refers to the head of this key, or holds null if the key has none.
 #[inline(always)]
 pub unsafe fn find(root: HeadSlot, key: TableKey, hash: u32) -> HeadSlot {
     // SAFETY: the heads of a tree are valid.
