@@ -69,9 +69,9 @@ pub fn try_lock<'t>(tables: &'t Tables, hash: u32, first: Option<&Bucket>) -> Se
             second => Some(second),
         });
         match found {
-            Search::Found(second) => return second,
-            Search::NoTable => return Second::Busy,
-            Search::Again => spin_loop(),
+            Some(second) => return second,
+            None if tables.has_none() => break,
+            None => spin_loop(),
         }
     }
     Second::Busy
@@ -204,24 +204,16 @@ fn lock_elsewhere(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
     let mut round = 0;
     loop {
         match search(tables, hash, |bucket| bucket.lock(&tables.store)) {
-            Search::Found(guard) => return Some(guard),
-            Search::NoTable => return None,
-            Search::Again => tables.platform().wait_for_holder(&mut round),
+            Some(guard) => return Some(guard),
+            None if tables.has_none() => return None,
+            None => tables.platform().wait_for_holder(&mut round),
         }
     }
 }
 
-/// The result of [`search`].
-enum Search<L> {
-    Found(L),
-    /// The domain has no table yet.
-    NoTable,
-    /// The key is on its way to another table.
-    Again,
-}
-
 /// Looks once through the tables that may have the live bucket of `hash`. `lock` returns `None` if a bucket is not live.
-fn search<'t, L>(tables: &'t Tables, hash: u32, lock: impl Fn(&'t Bucket) -> Option<L>) -> Search<L> {
+/// The result is `None` if the domain has no table yet, or if the key is on its way to another table.
+fn search<'t, L>(tables: &'t Tables, hash: u32, lock: impl Fn(&'t Bucket) -> Option<L>) -> Option<L> {
     // `next` is read first: see `Tables::publish`.
     let next = tables.next();
     let current = tables.current();
@@ -229,18 +221,14 @@ fn search<'t, L>(tables: &'t Tables, hash: u32, lock: impl Fn(&'t Bucket) -> Opt
         if let Current::Private(table) = place
             && let Some(locked) = lock(table.bucket(hash))
         {
-            return Search::Found(locked);
+            return Some(locked);
         }
     }
-    match (current, next) {
-        (Current::None, _) => Search::NoTable,
-        (Current::Global, _) | (_, Current::Global) => match lock(tables.global.get_or_make().bucket(hash)) {
-            Some(locked) if is_in_global(tables, hash) => Search::Found(locked),
-            _ => Search::Again,
-        },
-        // The table changed between the two loads. The thread that changed it has published more by now.
-        _ => Search::Again,
+    if let (Current::Global, _) | (_, Current::Global) = (current, next) {
+        return lock(tables.global.get_or_make().bucket(hash)).filter(|_locked| is_in_global(tables, hash));
     }
+    // The table changed between the two loads. The thread that changed it has published more by now.
+    None
 }
 
 /// Whether the key is in the global bucket, whose lock the caller holds. If so, it stays there until the caller

@@ -196,6 +196,11 @@ impl Tables {
         Current::from_raw(self.current.load(Ordering::Acquire)) // [F]
     }
 
+    /// Whether the domain has no table yet.
+    pub fn has_none(&self) -> bool {
+        matches!(self.current(), Current::None)
+    }
+
     /// The private table in use, for the first attempt: one comparison rules out every other case.
     #[inline(always)]
     pub fn current_private(&self) -> Option<Table> {
@@ -293,7 +298,7 @@ impl Tables {
     #[cold]
     pub fn make_first(&self, slots_log2: Option<u32>) {
         let _resize = self.resize.lock();
-        if !matches!(self.current(), Current::None) {
+        if !self.has_none() {
             return;
         }
         let smallest = slots_log2.filter(|&log2| log2 > SMALLEST_LOG2).and(Some(SMALLEST_LOG2));
