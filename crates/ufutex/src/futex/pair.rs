@@ -31,7 +31,7 @@ impl Drop for YieldLast {
 
 impl<'d> Pair<'d> {
     fn of(first: Locked<'d>, second: Option<Locked<'d>>) -> Self {
-        let on = first.bucket().platform();
+        let on = first.bucket().on;
         Self { first, second, yields: YieldLast { on, contended: false } }
     }
 

@@ -189,7 +189,7 @@ impl System {
     /// 16 slots (1 KiB) for each domain. The global tables are not counted.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
-        self.globals().source().budget.taken()
+        self.globals().source.budget.taken()
     }
 
     /// The current moment. The caller has locked the bucket that it is about.

@@ -16,7 +16,7 @@ pub const MAX_WAITERS: u32 = u32::MAX / ONE_WAITER / 4;
 pub struct Bucket {
     lock: StateLock,
     /// The platform of contenders. Set before another thread can reach the bucket.
-    on: PlatformRef,
+    pub on: PlatformRef,
     /// Guarded by `lock`.
     traffic: UnsafeCell<Traffic>,
     /// Guarded by `lock`.
@@ -42,16 +42,6 @@ unsafe impl Sync for Bucket {}
 unsafe impl Send for Bucket {}
 
 impl Bucket {
-    /// Sets the platform, of a bucket that no other thread reaches yet.
-    pub fn set_platform(&mut self, on: PlatformRef) {
-        self.on = on;
-    }
-
-    /// The platform of the contenders for the lock.
-    pub fn platform(&self) -> PlatformRef {
-        self.on
-    }
-
     /// Locks the bucket if it is live. Counts in `store`, if there is one, that another thread holds the lock.
     #[inline(always)]
     pub fn lock(&self, store: &Lazy<TableStore>) -> Option<Guard<'_>> {

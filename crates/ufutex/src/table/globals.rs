@@ -56,7 +56,8 @@ pub struct Globals {
     by_node: Lazy<ByNode>,
     /// In place of all others if they cannot be made.
     small: Table,
-    source: Source,
+    /// What these tables are made of, and those of all domains.
+    pub source: Source,
     size: GlobalSize,
 }
 
@@ -103,11 +104,6 @@ impl Globals {
     /// As `slots_log2`, if there is memory for so many.
     pub fn wanted_log2(&self) -> u32 {
         self.size.log2(self.count()).unwrap_or(MIN_SLOTS_LOG2)
-    }
-
-    /// What these tables are made of, and those of all domains.
-    pub fn source(&self) -> &Source {
-        &self.source
     }
 
     /// The highest number of a node, plus one.

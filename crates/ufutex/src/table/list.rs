@@ -59,7 +59,7 @@ impl BucketQueue {
         // SAFETY: the lock; `node` belongs to the caller.
         unsafe {
             let Some(slot) = tree::find_or_insert(&raw mut (*queue).root, node) else {
-                ring::of_one(node);
+                ring::link(node, node); // a ring of its own
                 (*queue).keys += 1;
                 return Some((*queue).keys);
             };

@@ -18,13 +18,6 @@ use core::ptr;
 
 use super::node::{Node, links};
 
-/// Makes `node` a ring of its own.
-#[inline(always)]
-pub unsafe fn of_one(node: *mut Node) {
-    // SAFETY: the node belongs to the caller.
-    unsafe { link(node, node) };
-}
-
 /// Whether all waiters of the ring have the priority of `node`.
 #[inline(always)]
 pub unsafe fn is_of_one_level(head: *mut Node, node: *mut Node) -> bool {
@@ -192,7 +185,7 @@ pub unsafe fn link_before(node: *mut Node, next: *mut Node) {
 
 /// Makes `next` follow `prev` in a ring.
 #[inline(always)]
-unsafe fn link(prev: *mut Node, next: *mut Node) {
+pub unsafe fn link(prev: *mut Node, next: *mut Node) {
     // SAFETY: both are nodes of the ring.
     unsafe {
         (*links(prev)).next = next;

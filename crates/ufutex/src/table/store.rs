@@ -177,7 +177,7 @@ pub fn make(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32
     if !on.is_host() {
         for i in 0..slots {
             // SAFETY: within the allocation, which holds buckets and is ours alone.
-            unsafe { buckets.add(i).as_mut() }.set_platform(on);
+            unsafe { buckets.add(i).as_mut() }.on = on;
         }
     }
 

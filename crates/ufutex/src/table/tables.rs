@@ -178,7 +178,7 @@ impl Tables {
 
     /// The platform of the buckets.
     pub fn platform(&self) -> PlatformRef {
-        self.global.globals().source().on
+        self.global.globals().source.on
     }
 
     /// The store, which is made if there is none.
@@ -188,7 +188,7 @@ impl Tables {
     pub fn store_or_make(&self) -> Result<&TableStore, Error> {
         let max_bytes = (self.max_lines as usize).saturating_mul(LINE);
         // SAFETY: the caller of `new` promised that the namespace's tables, and so their source, stay valid.
-        self.store.get_or_make(|| Ok(unsafe { TableStore::new(self.global.globals().source(), max_bytes) }))
+        self.store.get_or_make(|| Ok(unsafe { TableStore::new(&self.global.globals().source, max_bytes) }))
     }
 
     #[inline(always)]

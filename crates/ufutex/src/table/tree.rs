@@ -45,10 +45,6 @@ impl Position {
         ((u64::from(self.hash) ^ self.key.address).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
     }
 
-    fn is_lighter(self, other: Self) -> bool {
-        self.weight() < other.weight()
-    }
-
     pub fn is_before(self, other: Self) -> bool {
         let order = |Self { key, hash }: Self| (key.space, hash, key.address);
         order(self) < order(other)
@@ -110,7 +106,7 @@ pub unsafe fn find_or_insert(root: HeadSlot, node: *mut Node) -> Option<HeadSlot
         let mut place: HeadSlot = ptr::null_mut();
         while !(*slot).is_null() {
             let Some(child) = child_towards(*slot, position) else { return Some(slot) };
-            if place.is_null() && Position::of(*slot).is_lighter(position) {
+            if place.is_null() && Position::of(*slot).weight() < position.weight() {
                 place = slot;
             }
             slot = child;
@@ -160,7 +156,7 @@ unsafe fn merge(mut slot: HeadSlot, mut before: *mut Node, mut behind: *mut Node
     // SAFETY: the heads of a tree are valid.
     unsafe {
         while !before.is_null() && !behind.is_null() {
-            if Position::of(before).is_lighter(Position::of(behind)) {
+            if Position::of(before).weight() < Position::of(behind).weight() {
                 *slot = behind;
                 slot = &raw mut (*links(behind)).left;
                 behind = *slot;
