@@ -10,13 +10,13 @@
 //! moved, or is about to sleep, moves a few more buckets. So no single operation pays for all of it.
 
 use super::bucket::{Bucket, Guard};
-use super::mover::{IfLocked, Move};
+use super::mover::IfLocked;
 use super::tables::{Current, Progress, Tables};
 use crate::error::Error;
 use crate::sync::spin_loop;
 
-/// After this many naps a resize no longer passes over locked buckets, and waits for the lock of each in turn. Otherwise it
-/// might find some bucket locked in every pass.
+/// After this many naps, or if it cannot sleep, a resize no longer passes over locked buckets, and waits for the lock of
+/// each in turn. Otherwise it might find some bucket locked in every pass.
 const PATIENCE: u32 = 10;
 
 /// The number of attempts to find the live bucket if its lock is only tried.
@@ -93,13 +93,11 @@ pub fn proves_empty(tables: &Tables, hash: u32) -> bool {
 /// # Errors
 /// [`Error::NoMemory`].
 pub fn resize(tables: &Tables, slots_log2: Option<u32>) -> Result<(), Error> {
-    let mut round = 0;
-    while let Some((planned, step)) = go_on(tables, slots_log2, round >= PATIENCE)? {
-        // The operations of other threads may take the rest of the steps. If this thread slept on the bucket, it would be
+    let (mut round, mut insist) = (0, false);
+    while !go_on(tables, slots_log2, insist)? {
+        // The operations of other threads may take the rest of the steps. If this thread slept on a bucket, it would be
         // woken together with all contenders of the bucket, and wait for a CPU behind them.
-        if !tables.platform().nap(&mut round) {
-            planned.wait_for(step);
-        }
+        insist = !tables.platform().nap(&mut round) || round >= PATIENCE;
     }
     Ok(())
 }
@@ -149,23 +147,23 @@ fn help_slowly(tables: &Tables) {
     }
 }
 
-/// Completes the move that is going on, and then the requested one. Returns `None` if the table has the requested size,
-/// and otherwise a step that cannot be taken yet.
-fn go_on(tables: &Tables, slots_log2: Option<u32>, insist: bool) -> Result<Option<(Move, usize)>, Error> {
+/// Completes the move that is going on, and then the requested one. Returns `false` if a step cannot be taken yet, for
+/// which it waits if it is to `insist`.
+fn go_on(tables: &Tables, slots_log2: Option<u32>, insist: bool) -> Result<bool, Error> {
     tables.resize.lock().with(|going_on| {
         loop {
             // Two passes: the first may complete a move of another thread.
             advance(tables, going_on, u32::MAX);
             advance(tables, going_on, u32::MAX);
             let Some(planned) = going_on.as_ref().and_then(|_| tables.going_on()) else {
-                let Some(planned) = tables.plan(slots_log2)? else { return Ok(None) };
+                let Some(planned) = tables.plan(slots_log2)? else { return Ok(true) };
                 tables.announce(planned);
                 *going_on = Some(Progress::default());
                 continue;
             };
             match planned.first_left() {
                 Some(step) if insist => _ = planned.step(step, IfLocked::Wait),
-                Some(step) => return Ok(Some((planned, step))),
+                Some(_) => return Ok(false),
                 None => {}
             }
         }

@@ -15,7 +15,7 @@
 use core::ops::{Range, RangeInclusive};
 
 use super::Table;
-use super::bucket::{Bucket, Guard};
+use super::bucket::Guard;
 use super::tables::Current;
 
 /// The number of waiters that are moved to or from a global bucket before it is unlocked for other threads. Moving them
@@ -92,20 +92,10 @@ impl Move {
         (0..self.steps()).find(|&step| !self.is_done(step))
     }
 
-    /// The buckets that `step` only tries to lock with [`IfLocked::Skip`].
-    fn tried<'a>(self, step: usize) -> impl Iterator<Item = &'a Bucket> {
-        let most = if self.is_from_global { 1 } else { usize::MAX };
-        self.slots_of(self.from, step).take(most).map(move |slot| self.from.slot(slot))
-    }
-
-    /// Waits until each bucket that `step` tries to lock has been unlocked once or is not live.
-    pub fn wait_for(self, step: usize) {
-        self.tried(step).for_each(|bucket| drop(bucket.lock_to_move()));
-    }
-
-    /// Whether a bucket that `step` tries to lock is locked at this moment.
+    /// Whether a bucket that `step` only tries to lock is locked at this moment.
     pub fn is_locked(self, step: usize) -> bool {
-        self.tried(step).any(Bucket::is_locked)
+        let tried = if self.is_from_global { 1 } else { usize::MAX };
+        self.slots_of(self.from, step).take(tried).any(|slot| self.from.slot(slot).is_locked())
     }
 
     fn private_to_private(self, step: usize, locked: IfLocked) -> bool {
