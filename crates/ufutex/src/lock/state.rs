@@ -117,10 +117,7 @@ impl StateLock {
     /// Locks, and returns the state from before. `None` if the bucket is not live, or is not when its holder unlocks it.
     #[inline]
     pub fn lock(&self, on: &PlatformRef) -> Option<u32> {
-        match self.try_lock(on) {
-            Some(done) => done,
-            None => self.lock_after(on, Patience::default()),
-        }
+        self.try_lock(on).unwrap_or_else(|| self.lock_after(on, Patience::default()))
     }
 
     /// Locks a lock that is always live.

@@ -239,10 +239,7 @@ fn is_in_global(tables: &Tables, hash: u32) -> bool {
     let moves = tables.moves();
     let next = tables.next();
     let current = tables.current();
-    let live_in = |place: Current| match place {
-        Current::Private(table) => table.bucket(hash).is_live(),
-        Current::None | Current::Global => false,
-    };
+    let live_in = |place| matches!(place, Current::Private(table) if table.bucket(hash).is_live());
     let uses_global = matches!(current, Current::Global) || matches!(next, Current::Global);
     let is_elsewhere = live_in(current) || live_in(next);
     uses_global && !is_elsewhere && tables.moves() == moves

@@ -247,13 +247,12 @@ impl Tables {
         // `next` is read first: see `publish`. If keys of the bucket have been moved away, or have not been moved here
         // yet, one of the two words names the private table. While the caller holds the lock, no key that is queued in
         // the range moves into or out of the bucket.
-        let tables = [self.next(), self.current()];
-        let last = |place: &Current| match place {
-            Current::Private(table) => table.last_hash_with(hash),
-            Current::None | Current::Global => u32::MAX,
-        };
-        let in_global = self.global.known().map_or(u32::MAX, |global| global.last_hash_with(hash));
-        tables.iter().map(last).fold(in_global, u32::min)
+        let [next, current] = [self.next(), self.current()].map(|place| match place {
+            Current::Private(table) => Some(table),
+            Current::None | Current::Global => None,
+        });
+        let tables = [next, current, self.global.known()].into_iter().flatten();
+        tables.map(|table| table.last_hash_with(hash)).min().unwrap_or(u32::MAX)
     }
 
     /// For a mover: keys may be found in its target as well from now on.
