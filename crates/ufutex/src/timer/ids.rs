@@ -16,7 +16,7 @@ use core::ptr::{self, NonNull};
 use super::entry::Timer;
 use crate::error::Error;
 use crate::lock::{LIVE, Lock, StateLock};
-use crate::sync::{AtomicPtr, AtomicU32, Made, Ordering};
+use crate::sync::{AtomicPtr, Made, Ordering};
 use crate::sys::platform::PlatformRef;
 use crate::sys::random::mixed;
 use crate::sys::zeroed;
@@ -32,29 +32,22 @@ const STEPS: usize = 64;
 const FIRST_LOG2: u32 = 1;
 /// log2 of the factor by which each table is larger than the one before.
 const GROWTH_LOG2: u32 = 2;
-/// The number of groups that are moved at a time, if each has had one block. A group that has had several blocks counts
-/// as `SEVERAL` groups.
-const STEP: usize = 16;
-const SEVERAL: usize = 8;
+/// The number of groups that are moved at a time.
+const STEP: usize = 4;
 
-/// The lock of a group of slots and the fields that it guards, on a cache line of its own.
-#[repr(align(64))]
+/// Slots that share a lock, which has a cache line of its own behind them. All zeroes are an empty group that is not live.
+#[repr(C, align(64))]
 struct SlotGroup {
+    /// The first timer of each chain. Written with the lock held.
+    slots: [IdSlot; GROUP],
     lock: StateLock,
-    /// The number, plus one, of the block that all timers of this group have been from; or [`NO_BLOCK`], or
-    /// [`SEVERAL_BLOCKS`]. Guarded by the lock.
-    block: AtomicU32,
     made: Made,
 }
 
-/// 0, because new tables are all zeroes.
-const NO_BLOCK: u32 = 0;
-const SEVERAL_BLOCKS: u32 = u32::MAX;
-
 type IdSlot = AtomicPtr<Timer>;
 
-/// One table: its groups, then its slots. It fits into one word: the address, and the logarithm of the number of groups
-/// in the bits that the alignment leaves free.
+/// One table: its groups. It fits into one word: the address, and the logarithm of the number of groups in the bits that
+/// the alignment leaves free.
 #[derive(Clone, Copy)]
 struct IdTable {
     groups: NonNull<SlotGroup>,
@@ -148,9 +141,8 @@ impl Ids {
     fn position_in<'i>(&'i self, table: IdTable, id: u32) -> IdPosition<'i> {
         let block = id >> GROUP_LOG2;
         let (group, first) = spread(self.multiplier, block);
-        let group = group as usize & (table.groups() - 1);
-        let within = id.wrapping_add(first) as usize & (GROUP - 1);
-        IdPosition { group: table.group(group), slot: table.slot(group << GROUP_LOG2 | within) }
+        let group = table.group(group as usize & (table.groups() - 1));
+        IdPosition { group, slot: &group.slots[id.wrapping_add(first) as usize & (GROUP - 1)] }
     }
 
     /// Locks the live group of `id`, which is most likely that of `position`; `None` if there is no table.
@@ -214,7 +206,7 @@ impl Ids {
         growth.with(|growth| {
             let Some(current) = IdTable::from_word(self.current.load(Ordering::Relaxed)) else { return };
             if self.next.load(Ordering::Relaxed).is_null() {
-                if timers <= current.slots() || current.groups_log2 == MAX_GROUPS_LOG2 {
+                if timers <= GROUP << current.groups_log2 || current.groups_log2 == MAX_GROUPS_LOG2 {
                     return;
                 }
                 let groups_log2 = (current.groups_log2 + GROWTH_LOG2).min(MAX_GROUPS_LOG2);
@@ -223,11 +215,9 @@ impl Ids {
                 self.next.store(next.into_word(), Ordering::Release); // [S]
             }
             let Some(next) = IdTable::from_word(self.next.load(Ordering::Relaxed)) else { return };
-            let mut spent = 0;
-            while spent < STEP && growth.moved < current.groups() {
-                spent += self.move_group(current, next, growth.moved);
-                growth.moved += 1;
-            }
+            let end = current.groups().min(growth.moved + STEP);
+            (growth.moved..end).for_each(|group| self.move_group(current, next, group));
+            growth.moved = end;
             if growth.moved == current.groups() {
                 self.current.store(next.into_word(), Ordering::Release); // [S]
                 // A thread that sees this store but not the one before finds no live group, and checks again.
@@ -237,53 +227,27 @@ impl Ids {
     }
 
     /// Moves the timers of a group to the groups that replace it, which no thread can lock before the move is done.
-    /// Returns the cost, to be compared with `STEP`.
-    fn move_group(&self, from: IdTable, to: IdTable, group: usize) -> usize {
-        let source = from.group(group);
+    fn move_group(&self, from: IdTable, to: IdTable, number: usize) {
+        let source = from.group(number);
         while source.lock.lock(&self.on).is_none() {}
-        let targets = || (group..to.groups()).step_by(from.groups()).map(|number| to.group(number));
-        let slots = (0..GROUP).map(|slot| from.slot(group << GROUP_LOG2 | slot));
-        let spent = match source.block.load(Ordering::Relaxed) {
-            NO_BLOCK => 1,
-            SEVERAL_BLOCKS => {
-                slots.for_each(|head| self.move_chain(head, to));
-                SEVERAL
+        let targets = || (number..to.groups()).step_by(from.groups()).map(|number| to.group(number));
+        for slot in &source.slots {
+            let mut timer = slot.load(Ordering::Relaxed);
+            while let Some(moved) = as_timer(timer) {
+                timer = moved.next.load(Ordering::Relaxed);
+                self.position_in(to, moved.id()).put(moved);
             }
-            block => {
-                self.move_block(slots, block, to);
-                1
-            }
-        };
+            slot.store(ptr::null_mut(), Ordering::Relaxed);
+        }
         targets().for_each(|target| target.lock.make_live());
         source.lock.unlock(&self.on, 0);
-        spent
-    }
-
-    /// Moves each timer of a chain to the slot of its ID.
-    fn move_chain(&self, head: &IdSlot, to: IdTable) {
-        let mut timer = head.load(Ordering::Relaxed);
-        while let Some(moved) = as_timer(timer) {
-            timer = moved.next.load(Ordering::Relaxed);
-            self.position_in(to, moved.id()).put(moved, moved.id());
-        }
-        head.store(ptr::null_mut(), Ordering::Relaxed);
-    }
-
-    /// Moves a whole block. Its timers are alone in their slots and keep their order, so none of them is read.
-    fn move_block<'s>(&self, slots: impl Iterator<Item = &'s IdSlot>, block: u32, to: IdTable) {
-        let group = spread(self.multiplier, block - 1).0 as usize & (to.groups() - 1);
-        to.group(group).block.store(block, Ordering::Relaxed);
-        for (number, head) in slots.enumerate() {
-            to.slot(group << GROUP_LOG2 | number).store(head.load(Ordering::Relaxed), Ordering::Release); // [R]
-            head.store(ptr::null_mut(), Ordering::Relaxed);
-        }
     }
 
     /// All tables, in bytes.
     pub fn bytes(&self) -> usize {
         self.growth.lock().with(|growth| {
             let made = growth.made.iter().enumerate().filter(|(_, table)| !table.is_null());
-            made.filter_map(|(log2, _)| memory_layout(log2 as u32)).map(|layout| layout.size()).sum()
+            made.map(|(log2, _)| size_of::<SlotGroup>() << log2).sum()
         })
     }
 }
@@ -326,15 +290,9 @@ pub struct IdPosition<'i> {
 }
 
 impl IdPosition<'_> {
-    /// Puts `timer`, whose ID is `id`, first into the chain here. The group is locked, or not live yet.
+    /// Puts `timer` first into the chain here. The group is locked, or not live yet.
     #[inline(always)]
-    fn put(&self, timer: &Timer, id: u32) {
-        let block = (id >> GROUP_LOG2) + 1;
-        let was = self.group.block.load(Ordering::Relaxed);
-        if was != block {
-            let now = if was == NO_BLOCK { block } else { SEVERAL_BLOCKS };
-            self.group.block.store(now, Ordering::Relaxed);
-        }
+    fn put(&self, timer: &Timer) {
         timer.made.finish();
         // [R] for both stores: a look-up that has stood on this timer since it was in another chain may go on from it, and
         // so be the first to reach its successor.
@@ -358,7 +316,7 @@ impl<'i> LockedGroup<'i> {
         let is_free = self.0.slot.load(Ordering::Relaxed).is_null() || self.chain().all(|other| other.id() != id);
         if is_free {
             timer.invalidate_as(id);
-            self.0.put(timer, id);
+            self.0.put(timer);
             return true;
         }
         false
@@ -409,27 +367,15 @@ impl IdTable {
         1 << self.groups_log2
     }
 
-    fn slots(self) -> usize {
-        GROUP << self.groups_log2
-    }
-
     #[inline(always)]
     fn group<'t>(self, group: usize) -> &'t SlotGroup {
         // SAFETY: a table has this many groups, and exists as long as the `Ids` that the caller is using.
         unsafe { self.groups.add(group).as_ref() }
     }
-
-    #[inline(always)]
-    fn slot<'t>(self, slot: usize) -> &'t IdSlot {
-        // SAFETY: the slots follow the groups; otherwise as in `group`.
-        unsafe { self.groups.add(self.groups()).cast::<IdSlot>().add(slot).as_ref() }
-    }
 }
 
 fn memory_layout(groups_log2: u32) -> Option<Layout> {
-    let groups = Layout::array::<SlotGroup>(1 << groups_log2).ok()?;
-    let slots = Layout::array::<IdSlot>(GROUP << groups_log2).ok()?;
-    Some(groups.extend(slots).ok()?.0.pad_to_align())
+    Layout::array::<SlotGroup>(1 << groups_log2).ok()
 }
 
 impl Growth {
@@ -437,7 +383,6 @@ impl Growth {
     fn make(&mut self, groups_log2: u32) -> Option<IdTable> {
         let memory = zeroed::allocate(memory_layout(groups_log2)?);
         let table = IdTable { groups: NonNull::new(memory)?.cast(), groups_log2 };
-        // All zeroes are right: not live, unlocked, no timers.
         self.made[groups_log2 as usize] = table.groups.as_ptr();
         Some(table)
     }
