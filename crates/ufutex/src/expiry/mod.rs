@@ -356,7 +356,7 @@ impl DriverInner {
     /// Notifies the embedder, or wakes the host's thread, to look for the next deadline. Called with nothing locked.
     fn changed(&self) {
         match &self.source {
-            ClockSource::Host(host) => host.wake(),
+            ClockSource::Host(host) => host.program(Base::Monotonic, 0),
             ClockSource::Given(clocks) => call(|| clocks.changed()),
         }
     }

@@ -30,7 +30,7 @@ impl Alarm {
         Ok(Self { times: Lock::new(PlatformRef::HOST, [NEVER; 4]), changes: Parker::new(0) })
     }
 
-    /// Makes [`wait`](Self::wait) return at time `at` of `base`.
+    /// Makes [`wait`](Self::wait) return at time `at` of `base`; at once if `at` is 0.
     pub fn set(&self, base: Base, at: u64) {
         let is_earlier = self.times.lock().with(|times| {
             let before = times[base as usize];
@@ -47,11 +47,6 @@ impl Alarm {
         if is_earlier {
             self.changes.wake_all(PlatformRef::HOST);
         }
-    }
-
-    /// Makes [`wait`](Self::wait) return now.
-    pub fn ring(&self) {
-        self.set(Base::Monotonic, 0);
     }
 
     /// Sleeps until a time that was set has passed, on any clock. Forgets the times that have passed.
@@ -205,7 +200,7 @@ mod tests {
         const RINGS: usize = 2000;
         let (alarm, rung) = alarm(RINGS);
         for _ in 0..RINGS {
-            alarm.ring();
+            alarm.set(Base::Monotonic, 0);
             rung.recv_timeout(PATIENCE).expect("the ring is heard");
         }
     }

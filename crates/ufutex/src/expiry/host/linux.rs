@@ -13,12 +13,11 @@ use crate::sys::counted::Counted;
 /// How long the thread sleeps at most while a timer of `CLOCK_TAI` is armed, in nanoseconds: see [`Alarm::set`].
 const TAI_CHECK: u64 = 1_000_000_000;
 
-/// The files that the thread waits for: one timerfd for each clock, and an eventfd that ends its wait at once.
+/// The files that the thread waits for: one timerfd for each clock.
 pub struct Alarm {
     timers: [OwnedFd; 4],
-    eventfd: OwnedFd,
-    /// An epoll(7) instance that watches these five. poll(2) fails with EINVAL if `RLIMIT_NOFILE` has been lowered
-    /// below five since; epoll_wait(2) does not.
+    /// An epoll(7) instance that watches these four. poll(2) fails with EINVAL if `RLIMIT_NOFILE` has been lowered
+    /// below four since; epoll_wait(2) does not.
     all: OwnedFd,
 }
 
@@ -42,22 +41,20 @@ impl Alarm {
             owned(unsafe { libc::timerfd_create(clock, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) })
         };
         let [monotonic, realtime, boottime, tai] = Base::ALL.map(timer);
-        // SAFETY: opens a file or fails.
-        let eventfd = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         let timers = [monotonic?, realtime?, boottime?, tai?];
         // SAFETY: opens a file or fails.
         let all = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        for (i, file) in timers.iter().chain([&eventfd]).enumerate() {
+        for (i, file) in timers.iter().enumerate() {
             let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: i as u64 };
             // SAFETY: `event` outlives the call.
             if unsafe { libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, file.as_raw_fd(), &raw mut event) } != 0 {
                 return Err(std::io::Error::last_os_error());
             }
         }
-        Ok(Self { timers, eventfd, all })
+        Ok(Self { timers, all })
     }
 
-    /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest. For `CLOCK_TAI` it returns after
+    /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest; at once if `at` is 0. For `CLOCK_TAI` it returns after
     /// `TAI_CHECK` if that is sooner.
     pub fn set(&self, base: Base, at: u64) {
         // There are no timerfds of CLOCK_TAI. Its difference to CLOCK_REALTIME changes when adjtimex(2) sets it, as at
@@ -69,7 +66,7 @@ impl Alarm {
             }
             _ => at,
         };
-        // 0 means never.
+        // To a timerfd 0 means never.
         let at = if at == NEVER { 0 } else { at.clamp(1, LAST) };
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let value = libc::timespec {
@@ -84,16 +81,9 @@ impl Alarm {
         unsafe { libc::timerfd_settime(fd, libc::TFD_TIMER_ABSTIME, &raw const setting, core::ptr::null_mut()) };
     }
 
-    /// Makes [`wait`](Self::wait) return now.
-    pub fn ring(&self) {
-        let one = 1u64;
-        // SAFETY: an eventfd takes eight bytes. If it is full, it rings already.
-        unsafe { libc::write(self.eventfd.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-
-    /// Sleeps until a file rings.
+    /// Sleeps until a timerfd rings.
     pub fn wait(&self) {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 5];
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
         // SAFETY: `events` has room for `events.len()` structs.
         let count = unsafe { libc::epoll_wait(self.all.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, -1) };
         let Ok(count) = usize::try_from(count) else {
@@ -102,11 +92,10 @@ impl Alarm {
             return;
         };
         for event in &events[..count] {
-            let file = self.timers.get(event.u64 as usize).unwrap_or(&self.eventfd);
+            let file = self.timers[event.u64 as usize].as_raw_fd();
             let mut count = 0u64;
-            // SAFETY: there is room for eight bytes, which is what reading a timerfd or an eventfd returns. It rings no
-            // more then.
-            unsafe { libc::read(file.as_raw_fd(), (&raw mut count).cast(), 8) };
+            // SAFETY: there is room for eight bytes, which is what reading a timerfd returns. It rings no more then.
+            unsafe { libc::read(file, (&raw mut count).cast(), 8) };
         }
     }
 }

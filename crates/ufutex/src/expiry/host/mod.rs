@@ -91,17 +91,10 @@ impl HostDriver {
         Ok(())
     }
 
-    /// Makes the thread turn at time `at` of `base`.
+    /// Makes the thread turn at time `at` of `base`; at once if `at` is 0.
     pub fn program(&self, base: Base, at: u64) {
         if let Some(shared) = self.shared() {
             shared.alarm.set(base, at);
-        }
-    }
-
-    /// Makes the thread turn now.
-    pub fn wake(&self) {
-        if let Some(shared) = self.shared() {
-            shared.alarm.ring();
         }
     }
 }
@@ -110,7 +103,7 @@ impl Drop for HostDriver {
     fn drop(&mut self) {
         if let Some(shared) = self.shared() {
             shared.driver.lock().with(Option::take);
-            shared.alarm.ring();
+            shared.alarm.set(Base::Monotonic, 0);
             // The thread is not waited for: it may be the thread that drops the driver.
         }
     }
