@@ -10,7 +10,7 @@
 
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::cell;
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{self, NonNull};
 
 use super::expire::shown_overrun;
@@ -25,7 +25,7 @@ use crate::sys::platform::PlatformRef;
 const VALID: u32 = 1 << 31;
 
 /// The hot part of a timer, which look-ups read. The [`ColdPart`] is elsewhere in the chunk.
-#[repr(C)]
+#[repr(C, align(32))]
 pub struct Timer {
     /// Upper half: `VALID` and the ID. Lower half: the overrun of the last signal.
     word: AtomicU64,
@@ -221,31 +221,30 @@ impl Drop for LockedTimer<'_> {
     }
 }
 
-/// The number of timers in a chunk. With its header they fill 8 KiB.
+/// The number of timers in a chunk, which takes 8 KiB.
 pub const TIMERS: usize = 63;
 
-/// The header of a chunk. The timers follow it.
+/// Memory of timers: the hot parts side by side, then the cold parts.
 #[repr(C, align(64))]
 pub struct Chunk {
     /// The owner's next chunk.
     pub next: *mut Chunk,
     /// The memory that the allocator returned.
     memory: NonNull<u8>,
+    timers: [Timer; TIMERS],
+    cold_parts: [ColdPart; TIMERS],
 }
 
-/// Where the timers begin, and where the rest of each begins.
-const FIRST: usize = size_of::<Chunk>();
-const COLD_PARTS: usize = (FIRST + TIMERS * size_of::<Timer>()).next_multiple_of(align_of::<ColdPart>());
-/// The size of a chunk. `LAYOUT` is larger, and the chunk begins at the first cache line in it: allocators take longer
-/// if they are asked for that alignment.
-const SIZE: usize = COLD_PARTS + TIMERS * size_of::<ColdPart>();
-const ALIGN: usize = 2 * size_of::<usize>();
-const LAYOUT: Layout = match Layout::from_size_align(SIZE + align_of::<Chunk>() - ALIGN, ALIGN) {
-    Ok(layout) => layout,
-    Err(_) => panic!("a chunk fits into memory"),
+/// What is allocated for a chunk, which begins at the first cache line in it: allocators take longer if they are asked for
+/// that alignment.
+const LAYOUT: Layout = {
+    const ALIGN: usize = 2 * size_of::<usize>();
+    match Layout::from_size_align(size_of::<Chunk>() + align_of::<Chunk>() - ALIGN, ALIGN) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a chunk fits into memory"),
+    }
 };
 
-const _: () = assert!(align_of::<Chunk>() >= align_of::<Timer>() && align_of::<Chunk>() >= align_of::<ColdPart>());
 const _: () = assert!(usize::BITS != 64 || LAYOUT.size() == 8176);
 
 impl Chunk {
@@ -260,8 +259,9 @@ impl Chunk {
         // cold part are written one by one, which compiles to no call.
         unsafe {
             let chunk = memory.byte_add(memory.align_offset(align_of::<Self>())).cast::<Self>();
-            chunk.write(Self { next: ptr::null_mut(), memory });
-            let cold = |index| chunk.byte_add(COLD_PARTS).cast::<ColdPart>().add(index);
+            (&raw mut (*chunk.as_ptr()).next).write(ptr::null_mut());
+            (&raw mut (*chunk.as_ptr()).memory).write(memory);
+            let cold = |index| chunk.byte_add(offset_of!(Self, cold_parts)).cast::<ColdPart>().add(index);
             // In memory order, in which a CPU fetches ahead.
             for index in 0..TIMERS {
                 let (word, next) = (AtomicU64::new(0), AtomicPtr::new(ptr::null_mut()));
@@ -286,11 +286,9 @@ impl Chunk {
     pub unsafe fn free(chunk: NonNull<Self>) {
         // SAFETY: the caller guarantees it.
         unsafe {
-            for index in 0..TIMERS {
-                Self::timer(chunk, index).drop_in_place();
-                chunk.byte_add(COLD_PARTS).cast::<ColdPart>().add(index).drop_in_place();
-            }
-            dealloc(chunk.as_ref().memory.as_ptr(), LAYOUT);
+            let memory = (*chunk.as_ptr()).memory;
+            chunk.drop_in_place();
+            dealloc(memory.as_ptr(), LAYOUT);
         }
     }
 
@@ -300,7 +298,7 @@ impl Chunk {
     /// The index is less than `TIMERS`.
     pub unsafe fn timer(chunk: NonNull<Self>, index: usize) -> NonNull<Timer> {
         // SAFETY: within the chunk.
-        unsafe { chunk.byte_add(FIRST).cast::<Timer>().add(index) }
+        unsafe { chunk.byte_add(offset_of!(Self, timers)).cast::<Timer>().add(index) }
     }
 
     /// The timer that a node belongs to.
@@ -313,7 +311,7 @@ impl Chunk {
         unsafe {
             let index = usize::from((*node).index);
             let cold = NonNull::new_unchecked(node).cast::<ColdPart>();
-            Self::timer(cold.sub(index).byte_sub(COLD_PARTS).cast(), index)
+            Self::timer(cold.sub(index).byte_sub(offset_of!(Self, cold_parts)).cast(), index)
         }
     }
 }

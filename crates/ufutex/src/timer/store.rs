@@ -286,7 +286,7 @@ impl Store {
             // SAFETY: chunks are freed with the store, and their headers do not change any more.
             unsafe {
                 (0..TIMERS).for_each(|index| f(Chunk::timer(chunk, index).as_ref()));
-                next = chunk.as_ref().next;
+                next = (*chunk.as_ptr()).next;
             }
         }
     }
@@ -394,7 +394,7 @@ impl Drop for Chunks {
         while let Some(chunk) = NonNull::new(self.0) {
             // SAFETY: a chunk of the store. The process's table is being freed, so no thread uses the timers.
             unsafe {
-                self.0 = chunk.as_ref().next;
+                self.0 = (*chunk.as_ptr()).next;
                 Chunk::free(chunk);
             }
         }
