@@ -1,10 +1,8 @@
 //! Makes a timer: takes an ID and memory, and publishes the timer when its caller agrees.
 
-use core::ptr::NonNull;
-
 use super::entry::Timer;
 use super::lookup::valid_id;
-use super::store::{Shard, id_in};
+use super::store::id_in;
 use super::{Notify, TimerClock, Timers, TimersInner};
 use crate::error::Error;
 use crate::sync::Ordering;
@@ -55,11 +53,7 @@ impl Timers {
     ) -> Result<i32, Error> {
         let (timer, id) = match requested {
             Some(id) => self.reserve_as(id)?,
-            None => {
-                let (shard, own) = self.inner.store.pick();
-                let reserved = self.try_reserve(shard, None);
-                reserved.or_else(|(missing, timer)| self.reserve_after(missing, timer, shard, own))?
-            }
+            None => self.reserve()?,
         };
         let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
         let abandon = Otherwise::new(|| self.abandon(timer, id));
@@ -84,63 +78,56 @@ impl Timers {
         Ok(id as i32)
     }
 
-    /// Reserves the next ID of `shard` and a free timer: `timer`, if the caller has one, or one of the shard's.
+    /// Reserves the next free ID and a free timer.
     #[inline(always)]
-    fn try_reserve(
-        &self,
-        shard: &Shard,
-        timer: Option<NonNull<Timer>>,
-    ) -> Result<Reserved<'_>, (Missing, Option<NonNull<Timer>>)> {
-        let TimersInner { ids, store, .. } = &*self.inner;
-        let seen = shard.peek();
-        let Some(group) = ids.lock(id_in(seen)) else { return Err((Missing::Table, timer)) };
-        let Some(mut held) = store.hold_as_seen(shard, seen, group) else { return Err((Missing::Shard, timer)) };
-        let Some(free) = timer.or_else(|| held.take()) else { return Err((Missing::Timer, None)) };
-        let Some(id) = held.next_id() else {
-            held.take_block();
-            return Err((Missing::Block, Some(free)));
-        };
-        // SAFETY: a timer of the store, which is valid as long as `self`.
-        let timer = unsafe { free.as_ref() };
-        let is_inserted = held.group.insert(timer, id);
-        held.pass(id);
-        if is_inserted { Ok((timer, id)) } else { Err((Missing::FreeId, Some(free))) }
-    }
-
-    /// Goes on after a first try, which has found what is missing.
-    #[cold]
-    #[inline(never)]
-    fn reserve_after<'t>(
-        &'t self,
-        mut missing: Missing,
-        mut timer: Option<NonNull<Timer>>,
-        mut shard: &'t Shard,
-        own: &'t Shard,
-    ) -> Result<Reserved<'t>, Error> {
+    fn reserve(&self) -> Result<Reserved<'_>, Error> {
         let TimersInner { ids, store, deliver, .. } = &*self.inner;
+        let (mut shard, own) = store.pick();
+        let mut free = None;
         let (mut rounds, mut passed) = (0, 0);
         loop {
-            match missing {
-                Missing::Table => self.begin()?,
-                Missing::Timer => timer = Some(store.bring(shard, ids, |timers| deliver.reserve(timers))?),
-                Missing::Shard => shard = own,
-                Missing::Block => {}
-                Missing::FreeId => passed += 1,
+            'again: {
+                let seen = shard.peek();
+                let Some(group) = ids.lock(id_in(seen)) else {
+                    self.begin()?;
+                    break 'again;
+                };
+                let Some(mut held) = store.hold_as_seen(shard, seen, group) else {
+                    // Another thread has taken the ID.
+                    shard = own;
+                    break 'again;
+                };
+                let Some(taken) = free.or_else(|| held.take()) else {
+                    drop(held);
+                    free = Some(store.bring(shard, ids, |timers| deliver.reserve(timers))?);
+                    break 'again;
+                };
+                free = Some(taken);
+                let Some(id) = held.next_id() else {
+                    held.take_block();
+                    break 'again;
+                };
+                // SAFETY: a timer of the store, which is valid as long as `self`.
+                let timer = unsafe { taken.as_ref() };
+                let is_inserted = held.group.insert(timer, id);
+                held.pass(id);
+                if is_inserted {
+                    return Ok((timer, id));
+                }
+                passed += 1;
             }
             rounds += 1;
             // Either no ID is free, or other threads are always faster.
             if passed >= store.passes_max() || rounds > 2 * passed + ROUNDS {
-                timer.into_iter().for_each(|timer| store.give_back(timer, 0, ids));
+                free.into_iter().for_each(|timer| store.give_back(timer, 0, ids));
                 return Err(Error::Again);
-            }
-            match self.try_reserve(shard, timer) {
-                Ok(reserved) => return Ok(reserved),
-                Err(again) => (missing, timer) = again,
             }
         }
     }
 
     /// For the first timer: makes the table of IDs, and starts the driver before.
+    #[cold]
+    #[inline(never)]
     fn begin(&self) -> Result<(), Error> {
         self.inner.driver.start().map_err(|_| Error::Again)?;
         self.inner.ids.make_first()
@@ -155,7 +142,9 @@ impl Timers {
         if id > store.mask {
             return Err(Error::Invalid);
         }
-        self.begin()?;
+        if ids.position(id).is_none() {
+            self.begin()?;
+        }
         let (shard, _) = store.pick();
         // As in the kernel, the limit comes first: at the limit this is no `Busy`.
         let free = match store.hold(shard, ids).and_then(|mut held| held.take()) {
@@ -182,21 +171,6 @@ impl Timers {
 
 /// A timer that is being made, and its ID. It cannot be found yet.
 type Reserved<'t> = (&'t Timer, u32);
-
-/// What a thread that makes a timer has to get first.
-#[derive(Clone, Copy)]
-enum Missing {
-    /// The first table of IDs.
-    Table,
-    /// A free timer, or a permit for one.
-    Timer,
-    /// A shard of its own, because another thread has taken the ID.
-    Shard,
-    /// A block of IDs. The shard has one now.
-    Block,
-    /// An ID that is not in use.
-    FreeId,
-}
 
 #[cfg(all(test, feature = "std", not(ufutex_random_hints)))]
 mod tests {

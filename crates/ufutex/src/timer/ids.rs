@@ -181,12 +181,7 @@ impl Ids {
     }
 
     /// Makes the first table, if there is none yet. [`Error::Again`]: there is no memory.
-    #[cold]
-    #[inline(never)]
     pub fn make_first(&self) -> Result<(), Error> {
-        if !self.current.load(Ordering::Relaxed).is_null() {
-            return Ok(());
-        }
         self.growth.lock().with(|growth| {
             if !self.current.load(Ordering::Relaxed).is_null() {
                 return Ok(());
