@@ -16,7 +16,7 @@ mod turn;
 pub mod wheel;
 
 pub use clocks::{Base, Clocks, CpuClock};
-pub(crate) use queue::{DeadlineQueue, IfLast, MustNotify, Owner, Share};
+pub(crate) use queue::{DeadlineQueue, MustNotify, Owner, Share};
 
 use core::time::Duration;
 
@@ -141,7 +141,7 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn host_with(thread: DriverThread) -> Result<Self, Error> {
-        Self::make(PlatformRef::HOST, ClockSource::Host(host::HostDriver::new(thread)), None)
+        Self::of(PlatformRef::HOST, None, thread)
     }
 }
 

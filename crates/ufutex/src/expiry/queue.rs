@@ -69,15 +69,6 @@ impl MustNotify {
     }
 }
 
-/// What happens to a queue in which nothing is armed any more.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IfLast {
-    /// It is taken out of the driver's wheel, so that the driver does not wake up for nothing.
-    Unschedule,
-    /// It stays in the driver's wheel, which saves two calls of the host if the owner soon arms again.
-    StayScheduled,
-}
-
 /// The deadlines of one owner on one clock. It stays in place from [`settle`](Self::settle) on.
 pub(crate) struct DeadlineQueue {
     base: Base,
@@ -139,21 +130,27 @@ impl DeadlineQueue {
         })
     }
 
-    /// Disarms `node`. `if_last` says what happens to the queue if no other node is armed.
+    /// Disarms `node`. If it was the last one, the queue leaves the driver's wheel, so that the driver does not wake up for
+    /// nothing.
     ///
     /// # Safety
     /// `node` is valid, and in this queue or in none.
-    pub unsafe fn disarm(&self, driver: &DriverInner, node: *mut WheelNode, if_last: IfLast) -> MustNotify {
+    pub unsafe fn disarm(&self, driver: &DriverInner, node: *mut WheelNode) -> MustNotify {
         self.state.lock().with(|state| {
             // SAFETY: the caller guarantees it.
             let was_armed = unsafe { state.wheel.remove(node) };
             let is_last = state.wheel.is_empty();
-            if was_armed && is_last && if_last == IfLast::Unschedule {
-                self.schedule(driver, state, NEVER, 0)
-            } else {
-                MustNotify(false)
-            }
+            if was_armed && is_last { self.schedule(driver, state, NEVER, 0) } else { MustNotify(false) }
         })
+    }
+
+    /// Disarms `node`. The queue stays in the driver's wheel, which saves two calls of the host if the owner soon arms again.
+    ///
+    /// # Safety
+    /// As for [`disarm`](Self::disarm).
+    pub unsafe fn disarm_scheduled(&self, node: *mut WheelNode) {
+        // SAFETY: the caller guarantees it.
+        self.state.lock().with(|state| unsafe { state.wheel.remove(node) });
     }
 
     /// Runs `f` with the queue locked.

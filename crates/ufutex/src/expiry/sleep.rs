@@ -9,7 +9,7 @@ use core::task::Waker;
 use core::time::Duration;
 
 use super::clocks::nanoseconds;
-use super::queue::{DeadlineQueue, IfLast, Owner, Share};
+use super::queue::{DeadlineQueue, Owner, Share};
 use super::wheel::WheelNode;
 use super::{Base, Driver};
 use crate::error::Error;
@@ -145,10 +145,8 @@ impl Drop for Sleep<'_> {
         if self.sleeps.driver.is_abandoned() {
             return;
         }
-        // The queue stays scheduled in the wheel: most timeouts never come, and the next is soon armed.
+        // Most timeouts never come, and the next is soon armed.
         // SAFETY: the node is in this queue or in none.
-        let must_notify =
-            unsafe { self.sleeps.queue.disarm(&self.sleeps.driver.inner, self.node.get(), IfLast::StayScheduled) };
-        must_notify.now(&self.sleeps.driver);
+        unsafe { self.sleeps.queue.disarm_scheduled(self.node.get()) };
     }
 }

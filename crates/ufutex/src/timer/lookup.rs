@@ -4,7 +4,7 @@ use super::entry::{LockedTimer, State, Status, Timer};
 use super::ids::IdPosition;
 use super::{Timers, TimersInner};
 use crate::error::Error;
-use crate::expiry::{Base, IfLast, MustNotify};
+use crate::expiry::{Base, MustNotify};
 use crate::sync::Ordering;
 
 impl Timers {
@@ -93,7 +93,7 @@ impl Timers {
     pub(super) fn leave(&self, timer: &Timer, base: Base) -> MustNotify {
         let inner = &*self.inner;
         // SAFETY: the node is in this queue or in none.
-        unsafe { inner.queues[base as usize].disarm(&inner.driver.inner, timer.node(), IfLast::Unschedule) }
+        unsafe { inner.queues[base as usize].disarm(&inner.driver.inner, timer.node()) }
     }
 }
 

@@ -176,16 +176,13 @@ impl Store {
 
     /// Makes IDs go on after `id`, whatever blocks the shards have.
     pub fn jump_behind(&self, id: u32, ids: &Ids) {
-        let void = || {
-            self.shards().filter_map(|shard| self.hold(shard, ids)).for_each(|held| {
-                let id = id_in(held.seen);
-                held.leave(id);
-            });
-        };
         // First the counter: a shard that takes a block after its block was made void takes it from here. A swap, because
         // loom does not order a plain store with the exchanges of other threads.
         self.next.swap(id.wrapping_add(1) & self.mask, Ordering::Relaxed);
-        void();
+        self.shards().filter_map(|shard| self.hold(shard, ids)).for_each(|held| {
+            let id = id_in(held.seen);
+            held.leave(id);
+        });
     }
 
     /// Takes back a timer that cannot be found any more, if `group`, where it was as `id`, guards the shard for the calling
