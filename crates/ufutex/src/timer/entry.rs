@@ -1,12 +1,11 @@
-//! One timer, and the chunks that timers lie in. The memory stays a timer from when it is first made until its process's
-//! table is freed.
+//! One timer, and the chunks that timers lie in. The memory stays a timer until its process's table is freed.
 //!
 //! Timers are found without a lock, so the memory that a pointer refers to may have become another timer meanwhile. The
-//! timer's `word` says which timer it is. The word changes with the timer's lock held. After a look-up the timer is
-//! locked and its word is checked again.
+//! timer's `word` says which timer it is, and changes with the timer's lock held. After a look-up the timer is locked and
+//! its word is checked again.
 //!
-//! A look-up reads a word and perhaps a lock, which are in a quarter of the timer. These quarters lie side by side at the
-//! beginning of the chunk, two to a cache line, so that more timers fit into a CPU's cache.
+//! Look-ups read a quarter of a timer. These quarters lie side by side at the beginning of the chunk, two to a cache line,
+//! so that more timers fit into a CPU's cache.
 
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::cell;
@@ -24,7 +23,7 @@ use crate::sys::platform::PlatformRef;
 /// A bit of the upper half of a timer's word, above its ID. It is set while the timer can be found.
 const VALID: u32 = 1 << 31;
 
-/// The hot part of a timer, which look-ups read. The [`ColdPart`] is elsewhere in the chunk.
+/// The hot part of a timer, which look-ups read.
 #[repr(C, align(32))]
 pub struct Timer {
     /// Upper half: `VALID` and the ID. Lower half: the overrun of the last signal.
@@ -36,7 +35,7 @@ pub struct Timer {
     pub made: Made,
 }
 
-/// The cold part of a timer, which look-ups do not read. It is elsewhere in the chunk.
+/// The cold part of a timer, which look-ups do not read.
 #[repr(C, align(32))]
 struct ColdPart {
     /// First field, because a timer's queue knows only the node's address. Belongs to the queue's lock or, while the
@@ -149,7 +148,7 @@ impl Timer {
         self.word.load(Ordering::Acquire) >> 63 != 0 // [Q]
     }
 
-    /// Names the timer, and makes sure that it cannot be found: before it enters the table, or while it is taken out.
+    /// Names the timer, and makes sure that it cannot be found.
     pub fn invalidate_as(&self, id: u32) {
         self.word.store(u64::from(id) << 32, Ordering::Relaxed);
     }

@@ -1,14 +1,14 @@
 //! Timers by ID: a hash table that grows while it is used.
 //!
-//! Consecutive IDs have consecutive slots: a block of them stands in one group, and most groups are in the blocks'
-//! order (`spread`). So timers with consecutive IDs have chains of one and lie as in an array, and IDs with any stride
-//! spread as well. A look-up takes no lock: it walks a slot's chain. If it finds a timer with the ID, that is the right
-//! one, wherever it is. If it finds none, that proves nothing, because the timer may have been moved meanwhile, or a
-//! timer on the way may have become another one. Then the group is locked and searched again.
+//! A block of consecutive IDs stands in one group of slots, and most groups are in the blocks' order (`spread`). So timers
+//! with consecutive IDs have chains of one and lie as in an array, and IDs with any stride spread as well. A look-up walks
+//! a slot's chain without a lock. A timer that it finds with the ID is the right one, wherever it is. If it finds none,
+//! that proves nothing: the timer may have been moved meanwhile, or a timer on the way may have become another one. Then
+//! it locks the group and searches again.
 //!
-//! As with the tables of `table`, each group says whether it is live, for each ID exactly one is, and an outgrown table
-//! stays valid memory. The table grows by the number of timers that there is memory for, so calls need not count timers. It
-//! is moved a few groups at a time, by threads that make more timers.
+//! As with the tables of `table`, exactly one group is live for each ID, and an outgrown table stays valid memory. The
+//! table grows by the number of timers that there is memory for, so calls need not count timers. Threads that make more
+//! timers move it, a few groups at a time.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -90,8 +90,7 @@ impl Ids {
         }
     }
 
-    /// The timer with this ID, and the overrun of its last signal. By the time the caller reads it, it may be another
-    /// timer.
+    /// The timer with this ID, which may be another one at any time, and the overrun of its last signal.
     #[inline(always)]
     pub fn find(&self, id: u32) -> Option<(&Timer, i32)> {
         self.find_at(self.position(id)?, id)
@@ -247,7 +246,7 @@ impl Ids {
     }
 }
 
-/// The timer that a slot or a link refers to. No lock guards these pointers.
+/// The timer that a slot or a link refers to.
 #[inline(always)]
 fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
     // SAFETY: null, or a timer: memory that has been in a chain stays a timer as long as the table that the caller is using.
@@ -258,19 +257,18 @@ fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
 /// many timers for their blocks to have more than these bits in common.
 const SPREAD_BITS: u32 = 8;
 
-/// The group of a block of IDs, and the offset in the group at which the block begins. Blocks have consecutive numbers; the
-/// caller cuts both results to size. The offsets give different slots to IDs whose distance is a multiple of a block.
+/// The group of a block of IDs, by its number, and the offset in the group at which the block begins. The caller cuts both
+/// to size. The offsets give different slots to IDs whose distance is a multiple of a block.
 ///
 /// Each bit of a block's number is changed only by the bits above it. So N consecutive blocks that begin at a multiple
-/// of N have one group each in a table of N groups. Most of them lie side by side as in an array, which suits a CPU's
-/// prefetcher. Blocks with a stride spread as well: they have their lower bits in common, and these are the bits that
-/// are changed. Which blocks share a group cannot be guessed without the multiplier.
+/// of N have one group each in a table of N groups, most of them side by side, as a CPU's prefetcher expects. Blocks with
+/// a stride have their lower bits in common, which are the bits that are changed. Which blocks share a group cannot be
+/// guessed without the multiplier.
 #[inline(always)]
 fn spread(multiplier: u64, block: u32) -> (u32, u32) {
     let product = u64::from(block >> SPREAD_BITS).wrapping_mul(multiplier);
-    // All bits of a number affect the upper bits of the product. But its multiples are spaced as evenly, or as
-    // unevenly, as the multiplier happens to make them. Three places of the product combined are distributed as if
-    // thrown with dice.
+    // Multiples of the multiplier are spaced as evenly, or as unevenly, as it happens to make them. Three places of the
+    // product combined are distributed as if thrown with dice.
     let mixed = product ^ (product << 12) ^ (product << 24);
     let changed = block ^ (mixed >> (u64::BITS - SPREAD_BITS)) as u32;
     let first = block.wrapping_add(block >> 6).wrapping_add((product >> (u64::BITS - 2 * SPREAD_BITS)) as u32);
@@ -289,10 +287,9 @@ impl IdPosition<'_> {
     #[inline(always)]
     fn put(&self, timer: &Timer) {
         timer.made.finish();
-        // [R] for both stores: a look-up that has stood on this timer since it was in another chain may go on from it, and
-        // so be the first to reach its successor.
+        // [R] for both stores: a look-up that stands on this timer since it was in another chain may go on from it.
         let first = self.slot.load(Ordering::Relaxed);
-        // Most timers are alone in their slots, before and after. Then the timer is not written to.
+        // Most timers are alone in their slots, and are not written to.
         if timer.next.load(Ordering::Relaxed) != first {
             timer.next.store(first, Ordering::Release); // [R]
         }

@@ -2,7 +2,7 @@
 //!
 //! IDs come from one counter, in blocks of 64 that are groups of the table. A *shard* has the rest of a block, free
 //! timers and free permits. All threads use the common shard, so IDs follow one another as the kernel's do. A thread
-//! that loses an ID there to another thread goes to another shard, which few threads share, and takes a block there.
+//! that loses an ID there to another thread takes a block in a shard that few threads share.
 //!
 //! **A shard has no lock of its own: it belongs to the lock of the group of its next ID**, which a thread that makes a
 //! timer needs anyway. When the next ID is in another group, the shard belongs to that group's lock from then on [Z].
@@ -21,7 +21,7 @@ use crate::sys::unwind::Otherwise;
 
 /// IDs in a block: as many as a group of the table has slots.
 const BLOCK: u32 = 64;
-/// Number of shards of threads that make timers at the same time. A thread picks one by a hint, so threads may share one.
+/// Number of shards of threads that make timers at the same time. A thread picks one by a hint.
 const OWN_SHARDS: usize = admission::SHARDS - 1;
 /// The least number of IDs in use that a create passes over before it gives up.
 const PASSES_MIN: u64 = 1 << 14;
@@ -120,8 +120,8 @@ impl Store {
     }
 
     /// How many IDs in use a create passes over before it gives up: all IDs or, if there are fewer timers, more than there
-    /// are timers; twice or more often, because other threads may take a free one first. Each ID is passed over equally
-    /// often if all are in use, so that the next ID stays what it was, as in the kernel.
+    /// are timers; at least twice, because other threads may take a free one first. If all IDs are in use, each is passed
+    /// over equally often, so that the next ID stays what it was, as in the kernel.
     #[cold]
     pub fn passes_max(&self) -> u64 {
         let timers = self.made.load(Ordering::Relaxed) as u64 + u64::from(BLOCK);
@@ -129,8 +129,7 @@ impl Store {
         ids * PASSES_MIN.div_ceil(ids).max(2)
     }
 
-    /// The shard for the calling thread's next timer, and its own, which is the former while it has IDs. The caller keeps them
-    /// for one operation.
+    /// The shard for the calling thread's next timer, and its own, which is the former while it has IDs.
     #[inline(always)]
     pub fn pick(&self) -> (&Shard, &Shard) {
         let own = self.own_shard();
@@ -153,16 +152,15 @@ impl Store {
         core::iter::once(&self.common).chain(&self.own)
     }
 
-    /// Holds `shard`, if its word is still what the caller saw before it locked that ID's group. Otherwise another thread
-    /// has taken the ID, or IDs have jumped.
+    /// Holds `shard`, if its word is still what the caller saw before it locked that ID's group.
     #[inline(always)]
     pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: u32, group: LockedGroup<'s>) -> Option<HeldShard<'s>> {
         let is_same = shard.peek() == seen;
         is_same.then_some(HeldShard { store: self, shard, seen, group })
     }
 
-    /// Holds `shard`, whatever its next ID is. `None` if there is no table, and so no timer. A round that does not succeed
-    /// means that other threads have used up a block in the meantime.
+    /// Holds `shard`, whatever its next ID is. `None` if there is no table, and so no timer. For each round that fails,
+    /// other threads have used up a block.
     pub fn hold<'s>(&'s self, shard: &'s Shard, ids: &'s Ids) -> Option<HeldShard<'s>> {
         loop {
             let id = id_in(shard.peek());
@@ -176,7 +174,7 @@ impl Store {
 
     /// Makes IDs go on after `id`, whatever blocks the shards have.
     pub fn jump_behind(&self, id: u32, ids: &Ids) {
-        // First the counter: a shard that takes a block after its block was made void takes it from here. A swap, because
+        // First the counter: a shard that takes a block after its own was made void takes it from there. A swap, because
         // loom does not order a plain store with the exchanges of other threads.
         self.next.swap(id.wrapping_add(1) & self.mask, Ordering::Relaxed);
         self.shards().filter_map(|shard| self.hold(shard, ids)).for_each(|held| {
@@ -185,8 +183,8 @@ impl Store {
         });
     }
 
-    /// Takes back a timer that cannot be found any more, if `group`, where it was as `id`, guards the shard for the calling
-    /// thread's next timer, or its own.
+    /// Takes back a timer that cannot be found any more, if `group`, where it was as `id`, guards a shard that the calling
+    /// thread uses.
     #[inline(always)]
     #[must_use]
     pub fn takes_back_here(&self, timer: NonNull<Timer>, id: u32, group: LockedGroup<'_>) -> bool {
@@ -201,8 +199,8 @@ impl Store {
         false
     }
 
-    /// Takes back a timer that cannot be found any more, and was `id`. If the calling thread's shard has no IDs, it passes to
-    /// the lock of that ID's group, which the thread takes next if it deletes one timer after another.
+    /// Takes back a timer that cannot be found any more, and was `id`. A shard without IDs passes to the lock of that ID's
+    /// group, which the thread takes next if it deletes one timer after another.
     pub fn give_back(&self, timer: NonNull<Timer>, id: u32, ids: &Ids) {
         if let Some(mut held) = self.hold(self.own_shard(), ids) {
             held.give_back(timer);
@@ -212,9 +210,9 @@ impl Store {
         }
     }
 
-    /// Takes a timer and its permit from wherever they are, for a thread that has found neither in `shard` or only one. If
-    /// there are few free timers, it makes more: `make_room` is called with the number of timers that there will be, with
-    /// nothing locked. May miss a permit that is given back meanwhile.
+    /// Takes a timer and its permit from wherever they are, for a thread that has not found both in `shard`. If there are
+    /// few free timers, it makes more, and calls `make_room` before with the number that there will be, with nothing
+    /// locked. May miss a permit that is given back meanwhile.
     #[cold]
     #[inline(never)]
     pub fn bring(
@@ -231,8 +229,7 @@ impl Store {
         let permit = Otherwise::new(|| self.admission.give_back(None::<&mut u64>));
         let mut timer = self.hold(shard, ids).and_then(|mut held| held.with(Stock::pop));
         if timer.is_none() {
-            // Another shard's: otherwise a thread that makes timers, which other threads delete, would need more and more
-            // memory.
+            // Another shard's first: a thread that makes what others delete would need more and more memory otherwise.
             let batch = match shards().find_map(|mut held| held.with(Stock::pop_batch)) {
                 Some(batch) => batch,
                 None => self.make_chunk(ids, make_room)?,
@@ -341,7 +338,7 @@ impl<'s> HeldShard<'s> {
         self.leave(HAS_IDS | first);
     }
 
-    /// Goes on to the ID after `id`, which is the next one. A thread whose own block ends takes another one if other
+    /// Goes on to the ID after `id`, which is the next one. At the end of its own block a thread takes another one if other
     /// threads have taken blocks since. Otherwise it may be alone, and goes back to the common shard.
     #[inline(always)]
     pub fn pass(self, id: u32) {
@@ -355,7 +352,7 @@ impl<'s> HeldShard<'s> {
         });
     }
 
-    /// Lets the shard go, with `word`. It need not belong to the group's lock any more.
+    /// Lets the shard go, with `word`, and perhaps to another group's lock.
     #[inline(always)]
     fn leave(self, word: u32) {
         self.shard.word.store(word, Ordering::Release); // [Z]
