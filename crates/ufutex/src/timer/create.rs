@@ -1,8 +1,10 @@
 //! Makes a timer: takes an ID and memory, and publishes the timer when its caller agrees.
 
+use core::ptr::NonNull;
+
 use super::entry::Timer;
 use super::lookup::valid_id;
-use super::store::id_in;
+use super::store::{Shard, id_in};
 use super::{Notify, TimerClock, Timers, TimersInner};
 use crate::error::Error;
 use crate::sync::Ordering;
@@ -81,25 +83,21 @@ impl Timers {
     /// Reserves the next free ID and a free timer.
     #[inline(always)]
     fn reserve(&self) -> Result<Reserved<'_>, Error> {
-        let TimersInner { ids, store, deliver, .. } = &*self.inner;
+        let TimersInner { ids, store, .. } = &*self.inner;
         let (mut shard, own) = store.pick();
         let mut free = None;
         let (mut rounds, mut passed) = (0, 0);
         loop {
             'again: {
                 let seen = shard.peek();
-                let Some(group) = ids.lock(id_in(seen)) else {
-                    self.begin()?;
-                    break 'again;
-                };
-                let Some(mut held) = store.hold_as_seen(shard, seen, group) else {
+                let Some(mut held) = store.hold_as_seen(shard, seen, ids.lock(id_in(seen))) else {
                     // Another thread has taken the ID.
                     shard = own;
                     break 'again;
                 };
                 let Some(taken) = free.or_else(|| held.take()) else {
                     drop(held);
-                    free = Some(store.bring(shard, ids, |timers| deliver.reserve(timers))?);
+                    free = Some(self.bring(shard)?);
                     break 'again;
                 };
                 free = Some(taken);
@@ -125,35 +123,30 @@ impl Timers {
         }
     }
 
-    /// For the first timer: makes the table of IDs, and starts the driver before.
+    /// A free timer, for a thread that has found none in `shard`. Before the first timers are made, it starts the driver.
     #[cold]
     #[inline(never)]
-    fn begin(&self) -> Result<(), Error> {
-        self.inner.driver.start().map_err(|_| Error::Again)?;
-        self.inner.ids.make_first()
+    fn bring(&self, shard: &Shard) -> Result<NonNull<Timer>, Error> {
+        let TimersInner { ids, store, deliver, driver, .. } = &*self.inner;
+        store.bring(shard, ids, |timers| driver.start().and_then(|()| deliver.reserve(timers)))
     }
 
     /// Reserves exactly this ID. IDs that are handed out later follow it.
     #[cold]
     #[inline(never)]
     fn reserve_as(&self, id: i32) -> Result<Reserved<'_>, Error> {
-        let TimersInner { ids, store, deliver, .. } = &*self.inner;
+        let TimersInner { ids, store, .. } = &*self.inner;
         let id = valid_id(id)?;
         if id > store.mask {
             return Err(Error::Invalid);
         }
-        if ids.position(id).is_none() {
-            self.begin()?;
-        }
         let (shard, _) = store.pick();
         // As in the kernel, the limit comes first: at the limit this is no `Busy`.
-        let free = match store.hold(shard, ids).and_then(|mut held| held.take()) {
-            Some(timer) => timer,
-            None => store.bring(shard, ids, |timers| deliver.reserve(timers))?,
-        };
+        let taken = store.hold(shard, ids).take();
+        let free = taken.map_or_else(|| self.bring(shard), Ok)?;
         // SAFETY: a timer of the store, which is valid as long as `self`.
         let timer = unsafe { free.as_ref() };
-        if !ids.lock(id).is_some_and(|group| group.insert(timer, id)) {
+        if !ids.lock(id).insert(timer, id) {
             store.give_back(free, id, ids);
             return Err(Error::Busy);
         }
@@ -216,7 +209,7 @@ mod tests {
         let timers = timers(TimerOptions::new());
         assert_eq!(create(&timers), Ok(0));
         let TimersInner { ids, store, .. } = &*timers.inner;
-        store.hold(store.own_shard(), ids).expect("there is a table").take_block();
+        store.hold(store.own_shard(), ids).take_block();
         timers
     }
 
@@ -236,7 +229,7 @@ mod tests {
             let timers = after_a_meeting();
             let TimersInner { ids, store, .. } = &*timers.inner;
             for block in [1, 3, 5] {
-                store.hold(store.other_shard(), ids).expect("there is a table").take_block(); // another thread's
+                store.hold(store.other_shard(), ids).take_block(); // another thread's
                 assert!((64 * block..64 * (block + 1)).all(|id| create(&timers) == Ok(id)), "block {block}");
             }
         });
@@ -262,7 +255,7 @@ mod tests {
             // Neither the common shard, which is at 129, nor this thread's own belongs to the group of 70.
             assert_eq!(timers.delete(70), Ok(()));
             assert_eq!(store.own_shard().peek(), 70);
-            store.hold(store.own_shard(), ids).expect("there is a table").take_block();
+            store.hold(store.own_shard(), ids).take_block();
             assert_eq!([create(&timers), timers.delete(71).map(|()| 71)], [Ok(192), Ok(71)]);
             assert_eq!([create(&timers), create(&timers)], [Ok(193), Ok(194)]);
         });
@@ -273,7 +266,7 @@ mod tests {
         in_one_block(&|| {
             let timers = after_a_meeting();
             let TimersInner { ids, store, .. } = &*timers.inner;
-            let (shard, group) = (store.pick().0, || ids.lock(64).expect("there is a table"));
+            let (shard, group) = (store.pick().0, || ids.lock(64));
             let seen = shard.peek();
             assert!(store.hold_as_seen(shard, seen, group()).is_some());
             assert_eq!(create(&timers), Ok(64));
@@ -316,12 +309,12 @@ mod tests {
             let bytes = timers.bytes();
             // Deleted by another thread.
             for id in 0..1000 {
-                let group = ids.lock(id).expect("there is a table");
+                let group = ids.lock(id);
                 let (timer, _) = ids.find(id).expect("it was made");
                 timer.invalidate_as(id);
                 group.remove(timer);
                 drop(group);
-                store.hold(store.other_shard(), ids).expect("there is a table").give_back(timer.into());
+                store.hold(store.other_shard(), ids).give_back(timer.into());
             }
             assert_eq!(timers.count(), LIMIT - 1000);
             assert!((0..1000).all(|_| create(&timers).is_ok()));

@@ -11,6 +11,7 @@
 //! timers move it, a few groups at a time.
 
 use core::alloc::Layout;
+use core::iter;
 use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
@@ -18,7 +19,7 @@ use crate::error::Error;
 use crate::lock::{LIVE, Lock, StateLock};
 use crate::sync::{AtomicPtr, Made, Ordering};
 use crate::sys::platform::PlatformRef;
-use crate::sys::random::mixed;
+use crate::sys::random::{mixed, seed};
 use crate::sys::zeroed;
 
 /// log2 of the number of slots that share a lock.
@@ -50,13 +51,12 @@ type IdSlot = AtomicPtr<Timer>;
 /// the alignment leaves free.
 #[derive(Clone, Copy)]
 struct IdTable {
-    groups: NonNull<SlotGroup>,
+    groups: *mut SlotGroup,
     groups_log2: u32,
 }
 
 /// The timers of a process, by ID: see the top of this file.
 pub struct Ids {
-    /// Null before the first timer.
     current: AtomicPtr<SlotGroup>,
     /// The table that is being grown into; null if the table does not grow.
     next: AtomicPtr<SlotGroup>,
@@ -78,22 +78,24 @@ struct Growth {
 unsafe impl Send for Growth {}
 
 impl Ids {
-    /// Makes an `Ids` without a table. `seed` decides where groups go.
-    pub fn new(on: PlatformRef, seed: u64) -> Self {
-        let growth = Growth { moved: 0, made: [ptr::null_mut(); MAX_GROUPS_LOG2 as usize + 1] };
-        Self {
-            current: AtomicPtr::new(ptr::null_mut()),
+    /// Makes an `Ids` with a small table. [`Error::NoMemory`].
+    pub fn new(on: PlatformRef) -> Result<Self, Error> {
+        let mut growth = Growth { moved: 0, made: [ptr::null_mut(); MAX_GROUPS_LOG2 as usize + 1] };
+        let table = growth.make(FIRST_LOG2).ok_or(Error::NoMemory)?;
+        (0..table.groups()).for_each(|group| table.group(group).lock.make_live());
+        Ok(Self {
+            current: AtomicPtr::new(table.into_word()),
             next: AtomicPtr::new(ptr::null_mut()),
-            multiplier: mixed(seed) | 1,
+            multiplier: mixed(seed(table.groups.addr())) | 1,
             on,
             growth: Lock::new(on.for_long_locks(), growth),
-        }
+        })
     }
 
     /// The timer with this ID, which may be another one at any time, and the overrun of its last signal.
     #[inline(always)]
     pub fn find(&self, id: u32) -> Option<(&Timer, i32)> {
-        self.find_at(self.position(id)?, id)
+        self.find_at(self.position(id), id)
     }
 
     /// As [`find`](Self::find), for a caller that has the ID's position.
@@ -102,10 +104,16 @@ impl Ids {
         self.walk(position, id).or_else(|| self.find_slowly(id))
     }
 
-    /// Where `id` belongs in the table in use, which may be outgrown at any time. `None` if there is no table.
+    /// Where `id` belongs in the table in use, which may be outgrown at any time.
     #[inline(always)]
-    pub fn position(&self, id: u32) -> Option<IdPosition<'_>> {
-        Some(self.position_in(IdTable::from_word(self.current.load(Ordering::Acquire))?, id)) // [S]
+    pub fn position(&self, id: u32) -> IdPosition<'_> {
+        self.position_in(IdTable::from_word(self.current.load(Ordering::Acquire)), id) // [S]
+    }
+
+    /// The table that is being grown into.
+    fn next(&self) -> Option<IdTable> {
+        let next = self.next.load(Ordering::Acquire); // [S]
+        (!next.is_null()).then(|| IdTable::from_word(next))
     }
 
     #[inline(always)]
@@ -126,12 +134,12 @@ impl Ids {
     #[inline(never)]
     fn find_slowly(&self, id: u32) -> Option<(&Timer, i32)> {
         // While the table grows, this is where half of the timers are.
-        if let Some(next) = IdTable::from_word(self.next.load(Ordering::Acquire)) // [S]
+        if let Some(next) = self.next()
             && let Some(found) = self.walk(self.position_in(next, id), id)
         {
             return Some(found);
         }
-        let locked = self.lock(id)?;
+        let locked = self.lock(id);
         locked.chain().find_map(|timer| timer.overrun_of(id).map(|overrun| (timer, overrun)))
     }
 
@@ -144,52 +152,33 @@ impl Ids {
         IdPosition { group, slot: &group.slots[id.wrapping_add(first) as usize & (GROUP - 1)] }
     }
 
-    /// Locks the live group of `id`, which is most likely that of `position`; `None` if there is no table.
+    /// Locks the live group of `id`, which is most likely that of `position`.
     #[inline(always)]
-    pub fn lock_at<'i>(&'i self, position: IdPosition<'i>, id: u32) -> Option<LockedGroup<'i>> {
+    pub fn lock_at<'i>(&'i self, position: IdPosition<'i>, id: u32) -> LockedGroup<'i> {
         // If this group is live, the ID belongs here, even if the table has been outgrown.
-        if position.group.lock.lock_if_idle(&self.on) {
-            Some(LockedGroup(position, &self.on))
-        } else {
-            self.lock_slowly(id)
-        }
+        if position.group.lock.lock_if_idle(&self.on) { LockedGroup(position, &self.on) } else { self.lock_slowly(id) }
     }
 
-    /// Locks the live group of `id`; `None` if there is no table.
+    /// Locks the live group of `id`.
     #[inline(always)]
-    pub fn lock(&self, id: u32) -> Option<LockedGroup<'_>> {
-        self.lock_at(self.position(id)?, id)
+    pub fn lock(&self, id: u32) -> LockedGroup<'_> {
+        self.lock_at(self.position(id), id)
     }
 
     #[cold]
     #[inline(never)]
-    fn lock_slowly(&self, id: u32) -> Option<LockedGroup<'_>> {
+    fn lock_slowly(&self, id: u32) -> LockedGroup<'_> {
         let mut round = 0;
         loop {
-            let current = IdTable::from_word(self.current.load(Ordering::Acquire))?; // [S]
-            let next = IdTable::from_word(self.next.load(Ordering::Acquire)); // [S]
-            for table in [Some(current), next].into_iter().flatten() {
-                let position = self.position_in(table, id);
+            let next = || self.next().map(|next| self.position_in(next, id));
+            for position in iter::once(self.position(id)).chain(iter::once_with(next).flatten()) {
                 if position.group.lock.lock(&self.on).is_some() {
-                    return Some(LockedGroup(position, &self.on));
+                    return LockedGroup(position, &self.on);
                 }
             }
             // The group is live in a table that this thread has not seen yet, or its mover has not made it live yet.
             self.on.wait_for_holder(&mut round);
         }
-    }
-
-    /// Makes the first table, if there is none yet. [`Error::Again`]: there is no memory.
-    pub fn make_first(&self) -> Result<(), Error> {
-        self.growth.lock().with(|growth| {
-            if !self.current.load(Ordering::Relaxed).is_null() {
-                return Ok(());
-            }
-            let table = growth.make(FIRST_LOG2).ok_or(Error::Again)?;
-            (0..table.groups()).for_each(|group| table.group(group).lock.make_live());
-            self.current.store(table.into_word(), Ordering::Release); // [S]
-            Ok(())
-        })
     }
 
     /// Notes that there are now `timers` timers: begins to grow the table, or continues by a step. If there is no
@@ -198,17 +187,18 @@ impl Ids {
     pub fn note_timers(&self, timers: usize) {
         let Some(mut growth) = self.growth.try_lock() else { return };
         growth.with(|growth| {
-            let Some(current) = IdTable::from_word(self.current.load(Ordering::Relaxed)) else { return };
-            if self.next.load(Ordering::Relaxed).is_null() {
-                if timers <= GROUP << current.groups_log2 || current.groups_log2 == MAX_GROUPS_LOG2 {
-                    return;
+            let current = IdTable::from_word(self.current.load(Ordering::Relaxed));
+            let next = match self.next() {
+                Some(next) => next,
+                None if timers <= GROUP << current.groups_log2 || current.groups_log2 == MAX_GROUPS_LOG2 => return,
+                None => {
+                    let groups_log2 = (current.groups_log2 + GROWTH_LOG2).min(MAX_GROUPS_LOG2);
+                    let Some(next) = growth.make(groups_log2) else { return };
+                    growth.moved = 0;
+                    self.next.store(next.into_word(), Ordering::Release); // [S]
+                    next
                 }
-                let groups_log2 = (current.groups_log2 + GROWTH_LOG2).min(MAX_GROUPS_LOG2);
-                let Some(next) = growth.make(groups_log2) else { return };
-                growth.moved = 0;
-                self.next.store(next.into_word(), Ordering::Release); // [S]
-            }
-            let Some(next) = IdTable::from_word(self.next.load(Ordering::Relaxed)) else { return };
+            };
             let end = current.groups().min(growth.moved + STEP);
             (growth.moved..end).for_each(|group| self.move_group(current, next, group));
             growth.moved = end;
@@ -345,13 +335,12 @@ impl Drop for LockedGroup<'_> {
 
 impl IdTable {
     #[inline(always)]
-    fn from_word(word: *mut SlotGroup) -> Option<Self> {
-        let groups = NonNull::new(word.map_addr(|address| address & !63))?;
-        Some(Self { groups, groups_log2: (word.addr() & 63) as u32 })
+    fn from_word(word: *mut SlotGroup) -> Self {
+        Self { groups: word.map_addr(|address| address & !63), groups_log2: (word.addr() & 63) as u32 }
     }
 
     fn into_word(self) -> *mut SlotGroup {
-        self.groups.as_ptr().map_addr(|address| address | self.groups_log2 as usize)
+        self.groups.map_addr(|address| address | self.groups_log2 as usize)
     }
 
     #[inline(always)]
@@ -362,7 +351,7 @@ impl IdTable {
     #[inline(always)]
     fn group<'t>(self, group: usize) -> &'t SlotGroup {
         // SAFETY: a table has this many groups, and exists as long as the `Ids` that the caller is using.
-        unsafe { self.groups.add(group).as_ref() }
+        unsafe { &*self.groups.add(group) }
     }
 }
 
@@ -373,9 +362,9 @@ fn memory_layout(groups_log2: u32) -> Option<Layout> {
 impl Growth {
     /// Makes a table with `1 << groups_log2` groups, none of them live; `None` if there is no memory for it.
     fn make(&mut self, groups_log2: u32) -> Option<IdTable> {
-        let memory = zeroed::allocate(memory_layout(groups_log2)?);
-        let table = IdTable { groups: NonNull::new(memory)?.cast(), groups_log2 };
-        self.made[groups_log2 as usize] = table.groups.as_ptr();
+        let memory = NonNull::new(zeroed::allocate(memory_layout(groups_log2)?))?;
+        let table = IdTable { groups: memory.cast().as_ptr(), groups_log2 };
+        self.made[groups_log2 as usize] = table.groups;
         Some(table)
     }
 }

@@ -27,7 +27,7 @@ impl Timers {
     /// [`Error::Invalid`]: no such timer.
     pub fn delete(&self, id: i32) -> Result<(), Error> {
         let id = valid_id(id)?;
-        let position = self.inner.ids.position(id).ok_or(Error::Invalid)?;
+        let position = self.inner.ids.position(id);
         let mut locked = self.lock_at(position, id)?;
         let timer = locked.timer();
         let (must_notify, cpu_clock) = locked.with(|state| (self.disarm(timer, state), state.cpu_clock()));
@@ -49,7 +49,7 @@ impl Timers {
     #[cold]
     pub(super) fn abandon(&self, timer: &Timer, id: u32) {
         let TimersInner { ids, store, .. } = &*self.inner;
-        if !ids.position(id).is_some_and(|position| self.take_out(timer, id, position)) {
+        if !self.take_out(timer, id, ids.position(id)) {
             store.give_back(timer.into(), id, ids);
         }
     }
@@ -60,7 +60,7 @@ impl Timers {
     #[must_use]
     fn take_out(&self, timer: &Timer, id: u32, position: IdPosition<'_>) -> bool {
         let TimersInner { ids, store, .. } = &*self.inner;
-        let Some(group) = ids.lock_at(position, id) else { return false };
+        let group = ids.lock_at(position, id);
         group.remove(timer);
         store.takes_back_here(timer.into(), id, group)
     }
@@ -68,7 +68,7 @@ impl Timers {
     /// The timer with this ID, locked.
     #[inline(always)]
     pub(super) fn lock(&self, id: u32) -> Result<LockedTimer<'_>, Error> {
-        self.lock_at(self.inner.ids.position(id).ok_or(Error::Invalid)?, id)
+        self.lock_at(self.inner.ids.position(id), id)
     }
 
     #[inline(always)]

@@ -53,7 +53,6 @@ use crate::expiry::DeadlineQueue;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::callbacks::Callbacks;
 use crate::sys::counted::Counted;
-use crate::sys::random;
 use ids::Ids;
 use store::Store;
 
@@ -176,8 +175,9 @@ impl Timers {
         }
         Base::ALL.iter().try_for_each(|&base| driver.prepare(base))?;
         let (deliver, on) = (deliver.into(), driver.inner.on);
-        let inner = Counted::new(|address| TimersInner {
-            ids: Ids::new(on, random::seed(address)),
+        let ids = Ids::new(on)?;
+        let inner = Counted::new(|_| TimersInner {
+            ids,
             store: Store::new(on, options.max_timers, max_id),
             restores: AtomicU32::new(0),
             serves_cpu_clocks: options.host_pids || driver.has_given_clocks(),

@@ -159,15 +159,14 @@ impl Store {
         is_same.then_some(HeldShard { store: self, shard, seen, group })
     }
 
-    /// Holds `shard`, whatever its next ID is. `None` if there is no table, and so no timer. For each round that fails,
-    /// other threads have used up a block.
-    pub fn hold<'s>(&'s self, shard: &'s Shard, ids: &'s Ids) -> Option<HeldShard<'s>> {
+    /// Holds `shard`, whatever its next ID is. For each round that fails, other threads have used up a block.
+    pub fn hold<'s>(&'s self, shard: &'s Shard, ids: &'s Ids) -> HeldShard<'s> {
         loop {
             let id = id_in(shard.peek());
-            let group = ids.lock(id)?;
+            let group = ids.lock(id);
             let seen = shard.peek();
             if is_guarded_by(seen, id) {
-                return Some(HeldShard { store: self, shard, seen, group });
+                return HeldShard { store: self, shard, seen, group };
             }
         }
     }
@@ -177,7 +176,7 @@ impl Store {
         // First the counter: a shard that takes a block after its own was made void takes it from there. A swap, because
         // loom does not order a plain store with the exchanges of other threads.
         self.next.swap(id.wrapping_add(1) & self.mask, Ordering::Relaxed);
-        self.shards().filter_map(|shard| self.hold(shard, ids)).for_each(|held| {
+        self.shards().map(|shard| self.hold(shard, ids)).for_each(|held| {
             let id = id_in(held.seen);
             held.leave(id);
         });
@@ -202,43 +201,40 @@ impl Store {
     /// Takes back a timer that cannot be found any more, and was `id`. A shard without IDs passes to the lock of that ID's
     /// group, which the thread takes next if it deletes one timer after another.
     pub fn give_back(&self, timer: NonNull<Timer>, id: u32, ids: &Ids) {
-        if let Some(mut held) = self.hold(self.own_shard(), ids) {
-            held.give_back(timer);
-            if held.next_id().is_none() {
-                held.leave(id);
-            }
+        let mut held = self.hold(self.own_shard(), ids);
+        held.give_back(timer);
+        if held.next_id().is_none() {
+            held.leave(id);
         }
     }
 
     /// Takes a timer and its permit from wherever they are, for a thread that has not found both in `shard`. If there are
-    /// few free timers, it makes more, and calls `make_room` before with the number that there will be, with nothing
-    /// locked. May miss a permit that is given back meanwhile.
+    /// few free timers, it makes more, and calls `begin` before with the number that there will be, with nothing locked.
+    /// May miss a permit that is given back meanwhile.
     #[cold]
     #[inline(never)]
     pub fn bring(
         &self,
         shard: &Shard,
         ids: &Ids,
-        make_room: impl FnOnce(usize) -> Result<(), Error>,
+        begin: impl FnOnce(usize) -> Result<(), Error>,
     ) -> Result<NonNull<Timer>, Error> {
-        let shards = || self.shards().filter_map(|shard| self.hold(shard, ids));
+        let shards = || self.shards().map(|shard| self.hold(shard, ids));
         if !self.admission.take(None::<&mut u64>) && !shards().any(|mut held| held.with(|stock| stock.permits.take(1)))
         {
             return Err(Error::Again);
         }
         let permit = Otherwise::new(|| self.admission.give_back(None::<&mut u64>));
-        let mut timer = self.hold(shard, ids).and_then(|mut held| held.with(Stock::pop));
+        let mut timer = self.hold(shard, ids).with(Stock::pop);
         if timer.is_none() {
             // Another shard's first: a thread that makes what others delete would need more and more memory otherwise.
             let batch = match shards().find_map(|mut held| held.with(Stock::pop_batch)) {
                 Some(batch) => batch,
-                None => self.make_chunk(ids, make_room)?,
+                None => self.make_chunk(ids, begin)?,
             };
-            timer = self.hold(shard, ids).and_then(|mut held| {
-                held.with(|stock| {
-                    batch.into_iter().rev().flatten().for_each(|timer| stock.push(timer));
-                    stock.pop()
-                })
+            timer = self.hold(shard, ids).with(|stock| {
+                batch.into_iter().rev().flatten().for_each(|timer| stock.push(timer));
+                stock.pop()
             });
         }
         let timer = timer.ok_or(Error::Again)?;
@@ -246,10 +242,10 @@ impl Store {
         Ok(timer)
     }
 
-    fn make_chunk(&self, ids: &Ids, make_room: impl FnOnce(usize) -> Result<(), Error>) -> Result<Batch, Error> {
+    fn make_chunk(&self, ids: &Ids, begin: impl FnOnce(usize) -> Result<(), Error>) -> Result<Batch, Error> {
         let count = self.made.fetch_add(TIMERS, Ordering::Relaxed) + TIMERS;
         let counted = Otherwise::new(|| _ = self.made.fetch_sub(TIMERS, Ordering::Relaxed));
-        make_room(count).map_err(|_| Error::Again)?;
+        begin(count).map_err(|_| Error::Again)?;
         let chunk = Chunk::make().ok_or(Error::Again)?;
         counted.disarm();
         self.chunks.lock().with(|chunks| {
@@ -264,7 +260,7 @@ impl Store {
 
     /// The number of timers in use. Only roughly, while other threads make and delete timers.
     pub fn in_use(&self, ids: &Ids) -> usize {
-        let held = self.shards().filter_map(|shard| self.hold(shard, ids));
+        let held = self.shards().map(|shard| self.hold(shard, ids));
         self.admission.taken(held.map(|mut held| held.with(|stock| stock.permits)).sum()) as usize
     }
 
