@@ -83,14 +83,14 @@ impl Timers {
     /// Reserves the next free ID and a free timer.
     #[inline(always)]
     fn reserve(&self) -> Result<Reserved<'_>, Error> {
-        let TimersInner { ids, store, .. } = &*self.inner;
+        let store = &self.inner.store;
         let (mut shard, own) = store.pick();
         let mut free = None;
         let (mut rounds, mut passed) = (0, 0);
         loop {
             'again: {
                 let seen = shard.peek();
-                let Some(mut held) = store.hold_as_seen(shard, seen, ids.lock(id_in(seen))) else {
+                let Some(mut held) = store.hold_as_seen(shard, seen, store.ids.lock(id_in(seen))) else {
                     // Another thread has taken the ID.
                     shard = own;
                     break 'again;
@@ -117,7 +117,7 @@ impl Timers {
             rounds += 1;
             // Either no ID is free, or other threads are always faster.
             if passed >= store.passes_max() || rounds > 2 * passed + ROUNDS {
-                free.into_iter().for_each(|timer| store.give_back(timer, 0, ids));
+                free.into_iter().for_each(|timer| store.give_back(timer, 0));
                 return Err(Error::Again);
             }
         }
@@ -127,30 +127,30 @@ impl Timers {
     #[cold]
     #[inline(never)]
     fn bring(&self, shard: &Shard) -> Result<NonNull<Timer>, Error> {
-        let TimersInner { ids, store, deliver, driver, .. } = &*self.inner;
-        store.bring(shard, ids, |timers| driver.start().and_then(|()| deliver.reserve(timers)))
+        let TimersInner { store, deliver, driver, .. } = &*self.inner;
+        store.bring(shard, |timers| driver.start().and_then(|()| deliver.reserve(timers)))
     }
 
     /// Reserves exactly this ID. IDs that are handed out later follow it.
     #[cold]
     #[inline(never)]
     fn reserve_as(&self, id: i32) -> Result<Reserved<'_>, Error> {
-        let TimersInner { ids, store, .. } = &*self.inner;
+        let store = &self.inner.store;
         let id = valid_id(id)?;
         if id > store.mask {
             return Err(Error::Invalid);
         }
         let (shard, _) = store.pick();
         // As in the kernel, the limit comes first: at the limit this is no `Busy`.
-        let taken = store.hold(shard, ids).take();
+        let taken = store.hold(shard).take();
         let free = taken.map_or_else(|| self.bring(shard), Ok)?;
         // SAFETY: a timer of the store, which is valid as long as `self`.
         let timer = unsafe { free.as_ref() };
-        if !ids.lock(id).insert(timer, id) {
-            store.give_back(free, id, ids);
+        if !store.ids.lock(id).insert(timer, id) {
+            store.give_back(free, id);
             return Err(Error::Busy);
         }
-        store.jump_behind(id, ids);
+        store.jump_behind(id);
         Ok((timer, id))
     }
 
@@ -208,8 +208,8 @@ mod tests {
     fn after_a_meeting() -> Timers {
         let timers = timers(TimerOptions::new());
         assert_eq!(create(&timers), Ok(0));
-        let TimersInner { ids, store, .. } = &*timers.inner;
-        store.hold(store.own_shard(), ids).take_block();
+        let store = &timers.inner.store;
+        store.hold(store.own_shard()).take_block();
         timers
     }
 
@@ -227,9 +227,9 @@ mod tests {
     fn thread_that_is_not_alone_has_one_block_after_another() {
         in_one_block(&|| {
             let timers = after_a_meeting();
-            let TimersInner { ids, store, .. } = &*timers.inner;
+            let store = &timers.inner.store;
             for block in [1, 3, 5] {
-                store.hold(store.other_shard(), ids).take_block(); // another thread's
+                store.hold(store.other_shard()).take_block(); // another thread's
                 assert!((64 * block..64 * (block + 1)).all(|id| create(&timers) == Ok(id)), "block {block}");
             }
         });
@@ -251,11 +251,11 @@ mod tests {
         in_one_block(&|| {
             let timers = timers(TimerOptions::new());
             assert!((0..=128).all(|id| create(&timers) == Ok(id)));
-            let TimersInner { ids, store, .. } = &*timers.inner;
+            let store = &timers.inner.store;
             // Neither the common shard, which is at 129, nor this thread's own belongs to the group of 70.
             assert_eq!(timers.delete(70), Ok(()));
             assert_eq!(store.own_shard().peek(), 70);
-            store.hold(store.own_shard(), ids).take_block();
+            store.hold(store.own_shard()).take_block();
             assert_eq!([create(&timers), timers.delete(71).map(|()| 71)], [Ok(192), Ok(71)]);
             assert_eq!([create(&timers), create(&timers)], [Ok(193), Ok(194)]);
         });
@@ -265,8 +265,8 @@ mod tests {
     fn shard_is_held_as_it_was_seen_or_not_at_all() {
         in_one_block(&|| {
             let timers = after_a_meeting();
-            let TimersInner { ids, store, .. } = &*timers.inner;
-            let (shard, group) = (store.pick().0, || ids.lock(64));
+            let store = &timers.inner.store;
+            let (shard, group) = (store.pick().0, || store.ids.lock(64));
             let seen = shard.peek();
             assert!(store.hold_as_seen(shard, seen, group()).is_some());
             assert_eq!(create(&timers), Ok(64));
@@ -303,18 +303,18 @@ mod tests {
         in_one_block(&|| {
             const LIMIT: usize = 1 << 16;
             let timers = timers(TimerOptions::new().max_timers(LIMIT));
-            let TimersInner { ids, store, .. } = &*timers.inner;
+            let store = &timers.inner.store;
             assert!((0..LIMIT).all(|_| create(&timers).is_ok()));
             assert_eq!(create(&timers), Err(Error::Again));
             let bytes = timers.bytes();
             // Deleted by another thread.
             for id in 0..1000 {
-                let group = ids.lock(id);
-                let (timer, _) = ids.find(id).expect("it was made");
+                let group = store.ids.lock(id);
+                let (timer, _) = store.ids.find(id).expect("it was made");
                 timer.invalidate_as(id);
                 group.remove(timer);
                 drop(group);
-                store.hold(store.other_shard(), ids).give_back(timer.into());
+                store.hold(store.other_shard()).give_back(timer.into());
             }
             assert_eq!(timers.count(), LIMIT - 1000);
             assert!((0..1000).all(|_| create(&timers).is_ok()));

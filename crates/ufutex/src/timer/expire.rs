@@ -125,7 +125,7 @@ impl Timers {
     /// Expires a timer that was due in its queue. `tag` is the timer's number from when it was armed; `time` is the
     /// time on the queue's clock.
     fn expire_one(&self, timer: &Timer, tag: u32, time: u64) -> Option<Notice> {
-        let mut locked = timer.lock(&self.inner.ids.on);
+        let mut locked = timer.lock(&self.inner.store.ids.on);
         // The timer may have been deleted since it left the queue. Then its state belongs to the thread that makes it
         // another timer.
         if !timer.is_valid() {

@@ -55,7 +55,9 @@ struct IdTable {
     groups_log2: u32,
 }
 
-/// The timers of a process, by ID: see the top of this file.
+/// The timers of a process, by ID: see the top of this file. Look-ups read it, so it shares no cache line with what others
+/// write.
+#[repr(align(64))]
 pub struct Ids {
     current: AtomicPtr<SlotGroup>,
     /// The table that is being grown into; null if the table does not grow.

@@ -1,8 +1,8 @@
 //! Looks timers up by ID, reads their overruns, and deletes them.
 
+use super::Timers;
 use super::entry::{LockedTimer, State, Status, Timer};
 use super::ids::IdPosition;
-use super::{Timers, TimersInner};
 use crate::error::Error;
 use crate::expiry::{Base, MustNotify};
 use crate::sync::Ordering;
@@ -17,7 +17,7 @@ impl Timers {
     /// [`Error::Invalid`]: no such timer.
     #[inline]
     pub fn getoverrun(&self, id: i32) -> Result<i32, Error> {
-        let (_, overrun) = self.inner.ids.find(valid_id(id)?).ok_or(Error::Invalid)?;
+        let (_, overrun) = self.inner.store.ids.find(valid_id(id)?).ok_or(Error::Invalid)?;
         Ok(overrun)
     }
 
@@ -27,7 +27,7 @@ impl Timers {
     /// [`Error::Invalid`]: no such timer.
     pub fn delete(&self, id: i32) -> Result<(), Error> {
         let id = valid_id(id)?;
-        let position = self.inner.ids.position(id);
+        let position = self.inner.store.ids.position(id);
         let mut locked = self.lock_at(position, id)?;
         let timer = locked.timer();
         let (must_notify, cpu_clock) = locked.with(|state| (self.disarm(timer, state), state.cpu_clock()));
@@ -39,7 +39,7 @@ impl Timers {
         let is_back = self.take_out(timer, id, position);
         drop(locked);
         if !is_back {
-            self.inner.store.give_back(timer.into(), id, &self.inner.ids);
+            self.inner.store.give_back(timer.into(), id);
         }
         must_notify.now(&self.inner.driver);
         Ok(())
@@ -48,9 +48,9 @@ impl Timers {
     /// Frees a timer that could not be found yet, because making it has failed.
     #[cold]
     pub(super) fn abandon(&self, timer: &Timer, id: u32) {
-        let TimersInner { ids, store, .. } = &*self.inner;
-        if !self.take_out(timer, id, ids.position(id)) {
-            store.give_back(timer.into(), id, ids);
+        let store = &self.inner.store;
+        if !self.take_out(timer, id, store.ids.position(id)) {
+            store.give_back(timer.into(), id);
         }
     }
 
@@ -59,23 +59,23 @@ impl Timers {
     #[inline(always)]
     #[must_use]
     fn take_out(&self, timer: &Timer, id: u32, position: IdPosition<'_>) -> bool {
-        let TimersInner { ids, store, .. } = &*self.inner;
-        let group = ids.lock_at(position, id);
+        let group = self.inner.store.ids.lock_at(position, id);
         group.remove(timer);
-        store.takes_back_here(timer.into(), id, group)
+        self.inner.store.takes_back_here(timer.into(), id, group)
     }
 
     /// The timer with this ID, locked.
     #[inline(always)]
     pub(super) fn lock(&self, id: u32) -> Result<LockedTimer<'_>, Error> {
-        self.lock_at(self.inner.ids.position(id), id)
+        self.lock_at(self.inner.store.ids.position(id), id)
     }
 
     #[inline(always)]
     fn lock_at<'t>(&'t self, position: IdPosition<'t>, id: u32) -> Result<LockedTimer<'t>, Error> {
         loop {
-            let (timer, _) = self.inner.ids.find_at(position, id).ok_or(Error::Invalid)?;
-            let locked = timer.lock(&self.inner.ids.on);
+            let ids = &self.inner.store.ids;
+            let (timer, _) = ids.find_at(position, id).ok_or(Error::Invalid)?;
+            let locked = timer.lock(&ids.on);
             if timer.overrun_of(id).is_some() {
                 return Ok(locked);
             }

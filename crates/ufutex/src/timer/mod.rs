@@ -53,7 +53,6 @@ use crate::expiry::DeadlineQueue;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::callbacks::Callbacks;
 use crate::sys::counted::Counted;
-use ids::Ids;
 use store::Store;
 
 /// The clock that a timer runs by.
@@ -137,7 +136,6 @@ pub struct Timers {
 }
 
 struct TimersInner {
-    ids: Ids,
     store: Store,
     /// Whether callers name the IDs: 0 means that they do not.
     restores: AtomicU32,
@@ -175,10 +173,9 @@ impl Timers {
         }
         Base::ALL.iter().try_for_each(|&base| driver.prepare(base))?;
         let (deliver, on) = (deliver.into(), driver.inner.on);
-        let ids = Ids::new(on)?;
+        let store = Store::new(on, options.max_timers, max_id)?;
         let inner = Counted::new(|_| TimersInner {
-            ids,
-            store: Store::new(on, options.max_timers, max_id),
+            store,
             restores: AtomicU32::new(0),
             serves_cpu_clocks: options.host_pids || driver.has_given_clocks(),
             cpu_timers: AtomicUsize::new(0),
@@ -203,19 +200,19 @@ impl Timers {
     /// The number of timers. Only roughly, while other threads make and delete timers.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.inner.store.in_use(&self.inner.ids)
+        self.inner.store.in_use()
     }
 
     /// The memory that finding timers by their IDs takes, in bytes, without the timers themselves.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
-        self.inner.ids.bytes()
+        self.inner.store.ids.bytes()
     }
 
     /// All memory of this process's timers, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of::<TimersInner>() + self.inner.ids.bytes() + self.inner.store.bytes()
+        size_of::<TimersInner>() + self.inner.store.bytes()
     }
 
     /// Whether callers name the IDs: `PR_TIMER_CREATE_RESTORE_IDS`. Only system calls read it.

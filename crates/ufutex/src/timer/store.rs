@@ -29,8 +29,9 @@ const PASSES_MIN: u64 = 1 << 14;
 /// A bit of a shard's word, above its next ID. Clear: the shard's block has ended.
 const HAS_IDS: u32 = 1 << 31;
 
-/// The timers that a process does not use, and the IDs for them: see the top of this file.
+/// A process's timers by ID, those that it does not use, and the IDs for them: see the top of this file.
 pub struct Store {
+    pub ids: Ids,
     common: Shard,
     own: [Shard; OWN_SHARDS],
     /// The first ID of the next block.
@@ -107,8 +108,10 @@ pub struct HeldShard<'s> {
 
 impl Store {
     /// Makes a store for at most `limit` timers, with IDs up to `mask`, which is one less than a power of two.
-    pub fn new(on: PlatformRef, limit: usize, mask: u32) -> Self {
-        Self {
+    /// [`Error::NoMemory`].
+    pub fn new(on: PlatformRef, limit: usize, mask: u32) -> Result<Self, Error> {
+        Ok(Self {
+            ids: Ids::new(on)?,
             common: Shard::new(),
             own: array::from_fn(|_| Shard::new()),
             next: AtomicU32::new(0),
@@ -116,7 +119,7 @@ impl Store {
             admission: Admission::new(limit as u64),
             made: AtomicUsize::new(0),
             chunks: Lock::new(on, Chunks(ptr::null_mut())),
-        }
+        })
     }
 
     /// How many IDs in use a create passes over before it gives up: all IDs or, if there are fewer timers, more than there
@@ -148,8 +151,9 @@ impl Store {
         if ptr::eq(self.own_shard(), &self.own[0]) { &self.own[1] } else { &self.own[0] }
     }
 
-    fn shards(&self) -> impl Iterator<Item = &Shard> {
-        core::iter::once(&self.common).chain(&self.own)
+    /// All shards, one after the other.
+    fn shards(&self) -> impl Iterator<Item = HeldShard<'_>> {
+        core::iter::once(&self.common).chain(&self.own).map(|shard| self.hold(shard))
     }
 
     /// Holds `shard`, if its word is still what the caller saw before it locked that ID's group.
@@ -160,10 +164,10 @@ impl Store {
     }
 
     /// Holds `shard`, whatever its next ID is. For each round that fails, other threads have used up a block.
-    pub fn hold<'s>(&'s self, shard: &'s Shard, ids: &'s Ids) -> HeldShard<'s> {
+    pub fn hold<'s>(&'s self, shard: &'s Shard) -> HeldShard<'s> {
         loop {
             let id = id_in(shard.peek());
-            let group = ids.lock(id);
+            let group = self.ids.lock(id);
             let seen = shard.peek();
             if is_guarded_by(seen, id) {
                 return HeldShard { store: self, shard, seen, group };
@@ -172,11 +176,11 @@ impl Store {
     }
 
     /// Makes IDs go on after `id`, whatever blocks the shards have.
-    pub fn jump_behind(&self, id: u32, ids: &Ids) {
+    pub fn jump_behind(&self, id: u32) {
         // First the counter: a shard that takes a block after its own was made void takes it from there. A swap, because
         // loom does not order a plain store with the exchanges of other threads.
         self.next.swap(id.wrapping_add(1) & self.mask, Ordering::Relaxed);
-        self.shards().map(|shard| self.hold(shard, ids)).for_each(|held| {
+        self.shards().for_each(|held| {
             let id = id_in(held.seen);
             held.leave(id);
         });
@@ -200,8 +204,8 @@ impl Store {
 
     /// Takes back a timer that cannot be found any more, and was `id`. A shard without IDs passes to the lock of that ID's
     /// group, which the thread takes next if it deletes one timer after another.
-    pub fn give_back(&self, timer: NonNull<Timer>, id: u32, ids: &Ids) {
-        let mut held = self.hold(self.own_shard(), ids);
+    pub fn give_back(&self, timer: NonNull<Timer>, id: u32) {
+        let mut held = self.hold(self.own_shard());
         held.give_back(timer);
         if held.next_id().is_none() {
             held.leave(id);
@@ -216,23 +220,22 @@ impl Store {
     pub fn bring(
         &self,
         shard: &Shard,
-        ids: &Ids,
         begin: impl FnOnce(usize) -> Result<(), Error>,
     ) -> Result<NonNull<Timer>, Error> {
-        let shards = || self.shards().map(|shard| self.hold(shard, ids));
-        if !self.admission.take(None::<&mut u64>) && !shards().any(|mut held| held.with(|stock| stock.permits.take(1)))
+        if !self.admission.take(None::<&mut u64>)
+            && !self.shards().any(|mut held| held.with(|stock| stock.permits.take(1)))
         {
             return Err(Error::Again);
         }
         let permit = Otherwise::new(|| self.admission.give_back(None::<&mut u64>));
-        let mut timer = self.hold(shard, ids).with(Stock::pop);
+        let mut timer = self.hold(shard).with(Stock::pop);
         if timer.is_none() {
             // Another shard's first: a thread that makes what others delete would need more and more memory otherwise.
-            let batch = match shards().find_map(|mut held| held.with(Stock::pop_batch)) {
+            let batch = match self.shards().find_map(|mut held| held.with(Stock::pop_batch)) {
                 Some(batch) => batch,
-                None => self.make_chunk(ids, begin)?,
+                None => self.make_chunk(begin)?,
             };
-            timer = self.hold(shard, ids).with(|stock| {
+            timer = self.hold(shard).with(|stock| {
                 batch.into_iter().rev().flatten().for_each(|timer| stock.push(timer));
                 stock.pop()
             });
@@ -242,7 +245,7 @@ impl Store {
         Ok(timer)
     }
 
-    fn make_chunk(&self, ids: &Ids, begin: impl FnOnce(usize) -> Result<(), Error>) -> Result<Batch, Error> {
+    fn make_chunk(&self, begin: impl FnOnce(usize) -> Result<(), Error>) -> Result<Batch, Error> {
         let count = self.made.fetch_add(TIMERS, Ordering::Relaxed) + TIMERS;
         let counted = Otherwise::new(|| _ = self.made.fetch_sub(TIMERS, Ordering::Relaxed));
         begin(count).map_err(|_| Error::Again)?;
@@ -253,20 +256,19 @@ impl Store {
             unsafe { (*chunk.as_ptr()).next = chunks.0 };
             chunks.0 = chunk.as_ptr();
         });
-        ids.note_timers(count);
+        self.ids.note_timers(count);
         // SAFETY: it is an index of the chunk.
         Ok(array::from_fn(|index| Some(unsafe { Chunk::timer(chunk, index) })))
     }
 
     /// The number of timers in use. Only roughly, while other threads make and delete timers.
-    pub fn in_use(&self, ids: &Ids) -> usize {
-        let held = self.shards().map(|shard| self.hold(shard, ids));
-        self.admission.taken(held.map(|mut held| held.with(|stock| stock.permits)).sum()) as usize
+    pub fn in_use(&self) -> usize {
+        self.admission.taken(self.shards().map(|mut held| held.with(|stock| stock.permits)).sum()) as usize
     }
 
     /// All memory, in bytes.
     pub fn bytes(&self) -> usize {
-        self.made.load(Ordering::Relaxed) / TIMERS * Chunk::BYTES
+        self.ids.bytes() + self.made.load(Ordering::Relaxed) / TIMERS * Chunk::BYTES
     }
 
     /// Calls `f` with all timers, in use or free.
