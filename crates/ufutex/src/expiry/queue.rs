@@ -10,7 +10,7 @@ use crate::lock::Lock;
 use crate::sys::counted;
 use crate::sys::platform::PlatformRef;
 
-/// An owner of queues. It is counted, so that the driver can keep it alive while it expires the owner's deadlines.
+/// An owner of queues. It is counted, so that the driver can keep it while it expires the owner's deadlines.
 pub(crate) trait Owner: Sync {
     /// The owner's deadlines on `base`.
     fn queue(&self, base: Base) -> &DeadlineQueue;
@@ -104,7 +104,7 @@ impl DeadlineQueue {
     }
 
     /// Arms `node` for `deadline`, whether it is armed already or not, and gives it `tag`. `now` is a recent reading of
-    /// the queue's clock. The clock is not read here, because it may be an embedder's and panic.
+    /// the queue's clock, which is not read here, because an embedder's may panic.
     ///
     /// # Safety
     /// `node` is valid until it has been disarmed or was due, and is in no other queue.
@@ -163,8 +163,7 @@ impl DeadlineQueue {
         let _later = self.state.lock().with(|state| self.schedule(driver, state, NEVER, 0));
     }
 
-    /// Schedules the queue for `at` in the driver's wheel, or takes it out of there if `at` is `NEVER`. `now` is a recent
-    /// reading of the clock, and is not used with `NEVER`.
+    /// Schedules the queue for `at` in the driver's wheel, or takes it out of there if `at` is `NEVER`.
     fn schedule(&self, driver: &DriverInner, state: &mut QueueState, at: u64, now: u64) -> MustNotify {
         state.scheduled = at;
         // SAFETY: the link is in place, and the queue locked.
@@ -180,8 +179,7 @@ impl DeadlineQueue {
     }
 }
 
-/// One owner's share of a turn. If deadlines are left when it is dropped, also by a panic in a callback, the queue goes
-/// behind the other owners in line.
+/// One owner's share of a turn. If deadlines are left when it is dropped, the queue goes behind the other owners in line.
 pub(crate) struct Share<'q> {
     queue: &'q DeadlineQueue,
     driver: &'q DriverInner,
@@ -209,8 +207,8 @@ impl<'q> Share<'q> {
     pub fn pop_due<R>(&mut self, mut take: impl FnMut(*mut WheelNode) -> R) -> Option<R> {
         while self.left != 0 {
             let due = self.queue.state.lock().with(|state| {
-                // The clock may have been set back after the last reading, and a deadline may have been armed after
-                // that. By the old reading such a deadline would be due, although the clock has not reached it.
+                // The clock may have been set back since the last reading. By that, a deadline that was armed after it
+                // would be due.
                 if matches!(self.queue.base, Base::Realtime | Base::Tai) {
                     self.now = self.driver.now(self.queue.base);
                 }
@@ -253,9 +251,9 @@ impl Drop for Share<'_> {
             state.scheduled = next;
             earliest.lock().with(|earliest| {
                 let node = link.node();
-                // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it. The
-                // node may be in the ready line already: another thread that turns may have put it there.
+                // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it.
                 unsafe {
+                    // Another thread that turns may have put it into the ready line.
                     if !(*node).is_ready() {
                         earliest.remove(node);
                         earliest.make_ready(node);

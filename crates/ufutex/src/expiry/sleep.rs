@@ -1,7 +1,7 @@
 //! Sleeps of tasks: the timeouts of waits that are futures.
 //!
-//! A domain's sleeps are one owner in the driver, as a process's timers are. So if many tasks of one guest sleep until
-//! the same time, the sleeps of another guest's domains wait for only one share of them.
+//! A domain's sleeps are one owner in the driver. So if many tasks of one guest sleep until the same time, the sleeps of
+//! another guest's domains wait for only one share of them.
 
 use core::cell::UnsafeCell;
 use core::pin::Pin;
@@ -47,8 +47,7 @@ impl Drop for Sleeps {
     }
 }
 
-/// The sleeps of a domain: one for the monotonic clock, one for the realtime clock. They are made when a task of the domain
-/// sleeps for the first time.
+/// The sleeps of a domain by the monotonic and by the realtime clock. They are made when a task first sleeps.
 pub(crate) struct LazySleeps(Lazy<[Lazy<Counted<Sleeps>>; 2]>);
 
 impl LazySleeps {
@@ -64,8 +63,7 @@ impl LazySleeps {
             driver.prepare(base)?;
             let queue = DeadlineQueue::new(driver.inner.on, base);
             let sleeps = Counted::new(|_| Sleeps { queue, driver: driver.clone() })?;
-            // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are
-            // dropped.
+            // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are dropped.
             unsafe { sleeps.queue.settle(sleeps.memory(), driver) };
             Ok(sleeps)
         };
@@ -107,8 +105,7 @@ impl<'d> Sleep<'d> {
 
     /// Arms the sleep: its waker is woken at `deadline`. `now` is a reading of the clock. The driver has been started.
     pub fn begin(self: Pin<&Self>, deadline: Duration, now: u64) {
-        // The node's address is derived from that of the whole sleep, because `fire` gets from the node to the other
-        // fields.
+        // Derived from the whole sleep, because `fire` gets from the node to the other fields.
         let node = core::ptr::from_ref(self.get_ref()).cast_mut().cast();
         // SAFETY: the sleep is pinned, and is disarmed when it is dropped. The node is its first field.
         let must_notify =
@@ -118,8 +115,7 @@ impl<'d> Sleep<'d> {
 
     /// Whether the time is up. If it is not, `waker` is woken when it is.
     pub fn is_over(&self, waker: &Waker) -> bool {
-        // The waker is cloned before the lock is taken, and the old one is dropped after it: a waker's clone and drop
-        // are the executor's code.
+        // A waker's clone and drop are the executor's code, and run with nothing locked.
         let mut waker = Some(GuardedWaker::of(waker));
         // SAFETY: with the queue locked, the waker belongs to this thread.
         self.sleeps.queue.with_locked(|| unsafe { core::ptr::swap(self.waker.get(), &raw mut waker) });

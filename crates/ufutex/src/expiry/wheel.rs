@@ -3,14 +3,10 @@
 //! Time is read as sixteen digits of four bits. A deadline stands at the level of the highest digit in which it differs
 //! from the wheel's own time, in the slot of that digit. So inserting and removing take a few instructions however many
 //! deadlines there are, and the earliest deadline is in the first slot of the lowest level in use. A slot with few
-//! nodes is searched. A slot with many nodes is emptied into the levels below, a batch at a time, when its time has
-//! come.
+//! nodes is searched. One with many is emptied into the levels below when its time has come, in batches, between which the
+//! caller may unlock the wheel ([`Next::Working`]).
 //!
-//! No operation takes longer because there are more nodes: work on many nodes is done in batches, and the caller may
-//! unlock the wheel between two of them ([`Next::Working`]).
-//!
-//! Nodes are in the memory of their owners. The wheel is behind a lock. The holder of that lock has exclusive access to
-//! the nodes in the wheel.
+//! Nodes are in the memory of their owners. The holder of the wheel's lock has exclusive access to the nodes in it.
 
 use core::marker::PhantomPinned;
 use core::ptr;
@@ -24,9 +20,8 @@ const FEW: usize = 16;
 /// The number of nodes that move down a level before the wheel's lock may change hands.
 const BATCH: usize = 64;
 
-/// Two rings after all slots. One contains the nodes that are held back until the turn is done. The other contains
-/// nodes to be placed, because they were held back before or the clock has been set back. At the end of a turn the
-/// rings change roles.
+/// Two rings after all slots: of nodes that are held back until the turn is done, and of nodes to be placed, because they
+/// were held back before or the clock has been set back. At the end of a turn the rings change roles.
 const RINGS: [u16; 2] = [(LEVELS * SLOTS) as u16, (LEVELS * SLOTS) as u16 + 1];
 /// The bit of the first ring in `levels`.
 const RING: u32 = 1 << 16;
@@ -38,8 +33,8 @@ const NOWHERE: u16 = u16::MAX;
 /// A place in a wheel. Its fields are guarded by the lock of the wheel.
 ///
 /// Other nodes link to it, so it is pinned, and so is every struct that contains one. An owner may hold a `&mut` to
-/// such a struct, for example in its `drop`, while neighbours access the node; because the node is not [`Unpin`], that
-/// reference claims no exclusive access to it. Nodes are reached by pointers, or by shared references to cells.
+/// such a struct, as in its `drop`, while neighbours access the node: because the node is not [`Unpin`], that reference
+/// claims no exclusive access to it. Nodes are reached by pointers, or by shared references to cells.
 pub struct WheelNode {
     next: *mut WheelNode,
     previous: *mut WheelNode,
@@ -100,7 +95,7 @@ pub enum Next {
     Never,
 }
 
-/// Nodes in order, linked in a ring. This is the first, or null. They stay in place until they have been taken out.
+/// The first node of a ring, or null. Nodes stay in place until they have been taken out.
 pub struct NodeRing(*mut WheelNode);
 
 // SAFETY: only the holder of the lock that a ring belongs to has access to its nodes.
@@ -177,8 +172,7 @@ pub struct Wheel {
     slots: [u16; LEVELS],
     /// The slot that is being emptied into lower levels.
     emptied: u16,
-    /// During a turn: a node that is inserted with an earlier deadline than this is held back until the turn is done. 0
-    /// means that no turn is going on.
+    /// During a turn: a node that is inserted with an earlier deadline than this is held back. 0: no turn is going on.
     floor: u64,
     /// The index in `RINGS` of the ring with the nodes that are held back.
     held: u8,
@@ -220,9 +214,9 @@ impl Wheel {
         RINGS[1 - self.held as usize]
     }
 
-    /// Notes that a turn began at `began`. A node that is inserted from now on with a deadline up to `began` is held
-    /// back until [`release`](Self::release). Without that, a turn might never end if its callbacks armed deadlines
-    /// that have passed already. Nodes that the turn before held back are available to this turn.
+    /// Notes that a turn began at `began`. From now on a node with a deadline up to `began` is held back until
+    /// [`release`](Self::release): otherwise a turn might never end if its callbacks armed deadlines that have passed
+    /// already. Nodes that the turn before held back are available to this turn.
     pub fn hold_back(&mut self, began: u64) {
         let floor = began.saturating_add(1);
         if floor > self.floor && (self.floor == 0 || self.release()) {
@@ -320,8 +314,8 @@ impl Wheel {
         Some(if self.emptied == NOWHERE { at } else { self.elapsed })
     }
 
-    /// Sets the wheel back to `now` if it is ahead, because the clock has been set back. All nodes have to be placed
-    /// again, which [`next`](Self::next) and [`settle`](Self::settle) do.
+    /// Sets the wheel back to `now` if it is ahead, because the clock has been set back. Then [`next`](Self::next) and
+    /// [`settle`](Self::settle) place all nodes again.
     pub fn set_back(&mut self, now: u64) {
         if self.is_ahead_of(now) {
             self.elapsed = now;
@@ -330,8 +324,7 @@ impl Wheel {
         }
     }
 
-    /// Moves a batch of the nodes that have to be placed, or of the slot that is being emptied. Returns whether none is
-    /// left.
+    /// Moves a batch of the nodes to be placed, or of the slot that is being emptied. Returns whether none is left.
     pub fn settle(&mut self) -> bool {
         for _ in 0..BATCH {
             let from = if self.gathers {
@@ -357,7 +350,7 @@ impl Wheel {
         false
     }
 
-    /// Whether the wheel's time is ahead of `now`, as it is after the clock has been set back.
+    /// Whether the wheel's time is ahead of `now`: the clock has been set back.
     pub const fn is_ahead_of(&self, now: u64) -> bool {
         self.elapsed > now
     }
@@ -395,8 +388,8 @@ impl Wheel {
         })
     }
 
-    /// The first slot, and its earliest node with the deadline; of several with that deadline, the first. If the slot has
-    /// too many nodes to search them, the first moment of its time, and no node.
+    /// The first slot, and its earliest node with the deadline. If the slot has too many nodes to search them, the first
+    /// moment of its time, and no node.
     fn earliest(&self) -> Option<(u16, u64, Option<*mut WheelNode>)> {
         let slot = self.first_slot()?;
         let first = self.first[usize::from(slot)].0;
@@ -412,8 +405,7 @@ impl Wheel {
                     earliest = node;
                 }
             }
-            // All nodes of a slot of the lowest level have one deadline, or their deadlines had passed when they were
-            // inserted.
+            // All nodes of a slot of the lowest level have one deadline, or their deadlines had passed when they were inserted.
             if usize::from(slot) < SLOTS {
                 return Some((slot, (*first).deadline, Some(first)));
             }

@@ -15,7 +15,7 @@ const SIGALRM: i32 = 14;
 /// The highest signal: `SIGRTMAX`.
 const LAST_SIGNAL: i32 = 64;
 
-/// How often a create begins anew because other threads are faster, beside two rounds for each ID in use.
+/// How often a create begins anew, beside two rounds for each ID in use.
 const ROUNDS: u64 = 1024;
 
 impl Timers {
@@ -26,10 +26,10 @@ impl Timers {
     /// have used up its ID. If several threads make timers at the same time, each gets up to 64 IDs in a row.
     ///
     /// # Errors
-    /// [`Error::Again`]: there are as many timers as [the limit](super::TimerOptions::max_timers) allows, no free ID was
-    /// found, or there is no memory. A thread that makes timers alone finds a free ID if there is one. If other threads make
-    /// timers meanwhile, it gives up after twice as many IDs as there is memory for timers, and at least 16,384, or when
-    /// others are always faster. [`Error::Invalid`]: the signal is not from 1 to 64, or the thread or process does not exist.
+    /// [`Error::Again`]: [the limit](super::TimerOptions::max_timers) is reached, no free ID was found, or there is no memory.
+    /// A thread that makes timers alone finds a free ID if there is one. If others make timers meanwhile, it gives up after
+    /// twice as many IDs as there is memory for timers, and at least 16,384, or when others are always faster.
+    /// [`Error::Invalid`]: the signal is not from 1 to 64, or the thread or process does not exist.
     pub fn create(&self, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
         self.make(None, clock, notify, |_| Ok(()))
     }
@@ -37,14 +37,13 @@ impl Timers {
     /// Makes a timer with this ID, as when a checkpoint is restored. IDs that are handed out later follow this one.
     ///
     /// # Errors
-    /// As for [`create`](Self::create); [`Error::Busy`]: the ID is in use; [`Error::Invalid`]: the ID is negative or
-    /// too high.
+    /// As for [`create`](Self::create); [`Error::Busy`]: the ID is in use; [`Error::Invalid`]: the ID is negative or too high.
     pub fn create_as(&self, id: i32, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
         self.make(Some(id), clock, notify, |_| Ok(()))
     }
 
-    /// Makes a timer, with the requested ID if there is one. It checks in the kernel's order: when the timer has its ID,
-    /// first the signal, then `tell` with the ID, then the clock. If one of them fails, the ID is used up.
+    /// Makes a timer, with the requested ID if there is one. When it has its ID, the signal is checked, then `tell` is called
+    /// with the ID, then the clock is checked, as in the kernel. If one of them fails, the ID is used up.
     #[inline(always)]
     pub(crate) fn make(
         &self,

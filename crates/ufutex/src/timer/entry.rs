@@ -79,16 +79,15 @@ pub struct State {
     pub clock: TimerClock,
     /// The thread that gets the signal; `None` for the process.
     pub thread: Option<i32>,
-    /// Changes whenever the timer is armed or disarmed or its notice is taken, so that an expiry or a notice with an
-    /// older number is void. It keeps counting when this memory becomes another timer.
+    /// Changes whenever the timer is armed or disarmed or its notice is taken, which makes an expiry or a notice with an older
+    /// number void. It keeps counting when this memory becomes another timer.
     pub number: u32,
     /// 0 if the timer notifies nobody.
     pub signal: u8,
     pub status: Status,
     /// The clock that `deadline` is on.
     pub base: Base,
-    /// Whether the clock of CPU time has said that its process or thread has ended. Final: the number may be of another
-    /// one by now.
+    /// Whether the process or thread whose CPU time counts has ended. Final, because its number may be another's by now.
     pub is_orphan: bool,
 }
 

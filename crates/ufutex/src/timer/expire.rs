@@ -1,8 +1,7 @@
 //! Expires a timer, and takes its notice when the embedder delivers the signal.
 //!
-//! It has two steps, as in the kernel. When the timer expires, the embedder's [`Deliver`](super::Deliver) gets a
-//! notice. When the embedder delivers a signal, it takes the notice. Only then is it known how many intervals have
-//! passed unnoticed, and the timer is armed for the next.
+//! When the timer expires, the embedder's [`Deliver`](super::Deliver) gets a notice. When the embedder delivers a signal, it
+//! takes the notice. Only then is it known how many intervals have passed unnoticed, and the timer is armed for the next.
 
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -15,9 +14,8 @@ use crate::expiry::{Base, DeadlineQueue, MustNotify, Owner, Share};
 use crate::sys::counted::Counted;
 use crate::sys::unwind::Otherwise;
 
-/// Reports that a timer has expired. A kernel keeps it with a queued signal, and calls [`Timers::take`] when the signal
-/// is delivered. At most one notice of a timer is current. If a notice is dropped, an interval timer rests until it is
-/// set again.
+/// Reports that a timer has expired. A kernel keeps it with a queued signal, and calls [`Timers::take`] when the signal is
+/// delivered. If a notice is dropped, an interval timer rests until it is set again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notice {
     id: u32,
@@ -40,14 +38,13 @@ impl Notice {
     }
 
     /// Two numbers that tell this notice from all others of its timer's ID, for an embedder that keeps notices as plain
-    /// numbers: in another language, or in a file. They mean something only to these timers.
+    /// numbers. They mean something only to these timers.
     #[must_use]
     pub const fn ticket(&self) -> (usize, u32) {
         (self.timer, self.number)
     }
 
-    /// Makes a notice of its parts again. Any numbers may be passed: if they are of no notice, or of one that is void,
-    /// [`Timers::take`] returns `None`.
+    /// Makes a notice of its parts again. If the numbers are of no notice, [`Timers::take`] returns `None`.
     ///
     /// ```
     /// use ufutex::timer::{Notice, Notify};
@@ -68,21 +65,19 @@ pub struct Expired {
     pub id: i32,
     /// What the timer does when it expires.
     pub notify: Notify,
-    /// The number of intervals that have passed since the expiry: `si_overrun`. -1 if the clock has been set back to
-    /// before it.
+    /// The number of intervals that have passed since the expiry: `si_overrun`. -1 if the clock has been set back to before it.
     pub overrun: i32,
 }
 
-/// The overrun as an `int`, at most `i32::MAX`. If the clock has been set back meanwhile, not even the first deadline
-/// has passed. The kernel reports -1 then.
+/// The overrun as an `int`, at most `i32::MAX`. As in the kernel, it is -1 if the clock has been set back to before the
+/// first deadline.
 pub(super) fn shown_overrun(overrun: i64) -> i32 {
     overrun.min(i32::MAX.into()) as i32
 }
 
 impl Timers {
     /// Takes a notice, when it is delivered. An interval timer is armed again, and its overrun is now known. Returns
-    /// `None` if the notice is void, because the timer was set again or deleted in the meantime. Then there is nothing
-    /// to deliver.
+    /// `None` if the notice is void, because the timer was set again or deleted in the meantime.
     #[must_use = "`None` means that nothing is to be delivered"]
     pub fn take(&self, notice: Notice) -> Option<Expired> {
         let mut locked = self.lock_current(&notice)?;
@@ -126,15 +121,13 @@ impl Timers {
     /// time on the queue's clock.
     fn expire_one(&self, timer: &Timer, tag: u32, time: u64) -> Option<Notice> {
         let mut locked = timer.lock(&self.inner.store.ids.on);
-        // The timer may have been deleted since it left the queue. Then its state belongs to the thread that makes it
-        // another timer.
+        // If the timer has been deleted meanwhile, its state belongs to the thread that makes it another timer.
         if !timer.is_valid() {
             return None;
         }
         let id = timer.id();
         locked.with(|state| {
-            // The timer may have been set again or disarmed after the queue's lock was released and before this one was
-            // taken.
+            // The timer may have been set again or disarmed since it left the queue.
             if state.number != tag || state.status != Status::Armed {
                 return None;
             }
@@ -185,8 +178,7 @@ impl Owner for TimersInner {
 impl Drop for Timers {
     fn drop(&mut self) {
         if self.inner.driver.is_abandoned() {
-            // Never freed: a thread that a child of fork(2) does not have may have been in the middle of a change, such
-            // as moving the line of the expired timers.
+            // Never freed: a thread that a child of fork(2) does not have may have been in the middle of a change.
             core::mem::forget(self.inner.clone());
         }
     }

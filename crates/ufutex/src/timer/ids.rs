@@ -413,8 +413,7 @@ mod tests {
         }
     }
 
-    /// The average number of timers that a look-up meets, if there are as many IDs as slots, each in a block of its
-    /// own.
+    /// The average number of timers that a look-up meets, if there are as many IDs as slots, each in a block of its own.
     fn steps_of_a_look_up(seed: u64, timers: u32, blocks: impl Iterator<Item = u32>) -> f64 {
         let mut chains = vec![0u32; timers as usize];
         for block in blocks {

@@ -1,9 +1,8 @@
 //! POSIX timers: timer_create(2) and its family, for a user-mode kernel or a runtime.
 //!
-//! [`Timers`] holds the timers of one process: a table of timers by ID, which grows as needed and in which look-ups
-//! take no lock. A [`Driver`] expires the timers of all processes; every [`System`](crate::System) has one. A
-//! [`Deliver`] decides what an expired timer does: a guest kernel queues a signal, a runtime calls a function
-//! ([`Callback`]) or takes expired timers out of a channel ([`Timers::channel`]).
+//! [`Timers`] holds the timers of one process. A [`Driver`] expires the timers of all processes; every
+//! [`System`](crate::System) has one. A [`Deliver`] decides what an expired timer does: a guest kernel queues a signal, a
+//! runtime calls a function ([`Callback`]) or takes expired timers out of a channel ([`Timers::channel`]).
 //!
 //! ```
 //! use std::time::Duration;
@@ -71,8 +70,7 @@ pub enum TimerClock {
     Cpu(CpuClock),
 }
 
-/// What a timer does when it expires: a `struct sigevent`. To the kernel, `SIGEV_THREAD` is a [`Signal`](Self::Signal)
-/// too.
+/// What a timer does when it expires: a `struct sigevent`. To the kernel, `SIGEV_THREAD` is a [`Signal`](Self::Signal) too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Notify {
     /// Nothing. The process asks how much time is left.
@@ -184,8 +182,7 @@ impl Timers {
             driver: driver.clone(),
         })?;
         for queue in &inner.queues {
-            // SAFETY: no other thread has the timers yet. The queues are a part of them, and are retired when they are
-            // dropped.
+            // SAFETY: no other thread has the timers yet. The queues are a part of them, and are retired when they are dropped.
             unsafe { queue.settle(inner.memory(), &inner.driver) };
         }
         Ok(Self { inner })

@@ -73,8 +73,7 @@ fn left(times: &mut [u64; 4], now: impl Fn(Base) -> u64) -> Option<Duration> {
         if length.is_zero() {
             *at = NEVER;
         }
-        // The thread sleeps by the monotonic clock. Another clock may be set meanwhile, or go on while the machine
-        // sleeps.
+        // The thread sleeps by the monotonic clock. Others may be set meanwhile, or go on while the machine sleeps.
         let length = match base {
             Base::Realtime | Base::Tai => length.min(longest(Clock::Realtime)),
             Base::Monotonic | Base::Boottime => length.min(longest(Clock::Monotonic)),
@@ -89,8 +88,7 @@ pub fn cpus() -> u64 {
     std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64)
 }
 
-/// The time on `base`, in nanoseconds. The host does not say by how much TAI differs from its realtime clock, so the
-/// two are equal here, as they are on Linux until a time service has set the difference.
+/// The time on `base`, in nanoseconds. The host does not say by how much TAI differs from its realtime clock.
 pub fn now(base: Base) -> u64 {
     super::super::clocks::nanoseconds(match base {
         Base::Monotonic => clocks::time(Clock::Monotonic),

@@ -16,14 +16,12 @@ const TAI_CHECK: u64 = 1_000_000_000;
 /// The files that the thread waits for: one timerfd for each clock.
 pub struct Alarm {
     timers: [OwnedFd; 4],
-    /// An epoll(7) instance that watches these four. poll(2) fails with EINVAL if `RLIMIT_NOFILE` has been lowered
-    /// below four since; epoll_wait(2) does not.
+    /// An epoll(7) instance that watches them. Unlike poll(2), it works if `RLIMIT_NOFILE` has been lowered below four since.
     all: OwnedFd,
 }
 
 impl Alarm {
-    /// Opens the files. If the process may open no more, tries again for a second: the thread of a driver that has just
-    /// been dropped may not have closed its own.
+    /// Opens the files. If the process may open no more, tries again for a second: see `Driver::start`.
     pub fn new() -> Result<Self, Error> {
         for _ in 0..1000 {
             match Self::open() {
@@ -54,11 +52,11 @@ impl Alarm {
         Ok(Self { timers, all })
     }
 
-    /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest; at once if `at` is 0. For `CLOCK_TAI` it returns after
-    /// `TAI_CHECK` if that is sooner.
+    /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest; at once if `at` is 0. For `CLOCK_TAI` it
+    /// returns after `TAI_CHECK` if that is sooner.
     pub fn set(&self, base: Base, at: u64) {
-        // There are no timerfds of CLOCK_TAI. Its difference to CLOCK_REALTIME changes when adjtimex(2) sets it, as at
-        // boot, and by a leap second. Linux does not report that, so the thread wakes each second and reads the clock.
+        // There are no timerfds of CLOCK_TAI, and Linux does not report when its difference to CLOCK_REALTIME changes, as by
+        // adjtimex(2) or a leap second. So the thread wakes each second and reads the clock.
         let at = match base {
             Base::Tai if at != NEVER => {
                 let left = at.saturating_sub(now(Base::Tai)).min(TAI_CHECK);
@@ -75,8 +73,7 @@ impl Alarm {
         };
         let setting = libc::itimerspec { it_interval: none, it_value: value };
         let fd = self.timers[base as usize].as_raw_fd();
-        // An absolute time: if the clock is set, the timerfd rings when it shows that time, so setting it needs no
-        // action here.
+        // If the clock is set, the timerfd rings when it shows that absolute time.
         // SAFETY: `setting` outlives the call. It cannot fail: the file is a timer and the time is valid.
         unsafe { libc::timerfd_settime(fd, libc::TFD_TIMER_ABSTIME, &raw const setting, core::ptr::null_mut()) };
     }
