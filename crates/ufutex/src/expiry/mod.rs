@@ -32,7 +32,7 @@ use line::OwnerGroup;
 use queue::Link;
 use thread::DriverThread;
 use turn::Turn;
-use wheel::{NodeRing, Wheel, WheelNode};
+use wheel::{NodeRing, Wheel};
 
 /// Expires timers and timeouts. Each [`System`](crate::System) has a driver, for the domains of its own PID namespace. A
 /// driver can also be made alone, for timers, or for a namespace.
@@ -100,19 +100,6 @@ impl Earliest {
     /// The time of the next turn; `None` if no queue is scheduled. 0 means at once.
     fn peek(&self) -> Option<u64> {
         if self.ready != 0 { Some(0) } else { self.wheel.peek() }
-    }
-
-    /// # Safety
-    /// `node` belongs to the lock, and is in this wheel or in none.
-    unsafe fn remove(&mut self, node: *mut WheelNode) {
-        // SAFETY: the caller guarantees it.
-        unsafe {
-            if (*node).is_ready() {
-                self.leave_line(node);
-            } else {
-                self.wheel.remove(node);
-            }
-        }
     }
 }
 
@@ -382,11 +369,15 @@ impl DriverInner {
             let node = link.node();
             // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it.
             unsafe {
-                let stands = (*node).is_ready() || (*node).is_linked() && at >= (*node).deadline;
-                if stands && at != NEVER {
+                let is_ready = (*node).is_ready();
+                if at != NEVER && (is_ready || (*node).is_linked() && at >= (*node).deadline) {
                     return false;
                 }
-                earliest.remove(node);
+                if is_ready {
+                    earliest.leave_line(node);
+                } else {
+                    earliest.wheel.remove(node);
+                }
                 if at != NEVER {
                     earliest.wheel.insert(node, at, now);
                 }

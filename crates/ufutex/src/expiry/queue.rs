@@ -255,7 +255,7 @@ impl Drop for Share<'_> {
                 unsafe {
                     // Another thread that turns may have put it into the ready line.
                     if !(*node).is_ready() {
-                        earliest.remove(node);
+                        earliest.wheel.remove(node);
                         earliest.make_ready(node);
                     }
                 }

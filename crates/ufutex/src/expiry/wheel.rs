@@ -20,11 +20,9 @@ const FEW: usize = 16;
 /// The number of nodes that move down a level before the wheel's lock may change hands.
 const BATCH: usize = 64;
 
-/// Two rings after all slots: of nodes that are held back until the turn is done, and of nodes to be placed, because they
+/// Two rings, on a level above all others: of nodes that are held back until the turn is done, and of nodes to be placed, because they
 /// were held back before or the clock has been set back. At the end of a turn the rings change roles.
 const RINGS: [u16; 2] = [(LEVELS * SLOTS) as u16, (LEVELS * SLOTS) as u16 + 1];
-/// The bit of the first ring in `levels`.
-const RING: u32 = 1 << 16;
 /// The `slot` of a node that is in no wheel, but in a ring of the ready line.
 const READY: u16 = u16::MAX - 1;
 /// The `slot` of a node that is in no wheel and no ring.
@@ -166,10 +164,10 @@ impl NodeRing {
 pub struct Wheel {
     /// The wheel's own time. No node is due before it, unless its deadline had passed already when it was inserted.
     elapsed: u64,
-    /// One bit for each level that has nodes; above them, from `RING` on, one bit for each ring that has nodes.
+    /// One bit for each level that has nodes, also for that of the rings.
     levels: u32,
     /// For each level, one bit for each slot that has nodes.
-    slots: [u16; LEVELS],
+    slots: [u16; LEVELS + 1],
     /// The slot that is being emptied into lower levels.
     emptied: u16,
     /// During a turn: a node that is inserted with an earlier deadline than this is held back. 0: no turn is going on.
@@ -187,7 +185,7 @@ impl Wheel {
         Self {
             elapsed: 0,
             levels: 0,
-            slots: [0; LEVELS],
+            slots: [0; LEVELS + 1],
             emptied: NOWHERE,
             floor: 0,
             held: 0,
@@ -250,7 +248,7 @@ impl Wheel {
         // SAFETY: the caller guarantees that the node is valid. It belongs to this wheel from here on.
         unsafe {
             (*node).deadline = deadline;
-            if deadline < self.floor { self.link_ring(node, self.held()) } else { self.place(node) }
+            if deadline < self.floor { self.link(node, self.held()) } else { self.place(node) }
         }
     }
 
@@ -267,10 +265,6 @@ impl Wheel {
         // SAFETY: the node is in this slot.
         unsafe { self.first[usize::from(slot)].unlink(node) };
         if !self.is_empty_in(slot) {
-            return true;
-        }
-        if slot >= RINGS[0] {
-            self.levels &= !(RING << (slot - RINGS[0]));
             return true;
         }
         let (level, digit) = (usize::from(slot) / SLOTS, usize::from(slot) % SLOTS);
@@ -361,31 +355,29 @@ impl Wheel {
         // SAFETY: the caller guarantees it.
         unsafe {
             if self.gathers {
-                return self.link_ring(node, self.pool());
+                return self.link(node, self.pool());
             }
             let at = (*node).deadline.max(self.elapsed);
             let level = (at ^ self.elapsed).checked_ilog2().unwrap_or(0) / DIGIT;
             let digit = (at >> (level * DIGIT)) as usize % SLOTS;
-            let slot = level as usize * SLOTS + digit;
-            self.levels |= 1 << level;
-            self.slots[level as usize] |= 1 << digit;
-            self.first[slot].link(node, slot as u16);
+            self.link(node, (level as usize * SLOTS + digit) as u16);
         }
     }
 
     /// # Safety
     /// As for `place`.
-    unsafe fn link_ring(&mut self, node: *mut WheelNode, ring: u16) {
-        self.levels |= RING << (ring - RINGS[0]);
+    #[inline(always)]
+    unsafe fn link(&mut self, node: *mut WheelNode, slot: u16) {
+        let (level, digit) = (usize::from(slot) / SLOTS, usize::from(slot) % SLOTS);
+        self.levels |= 1 << level;
+        self.slots[level] |= 1 << digit;
         // SAFETY: the caller guarantees it.
-        unsafe { self.first[usize::from(ring)].link(node, ring) };
+        unsafe { self.first[usize::from(slot)].link(node, slot) };
     }
 
     fn first_slot(&self) -> Option<u16> {
-        (self.levels & (RING - 1) != 0).then(|| {
-            let level = self.levels.trailing_zeros() as usize;
-            (level * SLOTS) as u16 + self.slots[level].trailing_zeros() as u16
-        })
+        let level = self.levels.trailing_zeros() as usize;
+        (level < LEVELS).then(|| (level * SLOTS) as u16 + self.slots[level].trailing_zeros() as u16)
     }
 
     /// The first slot, and its earliest node with the deadline. If the slot has too many nodes to search them, the first

@@ -52,18 +52,6 @@ unsafe impl Send for Timer {}
 
 const _: () = assert!(usize::BITS != 64 || size_of::<Timer>() == 32 && size_of::<ColdPart>() == 96);
 
-/// The state of a timer between settings and expiries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Status {
-    /// The timer was never set, was disarmed, or has expired for good; or it is a timer that notifies nobody.
-    Disarmed,
-    /// The timer is in a queue.
-    Armed,
-    /// The timer has expired, and is armed again when its notice is taken.
-    Pending,
-}
-
 /// Belongs to the timer's lock. Before the timer can be found, it belongs to the thread that makes the timer.
 pub struct State {
     /// In nanoseconds. 0 means that the timer expires once.
@@ -84,7 +72,8 @@ pub struct State {
     pub number: u32,
     /// 0 if the timer notifies nobody.
     pub signal: u8,
-    pub status: Status,
+    /// Whether the timer is in a queue, or has left it to expire.
+    pub is_armed: bool,
     /// The clock that `deadline` is on.
     pub base: Base,
     /// Whether the process or thread whose CPU time counts has ended. Final, because its number may be another's by now.
@@ -187,7 +176,7 @@ impl Timer {
                     thread,
                     number,
                     signal,
-                    status: Status::Disarmed,
+                    is_armed: false,
                     base: Base::Monotonic,
                     is_orphan: false,
                 });

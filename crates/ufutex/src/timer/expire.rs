@@ -6,7 +6,7 @@
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use super::entry::{Chunk, LockedTimer, Status, Timer};
+use super::entry::{Chunk, LockedTimer, Timer};
 use super::lookup::valid_id;
 use super::set::{Shown, TICK};
 use super::{Notify, Timers, TimersInner};
@@ -89,13 +89,10 @@ impl Timers {
             if state.interval == 0 {
                 return (0, MustNotify::default());
             }
-            let must_notify = if let Some(shown) = shown {
+            let must_notify = shown.map_or_else(MustNotify::default, |shown| {
                 state.forward(shown.clock);
                 self.arm(timer, state, shown)
-            } else {
-                state.status = Status::Disarmed;
-                MustNotify::default()
-            };
+            });
             timer.publish(notice.id, state.overrun);
             (shown_overrun(core::mem::replace(&mut state.overrun, -1)), must_notify)
         });
@@ -128,7 +125,7 @@ impl Timers {
         let id = timer.id();
         locked.with(|state| {
             // The timer may have been set again or disarmed since it left the queue.
-            if state.number != tag || state.status != Status::Armed {
+            if state.number != tag || !state.is_armed {
                 return None;
             }
             if let Some(of) = state.cpu_clock() {
@@ -140,7 +137,7 @@ impl Timers {
                 let clock = self.cpu_time_of(state, of);
                 put_back.disarm();
                 let Some(clock) = clock else {
-                    state.status = Status::Disarmed;
+                    state.is_armed = false;
                     return None;
                 };
                 if clock < state.deadline {
@@ -149,7 +146,7 @@ impl Timers {
                 }
             }
             debug_assert!(!state.is_silent());
-            state.status = if state.interval == 0 { Status::Disarmed } else { Status::Pending };
+            state.is_armed = false;
             let timer = core::ptr::from_ref(timer).addr();
             Some(Notice { id, timer, number: state.number, notify: state.notify() })
         })

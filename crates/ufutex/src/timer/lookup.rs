@@ -1,7 +1,7 @@
 //! Looks timers up by ID, reads their overruns, and deletes them.
 
 use super::Timers;
-use super::entry::{LockedTimer, State, Status, Timer};
+use super::entry::{LockedTimer, State, Timer};
 use super::ids::IdPosition;
 use crate::error::Error;
 use crate::expiry::{Base, MustNotify};
@@ -102,8 +102,7 @@ impl State {
     #[inline(always)]
     pub(super) fn stand_down(&mut self) -> Option<Base> {
         self.renumber();
-        let was = core::mem::replace(&mut self.status, Status::Disarmed);
-        (was == Status::Armed).then_some(self.base)
+        core::mem::take(&mut self.is_armed).then_some(self.base)
     }
 }
 

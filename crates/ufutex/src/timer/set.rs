@@ -1,6 +1,6 @@
 //! Sets a timer, and reads how much time it has left.
 
-use super::entry::{State, Status, Timer};
+use super::entry::{State, Timer};
 use super::lookup::valid_id;
 use super::{Expiry, Setting, TimerClock, Timers};
 use crate::error::Error;
@@ -154,11 +154,11 @@ impl Timers {
     fn shown_setting(&self, state: &mut State, is_stopped: bool) -> Setting {
         let is_silent = state.is_silent();
         let interval = Duration::from_nanos(state.interval);
-        if state.interval == 0 && state.status == Status::Disarmed && !is_silent {
+        if state.interval == 0 && !state.is_armed && !is_silent {
             return Setting::default();
         }
         let Some(now) = self.shown(state, state.base).map(|shown| shown.clock) else { return Setting::default() };
-        if state.interval != 0 && state.status != Status::Armed {
+        if state.interval != 0 && !state.is_armed {
             // Its notice has not been taken, or it notifies nobody. So it has gone on unnoticed: move its deadline on.
             state.forward(now);
         }
@@ -192,7 +192,7 @@ impl Timers {
 
     /// Puts the timer into its queue. Calls no callback.
     pub(super) fn arm(&self, timer: &Timer, state: &mut State, shown: Shown) -> MustNotify {
-        state.status = Status::Armed;
+        state.is_armed = true;
         state.renumber();
         let at = match state.cpu_clock() {
             None => state.deadline,
