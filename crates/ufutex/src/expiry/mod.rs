@@ -243,17 +243,15 @@ impl Driver {
     }
 
     /// Expires all deadlines that are due, on the calling thread, which delivers the timers and wakes the tasks.
-    /// Returns the number of deadlines that have passed. Several threads may turn at once.
+    /// Returns the number of deadlines that have passed. Several threads may turn at once. The turn ends when all deadlines
+    /// have passed that were due at its beginning. If later ones are left, [`next`](Self::next) returns a time that has passed.
     ///
-    /// The owners of deadlines are processes, which have timers, and domains, which have timeouts. They are grouped by
+    /// Owners of deadlines, which are processes with timers and domains with timeouts, are grouped by
     /// [`PidNamespace`](crate::PidNamespace): a domain by its own, timers by the one whose
     /// [`driver`](crate::PidNamespace::driver) they were made with. Groups are served in rotation, and so are the owners of
-    /// a group. An owner has at most 64 deadlines expired at a time, and the clocks are read before the next is served. So
-    /// a deadline that comes during the turn waits for at most 64 deadlines of each other group on its clock, however many
-    /// owners and deadlines those have, and for as many on each other clock. Of its own group it waits for 64 of each other
-    /// owner, and for those of the other groups in between. How long that takes depends on how long 64 calls of each
-    /// [`Deliver`](crate::timer::Deliver) take. The turn ends when all deadlines have passed that were due at its
-    /// beginning. Later ones may be left; then [`next`](Self::next) returns a time that has passed.
+    /// a group: at most 64 deadlines of one owner expire before the clocks are read and the next is served. So a deadline
+    /// that comes during the turn waits for at most 64 deadlines of each other group on each clock, however many owners and
+    /// deadlines those have. Of its own group it waits for 64 of each other owner, and for the other groups in between.
     ///
     /// With an embedder's clocks, a thread that has turned must call `next` afterwards, and turn by that time or have another
     /// thread do so: later deadlines are not announced to the threads that asked before.
@@ -370,7 +368,8 @@ impl DriverInner {
             // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it.
             unsafe {
                 let is_ready = (*node).is_ready();
-                if at != NEVER && (is_ready || (*node).is_linked() && at >= (*node).deadline) {
+                let stands = is_ready || (*node).is_linked() && at >= (*node).deadline;
+                if stands && at != NEVER {
                     return false;
                 }
                 if is_ready {

@@ -64,15 +64,11 @@ impl Timers {
             return Err(Error::Invalid);
         }
         tell(id as i32)?;
-        if let TimerClock::Cpu(of) = clock
-            && self.inner.driver.inner.cpu_time(of).is_none()
-        {
-            return Err(Error::Invalid);
-        }
-        abandon.disarm();
-        if matches!(clock, TimerClock::Cpu(_)) {
+        if let TimerClock::Cpu(of) = clock {
+            self.inner.driver.inner.cpu_time(of).ok_or(Error::Invalid)?;
             self.inner.cpu_timers.fetch_add(1, Ordering::Relaxed);
         }
+        abandon.disarm();
         // SAFETY: the timer is this call's alone until it is published.
         unsafe { timer.fill(clock, signal as u8, value, thread) };
         timer.publish(id, 0);
@@ -309,7 +305,7 @@ mod tests {
             // Deleted by another thread.
             for id in 0..1000 {
                 let group = store.ids.lock(id);
-                let (timer, _) = store.ids.find(id).expect("it was made");
+                let (timer, _) = store.ids.find(store.ids.position(id), id).expect("it was made");
                 timer.invalidate_as(id);
                 group.remove(timer);
                 drop(group);

@@ -11,7 +11,6 @@
 //! timers move it, a few groups at a time.
 
 use core::alloc::Layout;
-use core::iter;
 use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
@@ -94,15 +93,9 @@ impl Ids {
         })
     }
 
-    /// The timer with this ID, which may be another one at any time, and the overrun of its last signal.
+    /// The timer with this ID, whose position it is, and the overrun of its last signal. It may be another one at any time.
     #[inline(always)]
-    pub fn find(&self, id: u32) -> Option<(&Timer, i32)> {
-        self.find_at(self.position(id), id)
-    }
-
-    /// As [`find`](Self::find), for a caller that has the ID's position.
-    #[inline(always)]
-    pub fn find_at(&self, position: IdPosition<'_>, id: u32) -> Option<(&Timer, i32)> {
+    pub fn find(&self, position: IdPosition<'_>, id: u32) -> Option<(&Timer, i32)> {
         self.walk(position, id).or_else(|| self.find_slowly(id))
     }
 
@@ -172,8 +165,9 @@ impl Ids {
     fn lock_slowly(&self, id: u32) -> LockedGroup<'_> {
         let mut round = 0;
         loop {
-            let next = || self.next().map(|next| self.position_in(next, id));
-            for position in iter::once(self.position(id)).chain(iter::once_with(next).flatten()) {
+            let current = self.position(id);
+            let next = self.next().map(|next| self.position_in(next, id));
+            for position in [Some(current), next].into_iter().flatten() {
                 if position.group.lock.lock(&self.on).is_some() {
                     return LockedGroup(position, &self.on);
                 }

@@ -17,7 +17,8 @@ impl Timers {
     /// [`Error::Invalid`]: no such timer.
     #[inline]
     pub fn getoverrun(&self, id: i32) -> Result<i32, Error> {
-        let (_, overrun) = self.inner.store.ids.find(valid_id(id)?).ok_or(Error::Invalid)?;
+        let (id, ids) = (valid_id(id)?, &self.inner.store.ids);
+        let (_, overrun) = ids.find(ids.position(id), id).ok_or(Error::Invalid)?;
         Ok(overrun)
     }
 
@@ -74,7 +75,7 @@ impl Timers {
     fn lock_at<'t>(&'t self, position: IdPosition<'t>, id: u32) -> Result<LockedTimer<'t>, Error> {
         loop {
             let ids = &self.inner.store.ids;
-            let (timer, _) = ids.find_at(position, id).ok_or(Error::Invalid)?;
+            let (timer, _) = ids.find(position, id).ok_or(Error::Invalid)?;
             let locked = timer.lock(&ids.on);
             if timer.overrun_of(id).is_some() {
                 return Ok(locked);
