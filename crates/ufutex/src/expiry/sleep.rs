@@ -13,7 +13,6 @@ use super::queue::{DeadlineQueue, Owner, Share};
 use super::wheel::WheelNode;
 use super::{Base, Driver};
 use crate::error::Error;
-use crate::sync::{AtomicU32, Ordering};
 use crate::sys::counted::Counted;
 use crate::sys::lazy::Lazy;
 use crate::sys::unwind::GuardedWaker;
@@ -85,8 +84,6 @@ pub(crate) struct Sleep<'d> {
     node: UnsafeCell<WheelNode>,
     /// The waker of the task; belongs to the queue's lock while the node is armed.
     waker: UnsafeCell<Option<GuardedWaker>>,
-    /// Whether the time is up: 0 means no.
-    is_over: AtomicU32,
     sleeps: &'d Sleeps,
 }
 
@@ -100,7 +97,7 @@ impl<'d> Sleep<'d> {
     pub fn new(timeouts: Timeouts<'d>, base: Base, waker: GuardedWaker) -> Result<Counted<Self>, Error> {
         let sleeps = timeouts.sleeps.get(timeouts.driver, base)?;
         let (node, waker) = (UnsafeCell::new(WheelNode::new()), UnsafeCell::new(Some(waker)));
-        Counted::new(|_| Self { node, waker, is_over: AtomicU32::new(0), sleeps })
+        Counted::new(|_| Self { node, waker, sleeps })
     }
 
     /// Arms the sleep: its waker is woken at `deadline`. `now` is a reading of the clock. The driver has been started.
@@ -113,24 +110,25 @@ impl<'d> Sleep<'d> {
         must_notify.now(&self.sleeps.driver);
     }
 
-    /// Whether the time is up. If it is not, `waker` is woken when it is.
+    /// Whether the time of a sleep that has begun is up. If it is not, `waker` is woken when it is.
     pub fn is_over(&self, waker: &Waker) -> bool {
         // A waker's clone and drop are the executor's code, and run with nothing locked.
         let mut waker = Some(GuardedWaker::of(waker));
-        // SAFETY: with the queue locked, the waker belongs to this thread.
-        self.sleeps.queue.with_locked(|| unsafe { core::ptr::swap(self.waker.get(), &raw mut waker) });
-        // Either `fire` finds this waker later, or the time was up before.
-        self.is_over.load(Ordering::Relaxed) != 0 // [T]
+        // SAFETY: with the queue locked, the node and the waker belong to this thread.
+        self.sleeps.queue.with_locked(|| unsafe {
+            core::ptr::swap(self.waker.get(), &raw mut waker);
+            // [T]: either `fire` finds this waker later, or the node has left the queue.
+            !(*self.node.get()).is_linked()
+        })
     }
 
-    /// Ends the sleep, because its time is up. Returns the waker to wake.
+    /// Returns the waker of a sleep whose time is up.
     ///
     /// # Safety
-    /// `node` belongs to a sleep, whose queue is locked.
+    /// `node` belongs to a sleep, and has just left its queue, which is locked.
     unsafe fn fire(node: *mut WheelNode) -> Option<GuardedWaker> {
         // SAFETY: the node is the sleep's first field, and the sleep stays in place.
         let this = unsafe { &*node.cast::<Self>() };
-        this.is_over.store(1, Ordering::Relaxed); // [T]
         // SAFETY: the queue is locked.
         unsafe { (*this.waker.get()).take() }
     }
