@@ -19,8 +19,7 @@ pub(crate) struct OwnerGroup([UnsafeCell<ReadyGroup>; 4]);
 /// The ready owners of one group on one clock. Belongs to the lock of that clock's wheel.
 #[repr(C)]
 pub(super) struct ReadyGroup {
-    /// The group's place in the line, where it stands while it has ready owners. First field, because the line knows
-    /// only the node's address.
+    /// The group's place in the line. First field, because the line knows only the node's address.
     node: WheelNode,
     owners: NodeRing,
 }

@@ -228,8 +228,7 @@ impl Driver {
                 earliest.wheel.settle().then(|| {
                     let at = earliest.peek();
                     if self.has_given_clocks() {
-                        // The embedder may know an earlier time, of a timer that is disarmed now. A deadline before this
-                        // one must then notify it.
+                        // From now on the embedder must be notified of a deadline before this time, not before an older one.
                         earliest.announced = earliest.announced.max(at.unwrap_or(NEVER));
                     }
                     at

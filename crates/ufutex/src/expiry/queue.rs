@@ -207,8 +207,7 @@ impl<'q> Share<'q> {
     pub fn pop_due<R>(&mut self, mut take: impl FnMut(*mut WheelNode) -> R) -> Option<R> {
         while self.left != 0 {
             let due = self.queue.state.lock().with(|state| {
-                // The clock may have been set back since the last reading. By that, a deadline that was armed after it
-                // would be due.
+                // By the last reading, a deadline that was armed after the clock was set back would be due.
                 if matches!(self.queue.base, Base::Realtime | Base::Tai) {
                     self.now = self.driver.now(self.queue.base);
                 }

@@ -20,8 +20,8 @@ const FEW: usize = 16;
 /// The number of nodes that move down a level before the wheel's lock may change hands.
 const BATCH: usize = 64;
 
-/// Two rings, on a level above all others: of nodes that are held back until the turn is done, and of nodes to be placed, because they
-/// were held back before or the clock has been set back. At the end of a turn the rings change roles.
+/// Two rings, on a level above all others: of nodes that are held back until the turn is done, and of nodes to be placed,
+/// because they were held back before or the clock has been set back. At the end of a turn the rings change roles.
 const RINGS: [u16; 2] = [(LEVELS * SLOTS) as u16, (LEVELS * SLOTS) as u16 + 1];
 /// The `slot` of a node that is in no wheel, but in a ring of the ready line.
 const READY: u16 = u16::MAX - 1;

@@ -222,8 +222,7 @@ pub struct Chunk {
     cold_parts: [ColdPart; TIMERS],
 }
 
-/// What is allocated for a chunk, which begins at the first cache line in it: allocators take longer if they are asked for
-/// that alignment.
+/// What is allocated for a chunk, which begins at the first cache line in it: allocators take longer to align memory.
 const LAYOUT: Layout = {
     const ALIGN: usize = 2 * size_of::<usize>();
     match Layout::from_size_align(size_of::<Chunk>() + align_of::<Chunk>() - ALIGN, ALIGN) {

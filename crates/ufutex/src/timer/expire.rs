@@ -69,8 +69,7 @@ pub struct Expired {
     pub overrun: i32,
 }
 
-/// The overrun as an `int`, at most `i32::MAX`. As in the kernel, it is -1 if the clock has been set back to before the
-/// first deadline.
+/// The overrun as an `int`, at most `i32::MAX`: -1 if the clock has been set back to before the first deadline.
 pub(super) fn shown_overrun(overrun: i64) -> i32 {
     overrun.min(i32::MAX.into()) as i32
 }
@@ -114,8 +113,7 @@ impl Timers {
         (is_same && locked.with(|state| state.number == notice.number)).then_some(locked)
     }
 
-    /// Expires a timer that was due in its queue. `tag` is the timer's number from when it was armed; `time` is the
-    /// time on the queue's clock.
+    /// Expires a timer that was due in its queue. It had the number `tag` when it was armed; `time` is by the queue's clock.
     fn expire_one(&self, timer: &Timer, tag: u32, time: u64) -> Option<Notice> {
         let mut locked = timer.lock(&self.inner.store.ids.on);
         // If the timer has been deleted meanwhile, its state belongs to the thread that makes it another timer.

@@ -46,16 +46,14 @@ struct SlotGroup {
 
 type IdSlot = AtomicPtr<Timer>;
 
-/// One table: its groups. It fits into one word: the address, and the logarithm of the number of groups in the bits that
-/// the alignment leaves free.
+/// One table: its groups. It fits into one word, with the logarithm of their number in the bits that alignment leaves free.
 #[derive(Clone, Copy)]
 struct IdTable {
     groups: *mut SlotGroup,
     groups_log2: u32,
 }
 
-/// The timers of a process, by ID: see the top of this file. Look-ups read it, so it shares no cache line with what others
-/// write.
+/// The timers of a process, by ID. Look-ups read it, so it shares no cache line with what others write.
 #[repr(align(64))]
 pub struct Ids {
     current: AtomicPtr<SlotGroup>,
@@ -177,8 +175,7 @@ impl Ids {
         }
     }
 
-    /// Notes that there are now `timers` timers: begins to grow the table, or continues by a step. If there is no
-    /// memory, chains grow instead.
+    /// Begins to grow the table for `timers` timers, or continues by a step. If there is no memory, chains grow instead.
     #[cold]
     pub fn note_timers(&self, timers: usize) {
         let Some(mut growth) = self.growth.try_lock() else { return };

@@ -55,8 +55,7 @@ impl Timers {
         }
     }
 
-    /// Takes the timer out of the table, and gives it back to a shard if one belongs to the lock that this takes. Returns
-    /// whether one does.
+    /// Takes the timer out of the table, and tries to give it back to a shard under the lock that this takes.
     #[inline(always)]
     #[must_use]
     fn take_out(&self, timer: &Timer, id: u32, position: IdPosition<'_>) -> bool {

@@ -19,8 +19,7 @@ impl TimerOptions {
     /// `RLIMIT_SIGPENDING`, by default half the maximum number of threads: about 62,000 on a machine with 16 GiB.
     pub const DEFAULT_MAX_TIMERS: usize = 1 << 16;
 
-    /// Makes the default settings: [`DEFAULT_MAX_TIMERS`](Self::DEFAULT_MAX_TIMERS), all IDs that the kernel has, and
-    /// PIDs that are not the host's.
+    /// Makes the default settings.
     #[must_use]
     pub const fn new() -> Self {
         Self { max_timers: Self::DEFAULT_MAX_TIMERS, max_id: i32::MAX, host_pids: false }

@@ -13,8 +13,7 @@ use core::time::Duration;
 pub(super) const TICK: u64 = 1_000_000;
 /// How often it is checked while its process or thread does not run.
 const IDLE: u64 = 8 * TICK;
-/// The longest time between two checks of a timer of a process's CPU time, in nanoseconds: CPUs are counted once, and may
-/// have been added since.
+/// The longest time between two checks of a timer of a process's CPU time, in nanoseconds: CPUs may have been added.
 const MOST: u64 = 100 * TICK;
 /// Shortest time, on average, between two checks of any timers of CPU time of one process, in nanoseconds: a process with
 /// many of them is not to keep the driver's thread busy.

@@ -186,8 +186,7 @@ impl Store {
         });
     }
 
-    /// Takes back a timer that cannot be found any more, if `group`, where it was as `id`, guards a shard that the calling
-    /// thread uses.
+    /// Takes back a timer that cannot be found any more, if `group`, where it was as `id`, guards a shard of the thread's.
     #[inline(always)]
     #[must_use]
     pub fn takes_back_here(&self, timer: NonNull<Timer>, id: u32, group: LockedGroup<'_>) -> bool {

@@ -64,8 +64,7 @@ impl Alarm {
     }
 }
 
-/// How long the thread has to sleep at most: 0 if one of `times` has passed, `None` if none is set. Those that have passed
-/// become `NEVER`.
+/// How long the thread may sleep: 0 if one of `times` has passed, `None` if none is set. Those that have passed become `NEVER`.
 fn left(times: &mut [u64; 4], now: impl Fn(Base) -> u64) -> Option<Duration> {
     let mut shortest = None;
     for (&base, at) in Base::ALL.iter().zip(times).filter(|(_, at)| **at != NEVER) {

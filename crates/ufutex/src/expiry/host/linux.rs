@@ -159,8 +159,7 @@ pub fn spawn(shared: Counted<Shared>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a thread that adopts the handle `shared`, with a stack of that many bytes or else the default size. Returns 0
-/// or the number of an error.
+/// Makes a thread that adopts the handle `shared`, with a stack of that many bytes or the default. Returns 0 or an errno.
 fn create(shared: &Shared, stack: Option<usize>) -> libc::c_int {
     let argument = core::ptr::from_ref(shared).cast_mut().cast();
     // SAFETY: `attributes` is initialised by the first call and freed by the last. The value of a counted handle lives

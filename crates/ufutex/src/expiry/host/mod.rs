@@ -42,8 +42,7 @@ unsafe impl Send for DriverMemory {}
 
 /// The host's side of a driver.
 pub(super) struct HostDriver {
-    /// Empty until the thread has been started. `OnceLock` guarantees that a thread that finds it set sees the alarm as
-    /// it was made.
+    /// Empty until the thread has been started.
     shared: OnceLock<Counted<Shared>>,
     /// Held while the thread is being started, so that only one is. Contenders sleep.
     starting: Lock<()>,
@@ -60,8 +59,7 @@ impl HostDriver {
         Self { shared: OnceLock::new(), starting: Lock::new(PlatformRef::HOST, ()), thread }
     }
 
-    /// What this process's thread shares. The child of fork(2) has a copy, whose lock the thread may have held, and files that
-    /// are its parent's.
+    /// What this process's thread shares. In a child of fork(2) the lock may be held for ever, and the files are its parent's.
     fn shared(&self) -> Option<&Shared> {
         self.shared.get().map(|shared| &**shared).filter(|shared| shared.process == std::process::id())
     }
