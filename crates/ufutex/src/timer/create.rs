@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use super::entry::Timer;
 use super::lookup::valid_id;
-use super::store::{Shard, id_in};
+use super::store::Shard;
 use super::{Notify, TimerClock, Timers, TimersInner};
 use crate::error::Error;
 use crate::sync::Ordering;
@@ -84,8 +84,7 @@ impl Timers {
         let (mut rounds, mut passed) = (0, 0);
         loop {
             'again: {
-                let seen = shard.peek();
-                let Some(mut held) = store.hold_as_seen(shard, seen, store.ids.lock(id_in(seen))) else {
+                let Some(mut held) = store.hold_as_seen(shard, shard.peek()) else {
                     // Another thread has taken the ID.
                     shard = own;
                     break 'again;
@@ -261,11 +260,11 @@ mod tests {
         in_one_block(&|| {
             let timers = after_a_meeting();
             let store = &timers.inner.store;
-            let (shard, group) = (store.pick().0, || store.ids.lock(64));
+            let shard = store.pick().0;
             let seen = shard.peek();
-            assert!(store.hold_as_seen(shard, seen, group()).is_some());
+            assert!(store.hold_as_seen(shard, seen).is_some());
             assert_eq!(create(&timers), Ok(64));
-            assert!(store.hold_as_seen(shard, seen, group()).is_none(), "another thread has taken the ID");
+            assert!(store.hold_as_seen(shard, seen).is_none(), "another thread has taken the ID");
         });
     }
 

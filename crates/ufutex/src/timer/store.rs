@@ -75,7 +75,7 @@ unsafe impl Send for Chunks {}
 
 /// The ID in a shard's word, to the lock of whose group the shard belongs.
 #[inline(always)]
-pub fn id_in(word: u32) -> u32 {
+fn id_in(word: u32) -> u32 {
     word & !HAS_IDS
 }
 
@@ -156,9 +156,10 @@ impl Store {
         core::iter::once(&self.common).chain(&self.own).map(|shard| self.hold(shard))
     }
 
-    /// Holds `shard`, if its word is still what the caller saw before it locked that ID's group.
+    /// Holds `shard`, if its word is still what the caller saw.
     #[inline(always)]
-    pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: u32, group: LockedGroup<'s>) -> Option<HeldShard<'s>> {
+    pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: u32) -> Option<HeldShard<'s>> {
+        let group = self.ids.lock(id_in(seen));
         let is_same = shard.peek() == seen;
         is_same.then_some(HeldShard { store: self, shard, seen, group })
     }
