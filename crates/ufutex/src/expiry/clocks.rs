@@ -7,9 +7,8 @@ use crate::sys::clock::Clock;
 
 /// A clock that deadlines can be on.
 ///
-/// On Linux these are the kernel's clocks. On Windows and OpenBSD `Monotonic` goes on while the machine sleeps. On
-/// Windows, and on hosts that have no such clock, `Boottime` is equal to `Monotonic`. On every host but Linux `Tai` is
-/// equal to `Realtime`.
+/// On Linux these are the kernel's clocks. On Windows and OpenBSD `Monotonic` goes on while the machine sleeps. On Windows, and
+/// on hosts that have no such clock, `Boottime` is equal to `Monotonic`. On every host but Linux `Tai` is equal to `Realtime`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Base {
@@ -51,18 +50,17 @@ pub enum CpuClock {
 /// `now` and `cpu_time` may be called with a timer, the deadlines of a process or domain, or the driver's wheel locked:
 /// they must not block, nor use the driver, timers, or futures with a timeout.
 ///
-/// They may panic. The panic goes to the caller, with all locks released, and nothing has changed: a timer that was
-/// being set keeps its setting, a notice that was being taken may be taken again, and a future whose timeout could not
-/// begin may be polled again. If the clock of a CPU-time timer panics in a turn, a turn checks the timer again a
-/// millisecond later.
+/// They may panic. The panic goes to the caller, with all locks released, and nothing has changed: a timer keeps its
+/// setting, a notice may be taken again, and a future whose timeout could not begin may be polled again. If the clock of a
+/// CPU-time timer panics in a turn, a turn checks the timer again a millisecond later.
 pub trait Clocks: Send + Sync {
     /// The time on `base`, since its epoch.
     fn now(&self, base: Base) -> Duration;
 
     /// The CPU time that `of` has used; `None` if there is no such process, or no such thread in the calling process.
-    /// The provided implementation returns `None`. If it has returned `None` for a timer, that timer never expires,
-    /// even if a later process or thread gets the number. An embedder that reuses numbers must first delete the timers
-    /// that name the old one, or set them. Setting such a timer fails with [`Error::NoTask`](crate::Error::NoTask).
+    /// The provided implementation returns `None`. A timer for which it has returned `None` never expires, even if a later
+    /// process or thread gets the number, and setting it fails with [`Error::NoTask`](crate::Error::NoTask). An embedder
+    /// that reuses numbers must first delete the timers that name the old one, or set them.
     fn cpu_time(&self, of: CpuClock) -> Option<Duration> {
         let _ = of;
         None
@@ -74,9 +72,9 @@ pub trait Clocks: Send + Sync {
         1
     }
 
-    /// Called when [`Driver::next`](super::Driver::next) may have become earlier: with nothing locked, by the thread
-    /// that has armed a deadline. It may be called more often than needed. It may use the driver and timers. If it
-    /// panics, the deadline stays armed, and the panic goes to that thread's caller.
+    /// Called when [`Driver::next`](super::Driver::next) may have become earlier, and perhaps more often: with nothing
+    /// locked, by the thread that has armed a deadline. It may use the driver and timers. If it panics, the deadline stays
+    /// armed, and the panic goes to that thread's caller.
     fn changed(&self);
 }
 

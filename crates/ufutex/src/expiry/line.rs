@@ -1,12 +1,11 @@
 //! The ready line of a clock: owners whose deadlines have passed, in the order in which turns serve them.
 //!
 //! Owners belong to groups, such as the processes of one guest. Groups with ready owners stand in the line. A group that
-//! has been served goes to its end, if it has more of them. So groups are served in rotation, and within a group its
-//! owners are. An owner waits for one owner of each other group, however many owners those have, and as often for each
-//! owner of its own group that became ready before.
+//! has been served goes to its end, if it has more of them. So an owner waits for one owner of each other group, however
+//! many those have, and as often for each owner of its own group that became ready before.
 //!
-//! The turn that visits owners has to know when it has visited all that were ready at some moment. It counts **laps**:
-//! a lap is over when every owner that was ready at its beginning has been taken out. The next lap then begins.
+//! A turn has to know when it has visited all owners that were ready at some moment. So there are **laps**: one is over when
+//! every owner that was ready at its beginning has been taken out. Then the next begins.
 
 use core::cell::UnsafeCell;
 
@@ -20,8 +19,7 @@ pub(crate) struct OwnerGroup([UnsafeCell<ReadyGroup>; 4]);
 /// The ready owners of one group on one clock. Belongs to the lock of that clock's wheel.
 #[repr(C)]
 pub(super) struct ReadyGroup {
-    /// The group's place in the line, where it stands while it has ready owners. First field, because the line knows
-    /// only the node's address.
+    /// The group's place in the line. First field, because the line knows only the node's address.
     node: WheelNode,
     owners: NodeRing,
 }
@@ -77,8 +75,7 @@ impl Earliest {
         }
     }
 
-    /// Takes out the first owner of the first group, which goes to the end of the line. If a lap is over, the next one
-    /// begins.
+    /// Takes out the first owner of the first group, which goes to the end of the line.
     pub(super) fn pop_ready(&mut self) -> Option<*mut WheelNode> {
         if self.old == 0 {
             self.lap += 1;

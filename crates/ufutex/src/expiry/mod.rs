@@ -1,9 +1,8 @@
 //! Expiry: the deadlines of many owners, and the driver that expires them.
 //!
-//! An owner of deadlines (a process with its timers, or a domain with the sleeps of its tasks) keeps them in a
-//! [`DeadlineQueue`] for each clock. Each queue has a lock of its own. The driver's wheel contains each queue with its earliest
-//! deadline. So arming locks only the owner's queue, unless the earliest deadline changes. Nothing in this module knows
-//! of timers or futexes.
+//! An owner (a process with its timers, or a domain with the sleeps of its tasks) keeps its deadlines in a
+//! [`DeadlineQueue`] for each clock, which has a lock of its own. The driver's wheel contains each queue with its earliest
+//! deadline. So arming locks only the owner's queue, unless the earliest deadline changes.
 
 pub mod clocks;
 #[cfg_attr(not(feature = "std"), path = "no_host.rs")]
@@ -16,7 +15,7 @@ mod turn;
 pub mod wheel;
 
 pub use clocks::{Base, Clocks, CpuClock};
-pub(crate) use queue::{DeadlineQueue, IfLast, MustNotify, Owner, Share};
+pub(crate) use queue::{DeadlineQueue, MustNotify, Owner, Share};
 
 use core::time::Duration;
 
@@ -33,19 +32,19 @@ use line::OwnerGroup;
 use queue::Link;
 use thread::DriverThread;
 use turn::Turn;
-use wheel::{NodeRing, Wheel, WheelNode};
+use wheel::{NodeRing, Wheel};
 
-/// Expires timers and timeouts. Each [`System`](crate::System) has a driver, for the domains of its own PID namespace. Each
-/// further [`PidNamespace`](crate::PidNamespace) has one of its own if the clocks are the host's. A driver can also be made
-/// alone, for timers, or for a namespace.
+/// Expires timers and timeouts. Each [`System`](crate::System) has a driver, for the domains of its own PID namespace. A
+/// driver can also be made alone, for timers, or for a namespace.
 ///
-/// With the host's clocks the driver has a thread of its own. The first timer or timeout starts it, and it does not wake up while
-/// nothing is armed. With an embedder's clocks ([`Clocks`]) the driver does nothing by itself: the embedder calls
-/// [`next`](Self::next), waits in its own way, and calls [`turn`](Self::turn). All namespaces then use the system's driver,
-/// unless they are made with another ([`PidNamespace::with_driver`](crate::PidNamespace::with_driver)).
+/// With the host's clocks the driver has a thread, which the first timer or timeout starts, and which sleeps while nothing
+/// is armed. Each further [`PidNamespace`](crate::PidNamespace) has a driver of its own. With an embedder's clocks
+/// ([`Clocks`]) the driver does nothing by itself: the embedder calls [`next`](Self::next), waits in its own way, and calls
+/// [`turn`](Self::turn). Then all namespaces use the system's driver, unless they are made with another
+/// ([`PidNamespace::with_driver`](crate::PidNamespace::with_driver)).
 ///
 /// A `Driver` is a handle; its clones refer to one driver. Handles differ in the group that owners of deadlines join: see
-/// [`turn`](Self::turn). A driver does not survive fork(2), because a child process does not have the thread. See
+/// [`turn`](Self::turn). A driver does not survive fork(2): see
 /// [`System::abandon_after_fork`](crate::System::abandon_after_fork).
 #[derive(Clone)]
 pub struct Driver {
@@ -78,7 +77,7 @@ struct Earliest {
     line: NodeRing,
     /// The number of owners that are ready.
     ready: usize,
-    /// The number of the lap. An owner that becomes ready notes the lower half in its node's `tag`.
+    /// The number of the lap. A ready owner has the lower half in its node's `tag`.
     lap: u64,
     /// The number of ready owners that were so when the lap began.
     old: usize,
@@ -101,19 +100,6 @@ impl Earliest {
     /// The time of the next turn; `None` if no queue is scheduled. 0 means at once.
     fn peek(&self) -> Option<u64> {
         if self.ready != 0 { Some(0) } else { self.wheel.peek() }
-    }
-
-    /// # Safety
-    /// `node` belongs to the lock, and is in this wheel or in none.
-    unsafe fn remove(&mut self, node: *mut WheelNode) {
-        // SAFETY: the caller guarantees it.
-        unsafe {
-            if (*node).is_ready() {
-                self.leave_line(node);
-            } else {
-                self.wheel.remove(node);
-            }
-        }
     }
 }
 
@@ -141,7 +127,7 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn host_with(thread: DriverThread) -> Result<Self, Error> {
-        Self::make(PlatformRef::HOST, ClockSource::Host(host::HostDriver::new(thread)), None)
+        Self::of(PlatformRef::HOST, None, thread)
     }
 }
 
@@ -170,8 +156,8 @@ impl Driver {
         Self::make(on, source, None)
     }
 
-    /// A driver for another PID namespace of the system that this driver belongs to. With the host's clocks it is one with
-    /// a thread of its own. With an embedder's clocks it is this one, because the embedder turns this one.
+    /// A driver for another PID namespace of this driver's system: with the host's clocks a new one, with an embedder's this
+    /// one, because the embedder turns this one.
     pub(crate) fn for_another_namespace(&self) -> Result<Self, Error> {
         match &self.inner.source {
             ClockSource::Host(host) => {
@@ -204,9 +190,8 @@ impl Driver {
         Ok(Self { inner: self.inner.clone(), group: Some(Counted::new(|_| OwnerGroup::new())?) })
     }
 
-    /// Gives this process's copy of the driver up, in the child of fork(2), with all timers that run by it. They can be
-    /// dropped then, and nothing else. A system's own driver is abandoned with the
-    /// [system](crate::System::abandon_after_fork).
+    /// In the child of fork(2): gives up this process's copy of the driver, with all timers that run by it. They can only be
+    /// dropped then. A system's own driver is abandoned with the [system](crate::System::abandon_after_fork).
     ///
     /// # Safety
     /// As for `System::abandon_after_fork`.
@@ -227,9 +212,9 @@ impl Driver {
         self.inner.bases[base as usize].get_or_make(earliest).map(|_| ())
     }
 
-    /// The time by `base` at which the next turn is needed: never later than the earliest deadline. It is earlier if
-    /// nodes have been disarmed since, or if many deadlines are close together. It has passed already if a turn is
-    /// going on or has left deadlines that are due. `None` if nothing is armed.
+    /// The time by `base` at which the next turn is needed: never later than the earliest deadline, and earlier if deadlines
+    /// have been disarmed since or many are close together. It has passed already if a turn is going on or has left
+    /// deadlines that are due. `None` if nothing is armed.
     #[must_use]
     pub fn next(&self, base: Base) -> Option<Duration> {
         let inner = &*self.inner;
@@ -243,46 +228,40 @@ impl Driver {
                 earliest.wheel.settle().then(|| {
                     let at = earliest.peek();
                     if self.has_given_clocks() {
-                        // The embedder may have been told an earlier time before, for a timer that is disarmed now. A
-                        // deadline before this one must then notify it.
+                        // From now on the embedder must be notified of a deadline before this time, not before an older one.
                         earliest.announced = earliest.announced.max(at.unwrap_or(NEVER));
                     }
                     at
                 })
             });
             if let Some(at) = at {
-                // An embedder may pass the time on to a timer of its own. For many of those, 0 means "never".
+                // To many of the timers that an embedder passes the time on to, 0 means "never".
                 return at.map(|at| Duration::from_nanos(at.max(1)));
             }
         }
     }
 
     /// Expires all deadlines that are due, on the calling thread, which delivers the timers and wakes the tasks.
-    /// Returns the number of deadlines that have passed. Several threads may turn at once.
+    /// Returns the number of deadlines that have passed. Several threads may turn at once. The turn ends when all deadlines
+    /// have passed that were due at its beginning. If later ones are left, [`next`](Self::next) returns a time that has passed.
     ///
-    /// The owners of deadlines are processes, which have timers, and domains, which have timeouts. They are grouped by
+    /// Owners of deadlines, which are processes with timers and domains with timeouts, are grouped by
     /// [`PidNamespace`](crate::PidNamespace): a domain by its own, timers by the one whose
-    /// [`driver`](crate::PidNamespace::driver) they were made with. Groups are served in rotation, and so are the
-    /// owners of a group. Each time one owner has at most 64 deadlines expired, and the clocks are read before the next one
-    /// is served. So a deadline that comes during the turn waits for at most 64 deadlines of each other group on its clock,
-    /// however many owners and deadlines those have, and for as many on each of the other clocks. Of its own group it waits
-    /// for 64 of each other owner, and for those of the other groups in between. How long that takes depends on how long
-    /// 64 calls of each [`Deliver`](crate::timer::Deliver) take. The turn ends when all deadlines have passed that were due
-    /// at its beginning. Deadlines that have come since may be left; then [`next`](Self::next) returns a time that has
-    /// passed.
+    /// [`driver`](crate::PidNamespace::driver) they were made with. Groups are served in rotation, and so are the owners of
+    /// a group: at most 64 deadlines of one owner expire before the clocks are read and the next is served. So a deadline
+    /// that comes during the turn waits for at most 64 deadlines of each other group on each clock, however many owners and
+    /// deadlines those have. Of its own group it waits for 64 of each other owner, and for the other groups in between.
     ///
-    /// With clocks of an embedder, a thread that has turned must call `next` afterwards, and turn by that time or have
-    /// another thread do so: deadlines that come later than that time are not announced to the threads that asked
-    /// before.
+    /// With an embedder's clocks, a thread that has turned must call `next` afterwards, and turn by that time or have another
+    /// thread do so: later deadlines are not announced to the threads that asked before.
     ///
-    /// If a waker or a delivery panics, the other clocks are still served, and then the panic goes on to the caller.
-    /// Other deadlines that are due by the panic's clock are left to the next turn.
+    /// If a waker or a delivery panics, the other clocks are still served, and then the panic goes on to the caller. What
+    /// else is due by the panic's clock is left to the next turn.
     pub fn turn(&self) -> usize {
         Turn::begin(&self.inner).serve()
     }
 
-    /// Notes that the embedder's `CLOCK_REALTIME`, and `CLOCK_TAI` with it, have been set. The host's clocks need no
-    /// such call.
+    /// Notes that the embedder's `CLOCK_REALTIME`, and `CLOCK_TAI` with it, have been set. The host's clocks need no such call.
     pub fn clock_was_set(&self) {
         // A turn reads the clocks again, and expires what is due by them.
         self.inner.changed();
@@ -296,11 +275,10 @@ impl Driver {
     /// Starts the driver's thread, if the driver runs by the host's clocks and its thread does not run yet. The first
     /// timer or timeout would start it otherwise.
     ///
-    /// A new thread inherits the scheduling policy and the nice value of the thread that starts it, and then applies
-    /// its [`DriverThread`] to itself. To raise its priority above what it has inherited, a thread needs `CAP_SYS_NICE`
-    /// or a sufficient `RLIMIT_NICE`. In a program without either, the first timer may be armed by a `SCHED_IDLE` or
-    /// niced thread; then call this before, from a thread with normal priority. A thread with `SCHED_DEADLINE` cannot
-    /// start another thread.
+    /// A new thread inherits scheduling policy and nice value of the thread that starts it, and then applies its
+    /// [`DriverThread`] to itself. To raise its priority above what it has inherited, it needs `CAP_SYS_NICE` or a
+    /// sufficient `RLIMIT_NICE`. If a program has neither, and a `SCHED_IDLE` or niced thread may arm the first timer, call
+    /// this before, from a thread with normal priority. A thread with `SCHED_DEADLINE` cannot start another thread.
     ///
     /// ```
     /// let system = ufutex::System::new();
@@ -311,8 +289,8 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`] if the host refuses memory, a thread, or the file descriptors that the thread waits with;
     /// [`Error::NoSuchOperation`] if the driver has no clocks. If the process may open no more files, the call first waits up
-    /// to a second for them: the thread of a driver that has been dropped closes its own a moment later. On hosts other than
-    /// Linux the standard library makes the thread, which ends the program if there is no memory.
+    /// to a second: the thread of a driver that was dropped closes its own a moment later. On hosts other than Linux the
+    /// standard library makes the thread, which ends the program if there is no memory.
     pub fn start(&self) -> Result<(), Error> {
         match &self.inner.source {
             ClockSource::Host(host) => host.start(self),
@@ -356,13 +334,13 @@ impl DriverInner {
     /// Notifies the embedder, or wakes the host's thread, to look for the next deadline. Called with nothing locked.
     fn changed(&self) {
         match &self.source {
-            ClockSource::Host(host) => host.wake(),
+            ClockSource::Host(host) => host.program(Base::Monotonic, 0),
             ClockSource::Given(clocks) => call(|| clocks.changed()),
         }
     }
 
-    /// Announces that the next turn of `base` is due at `at`. For the host's thread this sets its alarm.
-    /// Otherwise it returns whether the embedder has to be notified; the caller does that later, with nothing locked.
+    /// Announces that the next turn of `base` is due at `at`: sets the alarm of the host's thread, or returns whether the
+    /// embedder has to be notified, which the caller does later, with nothing locked.
     fn announce(&self, base: Base, earliest: &mut Earliest, at: u64) -> bool {
         if earliest.announced == at {
             return false;
@@ -376,10 +354,9 @@ impl DriverInner {
         is_earlier
     }
 
-    /// Puts `link` into the wheel, due at `at`, or takes it out if `at` is `NEVER`. If the link is in the wheel with an
-    /// earlier deadline, or in the ready line, it stays there unless `at` is `NEVER`: a turn will find it and schedule
-    /// it anew. A deadline that has passed already is left to the next turn. `now` is a recent reading of the clock.
-    /// Returns whether the embedder has to be notified.
+    /// Puts `link` into the wheel, due at `at`, or takes it out if `at` is `NEVER`. Otherwise a link in the ready line, or in
+    /// the wheel with an earlier deadline, stays there: a turn will find it and schedule it anew. `now` is a recent reading
+    /// of the clock. Returns whether the embedder has to be notified.
     ///
     /// # Safety
     /// `link` is in this driver, and belongs to the caller's queue, which is locked.
@@ -389,11 +366,16 @@ impl DriverInner {
             let node = link.node();
             // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it.
             unsafe {
-                let stands = (*node).is_ready() || (*node).is_linked() && at >= (*node).deadline;
+                let is_ready = (*node).is_ready();
+                let stands = is_ready || (*node).is_linked() && at >= (*node).deadline;
                 if stands && at != NEVER {
                     return false;
                 }
-                earliest.remove(node);
+                if is_ready {
+                    earliest.leave_line(node);
+                } else {
+                    earliest.wheel.remove(node);
+                }
                 if at != NEVER {
                     earliest.wheel.insert(node, at, now);
                 }

@@ -10,7 +10,7 @@ use crate::lock::Lock;
 use crate::sys::counted;
 use crate::sys::platform::PlatformRef;
 
-/// An owner of queues. It is counted, so that the driver can keep it alive while it expires the owner's deadlines.
+/// An owner of queues. It is counted, so that the driver can keep it while it expires the owner's deadlines.
 pub(crate) trait Owner: Sync {
     /// The owner's deadlines on `base`.
     fn queue(&self, base: Base) -> &DeadlineQueue;
@@ -69,15 +69,6 @@ impl MustNotify {
     }
 }
 
-/// What happens to a queue in which nothing is armed any more.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IfLast {
-    /// It is taken out of the driver's wheel, so that the driver does not wake up for nothing.
-    Unschedule,
-    /// It stays in the driver's wheel, which saves two calls of the host if the owner soon arms again.
-    StayScheduled,
-}
-
 /// The deadlines of one owner on one clock. It stays in place from [`settle`](Self::settle) on.
 pub(crate) struct DeadlineQueue {
     base: Base,
@@ -113,7 +104,7 @@ impl DeadlineQueue {
     }
 
     /// Arms `node` for `deadline`, whether it is armed already or not, and gives it `tag`. `now` is a recent reading of
-    /// the queue's clock. The clock is not read here, because it may be an embedder's and panic.
+    /// the queue's clock, which is not read here, because an embedder's may panic.
     ///
     /// # Safety
     /// `node` is valid until it has been disarmed or was due, and is in no other queue.
@@ -139,21 +130,27 @@ impl DeadlineQueue {
         })
     }
 
-    /// Disarms `node`. `if_last` says what happens to the queue if no other node is armed.
+    /// Disarms `node`. If it was the last one, the queue leaves the driver's wheel, so that the driver does not wake up for
+    /// nothing.
     ///
     /// # Safety
     /// `node` is valid, and in this queue or in none.
-    pub unsafe fn disarm(&self, driver: &DriverInner, node: *mut WheelNode, if_last: IfLast) -> MustNotify {
+    pub unsafe fn disarm(&self, driver: &DriverInner, node: *mut WheelNode) -> MustNotify {
         self.state.lock().with(|state| {
             // SAFETY: the caller guarantees it.
             let was_armed = unsafe { state.wheel.remove(node) };
             let is_last = state.wheel.is_empty();
-            if was_armed && is_last && if_last == IfLast::Unschedule {
-                self.schedule(driver, state, NEVER, 0)
-            } else {
-                MustNotify(false)
-            }
+            if was_armed && is_last { self.schedule(driver, state, NEVER, 0) } else { MustNotify(false) }
         })
+    }
+
+    /// Disarms `node`. The queue stays in the driver's wheel, which saves two calls of the host if the owner soon arms again.
+    ///
+    /// # Safety
+    /// As for [`disarm`](Self::disarm).
+    pub unsafe fn disarm_scheduled(&self, node: *mut WheelNode) {
+        // SAFETY: the caller guarantees it.
+        self.state.lock().with(|state| unsafe { state.wheel.remove(node) });
     }
 
     /// Runs `f` with the queue locked.
@@ -166,8 +163,7 @@ impl DeadlineQueue {
         let _later = self.state.lock().with(|state| self.schedule(driver, state, NEVER, 0));
     }
 
-    /// Schedules the queue for `at` in the driver's wheel, or takes it out of there if `at` is `NEVER`. `now` is a recent
-    /// reading of the clock, and is not used with `NEVER`.
+    /// Schedules the queue for `at` in the driver's wheel, or takes it out of there if `at` is `NEVER`.
     fn schedule(&self, driver: &DriverInner, state: &mut QueueState, at: u64, now: u64) -> MustNotify {
         state.scheduled = at;
         // SAFETY: the link is in place, and the queue locked.
@@ -183,8 +179,7 @@ impl DeadlineQueue {
     }
 }
 
-/// One owner's share of a turn. If deadlines are left when it is dropped, also by a panic in a callback, the queue goes
-/// behind the other owners in line.
+/// One owner's share of a turn. If deadlines are left when it is dropped, the queue goes behind the other owners in line.
 pub(crate) struct Share<'q> {
     queue: &'q DeadlineQueue,
     driver: &'q DriverInner,
@@ -212,8 +207,7 @@ impl<'q> Share<'q> {
     pub fn pop_due<R>(&mut self, mut take: impl FnMut(*mut WheelNode) -> R) -> Option<R> {
         while self.left != 0 {
             let due = self.queue.state.lock().with(|state| {
-                // The clock may have been set back after the last reading, and a deadline may have been armed after
-                // that. By the old reading such a deadline would be due, although the clock has not reached it.
+                // By the last reading, a deadline that was armed after the clock was set back would be due.
                 if matches!(self.queue.base, Base::Realtime | Base::Tai) {
                     self.now = self.driver.now(self.queue.base);
                 }
@@ -256,11 +250,11 @@ impl Drop for Share<'_> {
             state.scheduled = next;
             earliest.lock().with(|earliest| {
                 let node = link.node();
-                // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it. The
-                // node may be in the ready line already: another thread that turns may have put it there.
+                // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it.
                 unsafe {
+                    // Another thread that turns may have put it into the ready line.
                     if !(*node).is_ready() {
-                        earliest.remove(node);
+                        earliest.wheel.remove(node);
                         earliest.make_ready(node);
                     }
                 }

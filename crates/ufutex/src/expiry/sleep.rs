@@ -1,7 +1,7 @@
 //! Sleeps of tasks: the timeouts of waits that are futures.
 //!
-//! A domain's sleeps are one owner in the driver, as a process's timers are. So if many tasks of one guest sleep until
-//! the same time, the sleeps of another guest's domains wait for only one share of them.
+//! A domain's sleeps are one owner in the driver. So if many tasks of one guest sleep until the same time, the sleeps of
+//! another guest's domains wait for only one share of them.
 
 use core::cell::UnsafeCell;
 use core::pin::Pin;
@@ -9,11 +9,10 @@ use core::task::Waker;
 use core::time::Duration;
 
 use super::clocks::nanoseconds;
-use super::queue::{DeadlineQueue, IfLast, Owner, Share};
+use super::queue::{DeadlineQueue, Owner, Share};
 use super::wheel::WheelNode;
 use super::{Base, Driver};
 use crate::error::Error;
-use crate::sync::{AtomicU32, Ordering};
 use crate::sys::counted::Counted;
 use crate::sys::lazy::Lazy;
 use crate::sys::unwind::GuardedWaker;
@@ -47,8 +46,7 @@ impl Drop for Sleeps {
     }
 }
 
-/// The sleeps of a domain: one for the monotonic clock, one for the realtime clock. They are made when a task of the domain
-/// sleeps for the first time.
+/// The sleeps of a domain by the monotonic and by the realtime clock. They are made when a task first sleeps.
 pub(crate) struct LazySleeps(Lazy<[Lazy<Counted<Sleeps>>; 2]>);
 
 impl LazySleeps {
@@ -64,8 +62,7 @@ impl LazySleeps {
             driver.prepare(base)?;
             let queue = DeadlineQueue::new(driver.inner.on, base);
             let sleeps = Counted::new(|_| Sleeps { queue, driver: driver.clone() })?;
-            // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are
-            // dropped.
+            // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are dropped.
             unsafe { sleeps.queue.settle(sleeps.memory(), driver) };
             Ok(sleeps)
         };
@@ -87,8 +84,6 @@ pub(crate) struct Sleep<'d> {
     node: UnsafeCell<WheelNode>,
     /// The waker of the task; belongs to the queue's lock while the node is armed.
     waker: UnsafeCell<Option<GuardedWaker>>,
-    /// Whether the time is up: 0 means no.
-    is_over: AtomicU32,
     sleeps: &'d Sleeps,
 }
 
@@ -102,13 +97,12 @@ impl<'d> Sleep<'d> {
     pub fn new(timeouts: Timeouts<'d>, base: Base, waker: GuardedWaker) -> Result<Counted<Self>, Error> {
         let sleeps = timeouts.sleeps.get(timeouts.driver, base)?;
         let (node, waker) = (UnsafeCell::new(WheelNode::new()), UnsafeCell::new(Some(waker)));
-        Counted::new(|_| Self { node, waker, is_over: AtomicU32::new(0), sleeps })
+        Counted::new(|_| Self { node, waker, sleeps })
     }
 
     /// Arms the sleep: its waker is woken at `deadline`. `now` is a reading of the clock. The driver has been started.
     pub fn begin(self: Pin<&Self>, deadline: Duration, now: u64) {
-        // The node's address is derived from that of the whole sleep, because `fire` gets from the node to the other
-        // fields.
+        // Derived from the whole sleep, because `fire` gets from the node to the other fields.
         let node = core::ptr::from_ref(self.get_ref()).cast_mut().cast();
         // SAFETY: the sleep is pinned, and is disarmed when it is dropped. The node is its first field.
         let must_notify =
@@ -116,25 +110,25 @@ impl<'d> Sleep<'d> {
         must_notify.now(&self.sleeps.driver);
     }
 
-    /// Whether the time is up. If it is not, `waker` is woken when it is.
+    /// Whether the time of a sleep that has begun is up. If it is not, `waker` is woken when it is.
     pub fn is_over(&self, waker: &Waker) -> bool {
-        // The waker is cloned before the lock is taken, and the old one is dropped after it: a waker's clone and drop
-        // are the executor's code.
+        // A waker's clone and drop are the executor's code, and run with nothing locked.
         let mut waker = Some(GuardedWaker::of(waker));
-        // SAFETY: with the queue locked, the waker belongs to this thread.
-        self.sleeps.queue.with_locked(|| unsafe { core::ptr::swap(self.waker.get(), &raw mut waker) });
-        // Either `fire` finds this waker later, or the time was up before.
-        self.is_over.load(Ordering::Relaxed) != 0 // [T]
+        // SAFETY: with the queue locked, the node and the waker belong to this thread.
+        self.sleeps.queue.with_locked(|| unsafe {
+            core::ptr::swap(self.waker.get(), &raw mut waker);
+            // [T]: either `fire` finds this waker later, or the node has left the queue.
+            !(*self.node.get()).is_linked()
+        })
     }
 
-    /// Ends the sleep, because its time is up. Returns the waker to wake.
+    /// Returns the waker of a sleep whose time is up.
     ///
     /// # Safety
-    /// `node` belongs to a sleep, whose queue is locked.
+    /// `node` belongs to a sleep, and has just left its queue, which is locked.
     unsafe fn fire(node: *mut WheelNode) -> Option<GuardedWaker> {
         // SAFETY: the node is the sleep's first field, and the sleep stays in place.
         let this = unsafe { &*node.cast::<Self>() };
-        this.is_over.store(1, Ordering::Relaxed); // [T]
         // SAFETY: the queue is locked.
         unsafe { (*this.waker.get()).take() }
     }
@@ -145,10 +139,8 @@ impl Drop for Sleep<'_> {
         if self.sleeps.driver.is_abandoned() {
             return;
         }
-        // The queue stays scheduled in the wheel: most timeouts never come, and the next is soon armed.
+        // Most timeouts never come, and the next is soon armed.
         // SAFETY: the node is in this queue or in none.
-        let must_notify =
-            unsafe { self.sleeps.queue.disarm(&self.sleeps.driver.inner, self.node.get(), IfLast::StayScheduled) };
-        must_notify.now(&self.sleeps.driver);
+        unsafe { self.sleeps.queue.disarm_scheduled(self.node.get()) };
     }
 }

@@ -1,8 +1,7 @@
 //! The scheduling policy, nice value and CPUs that the driver's own thread gives itself.
 //!
-//! A thread inherits the scheduling policy, the nice value and the CPUs of the thread that makes it. Whichever thread
-//! arms the first timer makes the driver's thread, which then works for all others. So the driver's thread gives itself
-//! a policy, a nice value and CPUs that do not depend on its maker.
+//! A thread inherits all three from the thread that makes it. Whichever thread arms the first timer makes the driver's
+//! thread, which then works for all others, and so must not depend on its maker.
 
 use core::fmt;
 
@@ -10,9 +9,8 @@ use crate::error::Error;
 use crate::sys::counted::Counted;
 
 /// Scheduling of the driver's thread, which expires timers and timeouts by the host's clocks. The thread applies these
-/// settings to itself when it begins. If the host does not permit one of them (see
-/// [`Driver::start`](super::Driver::start)), the thread goes on without it: that is no error.
-/// Hosts other than Linux ignore all of them.
+/// settings to itself when it begins, and goes on without those that the host does not permit (see
+/// [`Driver::start`](super::Driver::start)). Hosts other than Linux ignore all of them.
 ///
 /// ```
 /// use ufutex::timer::{Cpus, DriverThread};

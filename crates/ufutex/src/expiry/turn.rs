@@ -3,14 +3,12 @@
 //! Owners with deadlines that have passed are in a line, in which groups of owners take turns (see `line`). The turn
 //! takes the first owner and expires a share of its deadlines that are due. If the owner has more, it goes to the end of
 //! its group. The clocks are read before each share, and clocks that can be set also before each deadline is expired. Each
-//! clock has a line of its own, and the turn serves one share of each line in rotation. On a clock where nothing is due the
-//! turn ends at once: it takes the lock of that clock's wheel once.
+//! clock has a line of its own, and the turn serves one share of each line in rotation.
 //!
-//! A turn ends when all deadlines that were due at its beginning have passed. To know that, the turn asks each owner
-//! after its share whether it still has such deadlines. If one says yes, the turn visits every owner that is in the
-//! line at that moment, since another of them may have such deadlines too. When all of these have said no, the turn
-//! ends. A deadline that is armed during the turn for a time before the turn began is held back from the turn. A
-//! deadline that becomes due during the turn does not make the turn longer. So it ends, whatever is armed.
+//! A turn ends when all deadlines that were due at its beginning have passed. To know that, it asks each owner after its share
+//! whether it still has such deadlines. If one says yes, it visits every owner that is in the line at that moment, since
+//! another may have some too. When all of these have said no, the turn ends. Deadlines that become due during the turn do not
+//! make it longer, and those that are armed for a time before it began are held back. So it ends, whatever is armed.
 
 use super::queue::{Link, Owner, Share};
 use super::wheel::Next;
@@ -39,11 +37,9 @@ struct Round {
     is_fresh: bool,
     /// The value of [`Earliest::next_calls`] when the turn began.
     next_calls: u64,
-    /// Some owner may still have deadlines that were due when the turn began. True at first, and after a visit to an
-    /// owner that says so.
+    /// Some owner may still have deadlines that were due when the turn began.
     owes: bool,
-    /// At the end of this lap all owners have been visited, and it is known that none has such deadlines. `None` if that
-    /// is known.
+    /// At the end of this lap it is known that no owner has such deadlines. `None` if that is known.
     until: Option<u64>,
     /// Owners have been taken out of the driver's wheel during the turn.
     has_served: bool,
@@ -67,8 +63,7 @@ impl<'d> Turn<'d> {
         while self.rounds.iter().any(Round::goes_on) {
             for base in Base::ALL {
                 let round = &self.rounds[base as usize];
-                // Even on a clock where nothing was armed, a deadline may have become due while owners on other clocks
-                // were served.
+                // A deadline may have become due while owners on other clocks were served.
                 if takes_time && !round.has_panicked || round.goes_on() {
                     passed += self.visit(base);
                 }
@@ -95,8 +90,7 @@ impl<'d> Turn<'d> {
         let Some(owner) = round.next_owner(earliest, now) else { return 0 };
         round.has_served = true;
         let (began, mut owes) = (round.began, false);
-        // If a waker or a delivery panics, the other clocks are served nevertheless: a callback that always panics must
-        // not delay their timers for ever.
+        // A callback that always panics must not delay the timers of other clocks for ever.
         let serve_others = Otherwise::new(|| {
             call(|| {
                 let round = &mut self.rounds[base as usize];
@@ -115,12 +109,10 @@ impl<'d> Turn<'d> {
 }
 
 impl Round {
-    /// Begins the turn on one clock. If nothing is due there, it also ends the turn there, and schedules the next for
-    /// the earliest deadline.
+    /// Begins the turn on one clock. If nothing is due there, it also ends it, and schedules the next one.
     fn begin(driver: &DriverInner, base: Base, earliest: &mut Earliest) -> Self {
         let mut round = Self { next_calls: earliest.next_calls, ..Self::default() };
-        // The thread to which the time of this turn was announced is turning now. The time of the next turn is
-        // announced at once, or at the end of this turn.
+        // The thread to which the time of this turn was announced is turning now.
         earliest.announced = NEVER;
         if earliest.is_empty() {
             return round;
@@ -194,8 +186,7 @@ impl Drop for Turn<'_> {
                 has_been_asked |= round.has_served && earliest.next_calls != round.next_calls;
             });
         }
-        // A caller of `Driver::next` during the turn did not see the owners that were out of the wheel, and may be
-        // asleep for too long.
+        // A caller of `Driver::next` during the turn did not see the owners that were out of the wheel.
         if has_been_asked {
             self.driver.changed();
         }

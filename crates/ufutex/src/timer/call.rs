@@ -31,8 +31,7 @@ pub enum CompatTimerCall {
     SettimeTime32,
     /// `timer_settime64`, whose itimerspec has four fields of 64 bits. Only the lower half of the nanoseconds counts.
     SettimeTime64,
-    /// `timer_gettime`, whose itimerspec has four fields of 32 bits. If a time does not fit, its lower bits are
-    /// written.
+    /// `timer_gettime`, whose itimerspec has four fields of 32 bits. If a time does not fit, its lower bits are written.
     GettimeTime32,
     /// `timer_gettime64`, whose itimerspec has four fields of 64 bits.
     GettimeTime64,

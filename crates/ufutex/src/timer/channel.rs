@@ -15,8 +15,7 @@ use crate::sys::unwind::GuardedWaker;
 
 /// The receiving end of a channel of expired timers: see [`Timers::channel`].
 ///
-/// A timer is in the queue at most once. While an interval timer waits there, its overrun is counted; it is armed again
-/// when it is taken.
+/// A timer is in the queue at most once. An interval timer is armed again when it is taken; until then its overrun is counted.
 pub struct Expiries {
     timers: Timers,
     line: Callbacks<Line>,
@@ -31,10 +30,9 @@ struct Line {
 
 /// The notices in line, and the task that waits for the next. Some are void: their timers have been set again or deleted.
 /// There is room for two notices of each timer, of which at most one is not void. When the line is three quarters full, a
-/// sweep begins, which removes void notices. Each push checks [`AT_ONCE`] notices for it, because the driver's thread
-/// pushes, and other processes wait meanwhile. A sweep that begins with `n` notices ends within `n / 7` pushes, rounded up,
-/// and keeps at most one notice for each timer and each of these pushes. So a line with room for `c` notices never has more
-/// than about 6/7 of `c`.
+/// sweep begins, which removes void notices. Each push checks [`AT_ONCE`] of them, because it is the driver's thread that
+/// pushes. A sweep that begins with `n` notices ends within `n / 7` pushes, rounded up, and keeps at most one notice for each
+/// timer and each of these pushes. So a line with room for `c` notices never has more than about 6/7 of `c`.
 #[derive(Default)]
 struct Notices {
     line: VecDeque<Notice>,
@@ -158,8 +156,7 @@ impl Expiries {
 
     fn recv_until(&self, deadline: Option<Deadline>) -> Option<Expired> {
         loop {
-            // [U]: a notice that has been counted by now is in line already, and one that is counted later ends the
-            // sleep.
+            // [U]: a notice that has been counted is in line already, and one that is counted later ends the sleep.
             let seen = self.line.event_count.load(Ordering::Relaxed);
             if let Some(expired) = self.try_recv() {
                 return Some(expired);
@@ -171,11 +168,9 @@ impl Expiries {
         }
     }
 
-    /// Polls for the next expired timer. Futures and streams can be built on it. If several tasks poll, only the last
-    /// is woken.
+    /// Polls for the next expired timer. If several tasks poll, only the last is woken.
     pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Expired> {
-        // The waker is cloned before the lock is taken, and the old one is dropped after it: a waker's clone and drop
-        // are the executor's code.
+        // A waker's clone and drop are the executor's code, and run with nothing locked.
         let mut waker = Some(GuardedWaker::of(context.waker()));
         self.line.notices.lock().with(|notices| core::mem::swap(&mut notices.waker, &mut waker));
         match self.try_recv() {

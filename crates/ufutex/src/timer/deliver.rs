@@ -10,20 +10,17 @@ use crate::sys::callbacks::callbacks;
 /// returns the overrun, or `None` if the signal is void. A runtime takes the notice at once.
 pub trait Deliver: Send + Sync {
     /// A timer has expired. Called by the thread that turns the driver, with nothing locked. It may make, set or delete
-    /// any timer, including this one, and turn the driver.
+    /// any timer, including this one, and turn the driver. It should be short and not block: that thread serves all
+    /// processes of a driver, and makes up to 64 of these calls before it serves another process's timers.
     ///
-    /// It should be short and not block: the thread that turns serves all processes of a driver, and makes up to 64 of these
-    /// calls before it serves another process's timers.
-    ///
-    /// It may panic. Then the timer has expired and is not delivered a second time, and an interval timer whose notice
-    /// was not taken rests until it is set again. Other timers that are due on its clock are left to the next turn; the
-    /// timers of other clocks are served in this one. [`Driver::turn`](super::Driver::turn) passes the panic on. The
-    /// driver's own thread goes on.
+    /// It may panic. Then the timer has expired and is not delivered a second time, and an interval timer whose notice was
+    /// not taken rests until it is set again. What else is due on its clock is left to the next turn; other clocks are
+    /// served in this one. [`Driver::turn`](super::Driver::turn) passes the panic on. The driver's own thread goes on.
     fn expired(&self, timers: &Timers, notice: Notice);
 
-    /// Makes room for the notices of `timers` timers. Each timer has at most one notice that is not void. Called before
-    /// a timer is made, when a lack of memory can still be reported; when a timer expires it cannot. The provided
-    /// implementation does nothing. Called with nothing locked. If it panics, no timer has been made.
+    /// Makes room for the notices of `timers` timers, each of which has at most one that is not void. The provided
+    /// implementation does nothing. Called with nothing locked before timers are made, because a lack of memory cannot be
+    /// reported when they expire. If it panics, no timer has been made.
     ///
     /// # Errors
     /// [`Error::NoMemory`]; the caller that makes the timer gets [`Error::Again`].

@@ -1,16 +1,15 @@
-//! One timer, and the chunks that timers lie in. The memory stays a timer from when it is first made until its process's
-//! table is freed.
+//! One timer, and the chunks that timers lie in. The memory stays a timer until its process's table is freed.
 //!
 //! Timers are found without a lock, so the memory that a pointer refers to may have become another timer meanwhile. The
-//! timer's `word` says which timer it is. The word changes with the timer's lock held. After a look-up the timer is
-//! locked and its word is checked again.
+//! timer's `word` says which timer it is, and changes with the timer's lock held. After a look-up the timer is locked and
+//! its word is checked again.
 //!
-//! A look-up reads a word and perhaps a lock, which are in a quarter of the timer. These quarters lie side by side at the
-//! beginning of the chunk, two to a cache line, so that more timers fit into a CPU's cache.
+//! Look-ups read a quarter of a timer. These quarters lie side by side at the beginning of the chunk, two to a cache line,
+//! so that more timers fit into a CPU's cache.
 
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::cell;
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{self, NonNull};
 
 use super::expire::shown_overrun;
@@ -24,8 +23,8 @@ use crate::sys::platform::PlatformRef;
 /// A bit of the upper half of a timer's word, above its ID. It is set while the timer can be found.
 const VALID: u32 = 1 << 31;
 
-/// The hot part of a timer, which look-ups read. The [`ColdPart`] is elsewhere in the chunk.
-#[repr(C)]
+/// The hot part of a timer, which look-ups read.
+#[repr(C, align(32))]
 pub struct Timer {
     /// Upper half: `VALID` and the ID. Lower half: the overrun of the last signal.
     word: AtomicU64,
@@ -36,7 +35,7 @@ pub struct Timer {
     pub made: Made,
 }
 
-/// The cold part of a timer, which look-ups do not read. It is elsewhere in the chunk.
+/// The cold part of a timer, which look-ups do not read.
 #[repr(C, align(32))]
 struct ColdPart {
     /// First field, because a timer's queue knows only the node's address. Belongs to the queue's lock or, while the
@@ -53,18 +52,6 @@ unsafe impl Send for Timer {}
 
 const _: () = assert!(usize::BITS != 64 || size_of::<Timer>() == 32 && size_of::<ColdPart>() == 96);
 
-/// The state of a timer between settings and expiries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Status {
-    /// The timer was never set, was disarmed, or has expired for good; or it is a timer that notifies nobody.
-    Disarmed,
-    /// The timer is in a queue.
-    Armed,
-    /// The timer has expired, and is armed again when its notice is taken.
-    Pending,
-}
-
 /// Belongs to the timer's lock. Before the timer can be found, it belongs to the thread that makes the timer.
 pub struct State {
     /// In nanoseconds. 0 means that the timer expires once.
@@ -80,16 +67,16 @@ pub struct State {
     pub clock: TimerClock,
     /// The thread that gets the signal; `None` for the process.
     pub thread: Option<i32>,
-    /// Changes whenever the timer is armed or disarmed or its notice is taken, so that an expiry or a notice with an
-    /// older number is void. It keeps counting when this memory becomes another timer.
+    /// Changes whenever the timer is armed or disarmed or its notice is taken, which makes an expiry or a notice with an older
+    /// number void. It keeps counting when this memory becomes another timer.
     pub number: u32,
     /// 0 if the timer notifies nobody.
     pub signal: u8,
-    pub status: Status,
+    /// Whether the timer is in a queue, or has left it to expire.
+    pub is_armed: bool,
     /// The clock that `deadline` is on.
     pub base: Base,
-    /// Whether the clock of CPU time has said that its process or thread has ended. Final: the number may be of another
-    /// one by now.
+    /// Whether the process or thread whose CPU time counts has ended. Final, because its number may be another's by now.
     pub is_orphan: bool,
 }
 
@@ -149,7 +136,7 @@ impl Timer {
         self.word.load(Ordering::Acquire) >> 63 != 0 // [Q]
     }
 
-    /// Names the timer, and makes sure that it cannot be found: before it enters the table, or while it is taken out.
+    /// Names the timer, and makes sure that it cannot be found.
     pub fn invalidate_as(&self, id: u32) {
         self.word.store(u64::from(id) << 32, Ordering::Relaxed);
     }
@@ -189,7 +176,7 @@ impl Timer {
                     thread,
                     number,
                     signal,
-                    status: Status::Disarmed,
+                    is_armed: false,
                     base: Base::Monotonic,
                     is_orphan: false,
                 });
@@ -221,31 +208,29 @@ impl Drop for LockedTimer<'_> {
     }
 }
 
-/// The number of timers in a chunk. With its header they fill 8 KiB.
+/// The number of timers in a chunk, which takes 8 KiB.
 pub const TIMERS: usize = 63;
 
-/// The header of a chunk. The timers follow it.
+/// Memory of timers: the hot parts side by side, then the cold parts.
 #[repr(C, align(64))]
 pub struct Chunk {
     /// The owner's next chunk.
     pub next: *mut Chunk,
     /// The memory that the allocator returned.
     memory: NonNull<u8>,
+    timers: [Timer; TIMERS],
+    cold_parts: [ColdPart; TIMERS],
 }
 
-/// Where the timers begin, and where the rest of each begins.
-const FIRST: usize = size_of::<Chunk>();
-const COLD_PARTS: usize = (FIRST + TIMERS * size_of::<Timer>()).next_multiple_of(align_of::<ColdPart>());
-/// The size of a chunk. `LAYOUT` is larger, and the chunk begins at the first cache line in it: allocators take longer
-/// if they are asked for that alignment.
-const SIZE: usize = COLD_PARTS + TIMERS * size_of::<ColdPart>();
-const ALIGN: usize = 2 * size_of::<usize>();
-const LAYOUT: Layout = match Layout::from_size_align(SIZE + align_of::<Chunk>() - ALIGN, ALIGN) {
-    Ok(layout) => layout,
-    Err(_) => panic!("a chunk fits into memory"),
+/// What is allocated for a chunk, which begins at the first cache line in it: allocators take longer to align memory.
+const LAYOUT: Layout = {
+    const ALIGN: usize = 2 * size_of::<usize>();
+    match Layout::from_size_align(size_of::<Chunk>() + align_of::<Chunk>() - ALIGN, ALIGN) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a chunk fits into memory"),
+    }
 };
 
-const _: () = assert!(align_of::<Chunk>() >= align_of::<Timer>() && align_of::<Chunk>() >= align_of::<ColdPart>());
 const _: () = assert!(usize::BITS != 64 || LAYOUT.size() == 8176);
 
 impl Chunk {
@@ -260,8 +245,9 @@ impl Chunk {
         // cold part are written one by one, which compiles to no call.
         unsafe {
             let chunk = memory.byte_add(memory.align_offset(align_of::<Self>())).cast::<Self>();
-            chunk.write(Self { next: ptr::null_mut(), memory });
-            let cold = |index| chunk.byte_add(COLD_PARTS).cast::<ColdPart>().add(index);
+            (&raw mut (*chunk.as_ptr()).next).write(ptr::null_mut());
+            (&raw mut (*chunk.as_ptr()).memory).write(memory);
+            let cold = |index| chunk.byte_add(offset_of!(Self, cold_parts)).cast::<ColdPart>().add(index);
             // In memory order, in which a CPU fetches ahead.
             for index in 0..TIMERS {
                 let (word, next) = (AtomicU64::new(0), AtomicPtr::new(ptr::null_mut()));
@@ -286,11 +272,9 @@ impl Chunk {
     pub unsafe fn free(chunk: NonNull<Self>) {
         // SAFETY: the caller guarantees it.
         unsafe {
-            for index in 0..TIMERS {
-                Self::timer(chunk, index).drop_in_place();
-                chunk.byte_add(COLD_PARTS).cast::<ColdPart>().add(index).drop_in_place();
-            }
-            dealloc(chunk.as_ref().memory.as_ptr(), LAYOUT);
+            let memory = (*chunk.as_ptr()).memory;
+            chunk.drop_in_place();
+            dealloc(memory.as_ptr(), LAYOUT);
         }
     }
 
@@ -300,7 +284,7 @@ impl Chunk {
     /// The index is less than `TIMERS`.
     pub unsafe fn timer(chunk: NonNull<Self>, index: usize) -> NonNull<Timer> {
         // SAFETY: within the chunk.
-        unsafe { chunk.byte_add(FIRST).cast::<Timer>().add(index) }
+        unsafe { chunk.byte_add(offset_of!(Self, timers)).cast::<Timer>().add(index) }
     }
 
     /// The timer that a node belongs to.
@@ -313,7 +297,7 @@ impl Chunk {
         unsafe {
             let index = usize::from((*node).index);
             let cold = NonNull::new_unchecked(node).cast::<ColdPart>();
-            Self::timer(cold.sub(index).byte_sub(COLD_PARTS).cast(), index)
+            Self::timer(cold.sub(index).byte_sub(offset_of!(Self, cold_parts)).cast(), index)
         }
     }
 }

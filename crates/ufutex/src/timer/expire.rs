@@ -1,13 +1,12 @@
 //! Expires a timer, and takes its notice when the embedder delivers the signal.
 //!
-//! It has two steps, as in the kernel. When the timer expires, the embedder's [`Deliver`](super::Deliver) gets a
-//! notice. When the embedder delivers a signal, it takes the notice. Only then is it known how many intervals have
-//! passed unnoticed, and the timer is armed for the next.
+//! When the timer expires, the embedder's [`Deliver`](super::Deliver) gets a notice. When the embedder delivers a signal, it
+//! takes the notice. Only then is it known how many intervals have passed unnoticed, and the timer is armed for the next.
 
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use super::entry::{Chunk, LockedTimer, Status, Timer};
+use super::entry::{Chunk, LockedTimer, Timer};
 use super::lookup::valid_id;
 use super::set::{Shown, TICK};
 use super::{Notify, Timers, TimersInner};
@@ -15,9 +14,8 @@ use crate::expiry::{Base, DeadlineQueue, MustNotify, Owner, Share};
 use crate::sys::counted::Counted;
 use crate::sys::unwind::Otherwise;
 
-/// Reports that a timer has expired. A kernel keeps it with a queued signal, and calls [`Timers::take`] when the signal
-/// is delivered. At most one notice of a timer is current. If a notice is dropped, an interval timer rests until it is
-/// set again.
+/// Reports that a timer has expired. A kernel keeps it with a queued signal, and calls [`Timers::take`] when the signal is
+/// delivered. If a notice is dropped, an interval timer rests until it is set again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notice {
     id: u32,
@@ -40,14 +38,13 @@ impl Notice {
     }
 
     /// Two numbers that tell this notice from all others of its timer's ID, for an embedder that keeps notices as plain
-    /// numbers: in another language, or in a file. They mean something only to these timers.
+    /// numbers. They mean something only to these timers.
     #[must_use]
     pub const fn ticket(&self) -> (usize, u32) {
         (self.timer, self.number)
     }
 
-    /// Makes a notice of its parts again. Any numbers may be passed: if they are of no notice, or of one that is void,
-    /// [`Timers::take`] returns `None`.
+    /// Makes a notice of its parts again. If the numbers are of no notice, [`Timers::take`] returns `None`.
     ///
     /// ```
     /// use ufutex::timer::{Notice, Notify};
@@ -68,21 +65,18 @@ pub struct Expired {
     pub id: i32,
     /// What the timer does when it expires.
     pub notify: Notify,
-    /// The number of intervals that have passed since the expiry: `si_overrun`. -1 if the clock has been set back to
-    /// before it.
+    /// The number of intervals that have passed since the expiry: `si_overrun`. -1 if the clock has been set back to before it.
     pub overrun: i32,
 }
 
-/// The overrun as an `int`, at most `i32::MAX`. If the clock has been set back meanwhile, not even the first deadline
-/// has passed. The kernel reports -1 then.
+/// The overrun as an `int`, at most `i32::MAX`: -1 if the clock has been set back to before the first deadline.
 pub(super) fn shown_overrun(overrun: i64) -> i32 {
     overrun.min(i32::MAX.into()) as i32
 }
 
 impl Timers {
     /// Takes a notice, when it is delivered. An interval timer is armed again, and its overrun is now known. Returns
-    /// `None` if the notice is void, because the timer was set again or deleted in the meantime. Then there is nothing
-    /// to deliver.
+    /// `None` if the notice is void, because the timer was set again or deleted in the meantime.
     #[must_use = "`None` means that nothing is to be delivered"]
     pub fn take(&self, notice: Notice) -> Option<Expired> {
         let mut locked = self.lock_current(&notice)?;
@@ -94,13 +88,10 @@ impl Timers {
             if state.interval == 0 {
                 return (0, MustNotify::default());
             }
-            let must_notify = if let Some(shown) = shown {
+            let must_notify = shown.map_or_else(MustNotify::default, |shown| {
                 state.forward(shown.clock);
                 self.arm(timer, state, shown)
-            } else {
-                state.status = Status::Disarmed;
-                MustNotify::default()
-            };
+            });
             timer.publish(notice.id, state.overrun);
             (shown_overrun(core::mem::replace(&mut state.overrun, -1)), must_notify)
         });
@@ -122,20 +113,17 @@ impl Timers {
         (is_same && locked.with(|state| state.number == notice.number)).then_some(locked)
     }
 
-    /// Expires a timer that was due in its queue. `tag` is the timer's number from when it was armed; `time` is the
-    /// time on the queue's clock.
+    /// Expires a timer that was due in its queue. It had the number `tag` when it was armed; `time` is by the queue's clock.
     fn expire_one(&self, timer: &Timer, tag: u32, time: u64) -> Option<Notice> {
-        let mut locked = timer.lock(&self.inner.ids.on);
-        // The timer may have been deleted since it left the queue. Then its state belongs to the thread that makes it
-        // another timer.
+        let mut locked = timer.lock(&self.inner.store.ids.on);
+        // If the timer has been deleted meanwhile, its state belongs to the thread that makes it another timer.
         if !timer.is_valid() {
             return None;
         }
         let id = timer.id();
         locked.with(|state| {
-            // The timer may have been set again or disarmed after the queue's lock was released and before this one was
-            // taken.
-            if state.number != tag || state.status != Status::Armed {
+            // The timer may have been set again or disarmed since it left the queue.
+            if state.number != tag || !state.is_armed {
                 return None;
             }
             if let Some(of) = state.cpu_clock() {
@@ -147,7 +135,7 @@ impl Timers {
                 let clock = self.cpu_time_of(state, of);
                 put_back.disarm();
                 let Some(clock) = clock else {
-                    state.status = Status::Disarmed;
+                    state.is_armed = false;
                     return None;
                 };
                 if clock < state.deadline {
@@ -156,7 +144,7 @@ impl Timers {
                 }
             }
             debug_assert!(!state.is_silent());
-            state.status = if state.interval == 0 { Status::Disarmed } else { Status::Pending };
+            state.is_armed = false;
             let timer = core::ptr::from_ref(timer).addr();
             Some(Notice { id, timer, number: state.number, notify: state.notify() })
         })
@@ -185,8 +173,7 @@ impl Owner for TimersInner {
 impl Drop for Timers {
     fn drop(&mut self) {
         if self.inner.driver.is_abandoned() {
-            // Never freed: a thread that a child of fork(2) does not have may have been in the middle of a change, such
-            // as moving the line of the expired timers.
+            // Never freed: a thread that a child of fork(2) does not have may have been in the middle of a change.
             core::mem::forget(self.inner.clone());
         }
     }

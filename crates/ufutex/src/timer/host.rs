@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::{Deliver, Expired, Notice, Timers};
 
-/// Sends real signals to this process and its threads, as the kernel's timers do: with `SI_TIMER` as `si_code`, and
-/// with `si_value`, `si_timerid` and `si_overrun`.
+/// Sends signals to this process and its threads, as the kernel's timers do: with `SI_TIMER` as `si_code`, and with
+/// `si_value`, `si_timerid` and `si_overrun`.
 ///
 /// The signal counts as delivered when it is sent: an interval timer is armed again at once, and intervals that pass
 /// while the signal is blocked send signals of their own (or none, below `SIGRTMIN`, if it is pending already). An
@@ -20,8 +20,7 @@ const IS_64_BIT: bool = usize::BITS == 64;
 /// Words that fill a [`TimerInfo`] up to the size of a `siginfo_t`.
 const REST: usize = if IS_64_BIT { 12 } else { 26 };
 
-/// A `siginfo_t` of a timer, as the kernel lays it out. A 32-bit program gets only the lower half of the
-/// value.
+/// A `siginfo_t` of a timer, as the kernel lays it out. A 32-bit program gets only the lower half of the value.
 #[repr(C)]
 struct TimerInfo {
     signo: i32,

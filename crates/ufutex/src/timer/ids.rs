@@ -1,14 +1,14 @@
 //! Timers by ID: a hash table that grows while it is used.
 //!
-//! Consecutive IDs have consecutive slots: a block of them stands in one group, and most groups are in the blocks'
-//! order (`spread`). So timers with consecutive IDs have chains of one and lie as in an array, and IDs with any stride
-//! spread as well. A look-up takes no lock: it walks a slot's chain. If it finds a timer with the ID, that is the right
-//! one, wherever it is. If it finds none, that proves nothing, because the timer may have been moved meanwhile, or a
-//! timer on the way may have become another one. Then the group is locked and searched again.
+//! A block of consecutive IDs stands in one group of slots, and most groups are in the blocks' order (`spread`). So timers
+//! with consecutive IDs have chains of one and lie as in an array, and IDs with any stride spread as well. A look-up walks
+//! a slot's chain without a lock. A timer that it finds with the ID is the right one, wherever it is. If it finds none,
+//! that proves nothing: the timer may have been moved meanwhile, or a timer on the way may have become another one. Then
+//! it locks the group and searches again.
 //!
-//! As with the tables of `table`, each group says whether it is live, for each ID exactly one is, and an outgrown table
-//! stays valid memory. The table grows by the number of timers that there is memory for, so calls need not count timers. It
-//! is moved a few groups at a time, by threads that make more timers.
+//! As with the tables of `table`, exactly one group is live for each ID, and an outgrown table stays valid memory. The
+//! table grows by the number of timers that there is memory for, so calls need not count timers. Threads that make more
+//! timers move it, a few groups at a time.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -16,9 +16,9 @@ use core::ptr::{self, NonNull};
 use super::entry::Timer;
 use crate::error::Error;
 use crate::lock::{LIVE, Lock, StateLock};
-use crate::sync::{AtomicPtr, AtomicU32, Made, Ordering};
+use crate::sync::{AtomicPtr, Made, Ordering};
 use crate::sys::platform::PlatformRef;
-use crate::sys::random::mixed;
+use crate::sys::random::{mixed, seed};
 use crate::sys::zeroed;
 
 /// log2 of the number of slots that share a lock.
@@ -32,38 +32,30 @@ const STEPS: usize = 64;
 const FIRST_LOG2: u32 = 1;
 /// log2 of the factor by which each table is larger than the one before.
 const GROWTH_LOG2: u32 = 2;
-/// The number of groups that are moved at a time, if each has had one block. A group that has had several blocks counts
-/// as `SEVERAL` groups.
-const STEP: usize = 16;
-const SEVERAL: usize = 8;
+/// The number of groups that are moved at a time.
+const STEP: usize = 4;
 
-/// The lock of a group of slots and the fields that it guards, on a cache line of its own.
-#[repr(align(64))]
+/// Slots that share a lock, which has a cache line of its own behind them. All zeroes are an empty group that is not live.
+#[repr(C, align(64))]
 struct SlotGroup {
+    /// The first timer of each chain. Written with the lock held.
+    slots: [IdSlot; GROUP],
     lock: StateLock,
-    /// The number, plus one, of the block that all timers of this group have been from; or [`NO_BLOCK`], or
-    /// [`SEVERAL_BLOCKS`]. Guarded by the lock.
-    block: AtomicU32,
     made: Made,
 }
 
-/// 0, because new tables are all zeroes.
-const NO_BLOCK: u32 = 0;
-const SEVERAL_BLOCKS: u32 = u32::MAX;
-
 type IdSlot = AtomicPtr<Timer>;
 
-/// One table: its groups, then its slots. It fits into one word: the address, and the logarithm of the number of groups
-/// in the bits that the alignment leaves free.
+/// One table: its groups. It fits into one word, with the logarithm of their number in the bits that alignment leaves free.
 #[derive(Clone, Copy)]
 struct IdTable {
-    groups: NonNull<SlotGroup>,
+    groups: *mut SlotGroup,
     groups_log2: u32,
 }
 
-/// The timers of a process, by ID: see the top of this file.
+/// The timers of a process, by ID. Look-ups read it, so it shares no cache line with what others write.
+#[repr(align(64))]
 pub struct Ids {
-    /// Null before the first timer.
     current: AtomicPtr<SlotGroup>,
     /// The table that is being grown into; null if the table does not grow.
     next: AtomicPtr<SlotGroup>,
@@ -85,35 +77,36 @@ struct Growth {
 unsafe impl Send for Growth {}
 
 impl Ids {
-    /// Makes an `Ids` without a table. `seed` decides where groups go.
-    pub fn new(on: PlatformRef, seed: u64) -> Self {
-        let growth = Growth { moved: 0, made: [ptr::null_mut(); MAX_GROUPS_LOG2 as usize + 1] };
-        Self {
-            current: AtomicPtr::new(ptr::null_mut()),
+    /// Makes an `Ids` with a small table. [`Error::NoMemory`].
+    pub fn new(on: PlatformRef) -> Result<Self, Error> {
+        let mut growth = Growth { moved: 0, made: [ptr::null_mut(); MAX_GROUPS_LOG2 as usize + 1] };
+        let table = growth.make(FIRST_LOG2).ok_or(Error::NoMemory)?;
+        (0..table.groups()).for_each(|group| table.group(group).lock.make_live());
+        Ok(Self {
+            current: AtomicPtr::new(table.into_word()),
             next: AtomicPtr::new(ptr::null_mut()),
-            multiplier: mixed(seed) | 1,
+            multiplier: mixed(seed(table.groups.addr())) | 1,
             on,
             growth: Lock::new(on.for_long_locks(), growth),
-        }
+        })
     }
 
-    /// The timer with this ID, and the overrun of its last signal. By the time the caller reads it, it may be another
-    /// timer.
+    /// The timer with this ID, whose position it is, and the overrun of its last signal. It may be another one at any time.
     #[inline(always)]
-    pub fn find(&self, id: u32) -> Option<(&Timer, i32)> {
-        self.find_at(self.position(id)?, id)
-    }
-
-    /// As [`find`](Self::find), for a caller that has the ID's position.
-    #[inline(always)]
-    pub fn find_at(&self, position: IdPosition<'_>, id: u32) -> Option<(&Timer, i32)> {
+    pub fn find(&self, position: IdPosition<'_>, id: u32) -> Option<(&Timer, i32)> {
         self.walk(position, id).or_else(|| self.find_slowly(id))
     }
 
-    /// Where `id` belongs in the table in use, which may be outgrown at any time. `None` if there is no table.
+    /// Where `id` belongs in the table in use, which may be outgrown at any time.
     #[inline(always)]
-    pub fn position(&self, id: u32) -> Option<IdPosition<'_>> {
-        Some(self.position_in(IdTable::from_word(self.current.load(Ordering::Acquire))?, id)) // [S]
+    pub fn position(&self, id: u32) -> IdPosition<'_> {
+        self.position_in(IdTable::from_word(self.current.load(Ordering::Acquire)), id) // [S]
+    }
+
+    /// The table that is being grown into.
+    fn next(&self) -> Option<IdTable> {
+        let next = self.next.load(Ordering::Acquire); // [S]
+        (!next.is_null()).then(|| IdTable::from_word(next))
     }
 
     #[inline(always)]
@@ -134,12 +127,12 @@ impl Ids {
     #[inline(never)]
     fn find_slowly(&self, id: u32) -> Option<(&Timer, i32)> {
         // While the table grows, this is where half of the timers are.
-        if let Some(next) = IdTable::from_word(self.next.load(Ordering::Acquire)) // [S]
+        if let Some(next) = self.next()
             && let Some(found) = self.walk(self.position_in(next, id), id)
         {
             return Some(found);
         }
-        let locked = self.lock(id)?;
+        let locked = self.lock(id);
         locked.chain().find_map(|timer| timer.overrun_of(id).map(|overrun| (timer, overrun)))
     }
 
@@ -148,39 +141,33 @@ impl Ids {
     fn position_in<'i>(&'i self, table: IdTable, id: u32) -> IdPosition<'i> {
         let block = id >> GROUP_LOG2;
         let (group, first) = spread(self.multiplier, block);
-        let group = group as usize & (table.groups() - 1);
-        let within = id.wrapping_add(first) as usize & (GROUP - 1);
-        IdPosition { group: table.group(group), slot: table.slot(group << GROUP_LOG2 | within) }
+        let group = table.group(group as usize & (table.groups() - 1));
+        IdPosition { group, slot: &group.slots[id.wrapping_add(first) as usize & (GROUP - 1)] }
     }
 
-    /// Locks the live group of `id`, which is most likely that of `position`; `None` if there is no table.
+    /// Locks the live group of `id`, which is most likely that of `position`.
     #[inline(always)]
-    pub fn lock_at<'i>(&'i self, position: IdPosition<'i>, id: u32) -> Option<LockedGroup<'i>> {
+    pub fn lock_at<'i>(&'i self, position: IdPosition<'i>, id: u32) -> LockedGroup<'i> {
         // If this group is live, the ID belongs here, even if the table has been outgrown.
-        if position.group.lock.lock_if_idle(&self.on) {
-            Some(LockedGroup(position, &self.on))
-        } else {
-            self.lock_slowly(id)
-        }
+        if position.group.lock.lock_if_idle(&self.on) { LockedGroup(position, &self.on) } else { self.lock_slowly(id) }
     }
 
-    /// Locks the live group of `id`; `None` if there is no table.
+    /// Locks the live group of `id`.
     #[inline(always)]
-    pub fn lock(&self, id: u32) -> Option<LockedGroup<'_>> {
-        self.lock_at(self.position(id)?, id)
+    pub fn lock(&self, id: u32) -> LockedGroup<'_> {
+        self.lock_at(self.position(id), id)
     }
 
     #[cold]
     #[inline(never)]
-    fn lock_slowly(&self, id: u32) -> Option<LockedGroup<'_>> {
+    fn lock_slowly(&self, id: u32) -> LockedGroup<'_> {
         let mut round = 0;
         loop {
-            let current = IdTable::from_word(self.current.load(Ordering::Acquire))?; // [S]
-            let next = IdTable::from_word(self.next.load(Ordering::Acquire)); // [S]
-            for table in [Some(current), next].into_iter().flatten() {
-                let position = self.position_in(table, id);
+            let current = self.position(id);
+            let next = self.next().map(|next| self.position_in(next, id));
+            for position in [Some(current), next].into_iter().flatten() {
                 if position.group.lock.lock(&self.on).is_some() {
-                    return Some(LockedGroup(position, &self.on));
+                    return LockedGroup(position, &self.on);
                 }
             }
             // The group is live in a table that this thread has not seen yet, or its mover has not made it live yet.
@@ -188,46 +175,26 @@ impl Ids {
         }
     }
 
-    /// Makes the first table, if there is none yet. [`Error::Again`]: there is no memory.
-    #[cold]
-    #[inline(never)]
-    pub fn make_first(&self) -> Result<(), Error> {
-        if !self.current.load(Ordering::Relaxed).is_null() {
-            return Ok(());
-        }
-        self.growth.lock().with(|growth| {
-            if !self.current.load(Ordering::Relaxed).is_null() {
-                return Ok(());
-            }
-            let table = growth.make(FIRST_LOG2).ok_or(Error::Again)?;
-            (0..table.groups()).for_each(|group| table.group(group).lock.make_live());
-            self.current.store(table.into_word(), Ordering::Release); // [S]
-            Ok(())
-        })
-    }
-
-    /// Notes that there are now `timers` timers: begins to grow the table, or continues by a step. If there is no
-    /// memory, chains grow instead.
+    /// Begins to grow the table for `timers` timers, or continues by a step. If there is no memory, chains grow instead.
     #[cold]
     pub fn note_timers(&self, timers: usize) {
         let Some(mut growth) = self.growth.try_lock() else { return };
         growth.with(|growth| {
-            let Some(current) = IdTable::from_word(self.current.load(Ordering::Relaxed)) else { return };
-            if self.next.load(Ordering::Relaxed).is_null() {
-                if timers <= current.slots() || current.groups_log2 == MAX_GROUPS_LOG2 {
-                    return;
+            let current = IdTable::from_word(self.current.load(Ordering::Relaxed));
+            let next = match self.next() {
+                Some(next) => next,
+                None if timers <= GROUP << current.groups_log2 || current.groups_log2 == MAX_GROUPS_LOG2 => return,
+                None => {
+                    let groups_log2 = (current.groups_log2 + GROWTH_LOG2).min(MAX_GROUPS_LOG2);
+                    let Some(next) = growth.make(groups_log2) else { return };
+                    growth.moved = 0;
+                    self.next.store(next.into_word(), Ordering::Release); // [S]
+                    next
                 }
-                let groups_log2 = (current.groups_log2 + GROWTH_LOG2).min(MAX_GROUPS_LOG2);
-                let Some(next) = growth.make(groups_log2) else { return };
-                growth.moved = 0;
-                self.next.store(next.into_word(), Ordering::Release); // [S]
-            }
-            let Some(next) = IdTable::from_word(self.next.load(Ordering::Relaxed)) else { return };
-            let mut spent = 0;
-            while spent < STEP && growth.moved < current.groups() {
-                spent += self.move_group(current, next, growth.moved);
-                growth.moved += 1;
-            }
+            };
+            let end = current.groups().min(growth.moved + STEP);
+            (growth.moved..end).for_each(|group| self.move_group(current, next, group));
+            growth.moved = end;
             if growth.moved == current.groups() {
                 self.current.store(next.into_word(), Ordering::Release); // [S]
                 // A thread that sees this store but not the one before finds no live group, and checks again.
@@ -237,58 +204,32 @@ impl Ids {
     }
 
     /// Moves the timers of a group to the groups that replace it, which no thread can lock before the move is done.
-    /// Returns the cost, to be compared with `STEP`.
-    fn move_group(&self, from: IdTable, to: IdTable, group: usize) -> usize {
-        let source = from.group(group);
+    fn move_group(&self, from: IdTable, to: IdTable, number: usize) {
+        let source = from.group(number);
         while source.lock.lock(&self.on).is_none() {}
-        let targets = || (group..to.groups()).step_by(from.groups()).map(|number| to.group(number));
-        let slots = (0..GROUP).map(|slot| from.slot(group << GROUP_LOG2 | slot));
-        let spent = match source.block.load(Ordering::Relaxed) {
-            NO_BLOCK => 1,
-            SEVERAL_BLOCKS => {
-                slots.for_each(|head| self.move_chain(head, to));
-                SEVERAL
+        let targets = || (number..to.groups()).step_by(from.groups()).map(|number| to.group(number));
+        for slot in &source.slots {
+            let mut timer = slot.load(Ordering::Relaxed);
+            while let Some(moved) = as_timer(timer) {
+                timer = moved.next.load(Ordering::Relaxed);
+                self.position_in(to, moved.id()).put(moved);
             }
-            block => {
-                self.move_block(slots, block, to);
-                1
-            }
-        };
+            slot.store(ptr::null_mut(), Ordering::Relaxed);
+        }
         targets().for_each(|target| target.lock.make_live());
         source.lock.unlock(&self.on, 0);
-        spent
-    }
-
-    /// Moves each timer of a chain to the slot of its ID.
-    fn move_chain(&self, head: &IdSlot, to: IdTable) {
-        let mut timer = head.load(Ordering::Relaxed);
-        while let Some(moved) = as_timer(timer) {
-            timer = moved.next.load(Ordering::Relaxed);
-            self.position_in(to, moved.id()).put(moved, moved.id());
-        }
-        head.store(ptr::null_mut(), Ordering::Relaxed);
-    }
-
-    /// Moves a whole block. Its timers are alone in their slots and keep their order, so none of them is read.
-    fn move_block<'s>(&self, slots: impl Iterator<Item = &'s IdSlot>, block: u32, to: IdTable) {
-        let group = spread(self.multiplier, block - 1).0 as usize & (to.groups() - 1);
-        to.group(group).block.store(block, Ordering::Relaxed);
-        for (number, head) in slots.enumerate() {
-            to.slot(group << GROUP_LOG2 | number).store(head.load(Ordering::Relaxed), Ordering::Release); // [R]
-            head.store(ptr::null_mut(), Ordering::Relaxed);
-        }
     }
 
     /// All tables, in bytes.
     pub fn bytes(&self) -> usize {
         self.growth.lock().with(|growth| {
             let made = growth.made.iter().enumerate().filter(|(_, table)| !table.is_null());
-            made.filter_map(|(log2, _)| memory_layout(log2 as u32)).map(|layout| layout.size()).sum()
+            made.map(|(log2, _)| size_of::<SlotGroup>() << log2).sum()
         })
     }
 }
 
-/// The timer that a slot or a link refers to. No lock guards these pointers.
+/// The timer that a slot or a link refers to.
 #[inline(always)]
 fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
     // SAFETY: null, or a timer: memory that has been in a chain stays a timer as long as the table that the caller is using.
@@ -299,19 +240,18 @@ fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
 /// many timers for their blocks to have more than these bits in common.
 const SPREAD_BITS: u32 = 8;
 
-/// The group of a block of IDs, and the offset in the group at which the block begins. Blocks have consecutive numbers; the
-/// caller cuts both results to size. The offsets give different slots to IDs whose distance is a multiple of a block.
+/// The group of a block of IDs, by its number, and the offset in the group at which the block begins. The caller cuts both
+/// to size. The offsets give different slots to IDs whose distance is a multiple of a block.
 ///
 /// Each bit of a block's number is changed only by the bits above it. So N consecutive blocks that begin at a multiple
-/// of N have one group each in a table of N groups. Most of them lie side by side as in an array, which suits a CPU's
-/// prefetcher. Blocks with a stride spread as well: they have their lower bits in common, and these are the bits that
-/// are changed. Which blocks share a group cannot be guessed without the multiplier.
+/// of N have one group each in a table of N groups, most of them side by side, as a CPU's prefetcher expects. Blocks with
+/// a stride have their lower bits in common, which are the bits that are changed. Which blocks share a group cannot be
+/// guessed without the multiplier.
 #[inline(always)]
 fn spread(multiplier: u64, block: u32) -> (u32, u32) {
     let product = u64::from(block >> SPREAD_BITS).wrapping_mul(multiplier);
-    // All bits of a number affect the upper bits of the product. But its multiples are spaced as evenly, or as
-    // unevenly, as the multiplier happens to make them. Three places of the product combined are distributed as if
-    // thrown with dice.
+    // Multiples of the multiplier are spaced as evenly, or as unevenly, as it happens to make them. Three places of the
+    // product combined are distributed as if thrown with dice.
     let mixed = product ^ (product << 12) ^ (product << 24);
     let changed = block ^ (mixed >> (u64::BITS - SPREAD_BITS)) as u32;
     let first = block.wrapping_add(block >> 6).wrapping_add((product >> (u64::BITS - 2 * SPREAD_BITS)) as u32);
@@ -326,20 +266,13 @@ pub struct IdPosition<'i> {
 }
 
 impl IdPosition<'_> {
-    /// Puts `timer`, whose ID is `id`, first into the chain here. The group is locked, or not live yet.
+    /// Puts `timer` first into the chain here. The group is locked, or not live yet.
     #[inline(always)]
-    fn put(&self, timer: &Timer, id: u32) {
-        let block = (id >> GROUP_LOG2) + 1;
-        let was = self.group.block.load(Ordering::Relaxed);
-        if was != block {
-            let now = if was == NO_BLOCK { block } else { SEVERAL_BLOCKS };
-            self.group.block.store(now, Ordering::Relaxed);
-        }
+    fn put(&self, timer: &Timer) {
         timer.made.finish();
-        // [R] for both stores: a look-up that has stood on this timer since it was in another chain may go on from it, and
-        // so be the first to reach its successor.
+        // [R] for both stores: a look-up that stands on this timer since it was in another chain may go on from it.
         let first = self.slot.load(Ordering::Relaxed);
-        // Most timers are alone in their slots, before and after. Then the timer is not written to.
+        // Most timers are alone in their slots, and are not written to.
         if timer.next.load(Ordering::Relaxed) != first {
             timer.next.store(first, Ordering::Release); // [R]
         }
@@ -358,7 +291,7 @@ impl<'i> LockedGroup<'i> {
         let is_free = self.0.slot.load(Ordering::Relaxed).is_null() || self.chain().all(|other| other.id() != id);
         if is_free {
             timer.invalidate_as(id);
-            self.0.put(timer, id);
+            self.0.put(timer);
             return true;
         }
         false
@@ -395,13 +328,12 @@ impl Drop for LockedGroup<'_> {
 
 impl IdTable {
     #[inline(always)]
-    fn from_word(word: *mut SlotGroup) -> Option<Self> {
-        let groups = NonNull::new(word.map_addr(|address| address & !63))?;
-        Some(Self { groups, groups_log2: (word.addr() & 63) as u32 })
+    fn from_word(word: *mut SlotGroup) -> Self {
+        Self { groups: word.map_addr(|address| address & !63), groups_log2: (word.addr() & 63) as u32 }
     }
 
     fn into_word(self) -> *mut SlotGroup {
-        self.groups.as_ptr().map_addr(|address| address | self.groups_log2 as usize)
+        self.groups.map_addr(|address| address | self.groups_log2 as usize)
     }
 
     #[inline(always)]
@@ -409,36 +341,23 @@ impl IdTable {
         1 << self.groups_log2
     }
 
-    fn slots(self) -> usize {
-        GROUP << self.groups_log2
-    }
-
     #[inline(always)]
     fn group<'t>(self, group: usize) -> &'t SlotGroup {
         // SAFETY: a table has this many groups, and exists as long as the `Ids` that the caller is using.
-        unsafe { self.groups.add(group).as_ref() }
-    }
-
-    #[inline(always)]
-    fn slot<'t>(self, slot: usize) -> &'t IdSlot {
-        // SAFETY: the slots follow the groups; otherwise as in `group`.
-        unsafe { self.groups.add(self.groups()).cast::<IdSlot>().add(slot).as_ref() }
+        unsafe { &*self.groups.add(group) }
     }
 }
 
 fn memory_layout(groups_log2: u32) -> Option<Layout> {
-    let groups = Layout::array::<SlotGroup>(1 << groups_log2).ok()?;
-    let slots = Layout::array::<IdSlot>(GROUP << groups_log2).ok()?;
-    Some(groups.extend(slots).ok()?.0.pad_to_align())
+    Layout::array::<SlotGroup>(1 << groups_log2).ok()
 }
 
 impl Growth {
     /// Makes a table with `1 << groups_log2` groups, none of them live; `None` if there is no memory for it.
     fn make(&mut self, groups_log2: u32) -> Option<IdTable> {
-        let memory = zeroed::allocate(memory_layout(groups_log2)?);
-        let table = IdTable { groups: NonNull::new(memory)?.cast(), groups_log2 };
-        // All zeroes are right: not live, unlocked, no timers.
-        self.made[groups_log2 as usize] = table.groups.as_ptr();
+        let memory = NonNull::new(zeroed::allocate(memory_layout(groups_log2)?))?;
+        let table = IdTable { groups: memory.cast().as_ptr(), groups_log2 };
+        self.made[groups_log2 as usize] = table.groups;
         Some(table)
     }
 }
@@ -485,8 +404,7 @@ mod tests {
         }
     }
 
-    /// The average number of timers that a look-up meets, if there are as many IDs as slots, each in a block of its
-    /// own.
+    /// The average number of timers that a look-up meets, if there are as many IDs as slots, each in a block of its own.
     fn steps_of_a_look_up(seed: u64, timers: u32, blocks: impl Iterator<Item = u32>) -> f64 {
         let mut chains = vec![0u32; timers as usize];
         for block in blocks {

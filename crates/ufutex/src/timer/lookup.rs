@@ -1,10 +1,10 @@
 //! Looks timers up by ID, reads their overruns, and deletes them.
 
-use super::entry::{LockedTimer, State, Status, Timer};
+use super::Timers;
+use super::entry::{LockedTimer, State, Timer};
 use super::ids::IdPosition;
-use super::{Timers, TimersInner};
 use crate::error::Error;
-use crate::expiry::{Base, IfLast, MustNotify};
+use crate::expiry::{Base, MustNotify};
 use crate::sync::Ordering;
 
 impl Timers {
@@ -17,7 +17,8 @@ impl Timers {
     /// [`Error::Invalid`]: no such timer.
     #[inline]
     pub fn getoverrun(&self, id: i32) -> Result<i32, Error> {
-        let (_, overrun) = self.inner.ids.find(valid_id(id)?).ok_or(Error::Invalid)?;
+        let (id, ids) = (valid_id(id)?, &self.inner.store.ids);
+        let (_, overrun) = ids.find(ids.position(id), id).ok_or(Error::Invalid)?;
         Ok(overrun)
     }
 
@@ -27,7 +28,7 @@ impl Timers {
     /// [`Error::Invalid`]: no such timer.
     pub fn delete(&self, id: i32) -> Result<(), Error> {
         let id = valid_id(id)?;
-        let position = self.inner.ids.position(id).ok_or(Error::Invalid)?;
+        let position = self.inner.store.ids.position(id);
         let mut locked = self.lock_at(position, id)?;
         let timer = locked.timer();
         let (must_notify, cpu_clock) = locked.with(|state| (self.disarm(timer, state), state.cpu_clock()));
@@ -39,7 +40,7 @@ impl Timers {
         let is_back = self.take_out(timer, id, position);
         drop(locked);
         if !is_back {
-            self.inner.store.give_back(timer.into(), id, &self.inner.ids);
+            self.inner.store.give_back(timer.into(), id);
         }
         must_notify.now(&self.inner.driver);
         Ok(())
@@ -48,34 +49,33 @@ impl Timers {
     /// Frees a timer that could not be found yet, because making it has failed.
     #[cold]
     pub(super) fn abandon(&self, timer: &Timer, id: u32) {
-        let TimersInner { ids, store, .. } = &*self.inner;
-        if !ids.position(id).is_some_and(|position| self.take_out(timer, id, position)) {
-            store.give_back(timer.into(), id, ids);
+        let store = &self.inner.store;
+        if !self.take_out(timer, id, store.ids.position(id)) {
+            store.give_back(timer.into(), id);
         }
     }
 
-    /// Takes the timer out of the table, and gives it back to a shard if one belongs to the lock that this takes. Returns
-    /// whether one does.
+    /// Takes the timer out of the table, and tries to give it back to a shard under the lock that this takes.
     #[inline(always)]
     #[must_use]
     fn take_out(&self, timer: &Timer, id: u32, position: IdPosition<'_>) -> bool {
-        let TimersInner { ids, store, .. } = &*self.inner;
-        let Some(group) = ids.lock_at(position, id) else { return false };
+        let group = self.inner.store.ids.lock_at(position, id);
         group.remove(timer);
-        store.takes_back_here(timer.into(), id, group)
+        self.inner.store.takes_back_here(timer.into(), id, group)
     }
 
     /// The timer with this ID, locked.
     #[inline(always)]
     pub(super) fn lock(&self, id: u32) -> Result<LockedTimer<'_>, Error> {
-        self.lock_at(self.inner.ids.position(id).ok_or(Error::Invalid)?, id)
+        self.lock_at(self.inner.store.ids.position(id), id)
     }
 
     #[inline(always)]
     fn lock_at<'t>(&'t self, position: IdPosition<'t>, id: u32) -> Result<LockedTimer<'t>, Error> {
         loop {
-            let (timer, _) = self.inner.ids.find_at(position, id).ok_or(Error::Invalid)?;
-            let locked = timer.lock(&self.inner.ids.on);
+            let ids = &self.inner.store.ids;
+            let (timer, _) = ids.find(position, id).ok_or(Error::Invalid)?;
+            let locked = timer.lock(&ids.on);
             if timer.overrun_of(id).is_some() {
                 return Ok(locked);
             }
@@ -93,7 +93,7 @@ impl Timers {
     pub(super) fn leave(&self, timer: &Timer, base: Base) -> MustNotify {
         let inner = &*self.inner;
         // SAFETY: the node is in this queue or in none.
-        unsafe { inner.queues[base as usize].disarm(&inner.driver.inner, timer.node(), IfLast::Unschedule) }
+        unsafe { inner.queues[base as usize].disarm(&inner.driver.inner, timer.node()) }
     }
 }
 
@@ -102,8 +102,7 @@ impl State {
     #[inline(always)]
     pub(super) fn stand_down(&mut self) -> Option<Base> {
         self.renumber();
-        let was = core::mem::replace(&mut self.status, Status::Disarmed);
-        (was == Status::Armed).then_some(self.base)
+        core::mem::take(&mut self.is_armed).then_some(self.base)
     }
 }
 

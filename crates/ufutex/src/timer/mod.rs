@@ -1,9 +1,8 @@
 //! POSIX timers: timer_create(2) and its family, for a user-mode kernel or a runtime.
 //!
-//! [`Timers`] holds the timers of one process: a table of timers by ID, which grows as needed and in which look-ups
-//! take no lock. A [`Driver`] expires the timers of all processes; every [`System`](crate::System) has one. A
-//! [`Deliver`] decides what an expired timer does: a guest kernel queues a signal, a runtime calls a function
-//! ([`Callback`]) or takes expired timers out of a channel ([`Timers::channel`]).
+//! [`Timers`] holds the timers of one process. A [`Driver`] expires the timers of all processes; every
+//! [`System`](crate::System) has one. A [`Deliver`] decides what an expired timer does: a guest kernel queues a signal, a
+//! runtime calls a function ([`Callback`]) or takes expired timers out of a channel ([`Timers::channel`]).
 //!
 //! ```
 //! use std::time::Duration;
@@ -53,8 +52,6 @@ use crate::expiry::DeadlineQueue;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::callbacks::Callbacks;
 use crate::sys::counted::Counted;
-use crate::sys::random;
-use ids::Ids;
 use store::Store;
 
 /// The clock that a timer runs by.
@@ -73,8 +70,7 @@ pub enum TimerClock {
     Cpu(CpuClock),
 }
 
-/// What a timer does when it expires: a `struct sigevent`. To the kernel, `SIGEV_THREAD` is a [`Signal`](Self::Signal)
-/// too.
+/// What a timer does when it expires: a `struct sigevent`. To the kernel, `SIGEV_THREAD` is a [`Signal`](Self::Signal) too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Notify {
     /// Nothing. The process asks how much time is left.
@@ -138,7 +134,6 @@ pub struct Timers {
 }
 
 struct TimersInner {
-    ids: Ids,
     store: Store,
     /// Whether callers name the IDs: 0 means that they do not.
     restores: AtomicU32,
@@ -176,9 +171,9 @@ impl Timers {
         }
         Base::ALL.iter().try_for_each(|&base| driver.prepare(base))?;
         let (deliver, on) = (deliver.into(), driver.inner.on);
-        let inner = Counted::new(|address| TimersInner {
-            ids: Ids::new(on, random::seed(address)),
-            store: Store::new(on, options.max_timers, max_id),
+        let store = Store::new(on, options.max_timers, max_id)?;
+        let inner = Counted::new(|_| TimersInner {
+            store,
             restores: AtomicU32::new(0),
             serves_cpu_clocks: options.host_pids || driver.has_given_clocks(),
             cpu_timers: AtomicUsize::new(0),
@@ -187,8 +182,7 @@ impl Timers {
             driver: driver.clone(),
         })?;
         for queue in &inner.queues {
-            // SAFETY: no other thread has the timers yet. The queues are a part of them, and are retired when they are
-            // dropped.
+            // SAFETY: no other thread has the timers yet. The queues are a part of them, and are retired when they are dropped.
             unsafe { queue.settle(inner.memory(), &inner.driver) };
         }
         Ok(Self { inner })
@@ -203,19 +197,19 @@ impl Timers {
     /// The number of timers. Only roughly, while other threads make and delete timers.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.inner.store.in_use(&self.inner.ids)
+        self.inner.store.in_use()
     }
 
     /// The memory that finding timers by their IDs takes, in bytes, without the timers themselves.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
-        self.inner.ids.bytes()
+        self.inner.store.ids.bytes()
     }
 
     /// All memory of this process's timers, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of::<TimersInner>() + self.inner.ids.bytes() + self.inner.store.bytes()
+        size_of::<TimersInner>() + self.inner.store.bytes()
     }
 
     /// Whether callers name the IDs: `PR_TIMER_CREATE_RESTORE_IDS`. Only system calls read it.

@@ -1,6 +1,6 @@
 //! Sets a timer, and reads how much time it has left.
 
-use super::entry::{State, Status, Timer};
+use super::entry::{State, Timer};
 use super::lookup::valid_id;
 use super::{Expiry, Setting, TimerClock, Timers};
 use crate::error::Error;
@@ -13,11 +13,10 @@ use core::time::Duration;
 pub(super) const TICK: u64 = 1_000_000;
 /// How often it is checked while its process or thread does not run.
 const IDLE: u64 = 8 * TICK;
-/// The longest time between two checks of a timer of a process's CPU time, in nanoseconds. The number of CPUs is
-/// counted once. If CPUs have been added since, a process can use CPU time faster than that number allows for.
+/// The longest time between two checks of a timer of a process's CPU time, in nanoseconds: CPUs may have been added.
 const MOST: u64 = 100 * TICK;
-/// Shortest time, on average, between two checks of any timers of CPU time of one process, in nanoseconds. Without it a
-/// process with many such timers would keep the driver's thread busy, even while the process itself sleeps.
+/// Shortest time, on average, between two checks of any timers of CPU time of one process, in nanoseconds: a process with
+/// many of them is not to keep the driver's thread busy.
 const SHARE: u64 = 8_000;
 
 /// Clock readings from before a timer was changed. They are taken first, because an embedder's clock may panic.
@@ -47,16 +46,14 @@ impl Timers {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`]: no such timer. [`Error::NoTask`]: the process or thread whose CPU time the timer counts has
-    /// ended.
+    /// [`Error::Invalid`]: no such timer. [`Error::NoTask`]: the process or thread whose CPU time the timer counts has ended.
     pub fn settime(&self, id: i32, first: Expiry, interval: Duration) -> Result<Setting, Error> {
-        // timer_settime(2) stops a timer of CPU time, and moves an overdue deadline on, before it reports the old
-        // setting.
+        // The kernel stops a timer of CPU time, and moves an overdue deadline on, before it reports the old setting.
         self.change(id, first, interval, |state| self.shown_setting(state, state.cpu_clock().is_some()))
     }
 
-    /// As [`settime`](Self::settime), for a caller that does not ask for the old setting. The kernel does not compute
-    /// it then; a later reading of a silent timer with an interval shows the difference.
+    /// As [`settime`](Self::settime), for a caller that does not ask for the old setting. As in the kernel it is not computed
+    /// then, which a later reading of a silent timer with an interval shows.
     pub(crate) fn settime_unasked(&self, id: i32, first: Expiry, interval: Duration) -> Result<(), Error> {
         self.change(id, first, interval, |_| ())
     }
@@ -112,8 +109,7 @@ impl Timers {
             _ => MustNotify::default(),
         };
         if value.is_zero() {
-            // A timer that notifies nobody keeps its last deadline, and goes on to show the time until it. A timer of CPU
-            // time does not.
+            // A timer that notifies nobody goes on to show the time until its last deadline, but not one of CPU time.
             if !state.is_silent() || state.cpu_clock().is_some() {
                 state.deadline = 0;
             }
@@ -143,9 +139,8 @@ impl Timers {
         }
     }
 
-    /// The timer's setting: timer_gettime(2). It consists of the time that is left, which is not 0 while the timer is
-    /// going to expire, and the interval. An interval timer whose notice has not been taken shows the time until the
-    /// next deadline.
+    /// The timer's setting: timer_gettime(2). The time that is left is not 0 while the timer is going to expire. An interval
+    /// timer whose notice has not been taken shows the time until the next deadline.
     ///
     /// # Errors
     /// [`Error::Invalid`]: no such timer.
@@ -154,16 +149,15 @@ impl Timers {
         Ok(locked.with(|state| self.shown_setting(state, false)))
     }
 
-    /// The setting of a timer. If an armed interval timer is overdue, that is 1 ns, or with `is_stopped` the time until
-    /// its next expiry.
+    /// The setting of a timer. For an overdue interval timer that is 1 ns, or with `is_stopped` the time until its next expiry.
     fn shown_setting(&self, state: &mut State, is_stopped: bool) -> Setting {
         let is_silent = state.is_silent();
         let interval = Duration::from_nanos(state.interval);
-        if state.interval == 0 && state.status == Status::Disarmed && !is_silent {
+        if state.interval == 0 && !state.is_armed && !is_silent {
             return Setting::default();
         }
         let Some(now) = self.shown(state, state.base).map(|shown| shown.clock) else { return Setting::default() };
-        if state.interval != 0 && state.status != Status::Armed {
+        if state.interval != 0 && !state.is_armed {
             // Its notice has not been taken, or it notifies nobody. So it has gone on unnoticed: move its deadline on.
             state.forward(now);
         }
@@ -175,8 +169,7 @@ impl Timers {
         Setting { value: Duration::from_nanos(left), interval }
     }
 
-    /// The CPU time that counts for the timer. `None` if its process or thread has ended. Once it is `None` it stays
-    /// so.
+    /// The CPU time that counts for the timer. `None` from when its process or thread has been seen to have ended.
     pub(super) fn cpu_time_of(&self, state: &mut State, of: CpuClock) -> Option<u64> {
         if state.is_orphan {
             return None;
@@ -186,8 +179,7 @@ impl Timers {
         time
     }
 
-    /// The clock readings that `arm` needs for a timer that runs by `base`; `None` if that is the CPU time of a thread
-    /// or process that is gone.
+    /// The clock readings that `arm` needs for a timer that runs by `base`; `None` if its thread or process is gone.
     pub(super) fn shown(&self, state: &mut State, base: Base) -> Option<Shown> {
         let time = self.inner.driver.inner.now(base);
         let clock = match state.cpu_clock() {
@@ -199,7 +191,7 @@ impl Timers {
 
     /// Puts the timer into its queue. Calls no callback.
     pub(super) fn arm(&self, timer: &Timer, state: &mut State, shown: Shown) -> MustNotify {
-        state.status = Status::Armed;
+        state.is_armed = true;
         state.renumber();
         let at = match state.cpu_clock() {
             None => state.deadline,
@@ -232,8 +224,7 @@ impl Timers {
 }
 
 impl State {
-    /// Moves the deadline to the next expiry that is not past, and adds the expiries that were passed over to the
-    /// overrun.
+    /// Moves the deadline to the next expiry that is not past, and adds those that were passed over to the overrun.
     pub(super) fn forward(&mut self, now: u64) {
         let passed;
         (self.deadline, passed) = self.after(now);

@@ -2,7 +2,7 @@
 //!
 //! IDs come from one counter, in blocks of 64 that are groups of the table. A *shard* has the rest of a block, free
 //! timers and free permits. All threads use the common shard, so IDs follow one another as the kernel's do. A thread
-//! that loses an ID there to another thread goes to another shard, which few threads share, and takes a block there.
+//! that loses an ID there to another thread takes a block in a shard that few threads share.
 //!
 //! **A shard has no lock of its own: it belongs to the lock of the group of its next ID**, which a thread that makes a
 //! timer needs anyway. When the next ID is in another group, the shard belongs to that group's lock from then on [Z].
@@ -21,7 +21,7 @@ use crate::sys::unwind::Otherwise;
 
 /// IDs in a block: as many as a group of the table has slots.
 const BLOCK: u32 = 64;
-/// Number of shards of threads that make timers at the same time. A thread picks one by a hint, so threads may share one.
+/// Number of shards of threads that make timers at the same time. A thread picks one by a hint.
 const OWN_SHARDS: usize = admission::SHARDS - 1;
 /// The least number of IDs in use that a create passes over before it gives up.
 const PASSES_MIN: u64 = 1 << 14;
@@ -29,8 +29,9 @@ const PASSES_MIN: u64 = 1 << 14;
 /// A bit of a shard's word, above its next ID. Clear: the shard's block has ended.
 const HAS_IDS: u32 = 1 << 31;
 
-/// The timers that a process does not use, and the IDs for them: see the top of this file.
+/// A process's timers by ID, those that it does not use, and the IDs for them: see the top of this file.
 pub struct Store {
+    pub ids: Ids,
     common: Shard,
     own: [Shard; OWN_SHARDS],
     /// The first ID of the next block.
@@ -74,7 +75,7 @@ unsafe impl Send for Chunks {}
 
 /// The ID in a shard's word, to the lock of whose group the shard belongs.
 #[inline(always)]
-pub fn id_in(word: u32) -> u32 {
+fn id_in(word: u32) -> u32 {
     word & !HAS_IDS
 }
 
@@ -107,8 +108,10 @@ pub struct HeldShard<'s> {
 
 impl Store {
     /// Makes a store for at most `limit` timers, with IDs up to `mask`, which is one less than a power of two.
-    pub fn new(on: PlatformRef, limit: usize, mask: u32) -> Self {
-        Self {
+    /// [`Error::NoMemory`].
+    pub fn new(on: PlatformRef, limit: usize, mask: u32) -> Result<Self, Error> {
+        Ok(Self {
+            ids: Ids::new(on)?,
             common: Shard::new(),
             own: array::from_fn(|_| Shard::new()),
             next: AtomicU32::new(0),
@@ -116,12 +119,12 @@ impl Store {
             admission: Admission::new(limit as u64),
             made: AtomicUsize::new(0),
             chunks: Lock::new(on, Chunks(ptr::null_mut())),
-        }
+        })
     }
 
     /// How many IDs in use a create passes over before it gives up: all IDs or, if there are fewer timers, more than there
-    /// are timers; twice or more often, because other threads may take a free one first. Each ID is passed over equally
-    /// often if all are in use, so that the next ID stays what it was, as in the kernel.
+    /// are timers; at least twice, because other threads may take a free one first. If all IDs are in use, each is passed
+    /// over equally often, so that the next ID stays what it was, as in the kernel.
     #[cold]
     pub fn passes_max(&self) -> u64 {
         let timers = self.made.load(Ordering::Relaxed) as u64 + u64::from(BLOCK);
@@ -129,8 +132,7 @@ impl Store {
         ids * PASSES_MIN.div_ceil(ids).max(2)
     }
 
-    /// The shard for the calling thread's next timer, and its own, which is the former while it has IDs. The caller keeps them
-    /// for one operation.
+    /// The shard for the calling thread's next timer, and its own, which is the former while it has IDs.
     #[inline(always)]
     pub fn pick(&self) -> (&Shard, &Shard) {
         let own = self.own_shard();
@@ -149,47 +151,43 @@ impl Store {
         if ptr::eq(self.own_shard(), &self.own[0]) { &self.own[1] } else { &self.own[0] }
     }
 
-    fn shards(&self) -> impl Iterator<Item = &Shard> {
-        core::iter::once(&self.common).chain(&self.own)
+    /// All shards, one after the other.
+    fn shards(&self) -> impl Iterator<Item = HeldShard<'_>> {
+        core::iter::once(&self.common).chain(&self.own).map(|shard| self.hold(shard))
     }
 
-    /// Holds `shard`, if its word is still what the caller saw before it locked that ID's group. Otherwise another thread
-    /// has taken the ID, or IDs have jumped.
+    /// Holds `shard`, if its word is still what the caller saw.
     #[inline(always)]
-    pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: u32, group: LockedGroup<'s>) -> Option<HeldShard<'s>> {
+    pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: u32) -> Option<HeldShard<'s>> {
+        let group = self.ids.lock(id_in(seen));
         let is_same = shard.peek() == seen;
         is_same.then_some(HeldShard { store: self, shard, seen, group })
     }
 
-    /// Holds `shard`, whatever its next ID is. `None` if there is no table, and so no timer. A round that does not succeed
-    /// means that other threads have used up a block in the meantime.
-    pub fn hold<'s>(&'s self, shard: &'s Shard, ids: &'s Ids) -> Option<HeldShard<'s>> {
+    /// Holds `shard`, whatever its next ID is. For each round that fails, other threads have used up a block.
+    pub fn hold<'s>(&'s self, shard: &'s Shard) -> HeldShard<'s> {
         loop {
             let id = id_in(shard.peek());
-            let group = ids.lock(id)?;
+            let group = self.ids.lock(id);
             let seen = shard.peek();
             if is_guarded_by(seen, id) {
-                return Some(HeldShard { store: self, shard, seen, group });
+                return HeldShard { store: self, shard, seen, group };
             }
         }
     }
 
     /// Makes IDs go on after `id`, whatever blocks the shards have.
-    pub fn jump_behind(&self, id: u32, ids: &Ids) {
-        let void = || {
-            self.shards().filter_map(|shard| self.hold(shard, ids)).for_each(|held| {
-                let id = id_in(held.seen);
-                held.leave(id);
-            });
-        };
-        // First the counter: a shard that takes a block after its block was made void takes it from here. A swap, because
+    pub fn jump_behind(&self, id: u32) {
+        // First the counter: a shard that takes a block after its own was made void takes it from there. A swap, because
         // loom does not order a plain store with the exchanges of other threads.
         self.next.swap(id.wrapping_add(1) & self.mask, Ordering::Relaxed);
-        void();
+        self.shards().for_each(|held| {
+            let id = id_in(held.seen);
+            held.leave(id);
+        });
     }
 
-    /// Takes back a timer that cannot be found any more, if `group`, where it was as `id`, guards the shard for the calling
-    /// thread's next timer, or its own.
+    /// Takes back a timer that cannot be found any more, if `group`, where it was as `id`, guards a shard of the thread's.
     #[inline(always)]
     #[must_use]
     pub fn takes_back_here(&self, timer: NonNull<Timer>, id: u32, group: LockedGroup<'_>) -> bool {
@@ -204,47 +202,42 @@ impl Store {
         false
     }
 
-    /// Takes back a timer that cannot be found any more, and was `id`. If the calling thread's shard has no IDs, it passes to
-    /// the lock of that ID's group, which the thread takes next if it deletes one timer after another.
-    pub fn give_back(&self, timer: NonNull<Timer>, id: u32, ids: &Ids) {
-        if let Some(mut held) = self.hold(self.own_shard(), ids) {
-            held.give_back(timer);
-            if held.next_id().is_none() {
-                held.leave(id);
-            }
+    /// Takes back a timer that cannot be found any more, and was `id`. A shard without IDs passes to the lock of that ID's
+    /// group, which the thread takes next if it deletes one timer after another.
+    pub fn give_back(&self, timer: NonNull<Timer>, id: u32) {
+        let mut held = self.hold(self.own_shard());
+        held.give_back(timer);
+        if held.next_id().is_none() {
+            held.leave(id);
         }
     }
 
-    /// Takes a timer and its permit from wherever they are, for a thread that has found neither in `shard` or only one. If
-    /// there are few free timers, it makes more: `make_room` is called with the number of timers that there will be, with
-    /// nothing locked. May miss a permit that is given back meanwhile.
+    /// Takes a timer and its permit from wherever they are, for a thread that has not found both in `shard`. If there are
+    /// few free timers, it makes more, and calls `begin` before with the number that there will be, with nothing locked.
+    /// May miss a permit that is given back meanwhile.
     #[cold]
     #[inline(never)]
     pub fn bring(
         &self,
         shard: &Shard,
-        ids: &Ids,
-        make_room: impl FnOnce(usize) -> Result<(), Error>,
+        begin: impl FnOnce(usize) -> Result<(), Error>,
     ) -> Result<NonNull<Timer>, Error> {
-        let shards = || self.shards().filter_map(|shard| self.hold(shard, ids));
-        if !self.admission.take(None::<&mut u64>) && !shards().any(|mut held| held.with(|stock| stock.permits.take(1)))
+        if !self.admission.take(None::<&mut u64>)
+            && !self.shards().any(|mut held| held.with(|stock| stock.permits.take(1)))
         {
             return Err(Error::Again);
         }
         let permit = Otherwise::new(|| self.admission.give_back(None::<&mut u64>));
-        let mut timer = self.hold(shard, ids).and_then(|mut held| held.with(Stock::pop));
+        let mut timer = self.hold(shard).with(Stock::pop);
         if timer.is_none() {
-            // Another shard's: otherwise a thread that makes timers, which other threads delete, would need more and more
-            // memory.
-            let batch = match shards().find_map(|mut held| held.with(Stock::pop_batch)) {
+            // Another shard's first: a thread that makes what others delete would need more and more memory otherwise.
+            let batch = match self.shards().find_map(|mut held| held.with(Stock::pop_batch)) {
                 Some(batch) => batch,
-                None => self.make_chunk(ids, make_room)?,
+                None => self.make_chunk(begin)?,
             };
-            timer = self.hold(shard, ids).and_then(|mut held| {
-                held.with(|stock| {
-                    batch.into_iter().rev().flatten().for_each(|timer| stock.push(timer));
-                    stock.pop()
-                })
+            timer = self.hold(shard).with(|stock| {
+                batch.into_iter().rev().flatten().for_each(|timer| stock.push(timer));
+                stock.pop()
             });
         }
         let timer = timer.ok_or(Error::Again)?;
@@ -252,10 +245,10 @@ impl Store {
         Ok(timer)
     }
 
-    fn make_chunk(&self, ids: &Ids, make_room: impl FnOnce(usize) -> Result<(), Error>) -> Result<Batch, Error> {
+    fn make_chunk(&self, begin: impl FnOnce(usize) -> Result<(), Error>) -> Result<Batch, Error> {
         let count = self.made.fetch_add(TIMERS, Ordering::Relaxed) + TIMERS;
         let counted = Otherwise::new(|| _ = self.made.fetch_sub(TIMERS, Ordering::Relaxed));
-        make_room(count).map_err(|_| Error::Again)?;
+        begin(count).map_err(|_| Error::Again)?;
         let chunk = Chunk::make().ok_or(Error::Again)?;
         counted.disarm();
         self.chunks.lock().with(|chunks| {
@@ -263,20 +256,19 @@ impl Store {
             unsafe { (*chunk.as_ptr()).next = chunks.0 };
             chunks.0 = chunk.as_ptr();
         });
-        ids.note_timers(count);
+        self.ids.note_timers(count);
         // SAFETY: it is an index of the chunk.
         Ok(array::from_fn(|index| Some(unsafe { Chunk::timer(chunk, index) })))
     }
 
     /// The number of timers in use. Only roughly, while other threads make and delete timers.
-    pub fn in_use(&self, ids: &Ids) -> usize {
-        let held = self.shards().filter_map(|shard| self.hold(shard, ids));
-        self.admission.taken(held.map(|mut held| held.with(|stock| stock.permits)).sum()) as usize
+    pub fn in_use(&self) -> usize {
+        self.admission.taken(self.shards().map(|mut held| held.with(|stock| stock.permits)).sum()) as usize
     }
 
     /// All memory, in bytes.
     pub fn bytes(&self) -> usize {
-        self.made.load(Ordering::Relaxed) / TIMERS * Chunk::BYTES
+        self.ids.bytes() + self.made.load(Ordering::Relaxed) / TIMERS * Chunk::BYTES
     }
 
     /// Calls `f` with all timers, in use or free.
@@ -286,7 +278,7 @@ impl Store {
             // SAFETY: chunks are freed with the store, and their headers do not change any more.
             unsafe {
                 (0..TIMERS).for_each(|index| f(Chunk::timer(chunk, index).as_ref()));
-                next = chunk.as_ref().next;
+                next = (*chunk.as_ptr()).next;
             }
         }
     }
@@ -344,7 +336,7 @@ impl<'s> HeldShard<'s> {
         self.leave(HAS_IDS | first);
     }
 
-    /// Goes on to the ID after `id`, which is the next one. A thread whose own block ends takes another one if other
+    /// Goes on to the ID after `id`, which is the next one. At the end of its own block a thread takes another one if other
     /// threads have taken blocks since. Otherwise it may be alone, and goes back to the common shard.
     #[inline(always)]
     pub fn pass(self, id: u32) {
@@ -358,7 +350,7 @@ impl<'s> HeldShard<'s> {
         });
     }
 
-    /// Lets the shard go, with `word`. It need not belong to the group's lock any more.
+    /// Lets the shard go, with `word`, and perhaps to another group's lock.
     #[inline(always)]
     fn leave(self, word: u32) {
         self.shard.word.store(word, Ordering::Release); // [Z]
@@ -394,7 +386,7 @@ impl Drop for Chunks {
         while let Some(chunk) = NonNull::new(self.0) {
             // SAFETY: a chunk of the store. The process's table is being freed, so no thread uses the timers.
             unsafe {
-                self.0 = chunk.as_ref().next;
+                self.0 = (*chunk.as_ptr()).next;
                 Chunk::free(chunk);
             }
         }

@@ -30,7 +30,7 @@ impl Alarm {
         Ok(Self { times: Lock::new(PlatformRef::HOST, [NEVER; 4]), changes: Parker::new(0) })
     }
 
-    /// Makes [`wait`](Self::wait) return at time `at` of `base`.
+    /// Makes [`wait`](Self::wait) return at time `at` of `base`; at once if `at` is 0.
     pub fn set(&self, base: Base, at: u64) {
         let is_earlier = self.times.lock().with(|times| {
             let before = times[base as usize];
@@ -49,11 +49,6 @@ impl Alarm {
         }
     }
 
-    /// Makes [`wait`](Self::wait) return now.
-    pub fn ring(&self) {
-        self.set(Base::Monotonic, 0);
-    }
-
     /// Sleeps until a time that was set has passed, on any clock. Forgets the times that have passed.
     pub fn wait(&self) {
         loop {
@@ -69,8 +64,7 @@ impl Alarm {
     }
 }
 
-/// How long the thread has to sleep at most: 0 if one of `times` has passed, `None` if none is set. Those that have passed
-/// become `NEVER`.
+/// How long the thread may sleep: 0 if one of `times` has passed, `None` if none is set. Those that have passed become `NEVER`.
 fn left(times: &mut [u64; 4], now: impl Fn(Base) -> u64) -> Option<Duration> {
     let mut shortest = None;
     for (&base, at) in Base::ALL.iter().zip(times).filter(|(_, at)| **at != NEVER) {
@@ -78,8 +72,7 @@ fn left(times: &mut [u64; 4], now: impl Fn(Base) -> u64) -> Option<Duration> {
         if length.is_zero() {
             *at = NEVER;
         }
-        // The thread sleeps by the monotonic clock. Another clock may be set meanwhile, or go on while the machine
-        // sleeps.
+        // The thread sleeps by the monotonic clock. Others may be set meanwhile, or go on while the machine sleeps.
         let length = match base {
             Base::Realtime | Base::Tai => length.min(longest(Clock::Realtime)),
             Base::Monotonic | Base::Boottime => length.min(longest(Clock::Monotonic)),
@@ -94,8 +87,7 @@ pub fn cpus() -> u64 {
     std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64)
 }
 
-/// The time on `base`, in nanoseconds. The host does not say by how much TAI differs from its realtime clock, so the
-/// two are equal here, as they are on Linux until a time service has set the difference.
+/// The time on `base`, in nanoseconds. The host does not say by how much TAI differs from its realtime clock.
 pub fn now(base: Base) -> u64 {
     super::super::clocks::nanoseconds(match base {
         Base::Monotonic => clocks::time(Clock::Monotonic),
@@ -205,7 +197,7 @@ mod tests {
         const RINGS: usize = 2000;
         let (alarm, rung) = alarm(RINGS);
         for _ in 0..RINGS {
-            alarm.ring();
+            alarm.set(Base::Monotonic, 0);
             rung.recv_timeout(PATIENCE).expect("the ring is heard");
         }
     }

@@ -13,18 +13,15 @@ use crate::sys::counted::Counted;
 /// How long the thread sleeps at most while a timer of `CLOCK_TAI` is armed, in nanoseconds: see [`Alarm::set`].
 const TAI_CHECK: u64 = 1_000_000_000;
 
-/// The files that the thread waits for: one timerfd for each clock, and an eventfd that ends its wait at once.
+/// The files that the thread waits for: one timerfd for each clock.
 pub struct Alarm {
     timers: [OwnedFd; 4],
-    eventfd: OwnedFd,
-    /// An epoll(7) instance that watches these five. poll(2) fails with EINVAL if `RLIMIT_NOFILE` has been lowered
-    /// below five since; epoll_wait(2) does not.
+    /// An epoll(7) instance that watches them. Unlike poll(2), it works if `RLIMIT_NOFILE` has been lowered below four since.
     all: OwnedFd,
 }
 
 impl Alarm {
-    /// Opens the files. If the process may open no more, tries again for a second: the thread of a driver that has just
-    /// been dropped may not have closed its own.
+    /// Opens the files. If the process may open no more, tries again for a second: see `Driver::start`.
     pub fn new() -> Result<Self, Error> {
         for _ in 0..1000 {
             match Self::open() {
@@ -42,26 +39,24 @@ impl Alarm {
             owned(unsafe { libc::timerfd_create(clock, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) })
         };
         let [monotonic, realtime, boottime, tai] = Base::ALL.map(timer);
-        // SAFETY: opens a file or fails.
-        let eventfd = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         let timers = [monotonic?, realtime?, boottime?, tai?];
         // SAFETY: opens a file or fails.
         let all = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        for (i, file) in timers.iter().chain([&eventfd]).enumerate() {
+        for (i, file) in timers.iter().enumerate() {
             let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: i as u64 };
             // SAFETY: `event` outlives the call.
             if unsafe { libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, file.as_raw_fd(), &raw mut event) } != 0 {
                 return Err(std::io::Error::last_os_error());
             }
         }
-        Ok(Self { timers, eventfd, all })
+        Ok(Self { timers, all })
     }
 
-    /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest. For `CLOCK_TAI` it returns after
-    /// `TAI_CHECK` if that is sooner.
+    /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest; at once if `at` is 0. For `CLOCK_TAI` it
+    /// returns after `TAI_CHECK` if that is sooner.
     pub fn set(&self, base: Base, at: u64) {
-        // There are no timerfds of CLOCK_TAI. Its difference to CLOCK_REALTIME changes when adjtimex(2) sets it, as at
-        // boot, and by a leap second. Linux does not report that, so the thread wakes each second and reads the clock.
+        // There are no timerfds of CLOCK_TAI, and Linux does not report when its difference to CLOCK_REALTIME changes, as by
+        // adjtimex(2) or a leap second. So the thread wakes each second and reads the clock.
         let at = match base {
             Base::Tai if at != NEVER => {
                 let left = at.saturating_sub(now(Base::Tai)).min(TAI_CHECK);
@@ -69,7 +64,7 @@ impl Alarm {
             }
             _ => at,
         };
-        // 0 means never.
+        // To a timerfd 0 means never.
         let at = if at == NEVER { 0 } else { at.clamp(1, LAST) };
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let value = libc::timespec {
@@ -78,22 +73,14 @@ impl Alarm {
         };
         let setting = libc::itimerspec { it_interval: none, it_value: value };
         let fd = self.timers[base as usize].as_raw_fd();
-        // An absolute time: if the clock is set, the timerfd rings when it shows that time, so setting it needs no
-        // action here.
+        // If the clock is set, the timerfd rings when it shows that absolute time.
         // SAFETY: `setting` outlives the call. It cannot fail: the file is a timer and the time is valid.
         unsafe { libc::timerfd_settime(fd, libc::TFD_TIMER_ABSTIME, &raw const setting, core::ptr::null_mut()) };
     }
 
-    /// Makes [`wait`](Self::wait) return now.
-    pub fn ring(&self) {
-        let one = 1u64;
-        // SAFETY: an eventfd takes eight bytes. If it is full, it rings already.
-        unsafe { libc::write(self.eventfd.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-
-    /// Sleeps until a file rings.
+    /// Sleeps until a timerfd rings.
     pub fn wait(&self) {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 5];
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
         // SAFETY: `events` has room for `events.len()` structs.
         let count = unsafe { libc::epoll_wait(self.all.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, -1) };
         let Ok(count) = usize::try_from(count) else {
@@ -102,11 +89,10 @@ impl Alarm {
             return;
         };
         for event in &events[..count] {
-            let file = self.timers.get(event.u64 as usize).unwrap_or(&self.eventfd);
+            let file = self.timers[event.u64 as usize].as_raw_fd();
             let mut count = 0u64;
-            // SAFETY: there is room for eight bytes, which is what reading a timerfd or an eventfd returns. It rings no
-            // more then.
-            unsafe { libc::read(file.as_raw_fd(), (&raw mut count).cast(), 8) };
+            // SAFETY: there is room for eight bytes, which is what reading a timerfd returns. It rings no more then.
+            unsafe { libc::read(file, (&raw mut count).cast(), 8) };
         }
     }
 }
@@ -173,8 +159,7 @@ pub fn spawn(shared: Counted<Shared>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a thread that adopts the handle `shared`, with a stack of that many bytes or else the default size. Returns 0
-/// or the number of an error.
+/// Makes a thread that adopts the handle `shared`, with a stack of that many bytes or the default. Returns 0 or an errno.
 fn create(shared: &Shared, stack: Option<usize>) -> libc::c_int {
     let argument = core::ptr::from_ref(shared).cast_mut().cast();
     // SAFETY: `attributes` is initialised by the first call and freed by the last. The value of a counted handle lives

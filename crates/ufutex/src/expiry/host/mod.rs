@@ -29,8 +29,7 @@ struct Shared {
     alarm: Alarm,
     /// The process that has the thread.
     process: u32,
-    /// The driver's memory, or `None` once it is about to be freed. This is no handle, which would keep the driver for
-    /// ever.
+    /// The driver's memory, or `None` once it is about to be freed. This is no handle, which would keep the driver for ever.
     driver: Lock<Option<DriverMemory>>,
     settings: DriverThread,
 }
@@ -43,8 +42,7 @@ unsafe impl Send for DriverMemory {}
 
 /// The host's side of a driver.
 pub(super) struct HostDriver {
-    /// Empty until the thread has been started. `OnceLock` guarantees that a thread that finds it set sees the alarm as
-    /// it was made.
+    /// Empty until the thread has been started.
     shared: OnceLock<Counted<Shared>>,
     /// Held while the thread is being started, so that only one is. Contenders sleep.
     starting: Lock<()>,
@@ -61,8 +59,7 @@ impl HostDriver {
         Self { shared: OnceLock::new(), starting: Lock::new(PlatformRef::HOST, ()), thread }
     }
 
-    /// What this process's thread shares. After fork(2) the child has a copy, whose lock the thread may have held, and files
-    /// that are its parent's.
+    /// What this process's thread shares. In a child of fork(2) the lock may be held for ever, and the files are its parent's.
     fn shared(&self) -> Option<&Shared> {
         self.shared.get().map(|shared| &**shared).filter(|shared| shared.process == std::process::id())
     }
@@ -91,17 +88,10 @@ impl HostDriver {
         Ok(())
     }
 
-    /// Makes the thread turn at time `at` of `base`.
+    /// Makes the thread turn at time `at` of `base`; at once if `at` is 0.
     pub fn program(&self, base: Base, at: u64) {
         if let Some(shared) = self.shared() {
             shared.alarm.set(base, at);
-        }
-    }
-
-    /// Makes the thread turn now.
-    pub fn wake(&self) {
-        if let Some(shared) = self.shared() {
-            shared.alarm.ring();
         }
     }
 }
@@ -110,14 +100,14 @@ impl Drop for HostDriver {
     fn drop(&mut self) {
         if let Some(shared) = self.shared() {
             shared.driver.lock().with(Option::take);
-            shared.alarm.ring();
+            shared.alarm.set(Base::Monotonic, 0);
             // The thread is not waited for: it may be the thread that drops the driver.
         }
     }
 }
 
 /// Blocks the calling thread's signals until the result is dropped. The driver's thread, which is made meanwhile, inherits
-/// that, so that it runs no handlers of the program.
+/// that, and runs no handlers of the program.
 #[cfg(unix)]
 fn block_signals() -> Otherwise<impl FnOnce()> {
     // SAFETY: `all` is a set of bits, which `sigfillset` sets; `before` is written by the call.
@@ -144,9 +134,8 @@ impl Shared {
         // The thread must not keep the scheduling of the thread that started it.
         self.settings.apply();
         while let Some(driver) = self.driver() {
-            // If a waker or a delivery panics, the panic hook has reported it, and the thread goes on serving the other
-            // timers. The payload is leaked, because its drop may panic. Dropping the last handle of the driver may
-            // panic too.
+            // If a waker or a delivery panics, the panic hook has reported it, and the thread goes on. The payload is leaked,
+            // because its drop may panic. Dropping the last handle of the driver may panic too.
             core::mem::forget(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.turn())));
             core::mem::forget(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(driver))));
             self.alarm.wait();
@@ -156,8 +145,7 @@ impl Shared {
     /// A handle of the driver; `None` if it has been freed, or is about to be.
     fn driver(&self) -> Option<Driver> {
         self.driver.lock().with(|driver| {
-            // SAFETY: the thread that drops the last handle takes the address out, under this lock, before the memory
-            // is freed.
+            // SAFETY: the thread that drops the last handle takes the address out, under this lock, before the memory is freed.
             let inner = unsafe { Counted::upgrade((*driver)?.0) }?;
             Some(Driver { inner, group: None })
         })
