@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use core::task::Poll;
 
 use super::waiter::{EntryRef, Left, PiEntry, PiWaiter, Purpose};
-use super::{LockId, PiGraph, TaskId};
+use super::{LockId, PiGraph};
 use crate::error::Error;
 use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
@@ -116,38 +116,22 @@ impl Domain {
         let mut faults = Faults::default();
         loop {
             let (mut locked, mut tasks) = self.lock_both(|| self.lock_or_make(&place), || self.try_lock(&place));
-            let attempt = tasks.with(|tasks| self.try_acquire(&mut locked, tasks, &place, &word, task));
+            let attempt = tasks.with(|tasks| {
+                let Some(lock) = self.acquire(&mut locked, tasks, &place, &word, task.tid())? else { return Ok(()) };
+                let has_lock = tasks.graph.owner(lock) == Some(task.named.id);
+                tasks.graph.drop_if_idle(lock);
+                if has_lock {
+                    // [S6], but the task is not ending: the program has changed the word. The kernel repairs the word here.
+                    exchange(&word, word.load32()?, task.tid() | WAITERS | OWNER_DIED)?;
+                }
+                Err(Refused::Error(Error::Again))
+            });
             drop((tasks, locked));
             match attempt {
-                Ok(true) => return Ok(()),
-                Ok(false) => return Err(Error::Again),
+                Ok(()) => return Ok(()),
                 Err(refused) => refused.resolve(&word, &mut faults)?,
             }
         }
-    }
-
-    /// Takes the lock of `word` for `task`. Returns `false` if the task would have to wait. The word's bucket, that of
-    /// `place`, is locked, and so is the graph.
-    fn try_acquire<T: Target>(
-        &self,
-        bucket: &mut Guard<'_>,
-        tasks: &mut Tasks,
-        place: &Place,
-        word: &T,
-        task: &Task,
-    ) -> Result<bool, Refused> {
-        let id = task.named.id;
-        let Acquired::Contended(lock) = self.acquire(bucket, tasks, place, word, (id, task.tid()), Others::Unknown)?
-        else {
-            return Ok(true);
-        };
-        let has_lock = tasks.graph.owner(lock) == Some(id);
-        tasks.graph.drop_if_idle(lock);
-        if has_lock {
-            // [S6], but the task is not ending: the program has changed the word. The kernel repairs the word here.
-            exchange(word, word.load32()?, task.tid() | WAITERS | OWNER_DIED)?;
-        }
-        Ok(false)
     }
 
     /// Changes the word from 0 to the task's TID, as every program does before it calls futex(2). It does not if
@@ -170,37 +154,27 @@ impl Domain {
         entry.namespace == self.namespace().number
     }
 
-    /// Takes the lock of `word` for the task with this TID, or finds the lock that the task has to wait for, by the
-    /// table in `pi`. The word's bucket, that of `place`, is locked, and so is the graph.
+    /// Takes the lock of `word` for the task with this TID, by the table in `pi`. `tid` includes [`WAITERS`] if other tasks are
+    /// about to wait. If the task has to wait, returns the lock that it has to wait for. If it does not in the end, the caller
+    /// calls [`PiGraph::drop_if_idle`]. The word's bucket, that of `place`, is locked, and so is the graph.
     pub(super) fn acquire<T: Target>(
         &self,
         bucket: &mut Guard<'_>,
         tasks: &mut Tasks,
         place: &Place,
         word: &T,
-        (task, tid): (TaskId, u32),
-        others: Others,
-    ) -> Result<Acquired, Refused> {
+        tid: u32,
+    ) -> Result<Option<LockId>, Refused> {
         let value = word.load32()?;
-        if value & TID_MASK == tid {
+        if value & TID_MASK == tid & TID_MASK {
             return Err(Error::Deadlock.into());
         }
         let (key, graph) = (self.key(place), &mut tasks.graph);
         if let Some(first) = bucket.first(key, place.hash) {
-            return Ok(Acquired::Contended(check_state(graph, self.lock_of(first)?, value)?));
+            return Ok(Some(check_state(graph, self.lock_of(first)?, value)?));
         }
         if value & TID_MASK == 0 {
-            // [S1]. If the lock has to be in the graph, it is added before the word is written, because that may need
-            // memory.
-            let new = value & OWNER_DIED | tid;
-            if others == Others::Unknown {
-                return exchange(word, value, new).map(|()| Acquired::Owned(None));
-            }
-            let lock = graph.add_lock(task)?;
-            let forget = Otherwise::new(|| graph.drop_if_idle(lock));
-            exchange(word, value, new | WAITERS)?;
-            forget.disarm();
-            return Ok(Acquired::Owned(Some(lock)));
+            return exchange(word, value, value & OWNER_DIED | tid).map(|()| None); // [S1]
         }
         // [S2]. From here on the owner cannot unlock without the engine.
         exchange(word, value, value | WAITERS)?;
@@ -213,7 +187,7 @@ impl Domain {
         if graph.is_kernel(owner.id) {
             return Err(Error::NotPermitted.into());
         }
-        Ok(Acquired::Contended(graph.add_lock(owner.id)?))
+        Ok(Some(graph.add_lock(owner.id)?))
     }
 
     /// The lock that `first` waits for. `first` is queued, and its bucket is locked. `Invalid` if it waits for no lock, [S3],
@@ -238,24 +212,6 @@ fn check_state(graph: &PiGraph, lock: LockId, value: u32) -> Result<LockId, Erro
         Some(owner) => tid == graph.tid(owner) || (has_died && tid == 0), // [S8], [S6]; not [S9], [S10]
     };
     if is_valid { Ok(lock) } else { Err(Error::Invalid) }
-}
-
-/// What is known of other tasks when a task takes a free lock.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Others {
-    /// Nothing: the task's TID in the word is enough.
-    Unknown,
-    /// Another task is about to wait for the lock. It is taken with [`WAITERS`] set, and added to the graph.
-    AboutToWait,
-}
-
-/// The result of [`Domain::acquire`].
-#[derive(Clone, Copy)]
-pub(super) enum Acquired {
-    /// The task has the lock. `Some` if the lock was added to the graph, as with [`Others::AboutToWait`].
-    Owned(Option<LockId>),
-    /// The task has to wait for this lock. If it does not wait in the end, call [`PiGraph::drop_if_idle`].
-    Contended(LockId),
 }
 
 /// Why an attempt has failed. The operation goes on with [`resolve`](Self::resolve).
@@ -353,12 +309,11 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
         // embedder's code.
         let mut receiver = Some(receiver.for_entry());
         loop {
-            let mut new_chain = None;
             let (mut locked, mut tasks) = domain.lock_both(|| domain.lock_or_make(&place), || domain.try_lock(&place));
-            let attempt = tasks.with(|t| self.lock_or_queue(&mut locked, t, &place, &mut receiver, &mut new_chain));
+            let attempt = tasks.with(|tasks| self.lock_or_queue(&mut locked, tasks, &place, &mut receiver));
             drop((tasks, locked));
             match attempt {
-                Ok(has_lock) => {
+                Ok((has_lock, new_chain)) => {
                     let _reported = Otherwise::new(|| domain.system.report_priorities(domain.namespace()));
                     if has_lock {
                         self.waiter.release();
@@ -376,22 +331,17 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
         }
     }
 
-    /// Takes the lock, or queues the waiter for it. Returns whether the task has the lock. The word's bucket is locked,
-    /// and so is the graph.
+    /// Takes the lock, or queues the waiter for it. Returns whether the task has the lock, and what [`Guard::insert`] of the
+    /// waiter returned. The word's bucket is locked, and so is the graph.
     fn lock_or_queue(
         &mut self,
         bucket: &mut Guard<'_>,
         tasks: &mut Tasks,
         place: &Place,
         receiver: &mut Option<Receiver>,
-        new_chain: &mut Option<u32>,
-    ) -> Result<bool, Refused> {
-        let (domain, task) = (self.domain, self.waiter.task.named.id);
-        let lock =
-            match domain.acquire(bucket, tasks, place, &self.word, (task, self.waiter.task.tid()), Others::Unknown)? {
-                Acquired::Owned(_) => return Ok(true),
-                Acquired::Contended(lock) => lock,
-            };
+    ) -> Result<(bool, Option<u32>), Refused> {
+        let (domain, task, tid) = (self.domain, self.waiter.task.named.id, self.waiter.task.tid());
+        let Some(lock) = domain.acquire(bucket, tasks, place, &self.word, tid)? else { return Ok((true, None)) };
         let graph = &mut tasks.graph;
         let entered = self.waiter.enter(domain, place, bucket, receiver, Purpose::Lock(lock));
         let entry = entered.inspect_err(|_| graph.drop_if_idle(lock))?;
@@ -400,12 +350,12 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
             graph.drop_if_idle(lock);
             // [S6], after the program has changed the word: the kernel finds a deadlock, and then that the task has the
             // lock.
-            return if has_lock { Ok(true) } else { Err(Refused::Error(error)) };
+            return if has_lock { Ok((true, None)) } else { Err(error.into()) };
         }
         // SAFETY: new and not queued; it stays in place until it has left queue and graph.
-        *new_chain = unsafe { bucket.insert(entry.node()) };
+        let new_chain = unsafe { bucket.insert(entry.node()) };
         self.spins = graph.first_waiter(lock).is_some_and(|(first, _)| first == task).then_some(place.hash);
-        Ok(false)
+        Ok((false, new_chain))
     }
 }
 

@@ -2,16 +2,18 @@
 //! priority.
 
 use core::pin::{Pin, pin};
+use core::ptr::NonNull;
 use core::task::Poll;
 
-use super::lock::{Acquired, LockOperation, Others, Refused};
+use super::lock::{LockOperation, Refused};
 use super::waiter::{EntryRef, Purpose};
-use super::{LockId, PiGraph, TaskId};
+use super::{LockId, TaskId};
 use crate::error::Error;
 use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
-use crate::futex::entry::{Entry, Moment, PIECE};
+use crate::futex::entry::{Entry, Moment, PIECE, notify_one};
 use crate::futex::key::Target;
+use crate::futex::lock_word::WAITERS;
 use crate::futex::namespace::Tasks;
 use crate::futex::operation::{Cause, Operation, PollReceiver, WaitFuture, block_on};
 use crate::futex::pair::Pair;
@@ -20,13 +22,12 @@ use crate::futex::requeue::Requeued;
 use crate::futex::task::Task;
 use crate::futex::wait::WaitOptions;
 use crate::futex::waiter::Matched;
-use crate::signal::{PendingWake, Signal};
+use crate::signal::PendingWake;
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::hash::TableKey;
 use crate::table::list::Node;
-use core::ptr::NonNull;
 
 /// The future of [`Domain::wait_requeue_pi_async`].
 pub type WaitRequeuePi<'d, 't, T, U> = WaitFuture<'d, WaitRequeueOperation<'d, 't, T, U>>;
@@ -104,7 +105,7 @@ impl Domain {
         if keys[0] == keys[1] {
             return Err(Error::Invalid);
         }
-        let requeue = RequeuingPi {
+        let mut requeuing = RequeuingPi {
             domain: self,
             keys,
             places: [source, target],
@@ -113,9 +114,12 @@ impl Domain {
             lock: &lock,
             most: requeue.saturating_add(1),
             began: None,
-            done: RequeuePiProgress::default(),
+            count: 0,
+            woken: 0,
+            new_chain: None,
         };
-        requeue.run()
+        requeuing.run()?;
+        Ok(requeuing.count)
     }
 }
 
@@ -144,13 +148,7 @@ struct RequeuingPi<'a, 'd, T: Target, U: Target> {
     most: usize,
     /// When the first piece ended. `None` during the first piece, in which no waiter can have come too late.
     began: Option<Moment>,
-    done: RequeuePiProgress,
-}
-
-/// The progress of a requeue.
-#[derive(Default)]
-struct RequeuePiProgress {
-    /// How many have the lock or wait for it.
+    /// How many waiters have the lock or wait for it.
     count: usize,
     /// How many of those have it.
     woken: usize,
@@ -159,12 +157,8 @@ struct RequeuePiProgress {
 }
 
 impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
-    fn run(mut self) -> Result<usize, Error> {
-        self.run_pieces().map(|()| self.done.count)
-    }
-
     /// Does one piece after the other.
-    fn run_pieces(&mut self) -> Result<(), Error> {
+    fn run(&mut self) -> Result<(), Error> {
         let domain = self.domain;
         let [source, target] = self.places;
         let (mut faults, mut faults_of_lock) = (Faults::default(), Faults::default());
@@ -175,23 +169,24 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
             let wait = || domain.lock_pair(&source, &target);
             let attempt = || domain.try_lock_pair(&source, &target);
             let (mut pair, mut tasks) = domain.lock_both(wait, attempt);
-            let result = match self.from.load() {
-                Ok(value) if value == self.expected => tasks.with(|tasks| self.piece(&mut pair, tasks, &mut pending)),
-                Ok(_) => return self.stop(Error::Again),
-                Err(Fault) => {
-                    drop((tasks, pair));
-                    match faults.resolve(|| self.from.fault_in(Access::Read)) {
-                        Ok(()) => continue,
-                        Err(Fault) => return self.stop(Error::Fault),
-                    }
+            let value = self.from.load();
+            if value != Ok(self.expected) {
+                drop((tasks, pair));
+                match value {
+                    Err(Fault) if faults.resolve(|| self.from.fault_in(Access::Read)).is_ok() => continue,
+                    // A later piece ends the operation with the number of waiters handled before.
+                    _ if self.began.is_some() => return Ok(()),
+                    Err(Fault) => return Err(Error::Fault),
+                    Ok(_) => return Err(Error::Again),
                 }
-            };
+            }
+            let result = tasks.with(|tasks| self.piece(&mut pair, tasks, &mut pending));
             drop((tasks, pair));
             // If a callback panics, the other waiters are still requeued.
             let has_more = matches!(result, Ok(false));
             let go_on = Otherwise::new(|| {
                 if has_more {
-                    call(|| _ = self.run_pieces())
+                    call(|| _ = self.run())
                 }
             });
             // Before the waiter that got the lock runs, because other waiters may boost it.
@@ -206,12 +201,6 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
         }
     }
 
-    /// Handles a word that does not hold the expected value, or cannot be read. In the first piece that is an error. In
-    /// a later piece the operation ends with the number of waiters handled before.
-    fn stop(&self, error: Error) -> Result<(), Error> {
-        if self.began.is_some() { Ok(()) } else { Err(error) }
-    }
-
     /// Does one piece. Returns whether it was the last.
     fn piece(
         &mut self,
@@ -219,101 +208,84 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
         tasks: &mut Tasks,
         pending: &mut Option<PendingWake>,
     ) -> Result<bool, Refused> {
-        // The kernel reads the lock's word first, and so fails on an unreadable one even if there are no waiters.
-        self.lock.load32()?;
-        let Some(first) = self.first(pair) else { return Ok(true) };
-        let (entry, task) = self.meant_for_lock(first)?;
-        let queued = pair.second().first(self.keys[1], self.places[1].hash);
-        // SAFETY: queued, and its bucket is locked.
-        let queued = queued.and_then(|node| unsafe { EntryRef::of(node).map(|entry| entry.get()) });
-        if queued.is_some_and(|queued| !self.domain.is_of_namespace(queued)) {
-            return Err(Error::Invalid.into());
+        let mut lock = None;
+        let is_last = self.move_waiters(pair, tasks, &mut lock, pending);
+        lock.into_iter().for_each(|lock| tasks.graph.drop_if_idle(lock));
+        if let Ok(false) = is_last {
+            self.began = self.began.or_else(|| Some(self.domain.begin_in_pieces()));
         }
-        self.requeue(pair, tasks, (first, entry, task), pending)?;
-        if self.done.count == self.most || self.first(pair).is_none() {
-            return Ok(true);
-        }
-        self.began = self.began.or_else(|| Some(self.domain.begin_in_pieces()));
-        Ok(false)
+        is_last
     }
 
-    /// Gives the lock to the first waiter, if it is free, and makes the others of the piece wait for it.
-    fn requeue(
-        &mut self,
-        pair: &mut Pair<'d>,
-        tasks: &mut Tasks,
-        (first, entry, task): (NonNull<Node>, EntryRef, TaskId),
-        pending: &mut Option<PendingWake>,
-    ) -> Result<(), Refused> {
-        let others = if self.done.count + 1 < self.most { Others::AboutToWait } else { Others::Unknown };
-        let [source, target] = self.places;
-        // Other domains must not wait for long for a bucket that they use too.
-        let in_pieces = self.domain.is_any_global(pair, &source, &target);
-        let end = if in_pieces { self.most.min(self.done.count + PIECE) } else { self.most };
-        let visited = if in_pieces { tasks.graph.visited + VISITED } else { u64::MAX };
-        let who = (task, tasks.graph.tid(task));
-        let acquired = self.domain.acquire(pair.second(), tasks, &target, self.lock, who, others)?;
-        let (lock, next) = match acquired {
-            Acquired::Contended(lock) => (lock, Some(first)),
-            Acquired::Owned(lock) => {
-                let next = self.after(pair, first);
-                self.done.count += 1;
-                self.done.woken += 1;
-                // SAFETY: queued in the first bucket.
-                unsafe { pair.first().remove(first) };
-                // SAFETY: taken off its queue; not used afterwards.
-                *pending = Some(unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) });
-                let Some(lock) = lock else { return Ok(()) };
-                (lock, next)
-            }
-        };
-        let result = self.move_waiters(pair, &mut tasks.graph, lock, next, (end, visited));
-        tasks.graph.drop_if_idle(lock);
-        result
-    }
-
-    /// Makes waiters, from `next` on, wait for `lock`, until `end` waiters have been requeued in all, or the graph's walks
-    /// have visited as many holders as `visited` says.
+    /// Gives the lock to the first waiter, if it is free, and makes the others of the piece wait for it. `lock` is the lock in
+    /// the graph, once it is known. Returns whether no waiter is left for another piece.
     fn move_waiters(
         &mut self,
         pair: &mut Pair<'d>,
-        graph: &mut PiGraph,
-        lock: LockId,
-        mut next: Option<NonNull<Node>>,
-        (end, visited): (usize, u64),
-    ) -> Result<(), Refused> {
+        tasks: &mut Tasks,
+        lock: &mut Option<LockId>,
+        pending: &mut Option<PendingWake>,
+    ) -> Result<bool, Refused> {
+        let [source, target] = self.places;
+        // The kernel reads the lock's word first, and so fails on an unreadable one even if there are no waiters.
+        self.lock.load32()?;
+        // Other domains must not wait for long for a bucket that they use too.
+        let in_pieces = self.domain.is_any_global(pair, &source, &target);
+        let end = self.count.saturating_add(if in_pieces { PIECE } else { usize::MAX });
+        let visited = if in_pieces { tasks.graph.visited + VISITED } else { u64::MAX };
         let now = self.domain.system.now();
-        while self.done.count < end
-            && graph.visited < visited
+        let first = pair.first().first(self.keys[0], source.hash);
+        let mut next = self.pass_late(pair, first);
+        // The task that has been given the lock in this piece.
+        let mut owner = None;
+        while self.count < self.most
             && let Some(node) = next
         {
-            let (entry, task) = self.meant_for_lock(node)?;
-            graph.block(task, lock, entry)?;
-            next = self.after(pair, node);
-            // SAFETY: queued in the first bucket, and both are locked until it is in the second.
-            unsafe {
-                pair.first().take_to(node, self.keys[1], self.places[1].hash);
-                entry.get().set_purpose(Purpose::Lock(lock));
-                entry.get().entry.set_since(now);
-                let new_chain = pair.second().insert(node);
-                self.done.new_chain = self.done.new_chain.or(new_chain);
+            if self.count >= end || tasks.graph.visited >= visited {
+                return Ok(false);
             }
-            self.done.count += 1;
+            let (entry, task) = self.meant_for_lock(node)?;
+            // SAFETY: queued in the first bucket.
+            let after = unsafe { pair.first().after(node) };
+            if lock.is_none() {
+                *lock = match owner {
+                    Some(owner) => Some(tasks.graph.add_lock(owner)?),
+                    None => {
+                        let queued = pair.second().first(self.keys[1], target.hash);
+                        // SAFETY: queued, and its bucket is locked.
+                        let queued = queued.and_then(|node| unsafe { EntryRef::of(node).map(|entry| entry.get()) });
+                        if queued.is_some_and(|queued| !self.domain.is_of_namespace(queued)) {
+                            return Err(Error::Invalid.into());
+                        }
+                        let waiters = if self.count + 1 < self.most { WAITERS } else { 0 };
+                        let tid = tasks.graph.tid(task) | waiters;
+                        self.domain.acquire(pair.second(), tasks, &target, self.lock, tid)?
+                    }
+                };
+            }
+            if let Some(lock) = *lock {
+                tasks.graph.block(task, lock, entry)?;
+                // SAFETY: queued in the first bucket, and both are locked until it is in the second.
+                unsafe {
+                    pair.first().take_to(node, self.keys[1], target.hash);
+                    entry.get().set_purpose(Purpose::Lock(lock));
+                    entry.get().entry.set_since(now);
+                    let new_chain = pair.second().insert(node);
+                    self.new_chain = self.new_chain.or(new_chain);
+                }
+            } else {
+                owner = Some(task);
+                self.woken += 1;
+                // SAFETY: queued in the first bucket; not used after it has been taken off.
+                *pending = Some(unsafe {
+                    pair.first().remove(node);
+                    notify_one(node)
+                });
+            }
+            self.count += 1;
+            next = self.pass_late(pair, after);
         }
-        Ok(())
-    }
-
-    /// The first waiter of the word that did not come too late.
-    fn first(&self, pair: &mut Pair<'d>) -> Option<NonNull<Node>> {
-        let first = pair.first().first(self.keys[0], self.places[0].hash);
-        self.pass_late(pair, first)
-    }
-
-    /// The next waiter behind `node`, which is queued in the first bucket.
-    fn after(&self, pair: &mut Pair<'d>, node: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: the caller guarantees that `node` is queued there.
-        let next = unsafe { pair.first().after(node) };
-        self.pass_late(pair, next)
+        Ok(true)
     }
 
     /// Passes over waiters that came after the first piece had ended. Waiters of one priority stand in the order in
@@ -349,11 +321,11 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
 
 impl<T: Target, U: Target> Drop for RequeuingPi<'_, '_, T, U> {
     fn drop(&mut self) {
-        let ([source, target], done) = (&self.places, &self.done);
-        let requeued = Requeued { woken: done.woken, requeued: done.count - done.woken };
-        self.domain.note_requeue(source, target, requeued);
+        let [source, target] = &self.places;
+        let done = Requeued { woken: self.woken, requeued: self.count - self.woken };
+        self.domain.note_requeue(source, target, done);
         // `call`, because a table that grows calls the embedder's memory and topology, which may panic.
-        call(|| self.domain.note_waiter(done.new_chain, target));
+        call(|| self.domain.note_waiter(self.new_chain, target));
     }
 }
 

@@ -3,12 +3,13 @@
 use super::lock::Refused;
 use crate::error::Error;
 use crate::futex::domain::Domain;
+use crate::futex::entry::notify_one;
 use crate::futex::key::Target;
 use crate::futex::lock_word::{TID_MASK, WAITERS};
 use crate::futex::namespace::Tasks;
 use crate::futex::place::Place;
 use crate::futex::task::Task;
-use crate::signal::{PendingWake, Signal};
+use crate::signal::PendingWake;
 use crate::sync::spin_loop;
 use crate::sys::mem::Faults;
 use crate::sys::unwind::Otherwise;
@@ -108,9 +109,11 @@ impl Domain {
             Err(_) => return Err(Error::Invalid.into()),
         }
         graph.hand_over(lock);
-        // SAFETY: the entry waits for this lock, so it is queued by its key, in this bucket.
-        unsafe { bucket.remove(entry.node()) };
-        // SAFETY: removed from queue and graph; not used afterwards.
-        Ok(unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) })
+        // SAFETY: the entry waits for this lock, so it is queued by its key, in this bucket. It is removed from queue and graph,
+        // and not used afterwards.
+        unsafe {
+            bucket.remove(entry.node());
+            Ok(notify_one(entry.node()))
+        }
     }
 }
