@@ -196,10 +196,8 @@ impl Domain {
         // SAFETY: queued, and its bucket is locked.
         let first = unsafe { EntryRef::of(first).map(|entry| entry.get()) };
         // SAFETY: as above.
-        match first.filter(|first| self.is_of_namespace(first)).map(|first| unsafe { first.purpose() }) {
-            Some(Purpose::Lock(lock)) => Ok(lock),
-            _ => Err(Error::Invalid),
-        }
+        let lock = first.filter(|first| self.is_of_namespace(first)).and_then(|first| unsafe { first.lock() });
+        lock.ok_or(Error::Invalid)
     }
 }
 
@@ -367,7 +365,11 @@ impl<T: Target> Drop for LockOperation<'_, '_, T> {
         match self.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => {}
             Left::Locked => call(|| self.domain.give_back(&self.word, self.waiter.task)),
-            Left::Heir => call(|| self.waiter.renounce(&self.word)),
+            Left::Heir => call(|| {
+                // Also if the word's memory panics.
+                let _is_left = Otherwise::new(|| _ = self.waiter.try_inherit(None::<&T>, false));
+                _ = self.waiter.inherit(&self.word, false);
+            }),
         }
     }
 }

@@ -86,26 +86,25 @@ impl<'d, 't> PiWaiter<'d, 't> {
         let Some((domain, entry)) = self.slot.busy() else { return Poll::Ready(Ok(())) };
         if !entry.entry.signal.is_woken() {
             if entry.is_heir() {
-                return Poll::Ready(self.put_word_right(word));
+                return Poll::Ready(self.inherit(word, true));
             }
             match receiver {
                 PollReceiver::Thread(_) if !entry.entry.node.bucket().is_null() => return Poll::Pending,
                 PollReceiver::Thread(_) => entry.entry.signal.wait_for_waker(domain.platform()),
                 PollReceiver::Task(waker) => {
                     let mut receiver = Receiver::Waker(GuardedWaker::of(waker));
-                    let is_heir = domain.with_lock_waiter(entry, |_, _| {
+                    let is_heir = domain.with_lock_waiter(entry, |_, _, _| {
                         if !entry.is_heir() {
                             // SAFETY: queued; bucket and graph are locked.
                             unsafe { entry.entry.signal.swap_receiver(&mut receiver) };
                         }
                         entry.is_heir()
                     });
-                    if is_heir == Some(true) {
-                        return Poll::Ready(self.put_word_right(word));
-                    }
-                    if is_heir.is_none() {
+                    match is_heir {
+                        Some(true) => return Poll::Ready(self.inherit(word, true)),
+                        Some(false) => {}
                         // Taken by a waker that is about to wake an outdated waker of this task. Poll once more.
-                        waker.wake_by_ref();
+                        None => waker.wake_by_ref(),
                     }
                     return Poll::Pending;
                 }
@@ -118,21 +117,14 @@ impl<'d, 't> PiWaiter<'d, 't> {
     /// Leaves queue and graph, unless the waiter has the lock already.
     pub fn leave(&self) -> Left {
         let Some((domain, entry)) = self.slot.busy() else { return Left::Unrequeued };
-        let left = domain.with_lock_waiter(entry, |guard, g| {
+        let left = domain.with_lock_waiter(entry, |bucket, graph, lock| {
             if entry.is_heir() {
                 return Left::Heir;
             }
-            // SAFETY: queued in the bucket of `guard`.
-            let purpose = unsafe { entry.purpose() };
-            // SAFETY: as above.
-            unsafe { guard.remove(self.slot.address().cast()) };
-            match purpose {
-                Purpose::Requeue { .. } => Left::Unrequeued,
-                Purpose::Lock(_) => {
-                    g.unblock(self.task.named.id);
-                    Left::Unlocked
-                }
-            }
+            // SAFETY: queued in this bucket.
+            unsafe { bucket.remove(self.slot.address().cast()) };
+            graph.unblock(self.task.named.id);
+            if lock.is_some() { Left::Unlocked } else { Left::Unrequeued }
         });
         match left {
             Some(Left::Heir) => Left::Heir,
@@ -158,83 +150,50 @@ impl<'d, 't> PiWaiter<'d, 't> {
             Left::Unrequeued => Err(unrequeued),
             Left::Unlocked => Err(unlocked),
             Left::Locked => Ok(()),
-            Left::Heir => self.put_word_right(word),
+            Left::Heir => self.inherit(word, true),
         }
     }
 
-    /// For an heir: writes its TID into the lock's word, and so becomes the owner. From [S4] to [S8]. It owns the lock
-    /// even if the word cannot be written, and the next waiter goes on waiting for it, as in the kernel.
-    fn put_word_right<T: Target>(&self, word: &T) -> Result<(), Error> {
+    /// For an heir: takes the lock if the task `wants` it, and passes it on otherwise.
+    ///
+    /// An heir that takes the lock writes its TID into the word, and so becomes the owner: from [S4] to [S8]. It owns the lock
+    /// even if the word cannot be written, which is an error, and the next waiter goes on waiting for it, as in the kernel.
+    ///
+    /// One that passes it on makes the next waiter the heir. Without one the lock is free, and the word becomes what the walk
+    /// of a robust list leaves, if it can be written.
+    pub fn inherit<T: Target>(&self, word: &T, wants: bool) -> Result<(), Error> {
         let mut faults = Faults::default();
-        loop {
-            match self.with_lock_inherited(|| overwrite(word, self.task.tid() | WAITERS | OWNER_DIED)) {
-                Ok(()) => return Ok(()),
-                Err(Fault) => {
-                    if faults.resolve(|| word.fault_in(Access::Write)).is_err() {
-                        _ = self.with_lock_inherited(|| Ok(()));
-                        return Err(Error::Fault);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Runs `write` with bucket and graph locked. If it succeeds, the task has the lock, and the waiter is no longer
-    /// queued.
-    fn with_lock_inherited(&self, write: impl FnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
-        let Some((domain, entry)) = self.slot.busy() else { return Ok(()) };
-        let written = domain.with_lock_waiter(entry, |guard, g| {
-            write()?;
-            // SAFETY: queued in the bucket of `guard`.
-            unsafe {
-                if let Purpose::Lock(lock) = entry.purpose() {
-                    g.adopt(lock);
-                }
-                guard.remove(self.slot.address().cast());
-            }
-            Ok(())
-        });
-        // Only the heir itself removes its entry from the queue.
-        if written.is_none_or(|result: Result<(), Fault>| result.is_ok()) {
-            self.release();
-            return Ok(());
-        }
-        Err(Fault)
-    }
-
-    /// For an heir that does not want the lock: makes the next waiter the heir. Without one the lock is free, as after the
-    /// walk of a robust list, unless the word cannot be written.
-    pub fn renounce<T: Target>(&self, word: &T) {
-        let with_the_word_as_it_is = Otherwise::new(|| _ = self.try_renounce(|| Ok(())));
-        let mut faults = Faults::default();
-        while self.try_renounce(|| overwrite(word, OWNER_DIED)).is_err() {
+        while let Err(Fault) = self.try_inherit(Some(word), wants) {
             if faults.resolve(|| word.fault_in(Access::Write)).is_err() {
-                return;
+                _ = self.try_inherit(None::<&T>, wants);
+                return Err(Error::Fault);
             }
         }
-        with_the_word_as_it_is.disarm();
+        Ok(())
     }
 
-    /// As [`renounce`](Self::renounce), if `free` can write the word where it has to.
-    fn try_renounce(&self, free: impl FnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
+    /// As [`inherit`](Self::inherit), if `word` can be written where it has to. `None`: it stays as it is. Does nothing if the
+    /// waiter is idle.
+    pub fn try_inherit<T: Target>(&self, word: Option<&T>, wants: bool) -> Result<(), Fault> {
         let Some((domain, entry)) = self.slot.busy() else { return Ok(()) };
         // As in `unlock_pi`: the next heir is woken before this thread can lose its CPU or its priority. The wake and
         // the report are made when these values are dropped, even if the waker's drop panics.
         let mut section = None;
-        let pending = domain.with_lock_waiter(entry, |guard, g| {
-            // SAFETY: queued in the bucket of `guard`.
-            let purpose = unsafe { entry.purpose() };
-            if let Purpose::Lock(lock) = purpose
-                && g.first_waiter(lock).is_none()
+        let pending = domain.with_lock_waiter(entry, |bucket, graph, lock| {
+            let is_free = !wants && lock.is_some_and(|lock| graph.first_waiter(lock).is_none());
+            if let Some(word) = word
+                && (wants || is_free)
             {
-                free()?;
+                overwrite(word, if wants { self.task.tid() | WAITERS | OWNER_DIED } else { OWNER_DIED })?;
             }
             section = Some(domain.platform().section());
             let mut pending = PendingWakes::none();
-            // SAFETY: as above.
-            unsafe { guard.remove(self.slot.address().cast()) };
-            if let Purpose::Lock(lock) = purpose {
-                make_heir(g, lock, &mut pending);
+            // SAFETY: queued in this bucket. Only the heir itself removes its entry.
+            unsafe { bucket.remove(self.slot.address().cast()) };
+            match lock {
+                Some(lock) if wants => graph.adopt(lock),
+                Some(lock) => make_heir(graph, lock, &mut pending),
+                None => {}
             }
             Ok(pending)
         });
@@ -248,13 +207,19 @@ impl<'d, 't> PiWaiter<'d, 't> {
 }
 
 impl Domain {
-    /// Runs `f` with the bucket locked in which `entry` is queued now, and the graph. `None` if `entry` is not queued any
-    /// more.
-    fn with_lock_waiter<R>(&self, entry: &PiEntry, f: impl FnOnce(&mut Guard<'_>, &mut PiGraph) -> R) -> Option<R> {
+    /// Runs `f` with the bucket locked in which `entry` is queued now, and the graph. `f` also gets the lock that the entry is
+    /// queued for. `None` if `entry` is not queued any more.
+    fn with_lock_waiter<R>(
+        &self,
+        entry: &PiEntry,
+        f: impl FnOnce(&mut Guard<'_>, &mut PiGraph, Option<LockId>) -> R,
+    ) -> Option<R> {
         let (bucket, mut tasks) =
             self.lock_both(|| self.lock_queued(&entry.entry), || self.try_lock_queued(&entry.entry));
         let mut bucket = bucket?;
-        Some(tasks.with(|tasks| f(&mut bucket, &mut tasks.graph)))
+        // SAFETY: queued in this bucket.
+        let lock = unsafe { entry.lock() };
+        Some(tasks.with(|tasks| f(&mut bucket, &mut tasks.graph, lock)))
     }
 }
 
@@ -288,7 +253,9 @@ pub(crate) struct PiEntry {
     pub namespace: u64,
     /// Guarded by the lock of the bucket where it is queued.
     purpose: UnsafeCell<Purpose>,
-    outcome: AtomicU32,
+    /// 1 if the owner of the lock has died and this waiter has inherited the lock. It is still queued, and has to write its
+    /// TID into the word.
+    is_heir: AtomicU32,
 }
 
 /// The purpose of an entry's wait.
@@ -305,13 +272,9 @@ pub(crate) enum Purpose {
     Lock(LockId),
 }
 
-/// The owner of the lock has died and this waiter has inherited the lock. It is still queued, and has to write its TID
-/// into the word.
-const HEIR: u32 = 1;
-
 impl PiEntry {
     pub fn new(entry: Entry, namespace: u64, purpose: Purpose) -> Self {
-        Self { entry, namespace, purpose: UnsafeCell::new(purpose), outcome: AtomicU32::new(0) }
+        Self { entry, namespace, purpose: UnsafeCell::new(purpose), is_heir: AtomicU32::new(0) }
     }
 
     /// # Safety
@@ -319,6 +282,15 @@ impl PiEntry {
     pub unsafe fn purpose(&self) -> Purpose {
         // SAFETY: the caller guarantees it.
         self.purpose.with(|p| unsafe { *p })
+    }
+
+    /// The lock that the entry is queued for, if it is not to be requeued.
+    ///
+    /// # Safety
+    /// As for [`purpose`](Self::purpose).
+    pub unsafe fn lock(&self) -> Option<LockId> {
+        // SAFETY: the caller guarantees it.
+        if let Purpose::Lock(lock) = unsafe { self.purpose() } { Some(lock) } else { None }
     }
 
     /// # Safety
@@ -330,12 +302,12 @@ impl PiEntry {
 
     /// Whether the entry's task has to write its TID into the word.
     pub fn is_heir(&self) -> bool {
-        self.outcome.load(Ordering::Relaxed) == HEIR // [O]: the flag guards no other data
+        self.is_heir.load(Ordering::Relaxed) == 1 // [O]: the flag guards no other data
     }
 
     /// Marks the waiter as heir. Call only with the graph locked.
     pub fn make_heir(&self) {
-        self.outcome.store(HEIR, Ordering::Relaxed); // [O]: before the waiter is notified
+        self.is_heir.store(1, Ordering::Relaxed); // [O]: before the waiter is notified
     }
 }
 
