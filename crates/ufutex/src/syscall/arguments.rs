@@ -69,14 +69,9 @@ pub fn read<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &mut [u8]) 
 
 /// Reads words of 64 bits, at any alignment.
 pub fn read_words<M: UserMemory + ?Sized, const N: usize>(memory: &M, address: u64) -> Result<[u64; N], Error> {
-    let mut words = [0; N];
-    for (i, word) in words.iter_mut().enumerate() {
-        let mut bytes = [0; 8];
-        let at = address.checked_add(8 * i as u64).ok_or(Error::Fault)?;
-        read(memory, at, &mut bytes)?;
-        *word = u64::from_le_bytes(bytes);
-    }
-    Ok(words)
+    let mut words = [[0; 8]; N];
+    read(memory, address, words.as_flattened_mut())?;
+    Ok(words.map(u64::from_le_bytes))
 }
 
 /// Writes bytes, at any alignment.

@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 
-use super::{Calling, GuestCall, Number, Restart, arguments};
+use super::{Calling, Number, Restart, Syscall, arguments};
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::key::Address;
@@ -136,8 +136,8 @@ pub(super) fn not_negative(count: u32) -> Result<usize, Error> {
     usize::try_from(count.cast_signed()).map_err(|_| Error::Invalid)
 }
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
-    pub fn futex(&mut self, registers: [u64; 6]) -> Result<Calling<'d, 't, 'm, M>, Error> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
+    pub(super) fn futex(&mut self, registers: [u64; 6]) -> Result<Calling<'d, 't, 'm, M>, Error> {
         let args = Args::new(registers);
         let utime = registers[3];
         let takes_timeout = matches!(args.command, WAIT | LOCK_PI | LOCK_PI2 | WAIT_BITSET | WAIT_REQUEUE_PI);
@@ -161,7 +161,12 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
             REQUEUE => self.requeue(args, None).map(Calling::done),
             CMP_REQUEUE => self.requeue(args, Some(args.val3)).map(Calling::done),
             WAKE_OP => self.wake_op(args).map(Calling::done),
-            _ => self.on_lock(args),
+            #[cfg(feature = "pi")]
+            LOCK_PI..=TRYLOCK_PI | WAIT_REQUEUE_PI..=LOCK_PI2 => self.on_lock(args),
+            // As a kernel that was built without locks.
+            #[cfg(not(feature = "pi"))]
+            CMP_REQUEUE_PI => not_negative(args.val).and(not_negative(args.val2)).and(Err(Error::NoSuchOperation)),
+            _ => Err(Error::NoSuchOperation),
         }
     }
 
@@ -231,43 +236,36 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
     }
 }
 
-#[cfg(not(feature = "pi"))]
-impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
-    /// Refuses the operations on locks, as a kernel that was built without them.
-    fn on_lock(&self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
-        if args.command == CMP_REQUEUE_PI {
-            not_negative(args.val).and(not_negative(args.val2))?;
-        }
-        Err(Error::NoSuchOperation)
-    }
-}
-
 #[cfg(feature = "pi")]
-impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
     /// The operations on locks.
     fn on_lock(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
         match args.command {
-            LOCK_PI | LOCK_PI2 => self.lock_pi(args),
-            TRYLOCK_PI => self.try_lock_pi(args).map(Calling::done),
-            UNLOCK_PI => self.unlock_pi(args).map(Calling::done),
-            WAIT_REQUEUE_PI => self.wait_requeue_pi(args),
-            CMP_REQUEUE_PI => self.cmp_requeue_pi(args).map(Calling::done),
-            _ => Err(Error::NoSuchOperation),
+            LOCK_PI | LOCK_PI2 => {
+                let word = self.word(args.uaddr, args.is_private, Access::Write)?;
+                self.on_interrupt = Restart::Always;
+                Ok(Calling::LockPi(LockOperation::new(self.domain, word, self.task, None)))
+            }
+            TRYLOCK_PI => {
+                let word = self.word(args.uaddr, args.is_private, Access::Write)?;
+                self.domain.try_lock_pi(word, self.task).map(|()| Calling::done(0))
+            }
+            UNLOCK_PI => self.unlock_pi(args).map(|()| Calling::done(0)),
+            WAIT_REQUEUE_PI => {
+                if args.uaddr == args.uaddr2 {
+                    return Err(Error::Invalid);
+                }
+                let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
+                let from = self.word(args.uaddr, args.is_private, Access::Read)?;
+                self.on_interrupt = Restart::Always;
+                let wait = WaitRequeueOperation::new(self.domain, from, args.val.into(), lock, self.task, None);
+                Ok(Calling::WaitRequeuePi(wait))
+            }
+            _ => self.cmp_requeue_pi(args).map(|count| Calling::done(count as isize)),
         }
     }
 
-    fn lock_pi(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
-        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
-        self.on_interrupt = Restart::Always;
-        Ok(Calling::LockPi(LockOperation::new(self.domain, word, self.task, None)))
-    }
-
-    fn try_lock_pi(&self, args: Args) -> Result<isize, Error> {
-        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
-        self.domain.try_lock_pi(word, self.task).map(|()| 0)
-    }
-
-    fn unlock_pi(&self, args: Args) -> Result<isize, Error> {
+    fn unlock_pi(&self, args: Args) -> Result<(), Error> {
         // The kernel checks the owner before the alignment: an unlock of a misaligned word by another task is EPERM.
         let mut bytes = [0; 4];
         arguments::read(self.memory, args.uaddr, &mut bytes)?;
@@ -276,31 +274,17 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         }
         let word = self.word(args.uaddr, args.is_private, Access::Write)?;
         self.domain.unlock_pi(word, self.task)?;
-        if args.is_robust_unlock {
-            self.clear_pending(args.uaddr2)?;
-        }
-        Ok(0)
+        if args.is_robust_unlock { self.clear_pending(args.uaddr2) } else { Ok(()) }
     }
 
-    fn wait_requeue_pi(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
-        if args.uaddr == args.uaddr2 {
-            return Err(Error::Invalid);
-        }
-        let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
-        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
-        self.on_interrupt = Restart::Always;
-        let wait = WaitRequeueOperation::new(self.domain, from, args.val.into(), lock, self.task, None);
-        Ok(Calling::WaitRequeuePi(wait))
-    }
-
-    fn cmp_requeue_pi(&self, args: Args) -> Result<isize, Error> {
+    fn cmp_requeue_pi(&self, args: Args) -> Result<usize, Error> {
         let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
         if args.uaddr == args.uaddr2 || wake != 1 {
             return Err(Error::Invalid);
         }
         let from = self.word(args.uaddr, args.is_private, Access::Read)?;
         let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
-        Ok(self.domain.cmp_requeue_pi(from, args.val3.into(), lock, requeue)? as isize)
+        self.domain.cmp_requeue_pi(from, args.val3.into(), lock, requeue)
     }
 }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use super::futex::{at_least_one, not_negative};
-use super::{Calling, GuestCall, Words, arguments};
+use super::{Calling, Syscall, Words, arguments};
 use crate::error::Error;
 use crate::futex::numa::NodeFlags;
 use crate::futex::wait_any::WaitAnyOperation;
@@ -34,8 +34,8 @@ struct Waitv {
     flags: u32,
 }
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
-    pub fn futex_waitv(&mut self, args: [u64; 6]) -> Result<Calling<'d, 't, 'm, M>, Error> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
+    pub(super) fn futex_waitv(&mut self, args: [u64; 6]) -> Result<Calling<'d, 't, 'm, M>, Error> {
         let [waiters, count, flags, timeout, clock, _] = args;
         let (count, flags) = (count as u32 as usize, flags as u32);
         if flags != 0 || !self.domain.allows_words(count) || waiters == 0 {
@@ -55,7 +55,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         Ok(Calling::WaitAny(WaitAnyOperation::new(self.domain, words, &self.options())))
     }
 
-    pub fn futex_wake(&self, args: [u64; 6]) -> Result<isize, Error> {
+    pub(super) fn futex_wake(&self, args: [u64; 6]) -> Result<isize, Error> {
         let [uaddr, mask, count, flags, ..] = args;
         let flags = valid(flags as u32)?;
         let mask = u32::try_from(mask).ok().and_then(NonZeroU32::new).ok_or(Error::Invalid)?;
@@ -67,7 +67,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         Ok(self.domain.try_wake_bitset(word, at_least_one(count as u32), mask)? as isize)
     }
 
-    pub fn futex_wait(&mut self, args: [u64; 6]) -> Result<Calling<'d, 't, 'm, M>, Error> {
+    pub(super) fn futex_wait(&mut self, args: [u64; 6]) -> Result<Calling<'d, 't, 'm, M>, Error> {
         let [uaddr, val, mask, flags, timeout, clock] = args;
         let flags = valid(flags as u32)?;
         let (Ok(val), Ok(mask)) = (u32::try_from(val), u32::try_from(mask)) else {
@@ -79,7 +79,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         Ok(self.wait_for(word, val, mask))
     }
 
-    pub fn futex_requeue(&self, args: [u64; 6]) -> Result<isize, Error> {
+    pub(super) fn futex_requeue(&self, args: [u64; 6]) -> Result<isize, Error> {
         let [waiters, flags, wake, requeue, ..] = args;
         if flags as u32 != 0 || waiters == 0 {
             return Err(Error::Invalid);
