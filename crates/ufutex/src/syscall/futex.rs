@@ -144,9 +144,13 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
         if takes_timeout && utime != 0 {
             let time = arguments::timespec(self.memory, utime, self.times)?;
             self.timeout = Some(match args.command {
-                WAIT => Timeout::After(time),
-                LOCK_PI => Timeout::At(Clock::Realtime, time),
-                _ if args.is_realtime => Timeout::At(Clock::Realtime, time),
+                WAIT => {
+                    self.relative = Some(time);
+                    // It runs from now on, if there is a clock.
+                    let now = self.domain.platform().now(Clock::Monotonic);
+                    now.map_or(Timeout::After(time), |now| Timeout::At(Clock::Monotonic, now.saturating_add(time)))
+                }
+                _ if args.is_realtime || args.command == LOCK_PI => Timeout::At(Clock::Realtime, time),
                 _ => Timeout::At(Clock::Monotonic, time),
             });
         }
@@ -162,23 +166,17 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
             CMP_REQUEUE => self.requeue(args, Some(args.val3)).map(Calling::done),
             WAKE_OP => self.wake_op(args).map(Calling::done),
             #[cfg(feature = "pi")]
-            LOCK_PI..=TRYLOCK_PI | WAIT_REQUEUE_PI..=LOCK_PI2 => self.on_lock(args),
+            _ => self.on_lock(args),
             // As a kernel that was built without locks.
             #[cfg(not(feature = "pi"))]
             CMP_REQUEUE_PI => not_negative(args.val).and(not_negative(args.val2)).and(Err(Error::NoSuchOperation)),
+            #[cfg(not(feature = "pi"))]
             _ => Err(Error::NoSuchOperation),
         }
     }
 
     fn wait(&mut self, args: Args, bitset: u32) -> Result<Calling<'d, 't, 'm, M>, Error> {
         let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid)?;
-        if let Some(Timeout::After(length)) = self.timeout {
-            self.relative = Some(length);
-            // It runs from now on, if there is a clock.
-            if let Some(now) = self.domain.platform().now(Clock::Monotonic) {
-                self.timeout = Some(Timeout::At(Clock::Monotonic, now.saturating_add(length)));
-            }
-        }
         self.restartable_wait(args.uaddr, args.is_private, args.val, bitset)
     }
 
@@ -261,7 +259,8 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
                 let wait = WaitRequeueOperation::new(self.domain, from, args.val.into(), lock, self.task, None);
                 Ok(Calling::WaitRequeuePi(wait))
             }
-            _ => self.cmp_requeue_pi(args).map(|count| Calling::done(count as isize)),
+            CMP_REQUEUE_PI => self.cmp_requeue_pi(args).map(|count| Calling::done(count as isize)),
+            _ => Err(Error::NoSuchOperation),
         }
     }
 

@@ -4,7 +4,7 @@ use core::pin::{Pin, pin};
 use core::ptr::NonNull;
 use core::task::Poll;
 
-use super::waiter::{EntryRef, Left, PiEntry, PiWaiter, Purpose};
+use super::waiter::{EntryRef, Left, PiEntry, Purpose};
 use super::{LockId, PiGraph};
 use crate::error::Error;
 use crate::expiry::sleep::Timeouts;
@@ -16,6 +16,7 @@ use crate::futex::operation::{Cause, Operation, PollReceiver, WaitFuture, block_
 use crate::futex::place::{Place, is_of_object};
 use crate::futex::task::Task;
 use crate::futex::wait::WaitOptions;
+use crate::futex::waiter::WaiterSlot;
 use crate::signal::Receiver;
 use crate::signal::sleeper::Sleeper;
 use crate::sync::spin_loop;
@@ -35,7 +36,8 @@ pub struct LockOperation<'d, 't, T: Target> {
     timeout: Option<Timeout>,
     /// The word's hash, until the thread has spun, if the waiter was queued as the first one.
     spins: Option<u32>,
-    pub(super) waiter: PiWaiter<'d, 't>,
+    pub(super) task: &'t Task,
+    pub(super) slot: WaiterSlot<'d, PiEntry>,
 }
 
 impl Domain {
@@ -138,8 +140,7 @@ impl Domain {
     /// waiters are queued, because they may be of the wrong kind.
     #[inline]
     fn locked_at_once<T: Target>(&self, word: &T, task: &Task) -> bool {
-        word.width() == Width::U32
-            && task.belongs_to(self)
+        self.check_lock(word, task).is_ok()
             && self.nobody_waits(&self.place(word))
             && matches!(word.compare_exchange32(0, task.tid()), Ok(Ok(_)))
     }
@@ -260,21 +261,21 @@ impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
     type Output = ();
 
     fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
-        let timeout = self.timeout.filter(|_| !self.waiter.is_busy());
+        let timeout = self.timeout.filter(|_| !self.slot.is_busy());
         timeout.map(|timeout| (timeout, self.domain.timeouts()))
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
-        // SAFETY: `waiter` is the one field that must stay in place, and is not moved out of.
+        // SAFETY: `slot` is the one field that must stay in place, and is not moved out of.
         let this = unsafe { self.get_unchecked_mut() };
-        if !this.waiter.is_busy() {
+        if !this.slot.is_busy() {
             return match this.begin(receiver) {
                 Ok(true) => Poll::Ready(Ok(())),
                 Ok(false) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error)),
             };
         }
-        this.waiter.poll(&this.word, receiver)
+        this.poll_waiter(receiver)
     }
 
     fn spin(self: Pin<&mut Self>, sleeper: &Sleeper, deadline: Option<&Deadline>) {
@@ -288,19 +289,19 @@ impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
         // SAFETY: as in `poll_for`.
         let this = unsafe { self.get_unchecked_mut() };
-        this.waiter.end(&this.word, cause.into(), cause.into())
+        this.end(cause.into(), cause.into())
     }
 }
 
 impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
     pub(crate) fn new(domain: &'d Domain, word: T, task: &'t Task, timeout: Option<Timeout>) -> Self {
-        Self { domain, word, timeout, spins: None, waiter: PiWaiter::new(task) }
+        Self { domain, word, timeout, spins: None, task, slot: WaiterSlot::new() }
     }
 
     /// Takes the lock or queues the waiter. Returns whether the task has the lock already.
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<bool, Error> {
         let domain = self.domain;
-        domain.check_lock(&self.word, self.waiter.task)?;
+        domain.check_lock(&self.word, self.task)?;
         let place = domain.place(&self.word);
         let mut faults = Faults::default();
         // Cloned before a lock is taken and dropped after all are released, because a waker's clone and drop run an
@@ -314,7 +315,7 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
                 Ok((has_lock, new_chain)) => {
                     let _reported = Otherwise::new(|| domain.system.report_priorities(domain.namespace()));
                     if has_lock {
-                        self.waiter.release();
+                        self.release();
                     } else {
                         domain.note_queued(&place);
                     }
@@ -322,7 +323,7 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
                     return Ok(has_lock);
                 }
                 Err(refused) => {
-                    self.waiter.release();
+                    self.release();
                     refused.resolve(&self.word, &mut faults)?;
                 }
             }
@@ -338,10 +339,10 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
         place: &Place,
         receiver: &mut Option<Receiver>,
     ) -> Result<(bool, Option<u32>), Refused> {
-        let (domain, task, tid) = (self.domain, self.waiter.task.named.id, self.waiter.task.tid());
+        let (domain, task, tid) = (self.domain, self.task.named.id, self.task.tid());
         let Some(lock) = domain.acquire(bucket, tasks, place, &self.word, tid)? else { return Ok((true, None)) };
         let graph = &mut tasks.graph;
-        let entered = self.waiter.enter(domain, place, bucket, receiver, Purpose::Lock(lock));
+        let entered = self.enter(place, bucket, receiver, Purpose::Lock(lock));
         let entry = entered.inspect_err(|_| graph.drop_if_idle(lock))?;
         if let Err(error) = graph.block(task, lock, entry) {
             let has_lock = graph.owner(lock) == Some(task);
@@ -359,16 +360,16 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
 
 impl<T: Target> Drop for LockOperation<'_, '_, T> {
     fn drop(&mut self) {
-        if !self.waiter.is_busy() || self.domain.system.is_abandoned() {
+        if !self.slot.is_busy() || self.domain.system.is_abandoned() {
             return;
         }
-        match self.waiter.leave() {
+        match self.leave() {
             Left::Unrequeued | Left::Unlocked => {}
-            Left::Locked => call(|| self.domain.give_back(&self.word, self.waiter.task)),
+            Left::Locked => call(|| self.domain.give_back(&self.word, self.task)),
             Left::Heir => call(|| {
                 // Also if the word's memory panics.
-                let _is_left = Otherwise::new(|| _ = self.waiter.try_inherit(None::<&T>, false));
-                _ = self.waiter.inherit(&self.word, false);
+                let _is_left = Otherwise::new(|| _ = self.try_inherit(false, false));
+                _ = self.inherit(false);
             }),
         }
     }

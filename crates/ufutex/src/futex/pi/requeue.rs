@@ -337,8 +337,8 @@ impl<'d, T: Target, U: Target> Operation<'d> for WaitRequeueOperation<'d, '_, T,
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
-        if self.lock.waiter.is_busy() {
-            return self.lock.waiter.poll(&self.lock.word, receiver);
+        if self.lock.slot.is_busy() {
+            return self.lock.poll_waiter(receiver);
         }
         match self.begin(receiver) {
             Ok(()) => Poll::Pending,
@@ -350,7 +350,7 @@ impl<'d, T: Target, U: Target> Operation<'d> for WaitRequeueOperation<'d, '_, T,
         // Once it was requeued, the word has changed since the wait began, so a repeated call would end with `Again`. The
         // kernel returns that at once.
         let requeued = if cause == Cause::Interrupted { Error::Again } else { cause.into() };
-        self.lock.waiter.end(&self.lock.word, cause.into(), requeued)
+        self.lock.end(cause.into(), requeued)
     }
 }
 
@@ -367,8 +367,8 @@ impl<'d, 't, T: Target, U: Target> WaitRequeueOperation<'d, 't, T, U> {
     }
 
     fn begin(&self, receiver: PollReceiver<'_>) -> Result<(), Error> {
-        let LockOperation { domain, word, waiter, .. } = &self.lock;
-        domain.check_lock(word, waiter.task)?;
+        let LockOperation { domain, word, task, .. } = &self.lock;
+        domain.check_lock(word, task)?;
         let to = domain.key(&domain.place(word));
         let mut receiver = Some(receiver.for_entry());
         let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
@@ -376,8 +376,8 @@ impl<'d, 't, T: Target, U: Target> WaitRequeueOperation<'d, 't, T, U> {
         if key == to {
             return Err(Error::Invalid);
         }
-        let purpose = Purpose::Requeue { to, task: waiter.task.named.id };
-        let entry = waiter.enter(domain, &place, &locked, &mut receiver, purpose)?;
+        let purpose = Purpose::Requeue { to, task: task.named.id };
+        let entry = self.lock.enter(&place, &locked, &mut receiver, purpose)?;
         // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
         let new_chain = unsafe { locked.insert(entry.node()) };
         drop(locked);

@@ -1,8 +1,9 @@
-//! A waiter for a lock, or to be requeued to one, and its queue entry: what threads and tasks have in common.
+//! The waiter of a lock, and its queue entry: what threads and tasks have in common.
 
 use core::ptr::NonNull;
 use core::task::Poll;
 
+use super::lock::LockOperation;
 use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
 use crate::futex::domain::Domain;
@@ -11,8 +12,6 @@ use crate::futex::key::Target;
 use crate::futex::lock_word::{OWNER_DIED, WAITERS};
 use crate::futex::operation::PollReceiver;
 use crate::futex::place::Place;
-use crate::futex::task::Task;
-use crate::futex::waiter::WaiterSlot;
 use crate::signal::{GuardedWaker, Receiver, Signal};
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 use crate::sys::mem::{Access, Fault, Faults};
@@ -20,12 +19,6 @@ use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 use crate::table::hash::TableKey;
 use crate::table::list::Node;
-
-/// A task that waits, or may wait, for a lock.
-pub(super) struct PiWaiter<'d, 't> {
-    pub task: &'t Task,
-    slot: WaiterSlot<'d, PiEntry>,
-}
 
 /// How a waiter left before its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,28 +33,21 @@ pub(super) enum Left {
     Heir,
 }
 
-impl<'d, 't> PiWaiter<'d, 't> {
-    pub fn new(task: &'t Task) -> Self {
-        Self { task, slot: WaiterSlot::new() }
-    }
-
-    pub fn is_busy(&self) -> bool {
-        self.slot.is_busy()
-    }
-
+/// The waiter, which may have yet to be requeued to the lock.
+impl<T: Target> LockOperation<'_, '_, T> {
     /// Makes the waiter busy: its task waits at `place`, whose bucket is locked. The caller queues the entry, or takes it back
     /// with [`release`](Self::release). `Busy` if the task already waits elsewhere.
     ///
     /// `receiver` is moved into the entry on success alone. The caller drops what is left with no lock held, because dropping
     /// a waker runs an embedder's code.
-    pub fn enter(
+    pub(super) fn enter(
         &self,
-        domain: &'d Domain,
         place: &Place,
         bucket: &Guard<'_>,
         receiver: &mut Option<Receiver>,
         purpose: Purpose,
     ) -> Result<EntryRef, Error> {
+        let domain = self.domain;
         domain.admit_waiter(bucket.waiters())?;
         if self.task.waits.swap(1, Ordering::Relaxed) != 0 {
             domain.dismiss_waiter();
@@ -74,19 +60,19 @@ impl<'d, 't> PiWaiter<'d, 't> {
     }
 
     /// Makes the waiter idle. No other thread reaches its entry any more.
-    pub fn release(&self) {
-        if self.is_busy() {
+    pub(super) fn release(&self) {
+        if self.slot.is_busy() {
             self.task.waits.store(0, Ordering::Relaxed);
             self.slot.release(|entry| (&entry.entry, entry.entry.signal.is_woken() || entry.is_heir()));
         }
     }
 
-    /// Whether the task has the lock of `word`. If it still waits, `receiver` is notified of the next change.
-    pub fn poll<T: Target>(&self, word: &T, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
+    /// Whether the task has the lock. If it still waits, `receiver` is notified of the next change.
+    pub(super) fn poll_waiter(&self, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         let Some((domain, entry)) = self.slot.busy() else { return Poll::Ready(Ok(())) };
         if !entry.entry.signal.is_woken() {
             if entry.is_heir() {
-                return Poll::Ready(self.inherit(word, true));
+                return Poll::Ready(self.inherit(true));
             }
             match receiver {
                 PollReceiver::Thread(_) if !entry.entry.node.bucket().is_null() => return Poll::Pending,
@@ -101,7 +87,7 @@ impl<'d, 't> PiWaiter<'d, 't> {
                         entry.is_heir()
                     });
                     match is_heir {
-                        Some(true) => return Poll::Ready(self.inherit(word, true)),
+                        Some(true) => return Poll::Ready(self.inherit(true)),
                         Some(false) => {}
                         // Taken by a waker that is about to wake an outdated waker of this task. Poll once more.
                         None => waker.wake_by_ref(),
@@ -115,7 +101,7 @@ impl<'d, 't> PiWaiter<'d, 't> {
     }
 
     /// Leaves queue and graph, unless the waiter has the lock already.
-    pub fn leave(&self) -> Left {
+    pub(super) fn leave(&self) -> Left {
         let Some((domain, entry)) = self.slot.busy() else { return Left::Unrequeued };
         let left = domain.with_lock_waiter(entry, |bucket, graph, lock| {
             if entry.is_heir() {
@@ -143,14 +129,14 @@ impl<'d, 't> PiWaiter<'d, 't> {
         }
     }
 
-    /// Ends the wait. If the task has the lock of `word` by now, that is the result. Otherwise it is one of the errors:
-    /// `unrequeued` if the waiter had yet to be requeued to the lock.
-    pub fn end<T: Target>(&self, word: &T, unrequeued: Error, unlocked: Error) -> Result<(), Error> {
+    /// Ends the wait. If the task has the lock by now, that is the result. Otherwise it is one of the errors: `unrequeued` if
+    /// the waiter had yet to be requeued to the lock.
+    pub(super) fn end(&self, unrequeued: Error, unlocked: Error) -> Result<(), Error> {
         match self.leave() {
             Left::Unrequeued => Err(unrequeued),
             Left::Unlocked => Err(unlocked),
             Left::Locked => Ok(()),
-            Left::Heir => self.inherit(word, true),
+            Left::Heir => self.inherit(true),
         }
     }
 
@@ -161,30 +147,28 @@ impl<'d, 't> PiWaiter<'d, 't> {
     ///
     /// One that passes it on makes the next waiter the heir. Without one the lock is free, and the word becomes what the walk
     /// of a robust list leaves, if it can be written.
-    pub fn inherit<T: Target>(&self, word: &T, wants: bool) -> Result<(), Error> {
+    pub(super) fn inherit(&self, wants: bool) -> Result<(), Error> {
         let mut faults = Faults::default();
-        while let Err(Fault) = self.try_inherit(Some(word), wants) {
-            if faults.resolve(|| word.fault_in(Access::Write)).is_err() {
-                _ = self.try_inherit(None::<&T>, wants);
+        while let Err(Fault) = self.try_inherit(wants, true) {
+            if faults.resolve(|| self.word.fault_in(Access::Write)).is_err() {
+                _ = self.try_inherit(wants, false);
                 return Err(Error::Fault);
             }
         }
         Ok(())
     }
 
-    /// As [`inherit`](Self::inherit), if `word` can be written where it has to. `None`: it stays as it is. Does nothing if the
-    /// waiter is idle.
-    pub fn try_inherit<T: Target>(&self, word: Option<&T>, wants: bool) -> Result<(), Fault> {
+    /// As [`inherit`](Self::inherit), if the word can be written where it has to. Unless it `writes`, the word stays as it is.
+    /// Does nothing if the waiter is idle.
+    pub(super) fn try_inherit(&self, wants: bool, writes: bool) -> Result<(), Fault> {
         let Some((domain, entry)) = self.slot.busy() else { return Ok(()) };
         // As in `unlock_pi`: the next heir is woken before this thread can lose its CPU or its priority. The wake and
         // the report are made when these values are dropped, even if the waker's drop panics.
         let mut section = None;
         let pending = domain.with_lock_waiter(entry, |bucket, graph, lock| {
             let is_free = !wants && lock.is_some_and(|lock| graph.first_waiter(lock).is_none());
-            if let Some(word) = word
-                && (wants || is_free)
-            {
-                overwrite(word, if wants { self.task.tid() | WAITERS | OWNER_DIED } else { OWNER_DIED })?;
+            if writes && (wants || is_free) {
+                overwrite(&self.word, if wants { self.task.tid() | WAITERS | OWNER_DIED } else { OWNER_DIED })?;
             }
             section = Some(domain.platform().section());
             let mut pending = PendingWakes::none();
