@@ -151,8 +151,10 @@ impl System {
             // then it is reported once more. Nothing is known of a task that has ended.
             let note_report = || {
                 namespace.tasks.lock().with(|tasks| {
-                    if let Some(task) = tasks.by_tid.get(tid) {
-                        tasks.graph.note_report(task.id, level);
+                    if let Some(task) = tasks.by_tid.get(tid)
+                        && tasks.graph.effective(task.id) != level
+                    {
+                        tasks.graph.note_change(task.id);
                     }
                 });
             };

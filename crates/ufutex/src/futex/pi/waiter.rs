@@ -56,7 +56,9 @@ impl<T: Target> LockOperation<'_, '_, T> {
         let (key, priority) = (domain.key(place), self.task.own_priority().level());
         let signal = Signal::new(receiver.take().unwrap_or(Receiver::TAKEN));
         let entry = Entry::new(key, place.hash, priority, Wakes::None, signal, domain.system.now());
-        Ok(EntryRef(self.slot.occupy(domain, PiEntry::new(entry, domain.namespace().number, purpose))))
+        let (namespace, purpose) = (domain.namespace().number, UnsafeCell::new(purpose));
+        let entry = PiEntry { entry, namespace, purpose, is_heir: AtomicU32::new(0) };
+        Ok(EntryRef(self.slot.occupy(domain, entry)))
     }
 
     /// Makes the waiter idle. No other thread reaches its entry any more.
@@ -257,10 +259,6 @@ pub(crate) enum Purpose {
 }
 
 impl PiEntry {
-    pub fn new(entry: Entry, namespace: u64, purpose: Purpose) -> Self {
-        Self { entry, namespace, purpose: UnsafeCell::new(purpose), is_heir: AtomicU32::new(0) }
-    }
-
     /// # Safety
     /// The caller holds the lock of the bucket where the entry is queued.
     pub unsafe fn purpose(&self) -> Purpose {
