@@ -269,11 +269,7 @@ impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
         // SAFETY: `slot` is the one field that must stay in place, and is not moved out of.
         let this = unsafe { self.get_unchecked_mut() };
         if !this.slot.is_busy() {
-            return match this.begin(receiver) {
-                Ok(true) => Poll::Ready(Ok(())),
-                Ok(false) => Poll::Pending,
-                Err(error) => Poll::Ready(Err(error)),
-            };
+            return this.begin(receiver);
         }
         this.poll_waiter(receiver)
     }
@@ -298,8 +294,8 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
         Self { domain, word, timeout, spins: None, task, slot: WaiterSlot::new() }
     }
 
-    /// Takes the lock or queues the waiter. Returns whether the task has the lock already.
-    fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<bool, Error> {
+    /// Takes the lock or queues the waiter.
+    fn begin(&mut self, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         let domain = self.domain;
         domain.check_lock(&self.word, self.task)?;
         let place = domain.place(&self.word);
@@ -316,11 +312,11 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
                     let _reported = Otherwise::new(|| domain.system.report_priorities(domain.namespace()));
                     if has_lock {
                         self.release();
-                    } else {
-                        domain.note_queued(&place);
+                        return Poll::Ready(Ok(()));
                     }
+                    domain.note_queued(&place);
                     domain.note_waiter(new_chain, &place);
-                    return Ok(has_lock);
+                    return Poll::Pending;
                 }
                 Err(refused) => {
                     self.release();

@@ -126,16 +126,11 @@ impl Domain {
 /// A piece ends once its walks along chains have visited this many holders. The last walk is completed.
 const VISITED: u64 = 4 * PIECE as u64;
 
-/// A requeue to a lock.
-///
-/// If other domains use a bucket of the two words, the requeue goes in pieces, with nothing locked between two of them. A
-/// piece has at most [`PIECE`] waiters, and fewer if chains of holders are long.
-/// Later pieces move only waiters that were in the queue when the first piece ended: see [`Moment`].
+/// A requeue to a lock, in pieces if other domains use a bucket of the two words. Nothing is locked between two pieces.
 ///
 /// Each piece treats the lock as an operation of its own would. The lock may have become free between two pieces, if
 /// all tasks that waited for it have given up or have had it. Then the first waiter of the piece gets the lock, because
-/// a task cannot wait for a lock without an owner. If the caller had made two calls instead, the second would do the
-/// same.
+/// a task cannot wait for a lock without an owner.
 struct RequeuingPi<'a, 'd, T: Target, U: Target> {
     domain: &'d Domain,
     /// The keys of the word and of the lock.
@@ -340,10 +335,7 @@ impl<'d, T: Target, U: Target> Operation<'d> for WaitRequeueOperation<'d, '_, T,
         if self.lock.slot.is_busy() {
             return self.lock.poll_waiter(receiver);
         }
-        match self.begin(receiver) {
-            Ok(()) => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error)),
-        }
+        self.begin(receiver)
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
@@ -366,7 +358,7 @@ impl<'d, 't, T: Target, U: Target> WaitRequeueOperation<'d, 't, T, U> {
         Self { from, expected, lock: LockOperation::new(domain, lock, task, timeout) }
     }
 
-    fn begin(&self, receiver: PollReceiver<'_>) -> Result<(), Error> {
+    fn begin(&self, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         let LockOperation { domain, word, task, .. } = &self.lock;
         domain.check_lock(word, task)?;
         let to = domain.key(&domain.place(word));
@@ -374,7 +366,7 @@ impl<'d, 't, T: Target, U: Target> WaitRequeueOperation<'d, 't, T, U> {
         let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
         let key = domain.key(&place);
         if key == to {
-            return Err(Error::Invalid);
+            return Poll::Ready(Err(Error::Invalid));
         }
         let purpose = Purpose::Requeue { to, task: task.named.id };
         let entry = self.lock.enter(&place, &locked, &mut receiver, purpose)?;
@@ -383,6 +375,6 @@ impl<'d, 't, T: Target, U: Target> WaitRequeueOperation<'d, 't, T, U> {
         drop(locked);
         domain.note_queued(&place);
         domain.note_waiter(new_chain, &place);
-        Ok(())
+        Poll::Pending
     }
 }

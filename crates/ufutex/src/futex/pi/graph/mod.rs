@@ -410,7 +410,7 @@ impl Graph {
     }
 }
 
-/// A multiset that keeps track of its greatest value. Each value is stored with the number of times that it occurs.
+/// A multiset: each value with the number of times that it occurs.
 struct Multiset<T> {
     /// The greatest value and its count, stored here: if each lock of a chain has one waiter, a walk along the chain
     /// needs no vector.
