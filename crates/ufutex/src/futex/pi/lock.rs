@@ -17,7 +17,6 @@ use crate::futex::place::{Place, is_of_object};
 use crate::futex::task::Task;
 use crate::futex::wait::WaitOptions;
 use crate::futex::waiter::WaiterSlot;
-use crate::signal::Receiver;
 use crate::signal::sleeper::Sleeper;
 use crate::sync::spin_loop;
 use crate::sys::clock::{Deadline, Timeout};
@@ -266,12 +265,11 @@ impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
-        // SAFETY: `slot` is the one field that must stay in place, and is not moved out of.
-        let this = unsafe { self.get_unchecked_mut() };
-        if !this.slot.is_busy() {
-            return this.begin(receiver);
+        if self.slot.is_busy() {
+            return self.poll_waiter(receiver);
         }
-        this.poll_waiter(receiver)
+        // SAFETY: `slot` is the one field that must stay in place, and is not moved out of.
+        unsafe { self.get_unchecked_mut() }.begin(receiver)
     }
 
     fn spin(self: Pin<&mut Self>, sleeper: &Sleeper, deadline: Option<&Deadline>) {
@@ -283,9 +281,7 @@ impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
-        // SAFETY: as in `poll_for`.
-        let this = unsafe { self.get_unchecked_mut() };
-        this.end(cause.into(), cause.into())
+        self.end(cause.into(), cause.into())
     }
 }
 
@@ -305,10 +301,29 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
         let mut receiver = Some(receiver.for_entry());
         loop {
             let (mut locked, mut tasks) = domain.lock_both(|| domain.lock_or_make(&place), || domain.try_lock(&place));
-            let attempt = tasks.with(|tasks| self.lock_or_queue(&mut locked, tasks, &place, &mut receiver));
+            let mut new_chain = None;
+            let attempt = tasks.with(|tasks| {
+                let Some(lock) = domain.acquire(&mut locked, tasks, &place, &self.word, self.task.tid())? else {
+                    return Ok(true);
+                };
+                let (graph, task) = (&mut tasks.graph, self.task.named.id);
+                let entered = self.enter(&place, &locked, &mut receiver, Purpose::Lock(lock));
+                let entry = entered.inspect_err(|_| graph.drop_if_idle(lock))?;
+                if let Err(error) = graph.block(task, lock, entry) {
+                    // [S6], after the program has changed the word: the kernel finds a deadlock, and then that the task has
+                    // the lock.
+                    let has_lock = graph.owner(lock) == Some(task);
+                    graph.drop_if_idle(lock);
+                    return if has_lock { Ok(true) } else { Err(Refused::Error(error)) };
+                }
+                // SAFETY: new and not queued; it stays in place until it has left queue and graph.
+                new_chain = unsafe { locked.insert(entry.node()) };
+                self.spins = graph.first_waiter(lock).is_some_and(|(first, _)| first == task).then_some(place.hash);
+                Ok(false)
+            });
             drop((tasks, locked));
             match attempt {
-                Ok((has_lock, new_chain)) => {
+                Ok(has_lock) => {
                     let _reported = Otherwise::new(|| domain.system.report_priorities(domain.namespace()));
                     if has_lock {
                         self.release();
@@ -324,33 +339,6 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
                 }
             }
         }
-    }
-
-    /// Takes the lock, or queues the waiter for it. Returns whether the task has the lock, and what [`Guard::insert`] of the
-    /// waiter returned. The word's bucket is locked, and so is the graph.
-    fn lock_or_queue(
-        &mut self,
-        bucket: &mut Guard<'_>,
-        tasks: &mut Tasks,
-        place: &Place,
-        receiver: &mut Option<Receiver>,
-    ) -> Result<(bool, Option<u32>), Refused> {
-        let (domain, task, tid) = (self.domain, self.task.named.id, self.task.tid());
-        let Some(lock) = domain.acquire(bucket, tasks, place, &self.word, tid)? else { return Ok((true, None)) };
-        let graph = &mut tasks.graph;
-        let entered = self.enter(place, bucket, receiver, Purpose::Lock(lock));
-        let entry = entered.inspect_err(|_| graph.drop_if_idle(lock))?;
-        if let Err(error) = graph.block(task, lock, entry) {
-            let has_lock = graph.owner(lock) == Some(task);
-            graph.drop_if_idle(lock);
-            // [S6], after the program has changed the word: the kernel finds a deadlock, and then that the task has the
-            // lock.
-            return if has_lock { Ok((true, None)) } else { Err(error.into()) };
-        }
-        // SAFETY: new and not queued; it stays in place until it has left queue and graph.
-        let new_chain = unsafe { bucket.insert(entry.node()) };
-        self.spins = graph.first_waiter(lock).is_some_and(|(first, _)| first == task).then_some(place.hash);
-        Ok((false, new_chain))
     }
 }
 
