@@ -157,13 +157,27 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
         if args.is_realtime && !matches!(args.command, WAIT_BITSET | WAIT_REQUEUE_PI | LOCK_PI2) {
             return Err(Error::NoSuchOperation);
         }
+        let bitset = if matches!(args.command, WAIT | WAKE) { u32::MAX } else { args.val3 };
+        let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid);
         match args.command {
-            WAIT => self.wait(args, u32::MAX),
-            WAIT_BITSET => self.wait(args, args.val3),
-            WAKE => self.wake(args, u32::MAX).map(Calling::done),
-            WAKE_BITSET => self.wake(args, args.val3).map(Calling::done),
-            REQUEUE => self.requeue(args, None).map(Calling::done),
-            CMP_REQUEUE => self.requeue(args, Some(args.val3)).map(Calling::done),
+            WAIT | WAIT_BITSET => self.restartable_wait(args.uaddr, args.is_private, args.val, bitset?),
+            WAKE | WAKE_BITSET => {
+                let bitset = bitset?;
+                let word = self.word(args.uaddr, args.is_private, Access::Read)?;
+                if args.is_robust_unlock {
+                    arguments::store(self.memory, args.uaddr, 0)?;
+                    self.clear_pending(args.uaddr2)?;
+                }
+                let woken = self.domain.try_wake_bitset(word, at_least_one(args.val), bitset)?;
+                Ok(Calling::done(woken as isize))
+            }
+            REQUEUE | CMP_REQUEUE => {
+                let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
+                let from = self.word(args.uaddr, args.is_private, Access::Read)?;
+                let to = self.word(args.uaddr2, args.is_private, Access::Read)?;
+                let expected = (args.command == CMP_REQUEUE).then_some(args.val3);
+                self.requeue_words(from, expected, to, wake, requeue).map(Calling::done)
+            }
             WAKE_OP => self.wake_op(args).map(Calling::done),
             #[cfg(feature = "pi")]
             _ => self.on_lock(args),
@@ -175,31 +189,9 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
         }
     }
 
-    fn wait(&mut self, args: Args, bitset: u32) -> Result<Calling<'d, 't, 'm, M>, Error> {
-        let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid)?;
-        self.restartable_wait(args.uaddr, args.is_private, args.val, bitset)
-    }
-
-    fn wake(&self, args: Args, bitset: u32) -> Result<isize, Error> {
-        let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid)?;
-        let word = self.word(args.uaddr, args.is_private, Access::Read)?;
-        if args.is_robust_unlock {
-            arguments::store(self.memory, args.uaddr, 0)?;
-            self.clear_pending(args.uaddr2)?;
-        }
-        Ok(self.domain.try_wake_bitset(word, at_least_one(args.val), bitset)? as isize)
-    }
-
     /// Clears the thread's `list_op_pending`, which is at `pointer`: the robust unlock is done. No other thread reads it.
     fn clear_pending(&self, pointer: u64) -> Result<(), Error> {
         arguments::write(self.memory, pointer, &[0; 8])
-    }
-
-    fn requeue(&self, args: Args, expected: Option<u32>) -> Result<isize, Error> {
-        let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
-        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
-        let to = self.word(args.uaddr2, args.is_private, Access::Read)?;
-        self.requeue_words(from, expected, to, wake, requeue)
     }
 
     /// Wakes up to `wake` waiters of `from`, if that holds `expected`, and has up to `requeue` more wait for `to`.

@@ -175,7 +175,15 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
                     Ok(_) => return Err(Error::Again),
                 }
             }
-            let result = tasks.with(|tasks| self.piece(&mut pair, tasks, &mut pending));
+            let result = tasks.with(|tasks| {
+                let mut lock = None;
+                let is_last = self.piece(&mut pair, tasks, &mut lock, &mut pending);
+                lock.into_iter().for_each(|lock| tasks.graph.drop_if_idle(lock));
+                is_last
+            });
+            if let Ok(false) = result {
+                self.began = self.began.or_else(|| Some(domain.begin_in_pieces()));
+            }
             drop((tasks, pair));
             // If a callback panics, the other waiters are still requeued.
             let has_more = matches!(result, Ok(false));
@@ -196,25 +204,9 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
         }
     }
 
-    /// Does one piece. Returns whether it was the last.
+    /// Does one piece: gives the lock to the first waiter, if it is free, and makes the others wait for it. `lock` is the lock
+    /// in the graph, once it is known. Returns whether this was the last piece.
     fn piece(
-        &mut self,
-        pair: &mut Pair<'d>,
-        tasks: &mut Tasks,
-        pending: &mut Option<PendingWake>,
-    ) -> Result<bool, Refused> {
-        let mut lock = None;
-        let is_last = self.move_waiters(pair, tasks, &mut lock, pending);
-        lock.into_iter().for_each(|lock| tasks.graph.drop_if_idle(lock));
-        if let Ok(false) = is_last {
-            self.began = self.began.or_else(|| Some(self.domain.begin_in_pieces()));
-        }
-        is_last
-    }
-
-    /// Gives the lock to the first waiter, if it is free, and makes the others of the piece wait for it. `lock` is the lock in
-    /// the graph, once it is known. Returns whether no waiter is left for another piece.
-    fn move_waiters(
         &mut self,
         pair: &mut Pair<'d>,
         tasks: &mut Tasks,
