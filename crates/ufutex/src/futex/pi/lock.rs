@@ -154,9 +154,9 @@ impl Domain {
         entry.namespace == self.namespace().number
     }
 
-    /// Takes the lock of `word` for the task with this TID, by the table in `pi`. `tid` includes [`WAITERS`] if other tasks are
-    /// about to wait. If the task has to wait, returns the lock that it has to wait for. If it does not in the end, the caller
-    /// calls [`PiGraph::drop_if_idle`]. The word's bucket, that of `place`, is locked, and so is the graph.
+    /// Takes the lock of `word` for the task with this TID, by the table in `pi`, or returns the lock that it has to wait for.
+    /// If it does not wait in the end, the caller calls [`PiGraph::drop_if_idle`]. `tid` includes [`WAITERS`] if other tasks
+    /// are about to wait. The bucket of `place` is locked, and so is the graph.
     pub(super) fn acquire<T: Target>(
         &self,
         bucket: &mut Guard<'_>,

@@ -123,7 +123,7 @@ impl Domain {
     }
 }
 
-/// A piece ends once its walks along chains have visited this many holders. The last walk is completed.
+/// A piece ends with the walk along a chain that visits this many holders in all.
 const VISITED: u64 = 4 * PIECE as u64;
 
 /// A requeue to a lock, in pieces if other domains use a bucket of the two words. Nothing is locked between two pieces.
@@ -139,7 +139,7 @@ struct RequeuingPi<'a, 'd, T: Target, U: Target> {
     from: &'a T,
     expected: T::Value,
     lock: &'a U,
-    /// How many waiters may get the lock or wait for it in all.
+    /// How many waiters may get the lock or wait for it.
     most: usize,
     /// When the first piece ended. `None` during the first piece, in which no waiter can have come too late.
     began: Option<Moment>,
@@ -223,6 +223,12 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
         let now = self.domain.system.now();
         let first = pair.first().first(self.keys[0], source.hash);
         let mut next = self.pass_late(pair, first);
+        let queued = pair.second().first(self.keys[1], target.hash);
+        // SAFETY: queued, and its bucket is locked.
+        let queued = queued.and_then(|node| unsafe { EntryRef::of(node).map(|entry| entry.get()) });
+        if next.is_some() && queued.is_some_and(|queued| !self.domain.is_of_namespace(queued)) {
+            return Err(Error::Invalid.into());
+        }
         // The task that has been given the lock in this piece.
         let mut owner = None;
         while self.count < self.most
@@ -238,12 +244,6 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
                 *lock = match owner {
                     Some(owner) => Some(tasks.graph.add_lock(owner)?),
                     None => {
-                        let queued = pair.second().first(self.keys[1], target.hash);
-                        // SAFETY: queued, and its bucket is locked.
-                        let queued = queued.and_then(|node| unsafe { EntryRef::of(node).map(|entry| entry.get()) });
-                        if queued.is_some_and(|queued| !self.domain.is_of_namespace(queued)) {
-                            return Err(Error::Invalid.into());
-                        }
                         let waiters = if self.count + 1 < self.most { WAITERS } else { 0 };
                         let tid = tasks.graph.tid(task) | waiters;
                         self.domain.acquire(pair.second(), tasks, &target, self.lock, tid)?

@@ -35,8 +35,7 @@ impl Domain {
         self.unlock_slowly(&word, &place, task)
     }
 
-    /// Unlocks a word whose lock was handed to a task that no longer wants it. There is no caller that could handle
-    /// `Again`.
+    /// Unlocks a word whose lock was handed to a task that no longer wants it.
     pub(super) fn give_back<T: Target>(&self, word: &T, task: &Task) {
         let place = self.place(word);
         // A word that can no longer be written is left as it is, and so is one whose task has ended. After `Again` another
@@ -63,9 +62,8 @@ impl Domain {
                     // heir's priority, threads of priorities in between could keep the lock from the heir. The report
                     // is made even if the heir's waker panics.
                     let _reported = Otherwise::new(|| self.system.report_priorities(self.namespace()));
-                    let section = (!pending.calls_waker()).then_some(section);
+                    let _section = (!pending.calls_waker()).then_some(section);
                     drop(pending);
-                    drop(section);
                     return Ok(());
                 }
                 Err(refused) => {
