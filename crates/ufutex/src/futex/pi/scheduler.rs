@@ -3,7 +3,7 @@
 use super::PiGraph;
 use crate::error::Error;
 use crate::futex::config::SystemConfig;
-use crate::futex::namespace::Namespace;
+use crate::futex::namespace::{Namespace, Tasks};
 use crate::futex::priority::Priority;
 use crate::futex::system::System;
 use crate::sync::{AtomicU64, Ordering};
@@ -146,25 +146,26 @@ impl System {
             // until the scheduler knows the task's last priority: it may be less urgent than the task.
             let _section = self.platform().section();
             let change = namespace.tasks.lock().with(|tasks| tasks.graph.next_changed());
-            let Some((tid, level)) = change else { return };
-            // If the priority has changed meanwhile, another thread may have reported that before this one reported `level`:
-            // then it is reported once more. Nothing is known of a task that has ended.
-            let note_report = || {
-                namespace.tasks.lock().with(|tasks| {
-                    if let Some(task) = tasks.by_tid.get(tid)
-                        && tasks.graph.effective(task.id) != level
-                    {
-                        tasks.graph.note_change(task.id);
-                    }
+            let Some((tid, mut level)) = change else { return };
+            loop {
+                let go_on = Otherwise::new(|| {
+                    namespace.tasks.lock().with(|tasks| {
+                        if let Some(task) = tasks.by_tid.get(tid) {
+                            tasks.graph.note_report(task.id, level);
+                        }
+                    });
+                    self.report_priorities(namespace);
                 });
-            };
-            let go_on = Otherwise::new(|| {
-                note_report();
-                self.report_priorities(namespace);
-            });
-            call(|| scheduler.set_priority_in(namespace.number, tid, Priority::from_level(level)));
-            go_on.disarm();
-            note_report();
+                call(|| scheduler.set_priority_in(namespace.number, tid, Priority::from_level(level)));
+                go_on.disarm();
+                // If the priority has changed meanwhile, another thread may have reported that before this one reported
+                // `level`. Nothing is known of a task that has ended.
+                let effective = |tasks: &mut Tasks| tasks.by_tid.get(tid).map(|task| tasks.graph.effective(task.id));
+                match namespace.tasks.lock().with(effective) {
+                    Some(now) if now != level => level = now,
+                    _ => break,
+                }
+            }
         }
     }
 }

@@ -314,9 +314,16 @@ impl Graph {
     }
 
     /// Notes that the priority of a task has to be reported.
-    pub fn note_change(&mut self, task: TaskId) {
+    fn note_change(&mut self, task: TaskId) {
         if !core::mem::replace(&mut self.tasks[task].is_changed, true) {
             self.changed.push(&mut self.tasks, task, |task| &mut task.in_changed);
+        }
+    }
+
+    /// Notes that the task's priority has been reported as `reported`. If it is another now, that has to be reported.
+    pub fn note_report(&mut self, task: TaskId, reported: u8) {
+        if self.tasks[task].effective != reported {
+            self.note_change(task);
         }
     }
 
