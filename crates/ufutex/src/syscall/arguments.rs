@@ -63,8 +63,7 @@ pub fn read<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &mut [u8]) 
     if !memory.access_ok(address, bytes.len() as u64) {
         return Err(Error::Fault);
     }
-    memory.read(address, bytes)?;
-    Ok(())
+    Ok(memory.read(address, bytes)?)
 }
 
 /// Reads words of 64 bits, at any alignment.
@@ -79,8 +78,7 @@ pub fn write<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &[u8]) -> 
     if !memory.access_ok(address, bytes.len() as u64) {
         return Err(Error::Fault);
     }
-    memory.write(address, bytes)?;
-    Ok(())
+    Ok(memory.write(address, bytes)?)
 }
 
 /// Stores a word of 32 bits in one piece.

@@ -260,8 +260,7 @@ impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
     type Output = ();
 
     fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
-        let timeout = self.timeout.filter(|_| !self.slot.is_busy());
-        timeout.map(|timeout| (timeout, self.domain.timeouts()))
+        self.timeout.filter(|_| !self.slot.is_busy()).map(|timeout| (timeout, self.domain.timeouts()))
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {

@@ -327,7 +327,23 @@ impl<'d, T: Target, U: Target> Operation<'d> for WaitRequeueOperation<'d, '_, T,
         if self.lock.slot.is_busy() {
             return self.lock.poll_waiter(receiver);
         }
-        self.begin(receiver)
+        let LockOperation { domain, word, task, .. } = &self.lock;
+        domain.check_lock(word, task)?;
+        let to = domain.key(&domain.place(word));
+        let mut receiver = Some(receiver.for_entry());
+        let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
+        let key = domain.key(&place);
+        if key == to {
+            return Poll::Ready(Err(Error::Invalid));
+        }
+        let purpose = Purpose::Requeue { to, task: task.named.id };
+        let entry = self.lock.enter(&place, &locked, &mut receiver, purpose)?;
+        // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
+        let new_chain = unsafe { locked.insert(entry.node()) };
+        drop(locked);
+        domain.note_queued(&place);
+        domain.note_waiter(new_chain, &place);
+        Poll::Pending
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
@@ -348,25 +364,5 @@ impl<'d, 't, T: Target, U: Target> WaitRequeueOperation<'d, 't, T, U> {
         timeout: Option<Timeout>,
     ) -> Self {
         Self { from, expected, lock: LockOperation::new(domain, lock, task, timeout) }
-    }
-
-    fn begin(&self, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
-        let LockOperation { domain, word, task, .. } = &self.lock;
-        domain.check_lock(word, task)?;
-        let to = domain.key(&domain.place(word));
-        let mut receiver = Some(receiver.for_entry());
-        let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
-        let key = domain.key(&place);
-        if key == to {
-            return Poll::Ready(Err(Error::Invalid));
-        }
-        let purpose = Purpose::Requeue { to, task: task.named.id };
-        let entry = self.lock.enter(&place, &locked, &mut receiver, purpose)?;
-        // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
-        let new_chain = unsafe { locked.insert(entry.node()) };
-        drop(locked);
-        domain.note_queued(&place);
-        domain.note_waiter(new_chain, &place);
-        Poll::Pending
     }
 }

@@ -82,20 +82,18 @@ impl<T> core::ops::Index<Id<T>> for Slab<T> {
     #[inline(always)]
     fn index(&self, id: Id<T>) -> &T {
         let (chunk, offset) = place(id.0);
-        match &self.chunks[chunk][offset] {
-            Slot::Used(value) => value,
-            Slot::Free(_) => unreachable!("an ID is given back with the last use of it"),
-        }
+        let Slot::Used(value) = &self.chunks[chunk][offset] else {
+            unreachable!("an ID is not used after it is given back")
+        };
+        value
     }
 }
 
 impl<T> core::ops::IndexMut<Id<T>> for Slab<T> {
     #[inline(always)]
     fn index_mut(&mut self, id: Id<T>) -> &mut T {
-        match self.slot_mut(id.0) {
-            Slot::Used(value) => value,
-            Slot::Free(_) => unreachable!("an ID is given back with the last use of it"),
-        }
+        let Slot::Used(value) = self.slot_mut(id.0) else { unreachable!("an ID is not used after it is given back") };
+        value
     }
 }
 
