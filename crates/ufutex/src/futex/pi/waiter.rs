@@ -184,7 +184,8 @@ impl<T: Target> LockOperation<'_, '_, T> {
             Ok(pending)
         });
         let pending = pending.transpose()?;
-        let _reported = Otherwise::new(|| domain.system.report_priorities(domain.namespace()));
+        // The heir itself reports nothing: the thread that made it the heir does, once the heir has been woken.
+        let _reported = (!wants).then(|| Otherwise::new(|| domain.system.report_priorities(domain.namespace())));
         let _section = section.filter(|_| !pending.as_ref().is_some_and(PendingWakes::calls_wakers));
         let _pending = pending;
         self.release();
