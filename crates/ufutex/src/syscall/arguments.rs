@@ -63,20 +63,14 @@ pub fn read<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &mut [u8]) 
     if !memory.access_ok(address, bytes.len() as u64) {
         return Err(Error::Fault);
     }
-    memory.read(address, bytes)?;
-    Ok(())
+    Ok(memory.read(address, bytes)?)
 }
 
 /// Reads words of 64 bits, at any alignment.
 pub fn read_words<M: UserMemory + ?Sized, const N: usize>(memory: &M, address: u64) -> Result<[u64; N], Error> {
-    let mut words = [0; N];
-    for (i, word) in words.iter_mut().enumerate() {
-        let mut bytes = [0; 8];
-        let at = address.checked_add(8 * i as u64).ok_or(Error::Fault)?;
-        read(memory, at, &mut bytes)?;
-        *word = u64::from_le_bytes(bytes);
-    }
-    Ok(words)
+    let mut words = [[0; 8]; N];
+    read(memory, address, words.as_flattened_mut())?;
+    Ok(words.map(u64::from_le_bytes))
 }
 
 /// Writes bytes, at any alignment.
@@ -84,8 +78,7 @@ pub fn write<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &[u8]) -> 
     if !memory.access_ok(address, bytes.len() as u64) {
         return Err(Error::Fault);
     }
-    memory.write(address, bytes)?;
-    Ok(())
+    Ok(memory.write(address, bytes)?)
 }
 
 /// Stores a word of 32 bits in one piece.

@@ -124,14 +124,16 @@ impl Domain {
             Number::Compat(_) => (Timespec::Padded, Pointers::Narrow, args.map(lower_half)),
             _ => (Timespec::Wide, Pointers::Wide, args),
         };
-        let mut call = GuestCall {
+        let mut call = Syscall {
             domain: self,
             task,
             memory,
             times,
             timeout: None,
+            watch: TimeoutWatch::new(),
             relative: None,
             on_interrupt: Restart::IfAsked,
+            calling: Calling::done(0),
         };
         let calling = match number {
             Number::Futex | Number::Compat(Compat::FutexTime32 | Compat::FutexTime64) => call.futex(args),
@@ -151,12 +153,11 @@ impl Domain {
             }
             Number::RestartSyscall => call.restart(),
         };
-        let calling = calling.unwrap_or_else(|error| {
+        call.calling = calling.unwrap_or_else(|error| {
             (call.timeout, call.relative) = (None, None);
             Calling::done(as_number(Err(error)))
         });
-        let GuestCall { timeout, relative, on_interrupt, .. } = call;
-        Syscall { domain: self, task, timeout, watch: TimeoutWatch::new(), relative, on_interrupt, calling }
+        call
     }
 }
 
@@ -165,52 +166,17 @@ fn lower_half(register: u64) -> u64 {
     (register as u32).into()
 }
 
-/// A call that is being decoded.
-struct GuestCall<'d, 't, 'm, M: ?Sized> {
+/// A system call that has begun: the future of [`Domain::syscall_async`].
+#[must_use = "futures do nothing unless polled"]
+pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized> {
     domain: &'d Domain,
     task: &'t Task,
     memory: &'m M,
     /// The layout of the caller's timespecs.
     times: Timespec,
     timeout: Option<Timeout>,
-    /// The timeout that the program gave, if it is a length of time.
-    relative: Option<Duration>,
-    on_interrupt: Restart,
-}
-
-impl<'d, 'm, M: UserMemory + ?Sized> GuestCall<'d, '_, 'm, M> {
-    fn word(&self, address: u64, is_private: bool, access: Access) -> Result<Word<'m, M>, Error> {
-        if is_private { word::private(self.memory, address) } else { word::shared(self.memory, address, access) }
-    }
-
-    /// The options with which this task waits: its own priority.
-    fn options(&self) -> WaitOptions {
-        WaitOptions::new().realtime_priority(self.task.own_priority().as_realtime())
-    }
-
-    /// A wait for `word`, which has been decoded.
-    fn wait_for<'t>(&self, word: Word<'m, M>, expected: u32, bitset: NonZeroU32) -> Calling<'d, 't, 'm, M> {
-        Calling::Wait(WaitOperation::new(self.domain, word, expected.into(), &self.options().bitset(bitset)))
-    }
-
-    fn get_robust_list(&self, pointers: Pointers, [pid, head_ptr, len_ptr, ..]: [u64; 6]) -> Result<isize, Error> {
-        let pid = pid as u32;
-        let head =
-            if pid == 0 { self.task.robust_list(pointers) } else { self.domain.robust_list_of(pid, pointers)? };
-        let bytes = pointers.bytes() as usize;
-        arguments::write(self.memory, len_ptr, &pointers.head_bytes().to_le_bytes()[..bytes])?;
-        arguments::write(self.memory, head_ptr, &head.to_le_bytes()[..bytes])?;
-        Ok(0)
-    }
-}
-
-/// A system call that has begun: the future of [`Domain::syscall_async`].
-#[must_use = "futures do nothing unless polled"]
-pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized> {
-    domain: &'d Domain,
-    task: &'t Task,
-    timeout: Option<Timeout>,
     watch: TimeoutWatch<'d>,
+    /// The timeout that the program gave, if it is a length of time.
     relative: Option<Duration>,
     on_interrupt: Restart,
     calling: Calling<'d, 't, 'm, M>,
@@ -268,6 +234,33 @@ impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
     /// Ends the call now, if it has not ended. Returns its result, also if called again.
     pub fn end(self: Pin<&mut Self>, cause: Cause) -> isize {
         as_number(self.end_by(cause))
+    }
+}
+
+/// What decoders have in common.
+impl<'d, 'm, M: UserMemory + ?Sized> Syscall<'d, '_, 'm, M> {
+    fn word(&self, address: u64, is_private: bool, access: Access) -> Result<Word<'m, M>, Error> {
+        if is_private { word::private(self.memory, address) } else { word::shared(self.memory, address, access) }
+    }
+
+    /// The options with which this task waits: its own priority.
+    fn options(&self) -> WaitOptions {
+        WaitOptions::new().realtime_priority(self.task.own_priority().as_realtime())
+    }
+
+    /// A wait for `word`, which has been decoded.
+    fn wait_for<'t>(&self, word: Word<'m, M>, expected: u32, bitset: NonZeroU32) -> Calling<'d, 't, 'm, M> {
+        Calling::Wait(WaitOperation::new(self.domain, word, expected.into(), &self.options().bitset(bitset)))
+    }
+
+    fn get_robust_list(&self, pointers: Pointers, [pid, head_ptr, len_ptr, ..]: [u64; 6]) -> Result<isize, Error> {
+        let pid = pid as u32;
+        let head =
+            if pid == 0 { self.task.robust_list(pointers) } else { self.domain.robust_list_of(pid, pointers)? };
+        let bytes = pointers.bytes() as usize;
+        arguments::write(self.memory, len_ptr, &pointers.head_bytes().to_le_bytes()[..bytes])?;
+        arguments::write(self.memory, head_ptr, &head.to_le_bytes()[..bytes])?;
+        Ok(0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 
-use super::{Calling, GuestCall};
+use super::{Calling, Syscall};
 use crate::error::Error;
 use crate::futex::task::Task;
 pub use crate::futex::wait::RestartBlock;
@@ -74,9 +74,9 @@ impl Restart {
     }
 }
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
     /// `restart_syscall`.
-    pub fn restart(&mut self) -> Result<Calling<'d, 't, 'm, M>, Error> {
+    pub(super) fn restart(&mut self) -> Result<Calling<'d, 't, 'm, M>, Error> {
         let RestartBlock { address, expected, bitset, is_private, timeout } =
             self.task.take_restart().ok_or(Error::Interrupted)?;
         self.timeout = Some(timeout);
@@ -84,7 +84,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
     }
 
     /// Begins a wait, which is continued after an interruption if it has a timeout.
-    pub fn restartable_wait(
+    pub(super) fn restartable_wait(
         &mut self,
         address: u64,
         is_private: bool,

@@ -43,21 +43,17 @@
 //!
 //! # Locks
 //!
-//! The [`graph`] of a namespace has all its tasks and the locks that they wait for, of all its domains. One lock guards it,
-//! and the [TIDs](super::tids) too. So an owner that is found by its TID cannot have gone. An operation on a lock holds it
-//! together with the lock of a bucket, or of two. No thread waits for either with the other held: with a bucket locked the
-//! graph is only tried, and with the graph locked a bucket is only tried ([`lock_both`](Domain::lock_both)).
+//! One lock guards the [`graph`] of a namespace, which has the tasks and locks of all its domains, and the [TIDs](super::tids).
+//! So an owner that is found by its TID cannot have gone. An operation on a lock holds it together with the lock of a bucket,
+//! or of two. No thread waits for either with the other held: one of them is only tried ([`lock_both`](Domain::lock_both)).
 //!
-//! - A bucket of a [`SharedObject`](super::objects::SharedObject) is used by other namespaces. A thread that waited for its
-//!   graph with such a bucket locked would make them wait for the thread of its guest that has the graph locked, which may
-//!   have lost its CPU, or may be at a long requeue.
-//! - A thread that waited for such a bucket with the graph locked would make all tasks of its guest wait for a thread of
-//!   another guest, which may have lost its CPU.
+//! - A bucket of a [`SharedObject`](super::objects::SharedObject) is used by other namespaces. If a thread waited for its graph
+//!   with such a bucket locked, or the other way round, threads of one guest would wait for one of another, which may have
+//!   lost its CPU or be at a long requeue.
 //! - In buckets that only one namespace uses, plain waits and wakes do not wait for operations on locks elsewhere.
 //!
-//! An attempt fails only if the lock that is tried is held at that moment. The other lock is waited for in turn, and a
-//! contender of either is handed it after half a millisecond ([`lock`](crate::lock)). So threads that keep a bucket busy
-//! delay an operation only while other tasks of the operation's own namespace keep the graph busy too.
+//! A contender of either lock is handed it after half a millisecond ([`lock`](crate::lock)). So threads that keep a bucket
+//! busy delay an operation only while other tasks of the operation's own namespace keep the graph busy too.
 //!
 //! A queued waiter's signal is guarded by the graph's lock, not by the bucket's, because the death of an owner locks no
 //! bucket. Schedulers, wakers and faults come after all these locks have been released.

@@ -3,12 +3,13 @@
 use super::lock::Refused;
 use crate::error::Error;
 use crate::futex::domain::Domain;
+use crate::futex::entry::notify_one;
 use crate::futex::key::Target;
 use crate::futex::lock_word::{TID_MASK, WAITERS};
 use crate::futex::namespace::Tasks;
 use crate::futex::place::Place;
 use crate::futex::task::Task;
-use crate::signal::{PendingWake, Signal};
+use crate::signal::PendingWake;
 use crate::sync::spin_loop;
 use crate::sys::mem::Faults;
 use crate::sys::unwind::Otherwise;
@@ -34,8 +35,7 @@ impl Domain {
         self.unlock_slowly(&word, &place, task)
     }
 
-    /// Unlocks a word whose lock was handed to a task that no longer wants it. There is no caller that could handle
-    /// `Again`.
+    /// Unlocks a word whose lock was handed to a task that no longer wants it.
     pub(super) fn give_back<T: Target>(&self, word: &T, task: &Task) {
         let place = self.place(word);
         // A word that can no longer be written is left as it is, and so is one whose task has ended. After `Again` another
@@ -62,9 +62,8 @@ impl Domain {
                     // heir's priority, threads of priorities in between could keep the lock from the heir. The report
                     // is made even if the heir's waker panics.
                     let _reported = Otherwise::new(|| self.system.report_priorities(self.namespace()));
-                    let section = (!pending.calls_waker()).then_some(section);
+                    let _section = (!pending.calls_waker()).then_some(section);
                     drop(pending);
-                    drop(section);
                     return Ok(());
                 }
                 Err(refused) => {
@@ -108,9 +107,11 @@ impl Domain {
             Err(_) => return Err(Error::Invalid.into()),
         }
         graph.hand_over(lock);
-        // SAFETY: the entry waits for this lock, so it is queued by its key, in this bucket.
-        unsafe { bucket.remove(entry.node()) };
-        // SAFETY: removed from queue and graph; not used afterwards.
-        Ok(unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) })
+        // SAFETY: the entry waits for this lock, so it is queued by its key, in this bucket. It is removed from queue and graph,
+        // and not used afterwards.
+        unsafe {
+            bucket.remove(entry.node());
+            Ok(notify_one(entry.node()))
+        }
     }
 }

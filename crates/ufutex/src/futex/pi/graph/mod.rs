@@ -79,30 +79,19 @@ pub struct Lock {
     /// The previous owner has died, and the word does not name the holder yet.
     is_orphan: bool,
     waiters: usize,
-    /// The levels that have waiters, in the order in which they run. There is capacity for one per waiter.
-    levels: Vec<Level>,
+    /// The levels that have waiters, in the order in which they run: level and waiters, in the order they came. There is
+    /// capacity for one per waiter.
+    levels: Vec<(u8, List<Task>)>,
     /// The heights of the waiters.
     heights: Multiset<u32>,
 }
 
-/// The waiters whose effective priority is `level`, in the order they came.
-struct Level {
-    level: u8,
-    waiters: List<Task>,
-}
-
-/// What a lock with waiters contributes to its holder.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Brought {
-    /// Its first waiter's level.
-    level: u8,
-    /// The greatest height of its waiters.
-    height: u32,
-}
+/// What a lock with waiters contributes to its holder: its first waiter's level, and the greatest height of its waiters.
+type Brought = (u8, u32);
 
 impl Lock {
     fn brought(&self) -> Option<Brought> {
-        Some(Brought { level: self.levels.first()?.level, height: self.heights.greatest()? })
+        Some((self.levels.first()?.0, self.heights.greatest()?))
     }
 }
 
@@ -164,7 +153,7 @@ impl Graph {
 
     /// The waiter that is handed the lock next, and its entry.
     pub fn first_waiter(&self, lock: LockId) -> Option<(TaskId, EntryRef)> {
-        let first = self.locks[lock].levels.first()?.waiters.first?;
+        let first = self.locks[lock].levels.first()?.1.first?;
         self.tasks[first].blocked.map(|(_, entry)| (first, entry))
     }
 
@@ -297,18 +286,18 @@ impl Graph {
     /// Puts a task at the end of the lock's waiters of `level`.
     fn enqueue(&mut self, task: TaskId, lock: LockId, level: u8) {
         let levels = &mut self.locks[lock].levels;
-        let i = levels.binary_search_by_key(&level, |l| l.level).unwrap_or_else(|i| {
-            levels.insert(i, Level { level, waiters: List::new() });
+        let i = levels.binary_search_by_key(&level, |&(level, _)| level).unwrap_or_else(|i| {
+            levels.insert(i, (level, List::new()));
             i
         });
-        levels[i].waiters.push(&mut self.tasks, task, |task| &mut task.in_level);
+        levels[i].1.push(&mut self.tasks, task, |task| &mut task.in_level);
     }
 
     fn unqueue(&mut self, task: TaskId, lock: LockId, level: u8) {
         let levels = &mut self.locks[lock].levels;
-        let Ok(i) = levels.binary_search_by_key(&level, |l| l.level) else { return };
-        levels[i].waiters.remove(&mut self.tasks, task, |task| &mut task.in_level);
-        if levels[i].waiters.len == 0 {
+        let Ok(i) = levels.binary_search_by_key(&level, |&(level, _)| level) else { return };
+        levels[i].1.remove(&mut self.tasks, task, |task| &mut task.in_level);
+        if levels[i].1.len == 0 {
             levels.remove(i);
         }
     }
@@ -391,11 +380,11 @@ impl Graph {
             }
             self.visited += 1;
             let task = &mut self.tasks[holder];
-            if let Some(Brought { level, height }) = before {
+            if let Some((level, height)) = before {
                 task.boosts.remove(Reverse(level));
                 task.heights.remove(height);
             }
-            if let Some(Brought { level, height }) = after {
+            if let Some((level, height)) = after {
                 task.boosts.add(Reverse(level));
                 task.heights.add(height);
             }
@@ -428,7 +417,7 @@ impl Graph {
     }
 }
 
-/// A multiset that keeps track of its greatest value. Each value is stored with the number of times that it occurs.
+/// A multiset: each value with the number of times that it occurs.
 struct Multiset<T> {
     /// The greatest value and its count, stored here: if each lock of a chain has one waiter, a walk along the chain
     /// needs no vector.
