@@ -58,7 +58,7 @@ impl Entry {
         Self { node: Node::new(key, hash, priority), wakes, signal, since }
     }
 
-    /// The entry of a marker: see [`marker`](super::marker).
+    /// The entry of a [`Marker`](super::wake::Marker).
     pub(crate) fn marker(key: TableKey, hash: u32) -> Self {
         Self {
             node: Node::marker(key, hash),

@@ -39,7 +39,6 @@ pub(crate) mod entry;
 #[cfg(feature = "std")]
 pub(crate) mod env;
 pub(crate) mod key;
-pub(crate) mod marker;
 pub(crate) mod numa;
 pub(crate) mod pair;
 #[cfg(feature = "parking")]

@@ -7,10 +7,9 @@ use core::ptr::NonNull;
 use super::domain::Domain;
 use super::entry::{Entry, Moment, PIECE, PendingWakes, Room, Way};
 use super::key::{Key, Target};
-use super::marker::Marker;
 use super::pair::Pair;
 use super::place::{Place, Space};
-use super::wake::{Piece, notify_taken, wanted};
+use super::wake::{Marker, Piece, notify_taken, wanted};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
@@ -142,7 +141,7 @@ impl Domain {
                 drop(pair);
                 notify_taken(taken.unwrap_or_default(), room, section);
             } else {
-                let began = Some(self.begin_in_pieces());
+                let began = Some(self.system.begin_in_pieces());
                 let marker = pin!(Marker::new(self, &source));
                 // In a later step an error only ends the requeue: the caller has to know of the waiters that were woken
                 // and moved before.

@@ -14,7 +14,7 @@ use super::key::Target;
 use super::operation::PollReceiver;
 use super::place::Place;
 use super::wait::WaitOptions;
-use super::wake::Woken;
+use super::wake::{InPieces, Woken};
 use crate::error::Error;
 use crate::signal::group::Members;
 use crate::signal::{GuardedWaker, Receiver, Signal};
@@ -227,8 +227,9 @@ impl Waiter<'_> {
         // the wake on again.
         self.release();
         if let Some(bitset) = bitset {
-            let mut uncounted = Woken::NOBODY;
-            domain.wake_place(&domain.place_of(key, hash), 1, bitset, Some(taken), &mut uncounted);
+            let (place, woken) = (&domain.place_of(key, hash), &mut { Woken::NOBODY });
+            let Some(locked) = domain.lock(place) else { return };
+            domain.wake_many(locked, InPieces { place, count: 1, bitset, began: Some(taken), woken });
         }
     }
 }

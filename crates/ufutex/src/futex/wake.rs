@@ -5,9 +5,8 @@ use core::pin::{Pin, pin};
 use core::ptr::NonNull;
 
 use super::domain::Domain;
-use super::entry::{AT_ONCE, Moment, PIECE, PendingWakes, Room, Way, notify_one};
+use super::entry::{AT_ONCE, Entry, Moment, PIECE, PendingWakes, Room, Way, notify_one};
 use super::key::Key;
-use super::marker::Marker;
 use super::place::Place;
 use crate::error::Error;
 use crate::sync::wake_barrier;
@@ -104,13 +103,25 @@ impl Domain {
         self.wake_locked(place, count, bitset, is_to_check)
     }
 
-    /// A wake of a word that may have waiters.
+    /// Takes waiters off the queue under the lock, and wakes them after unlocking.
     ///
-    /// It takes the place by value: a reference would make each caller keep its place in memory, also where nobody
-    /// waits.
+    /// The place is passed by value: a reference would make each caller keep its place in memory, also where nobody waits.
     fn wake_locked(&self, place: Place, count: usize, bitset: NonZeroU32, is_to_check: bool) -> Woken {
         let mut noted = Noted { domain: self, place: &place, woken: Woken { is_to_check, ..Woken::NOBODY } };
-        self.wake_place(&place, count, bitset, None, &mut noted.woken);
+        // A domain without a table has no waiters.
+        let Some(mut locked) = self.lock(&place) else { return noted.woken };
+        let (key, hash) = (self.key(&place), place.hash);
+        let limit = wanted(&mut locked, key, hash, count.min(AT_ONCE + 1));
+        let wake = InPieces { place: &place, count, bitset, began: None, woken: &mut noted.woken };
+        if limit > AT_ONCE || (wake.passes_over() && self.is_global(locked.bucket(), &place)) {
+            self.wake_many(locked, wake);
+            return noted.woken;
+        }
+        let taken = locked.take(key, hash, limit, self.pick(bitset, count, wake.began));
+        wake.woken.add(&taken, || locked.first(key, hash));
+        let section = self.platform().section();
+        drop(locked);
+        notify_taken(taken, Room::default(), section);
         noted.woken
     }
 
@@ -126,35 +137,9 @@ impl Domain {
         }
     }
 
-    /// Takes waiters off the queue under the lock, and wakes them after unlocking. `woken` says how many were taken,
-    /// also if one of their wakers panics. A wake that `began` earlier, and is passed on, takes those that were there.
-    #[inline(always)]
-    pub(super) fn wake_place(
-        &self,
-        place: &Place,
-        count: usize,
-        bitset: NonZeroU32,
-        began: Option<Moment>,
-        woken: &mut Woken,
-    ) {
-        // A domain without a table has no waiters.
-        let Some(mut locked) = self.lock(place) else { return };
-        let (key, hash) = (self.key(place), place.hash);
-        let limit = wanted(&mut locked, key, hash, count.min(AT_ONCE + 1));
-        let wake = InPieces { place, count, bitset, began, woken };
-        if limit > AT_ONCE || (wake.passes_over() && self.is_global(locked.bucket(), place)) {
-            return self.wake_many(locked, wake);
-        }
-        let taken = locked.take(key, hash, limit, self.pick(bitset, count, began));
-        wake.woken.add(&taken, || locked.first(key, hash));
-        let section = self.platform().section();
-        drop(locked);
-        notify_taken(taken, Room::default(), section);
-    }
-
-    /// As [`wake_place`](Self::wake_place), if one step needs memory, or the wake needs several steps.
+    /// As [`wake_locked`](Self::wake_locked), if one step needs memory, or the wake needs several steps, or is passed on.
     #[inline(never)]
-    fn wake_many<'d>(&'d self, mut locked: Locked<'d>, mut wake: InPieces<'_>) {
+    pub(super) fn wake_many<'d>(&'d self, mut locked: Locked<'d>, mut wake: InPieces<'_>) {
         let InPieces { place, count, bitset, began, .. } = wake;
         let (key, hash) = (self.key(place), place.hash);
         let mut room = Room::default();
@@ -198,7 +183,7 @@ impl Domain {
             woken.add(&taken, || locked.first(key, hash));
             let next = next.filter(|_| woken.count < count);
             if next.is_some() {
-                began.get_or_insert_with(|| self.begin_in_pieces());
+                began.get_or_insert_with(|| self.system.begin_in_pieces());
             }
             (taken, next)
         });
@@ -244,10 +229,47 @@ impl Domain {
             }
         }
     }
+}
 
-    /// See [`System::begin_in_pieces`](super::system::System).
-    pub(super) fn begin_in_pieces(&self) -> Moment {
-        self.system.begin_in_pieces()
+/// A place among the waiters of a key, on the stack of an operation in pieces: see `table::list`. If it is dropped while
+/// queued, as by a panic of a callback, it leaves its queue, also if a resize has moved the queue.
+pub(super) struct Marker<'d> {
+    domain: &'d Domain,
+    /// An entry that no wake may take. Other threads reach it through the queue.
+    entry: Entry,
+}
+
+impl<'d> Marker<'d> {
+    /// A marker that is not queued: an operation at `place` begins with the first waiter.
+    pub fn new(domain: &'d Domain, place: &Place) -> Self {
+        Self { domain, entry: Entry::marker(domain.key(place), place.hash) }
+    }
+
+    fn node(&self) -> NonNull<Node> {
+        NonNull::from(&self.entry).cast()
+    }
+
+    /// Takes the marker off the queue, and returns the waiter with which the operation goes on: the one behind the
+    /// marker, or the key's first waiter if the marker was not queued. `None` if none is left. `bucket` has been locked
+    /// as the key's. [`keep`](Self::keep) puts the marker back.
+    fn next(self: Pin<&Self>, bucket: &mut Guard<'_>) -> Option<NonNull<Node>> {
+        // SAFETY: the marker is ours. If it is queued, it is in the bucket that is locked as its key's, like all nodes
+        // of the key.
+        unsafe { bucket.resume(self.node()) }
+    }
+
+    /// Queues the marker before `next`, a waiter of the key that is queued in `bucket`, unless that is the key's first.
+    fn keep(self: Pin<&Self>, bucket: &mut Guard<'_>, next: NonNull<Node>) {
+        // SAFETY: not queued: taken off by `next`, or never queued. It is pinned, and leaves the queue in its drop.
+        unsafe { bucket.pause(self.node(), next) };
+    }
+}
+
+impl Drop for Marker<'_> {
+    fn drop(&mut self) {
+        let node = self.node();
+        // SAFETY: the guard proves that the node is queued in its bucket.
+        self.domain.with_queued(&self.entry, |guard| unsafe { guard.remove(node) });
     }
 }
 
@@ -265,7 +287,7 @@ pub(super) struct InPieces<'a> {
     pub count: usize,
     pub bitset: NonZeroU32,
     /// When the wake began: it takes only waiters that were there. `None` in the first piece of a wake that is not passed
-    /// on: no waiter can have come too late for that.
+    /// on, for which no waiter can have come too late.
     pub began: Option<Moment>,
     /// How many have been woken so far.
     pub woken: &'a mut Woken,
@@ -279,10 +301,10 @@ impl InPieces<'_> {
 }
 
 /// A wake. Its drop counts the wake, also when a waker has panicked.
-struct Noted<'d> {
-    domain: &'d Domain,
-    place: &'d Place,
-    woken: Woken,
+pub(super) struct Noted<'d> {
+    pub domain: &'d Domain,
+    pub place: &'d Place,
+    pub woken: Woken,
 }
 
 impl Drop for Noted<'_> {
@@ -343,7 +365,7 @@ impl Woken {
     /// Adds the waiters that have been `taken`. `first` finds the first one that is left.
     pub(super) fn add(&mut self, taken: &Taken, first: impl FnOnce() -> Option<NonNull<Node>>) {
         self.count += taken.len();
-        self.met_lock_waiter = taken.was_stopped;
+        self.met_lock_waiter |= taken.was_stopped;
         self.has_more = self.is_to_check && first().is_some();
     }
 
@@ -371,6 +393,6 @@ mod tests {
         let (all, few) = (NonZeroU32::MAX, NonZeroU32::MIN);
         assert!(!passes_over(all, None));
         assert!(passes_over(few, None));
-        assert!(passes_over(all, Some(domain.begin_in_pieces())));
+        assert!(passes_over(all, Some(domain.system.begin_in_pieces())));
     }
 }

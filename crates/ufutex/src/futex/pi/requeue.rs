@@ -233,7 +233,7 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
         if self.done.count == self.most || self.first(pair).is_none() {
             return Ok(true);
         }
-        self.began = self.began.or_else(|| Some(self.domain.begin_in_pieces()));
+        self.began = self.began.or_else(|| Some(self.domain.system.begin_in_pieces()));
         Ok(false)
     }
 
