@@ -45,5 +45,4 @@ pub(crate) mod pair;
 pub(crate) mod parking;
 pub(crate) mod place;
 pub(crate) mod seat;
-pub(crate) mod timeout_watch;
 pub(crate) mod word;
