@@ -76,15 +76,6 @@ impl Entry {
         self.since.with_mut(|s| unsafe { *s = now });
     }
 
-    /// The moment at which a wake took the entry.
-    ///
-    /// # Safety
-    /// The caller is the waiter, and has seen the wake, so the entry is its own again.
-    pub(crate) unsafe fn since(&self) -> Moment {
-        // SAFETY: guaranteed by the caller.
-        self.since.with(|s| unsafe { *s })
-    }
-
     /// Whether the entry was in this queue when an operation in pieces `began`.
     ///
     /// # Safety
@@ -100,18 +91,17 @@ impl Entry {
     /// The caller holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn is_plain(&self) -> bool {
         // SAFETY: guaranteed by the caller.
-        self.wakes.with(|w| !matches!(unsafe { *w }, Wakes::None))
+        unsafe { self.mask() }.is_some()
     }
 
-    /// The kind of this waiter.
+    /// The bitset by which a wake may take this waiter; `None` if it waits for a lock.
     ///
     /// # Safety
     /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn kind(&self) -> EntryKind {
+    pub(crate) unsafe fn mask(&self) -> Option<NonZeroU32> {
         // SAFETY: guaranteed by the caller.
-        let Wakes::Mask(bitset) = self.wakes.with(|w| unsafe { *w }) else { return EntryKind::ForLock };
-        // SAFETY: as above. The bucket's lock also guards the signal of a waiter that a wake may take.
-        if unsafe { self.signal.notifies_thread() } { EntryKind::Thread(bitset) } else { EntryKind::Task(bitset) }
+        let wakes = self.wakes.with(|w| unsafe { *w });
+        if let Wakes::Mask(bitset) = wakes { Some(bitset) } else { None }
     }
 
     /// Counts the wake that has come as received: even if the waiter is dropped, the wake is not passed on.
@@ -123,27 +113,18 @@ impl Entry {
         self.wakes.with_mut(|w| unsafe { *w = Wakes::PassOn(None) });
     }
 
-    /// The bitset with which the wake is to be passed on; `None` if it is not to be passed on.
+    /// The bitset with which the wake is to be passed on, and the moment at which it took the entry. `None` if it is not to
+    /// be passed on.
     ///
     /// # Safety
     /// The caller is the waiter, and has seen the wake, so the entry is its own again.
-    pub(crate) unsafe fn passes_on(&self) -> Option<NonZeroU32> {
+    pub(crate) unsafe fn passes_on(&self) -> Option<(NonZeroU32, Moment)> {
         // SAFETY: guaranteed by the caller.
-        match self.wakes.with(|w| unsafe { *w }) {
-            Wakes::PassOn(bitset) => bitset,
-            Wakes::Mask(_) | Wakes::None => None,
+        match (self.wakes.with(|w| unsafe { *w }), self.since.with(|s| unsafe { *s })) {
+            (Wakes::PassOn(bitset), taken) => bitset.map(|bitset| (bitset, taken)),
+            (Wakes::Mask(_) | Wakes::None, _) => None,
         }
     }
-}
-
-/// The kind of a waiter, with its bitset if wakes take it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EntryKind {
-    Thread(NonZeroU32),
-    /// A waiter that is woken through a waker.
-    Task(NonZeroU32),
-    /// A thread or a task that waits for a lock, which will be handed to it.
-    ForLock,
 }
 
 /// A wake of at least this many waiters is a wake of all: users of futex(2) pass `INT_MAX` for that.

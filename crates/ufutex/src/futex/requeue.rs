@@ -90,7 +90,20 @@ impl Domain {
             return Err(Error::Invalid);
         }
         let places = [self.place(&from), self.place(&to)];
-        let lock = || self.lock_pair_if_equal(&places[0], &places[1], &from, expected);
+        let lock = || {
+            let mut faults = Faults::default();
+            loop {
+                let pair = self.lock_pair(&places[0], &places[1]);
+                match from.load() {
+                    Ok(value) if value == expected => return Ok(pair),
+                    Ok(_) => return Err(Error::Again),
+                    Err(Fault) => {
+                        drop(pair);
+                        faults.resolve(|| from.fault_in(Access::Read))?;
+                    }
+                }
+            }
+        };
         self.requeue_if(places, lock, most)
     }
 
@@ -160,28 +173,6 @@ impl Domain {
                 );
             }
             return if requeuing.met_lock_waiter { Err(Error::Invalid) } else { Ok(requeuing.done) };
-        }
-    }
-
-    /// Locks both buckets, if `from` holds `expected` by then.
-    fn lock_pair_if_equal<T: Target>(
-        &self,
-        source: &Place,
-        target: &Place,
-        from: &T,
-        expected: T::Value,
-    ) -> Result<Pair<'_>, Error> {
-        let mut faults = Faults::default();
-        loop {
-            let pair = self.lock_pair(source, target);
-            match from.load() {
-                Ok(value) if value == expected => return Ok(pair),
-                Ok(_) => return Err(Error::Again),
-                Err(Fault) => {
-                    drop(pair);
-                    faults.resolve(|| from.fault_in(Access::Read))?;
-                }
-            }
         }
     }
 

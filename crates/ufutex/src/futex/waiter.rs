@@ -222,11 +222,11 @@ impl Waiter<'_> {
             return self.release();
         }
         // SAFETY: the wake has been seen, so the entry is ours again.
-        let ((key, hash), bitset, taken) = unsafe { (entry.node.key(), entry.passes_on(), entry.since()) };
+        let ((key, hash), passes_on) = unsafe { (entry.node.key(), entry.passes_on()) };
         // Become idle before passing the wake on: if the next waiter's waker panics, this waiter's drop must not pass
         // the wake on again.
         self.release();
-        if let Some(bitset) = bitset {
+        if let Some((bitset, taken)) = passes_on {
             let (place, woken) = (&domain.place_of(key, hash), &mut { Woken::NOBODY });
             let Some(locked) = domain.lock(place) else { return };
             domain.wake_many(locked, InPieces { place, count: 1, bitset, began: Some(taken), woken });
@@ -353,8 +353,12 @@ impl Domain {
     }
 
     /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait. If the word differs,
-    /// the wait ends here.
-    pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_>, Error> {
+    /// the wait ends here. The result has the word's place, too.
+    pub(super) fn lock_if_equal<T: Target>(
+        &self,
+        target: &T,
+        expected: T::Value,
+    ) -> Result<(Locked<'_>, Place), Error> {
         if !target.can_hold(expected) {
             return Err(Error::Invalid);
         }
@@ -381,7 +385,11 @@ impl Domain {
 
     /// The second part of `lock_if_equal`, without counting.
     #[inline(always)]
-    pub(super) fn lock_and_compare<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_>, Error> {
+    pub(super) fn lock_and_compare<T: Target>(
+        &self,
+        target: &T,
+        expected: T::Value,
+    ) -> Result<(Locked<'_>, Place), Error> {
         let (place, line) = self.place_and_line(target);
         let mut faults = Faults::default();
         loop {
@@ -389,7 +397,7 @@ impl Domain {
             let transfers = if place.is_private() { locked.note_use(line) } else { 0 };
             wait_barrier(); // [A] pairs with [B]
             match target.load() {
-                Ok(value) if value == expected => return Ok(Matched { locked, place }),
+                Ok(value) if value == expected => return Ok((locked, place)),
                 Ok(_) => {
                     drop(locked);
                     if transfers != 0 {
@@ -408,12 +416,11 @@ impl Domain {
     /// Queues `waiter` in the locked bucket, and unlocks.
     pub(super) fn queue<'w, 'd>(
         &'d self,
-        matched: Matched<'d>,
+        (mut locked, place): (Locked<'d>, Place),
         waiter: Pin<&'w Waiter<'d>>,
         options: &WaitOptions,
         signal: Signal,
     ) -> Result<Pin<&'w Waiter<'d>>, Error> {
-        let Matched { mut locked, place } = matched;
         if waiter.is_busy() {
             return Err(Error::Busy);
         }
@@ -465,12 +472,6 @@ impl Domain {
         let Some(bucket) = (unsafe { address.cast::<Bucket>().as_ref() }) else { return Some(None) };
         bucket.try_lock().filter(|_locked| entry.node.bucket() == address).map(Some)
     }
-}
-
-/// A word that holds the expected value: its place, and that place's locked bucket.
-pub(super) struct Matched<'d> {
-    pub locked: Locked<'d>,
-    pub place: Place,
 }
 
 /// A waiter that is queued, or has been woken and has not received the wake. The wait ends in one of three ways:

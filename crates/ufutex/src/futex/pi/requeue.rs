@@ -19,7 +19,6 @@ use crate::futex::place::Place;
 use crate::futex::requeue::Requeued;
 use crate::futex::task::Task;
 use crate::futex::wait::WaitOptions;
-use crate::futex::waiter::Matched;
 use crate::signal::{PendingWake, Signal};
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults};
@@ -399,7 +398,7 @@ impl<'d, 't, T: Target, U: Target> WaitRequeueOperation<'d, 't, T, U> {
         domain.check_lock(word, waiter.task)?;
         let to = domain.key(&domain.place(word));
         let mut receiver = Some(receiver.for_entry());
-        let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
+        let (mut locked, place) = domain.lock_if_equal(&self.from, self.expected)?;
         let key = domain.key(&place);
         if key == to {
             return Err(Error::Invalid);
