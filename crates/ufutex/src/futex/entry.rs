@@ -17,28 +17,14 @@ pub(crate) struct Entry {
     // First, so that a pointer to the node is also a pointer to the entry.
     pub(crate) node: Node,
     /// Guarded by the bucket's lock while the entry is queued. Ownership follows that of the node.
-    wakes: UnsafeCell<Wakes>,
+    ///
+    /// Of a queued entry: the bitset by which wakes take it. `None` if no wake does: it is a marker, a parked thread, or a
+    /// waiter of a lock, to which the lock is handed (see `pi`). Once a wake has taken it: if the waiter does not want the
+    /// wake, it goes to another waiter with this bitset. `None` if it is not passed on, because it was for all waiters.
+    bitset: UnsafeCell<Option<NonZeroU32>>,
     pub(crate) signal: Signal,
-    /// The moment at which the waiter joined its present queue, or at which a wake took it. Guarded as `wakes` is.
+    /// The moment at which the waiter joined its present queue, or at which a wake took it. Guarded as `bitset` is.
     since: UnsafeCell<Moment>,
-}
-
-const _: () = assert!(
-    usize::BITS != 64 || core::mem::offset_of!(Entry, signal) == size_of::<Node>() + 8,
-    "`wakes` fits in one word"
-);
-
-/// Which wakes take an entry, or what becomes of the wake that has taken it.
-#[derive(Clone, Copy)]
-pub(crate) enum Wakes {
-    /// Queued: a wake takes the waiter if its bitset has a bit in common with this one.
-    Mask(NonZeroU32),
-    /// Queued: no wake takes the entry. It is a marker, a parked thread, or a waiter of a lock, to which the lock is
-    /// handed (see `pi`).
-    None,
-    /// Taken by a wake: if the waiter does not want the wake, it goes to another waiter with this bitset. `None` if the
-    /// wake was for all waiters: it is not passed on.
-    PassOn(Option<NonZeroU32>),
 }
 
 /// A moment in the life of a system: how many operations in pieces had begun, plus how many waiters with a real-time
@@ -53,17 +39,21 @@ impl Moment {
 
 impl Entry {
     /// An entry that joins its queue at the moment `since`, which the caller has read with the queue's bucket locked.
-    pub(crate) fn new(key: TableKey, hash: u32, priority: u8, wakes: Wakes, signal: Signal, since: Moment) -> Self {
-        let (wakes, since) = (UnsafeCell::new(wakes), UnsafeCell::new(since));
-        Self { node: Node::new(key, hash, priority), wakes, signal, since }
+    pub(crate) fn new(
+        key: TableKey,
+        hash: u32,
+        priority: u8,
+        bitset: Option<NonZeroU32>,
+        signal: Signal,
+        since: Moment,
+    ) -> Self {
+        let (bitset, since) = (UnsafeCell::new(bitset), UnsafeCell::new(since));
+        Self { node: Node::new(key, hash, priority), bitset, signal, since }
     }
 
     /// The entry of a [`Marker`](super::wake::Marker).
     pub(crate) fn marker(key: TableKey, hash: u32) -> Self {
-        Self {
-            node: Node::marker(key, hash),
-            ..Self::new(key, hash, 0, Wakes::None, Signal::new(Receiver::TAKEN), Moment(0))
-        }
+        Self { node: Node::marker(key, hash), ..Self::new(key, hash, 0, None, Signal::new(Receiver::TAKEN), Moment(0)) }
     }
 
     /// Records that the entry joins a queue at the moment `now`, which the caller has read with that queue's bucket
@@ -91,17 +81,17 @@ impl Entry {
     /// The caller holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn is_plain(&self) -> bool {
         // SAFETY: guaranteed by the caller.
-        unsafe { self.mask() }.is_some()
+        unsafe { self.bitset() }.is_some()
     }
 
-    /// The bitset by which a wake may take this waiter; `None` if it waits for a lock.
+    /// The bitset by which a wake takes this waiter, or with which the wake that has taken it is passed on.
     ///
     /// # Safety
-    /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn mask(&self) -> Option<NonZeroU32> {
+    /// The caller holds the lock of the bucket where it is queued. Or it is the waiter, and has seen the wake, so the entry
+    /// is its own again.
+    pub(crate) unsafe fn bitset(&self) -> Option<NonZeroU32> {
         // SAFETY: guaranteed by the caller.
-        let wakes = self.wakes.with(|w| unsafe { *w });
-        if let Wakes::Mask(bitset) = wakes { Some(bitset) } else { None }
+        self.bitset.with(|b| unsafe { *b })
     }
 
     /// Counts the wake that has come as received: even if the waiter is dropped, the wake is not passed on.
@@ -110,20 +100,16 @@ impl Entry {
     /// The caller is the waiter, and has been notified of the wake.
     pub(crate) unsafe fn keep_wake(&self) {
         // SAFETY: guaranteed by the caller. The thread that calls a lent waker does not access this field.
-        self.wakes.with_mut(|w| unsafe { *w = Wakes::PassOn(None) });
+        self.bitset.with_mut(|b| unsafe { *b = None });
     }
 
-    /// The bitset with which the wake is to be passed on, and the moment at which it took the entry. `None` if it is not to
-    /// be passed on.
+    /// The moment at which a wake took the entry.
     ///
     /// # Safety
     /// The caller is the waiter, and has seen the wake, so the entry is its own again.
-    pub(crate) unsafe fn passes_on(&self) -> Option<(NonZeroU32, Moment)> {
+    pub(crate) unsafe fn since(&self) -> Moment {
         // SAFETY: guaranteed by the caller.
-        match (self.wakes.with(|w| unsafe { *w }), self.since.with(|s| unsafe { *s })) {
-            (Wakes::PassOn(bitset), taken) => bitset.map(|bitset| (bitset, taken)),
-            (Wakes::Mask(_) | Wakes::None, _) => None,
-        }
+        self.since.with(|s| unsafe { *s })
     }
 }
 
@@ -152,21 +138,20 @@ impl Domain {
             // SAFETY: every node of a queue is the first field of an entry. Its fields are guarded by the bucket's lock,
             // which is held during the walk.
             let entry = unsafe { node.cast::<Entry>().as_ref() };
-            entry.wakes.with_mut(|wakes| {
-                // SAFETY: as above.
-                let wakes = unsafe { &mut *wakes };
-                // SAFETY: as above.
-                let was_there = || unsafe { entry.was_there(began) };
-                match *wakes {
-                    Wakes::Mask(bitset) if bitset.get() & mask.get() != 0 && was_there() => {
-                        *wakes = Wakes::PassOn(pass_on);
-                        // SAFETY: the caller holds the bucket's lock.
-                        unsafe { entry.set_since(began.min(now)) };
-                        Pick::Take
+            // SAFETY: as above.
+            let was_there = || unsafe { entry.was_there(began) };
+            // SAFETY: as above.
+            entry.bitset.with_mut(|bitset| match unsafe { *bitset } {
+                Some(bits) if bits.get() & mask.get() != 0 && was_there() => {
+                    // SAFETY: as above.
+                    unsafe {
+                        *bitset = pass_on;
+                        entry.set_since(began.min(now));
                     }
-                    Wakes::None if was_there() => Pick::Stop,
-                    Wakes::Mask(_) | Wakes::None | Wakes::PassOn(_) => Pick::Skip,
+                    Pick::Take
                 }
+                None if was_there() => Pick::Stop,
+                _ => Pick::Skip,
             })
         }
     }

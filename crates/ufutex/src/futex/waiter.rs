@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use core::task::Waker;
 
 use super::domain::Domain;
-use super::entry::{Entry, Wakes};
+use super::entry::Entry;
 use super::key::Target;
 use super::operation::PollReceiver;
 use super::place::Place;
@@ -222,11 +222,11 @@ impl Waiter<'_> {
             return self.release();
         }
         // SAFETY: the wake has been seen, so the entry is ours again.
-        let ((key, hash), passes_on) = unsafe { (entry.node.key(), entry.passes_on()) };
+        let ((key, hash), bitset, taken) = unsafe { (entry.node.key(), entry.bitset(), entry.since()) };
         // Become idle before passing the wake on: if the next waiter's waker panics, this waiter's drop must not pass
         // the wake on again.
         self.release();
-        if let Some((bitset, taken)) = passes_on {
+        if let Some(bitset) = bitset {
             let (place, woken) = (&domain.place_of(key, hash), &mut { Woken::NOBODY });
             let Some(locked) = domain.lock(place) else { return };
             domain.wake_many(locked, InPieces { place, count: 1, bitset, began: Some(taken), woken });
@@ -425,9 +425,8 @@ impl Domain {
             return Err(Error::Busy);
         }
         self.admit_waiter(locked.waiters())?;
-        let wakes = Wakes::Mask(options.bitset);
         let since = self.system.joins(options.priority);
-        let entry = Entry::new(self.key(&place), place.hash, options.priority, wakes, signal, since);
+        let entry = Entry::new(self.key(&place), place.hash, options.priority, Some(options.bitset), signal, since);
         let node = waiter.get_ref().0.occupy(self, entry).cast();
         // SAFETY: the entry is new and not queued. The waiter is pinned and leaves the queue in its drop, so the node
         // stays valid and in place until it has left the queue.

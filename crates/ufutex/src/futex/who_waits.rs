@@ -114,7 +114,7 @@ impl Walk {
                 // SAFETY: every node of a queue is the first field of an entry, whose bucket is locked.
                 let entry = unsafe { node.cast::<Entry>().as_ref() };
                 // SAFETY: as above. The lock also guards the signal of a waiter that a wake may take.
-                match unsafe { entry.mask().map(|bitset| (bitset, entry.signal.notifies_thread())) } {
+                match unsafe { entry.bitset().map(|bitset| (bitset, entry.signal.notifies_thread())) } {
                     Some((bitset, is_thread)) => {
                         word.bitset |= bitset.get();
                         *(if is_thread { &mut word.threads } else { &mut word.tasks }) += 1;

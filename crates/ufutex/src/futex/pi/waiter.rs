@@ -6,7 +6,7 @@ use core::task::Poll;
 use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
 use crate::futex::domain::Domain;
-use crate::futex::entry::{Entry, PendingWakes, Wakes};
+use crate::futex::entry::{Entry, PendingWakes};
 use crate::futex::key::Target;
 use crate::futex::lock_word::{OWNER_DIED, WAITERS};
 use crate::futex::operation::PollReceiver;
@@ -69,7 +69,7 @@ impl<'d, 't> PiWaiter<'d, 't> {
         }
         let (key, priority) = (domain.key(place), self.task.own_priority().level());
         let signal = Signal::new(receiver.take().unwrap_or(Receiver::TAKEN));
-        let entry = Entry::new(key, place.hash, priority, Wakes::None, signal, domain.system.now());
+        let entry = Entry::new(key, place.hash, priority, None, signal, domain.system.now());
         Ok(EntryRef(self.slot.occupy(domain, PiEntry::new(entry, domain.namespace().number, purpose))))
     }
 
