@@ -123,8 +123,7 @@ impl Domain {
     ///
     /// Each waiter that is taken notes what becomes of the wake if the waiter does not want it. A wake of fewer than
     /// [`ALL`] waiters is passed on to a waiter that was queued at the moment of the wake: `began`, or now if the
-    /// operation is one step. A wake of all waiters is not passed on: all others that it was for have been woken, and a
-    /// waiter that came later must not get it.
+    /// operation is one step. A wake of all is not passed on: a waiter that came later must not get it.
     #[inline(always)]
     pub(super) fn pick(
         &self,
@@ -158,18 +157,17 @@ impl Domain {
 }
 
 /// After it has visited this many waiters to take them, and this many to move them, an operation unlocks a global
-/// bucket, which other domains use too. The visits take some ten microseconds.
+/// bucket, which other domains use too. That takes some ten microseconds.
 pub(crate) const PIECE: usize = 256;
 
 /// The most waiters that a wake can take without allocating memory.
 pub(crate) const BATCH: usize = 16;
 
-/// The most waiters that a wake takes without counting them and allocating memory first. Nearly all wakes take no more.
+/// The most waiters that a wake takes without counting them first. Nearly all wakes take no more.
 pub(crate) const AT_ONCE: usize = BATCH;
 
 /// Memory for the work that is left when waiters have been taken off their queue: a [`PendingWake`] for each. In a
-/// domain's own table a wake takes all its waiters at once, so that it is one step. It takes them in pieces only if
-/// there is no memory for that.
+/// domain's own table a wake is one step, unless there is no memory for that.
 #[derive(Default)]
 pub(crate) struct Room {
     more: Vec<PendingWake>,
@@ -217,8 +215,7 @@ pub(crate) unsafe fn notify_one(node: NonNull<Node>) -> PendingWake {
 }
 
 /// The work that is left for waiters that have been notified: wakers are called, and threads that sleep apart from their
-/// entry are woken. The drop of each [`PendingWake`] does its part. If one of the wakers panics, the rest of the array
-/// and of the vector is dropped, so that nothing is skipped.
+/// entry are woken. The drop of each [`PendingWake`] does its part, so a waker that panics keeps none of the others from it.
 ///
 /// All waiters are notified before the first waker runs. A waker may drop or poll another of these waiters, or block on
 /// a thread that does so, and the notification must not come after that.

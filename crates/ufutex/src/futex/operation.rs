@@ -98,8 +98,8 @@ pub(crate) fn block_on<'d, O: Operation<'d>>(
     }
 }
 
-/// Ends a pending operation if its timeout has passed (`Ok(true)`) or cannot be watched (`Err`). In the latter case it
-/// fails with that error. In both cases, if what it waits for has come by now, that is the result.
+/// Ends a pending operation if its timeout has passed (`Ok(true)`) or cannot be watched (`Err`, with which it fails). If what
+/// it waits for has come by now, that is the result.
 pub(crate) fn end_if_over<'d, O: Operation<'d>>(
     operation: Pin<&mut O>,
     is_over: Result<bool, Error>,
@@ -123,8 +123,8 @@ pub(crate) fn end_if_over<'d, O: Operation<'d>>(
 /// wake under way wakes the waker that it was given, so that the task polls again.
 ///
 /// When a wait has ended otherwise than by a wake or its timeout, its waker has been dropped and is not woken any more.
-/// There is one exception, as with any executor: if the end of the wait meets a wake that has already taken the waker,
-/// the waker may be woken a moment after the wait has ended. It is a counted handle, so this is sound.
+/// As with any executor, there is one exception: if a wake has already taken the waker, the waker may be woken a moment
+/// after the wait has ended. It is a counted handle, so this is sound.
 ///
 /// If a waker's clone panics, the poll has changed nothing. If any callback panics in the first poll of a wait with a
 /// timeout, the wait has ended. A waker that panics while it is woken counts as woken. A waker that panics while it is

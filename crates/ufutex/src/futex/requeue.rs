@@ -41,12 +41,11 @@ impl Domain {
     ///
     /// If both words are looked up in the domain's own table, a requeue is one step. If one is in a global table, which
     /// other domains use too, a requeue of more than 256 waiters takes several steps, in wake order. It then wakes and
-    /// moves waiters that were queued when it began and have not given up since. A requeue of a word to itself moves no
-    /// waiter; it counts those that it would move, in as many steps.
+    /// moves waiters that were queued when it began and have not given up since. A requeue of a word to itself only counts
+    /// those that it would move.
     ///
     /// Moved waiters keep their priorities and their order. As in the kernel, the waiters' bitsets do not matter here.
-    /// A requeue reads and writes neither word. Prefer [`cmp_requeue`](Self::cmp_requeue), which does not miss a change
-    /// of the word.
+    /// A requeue accesses neither word. Prefer [`cmp_requeue`](Self::cmp_requeue), which does not miss a change of the word.
     ///
     /// # Errors
     /// [`Error::Invalid`] if a waiter of a lock is found in the queue of `from`; what was done before stays done. Also

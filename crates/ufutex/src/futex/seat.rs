@@ -1,15 +1,14 @@
 //! Seats: memory for the waiters of sleeping threads, next to each other and not on the threads' stacks.
 //!
 //! The stacks of threads lie pages apart. A wake or requeue of a thousand waiters on a thousand stacks would access a
-//! thousand pages, each with an address translation to look up, in an order that no prefetcher expects. That takes most
+//! thousand pages, each with an address translation to look up, in an order that no prefetcher expects, which takes most
 //! of the operation's time. So a system keeps its threads' waiters together, in chunks that are freed when the system
-//! is dropped. A thread takes and gives back a seat under a shard's lock, which it holds for a few instructions, while its
-//! sleep costs thousands.
+//! is dropped. A thread takes and gives back a seat under a shard's lock, which it holds for a few instructions.
 //!
 //! Threads of all guests use the shards, and a holder may lose its CPU. So no thread waits for a shard. If the shard is
 //! locked, or there is no memory for a chunk, the waiter lies on the stack. A seat whose shard is locked goes to a list of
-//! returned seats, which needs no lock. The shard takes them all when it has no free seat. So each shard has as many seats as
-//! its threads have used at a time, rounded up to whole chunks: no seat moves to another shard, where no thread may need it.
+//! returned seats, which the shard takes when it has no free seat. So each shard has as many seats as its threads have used
+//! at a time, rounded up to whole chunks: no seat moves to another shard, where no thread may need it.
 
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::mem::MaybeUninit;

@@ -24,12 +24,12 @@ impl Domain {
     ///
     /// If the word is private and the domain has a table of its own, a wake is one step: no thread sees some of the
     /// waiters woken and others not. In a global table, which other domains use too, a wake of more than 256 waiters
-    /// takes several steps, in wake order. Waiters that come between two steps are not woken, whatever their priority.
-    /// A waiter that gives up between two steps is not counted.
+    /// takes several steps, in wake order. Waiters that come between two steps are not woken, whatever their priority, and a
+    /// waiter that gives up between two steps is not counted.
     ///
     /// Change the word before the call. For the wake a Relaxed store is enough: a wait sees it, or is found. Store with
     /// Release if a thread that reads the new value, and so does not wait, has to see what was done before. The wake
-    /// itself does not read or write the word, whose memory may have been freed already: then pass its
+    /// itself does not access the word, whose memory may have been freed already: then pass its
     /// [`Address`](crate::Address) in place of a reference.
     ///
     /// ```
@@ -164,9 +164,7 @@ impl Domain {
     }
 
     /// Wakes waiters a piece at a time: other domains lock the bucket too, or there is no memory to take all waiters at
-    /// once. `locked` is the bucket if it is locked already.
-    ///
-    /// Wakers to be run are left in `pending`, as far as there is memory for them.
+    /// once. See [`in_pieces`](Self::in_pieces) for `locked` and `pending`.
     pub(super) fn wake_in_pieces<'d>(
         &'d self,
         locked: Option<Locked<'d>>,
@@ -193,9 +191,9 @@ impl Domain {
     /// with, and how many it may take. Those that it has taken are notified with nothing locked. Other operations may lock
     /// the bucket between two pieces, and a resize may move the waiters to another one.
     ///
-    /// `locked` is for the first piece, `lock` locks it for the others, and `guard` is the word's bucket in it. The
-    /// operation ends if `lock` returns `None`. Wakers to be run are left in `pending`, as far as there is memory for them.
-    /// A waker that panics keeps none of the other waiters from being visited.
+    /// `lock` locks the bucket for each piece, or the first piece has it `locked` already. `guard` is the word's bucket in
+    /// what is locked. The operation ends if `lock` returns `None`. Wakers to be run are left in `pending`, as far as there
+    /// is memory for them. A waker that panics keeps none of the other waiters from being visited.
     pub(super) fn in_pieces<'d, B>(
         &'d self,
         marker: Pin<&Marker<'d>>,
@@ -315,8 +313,8 @@ impl Drop for Noted<'_> {
 }
 
 /// Notifies waiters that have been taken off the queue, and for which there is `room`. The `section` began before the
-/// bucket was unlocked, and ends before a waker is called: a waiter that gives up finds the waker on a CPU, and waits
-/// for no longer than it takes to notify these waiters.
+/// bucket was unlocked, and ends before a waker is called: so a waiter that gives up waits for no longer than it takes to
+/// notify these waiters.
 #[inline(always)]
 pub(super) fn notify_taken(mut taken: Taken, room: Room, section: Section) {
     if taken.len() > 1 {
