@@ -66,25 +66,17 @@ impl Entry {
         self.since.with_mut(|s| unsafe { *s = now });
     }
 
-    /// Whether the entry was in this queue when an operation in pieces `began`.
+    /// The moment at which the waiter joined its queue, or at which a wake took it.
     ///
     /// # Safety
-    /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn was_there(&self, began: Moment) -> bool {
+    /// As for [`bitset`](Self::bitset).
+    pub(crate) unsafe fn since(&self) -> Moment {
         // SAFETY: guaranteed by the caller.
-        self.since.with(|s| unsafe { *s <= began })
+        self.since.with(|s| unsafe { *s })
     }
 
-    /// Whether a wake may take this waiter. If not, it waits for a lock.
-    ///
-    /// # Safety
-    /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn is_plain(&self) -> bool {
-        // SAFETY: guaranteed by the caller.
-        unsafe { self.bitset() }.is_some()
-    }
-
-    /// The bitset by which a wake takes this waiter, or with which the wake that has taken it is passed on.
+    /// The bitset by which a wake takes this waiter: `None` if it waits for a lock. Or that with which the wake that has
+    /// taken it is passed on.
     ///
     /// # Safety
     /// The caller holds the lock of the bucket where it is queued. Or it is the waiter, and has seen the wake, so the entry
@@ -101,15 +93,6 @@ impl Entry {
     pub(crate) unsafe fn keep_wake(&self) {
         // SAFETY: guaranteed by the caller. The thread that calls a lent waker does not access this field.
         self.bitset.with_mut(|b| unsafe { *b = None });
-    }
-
-    /// The moment at which a wake took the entry.
-    ///
-    /// # Safety
-    /// The caller is the waiter, and has seen the wake, so the entry is its own again.
-    pub(crate) unsafe fn since(&self) -> Moment {
-        // SAFETY: guaranteed by the caller.
-        self.since.with(|s| unsafe { *s })
     }
 }
 
@@ -138,7 +121,7 @@ impl Domain {
             // which is held during the walk.
             let entry = unsafe { node.cast::<Entry>().as_ref() };
             // SAFETY: as above.
-            let was_there = || unsafe { entry.was_there(began) };
+            let was_there = || unsafe { entry.since() <= began };
             // SAFETY: as above.
             entry.bitset.with_mut(|bitset| match unsafe { *bitset } {
                 Some(bits) if bits.get() & mask.get() != 0 && was_there() => {

@@ -27,6 +27,11 @@ impl Drop for YieldLast {
 }
 
 impl<'d> Pair<'d> {
+    /// The bucket of one word, for an operation that can also be one on two words.
+    pub fn one(first: Locked<'d>) -> Self {
+        Self { first, second: None, yields: YieldLast(None) }
+    }
+
     /// Whether the words have buckets of their own.
     pub fn are_two(&self) -> bool {
         self.second.is_some()

@@ -159,17 +159,10 @@ impl Domain {
                 // and moved before.
                 let lock = || lock().ok();
                 let mut pending = PendingWakes::none();
-                self.in_pieces(
-                    marker.as_ref(),
-                    Some(pair),
-                    &mut pending,
-                    &lock,
-                    Pair::first,
-                    &mut |pair, first, limit| {
-                        let limits = Most { taken: limit.min(most.wake - requeuing.done.woken), visited: PIECE };
-                        requeuing.piece(pair, first, limits, began)
-                    },
-                );
+                self.in_pieces(marker.as_ref(), Some(pair), &mut pending, &lock, &mut |pair, first, limit| {
+                    let limits = Most { taken: limit.min(most.wake - requeuing.done.woken), visited: PIECE };
+                    requeuing.piece(pair, first, limits, began)
+                });
             }
             return if requeuing.met_lock_waiter { Err(Error::Invalid) } else { Ok(requeuing.done) };
         }
@@ -241,11 +234,11 @@ impl Requeuing<'_> {
             next = unsafe { pair.first().after(node) };
             left -= 1;
             // SAFETY: as above.
-            if !unsafe { entry.was_there(began) } {
+            if unsafe { entry.since() } > began {
                 continue;
             }
             // SAFETY: as above.
-            if !unsafe { entry.is_plain() } {
+            if unsafe { entry.bitset() }.is_none() {
                 self.met_lock_waiter = true;
                 return None;
             }

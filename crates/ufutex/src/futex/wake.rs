@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 use super::domain::Domain;
 use super::entry::{AT_ONCE, Entry, Moment, PIECE, PendingWakes, Room, Way, notify_one};
 use super::key::Key;
+use super::pair::Pair;
 use super::place::Place;
 use crate::error::Error;
 use crate::sync::wake_barrier;
@@ -174,44 +175,50 @@ impl Domain {
         let InPieces { place, count, bitset, ref mut began, ref mut woken } = *wake;
         let (key, hash) = (self.key(place), place.hash);
         let marker = pin!(Marker::new(self, place));
-        self.in_pieces(marker.as_ref(), locked, pending, &|| self.lock(place), guard, &mut |locked, first, limit| {
-            let most = Most { taken: limit.min(count - woken.count), visited: PIECE };
-            // SAFETY: `first` is queued in the locked bucket.
-            let (taken, next) = unsafe { locked.take_from(first, most, self.pick(bitset, count, *began)) };
-            woken.add(&taken, || locked.first(key, hash));
-            let next = next.filter(|_| woken.count < count);
-            if next.is_some() {
-                began.get_or_insert_with(|| self.system.begin_in_pieces());
-            }
-            (taken, next)
-        });
+        self.in_pieces(
+            marker.as_ref(),
+            locked.map(Pair::one),
+            pending,
+            &|| self.lock(place).map(Pair::one),
+            &mut |pair, first, limit| {
+                let locked = pair.first();
+                let most = Most { taken: limit.min(count - woken.count), visited: PIECE };
+                // SAFETY: `first` is queued in the locked bucket.
+                let (taken, next) = unsafe { locked.take_from(first, most, self.pick(bitset, count, *began)) };
+                woken.add(&taken, || locked.first(key, hash));
+                let next = next.filter(|_| woken.count < count);
+                if next.is_some() {
+                    began.get_or_insert_with(|| self.system.begin_in_pieces());
+                }
+                (taken, next)
+            },
+        );
     }
 
     /// Does an operation on the waiters of a word a piece at a time. `piece` gets what is locked, the waiter to go on
     /// with, and how many it may take. Those that it has taken are notified with nothing locked. Other operations may lock
     /// the bucket between two pieces, and a resize may move the waiters to another one.
     ///
-    /// `lock` locks the bucket for each piece, or the first piece has it `locked` already. `guard` is the word's bucket in
-    /// what is locked. The operation ends if `lock` returns `None`. Wakers to be run are left in `pending`, as far as there
-    /// is memory for them. A waker that panics keeps none of the other waiters from being visited.
-    pub(super) fn in_pieces<'d, B>(
+    /// `lock` locks the bucket for each piece, or the first piece has it `locked` already. The operation ends if `lock`
+    /// returns `None`. Wakers to be run are left in `pending`, as far as there is memory for them. A waker that panics
+    /// keeps none of the other waiters from being visited.
+    pub(super) fn in_pieces<'d>(
         &'d self,
         marker: Pin<&Marker<'d>>,
-        mut locked: Option<B>,
+        mut locked: Option<Pair<'d>>,
         pending: &mut PendingWakes,
-        lock: &dyn Fn() -> Option<B>,
-        guard: fn(&mut B) -> &mut Guard<'d>,
-        piece: &mut dyn FnMut(&mut B, NonNull<Node>, usize) -> Piece,
+        lock: &dyn Fn() -> Option<Pair<'d>>,
+        piece: &mut dyn FnMut(&mut Pair<'d>, NonNull<Node>, usize) -> Piece,
     ) {
         loop {
-            let Some(mut bucket) = locked.take().or_else(lock) else { return };
-            let Some(first) = marker.next(guard(&mut bucket)) else { return };
-            let (taken, next) = piece(&mut bucket, first, pending.room().min(PIECE));
+            let Some(mut pair) = locked.take().or_else(lock) else { return };
+            let Some(first) = marker.next(pair.first()) else { return };
+            let (taken, next) = piece(&mut pair, first, pending.room().min(PIECE));
             if let Some(next) = next {
-                marker.keep(guard(&mut bucket), next);
+                marker.keep(pair.first(), next);
             }
             let section = self.platform().section();
-            drop(bucket);
+            drop(pair);
             pending.notify(taken);
             drop(section);
             pending.wake_threads();
@@ -220,7 +227,7 @@ impl Domain {
             }
             if let Some(full) = pending.make_room() {
                 let go_on = Otherwise::new(|| {
-                    call(|| self.in_pieces(marker, None, &mut PendingWakes::none(), lock, guard, piece));
+                    call(|| self.in_pieces(marker, None, &mut PendingWakes::none(), lock, piece));
                 });
                 drop(full);
                 go_on.disarm();
@@ -273,10 +280,6 @@ impl Drop for Marker<'_> {
 
 /// The waiters that a piece has taken, and the waiter to go on with, if there is one.
 pub(super) type Piece = (Taken, Option<NonNull<Node>>);
-
-fn guard<'a, 'd>(locked: &'a mut Locked<'d>) -> &'a mut Guard<'d> {
-    locked
-}
 
 /// The state of a wake in pieces.
 pub(super) struct InPieces<'a> {

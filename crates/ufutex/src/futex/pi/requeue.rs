@@ -321,7 +321,7 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
         let Some(began) = self.began else { return next };
         while let Some(node) = next {
             // SAFETY: every node of a queue is the first field of an entry, and its bucket is locked.
-            if unsafe { node.cast::<Entry>().as_ref().was_there(began) } {
+            if unsafe { node.cast::<Entry>().as_ref().since() } <= began {
                 break;
             }
             // SAFETY: queued there.

@@ -357,8 +357,8 @@ impl EntryRef {
     /// The node is queued, and the caller holds the lock of its bucket.
     pub unsafe fn of(node: NonNull<Node>) -> Option<Self> {
         // SAFETY: every node of a queue is the first field of an entry.
-        let is_plain = unsafe { node.cast::<Entry>().as_ref().is_plain() };
-        (!is_plain).then(|| Self(node.cast()))
+        let bitset = unsafe { node.cast::<Entry>().as_ref().bitset() };
+        bitset.is_none().then(|| Self(node.cast()))
     }
 
     /// # Safety
