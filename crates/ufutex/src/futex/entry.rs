@@ -157,33 +157,33 @@ pub(crate) struct Room {
     is_refused: bool,
 }
 
-/// How an operation takes its waiters.
-pub(crate) enum Way {
-    /// All of them in one step.
-    AtOnce,
-    /// A piece at a time: other domains lock a bucket too, or there is no memory to take all at once.
-    InPieces,
-    /// First the [`Room`] has to be [made](Room::make), with no lock held.
-    NeedsRoom,
-}
-
 impl Room {
-    /// How an operation takes `wanted` waiters. `is_long` if they are too many for one step in a bucket that other domains
-    /// lock too.
-    pub fn way(&self, wanted: usize, is_long: bool) -> Way {
-        let has_room = wanted <= BATCH + self.more.capacity();
-        if is_long || (self.is_refused && !has_room) {
-            Way::InPieces
-        } else if has_room {
-            Way::AtOnce
-        } else {
-            Way::NeedsRoom
+    /// Locks by `lock`, unless that is `locked` already, what an operation takes its waiters from, and has room for as many
+    /// as `wanted` says. The second result is that number. It is `None` if the operation has to take a piece at a time: there
+    /// is no memory, or `wanted` is `None`, because other domains lock a bucket too, and it would be locked for too long.
+    ///
+    /// Memory is asked for with nothing locked, so `lock` and `wanted` may be called again.
+    #[inline(always)]
+    pub fn lock<G, E>(
+        &mut self,
+        mut locked: Option<G>,
+        lock: impl Fn() -> Result<G, E>,
+        mut wanted: impl FnMut(&mut G) -> Option<usize>,
+    ) -> Result<(G, Option<usize>), E> {
+        loop {
+            let mut guard = if let Some(guard) = locked.take() { guard } else { lock()? };
+            let Some(count) = wanted(&mut guard) else { return Ok((guard, None)) };
+            let has_room = count <= BATCH + self.more.capacity();
+            if has_room || self.is_refused {
+                return Ok((guard, has_room.then_some(count)));
+            }
+            drop(guard);
+            self.make(count);
         }
     }
 
-    /// Asks for memory for `count` waiters.
     #[cold]
-    pub fn make(&mut self, count: usize) {
+    fn make(&mut self, count: usize) {
         self.is_refused = self.more.try_reserve_exact(count - BATCH).is_err();
     }
 }

@@ -5,7 +5,7 @@ use core::pin::pin;
 use core::ptr::NonNull;
 
 use super::domain::Domain;
-use super::entry::{Entry, Moment, PIECE, PendingWakes, Room, Way};
+use super::entry::{Entry, Moment, PIECE, PendingWakes, Room};
 use super::key::{Key, Target};
 use super::pair::Pair;
 use super::place::{Place, Space};
@@ -134,38 +134,30 @@ impl Domain {
             met_lock_waiter: false,
         };
         let mut room = Room::default();
-        loop {
-            let mut pair = lock()?;
-            let is_long =
-                (most.wake > PIECE || most.requeue > PIECE) && self.is_any_global(&mut pair, &source, &target);
-            let wanted = if is_long { 0 } else { wanted(pair.first(), keys[0], source.hash, most.wake) };
-            let way = room.way(wanted, is_long);
-            if let Way::NeedsRoom = way {
-                drop(pair);
-                room.make(wanted);
-                continue;
-            }
-            if let Way::AtOnce = way {
-                let limits = Most { taken: wanted, visited: usize::MAX };
-                let first = pair.first().first(keys[0], source.hash);
-                let taken = first.map(|first| requeuing.piece(&mut pair, first, limits, None).0);
-                let section = self.platform().section();
-                drop(pair);
-                notify_taken(taken.unwrap_or_default(), room, section);
-            } else {
-                let began = Some(self.system.begin_in_pieces());
-                let marker = pin!(Marker::new(self, &source));
-                // In a later step an error only ends the requeue: the caller has to know of the waiters that were woken
-                // and moved before.
-                let lock = || lock().ok();
-                let mut pending = PendingWakes::none();
-                self.in_pieces(marker.as_ref(), Some(pair), &mut pending, &lock, &mut |pair, first, limit| {
-                    let limits = Most { taken: limit.min(most.wake - requeuing.done.woken), visited: PIECE };
-                    requeuing.piece(pair, first, limits, began)
-                });
-            }
-            return if requeuing.met_lock_waiter { Err(Error::Invalid) } else { Ok(requeuing.done) };
+        let (mut pair, at_once) = room.lock(None, &lock, |pair| {
+            let is_long = (most.wake > PIECE || most.requeue > PIECE) && self.is_any_global(pair, &source, &target);
+            (!is_long).then(|| wanted(pair.first(), keys[0], source.hash, most.wake))
+        })?;
+        if let Some(limit) = at_once {
+            let limits = Most { taken: limit, visited: usize::MAX };
+            let first = pair.first().first(keys[0], source.hash);
+            let taken = first.map(|first| requeuing.piece(&mut pair, first, limits, None).0);
+            let section = self.platform().section();
+            drop(pair);
+            notify_taken(taken.unwrap_or_default(), room, section);
+        } else {
+            let began = Some(self.system.begin_in_pieces());
+            let marker = pin!(Marker::new(self, &source));
+            // In a later step an error only ends the requeue: the caller has to know of the waiters that were woken and moved
+            // before.
+            let lock = || lock().ok();
+            let mut pending = PendingWakes::none();
+            self.in_pieces(marker.as_ref(), Some(pair), &mut pending, &lock, &mut |pair, first, limit| {
+                let limits = Most { taken: limit.min(most.wake - requeuing.done.woken), visited: PIECE };
+                requeuing.piece(pair, first, limits, began)
+            });
         }
+        if requeuing.met_lock_waiter { Err(Error::Invalid) } else { Ok(requeuing.done) }
     }
 
     /// Notes the result of a requeue.

@@ -5,7 +5,7 @@ use core::pin::{Pin, pin};
 use core::ptr::NonNull;
 
 use super::domain::Domain;
-use super::entry::{AT_ONCE, Entry, Moment, PIECE, PendingWakes, Room, Way, notify_one};
+use super::entry::{AT_ONCE, Entry, Moment, PIECE, PendingWakes, Room, notify_one};
 use super::key::Key;
 use super::pair::Pair;
 use super::place::Place;
@@ -140,28 +140,28 @@ impl Domain {
 
     /// As [`wake_locked`](Self::wake_locked), if one step needs memory, or the wake needs several steps, or is passed on.
     #[inline(never)]
-    pub(super) fn wake_many<'d>(&'d self, mut locked: Locked<'d>, mut wake: InPieces<'_>) {
+    pub(super) fn wake_many<'d>(&'d self, locked: Locked<'d>, mut wake: InPieces<'_>) {
         let InPieces { place, count, bitset, began, .. } = wake;
         let (key, hash) = (self.key(place), place.hash);
+        let is_long = count > PIECE || wake.passes_over();
         let mut room = Room::default();
-        loop {
-            let is_long = (count > PIECE || wake.passes_over()) && self.is_global(locked.bucket(), place);
-            let wanted = if is_long { 0 } else { wanted(&mut locked, key, hash, count) };
-            match room.way(wanted, is_long) {
-                Way::AtOnce => {
-                    let taken = locked.take(key, hash, wanted, self.pick(bitset, count, began));
-                    wake.woken.add(&taken, || locked.first(key, hash));
-                    let section = self.platform().section();
-                    drop(locked);
-                    return notify_taken(taken, room, section);
-                }
-                Way::InPieces => return self.wake_in_pieces(Some(locked), &mut PendingWakes::none(), &mut wake),
-                Way::NeedsRoom => drop(locked),
-            }
-            room.make(wanted);
-            let Some(again) = self.lock(place) else { return };
-            locked = again;
-        }
+        let locked = room.lock(
+            Some(locked),
+            || self.lock(place).ok_or(()),
+            |locked| {
+                let in_pieces = is_long && self.is_global(locked.bucket(), place);
+                (!in_pieces).then(|| wanted(locked, key, hash, count))
+            },
+        );
+        let Ok((mut locked, at_once)) = locked else { return };
+        let Some(limit) = at_once else {
+            return self.wake_in_pieces(Some(locked), &mut PendingWakes::none(), &mut wake);
+        };
+        let taken = locked.take(key, hash, limit, self.pick(bitset, count, began));
+        wake.woken.add(&taken, || locked.first(key, hash));
+        let section = self.platform().section();
+        drop(locked);
+        notify_taken(taken, room, section);
     }
 
     /// Wakes waiters a piece at a time: other domains lock the bucket too, or there is no memory to take all waiters at

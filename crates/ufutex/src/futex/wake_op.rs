@@ -4,7 +4,7 @@
 use core::num::NonZeroU32;
 
 use super::domain::Domain;
-use super::entry::{AT_ONCE, Moment, PIECE, PendingWakes, Room, Way};
+use super::entry::{AT_ONCE, Moment, PIECE, PendingWakes, Room};
 use super::key::{Key, Target};
 use super::place::Place;
 use super::wake::{InPieces, Noted, Woken};
@@ -125,22 +125,20 @@ impl Domain {
         let (keys, counts) = (places.each_ref().map(|place| self.key(place)), [count, second_count]);
         let (mut faults, mut room) = (Faults::default(), Room::default());
         loop {
-            let mut pair = self.lock_pair(&places[0], &places[1]);
-            let is_global = self.is_any_global(&mut pair, &places[0], &places[1]);
-            // In a bucket that other domains lock too, count one waiter more than a step may take, at most.
-            let mut wants = counts.map(|count| if is_global { count.min(PIECE + 1) } else { count });
-            // For so few there is room.
-            if wants[0].saturating_add(wants[1]) > AT_ONCE {
-                wants[0] = pair.first().count(keys[0], places[0].hash, wants[0]);
-                wants[1] = pair.second().count(keys[1], places[1].hash, wants[1]);
-            }
-            let wanted = wants[0] + wants[1];
-            let way = room.way(wanted, is_global && wanted > PIECE);
-            if let Way::NeedsRoom = way {
-                drop(pair);
-                room.make(wanted);
-                continue;
-            }
+            let mut wants = counts;
+            let lock = || Ok::<_, Error>(self.lock_pair(&places[0], &places[1]));
+            let (mut pair, at_once) = room.lock(None, lock, |pair| {
+                let is_global = self.is_any_global(pair, &places[0], &places[1]);
+                // In a bucket that other domains lock too, count one waiter more than a step may take, at most.
+                wants = counts.map(|count| if is_global { count.min(PIECE + 1) } else { count });
+                // For so few there is room.
+                if wants[0].saturating_add(wants[1]) > AT_ONCE {
+                    wants[0] = pair.first().count(keys[0], places[0].hash, wants[0]);
+                    wants[1] = pair.second().count(keys[1], places[1].hash, wants[1]);
+                }
+                let wanted = wants[0] + wants[1];
+                (!is_global || wanted <= PIECE).then_some(wanted)
+            })?;
             let before = match update(&second, |value| op.modify.apply(value)) {
                 Ok(Some(before)) => before,
                 // Other threads changed the word before each exchange. Unlock and start again, so that threads that
@@ -154,7 +152,7 @@ impl Domain {
             };
             let both = op.compare.holds(before);
             let mut noted = Noted { domain: self, place: &places[0], woken: Woken::NOBODY };
-            if let Way::AtOnce = way {
+            if at_once.is_some() {
                 let pick = |count| self.pick(NonZeroU32::MAX, count, None);
                 let first = pair.first().take(keys[0], places[0].hash, wants[0], pick(count));
                 noted.woken.add(&first, || None);
