@@ -16,14 +16,13 @@ use crate::table::list::{Node, Pick, Taken};
 pub(crate) struct Entry {
     // First, so that a pointer to the node is also a pointer to the entry.
     pub(crate) node: Node,
-    /// Guarded by the bucket's lock while the entry is queued. Ownership follows that of the node.
+    /// Its `bitset` is guarded by the bucket's lock while the entry is queued. Ownership follows that of the node.
     ///
-    /// Of a queued entry: the bitset by which wakes take it. `None` if no wake does: it is a marker, a parked thread, or a
-    /// waiter of a lock, to which the lock is handed (see `pi`). Once a wake has taken it: if the waiter does not want the
-    /// wake, it goes to another waiter with this bitset. `None` if it is not passed on, because it was for all waiters.
-    bitset: UnsafeCell<Option<NonZeroU32>>,
+    /// The bitset of a queued entry is the one by which wakes take it. `None` if no wake does: it is a marker, a parked
+    /// thread, or a waiter of a lock, to which the lock is handed (see `pi`). Once a wake has taken the entry: if the waiter
+    /// does not want the wake, it goes to another waiter with this bitset. `None` if it was for all, and is not passed on.
     pub(crate) signal: Signal,
-    /// The moment at which the waiter joined its present queue, or at which a wake took it. Guarded as `bitset` is.
+    /// The moment at which the waiter joined its present queue, or at which a wake took it. Guarded as the bitset is.
     since: UnsafeCell<Moment>,
 }
 
@@ -44,11 +43,11 @@ impl Entry {
         hash: u32,
         priority: u8,
         bitset: Option<NonZeroU32>,
-        signal: Signal,
+        mut signal: Signal,
         since: Moment,
     ) -> Self {
-        let (bitset, since) = (UnsafeCell::new(bitset), UnsafeCell::new(since));
-        Self { node: Node::new(key, hash, priority), bitset, signal, since }
+        signal.bitset = UnsafeCell::new(bitset);
+        Self { node: Node::new(key, hash, priority), signal, since: UnsafeCell::new(since) }
     }
 
     /// The entry of a [`Marker`](super::wake::Marker).
@@ -83,7 +82,7 @@ impl Entry {
     /// is its own again.
     pub(crate) unsafe fn bitset(&self) -> Option<NonZeroU32> {
         // SAFETY: guaranteed by the caller.
-        self.bitset.with(|b| unsafe { *b })
+        self.signal.bitset.with(|b| unsafe { *b })
     }
 
     /// Counts the wake that has come as received: even if the waiter is dropped, the wake is not passed on.
@@ -92,7 +91,7 @@ impl Entry {
     /// The caller is the waiter, and has been notified of the wake.
     pub(crate) unsafe fn keep_wake(&self) {
         // SAFETY: guaranteed by the caller. The thread that calls a lent waker does not access this field.
-        self.bitset.with_mut(|b| unsafe { *b = None });
+        self.signal.bitset.with_mut(|b| unsafe { *b = None });
     }
 }
 
@@ -123,7 +122,7 @@ impl Domain {
             // SAFETY: as above.
             let was_there = || unsafe { entry.since() <= began };
             // SAFETY: as above.
-            entry.bitset.with_mut(|bitset| match unsafe { *bitset } {
+            entry.signal.bitset.with_mut(|bitset| match unsafe { *bitset } {
                 Some(bits) if bits.get() & mask.get() != 0 && was_there() => {
                     // SAFETY: as above.
                     unsafe {
