@@ -67,9 +67,7 @@ pub trait Operation<'d> {
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<Self::Output, Error>>;
 
     /// Called by a thread that is about to sleep on `sleeper`: the operation may spin before.
-    fn spin(self: Pin<&mut Self>, sleeper: &Sleeper, deadline: Option<&Deadline>) {
-        let (_at_once, _) = (sleeper, deadline);
-    }
+    fn spin(self: Pin<&mut Self>, _sleeper: &Sleeper, _deadline: Option<&Deadline>) {}
 
     /// Ends a pending operation. If what it waits for has come by then, that is the result.
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<Self::Output, Error>;

@@ -122,10 +122,7 @@ impl ParkingLot {
         let new_chain = unsafe { locked.insert(place.node()) };
         drop(locked);
         let leave = Otherwise::new(|| self.leave(&place));
-        if let Some(keys) = new_chain {
-            self.domain.note_keys(keys, &queue);
-        }
-        live::help(&self.domain.tables);
+        self.domain.note_waiter(new_chain, &queue);
         self.note_transfers(transfers);
         let held = before_sleep(PlaceRef(NonNull::from(&place)));
         leave.disarm();
