@@ -232,23 +232,22 @@ impl<'d> TimeoutWatch<'d> {
     fn begin(&mut self, timeout: Timeout, by: Timeouts<'d>, waker: &Waker) -> Result<bool, Error> {
         let driver = by.driver;
         let now = |clock: Clock| driver.inner.now(clock.into());
-        let deadline = match timeout {
-            Timeout::At(clock, at) => Deadline { clock, at },
+        let (clock, at) = match timeout {
+            Timeout::At(clock, at) => (clock, at),
             Timeout::After(length) => {
-                let clock = Clock::Monotonic;
-                Deadline { clock, at: Duration::from_nanos(now(clock)).saturating_add(length) }
+                (Clock::Monotonic, Duration::from_nanos(now(Clock::Monotonic)).saturating_add(length))
             }
         };
         driver.start().map_err(|error| if error == Error::NoSuchOperation { Error::Invalid } else { error })?;
-        let now = now(deadline.clock);
-        if Duration::from_nanos(now) >= deadline.at {
+        let now = now(clock);
+        if Duration::from_nanos(now) >= at {
             return Ok(true);
         }
         // Cloned before memory is allocated, which a panic of the clone would leak.
         let waker = GuardedWaker::of(waker);
-        let sleep = Sleep::new(by, deadline.clock.into(), waker)?;
+        let sleep = Sleep::new(by, clock.into(), waker)?;
         // SAFETY: it stays in memory of its own, and disarms itself when it is dropped.
-        unsafe { Pin::new_unchecked(&*sleep) }.begin(deadline.at, now);
+        unsafe { Pin::new_unchecked(&*sleep) }.begin(at, now);
         self.0 = Some(sleep);
         Ok(false)
     }
