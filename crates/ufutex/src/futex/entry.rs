@@ -16,29 +16,14 @@ use crate::table::list::{Node, Pick, Taken};
 pub(crate) struct Entry {
     // First, so that a pointer to the node is also a pointer to the entry.
     pub(crate) node: Node,
-    /// Guarded by the bucket's lock while the entry is queued. Ownership follows that of the node.
-    wakes: UnsafeCell<Wakes>,
+    /// Its `bitset` is guarded by the bucket's lock while the entry is queued. Ownership follows that of the node.
+    ///
+    /// The bitset of a queued entry is the one by which wakes take it. `None` if no wake does: it is a marker, a parked
+    /// thread, or a waiter of a lock, to which the lock is handed (see `pi`). Once a wake has taken the entry: if the waiter
+    /// does not want the wake, it goes to another waiter with this bitset. `None` if it was for all, and is not passed on.
     pub(crate) signal: Signal,
-    /// The moment at which the waiter joined its present queue, or at which a wake took it. Guarded as `wakes` is.
+    /// The moment at which the waiter joined its present queue, or at which a wake took it. Guarded as the bitset is.
     since: UnsafeCell<Moment>,
-}
-
-const _: () = assert!(
-    usize::BITS != 64 || core::mem::offset_of!(Entry, signal) == size_of::<Node>() + 8,
-    "`wakes` fits in one word"
-);
-
-/// Which wakes take an entry, or what becomes of the wake that has taken it.
-#[derive(Clone, Copy)]
-pub(crate) enum Wakes {
-    /// Queued: a wake takes the waiter if its bitset has a bit in common with this one.
-    Mask(NonZeroU32),
-    /// Queued: no wake takes the entry. It is a marker, a parked thread, or a waiter of a lock, to which the lock is
-    /// handed (see `pi`).
-    None,
-    /// Taken by a wake: if the waiter does not want the wake, it goes to another waiter with this bitset. `None` if the
-    /// wake was for all waiters: it is not passed on.
-    PassOn(Option<NonZeroU32>),
 }
 
 /// A moment in the life of a system: how many operations in pieces had begun, plus how many waiters with a real-time
@@ -53,17 +38,21 @@ impl Moment {
 
 impl Entry {
     /// An entry that joins its queue at the moment `since`, which the caller has read with the queue's bucket locked.
-    pub(crate) fn new(key: TableKey, hash: u32, priority: u8, wakes: Wakes, signal: Signal, since: Moment) -> Self {
-        let (wakes, since) = (UnsafeCell::new(wakes), UnsafeCell::new(since));
-        Self { node: Node::new(key, hash, priority), wakes, signal, since }
+    pub(crate) fn new(
+        key: TableKey,
+        hash: u32,
+        priority: u8,
+        bitset: Option<NonZeroU32>,
+        mut signal: Signal,
+        since: Moment,
+    ) -> Self {
+        signal.bitset = UnsafeCell::new(bitset);
+        Self { node: Node::new(key, hash, priority), signal, since: UnsafeCell::new(since) }
     }
 
-    /// The entry of a marker: see [`marker`](super::marker).
+    /// The entry of a [`Marker`](super::wake::Marker).
     pub(crate) fn marker(key: TableKey, hash: u32) -> Self {
-        Self {
-            node: Node::marker(key, hash),
-            ..Self::new(key, hash, 0, Wakes::None, Signal::new(Receiver::TAKEN), Moment(0))
-        }
+        Self { node: Node::marker(key, hash), ..Self::new(key, hash, 0, None, Signal::new(Receiver::TAKEN), Moment(0)) }
     }
 
     /// Records that the entry joins a queue at the moment `now`, which the caller has read with that queue's bucket
@@ -76,42 +65,24 @@ impl Entry {
         self.since.with_mut(|s| unsafe { *s = now });
     }
 
-    /// The moment at which a wake took the entry.
+    /// The moment at which the waiter joined its queue, or at which a wake took it.
     ///
     /// # Safety
-    /// The caller is the waiter, and has seen the wake, so the entry is its own again.
+    /// As for [`bitset`](Self::bitset).
     pub(crate) unsafe fn since(&self) -> Moment {
         // SAFETY: guaranteed by the caller.
         self.since.with(|s| unsafe { *s })
     }
 
-    /// Whether the entry was in this queue when an operation in pieces `began`.
+    /// The bitset by which a wake takes this waiter: `None` if it waits for a lock. Or that with which the wake that has
+    /// taken it is passed on.
     ///
     /// # Safety
-    /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn was_there(&self, began: Moment) -> bool {
+    /// The caller holds the lock of the bucket where it is queued. Or it is the waiter, and has seen the wake, so the entry
+    /// is its own again.
+    pub(crate) unsafe fn bitset(&self) -> Option<NonZeroU32> {
         // SAFETY: guaranteed by the caller.
-        self.since.with(|s| unsafe { *s <= began })
-    }
-
-    /// Whether a wake may take this waiter. If not, it waits for a lock.
-    ///
-    /// # Safety
-    /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn is_plain(&self) -> bool {
-        // SAFETY: guaranteed by the caller.
-        self.wakes.with(|w| !matches!(unsafe { *w }, Wakes::None))
-    }
-
-    /// The kind of this waiter.
-    ///
-    /// # Safety
-    /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn kind(&self) -> EntryKind {
-        // SAFETY: guaranteed by the caller.
-        let Wakes::Mask(bitset) = self.wakes.with(|w| unsafe { *w }) else { return EntryKind::ForLock };
-        // SAFETY: as above. The bucket's lock also guards the signal of a waiter that a wake may take.
-        if unsafe { self.signal.notifies_thread() } { EntryKind::Thread(bitset) } else { EntryKind::Task(bitset) }
+        self.signal.bitset.with(|b| unsafe { *b })
     }
 
     /// Counts the wake that has come as received: even if the waiter is dropped, the wake is not passed on.
@@ -120,30 +91,8 @@ impl Entry {
     /// The caller is the waiter, and has been notified of the wake.
     pub(crate) unsafe fn keep_wake(&self) {
         // SAFETY: guaranteed by the caller. The thread that calls a lent waker does not access this field.
-        self.wakes.with_mut(|w| unsafe { *w = Wakes::PassOn(None) });
+        self.signal.bitset.with_mut(|b| unsafe { *b = None });
     }
-
-    /// The bitset with which the wake is to be passed on; `None` if it is not to be passed on.
-    ///
-    /// # Safety
-    /// The caller is the waiter, and has seen the wake, so the entry is its own again.
-    pub(crate) unsafe fn passes_on(&self) -> Option<NonZeroU32> {
-        // SAFETY: guaranteed by the caller.
-        match self.wakes.with(|w| unsafe { *w }) {
-            Wakes::PassOn(bitset) => bitset,
-            Wakes::Mask(_) | Wakes::None => None,
-        }
-    }
-}
-
-/// The kind of a waiter, with its bitset if wakes take it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EntryKind {
-    Thread(NonZeroU32),
-    /// A waiter that is woken through a waker.
-    Task(NonZeroU32),
-    /// A thread or a task that waits for a lock, which will be handed to it.
-    ForLock,
 }
 
 /// A wake of at least this many waiters is a wake of all: users of futex(2) pass `INT_MAX` for that.
@@ -156,8 +105,7 @@ impl Domain {
     ///
     /// Each waiter that is taken notes what becomes of the wake if the waiter does not want it. A wake of fewer than
     /// [`ALL`] waiters is passed on to a waiter that was queued at the moment of the wake: `began`, or now if the
-    /// operation is one step. A wake of all waiters is not passed on: all others that it was for have been woken, and a
-    /// waiter that came later must not get it.
+    /// operation is one step. A wake of all is not passed on: a waiter that came later must not get it.
     #[inline(always)]
     pub(super) fn pick(
         &self,
@@ -171,72 +119,70 @@ impl Domain {
             // SAFETY: every node of a queue is the first field of an entry. Its fields are guarded by the bucket's lock,
             // which is held during the walk.
             let entry = unsafe { node.cast::<Entry>().as_ref() };
-            entry.wakes.with_mut(|wakes| {
-                // SAFETY: as above.
-                let wakes = unsafe { &mut *wakes };
-                // SAFETY: as above.
-                let was_there = || unsafe { entry.was_there(began) };
-                match *wakes {
-                    Wakes::Mask(bitset) if bitset.get() & mask.get() != 0 && was_there() => {
-                        *wakes = Wakes::PassOn(pass_on);
-                        // SAFETY: the caller holds the bucket's lock.
-                        unsafe { entry.set_since(began.min(now)) };
-                        Pick::Take
+            // SAFETY: as above.
+            let was_there = || unsafe { entry.since() <= began };
+            // SAFETY: as above.
+            entry.signal.bitset.with_mut(|bitset| match unsafe { *bitset } {
+                Some(bits) if bits.get() & mask.get() != 0 && was_there() => {
+                    // SAFETY: as above.
+                    unsafe {
+                        *bitset = pass_on;
+                        entry.set_since(began.min(now));
                     }
-                    Wakes::None if was_there() => Pick::Stop,
-                    Wakes::Mask(_) | Wakes::None | Wakes::PassOn(_) => Pick::Skip,
+                    Pick::Take
                 }
+                None if was_there() => Pick::Stop,
+                _ => Pick::Skip,
             })
         }
     }
 }
 
 /// After it has visited this many waiters to take them, and this many to move them, an operation unlocks a global
-/// bucket, which other domains use too. The visits take some ten microseconds.
+/// bucket, which other domains use too. That takes some ten microseconds.
 pub(crate) const PIECE: usize = 256;
 
 /// The most waiters that a wake can take without allocating memory.
 pub(crate) const BATCH: usize = 16;
 
-/// The most waiters that a wake takes without counting them and allocating memory first. Nearly all wakes take no more.
+/// The most waiters that a wake takes without counting them first. Nearly all wakes take no more.
 pub(crate) const AT_ONCE: usize = BATCH;
 
 /// Memory for the work that is left when waiters have been taken off their queue: a [`PendingWake`] for each. In a
-/// domain's own table a wake takes all its waiters at once, so that it is one step. It takes them in pieces only if
-/// there is no memory for that.
+/// domain's own table a wake is one step, unless there is no memory for that.
 #[derive(Default)]
 pub(crate) struct Room {
     more: Vec<PendingWake>,
     is_refused: bool,
 }
 
-/// How an operation takes its waiters.
-pub(crate) enum Way {
-    /// All of them in one step.
-    AtOnce,
-    /// A piece at a time: other domains lock a bucket too, or there is no memory to take all at once.
-    InPieces,
-    /// First the [`Room`] has to be [made](Room::make), with no lock held.
-    NeedsRoom,
-}
-
 impl Room {
-    /// How an operation takes `wanted` waiters. `is_long` if they are too many for one step in a bucket that other domains
-    /// lock too.
-    pub fn way(&self, wanted: usize, is_long: bool) -> Way {
-        let has_room = wanted <= BATCH + self.more.capacity();
-        if is_long || (self.is_refused && !has_room) {
-            Way::InPieces
-        } else if has_room {
-            Way::AtOnce
-        } else {
-            Way::NeedsRoom
+    /// Locks by `lock`, unless that is `locked` already, what an operation takes its waiters from, and has room for as many
+    /// as `wanted` says. The second result is that number. It is `None` if the operation has to take a piece at a time: there
+    /// is no memory, or `wanted` is `None`, because other domains lock a bucket too, and it would be locked for too long.
+    ///
+    /// Memory is asked for with nothing locked, so `lock` and `wanted` may be called again.
+    #[inline(always)]
+    pub fn lock<G, E>(
+        &mut self,
+        mut locked: Option<G>,
+        lock: impl Fn() -> Result<G, E>,
+        mut wanted: impl FnMut(&mut G) -> Option<usize>,
+    ) -> Result<(G, Option<usize>), E> {
+        loop {
+            let mut guard = if let Some(guard) = locked.take() { guard } else { lock()? };
+            let Some(count) = wanted(&mut guard) else { return Ok((guard, None)) };
+            let has_room = count <= BATCH + self.more.capacity();
+            if has_room || self.is_refused {
+                return Ok((guard, has_room.then_some(count)));
+            }
+            drop(guard);
+            self.make(count);
         }
     }
 
-    /// Asks for memory for `count` waiters.
     #[cold]
-    pub fn make(&mut self, count: usize) {
+    fn make(&mut self, count: usize) {
         self.is_refused = self.more.try_reserve_exact(count - BATCH).is_err();
     }
 }
@@ -251,8 +197,7 @@ pub(crate) unsafe fn notify_one(node: NonNull<Node>) -> PendingWake {
 }
 
 /// The work that is left for waiters that have been notified: wakers are called, and threads that sleep apart from their
-/// entry are woken. The drop of each [`PendingWake`] does its part. If one of the wakers panics, the rest of the array
-/// and of the vector is dropped, so that nothing is skipped.
+/// entry are woken. The drop of each [`PendingWake`] does its part, so a waker that panics keeps none of the others from it.
 ///
 /// All waiters are notified before the first waker runs. A waker may drop or poll another of these waiters, or block on
 /// a thread that does so, and the notification must not come after that.

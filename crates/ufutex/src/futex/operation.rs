@@ -7,14 +7,14 @@
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 
-use super::timeout_watch::TimeoutWatch;
 use crate::error::Error;
-use crate::expiry::sleep::Timeouts;
-use crate::signal::sleeper::Sleeper;
-use crate::signal::sleeper::Slept;
+use crate::expiry::sleep::{Sleep, Timeouts};
+use crate::signal::sleeper::{Sleeper, Slept};
 use crate::signal::{GuardedWaker, Receiver};
-use crate::sys::clock::{Deadline, Timeout};
+use crate::sys::clock::{Clock, Deadline, Timeout};
+use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 
 /// Why a wait is ended without a wake.
@@ -67,9 +67,7 @@ pub trait Operation<'d> {
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<Self::Output, Error>>;
 
     /// Called by a thread that is about to sleep on `sleeper`: the operation may spin before.
-    fn spin(self: Pin<&mut Self>, sleeper: &Sleeper, deadline: Option<&Deadline>) {
-        let (_at_once, _) = (sleeper, deadline);
-    }
+    fn spin(self: Pin<&mut Self>, _sleeper: &Sleeper, _deadline: Option<&Deadline>) {}
 
     /// Ends a pending operation. If what it waits for has come by then, that is the result.
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<Self::Output, Error>;
@@ -98,8 +96,8 @@ pub(crate) fn block_on<'d, O: Operation<'d>>(
     }
 }
 
-/// Ends a pending operation if its timeout has passed (`Ok(true)`) or cannot be watched (`Err`). In the latter case it
-/// fails with that error. In both cases, if what it waits for has come by now, that is the result.
+/// Ends a pending operation if its timeout has passed (`Ok(true)`) or cannot be watched (`Err`, with which it fails). If what
+/// it waits for has come by now, that is the result.
 pub(crate) fn end_if_over<'d, O: Operation<'d>>(
     operation: Pin<&mut O>,
     is_over: Result<bool, Error>,
@@ -123,8 +121,8 @@ pub(crate) fn end_if_over<'d, O: Operation<'d>>(
 /// wake under way wakes the waker that it was given, so that the task polls again.
 ///
 /// When a wait has ended otherwise than by a wake or its timeout, its waker has been dropped and is not woken any more.
-/// There is one exception, as with any executor: if the end of the wait meets a wake that has already taken the waker,
-/// the waker may be woken a moment after the wait has ended. It is a counted handle, so this is sound.
+/// As with any executor, there is one exception: if a wake has already taken the waker, the waker may be woken a moment
+/// after the wait has ended. It is a counted handle, so this is sound.
 ///
 /// If a waker's clone panics, the poll has changed nothing. If any callback panics in the first poll of a wait with a
 /// timeout, the wait has ended. A waker that panics while it is woken counts as woken. A waker that panics while it is
@@ -207,3 +205,50 @@ impl<O> Drop for Step<'_, O> {
 
 /// What a poll of a wait that has ended panics with.
 pub(super) const POLLED_AFTER_END: &str = "a wait was polled after it had ended";
+
+/// Has the namespace's driver watch the timeout of a pending wait. `None` until a pending wait has a timeout to watch. The
+/// sleep has memory of its own, which stays in place.
+pub(crate) struct TimeoutWatch<'d>(Option<Counted<Sleep<'d>>>);
+
+impl<'d> TimeoutWatch<'d> {
+    pub const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Whether the time is up. If it is not, `waker` will be woken when it is. The time runs from the first call with a
+    /// timeout on.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no clock: without `std` and without an embedder's clocks.
+    #[inline]
+    pub fn is_over(&mut self, timeout: Option<(Timeout, Timeouts<'d>)>, waker: &Waker) -> Result<bool, Error> {
+        match (&self.0, timeout) {
+            (Some(sleep), _) => Ok(sleep.is_over(waker)),
+            (None, Some((timeout, by))) => self.begin(timeout, by, waker),
+            (None, None) => Ok(false),
+        }
+    }
+
+    fn begin(&mut self, timeout: Timeout, by: Timeouts<'d>, waker: &Waker) -> Result<bool, Error> {
+        let driver = by.driver;
+        let now = |clock: Clock| driver.inner.now(clock.into());
+        let (clock, at) = match timeout {
+            Timeout::At(clock, at) => (clock, at),
+            Timeout::After(length) => {
+                (Clock::Monotonic, Duration::from_nanos(now(Clock::Monotonic)).saturating_add(length))
+            }
+        };
+        driver.start().map_err(|error| if error == Error::NoSuchOperation { Error::Invalid } else { error })?;
+        let now = now(clock);
+        if Duration::from_nanos(now) >= at {
+            return Ok(true);
+        }
+        // Cloned before memory is allocated, which a panic of the clone would leak.
+        let waker = GuardedWaker::of(waker);
+        let sleep = Sleep::new(by, clock.into(), waker)?;
+        // SAFETY: it stays in memory of its own, and disarms itself when it is dropped.
+        unsafe { Pin::new_unchecked(&*sleep) }.begin(at, now);
+        self.0 = Some(sleep);
+        Ok(false)
+    }
+}

@@ -16,23 +16,20 @@ pub(super) struct Pair<'d> {
 
 /// Yields the CPU when it is dropped, if a contender slept on the second bucket's lock. That contender has probably
 /// lost its CPU to this thread.
-struct YieldLast {
-    on: PlatformRef,
-    contended: bool,
-}
+struct YieldLast(Option<PlatformRef>);
 
 impl Drop for YieldLast {
     fn drop(&mut self) {
-        if self.contended {
-            self.on.yield_now();
+        if let Some(on) = self.0 {
+            on.yield_now();
         }
     }
 }
 
 impl<'d> Pair<'d> {
-    fn of(first: Locked<'d>, second: Option<Locked<'d>>) -> Self {
-        let on = first.bucket().on;
-        Self { first, second, yields: YieldLast { on, contended: false } }
+    /// The bucket of one word, for an operation that can also be one on two words.
+    pub fn one(first: Locked<'d>) -> Self {
+        Self { first, second: None, yields: YieldLast(None) }
     }
 
     /// Whether the words have buckets of their own.
@@ -57,7 +54,8 @@ impl Drop for Pair<'_> {
             // This thread keeps its CPU while the first bucket is locked, and yields afterwards. If more threads than
             // CPUs did nothing but lock pairs and never yielded, a contender would get the lock only every few
             // milliseconds.
-            self.yields.contended = second.unlock_and_stay();
+            let is_contended = second.unlock_and_stay();
+            self.yields.0 = is_contended.then(|| self.first.bucket().on);
         }
     }
 }
@@ -70,19 +68,26 @@ impl Domain {
     /// No thread waits for a bucket with another one locked, except movers, which wait in order of index.
     pub(super) fn lock_pair(&self, first: &Place, second: &Place) -> Pair<'_> {
         loop {
-            let locked = self.lock_or_make(first);
-            match self.lock_second(second, Some(locked.bucket())) {
-                Second::Locked(second) => return Pair::of(locked, Some(second)),
-                Second::Same => return Pair::of(locked, None),
-                Second::Busy => drop(locked),
+            if let Some(pair) = self.with_second(self.lock_or_make(first), second) {
+                return pair;
             }
-            let locked = self.lock_or_make(second);
-            match self.lock_second(first, Some(locked.bucket())) {
-                Second::Locked(first) => return Pair::of(first, Some(locked)),
-                Second::Same => return Pair::of(locked, None),
-                Second::Busy => drop(locked),
+            if let Some(mut pair) = self.with_second(self.lock_or_make(second), first) {
+                if let Some(first) = &mut pair.second {
+                    core::mem::swap(&mut pair.first, first);
+                }
+                return pair;
             }
         }
+    }
+
+    /// The pair of a locked bucket and that of `second`, unless the latter is busy: then unlocks the former.
+    fn with_second<'d>(&'d self, first: Locked<'d>, second: &Place) -> Option<Pair<'d>> {
+        let second = match self.lock_second(second, Some(first.bucket())) {
+            Second::Locked(second) => Some(second),
+            Second::Same => None,
+            Second::Busy => return None,
+        };
+        Some(Pair { first, second, yields: YieldLast(None) })
     }
 
     /// Whether other domains use one of the two buckets, too.
@@ -93,12 +98,7 @@ impl Domain {
     /// As `lock_pair`, without waiting: `None` if one of the buckets is busy. For a caller that has the graph locked.
     #[cold]
     pub(super) fn try_lock_pair(&self, first: &Place, second: &Place) -> Option<Pair<'_>> {
-        let locked = self.try_lock(first)?;
-        match self.lock_second(second, Some(locked.bucket())) {
-            Second::Locked(second) => Some(Pair::of(locked, Some(second))),
-            Second::Same => Some(Pair::of(locked, None)),
-            Second::Busy => None,
-        }
+        self.with_second(self.try_lock(first)?, second)
     }
 
     /// Locks the bucket of one word if it is free. For a caller that has the graph locked, and no bucket.

@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 
 use super::config::DomainOptions;
 use super::domain::Domain;
-use super::entry::{Entry, Moment, Wakes, notify_one};
+use super::entry::{Entry, Moment, notify_one};
 use super::pair::Pair;
 use super::place::{Place, Space};
 use super::system::System;
@@ -112,7 +112,7 @@ impl ParkingLot {
         let signal = Signal::new(Receiver::Thread(self.domain.platform()));
         // No operation in pieces meets parked threads, so their moment does not matter.
         let place = ParkingPlace {
-            entry: Entry::new(self.domain.key(&queue), queue.hash, 0, Wakes::None, signal, Moment(0)),
+            entry: Entry::new(self.domain.key(&queue), queue.hash, 0, None, signal, Moment(0)),
             park_token,
             unpark_token: UnsafeCell::new(0),
             is_picked: UnsafeCell::new(false),
@@ -122,10 +122,7 @@ impl ParkingLot {
         let new_chain = unsafe { locked.insert(place.node()) };
         drop(locked);
         let leave = Otherwise::new(|| self.leave(&place));
-        if let Some(keys) = new_chain {
-            self.domain.note_keys(keys, &queue);
-        }
-        live::help(&self.domain.tables);
+        self.domain.note_waiter(new_chain, &queue);
         self.note_transfers(transfers);
         let held = before_sleep(PlaceRef(NonNull::from(&place)));
         leave.disarm();

@@ -5,12 +5,11 @@ use core::pin::pin;
 use core::ptr::NonNull;
 
 use super::domain::Domain;
-use super::entry::{Entry, Moment, PIECE, PendingWakes, Room, Way};
+use super::entry::{Entry, Moment, PIECE, PendingWakes, Room};
 use super::key::{Key, Target};
-use super::marker::Marker;
 use super::pair::Pair;
 use super::place::{Place, Space};
-use super::wake::{Piece, notify_taken, wanted};
+use super::wake::{Marker, Piece, notify_taken, wanted};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
@@ -42,12 +41,11 @@ impl Domain {
     ///
     /// If both words are looked up in the domain's own table, a requeue is one step. If one is in a global table, which
     /// other domains use too, a requeue of more than 256 waiters takes several steps, in wake order. It then wakes and
-    /// moves waiters that were queued when it began and have not given up since. A requeue of a word to itself moves no
-    /// waiter; it counts those that it would move, in as many steps.
+    /// moves waiters that were queued when it began and have not given up since. A requeue of a word to itself only counts
+    /// those that it would move.
     ///
     /// Moved waiters keep their priorities and their order. As in the kernel, the waiters' bitsets do not matter here.
-    /// A requeue reads and writes neither word. Prefer [`cmp_requeue`](Self::cmp_requeue), which does not miss a change
-    /// of the word.
+    /// A requeue accesses neither word. Prefer [`cmp_requeue`](Self::cmp_requeue), which does not miss a change of the word.
     ///
     /// # Errors
     /// [`Error::Invalid`] if a waiter of a lock is found in the queue of `from`; what was done before stays done. Also
@@ -91,7 +89,20 @@ impl Domain {
             return Err(Error::Invalid);
         }
         let places = [self.place(&from), self.place(&to)];
-        let lock = || self.lock_pair_if_equal(&places[0], &places[1], &from, expected);
+        let lock = || {
+            let mut faults = Faults::default();
+            loop {
+                let pair = self.lock_pair(&places[0], &places[1]);
+                match from.load() {
+                    Ok(value) if value == expected => return Ok(pair),
+                    Ok(_) => return Err(Error::Again),
+                    Err(Fault) => {
+                        drop(pair);
+                        faults.resolve(|| from.fault_in(Access::Read))?;
+                    }
+                }
+            }
+        };
         self.requeue_if(places, lock, most)
     }
 
@@ -123,67 +134,30 @@ impl Domain {
             met_lock_waiter: false,
         };
         let mut room = Room::default();
-        loop {
-            let mut pair = lock()?;
-            let is_long =
-                (most.wake > PIECE || most.requeue > PIECE) && self.is_any_global(&mut pair, &source, &target);
-            let wanted = if is_long { 0 } else { wanted(pair.first(), keys[0], source.hash, most.wake) };
-            let way = room.way(wanted, is_long);
-            if let Way::NeedsRoom = way {
-                drop(pair);
-                room.make(wanted);
-                continue;
-            }
-            if let Way::AtOnce = way {
-                let limits = Most { taken: wanted, visited: usize::MAX };
-                let first = pair.first().first(keys[0], source.hash);
-                let taken = first.map(|first| requeuing.piece(&mut pair, first, limits, None).0);
-                let section = self.platform().section();
-                drop(pair);
-                notify_taken(taken.unwrap_or_default(), room, section);
-            } else {
-                let began = Some(self.begin_in_pieces());
-                let marker = pin!(Marker::new(self, &source));
-                // In a later step an error only ends the requeue: the caller has to know of the waiters that were woken
-                // and moved before.
-                let lock = || lock().ok();
-                let mut pending = PendingWakes::none();
-                self.in_pieces(
-                    marker.as_ref(),
-                    Some(pair),
-                    &mut pending,
-                    &lock,
-                    Pair::first,
-                    &mut |pair, first, limit| {
-                        let limits = Most { taken: limit.min(most.wake - requeuing.done.woken), visited: PIECE };
-                        requeuing.piece(pair, first, limits, began)
-                    },
-                );
-            }
-            return if requeuing.met_lock_waiter { Err(Error::Invalid) } else { Ok(requeuing.done) };
+        let (mut pair, at_once) = room.lock(None, &lock, |pair| {
+            let is_long = (most.wake > PIECE || most.requeue > PIECE) && self.is_any_global(pair, &source, &target);
+            (!is_long).then(|| wanted(pair.first(), keys[0], source.hash, most.wake))
+        })?;
+        if let Some(limit) = at_once {
+            let limits = Most { taken: limit, visited: usize::MAX };
+            let first = pair.first().first(keys[0], source.hash);
+            let taken = first.map(|first| requeuing.piece(&mut pair, first, limits, None).0);
+            let section = self.platform().section();
+            drop(pair);
+            notify_taken(taken.unwrap_or_default(), room, section);
+        } else {
+            let began = Some(self.system.begin_in_pieces());
+            let marker = pin!(Marker::new(self, &source));
+            // In a later step an error only ends the requeue: the caller has to know of the waiters that were woken and moved
+            // before.
+            let lock = || lock().ok();
+            let mut pending = PendingWakes::none();
+            self.in_pieces(marker.as_ref(), Some(pair), &mut pending, &lock, &mut |pair, first, limit| {
+                let limits = Most { taken: limit.min(most.wake - requeuing.done.woken), visited: PIECE };
+                requeuing.piece(pair, first, limits, began)
+            });
         }
-    }
-
-    /// Locks both buckets, if `from` holds `expected` by then.
-    fn lock_pair_if_equal<T: Target>(
-        &self,
-        source: &Place,
-        target: &Place,
-        from: &T,
-        expected: T::Value,
-    ) -> Result<Pair<'_>, Error> {
-        let mut faults = Faults::default();
-        loop {
-            let pair = self.lock_pair(source, target);
-            match from.load() {
-                Ok(value) if value == expected => return Ok(pair),
-                Ok(_) => return Err(Error::Again),
-                Err(Fault) => {
-                    drop(pair);
-                    faults.resolve(|| from.fault_in(Access::Read))?;
-                }
-            }
-        }
+        if requeuing.met_lock_waiter { Err(Error::Invalid) } else { Ok(requeuing.done) }
     }
 
     /// Notes the result of a requeue.
@@ -252,11 +226,11 @@ impl Requeuing<'_> {
             next = unsafe { pair.first().after(node) };
             left -= 1;
             // SAFETY: as above.
-            if !unsafe { entry.was_there(began) } {
+            if unsafe { entry.since() } > began {
                 continue;
             }
             // SAFETY: as above.
-            if !unsafe { entry.is_plain() } {
+            if unsafe { entry.bitset() }.is_none() {
                 self.met_lock_waiter = true;
                 return None;
             }

@@ -1,18 +1,16 @@
 //! Seats: memory for the waiters of sleeping threads, next to each other and not on the threads' stacks.
 //!
 //! The stacks of threads lie pages apart. A wake or requeue of a thousand waiters on a thousand stacks would access a
-//! thousand pages, each with an address translation to look up, in an order that no prefetcher expects. That takes most
+//! thousand pages, each with an address translation to look up, in an order that no prefetcher expects, which takes most
 //! of the operation's time. So a system keeps its threads' waiters together, in chunks that are freed when the system
-//! is dropped. A thread takes and gives back a seat under a shard's lock, which it holds for a few instructions, while its
-//! sleep costs thousands.
+//! is dropped. A thread takes and gives back a seat under a shard's lock, which it holds for a few instructions.
 //!
 //! Threads of all guests use the shards, and a holder may lose its CPU. So no thread waits for a shard. If the shard is
 //! locked, or there is no memory for a chunk, the waiter lies on the stack. A seat whose shard is locked goes to a list of
-//! returned seats, which needs no lock. The shard takes them all when it has no free seat. So each shard has as many seats as
-//! its threads have used at a time, rounded up to whole chunks: no seat moves to another shard, where no thread may need it.
+//! returned seats, which the shard takes when it has no free seat. So each shard has as many seats as its threads have used
+//! at a time, rounded up to whole chunks: no seat moves to another shard, where no thread may need it.
 
 use alloc::alloc::{Layout, alloc, dealloc};
-use core::mem::MaybeUninit;
 use core::pin::Pin;
 use core::ptr::{self, NonNull};
 
@@ -24,14 +22,11 @@ use crate::sync::{AtomicPtr, Ordering, thread_hint};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 
-/// Memory for a waiter, on two cache lines of its own.
+/// Memory for a waiter, on two cache lines of its own, and what a free seat has there.
 #[repr(align(128))]
-struct Seat(#[expect(dead_code, reason = "accessed as a `FreeSeat` or a `Waiter`")] MaybeUninit<[u8; 128]>);
-
-/// What a free seat has in its memory.
-struct FreeSeat {
+struct Seat {
     /// The next free seat, or null.
-    next: *mut Seat,
+    next: *mut Self,
     /// The seat's group, and the bit with which a thread in this seat sleeps there.
     member: Members,
 }
@@ -105,7 +100,7 @@ impl SeatShard {
         let mut next = self.returned.load(Ordering::Relaxed);
         loop {
             // SAFETY: the caller has the seat, and does not use it any more.
-            unsafe { seat.cast().write(FreeSeat { next, member }) };
+            unsafe { seat.write(Seat { next, member }) };
             // Seats leave this list all at once, so if it begins with `next`, that seat has the rest behind it.
             match self.returned.compare_exchange(next, seat.as_ptr(), Ordering::Release, Ordering::Relaxed) {
                 // [X]
@@ -126,14 +121,14 @@ impl Free {
         }
         let seat = NonNull::new(self.first)?;
         // SAFETY: a free seat, in a chunk of ours.
-        let FreeSeat { next, member } = unsafe { seat.cast().read() };
+        let Seat { next, member } = unsafe { seat.read() };
         self.first = next;
         Some((seat, member))
     }
 
     fn give_back(&mut self, seat: NonNull<Seat>, member: Members) {
         // SAFETY: `take` returned this seat, and it is not used any more.
-        unsafe { seat.cast().write(FreeSeat { next: self.first, member }) };
+        unsafe { seat.write(Seat { next: self.first, member }) };
         self.first = seat.as_ptr();
     }
 
@@ -208,7 +203,7 @@ impl Domain {
     }
 }
 
-const _: () = assert!(size_of::<FreeSeat>() <= size_of::<Seat>() && size_of::<Seat>() == 128);
+const _: () = assert!(size_of::<Seat>() == 128);
 const _: () = assert!(size_of::<SeatChunk>() == 4096);
 const _: () = assert!(size_of::<Waiter<'_>>() <= size_of::<Seat>());
 

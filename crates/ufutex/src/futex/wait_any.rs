@@ -25,7 +25,7 @@ pub struct WaitAnyOperation<'d, T: Target, A: AsRef<[(T, T::Value)]>> {
     words: A,
     _target: PhantomData<fn() -> T>,
     options: WaitOptions,
-    /// Empty until the first poll. From then on it has room for all waiters, so that none is moved while it is queued.
+    /// Empty until the first poll, and never changed after it: waiters must not be moved while they are queued.
     waiters: Vec<Waiter<'d>>,
 }
 
@@ -87,7 +87,7 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> Operation<'d> for WaitAnyOperatio
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<usize, Error>> {
-        // SAFETY: the waiters stay in place, because the vector never grows beyond its first capacity.
+        // SAFETY: the waiters stay in place, because the vector does not change once it has them.
         let this = unsafe { self.get_unchecked_mut() };
         if this.waiters.is_empty() {
             return match this.begin(receiver) {
@@ -109,16 +109,6 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> Operation<'d> for WaitAnyOperatio
     }
 }
 
-/// The waiters of a wait that is beginning. If a callback panics, all of them leave their queues, and a wake that one
-/// has received goes to the next waiter in its queue. A later poll begins again.
-struct Beginning<'w, 'd>(&'w mut Vec<Waiter<'d>>);
-
-impl Drop for Beginning<'_, '_> {
-    fn drop(&mut self) {
-        self.0.clear();
-    }
-}
-
 impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> WaitAnyOperation<'d, T, A> {
     pub(crate) fn new(domain: &'d Domain, words: A, options: &WaitOptions) -> Self {
         Self { domain, words, _target: PhantomData, options: *options, waiters: Vec::new() }
@@ -127,32 +117,27 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> WaitAnyOperation<'d, T, A> {
     /// Queues a waiter for each word, and stops at the first word that cannot be waited for.
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<(), Error> {
         let words = self.words.as_ref();
-        let is_refused = !self.domain.allows_words(words.len());
-        if is_refused {
+        if !self.domain.allows_words(words.len()) {
             return Err(Error::Invalid);
         }
-        self.waiters.try_reserve_exact(words.len()).map_err(|_| Error::NoMemory)?;
-        self.waiters.resize_with(words.len(), Waiter::new);
-        let beginning = Beginning(&mut self.waiters);
-        let result = core::iter::zip(words, &*beginning.0).try_for_each(|((word, expected), waiter)| {
+        let mut waiters = Vec::new();
+        waiters.try_reserve_exact(words.len()).map_err(|_| Error::NoMemory)?;
+        waiters.resize_with(words.len(), Waiter::new);
+        // If a callback panics, the vector is dropped here: all waiters leave their queues, and a wake that one has received
+        // goes to the next waiter in its queue. A later poll begins again.
+        let result = core::iter::zip(words, &waiters).try_for_each(|((word, expected), waiter)| {
             let receiver = receiver.for_entry();
             let matched = self.domain.lock_if_equal(word, *expected)?;
             // SAFETY: the vector has room for all, so the waiters stay in place until it is dropped.
             let waiter = unsafe { Pin::new_unchecked(waiter) };
             self.domain.queue(matched, waiter, &self.options, Signal::new(receiver)).map(|_| ())
         });
-        core::mem::forget(beginning);
+        self.waiters = waiters;
         result
     }
 
     /// Takes all waiters off their queues. Returns the index of the last one that was woken.
     fn leave(&mut self) -> Option<usize> {
-        let mut woken = None;
-        for (i, waiter) in self.waiters.iter().enumerate() {
-            if !waiter.give_up() {
-                woken = Some(i);
-            }
-        }
-        woken
+        self.waiters.iter().enumerate().fold(None, |woken, (i, waiter)| if waiter.give_up() { woken } else { Some(i) })
     }
 }

@@ -9,12 +9,12 @@ use core::ptr::NonNull;
 use core::task::Waker;
 
 use super::domain::Domain;
-use super::entry::{Entry, Wakes};
+use super::entry::Entry;
 use super::key::Target;
 use super::operation::PollReceiver;
 use super::place::Place;
 use super::wait::WaitOptions;
-use super::wake::Woken;
+use super::wake::{InPieces, Woken};
 use crate::error::Error;
 use crate::signal::group::Members;
 use crate::signal::{GuardedWaker, Receiver, Signal};
@@ -26,8 +26,7 @@ use crate::table::bucket::{Bucket, Guard};
 use crate::table::live::Locked;
 
 /// Room for a queue entry, in the waiter's own memory. It is idle, or busy: the entry is queued, or has been woken and has
-/// not received the wake. Other threads link to the entry, so the slot is pinned while it is busy, and its owner has only
-/// a shared reference to it.
+/// not received the wake. Other threads link to the entry, so the slot is pinned while it is busy.
 pub(super) struct WaiterSlot<'d, E> {
     /// The domain in whose queues the entry may be; `None` if the slot is idle. Only the slot's owner uses it.
     domain: Cell<Option<&'d Domain>>,
@@ -88,9 +87,9 @@ impl<'d, E> WaiterSlot<'d, E> {
 
 /// Room for one waiter: pin it to the stack, or put it in a future.
 ///
-/// A waiter is idle or busy. It is busy while it is queued, or has been woken and has not received the wake. If it is
-/// dropped while queued, it leaves its queue, also if a resize has moved it to another bucket. If it is dropped before
-/// it has received its wake, the wake goes to the next waiter, unless it was a wake of all waiters.
+/// A waiter is idle, or it is busy: queued, or woken and without having received the wake. If it is dropped while queued, it
+/// leaves its queue, also if a resize has moved it to another bucket. If it is dropped before it has received its wake, the
+/// wake goes to the next waiter, unless it was a wake of all waiters.
 pub struct Waiter<'d>(WaiterSlot<'d, Entry>);
 
 const _: () = assert!(size_of::<Waiter<'_>>() <= 128);
@@ -109,19 +108,12 @@ impl Waiter<'_> {
         Self(WaiterSlot::new())
     }
 
-    /// Whether it is queued or woken, rather than idle.
     pub(super) fn is_busy(&self) -> bool {
         self.0.is_busy()
     }
 
-    /// Makes the waiter idle. No other thread can reach its entry any more.
     fn release(&self) {
         self.0.release(|entry| (entry, entry.signal.is_woken()));
-    }
-
-    /// Whether a wake has come. A waker that was lent may still be running.
-    fn is_notified(&self) -> bool {
-        self.0.busy().is_some_and(|(_, entry)| entry.signal.is_notified())
     }
 
     /// Receives the wake if one has come, and returns whether it has. If not, a later wake notifies `receiver`.
@@ -143,7 +135,7 @@ impl Waiter<'_> {
         match receiver {
             PollReceiver::Task(waker) => {
                 if !self.set_receiver(Receiver::Waker(GuardedWaker::of(waker))) {
-                    // A wake has taken the entry. It wakes the previous waker, which may not be this task's any more,
+                    // A wake has taken the entry, and wakes the previous waker, which may not be this task's any more,
                     // so make the task poll again.
                     waker.wake_by_ref();
                 }
@@ -170,7 +162,7 @@ impl Waiter<'_> {
         domain.with_queued(entry, |_| unsafe { entry.signal.swap_receiver(&mut receiver) }).is_some()
     }
 
-    /// Removes the entry from its queue. Returns `false` if a wake has taken it.
+    /// Takes the entry off its queue. Returns `false` if a wake has taken it.
     fn unqueue(&self) -> bool {
         let Some((domain, entry)) = self.0.busy() else { return true };
         let node = self.0.address().cast();
@@ -178,8 +170,8 @@ impl Waiter<'_> {
         domain.with_queued(entry, |guard| unsafe { guard.remove(node) }).is_some()
     }
 
-    /// Leaves the queue. Returns `false` if a wake has taken the entry: then the caller has to receive the wake or pass
-    /// it on. In both cases no other thread accesses the entry afterwards.
+    /// As `unqueue`, and no other thread accesses the entry afterwards. After `false` the caller has to receive the wake or
+    /// pass it on.
     fn leave(&self) -> bool {
         let removed = self.unqueue();
         if !removed {
@@ -188,15 +180,15 @@ impl Waiter<'_> {
         removed
     }
 
-    /// Leaves the queue. A wake that has come counts as received. Returns `true` if none has come.
+    /// Leaves the queue, and returns `true` if no wake has come. One that has come counts as received.
     pub(super) fn give_up(&self) -> bool {
         let removed = self.leave();
         self.release();
         removed
     }
 
-    /// Leaves the queue. Returns `true` if no wake has come. One that has come counts as received. If that wake was
-    /// lent the waker and has not returned from it, the waiter stays busy, and its drop waits for the waker.
+    /// As `give_up`, but does not wait for a waker that was lent. If the wake has not returned from it, the waiter stays
+    /// busy, and its drop waits for the waker.
     fn cancel(&self) -> bool {
         let removed = self.unqueue();
         if !removed && let Some((domain, entry)) = self.0.busy() {
@@ -222,13 +214,13 @@ impl Waiter<'_> {
             return self.release();
         }
         // SAFETY: the wake has been seen, so the entry is ours again.
-        let ((key, hash), bitset, taken) = unsafe { (entry.node.key(), entry.passes_on(), entry.since()) };
-        // Become idle before passing the wake on: if the next waiter's waker panics, this waiter's drop must not pass
-        // the wake on again.
+        let ((key, hash), bitset, taken) = unsafe { (entry.node.key(), entry.bitset(), entry.since()) };
+        // Idle before it passes the wake on: if the next waiter's waker panics, its drop must not pass the wake on again.
         self.release();
         if let Some(bitset) = bitset {
-            let mut uncounted = Woken::NOBODY;
-            domain.wake_place(&domain.place_of(key, hash), 1, bitset, Some(taken), &mut uncounted);
+            let (place, woken) = (&domain.place_of(key, hash), &mut { Woken::NOBODY });
+            let Some(locked) = domain.lock(place) else { return };
+            domain.wake_many(locked, InPieces { place, count: 1, bitset, began: Some(taken), woken });
         }
     }
 }
@@ -243,8 +235,8 @@ impl Drop for Waiter<'_> {
 }
 
 impl Domain {
-    /// Queues a waiter for the calling thread, if the word holds `expected`: the first half of [`wait_with`]. The
-    /// second half is [`Queued::finish`]. The waiter is queued in between, so a wake that comes then is not lost.
+    /// Queues a waiter for the calling thread, if the word holds `expected`: the first half of [`wait_with`]. The second
+    /// half is [`Queued::finish`]. A wake that comes in between is not lost.
     ///
     /// ```
     /// use std::{pin::pin, sync::atomic::AtomicU32};
@@ -310,26 +302,24 @@ impl Domain {
     /// # What the waker may rely on
     ///
     /// - When the wait has ended, the waker has returned, and is not called any more. The wait ends with
-    ///   [`finish`](Queued::finish), when [`cancel`](Queued::cancel) returns `true`, and with the drop of the `Queued`.
-    ///   `finish` and the drop wait for a waker that is running. So the waker needs no memory of its own: with
-    ///   [`Waker::from_raw`] it may point to the stack of the thread or task that waits.
-    /// - The engine has stored that the wake has come before it calls the waker. So a thread that synchronises with the
-    ///   waker, by an exchange of a task's state for example, finds `is_woken` true, and sees all that the waking
-    ///   thread did before its wake.
-    /// - No fence stands between the engine's store that the wake has come and its call of the waker. A waker that only
-    ///   loads a task's state, to find out whether the task is asleep, may read an old value, while the task that goes
-    ///   to sleep reads an old `is_woken`. Then nothing wakes the task. So let the waker exchange the state, and let the
-    ///   task exchange it too when it goes to sleep, as every executor does. If the waker cannot be changed, wrap it in
+    ///   [`finish`](Queued::finish), when [`cancel`](Queued::cancel) returns `true`, and with the drop of the `Queued`:
+    ///   `finish` and the drop wait for a waker that is running. So with [`Waker::from_raw`] the waker may point to the
+    ///   stack of the thread or task that waits.
+    /// - The engine stores that the wake has come before it calls the waker. So a thread that synchronises with the waker,
+    ///   by an exchange of a task's state for example, finds `is_woken` true, and sees all that the waking thread did
+    ///   before its wake.
+    /// - No fence stands between that store and the call. A waker that only loads a task's state, to find out whether the
+    ///   task is asleep, may read an old value, while the task that goes to sleep reads an old `is_woken`. Then nothing
+    ///   wakes the task. So let both exchange the state, as every executor does. If the waker cannot be changed, wrap it in
     ///   one that first makes a `fence(SeqCst)`, and let the task make another one between its store of "I am going to
     ///   sleep" and its `is_woken`.
     ///
     /// # What the waker may not do
     ///
     /// It may use the engine, with one limit, which holds for the wakers of tasks too: it must not end a wait of
-    /// `prepare_with` that a wake has taken, and must not wait for a thread that ends one. The end of such a wait waits
-    /// until the wait's own waker has returned. A wake calls its wakers one after another, so if the wait's waker is
-    /// still to be called by the same wake, the caller waits for ever. If a waker has to run its task, use
-    /// [`wait_async`](Self::wait_async).
+    /// `prepare_with` that a wake has taken, and must not wait for a thread that ends one. That end waits until the wait's
+    /// own waker has returned. A wake calls its wakers one after another, so if it has not called that waker yet, the caller
+    /// waits for ever. If a waker has to run its task, use [`wait_async`](Self::wait_async).
     ///
     /// # Errors
     /// As for [`prepare`](Self::prepare), and [`Error::Invalid`] if `options` has a timeout.
@@ -352,8 +342,12 @@ impl Domain {
     }
 
     /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait. If the word differs,
-    /// the wait ends here.
-    pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_>, Error> {
+    /// the wait ends here. The result has the word's place, too.
+    pub(super) fn lock_if_equal<T: Target>(
+        &self,
+        target: &T,
+        expected: T::Value,
+    ) -> Result<(Locked<'_>, Place), Error> {
         if !target.can_hold(expected) {
             return Err(Error::Invalid);
         }
@@ -380,7 +374,11 @@ impl Domain {
 
     /// The second part of `lock_if_equal`, without counting.
     #[inline(always)]
-    pub(super) fn lock_and_compare<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_>, Error> {
+    pub(super) fn lock_and_compare<T: Target>(
+        &self,
+        target: &T,
+        expected: T::Value,
+    ) -> Result<(Locked<'_>, Place), Error> {
         let (place, line) = self.place_and_line(target);
         let mut faults = Faults::default();
         loop {
@@ -388,7 +386,7 @@ impl Domain {
             let transfers = if place.is_private() { locked.note_use(line) } else { 0 };
             wait_barrier(); // [A] pairs with [B]
             match target.load() {
-                Ok(value) if value == expected => return Ok(Matched { locked, place }),
+                Ok(value) if value == expected => return Ok((locked, place)),
                 Ok(_) => {
                     drop(locked);
                     if transfers != 0 {
@@ -407,19 +405,17 @@ impl Domain {
     /// Queues `waiter` in the locked bucket, and unlocks.
     pub(super) fn queue<'w, 'd>(
         &'d self,
-        matched: Matched<'d>,
+        (mut locked, place): (Locked<'d>, Place),
         waiter: Pin<&'w Waiter<'d>>,
         options: &WaitOptions,
         signal: Signal,
     ) -> Result<Pin<&'w Waiter<'d>>, Error> {
-        let Matched { mut locked, place } = matched;
         if waiter.is_busy() {
             return Err(Error::Busy);
         }
         self.admit_waiter(locked.waiters())?;
-        let wakes = Wakes::Mask(options.bitset);
         let since = self.system.joins(options.priority);
-        let entry = Entry::new(self.key(&place), place.hash, options.priority, wakes, signal, since);
+        let entry = Entry::new(self.key(&place), place.hash, options.priority, Some(options.bitset), signal, since);
         let node = waiter.get_ref().0.occupy(self, entry).cast();
         // SAFETY: the entry is new and not queued. The waiter is pinned and leaves the queue in its drop, so the node
         // stays valid and in place until it has left the queue.
@@ -466,12 +462,6 @@ impl Domain {
     }
 }
 
-/// A word that holds the expected value: its place, and that place's locked bucket.
-pub(super) struct Matched<'d> {
-    pub locked: Locked<'d>,
-    pub place: Place,
-}
-
 /// A waiter that is queued, or has been woken and has not received the wake. The wait ends in one of three ways:
 ///
 /// - [`finish`](Self::finish) receives the wake. It sleeps until then, unless [`is_woken`](Self::is_woken).
@@ -480,8 +470,8 @@ pub(super) struct Matched<'d> {
 ///
 /// `finish` and the drop wait until the waker of [`Domain::prepare_with`] has returned, if a wake has taken it. Afterwards it
 /// has run or never will, and what it points to may be freed. While the waker runs, they sleep by
-/// [`Platform::park`](crate::platform::Platform::park), on every platform. Do not hold a lock that this waker takes, nor one
-/// that the waker of another waiter of the same wake takes: a wake calls its wakers one after another.
+/// [`Platform::park`](crate::platform::Platform::park), on every platform. Do not hold a lock that this waker takes, or that
+/// the waker of another waiter of the same wake takes: a wake calls its wakers one after another.
 #[must_use = "dropping it cancels the wait"]
 pub struct Queued<'w, 'd> {
     /// Only this `Queued` uses the waiter. Other threads link to its entry.
@@ -504,21 +494,19 @@ impl<'w, 'd> Queued<'w, 'd> {
     /// instead, the wake goes to the next waiter.
     #[must_use]
     pub fn is_woken(&self) -> bool {
-        self.cancelled == Some(false) || self.waiter.is_notified()
+        self.cancelled == Some(false) || self.waiter.0.busy().is_some_and(|(_, entry)| entry.signal.is_notified())
     }
 
-    /// Cancels the wait. Returns `true` if no wake has come; then none will come. Returns `false` if a wake has come.
-    /// The wake then counts as received: the caller has to act on it, because no other waiter gets it. To pass such a
-    /// wake on to the next waiter, drop the `Queued` without calling this.
+    /// Cancels the wait. Returns `true` if no wake has come; then none will come. Returns `false` if a wake has come, which
+    /// then counts as received: the caller has to act on it, because no other waiter gets it. To pass such a wake on to the
+    /// next waiter, drop the `Queued` without calling this. A second call returns what the first returned.
     ///
     /// It does not wait for the waker of [`Domain::prepare_with`], so a scheduler may hold a lock that the waker takes.
-    /// After `false` that waker may be running, or be about to run: release the lock, and then drop the `Queued`. The
-    /// drop waits for the waker. After `true` the waker has been dropped. The call may sleep by
+    /// After `false` that waker may be running, or be about to run: release the lock, and then drop the `Queued`, which
+    /// waits for the waker. After `true` the waker has been dropped. The call may sleep by
     /// [`Platform::park`](crate::platform::Platform::park) until a bucket is unlocked; with
     /// [`KEEPS_CPU`](crate::platform::Platform::KEEPS_CPU) it spins. So the scheduler must not hold a lock that `park`
     /// or `unpark` takes.
-    ///
-    /// A second call returns what the first returned.
     #[must_use = "if it returns `false`, this waiter has received a wake, and no other waiter gets it"]
     pub fn cancel(&mut self) -> bool {
         let waiter = &self.waiter;

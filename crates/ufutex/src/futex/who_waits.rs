@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::domain::Domain;
-use super::entry::{Entry, EntryKind};
+use super::entry::Entry;
 use super::namespace::PidNamespace;
 use super::place::{is_of_object, is_shared_of, scope_of};
 use super::system::System;
@@ -43,18 +43,6 @@ pub struct WaitedWord {
 }
 
 impl WaitedWord {
-    fn count(&mut self, kind: EntryKind) {
-        let number = match kind {
-            EntryKind::Thread(_) => &mut self.threads,
-            EntryKind::Task(_) => &mut self.tasks,
-            EntryKind::ForLock => &mut self.for_lock,
-        };
-        *number += 1;
-        if let EntryKind::Thread(bitset) | EntryKind::Task(bitset) = kind {
-            self.bitset |= bitset.get();
-        }
-    }
-
     /// The number of waiters of all kinds.
     #[must_use]
     pub const fn waiters(&self) -> usize {
@@ -122,8 +110,18 @@ impl Walk {
             }
             let (address, scope) = (key.address, scope_of(key));
             let mut word = WaitedWord { address, scope, threads: 0, tasks: 0, for_lock: 0, bitset: 0 };
-            // SAFETY: every node of a queue is the first field of an entry, whose bucket is locked.
-            waiters.for_each(|node| word.count(unsafe { node.cast::<Entry>().as_ref().kind() }));
+            waiters.for_each(|node| {
+                // SAFETY: every node of a queue is the first field of an entry, whose bucket is locked.
+                let entry = unsafe { node.cast::<Entry>().as_ref() };
+                // SAFETY: as above. The lock also guards the signal of a waiter that a wake may take.
+                match unsafe { entry.bitset().map(|bitset| (bitset, entry.signal.notifies_thread())) } {
+                    Some((bitset, is_thread)) => {
+                        word.bitset |= bitset.get();
+                        *(if is_thread { &mut word.threads } else { &mut word.tasks }) += 1;
+                    }
+                    None => word.for_lock += 1,
+                }
+            });
             words.push(word);
         });
         Ok(())

@@ -3,6 +3,7 @@
 pub(crate) mod group;
 pub(crate) mod sleeper;
 
+use core::num::NonZeroU32;
 use core::ptr::NonNull;
 
 use crate::sync::{Ordering, UnsafeCell};
@@ -31,6 +32,8 @@ const CALLING: u32 = 2;
 #[repr(C)]
 pub(crate) struct Signal {
     state: Parker,
+    /// Means something to the entry alone. It lies here because there is room for it: an entry is then 8 bytes smaller.
+    pub(crate) bitset: UnsafeCell<Option<NonZeroU32>>,
     receiver: UnsafeCell<Receiver>,
 }
 
@@ -122,7 +125,7 @@ impl Drop for PendingWake {
 
 impl Signal {
     pub(crate) fn new(receiver: Receiver) -> Self {
-        Self { state: Parker::new(WAITING), receiver: UnsafeCell::new(receiver) }
+        Self { state: Parker::new(WAITING), bitset: UnsafeCell::new(None), receiver: UnsafeCell::new(receiver) }
     }
 
     /// Whether a wake has come. If so, everything that the waker did happens before what follows.

@@ -23,11 +23,10 @@ use crate::error::Error;
 use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
 use crate::futex::future::WaitOperation;
-use crate::futex::operation::{Cause, Operation, PollReceiver, block_on, end_if_over};
+use crate::futex::operation::{Cause, Operation, PollReceiver, TimeoutWatch, block_on, end_if_over};
 #[cfg(feature = "pi")]
 use crate::futex::pi::{lock::LockOperation, requeue::WaitRequeueOperation};
 use crate::futex::task::Task;
-use crate::futex::timeout_watch::TimeoutWatch;
 use crate::futex::wait::WaitOptions;
 use crate::futex::wait_any::WaitAnyOperation;
 use crate::futex::word::{self, Word};

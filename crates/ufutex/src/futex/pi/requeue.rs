@@ -21,7 +21,6 @@ use crate::futex::place::Place;
 use crate::futex::requeue::Requeued;
 use crate::futex::task::Task;
 use crate::futex::wait::WaitOptions;
-use crate::futex::waiter::Matched;
 use crate::signal::PendingWake;
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults};
@@ -182,7 +181,7 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
                 is_last
             });
             if let Ok(false) = result {
-                self.began = self.began.or_else(|| Some(domain.begin_in_pieces()));
+                self.began = self.began.or_else(|| Some(domain.system.begin_in_pieces()));
             }
             drop((tasks, pair));
             // If a callback panics, the other waiters are still requeued.
@@ -281,7 +280,7 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
         let Some(began) = self.began else { return next };
         while let Some(node) = next {
             // SAFETY: every node of a queue is the first field of an entry, and its bucket is locked.
-            if unsafe { node.cast::<Entry>().as_ref().was_there(began) } {
+            if unsafe { node.cast::<Entry>().as_ref().since() } <= began {
                 break;
             }
             // SAFETY: queued there.
@@ -331,7 +330,7 @@ impl<'d, T: Target, U: Target> Operation<'d> for WaitRequeueOperation<'d, '_, T,
         domain.check_lock(word, task)?;
         let to = domain.key(&domain.place(word));
         let mut receiver = Some(receiver.for_entry());
-        let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
+        let (mut locked, place) = domain.lock_if_equal(&self.from, self.expected)?;
         let key = domain.key(&place);
         if key == to {
             return Poll::Ready(Err(Error::Invalid));

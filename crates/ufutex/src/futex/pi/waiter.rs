@@ -7,7 +7,7 @@ use super::lock::LockOperation;
 use super::{LockId, PiGraph, TaskId};
 use crate::error::Error;
 use crate::futex::domain::Domain;
-use crate::futex::entry::{Entry, PendingWakes, Wakes};
+use crate::futex::entry::{Entry, PendingWakes};
 use crate::futex::key::Target;
 use crate::futex::lock_word::{OWNER_DIED, WAITERS};
 use crate::futex::operation::PollReceiver;
@@ -55,7 +55,7 @@ impl<T: Target> LockOperation<'_, '_, T> {
         }
         let (key, priority) = (domain.key(place), self.task.own_priority().level());
         let signal = Signal::new(receiver.take().unwrap_or(Receiver::TAKEN));
-        let entry = Entry::new(key, place.hash, priority, Wakes::None, signal, domain.system.now());
+        let entry = Entry::new(key, place.hash, priority, None, signal, domain.system.now());
         let (namespace, purpose) = (domain.namespace().number, UnsafeCell::new(purpose));
         let entry = PiEntry { entry, namespace, purpose, is_heir: AtomicU32::new(0) };
         Ok(EntryRef(self.slot.occupy(domain, entry)))
@@ -312,8 +312,8 @@ impl EntryRef {
     /// The node is queued, and the caller holds the lock of its bucket.
     pub unsafe fn of(node: NonNull<Node>) -> Option<Self> {
         // SAFETY: every node of a queue is the first field of an entry.
-        let is_plain = unsafe { node.cast::<Entry>().as_ref().is_plain() };
-        (!is_plain).then(|| Self(node.cast()))
+        let bitset = unsafe { node.cast::<Entry>().as_ref().bitset() };
+        bitset.is_none().then(|| Self(node.cast()))
     }
 
     /// # Safety
