@@ -189,3 +189,29 @@ unsafe fn libc_syscall(number: libc::c_long, a: usize, b: usize, c: usize, d: us
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_those_that_the_thread_may_use() {
+        assert!(online() >= 1);
+        // A thread of its own, which is alone in being kept on one CPU.
+        let on_one = std::thread::spawn(|| {
+            let mut mask = [0u64; 16];
+            // SAFETY: writes at most the length that is given.
+            let read = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
+            assert_eq!(read, 0, "{}", std::io::Error::last_os_error());
+            let first = mask.iter().position(|&word| word != 0).expect("the thread runs on a CPU");
+            let one = mask[first] & mask[first].wrapping_neg();
+            mask = [0; 16];
+            mask[first] = one;
+            // SAFETY: reads the mask, and keeps this thread on one of its CPUs.
+            let set = unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
+            assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+            online()
+        });
+        assert_eq!(on_one.join().expect("it does not panic"), 1);
+    }
+}
