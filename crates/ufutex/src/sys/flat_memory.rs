@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use super::mem::{Access, Fault, UserMemory, Width};
 
 /// A guest's memory in one piece of this program's memory: the guest's addresses from `first` on are the bytes from `base` on.
-/// All of it is there all the time. Words have the byte order of the host's processor. For a guest with the other order write a
-/// [`UserMemory`] of your own, which swaps the bytes of what it loads and stores.
+/// All of it is there all the time. Words have the host's byte order. A guest with the other order needs a [`UserMemory`] that
+/// swaps the bytes of what it loads and stores.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU64;
@@ -60,7 +60,7 @@ impl FlatMemory {
     }
 }
 
-/// `$body` with `$word` as a reference to the word of `$width` at `$place`.
+/// `$body` with `$word` as a reference to the atomic of `$width` at `$place`.
 macro_rules! with_word {
     ($place:expr, $width:expr, $word:ident => $body:expr) => {{
         let place = $place;

@@ -7,10 +7,8 @@ use super::counted::Counted;
 use crate::error::Error;
 use crate::sync::{AtomicPtr, Made, Ordering};
 
-/// A value that the first thread to need it makes, in memory of its own. It is dropped with the `Lazy`.
-///
-/// No thread waits for another that makes the value: each thread that finds none makes one, and all use the one that
-/// was stored first.
+/// A value that the first thread to need it makes, in memory of its own. It is dropped with the `Lazy`. No thread waits for
+/// another: each that finds no value makes one, and all use the one that was stored first.
 pub struct Lazy<T> {
     /// Null until the value is made, then a counted handle; or [`NEVER`].
     kept: AtomicPtr<(Made, T)>,
@@ -43,7 +41,7 @@ impl<T> Lazy<T> {
         self.kept.load(Ordering::Acquire).addr() == NEVER // [W]
     }
 
-    /// The value. If there is none yet, it is what `value` returns, or what another thread has made meanwhile.
+    /// The value. If there is none yet, `value` makes it, unless another thread is faster.
     ///
     /// # Errors
     /// Those of `value`, and [`Error::NoMemory`], also if the value will never be made.

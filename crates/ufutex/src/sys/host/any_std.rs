@@ -12,9 +12,9 @@ use super::clocks::time;
 use crate::sys::platform::Platform;
 
 /// A [`Platform`] that needs only the standard library. It is the host's own where that is neither Linux nor Windows. A
-/// sleeping thread waits for a condition variable that it shares with the sleepers of other words, so it wakes up
-/// more often than by an operating system's own call. `park` and `unpark` lock a mutex, so signal handlers must not
-/// call them. The first use of a mutex allocates on Apple's systems and NetBSD, as the standard library has it.
+/// sleeping thread shares a condition variable with the sleepers of other words, so it wakes up more often than by an
+/// operating system's own call. `park` and `unpark` lock a mutex, so signal handlers must not call them. The first use of
+/// a mutex allocates on Apple's systems and NetBSD.
 ///
 /// Its clocks are the host's:
 ///
@@ -29,8 +29,8 @@ use crate::sys::platform::Platform;
 #[derive(Clone, Copy, Debug)]
 pub struct AnyStd;
 
-/// A mutex and a condition variable for the sleepers of some words. A sleeper compares its word with the mutex held, and
-/// a waker locks the mutex after it has changed the word. So the sleeper sees the new value, or is waiting by then.
+/// Where the sleepers of some words wait. A sleeper compares its word with the mutex held, and a waker locks the mutex
+/// after it has changed the word. So the sleeper sees the new value, or is waiting by then.
 struct ParkingRoom {
     sleepers: Mutex<usize>,
     woken: Condvar,
@@ -122,12 +122,10 @@ pub fn unpark(word: *const AtomicU32, _count: usize) -> usize {
     0
 }
 
-/// Gives up the CPU to another thread.
 pub fn yield_now() {
     std::thread::yield_now();
 }
 
-/// Sleeps for `length`.
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has its own"))]
 pub fn sleep(length: Duration) -> bool {
     std::thread::sleep(length);

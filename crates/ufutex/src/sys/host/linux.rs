@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::super::clock::{Clock, Deadline};
 use super::super::park::ParkEnd;
 
-/// Whether a thread can sleep with bits of its own, and a wake choose by them.
+/// Whether a thread can sleep with bits, by which a wake chooses.
 pub const WAKES_BY_BITS: bool = true;
 
 /// Sleeps while `word` is `expected`, until `deadline` at the latest.
@@ -42,14 +42,13 @@ pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, b
     if result == -(libc::ETIMEDOUT as isize) { ParkEnd::TimedOut } else { ParkEnd::Awake }
 }
 
-/// Wakes up to `count` threads that sleep on a word, by its address, which need not be mapped any more: futex(2) never
-/// reads the word of a private wake. If another word is at the address by now, its sleeper wakes up for no reason.
+/// Wakes up to `count` threads that sleep on a word, which need not be mapped any more: futex(2) never reads the word of a
+/// private wake.
 pub fn unpark(word: *const AtomicU32, count: usize) -> usize {
     wake(libc::FUTEX_WAKE, word, count, NonZeroU32::MAX).unwrap_or(0)
 }
 
-/// As [`unpark`], for the threads whose bits overlap with these. If a filter of the process forbids the operation, it
-/// wakes all.
+/// As [`unpark`], for the threads that have one of `bits`. If a filter of the process forbids the operation, it wakes all.
 pub fn unpark_bits(word: *const AtomicU32, bits: NonZeroU32) {
     // With this limit the kernel stops at the last of them, and does not look through the other sleepers of its bucket.
     let count = bits.get().count_ones() as usize;
@@ -68,7 +67,6 @@ fn wake(op: libc::c_int, word: *const AtomicU32, count: usize, bits: NonZeroU32)
     usize::try_from(woken).ok()
 }
 
-/// Gives up the CPU to another thread.
 pub fn yield_now() {
     // SAFETY: sched_yield takes nothing and changes nothing.
     let _always_0 = unsafe { syscall5(libc::SYS_sched_yield, 0, 0, 0, 0, 0) };
@@ -77,8 +75,7 @@ pub fn yield_now() {
 /// Sleeps for `length`. Does not use libc's sleep, which is a cancellation point of the thread.
 pub fn sleep(length: Duration) -> bool {
     let length = timespec(length);
-    // SAFETY: `length` outlives the call. The kernel does not write the remaining time, because no address is given for
-    // it.
+    // SAFETY: `length` outlives the call. There is no address for the remaining time.
     unsafe { syscall5(libc::SYS_nanosleep, (&raw const length).expose_provenance(), 0, 0, 0, 0) };
     true
 }
@@ -106,8 +103,8 @@ fn timespec(time: Duration) -> libc::timespec {
     }
 }
 
-/// The `uaddr2` of the engine's own calls of futex(2). The kernel ignores it when a thread waits or wakes. A seccomp
-/// filter that hands a program's futex calls to the engine recognises the engine's calls by it and lets them through.
+/// The `uaddr2` of the engine's own calls of futex(2), which the kernel ignores when a thread waits or wakes. A seccomp
+/// filter that hands a program's futex calls to the engine lets calls with it through.
 pub const OWN_CALL: u64 = u64::from_le_bytes(*b"ufutex\xf7\x0f");
 
 /// Issues the system call `number`. Its arguments are `a` to `d`, then [`OWN_CALL`], then `bits`: the last two are the

@@ -42,8 +42,8 @@ pub fn now(clock: Clock) -> Option<Duration> {
     }
 }
 
-/// The host's own platform. A system uses it unless [`SystemConfig::platform`](crate::SystemConfig::platform) names another. An
-/// embedder's platform can add something to it, and call it for the rest.
+/// The host's own platform, which a system uses unless [`SystemConfig::platform`](crate::SystemConfig::platform) names
+/// another. An embedder's platform can add something to it, and call it for the rest.
 ///
 /// ```
 /// use core::{sync::atomic::AtomicU32, time::Duration};

@@ -14,8 +14,7 @@ pub fn time(clock: Clock) -> Duration {
     }
 }
 
-/// The time since the first use of this clock: the standard library does not say when the machine was started, nor
-/// whether its clock goes on while the machine sleeps.
+/// The time since the first use of this clock: the standard library does not say when the machine was started.
 pub fn boottime() -> Duration {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
     EPOCH.get_or_init(Instant::now).elapsed()

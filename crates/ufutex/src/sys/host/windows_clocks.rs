@@ -16,9 +16,9 @@ pub fn time(clock: Clock) -> Duration {
 }
 
 /// The time since the machine was started, the time that it slept included, by the performance counter. It is also the
-/// monotonic clock, as for `std::time::Instant`. Windows also has clocks that stand still while
-/// the machine sleeps [windows-api]. QueryUnbiasedInterruptTime advances by up to 16 milliseconds at once, so a timeout
-/// by it could end too early. QueryUnbiasedInterruptTimePrecise does not, but no `Instant` is read from it.
+/// monotonic clock, as for `std::time::Instant`. Of the clocks that stand still while the machine sleeps [windows-api],
+/// QueryUnbiasedInterruptTime advances by up to 16 milliseconds at once, so a timeout could end too early, and no
+/// `Instant` is read from QueryUnbiasedInterruptTimePrecise.
 pub fn boottime() -> Duration {
     let (mut ticks, mut frequency) = (0, 0);
     // SAFETY: both calls write to the number that they are given. They do not fail on any Windows that the standard
