@@ -6,6 +6,7 @@
 
 use core::time::Duration;
 
+use crate::error::Error;
 use crate::sync::{AtomicPtr, Ordering, spin_loop};
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::park::{ParkEnd, Parker, SleeperAddress};
@@ -41,15 +42,23 @@ impl Drop for InUse<'_> {
     }
 }
 
-/// Why [`Sleeper::sleep`] returned.
+/// Why a wait is ended without a wake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Slept {
-    /// One of the thread's entries has been taken off its queue, or notified while queued.
-    Notified,
-    /// [`Sleeper::interrupt`] was called, and [`Sleeper::clear`] perhaps after it.
+#[non_exhaustive]
+pub enum Cause {
+    /// The wait is cancelled: by a signal, a kill, or a decision of the program.
     Interrupted,
-    /// The deadline passed.
+    /// The time is up.
     TimedOut,
+}
+
+impl From<Cause> for Error {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Interrupted => Self::Interrupted,
+            Cause::TimedOut => Self::TimedOut,
+        }
+    }
 }
 
 impl Sleeper {
@@ -129,22 +138,22 @@ impl Sleeper {
         }
     }
 
-    /// Sleeps until a wake sets `NOTIFIED`, an interrupt comes, or the deadline passes.
-    pub(crate) fn sleep(&self, deadline: Option<&Deadline>) -> Slept {
+    /// Sleeps until a wake sets `NOTIFIED` (`None`), an interrupt comes, or the deadline passes.
+    pub(crate) fn sleep(&self, deadline: Option<&Deadline>) -> Option<Cause> {
         let on = self.platform();
         loop {
             let passing = NOTIFIED | SPINNING;
             let before = self.word.take_down(passing); // [N]
             if before & NOTIFIED != 0 {
-                return Slept::Notified;
+                return None;
             }
             if before & (INTERRUPTED | CLEARED) != 0 {
-                return Slept::Interrupted;
+                return Some(Cause::Interrupted);
             }
             let has_passed = deadline.is_some_and(|deadline| on.has_passed(deadline));
             // As in `Signal::sleep`, do not begin a sleep whose deadline has passed.
             if has_passed || self.word.park(on, before & !passing, deadline) == ParkEnd::TimedOut {
-                return Slept::TimedOut;
+                return Some(Cause::TimedOut);
             }
         }
     }
@@ -169,7 +178,7 @@ mod tests {
         assert!(!sleeper.spin(Duration::ZERO, None), "nothing has happened");
         assert!(sleeper.notify().is_none(), "it still spins");
         assert!(sleeper.spin(HOUR, None));
-        assert_eq!(sleeper.sleep(None), Slept::Notified);
+        assert_eq!(sleeper.sleep(None), None);
         assert!(sleeper.notify().is_some(), "it may sleep again");
     }
 
@@ -179,7 +188,7 @@ mod tests {
         let _in_use = sleeper.occupy(PlatformRef::HOST);
         sleeper.interrupt();
         assert!(sleeper.spin(HOUR, None));
-        assert_eq!(sleeper.sleep(None), Slept::Interrupted);
+        assert_eq!(sleeper.sleep(None), Some(Cause::Interrupted));
     }
 
     #[test]
@@ -188,6 +197,6 @@ mod tests {
         let _in_use = sleeper.occupy(PlatformRef::HOST);
         let now = PlatformRef::HOST.begin(Timeout::After(Duration::ZERO));
         assert!(!sleeper.spin(HOUR, Some(&now)));
-        assert_eq!(sleeper.sleep(Some(&now)), Slept::TimedOut);
+        assert_eq!(sleeper.sleep(Some(&now)), Some(Cause::TimedOut));
     }
 }
