@@ -98,6 +98,7 @@ pub trait Platform: 'static {
 }
 
 /// The functions of a platform.
+#[derive(Debug)]
 struct Calls {
     park: fn(&AtomicU32, u32, Option<Deadline>),
     unpark: fn(*const AtomicU32, usize) -> usize,
@@ -140,7 +141,7 @@ impl Calls {
 
 /// Which platform a lock or a waiter is on: one word. All zeroes mean the host, so zeroed memory of a new table needs no
 /// initialisation. In a build without a host, no thread sleeps there, and contenders spin.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct PlatformRef(Option<&'static Calls>);
 
@@ -156,7 +157,6 @@ impl PlatformRef {
         Self(Some(const { &Calls::of::<P>() }))
     }
 
-    /// Whether this is the host, as in memory of all zeroes.
     pub const fn is_host(self) -> bool {
         self.0.is_none()
     }
@@ -293,13 +293,10 @@ impl PlatformRef {
     pub fn wait_a_moment(self, round: &mut u32) {
         const SPINS: u32 = 100;
         crate::sync::spin_loop();
-        if *round < SPINS {
-            *round += 1;
-            return;
+        if let Some(mut naps) = round.checked_sub(SPINS) {
+            let _slept = self.nap(&mut naps); // without a way to sleep, in a model or without a platform, it spins
         }
-        let mut naps = *round - SPINS;
-        let _slept = self.nap(&mut naps); // without a way to sleep, in a model or without a platform, it spins
-        *round = SPINS.saturating_add(naps);
+        *round = round.saturating_add(1);
     }
 
     /// As `wait_a_moment`, for the holder of a lock. If that keeps its CPU, it is soon done, and the caller may not
@@ -347,11 +344,5 @@ impl Timeout {
     #[must_use]
     pub fn begin(self) -> Deadline {
         PlatformRef::HOST.begin(self)
-    }
-}
-
-impl core::fmt::Debug for PlatformRef {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(if self.is_host() { "host" } else { "given" })
     }
 }
