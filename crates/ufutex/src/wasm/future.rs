@@ -27,8 +27,8 @@ impl<'a, M: LinearMemory + ?Sized, V: Value> MemoryWait<'a, M, V> {
         self.timeout
     }
 
-    /// Leaves the timeout to the caller, which has to [`end`](Self::end) the wait with [`Cause::TimedOut`] when the
-    /// time is up, after the first poll. Call this before the first poll.
+    /// Leaves the timeout to the caller, which has to [`end`](Self::end) the wait with [`Cause::TimedOut`] when the time is
+    /// up. Call this before the first poll, and `end` after it.
     #[must_use = "nobody else watches it"]
     pub fn take_timeout(&mut self) -> Option<Timeout> {
         if let Some(wait) = self.wait.operation() {
@@ -37,8 +37,7 @@ impl<'a, M: LinearMemory + ?Sized, V: Value> MemoryWait<'a, M, V> {
         self.timeout
     }
 
-    /// Ends the wait now, because its time is up or because the runtime stops the guest's thread. If a notify has come,
-    /// that is the result. The future must not be polled afterwards.
+    /// Ends the wait now. If a notify has come, that is the result. The future must not be polled afterwards.
     ///
     /// # Errors
     /// [`Trap::Interrupted`] for [`Cause::Interrupted`].

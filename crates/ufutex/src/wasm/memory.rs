@@ -32,15 +32,15 @@ pub trait LinearMemory {
         true
     }
 
-    /// The number of this memory in its system, for a memory that shares its domain with others, or is used with
-    /// several domains. The default is `None`: the memory has one domain, in which nothing else waits.
+    /// The number of this memory in its system. The default is `None`: the memory has one domain, in which nothing else
+    /// waits.
     #[inline(always)]
     fn id(&self) -> Option<ObjectId> {
         None
     }
 
-    /// Blocks until `address` can be read. It is called after a [`Fault`], with no lock held. A wait tries again at
-    /// most a thousand times. The default suits memories that are never moved.
+    /// Blocks until `address` can be read. Called after a [`Fault`], with no lock held, at most a thousand times in a wait.
+    /// The default suits memories that are never moved.
     ///
     /// # Errors
     /// [`Fault`] if `address` can never be read: the wait then ends with [`Trap::Refused`](super::Trap::Refused).

@@ -2,25 +2,24 @@
 //! specification defines them. A runtime calls this module from its implementation of the three instructions.
 //!
 //! A runtime implements [`LinearMemory`]: the length of a memory, and loads of its words. [`Atomics`] implements the
-//! three instructions on such a memory, with their results and traps. Waiters are woken in the order in which they
-//! came, and never without a notify. Threads wait, and so do futures ([`Atomics::wait32_async`]). A thread that waits
-//! can be stopped: [`Atomics::interrupted_by`].
+//! three instructions on such a memory, with their results and traps. Waiters, which are threads or futures, are woken in
+//! the order in which they came, and never without a notify. A thread that waits can be stopped.
 //!
 //! # One system for a runtime, one domain for each shared memory
 //!
 //! Keep a [`Domain`] beside each shared memory, in the structure that the memory's instances share. The domain allocates
 //! no table before the first wait, sizes the table by the load of this memory alone, limits the memory's waiters
 //! ([`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters)), and is freed with the memory. An address without
-//! waiters takes no memory, however many addresses have had waiters.
+//! waiters takes no memory.
 //!
 //! If several memories have one domain, or several domains one memory, give each memory an [`id`](LinearMemory::id).
-//! Then its waiters are queued in a table that all domains of the namespace share, or of the system if the id is that of a
-//! [`SharedObject`](crate::SharedObject). The size of either is fixed.
+//! Then its waiters are queued in a table of fixed size that all domains of the namespace share, or of the system if the id
+//! is that of a [`SharedObject`](crate::SharedObject).
 //!
 //! # Memories that grow, memories that move
 //!
-//! Addresses are offsets, and each instruction asks for the memory's length. So a memory may grow at any time. A memory
-//! that moves when it grows may do so while threads wait in it. Meanwhile its loads return [`Fault`](crate::Fault), and
+//! Addresses are offsets, and each instruction asks for the memory's length. So a memory may grow at any time, and move
+//! while threads wait in it. Meanwhile its loads return [`Fault`](crate::Fault), and
 //! [`fault_in`](LinearMemory::fault_in) blocks until the memory is accessible again.
 //!
 //! ```
@@ -95,9 +94,8 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
         Self { domain, memory, interrupt: None }
     }
 
-    /// `memory.atomic.notify`: wakes up to `count` waiters at `address`, in the order in which they came, whatever the
-    /// width of their waits. Returns how many it woke. In a memory that is not shared nothing can wait, and the result
-    /// is 0.
+    /// `memory.atomic.notify`: wakes up to `count` waiters at `address`, whatever the width of their waits. Returns how many
+    /// it woke: 0 in a memory that is not shared, where nothing can wait.
     ///
     /// # Errors
     /// [`Trap::Unaligned`] if `address` is not a multiple of 4, [`Trap::OutOfBounds`].
@@ -112,9 +110,7 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     }
 
     /// `memory.atomic.wait32`, as a future. This call checks the address and the memory. The first poll compares the
-    /// word.
-    ///
-    /// `timeout` is in nanoseconds. A negative one means that there is no timeout. The namespace's driver watches it: see
+    /// word. `timeout` is in nanoseconds, or negative for none. The namespace's driver watches it: see
     /// [`MemoryWait::timeout`].
     ///
     /// ```
@@ -179,9 +175,8 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
         if fits { Ok(()) } else { Err(Trap::OutOfBounds) }
     }
 
-    /// The same instructions, but waits end with [`Trap::Interrupted`] when `interrupt` is raised. A runtime has an
-    /// interrupt for each thread that it can stop, perhaps that of a [`Task`](crate::Task): [`Domain::interrupt_all`] raises
-    /// those of all tasks.
+    /// The same instructions, but waits of threads end with [`Trap::Interrupted`] when `interrupt` is raised. It may be that
+    /// of a [`Task`](crate::Task): [`Domain::interrupt_all`] raises those of all tasks.
     #[must_use]
     pub const fn interrupted_by(mut self, interrupt: &'a Interrupt) -> Self {
         self.interrupt = Some(interrupt);
@@ -189,9 +184,8 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     }
 
     /// `memory.atomic.wait32`: blocks the calling thread while the word at `address` holds `expected`, until a notify
-    /// comes, for at most `timeout` nanoseconds, or without limit if `timeout` is negative.
-    ///
-    /// `address` is the effective address: the operand plus the instruction's offset, which the runtime adds.
+    /// comes, for at most `timeout` nanoseconds, or without limit if `timeout` is negative. `address` is the operand plus
+    /// the instruction's offset.
     ///
     /// # Errors
     /// [`Trap::NotShared`], [`Trap::Unaligned`] if `address` is not a multiple of the width, [`Trap::OutOfBounds`];
@@ -230,7 +224,6 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     }
 }
 
-/// The timeout of an instruction, in nanoseconds. A negative one means that there is none.
 fn limit(timeout: i64) -> Option<Timeout> {
     u64::try_from(timeout).ok().map(|nanoseconds| Timeout::After(Duration::from_nanos(nanoseconds)))
 }
@@ -266,8 +259,8 @@ pub enum Trap {
     /// The runtime has stopped the thread.
     Interrupted,
     /// A failure that the specification does not have: [`Error::NoMemory`] if the domain has
-    /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) waiters already, [`Error::Busy`] if another thread waits
-    /// with the same interrupt, [`Error::Fault`] if the memory reports that the word can never be read.
+    /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) waiters, [`Error::Busy`] if another thread waits with
+    /// the same interrupt, [`Error::Fault`] if the word can never be read.
     Refused(Error),
 }
 
