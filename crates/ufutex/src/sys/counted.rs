@@ -46,11 +46,6 @@ impl<T> Counted<T> {
         Counted { inner: as_other(core::mem::ManuallyDrop::new(self).inner) }
     }
 
-    /// Whether the two are handles of one value.
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.inner == other.inner
-    }
-
     /// The handle of the value at `value` that was forgotten with `mem::forget`.
     ///
     /// # Safety

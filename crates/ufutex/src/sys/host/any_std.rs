@@ -5,6 +5,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+pub use std::thread::yield_now;
 
 use super::super::clock::{Clock, Deadline};
 use super::super::park::ParkEnd;
@@ -120,10 +121,6 @@ pub fn unpark(word: *const AtomicU32, _count: usize) -> usize {
         room.woken.notify_all();
     }
     0
-}
-
-pub fn yield_now() {
-    std::thread::yield_now();
 }
 
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has its own"))]
