@@ -42,23 +42,6 @@ pub struct Deadline {
     pub at: Duration,
 }
 
-impl Deadline {
-    /// The time from `now`, a reading of [`clock`](Self::clock), until the deadline. Zero if that has passed.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use ufutex::platform::{Clock, Deadline};
-    ///
-    /// let deadline = Deadline { clock: Clock::Monotonic, at: Duration::from_millis(30) };
-    /// assert_eq!(deadline.remaining(Duration::from_millis(10)), Duration::from_millis(20));
-    /// assert_eq!(deadline.remaining(Duration::from_millis(40)), Duration::ZERO);
-    /// ```
-    #[must_use]
-    pub const fn remaining(&self, now: Duration) -> Duration {
-        self.at.saturating_sub(now)
-    }
-}
-
 impl From<Duration> for Timeout {
     /// [`Timeout::After`].
     fn from(length: Duration) -> Self {

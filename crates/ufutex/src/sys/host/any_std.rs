@@ -83,7 +83,7 @@ pub const fn longest(clock: Clock) -> Duration {
 
 /// How long a thread that sleeps until `deadline` has to sleep before it reads the clock again.
 pub fn longest_sleep(deadline: &Deadline) -> Duration {
-    deadline.remaining(time(deadline.clock)).min(longest(deadline.clock))
+    deadline.at.saturating_sub(time(deadline.clock)).min(longest(deadline.clock))
 }
 
 /// Whether the clock of `deadline` shows that time or a later one.
