@@ -83,17 +83,10 @@ pub fn sleep(length: Duration) -> bool {
 /// The CPUs that this thread may run on. Unlike the standard library it reads no cgroups, because it must not allocate.
 /// Their quotas limit CPU time, not the CPUs that run at the same time.
 pub fn online() -> usize {
-    // For a kernel that is built for more CPUs the call fails.
-    let mut mask = [0u64; 8192 / 64];
-    // SAFETY: writes at most the length that is given.
-    let is_known = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) } == 0;
-    let cpus = if is_known {
-        mask.iter().map(|word| word.count_ones() as usize).sum()
-    } else {
-        // SAFETY: returns a number, or -1.
-        usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
-    };
-    cpus.max(1)
+    let mut mask = [0u64; 8192 / 64]; // a kernel cannot be built for more CPUs
+    // SAFETY: writes at most the length that is given. If it fails, the mask stays empty.
+    unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
+    mask.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1)
 }
 
 fn timespec(time: Duration) -> libc::timespec {
@@ -158,31 +151,24 @@ pub unsafe fn syscall5(number: libc::c_long, a: usize, b: usize, c: usize, d: us
     }
 }
 
-/// # Safety
-/// As for [`syscall5`].
-#[cfg(all(not(any(target_arch = "x86_64", target_arch = "aarch64")), not(miri)))]
-unsafe fn libc_syscall(number: libc::c_long, a: usize, b: usize, c: usize, d: usize, bits: u32) -> libc::c_long {
-    // SAFETY: the caller guarantees it.
-    unsafe { libc::syscall(number, a, b, c, d, OWN_CALL as usize, bits as usize) }
-}
-
-/// Calls the functions of libc that Miri knows, with arguments of their C types, and without `OWN_CALL`.
+/// As [`syscall5`], by libc. Miri wants arguments of their C types, and knows these calls.
 ///
 /// # Safety
 /// As for [`syscall5`].
-#[cfg(miri)]
+#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
 unsafe fn libc_syscall(number: libc::c_long, a: usize, b: usize, c: usize, d: usize, bits: u32) -> libc::c_long {
-    use core::ptr::{null, null_mut, with_exposed_provenance as pointer};
+    use core::ptr::{null_mut, with_exposed_provenance as pointer, without_provenance};
     // SAFETY: the caller guarantees it.
     unsafe {
         match number {
             libc::SYS_futex => {
                 let (word, time) = (pointer::<u32>(a), pointer::<libc::timespec>(d));
-                libc::syscall(number, word, b as libc::c_int, c as u32, time, null::<u32>(), bits)
+                let own = without_provenance::<u32>(OWN_CALL as usize);
+                libc::syscall(number, word, b as libc::c_int, c as u32, time, own, bits)
             }
-            libc::SYS_sched_yield => libc::sched_yield().into(),
-            libc::SYS_nanosleep => libc::nanosleep(pointer(a), null_mut()).into(),
-            other => unreachable!("the engine does not call {other} under Miri"),
+            libc::SYS_sched_yield if cfg!(miri) => libc::sched_yield().into(),
+            libc::SYS_nanosleep if cfg!(miri) => libc::nanosleep(pointer(a), null_mut()).into(),
+            _ => libc::syscall(number, a, b, c, d, OWN_CALL as usize, bits as usize),
         }
     }
 }
