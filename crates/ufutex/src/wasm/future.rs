@@ -5,8 +5,9 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use super::memory::MemoryWord;
-use super::{LinearMemory, Trap, Value, Waited, outcome};
+use super::{LinearMemory, Trap, Waited, outcome};
 use crate::futex::future;
+use crate::futex::key::WordValue;
 use crate::futex::operation::Cause;
 use crate::sys::clock::Timeout;
 
@@ -14,12 +15,12 @@ use crate::sys::clock::Timeout;
 /// [`wait64_async`](super::Atomics::wait64_async). Dropping it cancels the wait. A notify that has come, and that the
 /// future has not reported, goes to the next waiter.
 #[must_use = "futures do nothing unless polled"]
-pub struct MemoryWait<'a, M: LinearMemory + ?Sized, V: Value> {
+pub struct MemoryWait<'a, M: LinearMemory + ?Sized, V: WordValue> {
     pub(super) timeout: Option<Timeout>,
     pub(super) wait: future::Wait<'a, MemoryWord<'a, M, V>>,
 }
 
-impl<'a, M: LinearMemory + ?Sized, V: Value> MemoryWait<'a, M, V> {
+impl<'a, M: LinearMemory + ?Sized, V: WordValue> MemoryWait<'a, M, V> {
     /// The timeout of the wait. The namespace's [`driver`](crate::PidNamespace::driver) watches it, unless
     /// [`take_timeout`](Self::take_timeout) leaves it to the caller.
     #[must_use]
@@ -55,7 +56,7 @@ impl<'a, M: LinearMemory + ?Sized, V: Value> MemoryWait<'a, M, V> {
     }
 }
 
-impl<M: LinearMemory + ?Sized, V: Value> Future for MemoryWait<'_, M, V> {
+impl<M: LinearMemory + ?Sized, V: WordValue> Future for MemoryWait<'_, M, V> {
     type Output = Result<Waited, Trap>;
 
     /// # Panics

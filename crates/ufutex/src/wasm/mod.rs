@@ -65,11 +65,12 @@ use core::time::Duration;
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::interrupt::Interrupt;
+use crate::futex::key::WordValue;
 use crate::futex::wait::WaitOptions;
 use crate::sys::clock::Timeout;
 
 pub use future::MemoryWait;
-pub use memory::{LinearMemory, Value};
+pub use memory::LinearMemory;
 
 use memory::MemoryWord;
 
@@ -149,7 +150,7 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
         self.wait_async(address, expected, timeout)
     }
 
-    fn wait_async<V: Value>(self, address: u64, expected: V, timeout: i64) -> Result<MemoryWait<'a, M, V>, Trap> {
+    fn wait_async<V: WordValue>(self, address: u64, expected: V, timeout: i64) -> Result<MemoryWait<'a, M, V>, Trap> {
         let word = self.word_to_wait_on(address)?;
         let timeout = limit(timeout);
         let wait = self.domain.wait_async(word, expected, &WaitOptions::new().maybe_timeout(timeout));
@@ -157,7 +158,7 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     }
 
     #[inline(always)]
-    fn word_to_wait_on<V: Value>(self, address: u64) -> Result<MemoryWord<'a, M, V>, Trap> {
+    fn word_to_wait_on<V: WordValue>(self, address: u64) -> Result<MemoryWord<'a, M, V>, Trap> {
         if !self.memory.is_shared() {
             return Err(Trap::NotShared);
         }
@@ -205,7 +206,7 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     }
 
     #[inline(always)]
-    fn wait<V: Value>(self, address: u64, expected: V, timeout: i64) -> Result<Waited, Trap> {
+    fn wait<V: WordValue>(self, address: u64, expected: V, timeout: i64) -> Result<Waited, Trap> {
         let word = self.word_to_wait_on(address)?;
         if self.interrupt.is_none() && timeout < 0 {
             return outcome(self.domain.wait(word, expected));
@@ -215,7 +216,7 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
 
     /// A separate function, so that a runtime's fast path has neither clocks nor interrupts in it.
     #[inline(never)]
-    fn wait_with<V: Value>(self, word: MemoryWord<'a, M, V>, expected: V, timeout: i64) -> Result<(), Error> {
+    fn wait_with<V: WordValue>(self, word: MemoryWord<'a, M, V>, expected: V, timeout: i64) -> Result<(), Error> {
         let options = WaitOptions::new().maybe_timeout(limit(timeout));
         match self.interrupt {
             None => self.domain.wait_with(word, expected, &options),
