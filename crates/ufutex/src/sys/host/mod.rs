@@ -9,8 +9,7 @@ pub(crate) mod any_std;
 mod chosen;
 #[cfg(feature = "std")]
 #[cfg_attr(unix, path = "unix_clocks.rs")]
-#[cfg_attr(windows, path = "windows_clocks.rs")]
-#[cfg_attr(not(any(unix, windows)), path = "std_clocks.rs")]
+#[cfg_attr(not(unix), path = "std_clocks.rs")]
 pub(crate) mod clocks;
 #[cfg_attr(all(feature = "std", target_os = "linux"), path = "linux_nodes.rs")]
 #[cfg_attr(not(all(feature = "std", target_os = "linux")), path = "one_node.rs")]
