@@ -1,8 +1,8 @@
 //! Sleepers: words, apart from their entries, for threads that several wakes, or an interrupt, may notify.
 //!
 //! A waker that has taken an entry sets `NOTIFIED` in the sleeper before it gives the entry back, and then wakes the
-//! thread by address. So a thread that finds `NOTIFIED` set, and never sleeps then, knows that one of its entries has been
-//! taken and will be given back, or has been notified while queued.
+//! thread by address. The thread never sleeps while `NOTIFIED` is set: one of its entries has been taken and will be given
+//! back, or has been notified while queued.
 
 use core::time::Duration;
 

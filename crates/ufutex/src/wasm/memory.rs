@@ -50,7 +50,7 @@ pub trait LinearMemory {
     }
 }
 
-/// A word that is in bounds, whose value is a `u32` or a `u64`. Its key is the address alone, so a notify wakes waits of either width.
+/// A word that is in bounds, with a `u32` or a `u64`. Its key is the address alone: a notify wakes waits of either width.
 pub(super) struct MemoryWord<'a, M: ?Sized, V> {
     memory: &'a M,
     address: u64,

@@ -65,10 +65,6 @@ pub fn now(clock: Clock) -> Option<Duration> {
 ///         Host::yield_now();
 ///     }
 /// }
-///
-/// let system = ufutex::System::with_config(ufutex::SystemConfig::new().platform::<Traced>())?;
-/// # let _ = system;
-/// # Ok::<(), ufutex::Error>(())
 /// ```
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug)]
