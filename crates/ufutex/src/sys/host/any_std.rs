@@ -33,7 +33,7 @@ pub struct AnyStd;
 /// Where the sleepers of some words wait. A sleeper compares its word with the mutex held, and a waker locks the mutex
 /// after it has changed the word. So the sleeper sees the new value, or is waiting by then.
 struct ParkingRoom {
-    sleepers: Mutex<usize>,
+    mutex: Mutex<()>,
     woken: Condvar,
 }
 
@@ -46,7 +46,7 @@ unsafe impl Sync for Rooms {}
 static ROOMS: Rooms = Rooms(UnsafeCell::new(empty()));
 
 const fn empty() -> [ParkingRoom; 64] {
-    [const { ParkingRoom { sleepers: Mutex::new(0), woken: Condvar::new() } }; 64]
+    [const { ParkingRoom { mutex: Mutex::new(()), woken: Condvar::new() } }; 64]
 }
 
 fn room(word: *const AtomicU32) -> &'static ParkingRoom {
@@ -66,9 +66,8 @@ pub unsafe fn forget_sleepers() {
 }
 
 impl ParkingRoom {
-    /// Nothing panics with the mutex held, so the number is right even if the standard library says otherwise.
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -94,7 +93,7 @@ pub fn has_passed(deadline: &Deadline) -> bool {
 /// Sleeps while `word` is `expected`, until `deadline` at the latest.
 pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
     let room = room(word);
-    let mut sleepers = room.lock();
+    let guard = room.lock();
     if word.load(Ordering::Relaxed) != expected {
         return ParkEnd::Awake; // The caller loads it again, with Acquire: the waker may not have locked the mutex yet.
     }
@@ -102,13 +101,10 @@ pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Par
     if left.is_some_and(|left| left.is_zero()) {
         return ParkEnd::TimedOut;
     }
-    *sleepers += 1;
-    sleepers = match left {
-        None => room.woken.wait(sleepers).unwrap_or_else(PoisonError::into_inner),
-        Some(left) => room.woken.wait_timeout(sleepers, left).unwrap_or_else(PoisonError::into_inner).0,
-    };
-    *sleepers -= 1;
-    drop(sleepers);
+    match left {
+        None => drop(room.woken.wait(guard)),
+        Some(left) => drop(room.woken.wait_timeout(guard, left)),
+    }
     if deadline.is_some_and(has_passed) { ParkEnd::TimedOut } else { ParkEnd::Awake }
 }
 
@@ -116,10 +112,8 @@ pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Par
 /// Returns 0: the number of threads woken is not known.
 pub fn unpark(word: *const AtomicU32, _count: usize) -> usize {
     let room = room(word);
-    let sleepers = room.lock();
-    if *sleepers != 0 {
-        room.woken.notify_all();
-    }
+    drop(room.lock()); // a sleeper that has seen the old value waits by now
+    room.woken.notify_all();
     0
 }
 
