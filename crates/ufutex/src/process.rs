@@ -12,8 +12,8 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 /// Blocks the calling thread while `word`, a reference to an atomic or another [`Target`], holds `expected`, until a wake
 /// comes.
 ///
-/// Returns at once if the word holds another value. Otherwise it returns when [`wake_one`] or [`wake_all`] has chosen
-/// this waiter. The word may hold `expected` again by then, so a caller that waits for a change calls this in a loop.
+/// Returns at once if the word holds another value. Otherwise it returns only when [`wake_one`] or [`wake_all`] has
+/// chosen this waiter. The word may hold `expected` again by then, so a caller that waits for a change calls this in a loop.
 ///
 /// `wait`, [`wait_timeout`], [`wake_one`] and [`wake_all`] use one domain of the process. A program that wants limits,
 /// counters, tasks or timers makes a domain of its own, or a [`StaticDomain`]. These functions need the feature `std`. They

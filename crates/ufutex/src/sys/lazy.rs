@@ -55,21 +55,16 @@ impl<T> Lazy<T> {
 
     #[cold]
     fn make(&self, value: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
-        let made = value().and_then(|value| Counted::new(|_| (Made::new(), value)));
-        let error = match made {
-            Ok(kept) => {
-                kept.0.finish();
-                let ours = ptr::from_ref::<(Made, T)>(&kept).cast_mut();
-                // [W]
-                if self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Relaxed).is_ok() {
-                    core::mem::forget(kept); // `drop` gives this handle back
-                }
-                Error::NoMemory
+        let made = value().and_then(|value| Counted::new(|_| (Made::new(), value))).map(|kept| {
+            kept.0.finish();
+            let ours = ptr::from_ref::<(Made, T)>(&kept).cast_mut();
+            // [W]
+            if self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Relaxed).is_ok() {
+                core::mem::forget(kept); // `drop` gives this handle back
             }
-            Err(error) => error,
-        };
+        });
         // Another thread may have been faster, and may have had the last memory.
-        self.get().ok_or(error)
+        self.get().ok_or(made.err().unwrap_or(Error::NoMemory))
     }
 
     /// If there is no value yet, there will never be one.

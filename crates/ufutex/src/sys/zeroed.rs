@@ -33,7 +33,8 @@ pub fn allocate(layout: Layout) -> *mut u8 {
     }
     // `begin` has the alignment of two words. So the gap before the next aligned address behind it has room for one.
     let gap = layout.align() - (begin.addr() & (layout.align() - 1));
-    // SAFETY: `wide` has a whole alignment more than `layout`, and the gap is no longer than that.
+    // SAFETY: `wide` has a whole alignment more than `layout`, and the gap is no longer than that. It has room for a
+    // word before its end, which is aligned for one.
     unsafe {
         let memory = begin.add(gap);
         memory.cast::<*mut u8>().sub(1).write(begin);
