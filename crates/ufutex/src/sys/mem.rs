@@ -64,8 +64,9 @@ pub enum Scope {
 /// - Below 2^61: an object of one [`PidNamespace`](crate::PidNamespace), whose number the embedder chooses, for example an
 ///   inode's. Two namespaces that use one number mean two objects.
 /// - From 2^61 to 2^62: a [`SharedObject`](crate::SharedObject), which domains of several namespaces map. The system chooses
-///   the number ([`SharedObject::id`](crate::SharedObject::id)). Use no other, and make none from what a guest chooses: it
-///   names an object of the caller's namespace until the system gives it out, and no wake finds the waiters of before.
+///   the number ([`SharedObject::id`](crate::SharedObject::id)). Use no other, and none that a guest chooses: a number that
+///   the system has not given out names an object of the caller's namespace until it is given out, and then no wake finds
+///   the waiters that were queued before.
 ///
 /// ```
 /// use ufutex::ObjectId;

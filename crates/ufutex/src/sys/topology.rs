@@ -4,6 +4,7 @@ use core::alloc::Layout;
 use core::fmt;
 
 use super::callbacks::{Callbacks, callbacks};
+use super::host::nodes::HostTopology;
 use super::zeroed;
 
 /// The greatest number of nodes, as in the kernel.
@@ -114,7 +115,7 @@ impl Nodes {
 
     pub fn topology(&self) -> &dyn Topology {
         match self {
-            Self::Host => host(),
+            Self::Host => HostTopology::get(),
             Self::Given(topology, _) => &**topology,
         }
     }
@@ -122,14 +123,10 @@ impl Nodes {
     /// The source of memory, which also takes it back.
     pub fn memory(&self) -> &'static dyn NodeMemory {
         match self {
-            Self::Host => host().memory(),
+            Self::Host => HostTopology::get().memory(),
             Self::Given(_, memory) => *memory,
         }
     }
-}
-
-fn host() -> &'static dyn Topology {
-    super::host::nodes::HostTopology::get()
 }
 
 callbacks!(Topology);
