@@ -12,8 +12,8 @@ pub enum Error {
     TimedOut,
     /// The word's memory cannot be reached (`EFAULT`).
     Fault,
-    /// An argument does not have the form that the operation takes: for example a misaligned address, a value wider
-    /// than the word, or a number of slots that is not a power of two (`EINVAL`).
+    /// An argument does not have the form that the operation takes: a misaligned address, a value wider than the word, a
+    /// number of slots that is not a power of two (`EINVAL`).
     Invalid,
     /// The table cannot change any more, because it was made immutable or set to 0 slots. Or a waiter, a task or an
     /// interrupt is already in use (`EBUSY`).
@@ -27,8 +27,8 @@ pub enum Error {
     NotPermitted,
     /// The word names an owner that does not exist (`ESRCH`).
     NoTask,
-    /// Waiting for the lock would be a deadlock: the task owns the lock already, or the lock's owner waits, perhaps
-    /// through other locks, for a lock that the task owns. Or the chain of waiting owners would be longer than
+    /// Waiting for the lock would be a deadlock: the task owns the lock, or the lock's owner waits, perhaps through other
+    /// locks, for the task. Or the chain of waiting owners would be longer than
     /// [`SystemConfig::max_pi_depth`](crate::SystemConfig::max_pi_depth) (`EDEADLK`).
     Deadlock,
     /// There is no such operation (`ENOSYS`).
@@ -55,15 +55,12 @@ impl Error {
             Self::NotPermitted => (1, "the lock is another task's, or its owner cannot be waited for (EPERM)"),
             Self::NoTask => (3, "the futex word names an owner that does not exist (ESRCH)"),
             Self::Interrupted => (4, "the wait was interrupted (EINTR)"),
-            Self::Again => (
-                11,
-                "the futex word does not hold the expected value, the lock is taken, or no more timers can be had (EAGAIN)",
-            ),
+            Self::Again => {
+                (11, "the futex word holds another value, the lock is taken, or no timer can be had (EAGAIN)")
+            }
             Self::NoMemory => (12, "no memory for a futex table or a task, or a limit has been reached (ENOMEM)"),
             Self::Fault => (14, "the futex word's memory cannot be reached (EFAULT)"),
-            Self::Busy => {
-                (16, "the futex table can no longer change its size, or the waiter or task is in use (EBUSY)")
-            }
+            Self::Busy => (16, "the futex table cannot change any more, or the waiter or task is in use (EBUSY)"),
             Self::Invalid => (22, "an argument is not of the form this operation takes (EINVAL)"),
             Self::Deadlock => (35, "waiting for the lock would be a deadlock (EDEADLK)"),
             Self::NoSuchOperation => (38, "there is no such operation (ENOSYS)"),

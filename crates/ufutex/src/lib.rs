@@ -2,7 +2,7 @@
 //!
 //! A [`System`] holds what a kernel has once: a hash secret, limits, and a global hash table for each guest
 //! ([`PidNamespace`]). A [`Domain`] holds what each process has: a private table, which the first wait allocates and which
-//! grows under load. An embedder makes one system, and one domain for each guest process. A program that only wants fast
+//! grows under load. An embedder makes one system, and one domain for each guest process. A program that only wants
 //! futexes for itself makes one of each, or keeps both in a [`StaticDomain`].
 //!
 //! ```
@@ -43,21 +43,19 @@
 //!
 //! Wakers, [`Scheduler`](pi::Scheduler), [`Deliver`](timer::Deliver), [`Clocks`](timer::Clocks), [`UserMemory`] and
 //! [`Topology`](platform::Topology) are an embedder's code. The documentation of each says which locks are held when it
-//! is called, and what it may call. All of them may panic, unless their documentation says otherwise. The panic goes to
-//! the caller of the operation, and the driver's own thread goes on. No lock stays held, and no waiter, wake or count is
-//! lost. What the operation has done by then stays done. Waiters and schedulers that it still had to notify are notified
-//! while the stack unwinds. If one of their callbacks panics too, that second panic is caught. Without `std` nothing can
-//! catch it, and it ends the process.
+//! is called, and what it may call. All of them may panic, unless it says otherwise. The panic goes to the caller of the
+//! operation, and the driver's own thread goes on. No lock stays held, and no waiter, wake or count is lost. What the
+//! operation has done by then stays done, and whom it still had to notify is notified while the stack unwinds. A second
+//! panic there is caught. Without `std` nothing can catch it, and it ends the process.
 //!
 //! The **waker** of a task may use the engine without restriction: see [`WaitFuture`]. That of [`Domain::prepare_with`] may
-//! not, and may lie on a stack: see there.
+//! not, and may lie on a stack.
 //!
 //! # Features
 //!
-//! `timers` and `pi` are parts of the engine, and on by default. A guest's calls for a part that is left out return
-//! `ENOSYS`. `std` and `probes` are on by default,
-//! too; `stream` and `parking` are not. Without `std` the crate needs only `alloc`, and threads sleep by the embedder's
-//! [`Platform`](platform::Platform). Module [`platform`] says what each host has.
+//! `timers`, `pi`, `std` and `probes` are on by default; `stream` and `parking` are not. Without `timers` or `pi` a guest's
+//! calls for that part return `ENOSYS`. Without `std` the crate needs only `alloc`: module [`platform`] says how threads
+//! sleep then, and what each host has.
 
 #![no_std]
 // The documentation says which feature or host an item needs, and does not name features that no user can switch on.
@@ -120,17 +118,17 @@ pub use sys::flat_memory::FlatMemory;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 pub use table::size::Policy;
 
-/// The platform that the engine runs on: the host's, or one that an embedder gives with [`SystemConfig::platform`]. And
-/// the nodes of the machine, if it has several: the host's, or those of [`SystemConfig::topology`].
+/// The platform that the engine runs on, and the nodes of the machine: the host's, or those that an embedder gives with
+/// [`SystemConfig::platform`] and [`SystemConfig::topology`].
 ///
 /// With the default feature `std` threads sleep by calls of the host: futex(2) on Linux, WaitOnAddress on Windows, and
 /// condition variables elsewhere ([`AnyStd`](platform::AnyStd)). On Windows the suites have run under Wine; macOS,
 /// FreeBSD and NetBSD are type-checked. Hosts other than Linux have no CPU-time clocks, no nodes, and neither
 /// `timer::Signals` nor `timer::EventFd`. [`timer::Base`] says which clock stands in for one that a host lacks.
 ///
-/// Without `std` an embedder's [`Platform`](platform::Platform) says how a thread sleeps, what time it is, and what has
-/// to be done around a lock. Without a platform a thread that would sleep spins, and its timeouts do not end. Futures
-/// and custom waiters need no platform. Timers, and the timeouts of futures, use [`SystemConfig::clocks`].
+/// Without `std` an embedder gives a [`Platform`](platform::Platform). If there is none, a thread that would sleep spins,
+/// and its timeouts do not end. Futures and custom waiters need no platform. Timers, and the timeouts of futures, use
+/// [`SystemConfig::clocks`].
 pub mod platform {
     #[doc(no_inline)]
     pub use crate::sys::clock::Clock;
@@ -143,8 +141,8 @@ pub mod platform {
 
 /// Locks that boost their owner to the priority of the tasks that wait for them: `FUTEX_LOCK_PI` and its family.
 ///
-/// [`Domain::lock_pi`] is the call of a thread, [`Domain::lock_pi_async`] that of a task of an executor. The word of
-/// such a lock holds its owner's TID and the bits that this module names. A [`Scheduler`](pi::Scheduler) is told which
+/// [`Domain::lock_pi`] is the call of a thread, [`Domain::lock_pi_async`] that of a task. The word of such a lock holds its
+/// owner's TID and the bits that this module names. A [`Scheduler`](pi::Scheduler) is told which
 /// [`Priority`](pi::Priority) each task has to run with.
 pub mod pi {
     pub use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
@@ -160,8 +158,7 @@ pub mod observe {
     pub use crate::futex::who_waits::{WaitedWord, WhoWaits};
 }
 
-/// Queues of parked threads, for lock implementations that decide with the queue locked. `parking_lot_core` is built on
-/// this module.
+/// Queues of parked threads, for lock implementations that decide with the queue locked, as `parking_lot_core`'s do.
 #[cfg(feature = "parking")]
 pub mod parking {
     pub use crate::futex::parking::{BothQueues, Filter, Filtered, Parked, ParkingLot, PlaceRef, Queue};

@@ -12,14 +12,12 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 /// Blocks the calling thread while `word`, a reference to an atomic or another [`Target`], holds `expected`, until a wake
 /// comes.
 ///
-/// Returns at once if the word holds another value. Otherwise it returns when [`wake_one`] or [`wake_all`] has chosen
-/// this waiter: the engine makes no wakeups of its own. The word may hold `expected` again by then, so a caller that waits for a
-/// change calls this in a loop.
+/// Returns at once if the word holds another value. Otherwise it returns only when [`wake_one`] or [`wake_all`] has
+/// chosen this waiter. The word may hold `expected` again by then, so a caller that waits for a change calls this in a loop.
 ///
-/// `wait`, [`wait_timeout`], [`wake_one`] and [`wake_all`] use one domain of the process, which the first wait makes. A
-/// program that wants limits, counters, tasks or timers makes a domain of its own, or a [`StaticDomain`]. These functions
-/// need the feature `std`. They do not meet futex(2), nor the locks of the standard library, nor those of another version
-/// of this crate.
+/// `wait`, [`wait_timeout`], [`wake_one`] and [`wake_all`] use one domain of the process. A program that wants limits,
+/// counters, tasks or timers makes a domain of its own, or a [`StaticDomain`]. These functions need the feature `std`. They
+/// do not meet futex(2), the locks of the standard library, or another version of this crate.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Release}};
@@ -37,10 +35,9 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 /// ```
 ///
 /// # After fork(2)
-/// The child has a copy of the domain, but only the thread that called fork. If another thread was in one of the
-/// functions then, a lock of the copy may stay held for ever, and a wake may go to a thread that the child does not
-/// have. So the child calls [`abandon_after_fork`] before it uses these functions. A wake in the parent never reaches a
-/// waiter in the child, or the reverse, not even on a word in memory that both have mapped.
+/// The child has a copy of the domain, in which a lock may stay held for ever, and a wake may go to a thread that only the
+/// parent has. So the child calls [`abandon_after_fork`] before it uses these functions. A wake in the parent never reaches
+/// a waiter in the child, or the reverse, not even on a word in memory that both have mapped.
 ///
 /// # Panics
 /// If there is no memory for the domain, if 2^24 threads wait already, or if the target cannot be read.
@@ -74,15 +71,15 @@ pub fn wait_timeout<T: Target>(word: T, expected: T::Value, timeout: impl Into<T
 /// the word is not accessed, and may have been freed already.
 ///
 /// Change the word first. Then a thread that waits for the old value either is asleep, and can be woken, or will not go
-/// to sleep. No memory is allocated. It is no function for signal handlers, unlike futex(2): it locks a bucket, which
-/// the interrupted thread may hold.
+/// to sleep. No memory is allocated. Signal handlers must not call it, unlike futex(2): it locks a bucket, which the
+/// interrupted thread may hold.
 #[inline]
 pub fn wake_one<K: Key>(word: K) {
     FUTEXES.wake_one(word);
 }
 
-/// Wakes all threads that wait for `word`. Like [`wake_one`], with one difference: for more than 16 threads it tries to
-/// allocate memory. If it gets none, it wakes them in several steps.
+/// Wakes all threads that wait for `word`. Like [`wake_one`], but for more than 16 threads it tries to allocate memory. If
+/// it gets none, it wakes them in several steps.
 #[inline]
 pub fn wake_all<K: Key>(word: K) {
     FUTEXES.wake_all(word);

@@ -11,30 +11,12 @@ use core::time::Duration;
 
 use crate::error::Error;
 use crate::expiry::sleep::{Sleep, Timeouts};
-use crate::signal::sleeper::{Sleeper, Slept};
+pub use crate::signal::sleeper::Cause;
+use crate::signal::sleeper::Sleeper;
 use crate::signal::{GuardedWaker, Receiver};
 use crate::sys::clock::{Clock, Deadline, Timeout};
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
-
-/// Why a wait is ended without a wake.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Cause {
-    /// The wait is cancelled: by a signal, a kill, or a decision of the program.
-    Interrupted,
-    /// The time is up.
-    TimedOut,
-}
-
-impl From<Cause> for Error {
-    fn from(cause: Cause) -> Self {
-        match cause {
-            Cause::Interrupted => Self::Interrupted,
-            Cause::TimedOut => Self::TimedOut,
-        }
-    }
-}
 
 /// The thread or task that is notified when the operation has to be polled again.
 #[derive(Clone, Copy)]
@@ -88,10 +70,8 @@ pub(crate) fn block_on<'d, O: Operation<'d>>(
             return result;
         }
         operation.as_mut().spin(sleeper, deadline);
-        match sleeper.sleep(deadline) {
-            Slept::Notified => {}
-            Slept::Interrupted => return operation.end_by(Cause::Interrupted),
-            Slept::TimedOut => return operation.end_by(Cause::TimedOut),
+        if let Some(cause) = sleeper.sleep(deadline) {
+            return operation.end_by(cause);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Groups: words that several threads sleep on, each thread with a bit of its own, so that one system call wakes any set
 //! of them. The threads of a group are those whose entries lie side by side.
 //!
-//! The word counts the group's wakes. A waiter loads it, then checks its own signal, and sleeps while the word has not
-//! changed. A waker stores `WOKEN` in the signals, then counts the wake, and then makes the call. So a waiter that has
-//! missed `WOKEN` does not fall asleep, or is asleep when the call comes ([Y]).
+//! The word counts the group's wakes. A waiter loads it, checks its own signal, and sleeps while the word has not changed.
+//! A waker stores `WOKEN` in the signals, counts the wake, and makes the call. So a waiter that has missed `WOKEN` does not
+//! fall asleep, or is asleep when the call comes ([Y]).
 
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
@@ -29,10 +29,8 @@ impl Group {
     }
 }
 
-/// A set of members of one group, by their bits. The set of a sleeping thread contains only that thread.
-///
-/// The group outlives this value: it belongs to a system. A waker has borrowed a domain of that system, which keeps the
-/// system.
+/// A set of members of one group, by their bits: for a sleeping thread, that thread alone. The group outlives this value: it
+/// belongs to a system, and a waker has borrowed a domain of that system.
 #[derive(Clone, Copy)]
 pub(crate) struct Members {
     group: NonNull<Group>,
@@ -84,9 +82,8 @@ impl Members {
 }
 
 impl Signal {
-    /// As [`sleep`](Self::sleep), on the word of the member's group. Returns `None` if wakes of other members have ended
-    /// `TRIES` attempts to sleep. The caller then sleeps on a word of its own, so that another domain's wakes cannot keep
-    /// it awake.
+    /// As [`sleep`](Self::sleep), on the word of the member's group. `None` if wakes of other members have ended `TRIES`
+    /// attempts. The caller then sleeps on a word of its own, so that another domain's wakes cannot keep it awake.
     pub(crate) fn sleep_in_group(&self, member: Members, deadline: Option<&Deadline>) -> Option<bool> {
         const TRIES: u32 = 8;
         let on = PlatformRef::HOST;

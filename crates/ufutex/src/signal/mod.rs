@@ -23,12 +23,9 @@ const CALLING: u32 = 2;
 /// Notifies a waiter of its wake. It lies in the waiter's own memory, next to its queue node.
 ///
 /// Ownership follows the node's. While the node is queued, `receiver` belongs to the bucket's lock. A thread that takes
-/// the node off the queue to wake it owns the whole signal until it stores `WOKEN`. With that store it gives the memory
-/// back, and does not touch it again. A waiter that finds its node taken must not leave before it has seen `WOKEN`: a
-/// timeout does not by itself transfer ownership back.
-///
-/// A waker that is lent stays in `receiver`, so the signal is given back in two steps: `CALLING` when the wake has come,
-/// `WOKEN` when the waker has returned.
+/// the node off the queue to wake it owns the whole signal until it stores `WOKEN`, which gives the memory back. A waiter
+/// that finds its node taken must not leave before it has seen `WOKEN`: a timeout does not by itself transfer ownership
+/// back. A waker that is lent stays in `receiver` until it has returned: the state is `CALLING` meanwhile.
 #[repr(C)]
 pub(crate) struct Signal {
     state: Parker,
@@ -39,18 +36,15 @@ pub(crate) struct Signal {
 
 /// The receiver of a wake.
 pub(crate) enum Receiver {
-    /// A thread that sleeps on the signal's own word, by this platform. On Linux that is futex(2) itself, so the kernel
-    /// and /proc show such a thread as one that waits for a futex.
+    /// A thread that sleeps on the signal's own word, by this platform.
     Thread(PlatformRef),
     /// A thread that sleeps on the word of a group. The host is its platform.
     Member(Members),
-    /// A thread that sleeps elsewhere, because other entries or an interrupt may wake it too. The sleeper outlives
-    /// the entry's time in the queue.
+    /// A thread that other entries or an interrupt may wake, too. The sleeper outlives the entry's time in the queue.
     Sleeper(NonNull<Sleeper>),
     /// A task, through its waker.
     Waker(GuardedWaker),
-    /// As `Waker`, but the waiter only lends the waker to its wake. What that waker points to may be on the waiter's
-    /// stack, so it must have returned before the wait ends.
+    /// As `Waker`, but what it points to may be on the waiter's stack, so it must have returned before the wait ends.
     Lent(GuardedWaker),
 }
 
@@ -59,9 +53,8 @@ impl Receiver {
     pub(crate) const TAKEN: Self = Self::Thread(PlatformRef::HOST);
 }
 
-/// The work that is left for a waiter that has been notified. It accesses no memory of the waiter, unless the waiter
-/// has lent its waker. The drop does the work, so that a panic of another callback cannot skip it. Nothing may be
-/// locked when it is dropped.
+/// The work that is left for a waiter that has been notified. It accesses no memory of the waiter, unless that has lent its
+/// waker. The drop does the work, so that a panic of another callback cannot skip it, with nothing locked.
 #[must_use]
 pub(crate) struct PendingWake(Action);
 
@@ -86,7 +79,7 @@ impl PendingWake {
         matches!(self.0, Action::Nothing)
     }
 
-    /// Drops it without doing its work, which another `PendingWake` does.
+    /// Drops it: another `PendingWake` does its work.
     pub(crate) fn disarm(mut self) {
         self.0 = Action::Nothing;
     }
@@ -128,20 +121,20 @@ impl Signal {
         Self { state: Parker::new(WAITING), bitset: UnsafeCell::new(None), receiver: UnsafeCell::new(receiver) }
     }
 
-    /// Whether a wake has come. If so, everything that the waker did happens before what follows.
+    /// Whether a wake has come, and its waker has returned.
     #[inline]
     pub(crate) fn is_woken(&self) -> bool {
         self.state.load(Ordering::Acquire) == WOKEN // [J]
     }
 
-    /// Whether a wake has come. A waker that was lent may still be running.
+    /// Whether a wake has come. A waker that was lent may still run.
     #[inline]
     pub(crate) fn is_notified(&self) -> bool {
         self.state.load(Ordering::Acquire) != WAITING // [J]
     }
 
-    /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. A thread that sleeps elsewhere, or a task, is woken
-    /// when the result is dropped. If the waker is lent, `CALLING` is stored now, and `WOKEN` by that drop.
+    /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. All others are woken when the result is dropped. If the
+    /// waker is lent, `CALLING` is stored now, and `WOKEN` by that drop.
     ///
     /// # Safety
     /// `this` is valid. The caller has taken its node off the queue, and does not access the waiter afterwards.
@@ -193,8 +186,7 @@ impl Signal {
         }
     }
 
-    /// Notifies a waiter of a lock and leaves its node queued. The waiter then finds out that it has inherited the
-    /// lock.
+    /// Notifies a waiter that has inherited its lock, and leaves its node queued.
     ///
     /// # Safety
     /// The node is queued and the caller holds the lock that guards `receiver`.
@@ -248,7 +240,7 @@ impl Signal {
     }
 
     /// Waits until the thread that has taken the node stores `WOKEN`: a few instructions, or until a lent waker has
-    /// returned. That thread may have lost its CPU, perhaps to this one, so this one sleeps between its checks.
+    /// returned. That thread may have lost its CPU to this one, so this one sleeps between its checks.
     pub(crate) fn wait_for_waker(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_woken() {
@@ -256,8 +248,8 @@ impl Signal {
         }
     }
 
-    /// As `wait_for_waker`, but returns as soon as the wake has come. A lent waker may still be running: the caller owns
-    /// the entry except for its signal. Where lock holders keep their CPU, the waking thread does too, so this one spins.
+    /// As `wait_for_waker`, but a lent waker may still run: the caller owns the entry except for its signal. Where lock
+    /// holders keep their CPU, the waking thread does too, so this one spins.
     pub(crate) fn wait_for_notification(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_notified() {

@@ -6,7 +6,7 @@ use super::{Ordering, fence};
 ///
 /// Pairs with **[B]**, [`wake_barrier`]. On x86-64 the locked instruction that took the lock is that barrier already,
 /// so only the compiler must be kept from reordering. On Arm an acquiring compare-and-swap lets the later load pass its
-/// store, and a model checker takes nothing but a fence for a full barrier. In both cases this function is a fence.
+/// store, so this is a fence.
 #[inline(always)]
 pub fn wait_barrier() {
     if cfg!(all(target_arch = "x86_64", not(miri))) {

@@ -1,33 +1,23 @@
 //! Which copy of sharded data a thread uses: a hint.
 
 /// A number that differs between threads that run at the same time, and rarely changes within a thread: the number of
-/// the 64 KiB block of the stack that the caller's frame is in. It needs neither thread-local storage nor an operating
-/// system.
+/// the 64 KiB block of the stack that the caller's frame is in.
 ///
 /// **It is a hint.** Two calls in one operation may return different numbers: a thread's frames may lie on both sides
 /// of a block's border, or a coroutine may be resumed on another thread. So an operation keeps what it has chosen by a
-/// hint until it ends, and no result depends on the choice of the next operation. If compiled with `--cfg
-/// ufutex_random_hints`, as by `.ci/random-hints`, each call returns another number.
+/// hint until it ends, and no result depends on the choice of the next operation. With `--cfg ufutex_random_hints`, as in
+/// `.ci/random-hints`, each call returns the next number of a random sequence.
 #[inline(always)]
 pub fn thread_hint() -> u32 {
     #[cfg(ufutex_random_hints)]
-    return random_hints::draw();
+    {
+        static DRAWN: super::AtomicU64 = super::AtomicU64::new(0);
+        return crate::sys::random::mixed(DRAWN.fetch_add(1, super::Ordering::Relaxed)) as u32;
+    }
     #[cfg(not(ufutex_random_hints))]
     {
         let here = 0u8;
         (core::ptr::addr_of!(here).addr() >> 16) as u32
-    }
-}
-
-/// Hints for tests: the next number of a random sequence, which all threads share.
-#[cfg(ufutex_random_hints)]
-mod random_hints {
-    use core::sync::atomic::{AtomicU32, Ordering};
-
-    pub fn draw() -> u32 {
-        static DRAWN: AtomicU32 = AtomicU32::new(0);
-        let mixed = DRAWN.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x85eb_ca6b);
-        (mixed ^ mixed >> 15).wrapping_mul(0xc2b2_ae35)
     }
 }
 

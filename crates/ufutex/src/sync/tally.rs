@@ -2,8 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A statistics counter. It orders nothing: a reader learns nothing about other memory. So every access is relaxed, and
-/// a model does not explore it, which would only multiply the executions.
+/// A statistics counter. It orders nothing, so every access is relaxed, and a model does not explore it.
 #[derive(Default)]
 pub struct Tally(AtomicU64);
 
@@ -18,7 +17,6 @@ impl Tally {
         Self(AtomicU64::new(n))
     }
 
-    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.add_and_get(n);
     }
@@ -43,7 +41,6 @@ impl Tally {
         }
     }
 
-    /// The current value.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }

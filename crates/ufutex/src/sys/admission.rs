@@ -1,31 +1,27 @@
 //! Limits how many waiters a domain may have, and how many timers a process.
 //!
-//! A wait that is queued takes a permit, and gives it back when it has been woken. If the free permits were one number,
-//! its cache line would be transferred between all CPUs. So most permits are kept in several shards, each on a line of
-//! its own: a thread that has been woken gives its permit back to the shard from which it will take the next one. Permits
-//! are only moved, never made, so the limit is never exceeded.
+//! A wait that is queued takes a permit, and gives it back when it has been woken. So that threads do not all write one
+//! cache line, most permits are kept in several shards: a thread gives its permit back to the shard from which it will
+//! take the next one. Permits are only moved, never made, so the limit is never exceeded.
 //!
 //! A waiter does not take a permit from another thread's shard. So a wait may be refused although other shards have
-//! free permits. With a small limit, where that would matter, all threads share the first shard. It keeps the permits
-//! that have been given back, so that waiters write no line of the domain itself.
+//! free permits. With a small limit, where that would matter, all threads share the first shard.
 //!
 //! The shards of timers have a lock, under which the permits are a plain number, and a create that finds none in its
 //! own shard checks the others. With a small limit their permits are in no shard.
 
 use crate::sync::{Tally, thread_shard};
 
-/// Number of shards of waiters' permits, a power of two. More shards would cost each domain more memory than their
-/// contention is worth. Timers have as many, one of which is common to all threads.
+/// Number of shards of waiters' permits, a power of two. Timers have as many, one of which is common to all threads.
 pub const SHARDS: usize = 8;
 /// Number of permits that are moved at once between `free` and a shard.
 const BATCH: u64 = 256;
 /// The most free permits that a shard keeps, apart from those that are being moved.
 const KEPT_MAX: u64 = 2 * BATCH;
-/// With a smaller limit all threads share one shard. From this limit on, those that the
-/// shards can keep are at most a sixteenth of all.
+/// With a smaller limit all threads share one shard. From this limit on, the shards can keep at most a sixteenth.
 const SHARED_FROM: u64 = 16 * SHARDS as u64 * KEPT_MAX;
 
-/// Free permits of some of the threads.
+/// Free permits of some of the threads: atomic, or behind a lock that the caller holds.
 pub trait FreePermits {
     /// Takes `n` permits if there are that many. Returns whether there were.
     fn take(&mut self, n: u64) -> bool;
@@ -43,14 +39,9 @@ impl FreePermits for &Tally {
     }
 }
 
-/// Permits behind a lock, which the caller holds.
 impl FreePermits for u64 {
     fn take(&mut self, n: u64) -> bool {
-        let has_enough = *self >= n;
-        if has_enough {
-            *self -= n;
-        }
-        has_enough
+        self.checked_sub(n).map(|left| *self = left).is_some()
     }
 
     fn add(&mut self, n: u64) -> u64 {
@@ -59,7 +50,7 @@ impl FreePermits for u64 {
     }
 }
 
-/// A shard: free permits of some of the threads, on a cache line of their own.
+/// A shard, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
 struct PermitsShard(Tally);
@@ -68,8 +59,7 @@ struct PermitsShard(Tally);
 #[derive(Default)]
 pub struct Permits([PermitsShard; SHARDS]);
 
-/// The permits of a domain or of a process's timers. Permits may be taken without a shard and given back to one: they
-/// are only moved.
+/// The permits of a domain or of a process's timers. They may be taken without a shard and given back to one.
 pub struct Admission {
     max: u64,
     /// Free permits that are in no shard.
@@ -82,8 +72,7 @@ impl Admission {
         Self { max, free: Tally::of(max) }
     }
 
-    /// How many permits are taken, if the shards keep `kept` free ones. The number is approximate while other threads
-    /// take permits and give them back.
+    /// How many permits are taken, if the shards keep `kept` free ones: approximate while other threads take some.
     pub fn taken(&self, kept: u64) -> u64 {
         self.max.saturating_sub(self.free.get()).saturating_sub(kept)
     }
@@ -99,11 +88,9 @@ impl Admission {
             own.add(BATCH - 1);
             return true;
         }
-        // One check of `free` is enough. With one shard for all threads, `free` gets no permit back once the shard is
-        // there, and a thread takes from it only after it has seen the shard empty. If `free` is empty here, consider
-        // the last moment at which this thread, or one that has taken from `free`, saw the shard empty. At that moment
-        // each permit was taken, or about to be taken by such a thread. So of as many threads as there are permits,
-        // with one permit each, none is refused.
+        // One check of `free` is enough. With one shard for all threads, `free` gets no permit back, and a thread takes
+        // from it only after it has seen the shard empty. If it is empty here, each permit was taken, or about to be, when
+        // such a thread last saw the shard empty. So of as many threads as there are permits, none is refused.
         self.free.take(1)
     }
 

@@ -8,10 +8,8 @@ use super::counted::Counted;
 use crate::error::Error;
 
 /// A handle of an embedder's callbacks, such as a [`Deliver`](crate::timer::Deliver) or
-/// [`Clocks`](crate::timer::Clocks).
-///
-/// An `Arc` of them becomes one by `into()`, which every function that takes callbacks calls. `Arc::new` ends the
-/// program if there is no memory. [`try_new`](Self::try_new) does not.
+/// [`Clocks`](crate::timer::Clocks). Functions that take callbacks take an `Arc` of them, too. `Arc::new` ends the
+/// program if there is no memory; [`try_new`](Self::try_new) does not.
 ///
 /// ```
 /// use ufutex::{Callbacks, timer::{Callback, Driver, Expired, Timers}};

@@ -34,8 +34,7 @@ impl<T> Counted<T> {
         let value = value(inner.addr().get());
         // SAFETY: fresh memory of that type.
         unsafe { inner.write(Inner { handles: AtomicUsize::new(1), value }) };
-        // `around` makes pointers from the address alone.
-        let _address = inner.as_ptr().expose_provenance();
+        let _for_adopt = inner.as_ptr().expose_provenance();
         Ok(Self { inner })
     }
 
@@ -47,27 +46,15 @@ impl<T> Counted<T> {
         Counted { inner: as_other(core::mem::ManuallyDrop::new(self).inner) }
     }
 
-    /// Whether the two are handles of one value.
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.inner == other.inner
-    }
-
     /// The handle of the value at `value` that was forgotten with `mem::forget`.
     ///
     /// # Safety
     /// Such a handle exists, and is adopted only once.
     pub unsafe fn adopt(value: NonNull<T>) -> Self {
-        // SAFETY: a handle gave the value out.
-        Self { inner: unsafe { Self::around(value) } }
-    }
-
-    /// # Safety
-    /// The value lies in an `Inner`.
-    unsafe fn around(value: NonNull<T>) -> NonNull<Inner<T>> {
         // A reference to the value gives no access to the count in front of it, so only its address is used.
         let address = value.addr().get() - core::mem::offset_of!(Inner<T>, value);
-        // SAFETY: the caller guarantees that it is within an allocation, so it is not null.
-        unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) }
+        // SAFETY: the value lies in an allocation of `new`, so the address is not null.
+        Self { inner: unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) } }
     }
 }
 

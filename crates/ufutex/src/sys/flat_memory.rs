@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use super::mem::{Access, Fault, UserMemory, Width};
 
 /// A guest's memory in one piece of this program's memory: the guest's addresses from `first` on are the bytes from `base` on.
-/// All of it is there all the time. Words have the byte order of the host's processor. For a guest with the other order write a
-/// [`UserMemory`] of your own, which swaps the bytes of what it loads and stores.
+/// All of it is there all the time. Words have the host's byte order. A guest with the other order needs a [`UserMemory`] that
+/// swaps the bytes of what it loads and stores.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU64;
@@ -60,24 +60,20 @@ impl FlatMemory {
     }
 }
 
-/// `$body` with `$word` as a reference to the word of `$width` at `$place`.
+/// `$body` with `$word` as a reference to the atomic of `$width` at `$place`.
 macro_rules! with_word {
-    ($place:expr, $width:expr, $word:ident => $body:expr) => {{
-        let place = $place;
-        // SAFETY: valid, as the caller of the constructor has promised; aligned, as `UserMemory` promises.
-        unsafe {
-            match $width {
-                Width::U8 => with_word!(@ AtomicU8, place, $word => $body),
-                Width::U16 => with_word!(@ AtomicU16, place, $word => $body),
-                Width::U32 => with_word!(@ AtomicU32, place, $word => $body),
-                Width::U64 => with_word!(@ AtomicU64, place, $word => $body),
-            }
+    ($place:ident, $width:ident, $word:ident => $body:expr) => {
+        with_word!(@ $place, $width, $word => $body, U8 AtomicU8, U16 AtomicU16, U32 AtomicU32, U64 AtomicU64)
+    };
+    (@ $place:ident, $width:ident, $word:ident => $body:expr, $($bits:ident $atomic:ident),*) => {
+        match $width {
+            $(Width::$bits => {
+                // SAFETY: valid, as the caller of the constructor has promised; aligned, as `UserMemory` promises.
+                let $word = unsafe { $atomic::from_ptr($place.cast()) };
+                $body
+            })*
         }
-    }};
-    (@ $atomic:ident, $place:ident, $word:ident => $body:expr) => {{
-        let $word = $atomic::from_ptr($place.cast());
-        $body
-    }};
+    };
 }
 
 #[expect(clippy::useless_conversion, reason = "one of the four widths is 64 bits itself")]

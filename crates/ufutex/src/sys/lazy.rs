@@ -7,10 +7,8 @@ use super::counted::Counted;
 use crate::error::Error;
 use crate::sync::{AtomicPtr, Made, Ordering};
 
-/// A value that the first thread to need it makes, in memory of its own. It is dropped with the `Lazy`.
-///
-/// No thread waits for another that makes the value: each thread that finds none makes one, and all use the one that
-/// was stored first.
+/// A value that the first thread to need it makes, in memory of its own. It is dropped with the `Lazy`. No thread waits for
+/// another: each that finds no value makes one, and all use the one that was stored first.
 pub struct Lazy<T> {
     /// Null until the value is made, then a counted handle; or [`NEVER`].
     kept: AtomicPtr<(Made, T)>,
@@ -43,7 +41,7 @@ impl<T> Lazy<T> {
         self.kept.load(Ordering::Acquire).addr() == NEVER // [W]
     }
 
-    /// The value. If there is none yet, it is what `value` returns, or what another thread has made meanwhile.
+    /// The value. If there is none yet, `value` makes it, unless another thread is faster.
     ///
     /// # Errors
     /// Those of `value`, and [`Error::NoMemory`], also if the value will never be made.
@@ -57,21 +55,16 @@ impl<T> Lazy<T> {
 
     #[cold]
     fn make(&self, value: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
-        let made = value().and_then(|value| Counted::new(|_| (Made::new(), value)));
-        let error = match made {
-            Ok(kept) => {
-                kept.0.finish();
-                let ours = ptr::from_ref::<(Made, T)>(&kept).cast_mut();
-                // [W]
-                if self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Relaxed).is_ok() {
-                    core::mem::forget(kept); // `drop` gives this handle back
-                }
-                Error::NoMemory
+        let made = value().and_then(|value| Counted::new(|_| (Made::new(), value))).map(|kept| {
+            kept.0.finish();
+            let ours = ptr::from_ref::<(Made, T)>(&kept).cast_mut();
+            // [W]
+            if self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Relaxed).is_ok() {
+                core::mem::forget(kept); // `drop` gives this handle back
             }
-            Err(error) => error,
-        };
+        });
         // Another thread may have been faster, and may have had the last memory.
-        self.get().ok_or(error)
+        self.get().ok_or(made.err().unwrap_or(Error::NoMemory))
     }
 
     /// If there is no value yet, there will never be one.

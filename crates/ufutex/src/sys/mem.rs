@@ -44,10 +44,10 @@ impl Width {
 /// The threads that share a futex word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// The threads of one domain: futex(2) with `FUTEX_PRIVATE_FLAG`. The word is looked up in the domain's own table.
+    /// The threads of one domain: futex(2) with `FUTEX_PRIVATE_FLAG`. Looked up in the domain's own table.
     Private,
     /// All domains of a [`PidNamespace`](crate::PidNamespace) that map the object, each at an address of its own, or all
-    /// domains of the system if it is a [`SharedObject`](crate::SharedObject). The word lies at an offset in the object.
+    /// domains of the system if it is a [`SharedObject`](crate::SharedObject).
     Object {
         /// The object: a file or a piece of shared memory.
         id: ObjectId,
@@ -59,15 +59,14 @@ pub enum Scope {
     AddressSpace,
 }
 
-/// Names an object that several domains map. There are two kinds, told apart by their numbers, and looked up in different
-/// tables:
+/// Names an object that several domains map. There are two kinds, told apart by their numbers:
 ///
 /// - Below 2^61: an object of one [`PidNamespace`](crate::PidNamespace), whose number the embedder chooses, for example an
 ///   inode's. Two namespaces that use one number mean two objects.
 /// - From 2^61 to 2^62: a [`SharedObject`](crate::SharedObject), which domains of several namespaces map. The system chooses
-///   the number ([`SharedObject::id`](crate::SharedObject::id)). Use no other: a number that the system has not given out
-///   names an object of the caller's namespace until the system gives it out, and waiters that were queued before are then
-///   found by no wake. Do not make such a number from what a guest chooses.
+///   the number ([`SharedObject::id`](crate::SharedObject::id)). Use no other, and none that a guest chooses: a number that
+///   the system has not given out names an object of the caller's namespace until it is given out, and then no wake finds
+///   the waiters that were queued before.
 ///
 /// ```
 /// use ufutex::ObjectId;
@@ -90,8 +89,8 @@ impl ObjectId {
         if id < Self::SYSTEM << 1 { Some(Self(id)) } else { None }
     }
 
-    /// The object that lies at this address, for an embedder that has one for each shared mapping: name it by the address
-    /// as long as a guest maps it. `None` from 2^61 on, where only a pointer with a tag points.
+    /// The object at this address, for an embedder that has one for each shared mapping, as long as a guest maps it.
+    /// `None` from 2^61 on, where only a pointer with a tag points.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -118,7 +117,7 @@ impl ObjectId {
         Self(Self::SYSTEM | number)
     }
 
-    /// The number that [`system`](Self::system) got; `None` if it is an object of a namespace.
+    /// The number that [`system`](Self::system) got; `None` for an object of a namespace.
     #[inline]
     pub(crate) const fn of_system(self) -> Option<u64> {
         if self.0 & Self::SYSTEM != 0 { Some(self.0 & !Self::SYSTEM) } else { None }
@@ -131,11 +130,11 @@ impl ObjectId {
 /// [`compare_exchange`](Self::compare_exchange) must not block: if the page is not present they return [`Fault`]. The
 /// engine then releases the lock, calls [`fault_in`](Self::fault_in), which may block for any time, and starts over.
 ///
-/// Any of its functions may panic. The panic reaches the caller of the operation, with all locks released. An operation
-/// does nothing before it has compared or changed the word, so if the panic comes earlier, nothing has happened. A
-/// `compare_exchange` that panics must not have changed the word. After such a panic, a future may be polled again.
-/// [`Domain::exit`](crate::Domain::exit) may be called again and goes on where it stopped. If a wait for a lock is
-/// dropped after it has been handed the lock, and a panic keeps it from unlocking the word, the task still has the lock.
+/// Any of its functions may panic. The panic reaches the caller of the operation, with all locks released. Nothing has
+/// happened if it comes before the word has been compared or changed; a `compare_exchange` that panics must not have
+/// changed it. A future may be polled again, and [`Domain::exit`](crate::Domain::exit) called again: it goes on where it
+/// stopped. If a wait that has been handed a lock is dropped, and a panic keeps it from unlocking the word, the task still
+/// has the lock.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicU64, Ordering::{AcqRel, Acquire}};
@@ -176,14 +175,14 @@ impl ObjectId {
 /// assert_eq!(guest.load(0x1000, Width::U64), Ok(0x0000_0008_0000_0007));
 /// ```
 ///
-/// Every address that these functions get is a multiple of its width. A futex word has the width that its call gives:
-/// 32 bits in most calls. The provided [`read`](Self::read) loads single bytes. The provided [`write`](Self::write)
-/// exchanges 64 bits where they are aligned, and single bytes elsewhere. So all widths have to work.
+/// Every address that these functions get is a multiple of its width. All widths have to work: a futex word has the one
+/// that its call gives, the provided [`read`](Self::read) loads single bytes, and the provided [`write`](Self::write)
+/// exchanges 64 bits where they are aligned, and single bytes elsewhere.
 pub trait UserMemory {
-    /// Reads the word of `width` at `address` atomically, with acquire ordering or stronger. Must not block.
+    /// Reads the word of `width` at `address` atomically, with acquire ordering or stronger.
     ///
-    /// A bucket may be locked during the call, and so may the graph of lock owners and waiters. So this function must
-    /// not use any [`Domain`](crate::Domain), [`Task`](crate::Task) or [`System`](crate::System) either.
+    /// A bucket and the graph of lock owners may be locked during the call. So it must neither block nor use any
+    /// [`Domain`](crate::Domain), [`Task`](crate::Task) or [`System`](crate::System).
     ///
     /// # Errors
     /// [`Fault`] if the word cannot be read now.
@@ -197,19 +196,17 @@ pub trait UserMemory {
     /// [`Fault`] if the word cannot be written now.
     fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault>;
 
-    /// Makes `address` accessible. Called after a [`Fault`], with no lock held. It may use domains, tasks and the
-    /// system.
-    ///
-    /// `Ok` means that the access will succeed, unless the memory goes away again. The engine retries at most a
-    /// thousand times.
+    /// Makes `address` accessible. Called after a [`Fault`], with no lock held: it may use domains, tasks and the system.
+    /// `Ok` means that the access will succeed, unless the memory goes away again. The engine retries at most a thousand
+    /// times.
     ///
     /// # Errors
     /// [`Fault`] if the access is not allowed at all: the operation then ends with `EFAULT`.
     fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault>;
 
     /// Copies memory from `address` on, in any order, and faults it in where necessary: a timeout, the arguments of
-    /// `futex_waitv`, an entry of a robust list. Called with no lock held.
-    /// An embedder that has a faster way than byte after byte should use it.
+    /// `futex_waitv`, an entry of a robust list. Called with no lock held. An embedder that has a faster way than byte
+    /// after byte should use it.
     ///
     /// # Errors
     /// [`Fault`] if any of it cannot be read.
@@ -249,16 +246,16 @@ pub trait UserMemory {
     }
 
     /// Whether the guest may name these addresses at all: the kernel's `access_ok`. If not, every operation fails with
-    /// `EFAULT`, even one that accesses no memory. The provided implementation accepts addresses in the lower half of
-    /// the address space, as on x86-64 with 47 bits, except in its last page, which is never mapped.
+    /// `EFAULT`, even one that accesses no memory. The provided implementation accepts the lower half of the address
+    /// space, as on x86-64 with 47 bits, except its last page, which is never mapped.
     fn access_ok(&self, address: u64, bytes: u64) -> bool {
         let _ = bytes;
         address <= (1 << 47) - 4096
     }
 
-    /// Which domains share the word at `address`, for operations without `FUTEX_PRIVATE_FLAG`. With the provided
-    /// implementation no other domain maps this guest's memory. Called with no lock held, so it may block. It answers from
-    /// the mapping, whether the page is there or not. The offset in an object counts from the object's beginning.
+    /// Which domains share the word at `address`, for operations without `FUTEX_PRIVATE_FLAG`, by its mapping, whether the
+    /// page is there or not. With the provided implementation no other domain maps this guest's memory. Called with no
+    /// lock held, so it may block.
     ///
     /// # Errors
     /// [`Fault`] if there is no memory, or if it is anonymous and `access` is not allowed: the kernel also treats
@@ -268,8 +265,7 @@ pub trait UserMemory {
         Ok(Scope::AddressSpace)
     }
 
-    /// The node that the memory policy of `address` prefers, for `FUTEX2_MPOL`. The provided implementation has no
-    /// policies.
+    /// The node that the memory policy of `address` prefers, for `FUTEX2_MPOL`. Provided: there are no policies.
     fn policy_node(&self, address: u64) -> Option<u32> {
         let _ = address;
         None

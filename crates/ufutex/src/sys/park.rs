@@ -16,8 +16,7 @@ pub enum ParkEnd {
     TimedOut,
 }
 
-/// A 32-bit word, and the threads that sleep on it. It may lie on the stack of the thread that sleeps. Nothing is
-/// allocated, and no thread-local state is used, except by `platform::AnyStd`.
+/// A 32-bit word, and the threads that sleep on it. It may lie on the stack of the thread that sleeps.
 pub struct Parker {
     word: AtomicU32,
 }
@@ -50,14 +49,12 @@ impl Parker {
         self.word.fetch_or(bits, order)
     }
 
-    /// Adds 1. For words whose every value differs from the last, so that a sleeper notices each change. Orders
-    /// nothing.
+    /// Adds 1, so that a sleeper notices each change. Orders nothing.
     pub fn count(&self) {
         self.word.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Clears `bits`. Returns the previous value. Its Release is for a thread that calls `raise` later, which sees
-    /// what the caller of this function stored before.
+    /// Clears `bits`. Returns the previous value. A thread that calls `raise` later sees what the caller stored before.
     pub fn take_down(&self, bits: u32) -> u32 {
         self.word.fetch_and(!bits, Ordering::AcqRel) // [N]
     }

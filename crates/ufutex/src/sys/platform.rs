@@ -1,8 +1,5 @@
-//! The platform: the trait [`Platform`], by which the engine lets threads sleep, reads clocks and announces locks to a
-//! scheduler, and references to its implementations.
-//!
-//! A [`PlatformRef`] is one word. Each lock contains one, and so does the waiter of each sleeping thread. All zeroes
-//! mean the host, so zeroed memory of a new table needs no initialisation.
+//! The trait [`Platform`], by which the engine lets threads sleep, reads clocks and announces locks to a scheduler, and
+//! references to its implementations.
 
 use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
@@ -48,21 +45,19 @@ pub trait Platform: 'static {
     /// Puts the calling thread to sleep if `word` holds `expected`, until [`unpark`](Self::unpark) is called with the
     /// word's address or `deadline` has passed. It may also wake up for no reason: the engine checks `word` again.
     ///
-    /// For `unpark`, the check of `word` and falling asleep must be one step. If a thread changes `word` and then calls
-    /// `unpark`, either `park` sees the new value, or `unpark` wakes the thread that it has put to sleep. futex(2)
-    /// takes one lock for both.
+    /// For `unpark`, the check of `word` and falling asleep must be one step: if a thread changes `word` and then calls
+    /// `unpark`, either `park` sees the new value, or `unpark` wakes the thread that it has put to sleep.
     ///
-    /// The engine calls it in four places: in a thread's wait; to wait for a lock; to wait until another thread has
-    /// made or resized a table; and at the end of a wait of [`prepare_with`](crate::Domain::prepare_with), to wait for
-    /// a waker that runs. So a wake calls it only if another thread holds the bucket, and never in a build without
-    /// `std` where [`KEEPS_CPU`](Self::KEEPS_CPU) is `true`. It is never called between [`enter`](Self::enter) and
+    /// The engine calls it in a thread's wait; to wait for a lock, or for a table that another thread makes or resizes;
+    /// and at the end of a wait of [`prepare_with`](crate::Domain::prepare_with), while its waker runs. So a wake calls it
+    /// only if another thread holds the bucket, and never in a build without `std` where
+    /// [`KEEPS_CPU`](Self::KEEPS_CPU) is `true`. It is never called between [`enter`](Self::enter) and
     /// [`leave`](Self::leave).
     ///
-    /// Some calls have a deadline of the engine's own. A contender for a lock sleeps for a millisecond at first, and
-    /// for twice as long after each sleep that ends by its deadline: a thread that unlocks may not have seen it. A
-    /// thread that waits for a waker to return sleeps for 20 to 640 microseconds at a time, and no thread calls
-    /// `unpark` for it. So a `park` that ignores `deadline` may sleep for ever. If the platform's ticks are coarser,
-    /// let `park` yield and return without sleeping.
+    /// Some calls have a deadline of the engine's own, because perhaps no thread calls `unpark` for them: a contender for a
+    /// lock sleeps for a millisecond at first, and twice as long each time; a thread that waits for a waker sleeps for 20
+    /// to 640 microseconds at a time. So a `park` that ignores `deadline` may sleep for ever. If the platform's ticks are
+    /// coarser, let `park` yield and return without sleeping.
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>);
 
     /// Wakes up to `count` threads that sleep on the word at this address, and returns how many, or 0 if that is not
@@ -71,15 +66,15 @@ pub trait Platform: 'static {
     /// It may be called between [`enter`](Self::enter) and [`leave`](Self::leave), in interrupt handlers that wake, and
     /// in signal handlers that raise an [`Interrupt`](crate::Interrupt).
     ///
-    /// `word` must not be dereferenced: the memory may have been freed, or be in use for something else. If so, a
-    /// thread that sleeps there by now wakes up for no reason, which `park` may do.
+    /// `word` must not be dereferenced: the memory may have been freed, or be in use for something else. A thread that
+    /// sleeps there by now then wakes up for no reason.
     fn unpark(word: *const AtomicU32, count: usize) -> usize;
 
     /// The time since the epoch of `clock`. The monotonic clock does not go backwards.
     fn now(clock: Clock) -> Duration;
 
-    /// Lets other threads run that wait for a CPU. Called by a thread that has unlocked a bucket for which others have
-    /// slept. By default it does nothing.
+    /// Lets other threads run. Called by a thread that has unlocked a bucket for which others have slept. By default it
+    /// does nothing.
     fn yield_now() {}
 
     /// Whether a thread is neither preempted nor interrupted between [`enter`](Self::enter) and [`leave`](Self::leave).
@@ -89,13 +84,13 @@ pub trait Platform: 'static {
     /// Takes effect only in a build without the feature `std`: a host's threads can be preempted at any time.
     const KEEPS_CPU: bool = false;
 
-    /// Called where [`KEEPS_CPU`](Self::KEEPS_CPU) takes effect, before the engine tries to take the lock of a bucket or
-    /// another lock that is held for a short time: a kernel disables interrupts and preemption on this CPU. A thread may
-    /// be in several sections at once, and leave them in any order, so a kernel counts them.
+    /// Called where [`KEEPS_CPU`](Self::KEEPS_CPU) takes effect, before the engine tries to take a lock that is held for
+    /// a short time: a kernel disables interrupts and preemption on this CPU. A thread may be in several sections at
+    /// once, and leave them in any order, so a kernel counts them.
     ///
     /// Within a section the engine accesses guest memory only by functions that must not sleep, such as
-    /// [`Target::load`](crate::Target::load). It may ask the global allocator for a little memory. It allocates tables
-    /// outside of sections. A [`Scheduler`](crate::pi::Scheduler) is called in a section, too.
+    /// [`Target::load`](crate::Target::load), may ask the global allocator for a little memory, and may call a
+    /// [`Scheduler`](crate::pi::Scheduler). It allocates tables outside of sections.
     fn enter() {}
 
     /// Called after the lock was released, or was not taken: ends what [`enter`](Self::enter) began.
@@ -103,20 +98,17 @@ pub trait Platform: 'static {
 }
 
 /// The functions of a platform.
+#[derive(Debug)]
 struct Calls {
     park: fn(&AtomicU32, u32, Option<Deadline>),
     unpark: fn(*const AtomicU32, usize) -> usize,
     now: fn(Clock) -> Duration,
     yield_now: fn(),
-    /// If locks are announced, and so is `leave`.
-    enter: Option<fn()>,
-    leave: Option<fn()>,
+    /// [`Platform::enter`] and `leave`, if locks are announced.
+    section: Option<(fn(), fn())>,
     /// The same platform for locks that are held for longer, and not announced.
     long: Option<&'static Self>,
 }
-
-/// Makes the [`Calls`] of a platform, once for each in the program.
-struct CallsOf<P>(core::marker::PhantomData<P>);
 
 /// Calls `f`, and ends the program if it panics: Rust lets no panic leave an `extern "C"` function. Unwinding through a
 /// thread whose waiter is queued would free that waiter's memory.
@@ -125,31 +117,31 @@ extern "C" fn without_unwinding<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-impl<P: Platform> CallsOf<P> {
-    const LONG: Calls = Calls {
-        park: |word, expected, deadline| without_unwinding(|| P::park(word, expected, deadline)),
-        unpark: |word, count| without_unwinding(|| P::unpark(word, count)),
-        now: |clock| without_unwinding(|| P::now(clock)),
-        yield_now: || without_unwinding(P::yield_now),
-        enter: None,
-        leave: None,
-        long: None,
-    };
-    const CALLS: &'static Calls = if P::KEEPS_CPU {
-        &Calls {
-            enter: Some(|| without_unwinding(P::enter)),
-            leave: Some(|| without_unwinding(P::leave)),
-            long: Some(&Self::LONG),
-            ..Self::LONG
+impl Calls {
+    const fn for_long_locks<P: Platform>() -> Self {
+        Self {
+            park: |word, expected, deadline| without_unwinding(|| P::park(word, expected, deadline)),
+            unpark: |word, count| without_unwinding(|| P::unpark(word, count)),
+            now: |clock| without_unwinding(|| P::now(clock)),
+            yield_now: || without_unwinding(P::yield_now),
+            section: None,
+            long: None,
         }
-    } else {
-        &Self::LONG
-    };
+    }
+
+    const fn of<P: Platform>() -> Self {
+        let mut calls = Self::for_long_locks::<P>();
+        if P::KEEPS_CPU {
+            calls.section = Some((|| without_unwinding(P::enter), || without_unwinding(P::leave)));
+            calls.long = Some(const { &Self::for_long_locks::<P>() });
+        }
+        calls
+    }
 }
 
-/// Which platform a lock or a waiter is on. All zeroes mean the host. In a build without a host, no thread sleeps
-/// there, and contenders spin.
-#[derive(Clone, Copy)]
+/// Which platform a lock or a waiter is on: one word. All zeroes mean the host, so zeroed memory of a new table needs no
+/// initialisation. In a build without a host, no thread sleeps there, and contenders spin.
+#[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct PlatformRef(Option<&'static Calls>);
 
@@ -162,10 +154,9 @@ impl PlatformRef {
 
     /// The platform `P`.
     pub const fn of<P: Platform>() -> Self {
-        Self(Some(CallsOf::<P>::CALLS))
+        Self(Some(const { &Calls::of::<P>() }))
     }
 
-    /// Whether this is the host, as in memory of all zeroes.
     pub const fn is_host(self) -> bool {
         self.0.is_none()
     }
@@ -193,7 +184,7 @@ impl PlatformRef {
     /// Call this before a lock is taken.
     #[inline(always)]
     pub fn enter(self) {
-        if ANNOUNCED && let Some(Calls { enter: Some(enter), .. }) = self.0 {
+        if ANNOUNCED && let Some(Calls { section: Some((enter, _)), .. }) = self.0 {
             enter();
         }
     }
@@ -201,13 +192,13 @@ impl PlatformRef {
     /// Call this after a lock was released, or was not taken.
     #[inline(always)]
     pub fn leave(self) {
-        if ANNOUNCED && let Some(Calls { leave: Some(leave), .. }) = self.0 {
+        if ANNOUNCED && let Some(Calls { section: Some((_, leave)), .. }) = self.0 {
             leave();
         }
     }
 
-    /// Has the calling thread keep its CPU until the result is dropped, if the platform's holders of locks do so. It
-    /// must not sleep meanwhile.
+    /// Has the calling thread keep its CPU until the result is dropped, if holders of locks do. It must not sleep
+    /// meanwhile.
     pub fn section(self) -> Section {
         self.enter();
         Section(self)
@@ -215,7 +206,7 @@ impl PlatformRef {
 
     /// Whether the holder of a lock keeps its CPU, so that contenders spin.
     pub fn holders_keep_cpu(self) -> bool {
-        ANNOUNCED && self.0.is_some_and(|calls| calls.enter.is_some())
+        ANNOUNCED && self.0.is_some_and(|calls| calls.section.is_some())
     }
 
     /// Sleeps while `word` is `expected`, until `deadline` at the latest.
@@ -225,8 +216,8 @@ impl PlatformRef {
         if deadline.is_some_and(|deadline| self.has_passed(deadline)) { ParkEnd::TimedOut } else { ParkEnd::Awake }
     }
 
-    /// Wakes up to `count` threads that sleep on the word at `word`, which need not be mapped any more. Returns how
-    /// many there were, as far as is known.
+    /// Wakes up to `count` threads that sleep on the word at `word`, which need not be mapped any more. Returns their
+    /// number, or 0 if it is not known.
     pub fn unpark(self, word: *const AtomicU32, count: usize) -> usize {
         match self.0 {
             None => host::unpark(word, count),
@@ -239,8 +230,7 @@ impl PlatformRef {
         host::WAKES_BY_BITS && self.is_host()
     }
 
-    /// As `park`, with bits by which [`unpark_bits`](Self::unpark_bits) chooses. Without a host that does so, any wake
-    /// of the word wakes the thread.
+    /// As `park`, with bits by which [`unpark_bits`](Self::unpark_bits) chooses. Elsewhere any wake wakes the thread.
     pub fn park_with(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> ParkEnd {
         #[cfg(all(feature = "std", target_os = "linux"))]
         if self.is_host() {
@@ -303,18 +293,14 @@ impl PlatformRef {
     pub fn wait_a_moment(self, round: &mut u32) {
         const SPINS: u32 = 100;
         crate::sync::spin_loop();
-        if *round < SPINS {
-            *round += 1;
-            return;
+        if let Some(mut naps) = round.checked_sub(SPINS) {
+            let _slept = self.nap(&mut naps); // without a way to sleep, in a model or without a platform, it spins
         }
-        let mut naps = *round - SPINS;
-        // Without a way to sleep, in a model or without a platform, it spins.
-        let _slept = self.nap(&mut naps);
-        *round = SPINS.saturating_add(naps);
+        *round = round.saturating_add(1);
     }
 
-    /// As `wait_a_moment`, for the progress of a thread that holds a lock. If that keeps its CPU, the thread is soon
-    /// done, and the caller may not sleep: it may hold a lock, or be an interrupt handler.
+    /// As `wait_a_moment`, for the holder of a lock. If that keeps its CPU, it is soon done, and the caller may not
+    /// sleep: it may hold a lock, or be an interrupt handler.
     #[cold]
     pub fn wait_for_holder(self, round: &mut u32) {
         if self.holders_keep_cpu() {
@@ -358,11 +344,5 @@ impl Timeout {
     #[must_use]
     pub fn begin(self) -> Deadline {
         PlatformRef::HOST.begin(self)
-    }
-}
-
-impl core::fmt::Debug for PlatformRef {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(if self.is_host() { "host" } else { "given" })
     }
 }

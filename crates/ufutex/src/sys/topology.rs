@@ -4,15 +4,14 @@ use core::alloc::Layout;
 use core::fmt;
 
 use super::callbacks::{Callbacks, callbacks};
+use super::host::nodes::HostTopology;
 use super::zeroed;
 
 /// The greatest number of nodes, as in the kernel.
 pub const MAX_NODES: usize = 1024;
 
-/// The nodes of a machine, or of the machine that a guest believes it runs on.
-///
-/// A [`PidNamespace`](crate::PidNamespace) has a global table for each node. With a topology of its own, an embedder can give a
-/// guest the nodes that the guest was promised, and a test can have several nodes on a machine with one.
+/// The nodes of a machine, or of the machine that a guest believes it runs on. A
+/// [`PidNamespace`](crate::PidNamespace) has a global table for each node.
 ///
 /// Its functions are called while a system is made, while a word without a node is looked up, and while a thread makes
 /// a table or looks for the global table. In the last case the domain cannot be resized until they return, so they must
@@ -42,8 +41,8 @@ pub trait Topology: Send + Sync {
     /// One more than the number of the last node, from 1 to 1024. Called when a system is made.
     fn nodes(&self) -> usize;
 
-    /// Whether a node has this number: some machines leave numbers out. Called when a system is made, for every number
-    /// below [`nodes`](Self::nodes).
+    /// Whether a node has this number: some machines leave numbers out. Called for every number below
+    /// [`nodes`](Self::nodes) when a system is made.
     fn has_node(&self, node: u32) -> bool {
         (node as usize) < self.nodes()
     }
@@ -93,11 +92,12 @@ unsafe impl NodeMemory for AnyMemory {
     }
 }
 
-/// A handle of the topology that a system was made with, and of the memory that the topology named then.
+/// The topology that a system was made with.
 #[derive(Clone)]
 pub enum Nodes {
-    /// The host's. It is asked when somebody wants to know.
+    /// The host's, which is read when somebody wants to know.
     Host,
+    /// With the memory that it named first.
     Given(Callbacks<dyn Topology>, &'static dyn NodeMemory),
 }
 
@@ -109,15 +109,13 @@ impl Nodes {
         Self::Given(topology, memory)
     }
 
-    /// Whether it is the host's topology.
     pub fn are_the_hosts(&self) -> bool {
         matches!(self, Self::Host)
     }
 
-    /// The topology itself.
     pub fn topology(&self) -> &dyn Topology {
         match self {
-            Self::Host => host(),
+            Self::Host => HostTopology::get(),
             Self::Given(topology, _) => &**topology,
         }
     }
@@ -125,14 +123,10 @@ impl Nodes {
     /// The source of memory, which also takes it back.
     pub fn memory(&self) -> &'static dyn NodeMemory {
         match self {
-            Self::Host => host().memory(),
+            Self::Host => HostTopology::get().memory(),
             Self::Given(_, memory) => *memory,
         }
     }
-}
-
-fn host() -> &'static dyn Topology {
-    super::host::nodes::HostTopology::get()
 }
 
 callbacks!(Topology);

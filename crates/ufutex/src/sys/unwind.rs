@@ -1,8 +1,8 @@
 //! Finishes what an operation owes other threads when an embedder's callback panics.
 //!
-//! The engine does not stop a callback's panic: it goes on to the caller of the operation. What the operation still has
-//! to do for other threads is done while the stack unwinds, by values that do it in their `drop`. They call callbacks
-//! through [`call`], because a second panic that left a `drop` would end the process.
+//! The panic goes on to the caller of the operation. What is still to be done for other threads is done while the stack
+//! unwinds, by the `drop` of values. They call callbacks through [`call`], because a second panic that left a `drop` would
+//! end the process.
 
 use core::task::Waker;
 

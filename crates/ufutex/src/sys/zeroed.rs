@@ -1,9 +1,8 @@
 //! Allocates zeroed memory from the global allocator, without writing to it where the allocator can.
 //!
 //! For an alignment that malloc(3) does not give, the standard library's allocator writes zeroes to all of the memory, so
-//! one operation would take all page faults of a large table. Memory with malloc's alignment comes from calloc(3), which
-//! knows that fresh pages hold zeroes. So this takes a little more memory than it needs, of malloc's alignment, and
-//! returns the first address in it that is aligned.
+//! one operation would take all page faults of a large table. calloc(3) knows that fresh pages hold zeroes. So this asks
+//! for a little more than it needs, of malloc's alignment, and returns the first address in it that is aligned.
 
 use alloc::alloc::{alloc_zeroed, dealloc};
 use core::alloc::Layout;

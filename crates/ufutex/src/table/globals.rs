@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use super::store::{Source, free, make, make_all_live};
 use super::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Table};
 use crate::error::Error;
-use crate::sys::cpus::CpuCount;
+use crate::sys::host::online;
 use crate::sys::lazy::Lazy;
 use crate::sys::topology::{AnyMemory, MAX_NODES, Nodes};
 
@@ -25,14 +25,16 @@ const MAX_SLOTS_PER_NODE_LOG2: u32 = super::HASH_BITS - NODE_BITS;
 const _: () = assert!(MAX_SLOTS_PER_NODE_LOG2 < MAX_SLOTS_LOG2);
 
 /// How large the table of each node is.
+#[derive(Clone, Copy)]
 pub struct GlobalSize {
-    pub cpus: CpuCount,
+    cpus: usize,
+    /// As it was given.
     slots_log2: Option<u32>,
 }
 
 impl GlobalSize {
     pub fn new(cpus: Option<usize>, slots_log2: Option<u32>) -> Self {
-        Self { cpus: CpuCount::new(cpus), slots_log2 }
+        Self { cpus: cpus.unwrap_or_else(online), slots_log2 }
     }
 
     /// log2 of the number of slots on each of `nodes` nodes.
@@ -45,7 +47,7 @@ impl GlobalSize {
             return Err(Error::Invalid);
         }
         let max_log2 = if nodes == 1 { MAX_SLOTS_LOG2 } else { MAX_SLOTS_PER_NODE_LOG2 };
-        let by_cpus = || (self.cpus.get().saturating_mul(256) / nodes).max(4).min(1 << max_log2);
+        let by_cpus = || (self.cpus.saturating_mul(256) / nodes).max(4).min(1 << max_log2);
         let log2 = self.slots_log2.unwrap_or_else(|| by_cpus().next_power_of_two().ilog2());
         if log2 <= max_log2 { Ok(log2) } else { Err(Error::Invalid) }
     }
@@ -87,13 +89,12 @@ impl Globals {
     /// # Errors
     /// As for [`new`](Self::new).
     pub fn another(&self) -> Result<Self, Error> {
-        let size = GlobalSize { cpus: CpuCount::new(Some(self.cpus())), slots_log2: self.size.slots_log2 };
-        Self::new(self.source.clone(), size)
+        Self::new(self.source.clone(), self.size)
     }
 
     /// How many CPUs run at the same time.
     pub fn cpus(&self) -> usize {
-        self.size.cpus.get()
+        self.size.cpus
     }
 
     /// log2 of the number of slots of each node's table.

@@ -5,6 +5,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+pub use std::thread::yield_now;
 
 use super::super::clock::{Clock, Deadline};
 use super::super::park::ParkEnd;
@@ -12,9 +13,9 @@ use super::clocks::time;
 use crate::sys::platform::Platform;
 
 /// A [`Platform`] that needs only the standard library. It is the host's own where that is neither Linux nor Windows. A
-/// sleeping thread waits for a condition variable that it shares with the sleepers of other words, so it wakes up
-/// more often than by an operating system's own call. `park` and `unpark` lock a mutex, so signal handlers must not
-/// call them. The first use of a mutex allocates on Apple's systems and NetBSD, as the standard library has it.
+/// sleeping thread shares a condition variable with the sleepers of other words, so it wakes up more often than by an
+/// operating system's own call. `park` and `unpark` lock a mutex, so signal handlers must not call them. The first use of
+/// a mutex allocates on Apple's systems and NetBSD.
 ///
 /// Its clocks are the host's:
 ///
@@ -29,10 +30,10 @@ use crate::sys::platform::Platform;
 #[derive(Clone, Copy, Debug)]
 pub struct AnyStd;
 
-/// A mutex and a condition variable for the sleepers of some words. A sleeper compares its word with the mutex held, and
-/// a waker locks the mutex after it has changed the word. So the sleeper sees the new value, or is waiting by then.
+/// Where the sleepers of some words wait. A sleeper compares its word with the mutex held, and a waker locks the mutex
+/// after it has changed the word. So the sleeper sees the new value, or is waiting by then.
 struct ParkingRoom {
-    sleepers: Mutex<usize>,
+    mutex: Mutex<()>,
     woken: Condvar,
 }
 
@@ -45,7 +46,7 @@ unsafe impl Sync for Rooms {}
 static ROOMS: Rooms = Rooms(UnsafeCell::new(empty()));
 
 const fn empty() -> [ParkingRoom; 64] {
-    [const { ParkingRoom { sleepers: Mutex::new(0), woken: Condvar::new() } }; 64]
+    [const { ParkingRoom { mutex: Mutex::new(()), woken: Condvar::new() } }; 64]
 }
 
 fn room(word: *const AtomicU32) -> &'static ParkingRoom {
@@ -65,9 +66,8 @@ pub unsafe fn forget_sleepers() {
 }
 
 impl ParkingRoom {
-    /// Nothing panics with the mutex held, so the number is right even if the standard library says otherwise.
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -82,7 +82,7 @@ pub const fn longest(clock: Clock) -> Duration {
 
 /// How long a thread that sleeps until `deadline` has to sleep before it reads the clock again.
 pub fn longest_sleep(deadline: &Deadline) -> Duration {
-    deadline.remaining(time(deadline.clock)).min(longest(deadline.clock))
+    deadline.at.saturating_sub(time(deadline.clock)).min(longest(deadline.clock))
 }
 
 /// Whether the clock of `deadline` shows that time or a later one.
@@ -93,7 +93,7 @@ pub fn has_passed(deadline: &Deadline) -> bool {
 /// Sleeps while `word` is `expected`, until `deadline` at the latest.
 pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
     let room = room(word);
-    let mut sleepers = room.lock();
+    let guard = room.lock();
     if word.load(Ordering::Relaxed) != expected {
         return ParkEnd::Awake; // The caller loads it again, with Acquire: the waker may not have locked the mutex yet.
     }
@@ -101,13 +101,10 @@ pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Par
     if left.is_some_and(|left| left.is_zero()) {
         return ParkEnd::TimedOut;
     }
-    *sleepers += 1;
-    sleepers = match left {
-        None => room.woken.wait(sleepers).unwrap_or_else(PoisonError::into_inner),
-        Some(left) => room.woken.wait_timeout(sleepers, left).unwrap_or_else(PoisonError::into_inner).0,
-    };
-    *sleepers -= 1;
-    drop(sleepers);
+    match left {
+        None => drop(room.woken.wait(guard)),
+        Some(left) => drop(room.woken.wait_timeout(guard, left)),
+    }
     if deadline.is_some_and(has_passed) { ParkEnd::TimedOut } else { ParkEnd::Awake }
 }
 
@@ -115,19 +112,11 @@ pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Par
 /// Returns 0: the number of threads woken is not known.
 pub fn unpark(word: *const AtomicU32, _count: usize) -> usize {
     let room = room(word);
-    let sleepers = room.lock();
-    if *sleepers != 0 {
-        room.woken.notify_all();
-    }
+    drop(room.lock()); // a sleeper that has seen the old value waits by now
+    room.woken.notify_all();
     0
 }
 
-/// Gives up the CPU to another thread.
-pub fn yield_now() {
-    std::thread::yield_now();
-}
-
-/// Sleeps for `length`.
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has its own"))]
 pub fn sleep(length: Duration) -> bool {
     std::thread::sleep(length);

@@ -12,8 +12,8 @@ const MONOTONIC: libc::clockid_t = libc::CLOCK_MONOTONIC;
 #[cfg(target_vendor = "apple")]
 const MONOTONIC: libc::clockid_t = libc::CLOCK_UPTIME_RAW;
 
-/// The clock that goes on while the machine sleeps. On systems without one, FreeBSD among them, it is [`MONOTONIC`].
-/// FreeBSD's CLOCK_BOOTTIME is another name of a clock that stands still.
+/// The clock that goes on while the machine sleeps, or [`MONOTONIC`] on systems without one: FreeBSD's CLOCK_BOOTTIME
+/// stands still.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "openbsd"))]
 const BOOTTIME: libc::clockid_t = libc::CLOCK_BOOTTIME;
 #[cfg(target_vendor = "apple")]
