@@ -55,52 +55,34 @@ impl SystemConfig {
     }
 
     fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, EnvError> {
-        let bytes = |name| read(&var, name, |value| value.parse().ok());
-        let slots = |name| {
-            let is_accepted = |slots: &usize| slots.is_power_of_two() && (2..=1 << 24).contains(slots);
-            read(&var, name, |value| value.parse().ok().filter(is_accepted))
+        let slots = |text: &str| {
+            text.parse().ok().filter(|slots: &usize| slots.is_power_of_two() && (2..=1 << 24).contains(slots))
         };
-        let mut config = Self::new();
-        if let Some(limit) = bytes("UFUTEX_MAX_TABLE_BYTES")? {
-            config = config.max_table_bytes(limit);
-        }
-        if let Some(limit) = bytes("UFUTEX_MAX_DOMAIN_TABLE_BYTES")? {
-            config = config.max_domain_table_bytes(limit);
-        }
-        config.global_slots = slots("UFUTEX_GLOBAL_SLOTS")?;
-        if let Some(default) = slots("UFUTEX_DEFAULT_SLOTS")? {
-            config = config.default_slots(default);
-        }
-        if let Some(max) = slots("UFUTEX_MAX_SLOTS")? {
-            config = config.max_slots(max);
-        }
-        let mut thread = DriverThread::new();
-        let nice = |value: &str| value.parse().ok().filter(|nice| (-20..=19).contains(nice));
-        if let Some(nice) = read(&var, DRIVER_NICE, nice)? {
-            thread = thread.nice(nice);
-        }
-        let priority = |value: &str| value.parse().ok().filter(|priority| (1..=99).contains(priority));
-        if let Some(priority) = read(&var, DRIVER_REALTIME, priority)? {
-            thread = thread.realtime(priority);
-        }
-        if let Some(cpus) = read(&var, DRIVER_CPUS, CpuSet::parse)? {
-            thread = thread.cpus(Cpus::Only(cpus));
-        }
+        let bytes = |text: &str| text.parse().ok();
+        let (mut config, mut thread) = (Self::new(), DriverThread::new());
+        read(&var, "UFUTEX_MAX_TABLE_BYTES", bytes, |limit| config.max_table_bytes = limit)?;
+        read(&var, "UFUTEX_MAX_DOMAIN_TABLE_BYTES", bytes, |limit| config.max_domain_table_bytes = limit)?;
+        read(&var, "UFUTEX_GLOBAL_SLOTS", slots, |global| config.global_slots = Some(global))?;
+        read(&var, "UFUTEX_DEFAULT_SLOTS", slots, |default| config.default_slots = default)?;
+        read(&var, "UFUTEX_MAX_SLOTS", slots, |max| config.max_slots = max)?;
+        let nice = |text: &str| text.parse().ok().filter(|nice| (-20..=19).contains(nice));
+        read(&var, DRIVER_NICE, nice, |nice| thread = thread.clone().nice(nice))?;
+        let priority = |text: &str| text.parse().ok().filter(|priority| (1..=99).contains(priority));
+        read(&var, DRIVER_REALTIME, priority, |priority| thread = thread.clone().realtime(priority))?;
+        read(&var, DRIVER_CPUS, CpuSet::parse, |cpus| thread = thread.clone().cpus(Cpus::Only(cpus)))?;
         Ok(config.driver_thread(thread))
     }
 }
 
-/// What `parse` makes of the variable's value. `None` if the variable is not set.
+/// Calls `set` with what `parse` makes of the variable's value, if the variable is set.
 fn read<T>(
     var: impl Fn(&str) -> Option<String>,
     name: &'static str,
     parse: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, EnvError> {
-    let Some(value) = var(name) else { return Ok(None) };
-    match parse(&value) {
-        None => Err(EnvError { name, value }),
-        parsed => Ok(parsed),
-    }
+    set: impl FnOnce(T),
+) -> Result<(), EnvError> {
+    let Some(value) = var(name) else { return Ok(()) };
+    parse(&value).map(set).ok_or(EnvError { name, value })
 }
 
 #[cfg(test)]
