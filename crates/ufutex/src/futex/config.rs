@@ -244,7 +244,7 @@ impl DomainOptions {
 
         /// Whether operations are counted: see [`Counters`](crate::observe::Counters). Off by default, because it costs
         /// each operation about ten nanoseconds. If there is no memory for a counter per CPU, all CPUs share one. If
-        /// there is none for that either, operations are not counted.
+        /// there is none for that either, each operation asks for it again, and is not counted until then.
         counters: bool => counters;
 
         /// Memory, in bytes, that the tables of the domain may take together. Default:

@@ -117,7 +117,7 @@ pub(super) struct Counting {
     /// is no memory then, the next operation that is counted tries again.
     operations: Lazy<Vec<CounterShard>>,
     /// Made before the first waiter is queued. If there is no memory then, it is tried again when a key gets waiters.
-    rest: Lazy<RareCounts>,
+    pub rest: Lazy<RareCounts>,
 }
 
 /// What a domain without waiters does not need.
@@ -142,17 +142,14 @@ impl Counting {
         this
     }
 
-    fn operations(&self, cpus: impl FnOnce() -> usize) -> Result<&[CounterShard], Error> {
-        let shards = self.operations.get_or_make(|| {
-            let mut shards = Vec::new();
-            let cpus = cpus();
+    fn operations(&self, cpus: impl FnOnce() -> usize) -> Result<&Vec<CounterShard>, Error> {
+        self.operations.get_or_make(|| {
+            let (cpus, mut shards) = (cpus(), Vec::new());
             let wanted = if cpus > 1 { (2 * cpus).next_power_of_two().min(MAX_SHARDS) } else { 1 };
-            let number = if shards.try_reserve_exact(wanted).is_ok() { wanted } else { 1 };
-            shards.try_reserve_exact(number).map_err(|_| Error::NoMemory)?;
-            shards.resize_with(number, CounterShard::default);
+            let number = [wanted, 1].into_iter().find(|&number| shards.try_reserve_exact(number).is_ok());
+            shards.resize_with(number.ok_or(Error::NoMemory)?, CounterShard::default);
             Ok(shards)
-        });
-        shards.map(Vec::as_slice)
+        })
     }
 
     /// What is seldom counted. `None` if there is no memory for it. The caller has no bucket locked.
@@ -168,12 +165,6 @@ impl Counting {
             next_request: AtomicU64::new(0),
         };
         self.rest.get_or_make(|| Ok(rest())).ok()
-    }
-
-    /// As `rest_or_make`, but it makes nothing. So it may be called with a bucket locked.
-    #[inline(always)]
-    pub fn rest(&self) -> Option<&RareCounts> {
-        self.rest.get()
     }
 
     /// The calling thread's shard of permits; `None` before the rest has been made.
@@ -202,7 +193,7 @@ impl Domain {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let (counting, store) = (&self.counting, self.tables.store.get());
-        let rest = |of: fn(&RareCounts) -> &Tally| counting.rest().map_or(0, |rest| of(rest).get());
+        let rest = |of: fn(&RareCounts) -> &Tally| counting.rest.get().map_or(0, |rest| of(rest).get());
         Counters {
             waits: counting.sum(|s| &s.waits),
             mismatches: counting.sum(|s| &s.mismatches),
@@ -225,7 +216,7 @@ impl Domain {
     /// waits begin and end. [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) limits it.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        let kept = self.counting.rest().map_or(0, |rest| rest.permits.kept());
+        let kept = self.counting.rest.get().map_or(0, |rest| rest.permits.kept());
         self.counting.waiters.taken(kept) as usize
     }
 
@@ -273,7 +264,7 @@ impl Domain {
         if in_bucket < MAX_WAITERS && counting.waiters.take(counting.own_permits().as_mut()) {
             return Ok(());
         }
-        if let Some(rest) = counting.rest() {
+        if let Some(rest) = counting.rest.get() {
             rest.refused_waiters.add(1);
         }
         Err(Error::NoMemory)

@@ -51,19 +51,14 @@ const _: () = {
     assert!(usize::BITS != 64 || is_read_together && size_of::<Domain>() <= 256);
 };
 
-/// Optional work of operations, in one byte. Its sign distinguishes the three kinds of waits with one comparison:
-/// negative if operations are counted, positive if a wait only has the early return, 0 if it has neither.
+/// Optional work of operations: the lowest bit is the early return, the sign bit says that operations are counted. So one
+/// comparison distinguishes the three kinds of waits: counted, only with the early return, neither.
 #[derive(Clone, Copy)]
 pub(super) struct WaitPath(i8);
 
 impl WaitPath {
-    const EARLY_RETURN: i8 = 1;
-    const COUNTED: i8 = i8::MIN; // the sign bit
-
-    const fn new(options: &DomainOptions) -> Self {
-        let early_return = if options.early_return { Self::EARLY_RETURN } else { 0 };
-        let counted = if options.counters { Self::COUNTED } else { 0 };
-        Self(early_return | counted)
+    fn new(options: &DomainOptions) -> Self {
+        Self(i8::from(options.early_return) | if options.counters { i8::MIN } else { 0 })
     }
 
     /// Whether operations are counted.
@@ -75,7 +70,7 @@ impl WaitPath {
     /// Whether a wait compares the word before it locks its bucket.
     #[inline(always)]
     pub(super) const fn has_early_return(self) -> bool {
-        self.0 & Self::EARLY_RETURN != 0
+        self.0 & 1 != 0
     }
 
     /// As `has_early_return`, if operations are not counted.
@@ -177,7 +172,7 @@ impl Domain {
     /// locked.
     #[inline(always)]
     pub(super) fn prepare_to_wait(&self) {
-        if self.counting.rest().is_none() {
+        if self.counting.rest.get().is_none() {
             self.make_rest();
         }
     }
@@ -200,18 +195,18 @@ impl Domain {
         if !transfers.is_multiple_of(size::TRANSFERS_REPORTED) || !self.sizes_itself() {
             return;
         }
-        let Some(mut contention) = self.counting.rest().and_then(|rest| rest.contention.try_lock()) else { return };
+        let Some(mut contention) = self.counting.rest.get().and_then(|rest| rest.contention.try_lock()) else { return };
         let cpus = self.system.globals().cpus();
         let by_log2 = contention.with(|c| c.report(cpus, || self.platform().monotonic_ns()));
         drop(contention);
         self.grow_by(by_log2, size::contention_limit(cpus));
     }
 
-    /// Notes that a waiter has been queued under a key that had no waiters yet. Its bucket now has `keys` keys.
+    /// Notes that a waiter has been queued under a key that had no waiters yet. Its bucket now has `keys` keys. The caller
+    /// has no bucket locked.
     pub(super) fn note_keys(&self, keys: u32, place: &Place) {
-        // No bucket is locked. If there was no memory for a domain's first waiter, it may be there for a later one.
-        self.prepare_to_wait();
-        if let Some(rest) = self.counting.rest() {
+        self.prepare_to_wait(); // there may have been no memory for it before
+        if let Some(rest) = self.counting.rest.get() {
             rest.longest_chain.note_max(keys.into());
         }
         if place.is_private() && size::is_long_chain(keys) {
@@ -230,8 +225,8 @@ impl Domain {
         }
     }
 
-    /// Notes that a waiter has been queued, with nothing locked: the table may have to grow, or is growing. If its key had no
-    /// waiters before, `new_chain` is the number of keys that its bucket has now.
+    /// Notes that a waiter has been queued, with nothing locked. If its key had no waiters before, `new_chain` is the number
+    /// of keys that its bucket has now.
     pub(super) fn note_waiter(&self, new_chain: Option<u32>, place: &Place) {
         if let Some(keys) = new_chain {
             self.note_keys(keys, place);

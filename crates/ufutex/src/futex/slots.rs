@@ -244,14 +244,14 @@ impl Domain {
             return Err(Error::Busy);
         }
         if slots > 1 << self.system.limits().max_log2 {
-            if let Some(rest) = self.counting.rest() {
+            if let Some(rest) = self.counting.rest.get() {
                 rest.refused_slots.add(1);
             }
             return Err(Error::NoMemory);
         }
         let began = self.platform().monotonic_ns();
         self.set_slots_now(slots)?;
-        if let (Some(began), Some(rest)) = (began, self.counting.rest()) {
+        if let (Some(began), Some(rest)) = (began, self.counting.rest.get()) {
             let now = self.platform().monotonic_ns().unwrap_or(began);
             let took = now.saturating_sub(began);
             let pause = if took < SHORT_NS { 0 } else { took.saturating_mul(REST).min(REST_NS_MAX) };
@@ -270,7 +270,7 @@ impl Domain {
     fn lock_after_rest(&self) -> LockGuard<'_, ()> {
         loop {
             let request = self.control.requests.lock();
-            let next = self.counting.rest().map_or(0, |rest| rest.next_request.load(Ordering::Relaxed));
+            let next = self.counting.rest.get().map_or(0, |rest| rest.next_request.load(Ordering::Relaxed));
             let left = if next == 0 { 0 } else { next.saturating_sub(self.platform().monotonic_ns().unwrap_or(next)) };
             if left == 0 {
                 return request;
