@@ -42,8 +42,8 @@ pub struct SystemConfig {
     pub(super) max_table_bytes: usize,
     pub(super) max_domain_table_bytes: usize,
     pub(super) topology: Given,
-    max_waitv: usize,
-    max_robust: usize,
+    pub(super) max_waitv: usize,
+    pub(super) max_robust: usize,
     pub(super) pi: PiSettings,
     pub(super) clocks: Option<Callbacks<dyn Clocks>>,
     pub(super) driver_thread: DriverThread,
@@ -161,11 +161,11 @@ impl SystemConfig {
         self
     }
 
-    /// The limits, and the size of the global tables. What depends on the machine is not looked up before it is needed.
+    /// The size of the global tables. What depends on the machine is not looked up before it is needed.
     ///
     /// # Errors
     /// [`Error::Invalid`] if a number of slots is not a power of two from 2 to 2^24, or if the number of CPUs is 0.
-    pub(super) fn resolve(&self) -> Result<(Limits, GlobalSize), Error> {
+    pub(super) fn check(&self) -> Result<GlobalSize, Error> {
         let log2 = |slots: usize| match slots.checked_ilog2() {
             Some(log2) if slots.is_power_of_two() && (MIN_SLOTS_LOG2..=MAX_SLOTS_LOG2).contains(&log2) => Ok(log2),
             _ => Err(Error::Invalid),
@@ -173,26 +173,15 @@ impl SystemConfig {
         if self.cpus == Some(0) {
             return Err(Error::Invalid);
         }
-        let max_log2 = log2(self.max_slots)?;
-        let globals = GlobalSize::new(self.cpus, self.global_slots.map(log2).transpose()?);
-        let limits = Limits {
-            default_log2: log2(self.default_slots)?.min(max_log2),
-            max_log2,
-            max_domain_table_bytes: self.max_domain_table_bytes,
-            max_waitv: self.max_waitv,
-            max_robust: self.max_robust,
-        };
-        Ok((limits, globals))
+        log2(self.default_slots)?;
+        log2(self.max_slots)?;
+        Ok(GlobalSize::new(self.cpus, self.global_slots.map(log2).transpose()?))
     }
-}
 
-/// The limits of a system. log2 stands for a number of slots.
-pub(crate) struct Limits {
-    pub default_log2: u32,
-    pub max_log2: u32,
-    pub max_domain_table_bytes: usize,
-    pub max_waitv: usize,
-    pub max_robust: usize,
+    /// log2 of [`max_slots`](Self::max_slots).
+    pub(super) fn max_log2(&self) -> u32 {
+        self.max_slots.ilog2()
+    }
 }
 
 /// The settings of one [`Domain`](crate::Domain).
@@ -284,17 +273,17 @@ mod tests {
         for config in
             [SystemConfig::new().global_slots(3), SystemConfig::new().max_slots(1), SystemConfig::new().cpus(0)]
         {
-            assert_eq!(config.resolve().err(), Some(Error::Invalid));
+            assert_eq!(config.check().err(), Some(Error::Invalid));
         }
     }
 
     #[test]
     fn nodes_share_the_slots_as_in_the_kernel() {
         for (cpus, nodes, slots) in [(2, 1, 512), (3, 1, 1024), (8, 2, 1024), (6, 4, 512), (9, 2, 2048), (1, 1024, 4)] {
-            let (_, globals) = SystemConfig::new().cpus(cpus).resolve().unwrap();
+            let globals = SystemConfig::new().cpus(cpus).check().unwrap();
             assert_eq!(globals.log2(nodes).map(|log2| 1 << log2), Ok(slots), "{cpus} CPUs, {nodes} nodes");
         }
-        let slots_on = |config: SystemConfig, nodes| config.resolve().unwrap().1.log2(nodes);
+        let slots_on = |config: SystemConfig, nodes| config.check().unwrap().log2(nodes);
         for (slots, nodes) in [(64, 0), (64, 1025), (1 << 23, 2)] {
             assert_eq!(slots_on(SystemConfig::new().global_slots(slots), nodes), Err(Error::Invalid));
         }

@@ -121,7 +121,7 @@ impl Domain {
         let system = namespace.system();
         let space = private_space(system.inner.domains.fetch_add(1, Ordering::Relaxed));
         let globals = &namespace.inner.globals;
-        let max_bytes = options.max_table_bytes.unwrap_or(system.limits().max_domain_table_bytes);
+        let max_bytes = options.max_table_bytes.unwrap_or(system.config().max_domain_table_bytes);
         let (on, hasher) = (system.platform(), system.inner.hasher);
         Self {
             // SAFETY: the domain holds a handle of the namespace, and so its tables, until after `tables`.
@@ -160,7 +160,7 @@ impl Domain {
     pub(super) fn make_first_table(&self) {
         self.prepare_to_wait();
         self.tables.make_first(match self.policy {
-            Policy::Load => Some(self.system.limits().default_log2),
+            Policy::Load => Some(self.system.config().default_slots.ilog2().min(self.system.config().max_log2())),
             Policy::Threads => Some(self.threads_log2(self.control.threads())),
             Policy::Fixed(0) => None,
             Policy::Fixed(slots) => Some(slots.clamp(2, 1 << MAX_SLOTS_LOG2).next_power_of_two().ilog2()),
@@ -184,8 +184,8 @@ impl Domain {
 
     /// log2 of the number of slots that [`Policy::Threads`] wants for this many threads.
     pub(super) fn threads_log2(&self, threads: usize) -> u32 {
-        let (globals, limits) = (self.system.globals(), self.system.limits());
-        size::for_threads(threads, globals.cpus(), 1 << globals.wanted_log2()).min(limits.max_log2)
+        let globals = self.system.globals();
+        size::for_threads(threads, globals.cpus(), 1 << globals.wanted_log2()).min(self.system.config().max_log2())
     }
 
     /// Notes that a bucket was used by another thread than before, and for another cache line, for the `transfers`th
@@ -243,7 +243,7 @@ impl Domain {
     /// Grows the table by `by_log2`, which may be 0, to at most `limit_log2` and the system's limit.
     fn grow_by(&self, by_log2: u32, limit_log2: u32) {
         let Some(table) = self.tables.current_private() else { return };
-        let wanted = (table.slots_log2() + by_log2).min(limit_log2).min(self.system.limits().max_log2);
+        let wanted = (table.slots_log2() + by_log2).min(limit_log2).min(self.system.config().max_log2());
         if wanted > table.slots_log2() {
             let _or_the_next_one = live::grow(&self.tables, wanted, &|| self.control.is_automatic());
         }

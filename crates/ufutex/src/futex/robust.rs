@@ -72,12 +72,10 @@ impl Domain {
         self.namespace().tasks.lock().with(|tasks| {
             let task = tasks.by_tid.get(tid).ok_or(Error::NoTask)?;
             // A task may read only the lists of its own process.
-            let is_own = task.space == self.tables.space;
-            if is_own {
-                Ok(task.robust_lists[pointers as usize].load(Ordering::Relaxed))
-            } else {
-                Err(Error::NotPermitted)
+            if task.space != self.tables.space {
+                return Err(Error::NotPermitted);
             }
+            Ok(task.robust_lists[pointers as usize].load(Ordering::Relaxed))
         })
     }
 
@@ -142,37 +140,29 @@ struct ListWalk<'a, M: ?Sized> {
     pointers: Pointers,
 }
 
-/// A pointer in a list.
-struct RobustLink {
-    entry: u64,
-    /// The pointer's lowest bit: the entry is a lock of `lock_pi`.
-    is_pi: bool,
-}
-
 impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
     fn run(&self, head: u64) -> Result<(), Fault> {
         let bytes = self.pointers.bytes();
         let mut link = self.link(head)?;
         let offset = self.pointer(head.wrapping_add(bytes))?;
-        let pending = self.link(head.wrapping_add(2 * bytes))?;
-        let mut left = self.domain.system.limits().max_robust;
-        while link.entry != head {
-            // Read before the entry's word is released: its memory may be freed from then on.
-            let next = self.link(link.entry);
-            // The pending operation's entry may be on the list already. It is released after the walk.
-            if link.entry != pending.entry {
-                self.release(link, offset, false)?;
-            }
-            link = next?;
-            left = left.saturating_sub(1);
+        let (pending, is_pi_pending) = self.link(head.wrapping_add(2 * bytes))?;
+        let mut left = self.domain.system.config().max_robust;
+        while link.0 != head {
             if left == 0 {
-                if link.entry != head {
-                    self.domain.system.inner.robust_lists_cut.fetch_add(1, Ordering::Relaxed);
-                }
+                self.domain.system.inner.robust_lists_cut.fetch_add(1, Ordering::Relaxed);
                 break;
             }
+            left -= 1;
+            let (entry, is_pi) = link;
+            // Read before the entry's word is released: its memory may be freed from then on.
+            let next = self.link(entry);
+            // The pending operation's entry may be on the list already. It is released after the walk.
+            if entry != pending {
+                self.release(entry.wrapping_add(offset), is_pi, false)?;
+            }
+            link = next?;
         }
-        if pending.entry != 0 { self.release(pending, offset, true) } else { Ok(()) }
+        if pending != 0 { self.release(pending.wrapping_add(offset), is_pi_pending, true) } else { Ok(()) }
     }
 
     fn pointer(&self, address: u64) -> Result<u64, Fault> {
@@ -184,15 +174,15 @@ impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    fn link(&self, address: u64) -> Result<RobustLink, Fault> {
+    /// The entry that the pointer at `address` names, and the pointer's lowest bit: the entry is a lock of `lock_pi`.
+    fn link(&self, address: u64) -> Result<(u64, bool), Fault> {
         let pointer = self.pointer(address)?;
-        Ok(RobustLink { entry: pointer & !1, is_pi: pointer & 1 != 0 })
+        Ok((pointer & !1, pointer & 1 != 0))
     }
 
-    /// Releases the word of one entry, as the kernel's `handle_futex_death` does. `is_pending` says that the task was
+    /// Releases the word at `address`, as the kernel's `handle_futex_death` does. `is_pending` says that the task was
     /// locking or unlocking it when it died.
-    fn release(&self, link: RobustLink, offset: u64, is_pending: bool) -> Result<(), Fault> {
-        let mut address = link.entry.wrapping_add(offset);
+    fn release(&self, mut address: u64, is_pi: bool, is_pending: bool) -> Result<(), Fault> {
         if self.pointers == Pointers::Narrow {
             address = u64::from(address as u32);
         }
@@ -207,7 +197,7 @@ impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
             };
             let value = value as u32;
             let owner = value & TID_MASK;
-            if is_pending && !link.is_pi && owner == 0 {
+            if is_pending && !is_pi && owner == 0 {
                 // The task may have released the word without its wake, or have been woken without taking the lock.
                 break true;
             }
@@ -223,7 +213,7 @@ impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
         };
         // As in the kernel the word is shared, because the list does not say whether its waiters are private.
         if has_waiters
-            && !link.is_pi
+            && !is_pi
             && let Ok(word) = word::shared(self.memory, address, Access::Read)
         {
             self.domain.wake_bitset(word, 1, NonZeroU32::MAX);

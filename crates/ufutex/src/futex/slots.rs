@@ -243,7 +243,7 @@ impl Domain {
         if self.control.has(GLOBAL_FOR_GOOD) {
             return Err(Error::Busy);
         }
-        if slots > 1 << self.system.limits().max_log2 {
+        if slots > self.system.config().max_slots {
             if let Some(rest) = self.counting.rest.get() {
                 rest.refused_slots.add(1);
             }

@@ -43,15 +43,13 @@ pub struct WaitedWord {
 
 impl WaitedWord {
     fn count(&mut self, kind: EntryKind) {
-        let number = match kind {
-            EntryKind::Thread(_) => &mut self.threads,
-            EntryKind::Task(_) => &mut self.tasks,
-            EntryKind::ForLock => &mut self.for_lock,
+        let (number, bitset) = match kind {
+            EntryKind::Thread(bitset) => (&mut self.threads, bitset.get()),
+            EntryKind::Task(bitset) => (&mut self.tasks, bitset.get()),
+            EntryKind::ForLock => (&mut self.for_lock, 0),
         };
         *number += 1;
-        if let EntryKind::Thread(bitset) | EntryKind::Task(bitset) = kind {
-            self.bitset |= bitset.get();
-        }
+        self.bitset |= bitset;
     }
 
     /// The number of waiters of all kinds.
