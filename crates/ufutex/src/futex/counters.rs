@@ -1,8 +1,7 @@
 //! A domain's counters, and the count of its waiters.
 //!
-//! A wait that finds another value and a wake that finds no waiter take some fifty instructions each. So operations are
-//! counted only on request: a bit of `WaitPath`, which every operation reads, sends them to a function that is not
-//! inlined. That function counts in one of several cache lines, which the thread's hint selects.
+//! The shortest operations take some fifty instructions. So operations are counted only on request: a bit of `WaitPath`
+//! sends them to a function that is not inlined, which counts in the cache line that the thread's hint selects.
 
 use alloc::vec::Vec;
 
@@ -21,8 +20,8 @@ use crate::table::size::Contention;
 /// The counters of a domain since it was made: [`Domain::counters`].
 ///
 /// Events of its tables and refusals by its limits are always counted, from the first wait on. Operations are counted,
-/// exactly, with [`DomainOptions::counters`](crate::DomainOptions::counters), and otherwise 0. What happens while there is
-/// no memory for the counters is not counted. The counters are read one after another while other threads go on counting.
+/// exactly, with [`DomainOptions::counters`](crate::DomainOptions::counters), and otherwise 0. Nothing is counted while
+/// there is no memory for the counters. They are read one after another while other threads go on counting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {
@@ -74,21 +73,14 @@ impl Counters {
     /// ```
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
-        Self {
-            waits: self.waits.saturating_sub(earlier.waits),
-            mismatches: self.mismatches.saturating_sub(earlier.mismatches),
-            wakes: self.wakes.saturating_sub(earlier.wakes),
-            woken: self.woken.saturating_sub(earlier.woken),
-            empty_wakes: self.empty_wakes.saturating_sub(earlier.empty_wakes),
-            requeues: self.requeues.saturating_sub(earlier.requeues),
-            requeued: self.requeued.saturating_sub(earlier.requeued),
-            resizes: self.resizes.saturating_sub(earlier.resizes),
-            contended_locks: self.contended_locks.saturating_sub(earlier.contended_locks),
-            longest_chain: self.longest_chain,
-            refused_waiters: self.refused_waiters.saturating_sub(earlier.refused_waiters),
-            refused_slots: self.refused_slots.saturating_sub(earlier.refused_slots),
-            refused_tables: self.refused_tables.saturating_sub(earlier.refused_tables),
-            refused_waitv: self.refused_waitv.saturating_sub(earlier.refused_waitv),
+        macro_rules! less_earlier {
+            ($($counter:ident)*) => {
+                Self { $($counter: self.$counter.saturating_sub(earlier.$counter),)* longest_chain: self.longest_chain }
+            };
+        }
+        less_earlier! {
+            waits mismatches wakes woken empty_wakes requeues requeued resizes contended_locks
+            refused_waiters refused_slots refused_tables refused_waitv
         }
     }
 }
@@ -155,16 +147,18 @@ impl Counting {
     /// What is seldom counted. `None` if there is no memory for it. The caller has no bucket locked.
     #[cold]
     pub fn rest_or_make(&self, on: PlatformRef) -> Option<&RareCounts> {
-        let rest = || RareCounts {
-            permits: Permits::default(),
-            contention: Lock::new(on, Contention::default()),
-            longest_chain: Tally::new(),
-            refused_waiters: Tally::new(),
-            refused_slots: Tally::new(),
-            refused_waitv: Tally::new(),
-            next_request: AtomicU64::new(0),
+        let rest = || {
+            Ok(RareCounts {
+                permits: Permits::default(),
+                contention: Lock::new(on, Contention::default()),
+                longest_chain: Tally::new(),
+                refused_waiters: Tally::new(),
+                refused_slots: Tally::new(),
+                refused_waitv: Tally::new(),
+                next_request: AtomicU64::new(0),
+            })
         };
-        self.rest.get_or_make(|| Ok(rest())).ok()
+        self.rest.get_or_make(rest).ok()
     }
 
     /// The calling thread's shard of permits; `None` before the rest has been made.

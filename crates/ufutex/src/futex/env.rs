@@ -6,10 +6,6 @@ use std::string::String;
 use super::config::SystemConfig;
 use crate::expiry::thread::{CpuSet, Cpus, DriverThread};
 
-const DRIVER_NICE: &str = "UFUTEX_DRIVER_NICE";
-const DRIVER_REALTIME: &str = "UFUTEX_DRIVER_REALTIME";
-const DRIVER_CPUS: &str = "UFUTEX_DRIVER_CPUS";
-
 /// An environment variable whose value cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EnvError {
@@ -17,18 +13,12 @@ pub struct EnvError {
     pub name: &'static str,
     /// The variable's value.
     pub value: String,
+    takes: &'static str,
 }
 
 impl fmt::Display for EnvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, value } = self;
-        let takes = match *name {
-            DRIVER_NICE => "a number from -20 to 19",
-            DRIVER_REALTIME => "a number from 1 to 99",
-            DRIVER_CPUS => "CPUs from 0 to 8191, such as 0,2-5",
-            _ if name.ends_with("_BYTES") => "a number of bytes",
-            _ => "a power of two from 2 to 16777216",
-        };
+        let Self { name, value, takes } = self;
         write!(f, "{name}={value:?} cannot be used: it takes {takes}")
     }
 }
@@ -55,34 +45,41 @@ impl SystemConfig {
     }
 
     fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, EnvError> {
-        let slots = |text: &str| {
+        let slots = Takes("a power of two from 2 to 16777216", |text| {
             text.parse().ok().filter(|slots: &usize| slots.is_power_of_two() && (2..=1 << 24).contains(slots))
-        };
-        let bytes = |text: &str| text.parse().ok();
+        });
+        let bytes = Takes("a number of bytes", |text| text.parse().ok());
+        let nice = Takes("a number from -20 to 19", |text| text.parse().ok().filter(|n| (-20..=19).contains(n)));
+        let priority = Takes("a number from 1 to 99", |text| text.parse().ok().filter(|n| (1..=99).contains(n)));
+        let cpus = Takes("CPUs from 0 to 8191, such as 0,2-5", CpuSet::parse);
+
         let (mut config, mut thread) = (Self::new(), DriverThread::new());
-        read(&var, "UFUTEX_MAX_TABLE_BYTES", bytes, |limit| config.max_table_bytes = limit)?;
-        read(&var, "UFUTEX_MAX_DOMAIN_TABLE_BYTES", bytes, |limit| config.max_domain_table_bytes = limit)?;
-        read(&var, "UFUTEX_GLOBAL_SLOTS", slots, |global| config.global_slots = Some(global))?;
-        read(&var, "UFUTEX_DEFAULT_SLOTS", slots, |default| config.default_slots = default)?;
-        read(&var, "UFUTEX_MAX_SLOTS", slots, |max| config.max_slots = max)?;
-        let nice = |text: &str| text.parse().ok().filter(|nice| (-20..=19).contains(nice));
-        read(&var, DRIVER_NICE, nice, |nice| thread = thread.clone().nice(nice))?;
-        let priority = |text: &str| text.parse().ok().filter(|priority| (1..=99).contains(priority));
-        read(&var, DRIVER_REALTIME, priority, |priority| thread = thread.clone().realtime(priority))?;
-        read(&var, DRIVER_CPUS, CpuSet::parse, |cpus| thread = thread.clone().cpus(Cpus::Only(cpus)))?;
+        bytes.read(&var, "UFUTEX_MAX_TABLE_BYTES", |limit| config.max_table_bytes = limit)?;
+        bytes.read(&var, "UFUTEX_MAX_DOMAIN_TABLE_BYTES", |limit| config.max_domain_table_bytes = limit)?;
+        slots.read(&var, "UFUTEX_GLOBAL_SLOTS", |global| config.global_slots = Some(global))?;
+        slots.read(&var, "UFUTEX_DEFAULT_SLOTS", |default| config.default_slots = default)?;
+        slots.read(&var, "UFUTEX_MAX_SLOTS", |max| config.max_slots = max)?;
+        nice.read(&var, "UFUTEX_DRIVER_NICE", |nice| thread = thread.clone().nice(nice))?;
+        priority.read(&var, "UFUTEX_DRIVER_REALTIME", |priority| thread = thread.clone().realtime(priority))?;
+        cpus.read(&var, "UFUTEX_DRIVER_CPUS", |cpus| thread = thread.clone().cpus(Cpus::Only(cpus)))?;
         Ok(config.driver_thread(thread))
     }
 }
 
-/// Calls `set` with what `parse` makes of the variable's value, if the variable is set.
-fn read<T>(
-    var: impl Fn(&str) -> Option<String>,
-    name: &'static str,
-    parse: impl Fn(&str) -> Option<T>,
-    set: impl FnOnce(T),
-) -> Result<(), EnvError> {
-    let Some(value) = var(name) else { return Ok(()) };
-    parse(&value).map(set).ok_or(EnvError { name, value })
+/// What a variable takes, in words, and the function that reads it.
+struct Takes<T>(&'static str, fn(&str) -> Option<T>);
+
+impl<T> Takes<T> {
+    /// Calls `set` with the variable's value, if the variable is set.
+    fn read(
+        &self,
+        var: impl Fn(&str) -> Option<String>,
+        name: &'static str,
+        set: impl FnOnce(T),
+    ) -> Result<(), EnvError> {
+        let Some(value) = var(name) else { return Ok(()) };
+        self.1(&value).map(set).ok_or(EnvError { name, value, takes: self.0 })
+    }
 }
 
 #[cfg(test)]

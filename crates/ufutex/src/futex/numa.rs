@@ -1,10 +1,10 @@
 //! Words with a node: `FUTEX2_NUMA` and `FUTEX2_MPOL`.
 //!
-//! Such a word is looked up in the global table of its node, even if it is private. A word of a
-//! [`SharedObject`](super::objects::SharedObject) is in the object's table, whatever its node. A shared word has the same
-//! key with a node and without one: an operation that names the node meets operations that name none, if the word's hash
-//! selects that node. For a private word, operations that name a node meet only operations that name the same one. In the
-//! kernel they also meet those that name none, if the process uses the global hash.
+//! Such a word is looked up in the global table of its node, even if it is private, unless it is one of a
+//! [`SharedObject`](super::objects::SharedObject). A shared word has the same key with a node and without: an operation that
+//! names the node meets operations that name none, if the word's hash selects that node. For a private word, operations that
+//! name a node meet only operations that name the same one. In the kernel they also meet those that name none, if the process
+//! uses the global hash.
 
 use super::key::{At, Key};
 use super::system::System;
@@ -78,10 +78,8 @@ impl System {
     }
 }
 
-/// The node in the word at `address`. If the word is -1, stores the node that `choose` returns there.
-///
-/// The kernel stores its choice without checking whether another thread has stored one meanwhile. Here the first store
-/// wins, so that all operations that find -1 use one node, and meet.
+/// The node in the word at `address`. If the word is -1, stores the node that `choose` returns there. Unlike in the kernel
+/// the first store wins, so that all operations that find -1 use one node, and meet.
 fn node_behind<M: UserMemory + ?Sized>(memory: &M, address: u64, choose: impl Fn() -> u32) -> Result<u32, Fault> {
     let mut faults = Faults::default();
     loop {

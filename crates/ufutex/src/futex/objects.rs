@@ -1,9 +1,9 @@
 //! Objects that domains of several PID namespaces map. Each has a table of its own, so that two namespaces that share no
 //! object share no bucket.
 //!
-//! The number of such an object names a *place* in the system's list of them. Places and their tables are freed with the
-//! system only, so any number can be looked up without a lock. When an object is dropped, its place is used again, with a
-//! new generation in the number. So words of the old and the new object are different keys of one table.
+//! An object's number names a *place* in the system's list of them, and a generation. Places and their tables are freed with
+//! the system only, so any number can be looked up without a lock. When an object is dropped, its place is used again, with a
+//! new generation. So words of the old and the new object are different keys of one table.
 
 use alloc::vec::Vec;
 use core::ptr::null_mut;
@@ -26,10 +26,8 @@ use crate::table::store::{free, make, make_all_live};
 /// It has a table of its own, of 16 slots (1 KiB). So guests that share an object wait for each other only in operations
 /// on its words. An object that only one namespace maps needs none: its number can be any below 2^61: see [`ObjectId`].
 ///
-/// All domains must name the object by this ID, from the first wait on: waits and wakes by another ID do not meet them. So
-/// make it before any namespace uses the object, if a second one may map it later.
-///
-/// After the drop of the `SharedObject`, operations with its ID still meet each other. Another object gets another ID.
+/// All domains must name the object by this ID from the first wait on. So make it before any namespace uses the object, if
+/// a second one may map it later. After its drop, operations with its ID still meet each other, and no other object gets it.
 ///
 /// ```
 /// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};

@@ -1,5 +1,4 @@
-//! Robust lists: the list of the locks that a thread holds, in its program's memory. The engine walks it when the
-//! thread ends.
+//! Robust lists, of the locks that a thread holds, in its program's memory. The engine walks them when the thread ends.
 
 use super::domain::Domain;
 use super::key::Target;
@@ -86,17 +85,15 @@ impl Domain {
     /// without `FUTEX_PRIVATE_FLAG`, which no waiter with that flag notices. The walk ends where the list cannot be read,
     /// and after [`max_robust`](crate::SystemConfig::max_robust) entries.
     ///
-    /// Then 0 is stored in the word of [`Task::set_clear_child_tid`], and one waiter is woken, also without the flag, as in
-    /// Linux, where a process with a single thread leaves the word alone. A word that is misaligned or cannot be written is
-    /// left alone too.
+    /// Then 0 is stored in the word of [`Task::set_clear_child_tid`], and one waiter is woken, also without the flag. (In
+    /// Linux a process with a single thread leaves the word alone.) A word that is misaligned or cannot be written stays.
     ///
     /// The task's TID is free again. Each later operation that takes the task for a lock, and each later `exit`, is
     /// [`Error::Invalid`].
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the task belongs to another domain or has ended; [`Error::Busy`] if it waits for a
-    /// lock: interrupt it first. A call that is refused with `Busy` has changed nothing, as long as the task's thread does
-    /// not begin a wait during the call.
+    /// [`Error::Invalid`] if the task belongs to another domain or has ended; [`Error::Busy`] if it waits for a lock:
+    /// interrupt it first. `Busy` has changed nothing, as long as the task's thread does not begin a wait during the call.
     pub fn exit<M: UserMemory + ?Sized>(&self, task: &Task, memory: &M) -> Result<(), Error> {
         if !task.belongs_to(self) {
             return Err(Error::Invalid);
