@@ -80,17 +80,15 @@ impl SystemConfig {
 
     setters! {
         /// How many CPUs run at the same time. Default: as many as the operating system reports; 1 without `std`. It sizes
-        /// the global table, the counters, and the tables of [`Policy::Threads`], and limits how far contention lets a
-        /// table grow. With one CPU, no thread spins for a lock's owner. A wrong number only costs time or memory.
+        /// the tables and counters. With one CPU no thread spins for a lock's owner. A wrong number costs time or memory.
         cpus: usize => Some(cpus);
 
         /// Slots of the global table of each node of each [`PidNamespace`](crate::PidNamespace), a power of two; at most
         /// 2^22 if there are several nodes. Default: 256 for each CPU, divided among the nodes, as in the kernel.
         global_slots: usize => Some(global_slots);
 
-        /// The secret seed of the hash function. Default: random. Without `std` it is derived from an address, which is
-        /// weak against guests that choose their addresses: any number that a guest cannot see is better, such as a
-        /// counter of cycles at boot.
+        /// The secret seed of the hash function. Default: random. Without `std` it is derived from an address: any number
+        /// that a guest cannot see is better, such as a counter of cycles at boot.
         hash_seed: u64 => Some(hash_seed);
 
         /// Slots of a domain's first table under [`Policy::Load`], a power of two. Default: 16.
@@ -105,10 +103,10 @@ impl SystemConfig {
         /// limit counts neither the global tables nor the first 16 slots of each domain, so no domain can keep another
         /// from having a table of its own. With a limit of 0 each domain can have 16 slots.
         ///
-        /// A table that would exceed the limit is refused as if there were no memory for it, and
-        /// [`Counters::refused_tables`](crate::observe::Counters::refused_tables) counts the refusal. The domain then
-        /// keeps the table in use, or gets one of 16 slots if it has none. A slot takes 64 bytes. A domain keeps every
-        /// table that it has had until it is dropped; together they take less than twice the memory of the largest.
+        /// A table that would exceed the limit is refused as if there were no memory for it, and counted in
+        /// [`Counters::refused_tables`](crate::observe::Counters::refused_tables). The domain then keeps the table in use,
+        /// or gets one of 16 slots. A slot takes 64 bytes. A domain keeps all its tables until it is dropped: less than
+        /// twice the memory of the largest.
         max_table_bytes: usize => max_table_bytes;
 
         /// Memory, in bytes, that the tables of one domain may take together, all slots counted, unless
@@ -132,9 +130,9 @@ impl SystemConfig {
         self
     }
 
-    /// The clocks of timers and of tasks' timeouts. With given clocks the embedder turns the system's
-    /// [`driver`](crate::System::driver). Default: the host's clocks, and a thread for each namespace, which its first
-    /// timer or timeout starts. Without `std` there is no default.
+    /// The clocks of timers and of tasks' timeouts, whose embedder turns the system's [`driver`](crate::System::driver).
+    /// Default: the host's clocks, and a thread for each namespace, which its first timer or timeout starts. Without `std`
+    /// there is no default.
     #[must_use]
     pub fn clocks(mut self, clocks: impl Into<Callbacks<dyn Clocks>>) -> Self {
         self.clocks = Some(clocks.into());
@@ -152,9 +150,8 @@ impl SystemConfig {
     /// The platform of the system and of all its domains: how threads sleep, wake others and read clocks. Default: the
     /// host. Without `std` the default is no platform: a thread that would sleep spins, and no timeout ends.
     ///
-    /// It does not replace [`clocks`](Self::clocks), which drive timers and the timeouts of tasks. Both must show the
-    /// same time. With `std`, and if no clocks are given or a [`Timeout`](crate::Timeout) is made from a
-    /// `std::time::Instant`, the platform's [`now`](crate::platform::Platform::now) must show the host's time.
+    /// It must show the same time as the [`clocks`](Self::clocks), which it does not replace. With `std`, and if no clocks are
+    /// given or a [`Timeout`](crate::Timeout) is made from a `std::time::Instant`, that is the host's time.
     #[must_use]
     pub const fn platform<P: Platform>(mut self) -> Self {
         self.platform = PlatformRef::of::<P>();

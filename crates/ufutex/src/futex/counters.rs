@@ -206,8 +206,8 @@ impl Domain {
         }
     }
 
-    /// How many waiters the domain has now: queued, or woken without having received the wake. It is approximate while
-    /// waits begin and end. [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) limits it.
+    /// How many waiters the domain has now, queued or woken without having received the wake: at most
+    /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters), and approximate while waits begin and end.
     #[must_use]
     pub fn waiting(&self) -> usize {
         let kept = self.counting.rest.get().map_or(0, |rest| rest.permits.kept());
@@ -248,8 +248,7 @@ impl Domain {
         }
     }
 
-    /// Counts a waiter that is about to join a bucket with `in_bucket` waiters. Each waiter is dismissed when it
-    /// becomes idle again, however it left its queue.
+    /// Counts a waiter that is about to join a bucket with `in_bucket` waiters. It is dismissed when it becomes idle again.
     ///
     /// # Errors
     /// [`Error::NoMemory`]; then only the refusal is counted.

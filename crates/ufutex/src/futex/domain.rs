@@ -21,8 +21,8 @@ use crate::table::tables::{Global, Tables};
 
 /// The futexes of one process (or guest, or program), with a private table that is made by the first wait.
 ///
-/// No wait or wake panics or fails because memory for a table is refused: a domain that cannot have a table of its own,
-/// or may not ([`DomainOptions::max_table_bytes`]), uses its namespace's global table. Only the limit on waiters
+/// No wait or wake panics or fails because memory for a table is refused: a domain that cannot or may not
+/// ([`DomainOptions::max_table_bytes`]) have a table of its own uses its namespace's global table. Only the limit on waiters
 /// ([`DomainOptions::max_waiters`]) makes waits fail.
 // Every operation reads two cache lines: from `hasher` to the first words of `tables`. The 32 bytes before them are
 // seldom used. In an `Arc` they share a line with its counts.
@@ -106,8 +106,7 @@ impl Domain {
         Self::in_namespace(&system.pid_namespace(), options)
     }
 
-    /// A domain with `options` whose tasks have their TIDs in `namespace`. The domain belongs to the namespace's
-    /// system. No table is allocated.
+    /// A domain with `options` whose tasks have their TIDs in `namespace`. No table is allocated.
     ///
     /// ```
     /// use ufutex::{Domain, DomainOptions, System};
@@ -168,8 +167,7 @@ impl Domain {
         self.grow_to_threads();
     }
 
-    /// Makes what a domain with waiters needs beside a table, if there is memory for it. The caller has no bucket
-    /// locked.
+    /// Makes what a domain with waiters needs beside a table, if there is memory. The caller has no bucket locked.
     #[inline(always)]
     pub(super) fn prepare_to_wait(&self) {
         if self.counting.rest.get().is_none() {
@@ -188,8 +186,7 @@ impl Domain {
         size::for_threads(threads, globals.cpus(), 1 << globals.wanted_log2()).min(self.system.config().max_log2())
     }
 
-    /// Notes that a bucket was used by another thread than before, and for another cache line, for the `transfers`th
-    /// time.
+    /// Notes that another thread than before used a bucket, and for another cache line, for the `transfers`th time.
     #[cold]
     pub(super) fn note_transfers(&self, transfers: u32) {
         if !transfers.is_multiple_of(size::TRANSFERS_REPORTED) || !self.sizes_itself() {

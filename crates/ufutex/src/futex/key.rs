@@ -25,8 +25,8 @@ pub trait Key {
         Scope::Private
     }
 
-    /// The node in whose table the word is looked up: see [`System::on_node`](crate::System::on_node). `None`, or a node
-    /// that the system does not have, means that the word names no node. By default `None`.
+    /// The node in whose table the word is looked up: see [`System::on_node`](crate::System::on_node). A node that the system
+    /// does not have is the same as `None`, the default.
     #[inline(always)]
     fn node(&self) -> Option<u32> {
         None
@@ -72,8 +72,7 @@ pub trait Key {
 /// assert_eq!(domain.wait(State(&AtomicU32::new(0x301)), 0), Err(Error::Again));
 /// ```
 ///
-/// To wrap an atomic in a target of your own, call the trait by name: `Target::load(&self.0)`. `self.0.load()` finds
-/// the atomic's own method.
+/// A target that wraps an atomic calls `Target::load(&self.0)`: `self.0.load()` is the atomic's own method.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no futex word",
     note = "words are references to `AtomicU8` to `AtomicU64`, `AtomicI8` to `AtomicI64` and `AtomicBool`, `GuestWord`, and each of them in `At`",
@@ -250,7 +249,7 @@ native_target!(atomic::AtomicBool: bool);
 pub struct Address(u64);
 
 impl Address {
-    /// The address of `word`, which is not accessed. The pointer may be dangling.
+    /// The address of `word`, which may be dangling.
     #[inline(always)]
     #[must_use]
     pub fn of<T: ?Sized>(word: *const T) -> Self {
@@ -371,7 +370,7 @@ impl<T: Key> At<T> {
         Self::new(target, Scope::Object { id, offset })
     }
 
-    /// `target`, for operations without `FUTEX_PRIVATE_FLAG` on memory that no other domain maps.
+    /// `target`, without `FUTEX_PRIVATE_FLAG`, in memory that no other domain maps.
     pub fn address_space(target: T) -> Self {
         Self::new(target, Scope::AddressSpace)
     }

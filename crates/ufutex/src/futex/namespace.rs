@@ -20,8 +20,7 @@ use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 use crate::table::globals::Globals;
 
-/// A guest, which may consist of several domains: its TIDs, as in pid_namespaces(7), and what its domains share in the
-/// engine.
+/// A guest of one or several domains: its TIDs, as in pid_namespaces(7), and what its domains share in the engine.
 ///
 /// Domains of one namespace are processes of one guest: each can name the others' tasks in words of objects that they
 /// share. To domains of another namespace those tasks do not exist: no word that a guest writes can boost them, or turn
@@ -33,11 +32,9 @@ use crate::table::globals::Globals;
 /// [`SharedObject`](crate::SharedObject). An [`ObjectId`](crate::ObjectId) of any other object that two namespaces use
 /// names two objects.
 ///
-/// Plain waits, wakes and requeues of words in a shared object work across namespaces; locks do not.
-/// [`lock_pi`](Domain::lock_pi), [`try_lock_pi`](Domain::try_lock_pi), [`unlock_pi`](Domain::unlock_pi) and
-/// [`cmp_requeue_pi`](Domain::cmp_requeue_pi) look up a TID in the word in the caller's own namespace, and fail with
-/// [`Error::Invalid`] if they find a waiter of another namespace queued. Linux does alike, except that a task of another
-/// namespace may wait there for a lock whose owner has died.
+/// Plain waits, wakes and requeues of words in a shared object work across namespaces. Operations on locks look up a TID in
+/// the caller's own namespace, and fail with [`Error::Invalid`] if they find a waiter of another namespace queued. In Linux
+/// such a waiter may wait for a lock whose owner has died.
 ///
 /// A system has one namespace of its own ([`System::pid_namespace`]), which [`Domain::new`] and [`Domain::with_options`]
 /// use. Namespaces are not nested. A `PidNamespace` is a handle: its clones stand for one namespace, which lives as long as
@@ -143,8 +140,8 @@ impl Drop for PidNamespace {
     }
 }
 
-/// Called before a handle of the namespace is dropped. In a child of fork(2) that has abandoned the system, the namespace
-/// is never freed: a thread that the child does not have may have been changing it.
+/// Called before a handle of the namespace is dropped. If the system was abandoned, the namespace is never freed: a thread
+/// that the child does not have may have been changing it.
 pub(super) fn leak_if_abandoned(namespace: &Counted<Namespace>, system: &System) {
     if system.is_abandoned() {
         core::mem::forget(namespace.clone());
@@ -182,7 +179,7 @@ impl Tasks {
 }
 
 impl System {
-    /// The system's own namespace. Domains that are made without naming a namespace belong to it.
+    /// The system's own namespace, of the domains that are made without naming one.
     #[must_use]
     pub fn pid_namespace(&self) -> PidNamespace {
         PidNamespace { inner: self.inner.own_namespace.clone(), system: self.clone() }

@@ -25,8 +25,7 @@ pub struct NodeFlags {
 }
 
 impl System {
-    /// `target` as a word that is looked up on `node`, by the domains of this system. Operations on the same word on
-    /// different nodes do not meet.
+    /// `target`, looked up on `node`, by the domains of this system. Operations on one word on different nodes do not meet.
     ///
     /// ```
     /// use std::sync::atomic::AtomicU32;
@@ -48,8 +47,8 @@ impl System {
         if self.has_node(node) { Ok(At::new(target, scope).on_node(Some(node))) } else { Err(Error::Invalid) }
     }
 
-    /// Checks `address` and finds the node of the 32-bit word there, as futex2 does. `None` if the word has no node. If
-    /// `flags` say that the 32 bits behind the word are the node, and they are -1, the chosen node is stored there.
+    /// Checks `address` and finds the node of the 32-bit word there, as futex2 does. `None` if the word has no node. With
+    /// [`NodeFlags::numa`], if the 32 bits behind the word are -1, the chosen node is stored there.
     ///
     /// # Errors
     /// In the kernel's order: [`Error::Invalid`] if the address is not a multiple of the size, which is 8 bytes with

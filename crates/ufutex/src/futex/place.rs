@@ -1,5 +1,4 @@
-//! Where the waiters of a word are queued: the word's address and space, its hash, and the bucket that follows from
-//! them.
+//! Where the waiters of a word are queued: the word's address, space and hash, and the bucket that follows from them.
 
 use super::domain::Domain;
 use super::key::Key;

@@ -70,8 +70,7 @@ impl Control {
 }
 
 impl Domain {
-    /// The number of slots (buckets) of the domain's own table. `0` before the first wait, and while the domain uses
-    /// the global table.
+    /// The number of slots (buckets) of the domain's own table. `0` before the first wait and with the global table.
     ///
     /// ```
     /// # use ufutex::{Domain, System};
@@ -138,8 +137,7 @@ impl Domain {
         Ok(())
     }
 
-    /// Makes the table keep its size from now on, as `FH_FLAG_IMMUTABLE` did in Linux 6.16. A request for slots or a
-    /// growth that is under way is completed first.
+    /// Makes the table keep its size, as `FH_FLAG_IMMUTABLE` did in Linux 6.16, after what is under way is completed.
     pub fn set_immutable(&self) {
         let _request = self.control.requests.lock();
         self.set_immutable_now();
@@ -161,8 +159,7 @@ impl Domain {
         self.control.has(IMMUTABLE)
     }
 
-    /// Under [`Policy::Threads`]: notes that the process has this many threads, and grows the table as the kernel
-    /// would.
+    /// Under [`Policy::Threads`]: notes that the process has this many threads, and grows the table as the kernel would.
     pub fn note_threads(&self, threads: usize) {
         self.control.threads.fetch_max(u32::try_from(threads).unwrap_or(u32::MAX), Ordering::Relaxed);
         self.grow_to_threads();
@@ -187,8 +184,8 @@ impl Domain {
     /// or `-errno`. If the guest's last request for slots took long, this one sleeps before it begins, for at most a tenth of
     /// a second.
     ///
-    /// It does what Linux 6.18 does, and also has the immutable flag and its query, as in Linux 6.16. After a request
-    /// for 0 slots, which is the global table, every later request for slots is `EBUSY`.
+    /// It does what Linux 6.18 does, and has the immutable flag and its query of Linux 6.16. After a request for 0 slots,
+    /// which is the global table, every later request for slots is `EBUSY`.
     ///
     /// ```
     /// # use ufutex::{Domain, System};

@@ -70,8 +70,8 @@ impl StaticDomain {
         })
     }
 
-    /// The domain if it has been made. `None` means that no waiter is queued: a thread that makes the domain later sees
-    /// what the caller stored before, so its wait finds the word changed.
+    /// The domain if it has been made. `None` means that no waiter is queued: the wait of a thread that makes the domain later
+    /// finds the word changed.
     #[inline(always)]
     fn found_by_wake(&self) -> Option<&Domain> {
         self.domain.get().or_else(|| {

@@ -18,8 +18,7 @@ use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
 use crate::table::store::{Budget, Source};
 
-/// What all domains of an embedder share: the secret of the hash function, limits, and the objects that several guests
-/// map ([`SharedObject`](crate::SharedObject)).
+/// What all domains of an embedder share: the secret of the hash function, limits, and [`SharedObject`](crate::SharedObject)s.
 ///
 /// Each [`PidNamespace`](crate::PidNamespace) has a global table for the shared futexes of its domains, and the private ones
 /// of domains without a table of their own. A machine with several nodes has one on each. A futex that names a node
@@ -109,8 +108,7 @@ impl System {
         self.inner.config.platform
     }
 
-    /// The driver of the system's own [`PidNamespace`](crate::PidNamespace). It expires timers
-    /// ([`Timers`](crate::timer::Timers)) and the timeouts of tasks.
+    /// The driver of the system's own [`PidNamespace`](crate::PidNamespace).
     #[must_use]
     pub fn driver(&self) -> &Driver {
         &self.inner.own_namespace.driver
@@ -153,9 +151,9 @@ impl System {
     /// ```
     ///
     /// # Safety
-    /// The process is a child of fork(2) that has not started a thread yet. The system was made before the fork, and
-    /// its memory is a copy, not shared with the parent. The calling thread is in no operation of the system, and so in
-    /// no callback. From now on this process only drops what belongs to the system.
+    /// The process is a child of fork(2) that has not started a thread yet. The system was made before the fork, and its
+    /// memory is not shared with the parent. The calling thread is in no operation of the system, and so in no callback. From
+    /// now on this process only drops what belongs to the system.
     pub unsafe fn abandon_after_fork(&self) {
         self.inner.abandoned.store(1, Ordering::Relaxed);
         // Never dropped: a thread that the child does not have may have been changing it.
@@ -180,8 +178,8 @@ impl System {
         1 << self.globals().slots_log2()
     }
 
-    /// The memory that the private tables of all domains take, in bytes: at most [`SystemConfig::max_table_bytes`], and
-    /// 16 slots (1 KiB) for each domain. The global tables are not counted.
+    /// The memory that the private tables of all domains take, in bytes: at most [`SystemConfig::max_table_bytes`], and 1 KiB
+    /// for each domain.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         self.globals().source().budget.taken()

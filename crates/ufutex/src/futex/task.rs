@@ -138,8 +138,8 @@ impl Task {
         self.tid
     }
 
-    /// The interrupt of the waits in which a thread sleeps for this task: raise it to end them. A future is ended by who
-    /// drives it: [`Syscall::end`](crate::syscall::Syscall::end), [`WaitFuture::end`](crate::WaitFuture::end).
+    /// The interrupt of the waits in which a thread sleeps for this task: raise it to end them. Futures have
+    /// [`Syscall::end`](crate::syscall::Syscall::end) and [`WaitFuture::end`](crate::WaitFuture::end).
     #[must_use]
     pub fn interrupt(&self) -> &Interrupt {
         &self.named.interrupt
@@ -203,8 +203,8 @@ impl Task {
         if self.waits.load(Ordering::Relaxed) == 0 { Ok(()) } else { Err(Error::Busy) }
     }
 
-    /// Ends the task: removes it from look-ups, and hands its locks to their first waiters. `Busy` if the task itself
-    /// waits for a lock: the entry of a forgotten future refers to the task and to the task's locks for ever.
+    /// Ends the task: removes it from look-ups, and hands its locks to their first waiters. `Busy` if it waits for a lock: the
+    /// entry of a forgotten future refers to it and its locks for ever.
     pub(super) fn end(&self) -> Result<(), Error> {
         self.can_end()?;
         self.hide();
@@ -233,8 +233,8 @@ impl Drop for Task {
         if self.end().is_ok() {
             self.leave_graph();
         } else {
-            // A forgotten future still waits for the task, so only the TID is given back. Other namespaces may meet its
-            // entry in an object's table. They read no more of it than the number of its namespace.
+            // A forgotten future still waits for the task, so only the TID is given back. Other namespaces that meet its
+            // entry in an object's table read only the number of its namespace.
             self.hide();
         }
     }

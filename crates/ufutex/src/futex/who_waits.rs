@@ -188,9 +188,9 @@ impl Domain {
     /// Lists at most `max_words` words on which this domain has waiters: private words, and words shared by address
     /// space. For words of objects, which belong to no domain, see [`PidNamespace::who_waits`] and [`System::who_waits`].
     ///
-    /// It locks one bucket after another, each for as long as it takes to count its waiters. A waiter that waits for one
-    /// word during the whole call is reported, exactly once. A waiter that comes or leaves during the call may be reported
-    /// or not. If there is not enough memory, words are left out, and [`omitted`](WhoWaits::omitted) counts them.
+    /// It locks one bucket after another while it counts their waiters. A waiter that waits for one word during the whole call
+    /// is reported exactly once. One that comes or leaves meanwhile may be reported or not. If there is not enough memory,
+    /// words are left out, and [`omitted`](WhoWaits::omitted) counts them.
     ///
     /// To count the waiters of one word, requeue it to itself, which moves nobody:
     /// `domain.requeue(&word, &word, Requeue { wake: 0, requeue: usize::MAX })?.requeued`.
