@@ -184,7 +184,7 @@ impl Domain {
 
     fn lock_global(&self, place: &Place) -> Locked<'_> {
         loop {
-            let bucket = self.global_bucket(place).unwrap_or_else(|| self.make_global_bucket(place.hash));
+            let bucket = self.global_bucket(place, Global::get).unwrap_or_else(|| self.make_global_bucket(place.hash));
             // Global buckets are always live.
             if let Some(guard) = bucket.lock(&self.tables.store) {
                 return guard;
@@ -198,30 +198,16 @@ impl Domain {
     }
 
     /// The bucket of a place that is not private. `None` if no domain of the namespace has needed such a bucket yet: then
-    /// no waiter is queued in any.
+    /// no waiter is queued in any. If the system has one node, `one` finds its table: [`Global::get`], or [`Global::known`]
+    /// with a bucket locked.
     #[inline(always)]
-    pub(super) fn global_bucket(&self, place: &Place) -> Option<&Bucket> {
-        self.global_bucket_by(place, Global::get)
-    }
-
-    /// As [`global_bucket`](Self::global_bucket), for a caller that holds locks. `None` also if the domain has not
-    /// looked for the table yet.
-    pub(super) fn known_global_bucket(&self, place: &Place) -> Option<&Bucket> {
-        self.global_bucket_by(place, Global::known)
-    }
-
-    /// The bucket of a place that is not private. `one` finds the table if the system has one node.
-    #[inline(always)]
-    fn global_bucket_by(&self, place: &Place, one: impl FnOnce(&Global) -> Option<Table>) -> Option<&Bucket> {
-        let hash = place.hash;
-        let table = if let Space::Object(_, table) = place.space {
-            Some(table)
-        } else if self.has_several_nodes() {
-            self.namespace().globals.on(Globals::node_of(hash))
-        } else {
-            one(&self.tables.global)
+    pub(super) fn global_bucket(&self, place: &Place, one: impl FnOnce(&Global) -> Option<Table>) -> Option<&Bucket> {
+        let table = match place.space {
+            Space::Object(_, table) => Some(table),
+            _ if self.has_several_nodes() => self.namespace().globals.on(Globals::node_of(place.hash)),
+            _ => one(&self.tables.global),
         };
-        Some(table?.bucket(hash))
+        Some(table?.bucket(place.hash))
     }
 
     #[cold]
