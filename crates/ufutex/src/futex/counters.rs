@@ -85,7 +85,7 @@ impl Counters {
     }
 }
 
-/// A shard of the counters of operations, on a cache line of its own.
+/// A shard of the counters of operations, on its own cache line.
 #[derive(Default)]
 #[repr(align(64))]
 pub(super) struct CounterShard {
@@ -98,10 +98,10 @@ pub(super) struct CounterShard {
     pub requeued: Tally,
 }
 
-/// The most shards: hardly more threads count at once.
+/// Hardly more threads count at once.
 const MAX_SHARDS: usize = 128;
 
-/// A domain's counters. Most of their memory is only taken when it is needed.
+/// A domain's counters.
 pub(super) struct Counting {
     /// The permits of waiters that are queued, or woken without having received the wake.
     waiters: Admission,

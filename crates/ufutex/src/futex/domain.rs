@@ -61,13 +61,11 @@ impl WaitPath {
         Self(i8::from(options.early_return) | if options.counters { i8::MIN } else { 0 })
     }
 
-    /// Whether operations are counted.
     #[inline(always)]
     pub(super) const fn is_counted(self) -> bool {
         self.0 < 0
     }
 
-    /// Whether a wait compares the word before it locks its bucket.
     #[inline(always)]
     pub(super) const fn has_early_return(self) -> bool {
         self.0 & 1 != 0
@@ -139,12 +137,11 @@ impl Domain {
         }
     }
 
-    /// How the threads of the domain sleep.
     pub(crate) fn platform(&self) -> PlatformRef {
         self.system.platform()
     }
 
-    /// The point in time at which `timeout` ends, if it begins now. Not inlined, so that the code of a wait stays small.
+    /// When `timeout` ends, if it begins now. Not inlined, so that the code of a wait stays small.
     #[inline(never)]
     pub(crate) fn begin(&self, timeout: Timeout) -> Deadline {
         self.platform().begin(timeout)

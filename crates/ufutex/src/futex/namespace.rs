@@ -193,7 +193,6 @@ impl Domain {
         PidNamespace { inner: self.namespace.clone(), system: self.system.clone() }
     }
 
-    /// What the domain shares with others of its namespace.
     pub(crate) fn namespace(&self) -> &Namespace {
         &self.namespace
     }

@@ -177,7 +177,7 @@ impl Objects {
         true
     }
 
-    /// Takes a free place: its index, the place, and its state.
+    /// Takes a free place. Returns its index, the place, and its state.
     fn find_free(&self) -> Option<(u32, &ObjectPlace, u64)> {
         let first = self.next.load(Ordering::Relaxed);
         let try_take = |index| self.place(index).map(|place| Some((index, place, self.try_take(place)?)));

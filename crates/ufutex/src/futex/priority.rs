@@ -31,7 +31,6 @@ impl Priority {
         if self.level() == NORMAL { 0 } else { NORMAL - 1 - self.level() }
     }
 
-    /// The priority as the kernel counts it: 0 is the best, 100 means no real-time priority.
     pub(crate) const fn level(self) -> u8 {
         self.0.0
     }

@@ -28,7 +28,7 @@ const FLAG_IMMUTABLE: u64 = 1;
 const REST: u64 = 20;
 /// The longest rest, in nanoseconds.
 const REST_NS_MAX: u64 = 100_000_000;
-/// A request that took less than this many nanoseconds has moved few waiters, and needs no rest.
+/// A request that took less than this many nanoseconds needs no rest.
 const SHORT_NS: u64 = 10_000;
 
 // Bits of `Control::flags`.
@@ -210,7 +210,7 @@ impl Domain {
         if flags & !FLAG_IMMUTABLE != 0 {
             return Err(Error::Invalid);
         }
-        // prctl(2) passes a long to the kernel, which uses its lower 32 bits as an unsigned int.
+        // The kernel uses the lower 32 bits of prctl(2)'s long.
         let slots = slots as u32 as usize;
         if slots == 1 || (slots != 0 && !slots.is_power_of_two()) {
             return Err(Error::Invalid);

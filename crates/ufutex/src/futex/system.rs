@@ -48,7 +48,6 @@ pub(super) struct SystemInner {
     pub domains: AtomicU64,
     /// The number of the next namespace.
     pub namespaces: AtomicU64,
-    /// The objects that domains of several namespaces map.
     pub objects: Objects,
     pub hasher: Hasher,
     /// How many operations in pieces have begun (see [`Moment`]).
@@ -57,7 +56,6 @@ pub(super) struct SystemInner {
     /// For domains that were made without naming a namespace. Its number is 0.
     pub own_namespace: Counted<Namespace>,
     pub robust_lists_cut: AtomicU64,
-    /// The memory of sleeping threads' waiters.
     pub seats: Seats,
     /// 1 in a child of fork(2) that has abandoned its copy.
     abandoned: AtomicU32,
@@ -103,7 +101,6 @@ impl System {
         Ok(Self { inner })
     }
 
-    /// How the threads of the system sleep.
     pub(crate) fn platform(&self) -> PlatformRef {
         self.inner.config.platform
     }
@@ -185,7 +182,7 @@ impl System {
         self.globals().source().budget.taken()
     }
 
-    /// The current moment. The caller has locked the bucket that it is about.
+    /// The current moment, for the bucket that the caller has locked.
     #[inline]
     pub(crate) fn now(&self) -> Moment {
         Moment(self.inner.moment.load(Ordering::Relaxed)) // Ordered by the bucket's lock: [E].
@@ -203,8 +200,8 @@ impl System {
         Moment(before + 1)
     }
 
-    /// Begins an operation in pieces on a queue whose bucket the caller has locked. A waiter that joins that queue
-    /// later notes a later moment, also if a resize has moved the queue to another bucket meanwhile.
+    /// Begins an operation in pieces on a queue whose bucket the caller has locked. A waiter that joins the queue later, in
+    /// whichever bucket, notes a later moment.
     pub(crate) fn begin_in_pieces(&self) -> Moment {
         Moment(self.inner.moment.fetch_add(1, Ordering::Relaxed)) // [E]
     }

@@ -56,7 +56,6 @@ pub(crate) struct Named {
     pub id: TaskId,
 }
 
-/// The kind of a task.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskKind {
     /// A thread of a guest.

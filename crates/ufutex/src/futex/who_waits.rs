@@ -84,7 +84,7 @@ impl WhoWaits {
         Self { max_words, ..Self::default() }
     }
 
-    /// The words of objects in these tables, which are always live.
+    /// The words of objects in these tables.
     fn of_objects(tables: impl Iterator<Item = Table>, max_words: usize) -> Self {
         let (mut found, uncounted) = (Self::new(max_words), Lazy::new());
         for table in tables {
@@ -93,7 +93,7 @@ impl WhoWaits {
         found
     }
 
-    /// Copies the wanted keys of a table that is always live.
+    /// Copies the `wanted` keys of a table that is always live.
     fn look_at_table(&mut self, table: Table, store: &Lazy<TableStore>, wanted: impl Fn(TableKey, u32) -> bool) {
         for slot in 0..table.slots() {
             self.look(|found| match table.slot(slot).lock(store) {
