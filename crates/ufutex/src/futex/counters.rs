@@ -1,8 +1,7 @@
 //! A domain's counters, and the count of its waiters.
 //!
-//! A wait that finds another value and a wake that finds no waiter take some fifty instructions each. So operations are
-//! counted only on request: a bit of `WaitPath`, which every operation reads, sends them to a function that is not
-//! inlined. That function counts in one of several cache lines, which the thread's hint selects.
+//! The shortest operations take some fifty instructions. So operations are counted only on request: a bit of `WaitPath`
+//! sends them to a function that is not inlined, which counts in the cache line that the thread's hint selects.
 
 use alloc::vec::Vec;
 
@@ -21,8 +20,8 @@ use crate::table::size::Contention;
 /// The counters of a domain since it was made: [`Domain::counters`].
 ///
 /// Events of its tables and refusals by its limits are always counted, from the first wait on. Operations are counted,
-/// exactly, with [`DomainOptions::counters`](crate::DomainOptions::counters), and otherwise 0. What happens while there is
-/// no memory for the counters is not counted. The counters are read one after another while other threads go on counting.
+/// exactly, with [`DomainOptions::counters`](crate::DomainOptions::counters), and otherwise 0. Nothing is counted while
+/// there is no memory for the counters. They are read one after another while other threads go on counting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {
@@ -74,26 +73,19 @@ impl Counters {
     /// ```
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
-        Self {
-            waits: self.waits.saturating_sub(earlier.waits),
-            mismatches: self.mismatches.saturating_sub(earlier.mismatches),
-            wakes: self.wakes.saturating_sub(earlier.wakes),
-            woken: self.woken.saturating_sub(earlier.woken),
-            empty_wakes: self.empty_wakes.saturating_sub(earlier.empty_wakes),
-            requeues: self.requeues.saturating_sub(earlier.requeues),
-            requeued: self.requeued.saturating_sub(earlier.requeued),
-            resizes: self.resizes.saturating_sub(earlier.resizes),
-            contended_locks: self.contended_locks.saturating_sub(earlier.contended_locks),
-            longest_chain: self.longest_chain,
-            refused_waiters: self.refused_waiters.saturating_sub(earlier.refused_waiters),
-            refused_slots: self.refused_slots.saturating_sub(earlier.refused_slots),
-            refused_tables: self.refused_tables.saturating_sub(earlier.refused_tables),
-            refused_waitv: self.refused_waitv.saturating_sub(earlier.refused_waitv),
+        macro_rules! less_earlier {
+            ($($counter:ident)*) => {
+                Self { $($counter: self.$counter.saturating_sub(earlier.$counter),)* longest_chain: self.longest_chain }
+            };
+        }
+        less_earlier! {
+            waits mismatches wakes woken empty_wakes requeues requeued resizes contended_locks
+            refused_waiters refused_slots refused_tables refused_waitv
         }
     }
 }
 
-/// A shard of the counters of operations, on a cache line of its own.
+/// A shard of the counters of operations, on its own cache line.
 #[derive(Default)]
 #[repr(align(64))]
 pub(super) struct CounterShard {
@@ -106,10 +98,10 @@ pub(super) struct CounterShard {
     pub requeued: Tally,
 }
 
-/// The most shards: hardly more threads count at once.
+/// Hardly more threads count at once.
 const MAX_SHARDS: usize = 128;
 
-/// A domain's counters. Most of their memory is only taken when it is needed.
+/// A domain's counters.
 pub(super) struct Counting {
     /// The permits of waiters that are queued, or woken without having received the wake.
     waiters: Admission,
@@ -117,7 +109,7 @@ pub(super) struct Counting {
     /// is no memory then, the next operation that is counted tries again.
     operations: Lazy<Vec<CounterShard>>,
     /// Made before the first waiter is queued. If there is no memory then, it is tried again when a key gets waiters.
-    rest: Lazy<RareCounts>,
+    pub rest: Lazy<RareCounts>,
 }
 
 /// What a domain without waiters does not need.
@@ -142,38 +134,31 @@ impl Counting {
         this
     }
 
-    fn operations(&self, cpus: impl FnOnce() -> usize) -> Result<&[CounterShard], Error> {
-        let shards = self.operations.get_or_make(|| {
-            let mut shards = Vec::new();
-            let cpus = cpus();
+    fn operations(&self, cpus: impl FnOnce() -> usize) -> Result<&Vec<CounterShard>, Error> {
+        self.operations.get_or_make(|| {
+            let (cpus, mut shards) = (cpus(), Vec::new());
             let wanted = if cpus > 1 { (2 * cpus).next_power_of_two().min(MAX_SHARDS) } else { 1 };
-            let number = if shards.try_reserve_exact(wanted).is_ok() { wanted } else { 1 };
-            shards.try_reserve_exact(number).map_err(|_| Error::NoMemory)?;
-            shards.resize_with(number, CounterShard::default);
+            let number = [wanted, 1].into_iter().find(|&number| shards.try_reserve_exact(number).is_ok());
+            shards.resize_with(number.ok_or(Error::NoMemory)?, CounterShard::default);
             Ok(shards)
-        });
-        shards.map(Vec::as_slice)
+        })
     }
 
     /// What is seldom counted. `None` if there is no memory for it. The caller has no bucket locked.
     #[cold]
     pub fn rest_or_make(&self, on: PlatformRef) -> Option<&RareCounts> {
-        let rest = || RareCounts {
-            permits: Permits::default(),
-            contention: Lock::new(on, Contention::default()),
-            longest_chain: Tally::new(),
-            refused_waiters: Tally::new(),
-            refused_slots: Tally::new(),
-            refused_waitv: Tally::new(),
-            next_request: AtomicU64::new(0),
+        let rest = || {
+            Ok(RareCounts {
+                permits: Permits::default(),
+                contention: Lock::new(on, Contention::default()),
+                longest_chain: Tally::new(),
+                refused_waiters: Tally::new(),
+                refused_slots: Tally::new(),
+                refused_waitv: Tally::new(),
+                next_request: AtomicU64::new(0),
+            })
         };
-        self.rest.get_or_make(|| Ok(rest())).ok()
-    }
-
-    /// As `rest_or_make`, but it makes nothing. So it may be called with a bucket locked.
-    #[inline(always)]
-    pub fn rest(&self) -> Option<&RareCounts> {
-        self.rest.get()
+        self.rest.get_or_make(rest).ok()
     }
 
     /// The calling thread's shard of permits; `None` before the rest has been made.
@@ -202,7 +187,7 @@ impl Domain {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let (counting, store) = (&self.counting, self.tables.store.get());
-        let rest = |of: fn(&RareCounts) -> &Tally| counting.rest().map_or(0, |rest| of(rest).get());
+        let rest = |of: fn(&RareCounts) -> &Tally| counting.rest.get().map_or(0, |rest| of(rest).get());
         Counters {
             waits: counting.sum(|s| &s.waits),
             mismatches: counting.sum(|s| &s.mismatches),
@@ -221,11 +206,11 @@ impl Domain {
         }
     }
 
-    /// How many waiters the domain has now: queued, or woken without having received the wake. It is approximate while
-    /// waits begin and end. [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) limits it.
+    /// How many waiters the domain has now, queued or woken without having received the wake: at most
+    /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters), and approximate while waits begin and end.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        let kept = self.counting.rest().map_or(0, |rest| rest.permits.kept());
+        let kept = self.counting.rest.get().map_or(0, |rest| rest.permits.kept());
         self.counting.waiters.taken(kept) as usize
     }
 
@@ -263,8 +248,7 @@ impl Domain {
         }
     }
 
-    /// Counts a waiter that is about to join a bucket with `in_bucket` waiters. Each waiter is dismissed when it
-    /// becomes idle again, however it left its queue.
+    /// Counts a waiter that is about to join a bucket with `in_bucket` waiters. It is dismissed when it becomes idle again.
     ///
     /// # Errors
     /// [`Error::NoMemory`]; then only the refusal is counted.
@@ -273,7 +257,7 @@ impl Domain {
         if in_bucket < MAX_WAITERS && counting.waiters.take(counting.own_permits().as_mut()) {
             return Ok(());
         }
-        if let Some(rest) = counting.rest() {
+        if let Some(rest) = counting.rest.get() {
             rest.refused_waiters.add(1);
         }
         Err(Error::NoMemory)

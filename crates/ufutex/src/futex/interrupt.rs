@@ -6,8 +6,7 @@ use crate::signal::sleeper::Sleeper;
 /// [`Error::Interrupted`](crate::Error::Interrupted) where it would sleep. That holds even if the interrupt is
 /// [cleared](Self::clear) before the thread has noticed it.
 ///
-/// One thread at a time waits with it. Any thread may raise it. A signal handler may where
-/// [`raise`](Self::raise) is async-signal-safe.
+/// One thread at a time waits with it. Any thread may raise it, and a signal handler if [`raise`](Self::raise) allows that.
 #[derive(Debug)]
 pub struct Interrupt {
     pub(crate) sleeper: Sleeper,

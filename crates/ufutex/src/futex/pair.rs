@@ -5,6 +5,7 @@ use super::place::Place;
 use crate::sys::platform::PlatformRef;
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::live::{self, Locked, Second};
+use crate::table::tables::Global;
 
 /// The buckets of two words, which may be one.
 pub(super) struct Pair<'d> {
@@ -118,6 +119,6 @@ impl Domain {
         // The first look-up of a global table by a domain calls the embedder's topology and may make tables. That must
         // not be done with a bucket locked. So before that look-up the result is `Busy`: the caller unlocks, and locks
         // this bucket first.
-        self.known_global_bucket(place).map_or(Second::Busy, |bucket| Second::of(bucket, first))
+        self.global_bucket(place, Global::known).map_or(Second::Busy, |bucket| Second::of(bucket, first))
     }
 }

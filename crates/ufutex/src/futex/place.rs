@@ -1,5 +1,4 @@
-//! Where the waiters of a word are queued: the word's address and space, its hash, and the bucket that follows from
-//! them.
+//! Where the waiters of a word are queued: the word's address, space and hash, and the bucket that follows from them.
 
 use super::domain::Domain;
 use super::key::Key;
@@ -69,8 +68,8 @@ pub(super) fn is_of_object(key: TableKey) -> bool {
 
 /// The place of a word's waiters. Operations on words with equal places meet.
 ///
-/// Every operation makes one, so it contains only what finding the bucket needs. The [key](TableKey) also has the
-/// domain's number, which would have to be loaded. [`Domain::key`] makes it when a queue is searched or changed.
+/// Every operation makes one, so it contains only what finding the bucket needs. [`Domain::key`] makes the key, for which
+/// the domain's number has to be loaded, when a queue is searched or changed.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     /// The address, or the offset in a shared object.
@@ -91,10 +90,10 @@ impl Place {
 }
 
 impl Domain {
-    /// Whether the system has several nodes, each with a table. A domain asks with its first word that is not private.
+    /// Whether the system has several nodes, each with a table. The answer never changes.
     #[inline(always)]
     fn has_several_nodes(&self) -> bool {
-        self.has_one_node.load(Ordering::Relaxed) == 0 && self.look_up_nodes() // the answer never changes
+        self.has_one_node.load(Ordering::Relaxed) == 0 && self.look_up_nodes()
     }
 
     #[cold]
@@ -153,7 +152,7 @@ impl Domain {
         }
     }
 
-    /// The key of a place. Only operations that search or change a queue need it.
+    /// The key of a place.
     pub(super) fn key(&self, place: &Place) -> TableKey {
         let space = match place.space {
             Space::Private => self.tables.space,
@@ -185,8 +184,9 @@ impl Domain {
 
     fn lock_global(&self, place: &Place) -> Locked<'_> {
         loop {
+            let bucket = self.global_bucket(place, Global::get).unwrap_or_else(|| self.make_global_bucket(place.hash));
             // Global buckets are always live.
-            if let Some(guard) = self.global_bucket_or_make(place).lock(&self.tables.store) {
+            if let Some(guard) = bucket.lock(&self.tables.store) {
                 return guard;
             }
         }
@@ -198,36 +198,16 @@ impl Domain {
     }
 
     /// The bucket of a place that is not private. `None` if no domain of the namespace has needed such a bucket yet: then
-    /// no waiter is queued in any.
+    /// no waiter is queued in any. If the system has one node, `one` finds its table: [`Global::get`], or [`Global::known`]
+    /// with a bucket locked.
     #[inline(always)]
-    pub(super) fn global_bucket(&self, place: &Place) -> Option<&Bucket> {
-        self.global_bucket_by(place, Global::get)
-    }
-
-    /// As [`global_bucket`](Self::global_bucket), for a caller that holds locks. `None` also if the domain has not
-    /// looked for the table yet.
-    pub(super) fn known_global_bucket(&self, place: &Place) -> Option<&Bucket> {
-        self.global_bucket_by(place, Global::known)
-    }
-
-    /// The bucket of a place that is not private. `one` finds the table if the system has one node.
-    #[inline(always)]
-    fn global_bucket_by(&self, place: &Place, one: impl FnOnce(&Global) -> Option<Table>) -> Option<&Bucket> {
-        let hash = place.hash;
-        let table = if let Space::Object(_, table) = place.space {
-            Some(table)
-        } else if self.has_several_nodes() {
-            self.namespace().globals.on(Globals::node_of(hash))
-        } else {
-            one(&self.tables.global)
+    pub(super) fn global_bucket(&self, place: &Place, one: impl FnOnce(&Global) -> Option<Table>) -> Option<&Bucket> {
+        let table = match place.space {
+            Space::Object(_, table) => Some(table),
+            _ if self.has_several_nodes() => self.namespace().globals.on(Globals::node_of(place.hash)),
+            _ => one(&self.tables.global),
         };
-        Some(table?.bucket(hash))
-    }
-
-    /// As [`global_bucket`](Self::global_bucket). If there is none, it is made.
-    #[inline(always)]
-    pub(super) fn global_bucket_or_make(&self, place: &Place) -> &Bucket {
-        self.global_bucket(place).unwrap_or_else(|| self.make_global_bucket(place.hash))
+        Some(table?.bucket(place.hash))
     }
 
     #[cold]

@@ -60,7 +60,7 @@ impl Domain {
 
     /// Whether one wait may wait for this many words. A refusal is counted.
     pub(crate) fn allows_words(&self, words: usize) -> bool {
-        let is_too_many = words > self.system.limits().max_waitv;
+        let is_too_many = words > self.system.config().max_waitv;
         if is_too_many && let Some(rest) = self.counting.rest_or_make(self.platform()) {
             rest.refused_waitv.add(1);
         }

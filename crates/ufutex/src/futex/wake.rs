@@ -17,6 +17,7 @@ use crate::table::bucket::{Bucket, Guard};
 use crate::table::hash::TableKey;
 use crate::table::list::{Most, Node, Taken};
 use crate::table::live::{self, Locked};
+use crate::table::tables::Global;
 
 impl Domain {
     /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`.
@@ -134,7 +135,7 @@ impl Domain {
         if place.is_private() {
             live::proves_empty(&self.tables, place.hash)
         } else {
-            self.global_bucket(place).is_none_or(Bucket::proves_empty)
+            self.global_bucket(place, Global::get).is_none_or(Bucket::proves_empty)
         }
     }
 
