@@ -685,14 +685,14 @@ pub(super) const PAIRS: &[Pair] = &[
                 "ufutex/src/futex/seat.rs",
                 "give_back_behind_lock",
                 &[
-                    "seat.cast().write(FreeSeat { next, member })",
+                    "seat.write(Seat { next, member })",
                     "self.returned.compare_exchange(next, seat.as_ptr(), Ordering::Release, Ordering::Relaxed)",
                 ],
             ),
             (
                 "ufutex/src/futex/seat.rs",
                 "take",
-                &["returned.swap(ptr::null_mut(), Ordering::Acquire); // [X]", "seat.cast().read()"],
+                &["returned.swap(ptr::null_mut(), Ordering::Acquire); // [X]", "seat.read()"],
             ),
         ],
         init: "behind_1 = 9, behind_2 = 9, returned = 0",
