@@ -82,7 +82,7 @@ impl System {
         let budget = Counted::new(|_| Budget::new(config.max_table_bytes))?;
         let nodes = Nodes::new(config.topology.0.clone());
         let globals = Globals::new(Source { on, nodes: nodes.clone(), budget }, global_size)?;
-        let pi = config.pi.clone().resolve()?;
+        let pi = config.pi.resolve()?;
         let driver = Driver::of(on, config.clocks.clone(), config.driver_thread.clone())?;
         let own_namespace = Namespace::new(on, 0, globals, driver, pi.make_graph())?;
         let inner = Counted::new(|address| SystemInner {

@@ -105,7 +105,7 @@ struct Calls {
     now: fn(Clock) -> Duration,
     yield_now: fn(),
     /// [`Platform::enter`] and `leave`, if locks are announced.
-    section: Option<(fn(), fn())>,
+    section: Option<[fn(); 2]>,
     /// The same platform for locks that are held for longer, and not announced.
     long: Option<&'static Self>,
 }
@@ -132,7 +132,7 @@ impl Calls {
     const fn of<P: Platform>() -> Self {
         let mut calls = Self::for_long_locks::<P>();
         if P::KEEPS_CPU {
-            calls.section = Some((|| without_unwinding(P::enter), || without_unwinding(P::leave)));
+            calls.section = Some([|| without_unwinding(P::enter), || without_unwinding(P::leave)]);
             calls.long = Some(const { &Self::for_long_locks::<P>() });
         }
         calls
@@ -184,7 +184,7 @@ impl PlatformRef {
     /// Call this before a lock is taken.
     #[inline(always)]
     pub fn enter(self) {
-        if ANNOUNCED && let Some(Calls { section: Some((enter, _)), .. }) = self.0 {
+        if ANNOUNCED && let Some(Calls { section: Some([enter, _]), .. }) = self.0 {
             enter();
         }
     }
@@ -192,7 +192,7 @@ impl PlatformRef {
     /// Call this after a lock was released, or was not taken.
     #[inline(always)]
     pub fn leave(self) {
-        if ANNOUNCED && let Some(Calls { section: Some((_, leave)), .. }) = self.0 {
+        if ANNOUNCED && let Some(Calls { section: Some([_, leave]), .. }) = self.0 {
             leave();
         }
     }

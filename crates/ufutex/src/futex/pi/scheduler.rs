@@ -93,8 +93,8 @@ impl PiSettings {
 
     /// # Errors
     /// [`Error::NoMemory`].
-    pub fn resolve(self) -> Result<Pi, Error> {
-        Ok(Pi { settings: self, chains_refused: Counted::new(|_| AtomicU64::new(0))? })
+    pub fn resolve(&self) -> Result<Pi, Error> {
+        Ok(Pi { settings: self.clone(), chains_refused: Counted::new(|_| AtomicU64::new(0))? })
     }
 }
 
