@@ -4,20 +4,19 @@
 //! lock and the lock's holder change it, so the holder unlocks with one plain store of the next state.
 //!
 //! Contenders raise a second word, `contended`, and sleep on it. The unlocking thread stores the state and then loads
-//! `contended`, with no barrier of the CPU between the two ([D]): its CPU may load `contended` while the new state is
-//! still in its store buffer. A contender that raises `contended` and reads the state in those nanoseconds ([C])
-//! finds the lock held, and this unlock does not wake it. So contenders sleep for a bounded time and check again.
+//! `contended`, with no barrier of the CPU between the two ([D]): the new state may still be in its store buffer. A contender
+//! that raises `contended` and reads the state in those nanoseconds ([C]) finds the lock held, and this unlock does not wake
+//! it. So contenders sleep for a bounded time and check again.
 //!
-//! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers, unless a contender is starving.
-//! A contender that had raised it and was about to sleep finds it reset and does not sleep. One that raises it after the
-//! reset is seen by the next unlock, or checks again. A bucket that is not live any more has no next unlock: a contender
-//! that has raised `contended` and finds the bucket not live does what an unlock does.
+//! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers, unless a contender is starving. One
+//! that was about to sleep finds it reset and does not. One that raises it afterwards is seen by the next unlock, or checks
+//! again. A bucket that is not live has no next unlock: a contender that finds it so, and has raised `contended`, does what an
+//! unlock does.
 //!
-//! Any thread may take a free lock, also one that came after the sleepers, which need time to get on a CPU. So that a
-//! sleeper is not passed for ever, a contender that has waited for [`PATIENCE_NS`] raises `contended` to [`STARVING`].
-//! The thread that unlocks and finds that value locks again at once and raises `contended` to [`GRANTED`]. The lock then
-//! stays held, and belongs to the starving contender that lowers `contended` to `ASLEEP`. If another thread takes the
-//! lock before it can be granted, `contended` stays `STARVING`, and that thread grants the lock when it unlocks.
+//! Any thread may take a free lock. So that a sleeper is not passed for ever, a contender that has waited for [`PATIENCE_NS`]
+//! raises `contended` to [`STARVING`]. The thread that unlocks and finds that value locks again at once and raises `contended`
+//! to [`GRANTED`]. The lock stays held, and belongs to the starving contender that lowers `contended` to `ASLEEP`. If another
+//! thread takes the lock before it can be granted, that thread grants it when it unlocks.
 
 use core::time::Duration;
 
@@ -26,7 +25,6 @@ use crate::sys::clock::Timeout;
 use crate::sys::park::{ParkEnd, Parker};
 use crate::sys::platform::PlatformRef;
 
-/// A thread holds the lock.
 pub const LOCKED: u32 = 1;
 /// Operations look up the keys of this bucket here and nowhere else.
 pub const LIVE: u32 = 2;
@@ -36,22 +34,19 @@ pub const ONE_WAITER: u32 = 4;
 /// A few microseconds: longer than a thread holds a bucket unless it loses its CPU.
 const SPINS: u32 = 100;
 
-/// The length of a contender's first sleep, if no thread wakes it. Each sleep that ends by its deadline doubles the next
-/// one, so that thousands of contenders do not disturb a thread that holds the lock for long. A contender that raises
-/// `contended` from [`NOBODY`] begins at this length again: only then can an unlock miss it, and those that raise the word
-/// just after it. It checks again soon, and its own unlock wakes them.
+/// The length of a contender's first sleep, if no thread wakes it. Each sleep that ends by its deadline doubles the next one,
+/// so that thousands of contenders do not disturb a long holder. A contender that raises `contended` from [`NOBODY`] begins at
+/// this length again, because only then can an unlock miss it and those that raise the word just after it.
 const UNSEEN_SLEEP: Duration = Duration::from_millis(1);
 
-/// A contender that has failed to get the lock for this many nanoseconds, and has slept meanwhile, is starving. The lock is
-/// unused while a contender to which it was granted wakes up, and this is much longer. The time begins anew if a sleep
-/// ends by its deadline while no grant stands.
+/// A contender that has failed for this many nanoseconds, and has slept meanwhile, is starving: a grant leaves the lock unused
+/// for as long as a wake takes. The time begins anew if a sleep ends by its deadline while no grant stands.
 const PATIENCE_NS: u64 = 500_000;
 
-/// Without a clock: a contender that has failed to get the lock more often than this is starving.
+/// Without a clock: the number of failures after which a contender is starving.
 const PATIENT_ROUNDS: u32 = 500;
 
-// Values of `contended`. Each contains the bits of the lesser ones, so a contender that raises the word by an `or`
-// cannot lower it.
+// Values of `contended`. Each contains the bits of the lesser ones, so that an `or` cannot lower it.
 /// No contender sleeps.
 pub(super) const NOBODY: u32 = 0;
 /// Contenders may sleep.
@@ -61,8 +56,7 @@ pub(super) const STARVING: u32 = 0b11;
 /// The lock is held, and belongs to the starving contender that lowers this to `ASLEEP`.
 const GRANTED: u32 = 0b111;
 
-/// The two words of a bucket's lock. The structure that contains the lock also contains the platform, and passes a
-/// reference to it with each call. With `std` only contenders read the platform.
+/// The two words of a bucket's lock. Each call passes the platform, which is in the structure around them.
 #[repr(C)]
 pub struct StateLock {
     state: AtomicU32,
@@ -74,13 +68,12 @@ impl StateLock {
         Self { state: AtomicU32::new(state), contended: Parker::new(0) }
     }
 
-    /// Reads the state without the lock.
     #[inline(always)]
     pub fn peek(&self, order: Ordering) -> u32 {
         self.state.load(order)
     }
 
-    /// Locks if the state is "live, unlocked, no waiters", the most likely one. Then locking costs this one instruction.
+    /// Locks if the state is "live, unlocked, no waiters", the most likely one, by this one instruction.
     #[inline(always)]
     pub fn lock_if_idle(&self, on: &PlatformRef) -> bool {
         on.enter();
@@ -92,8 +85,7 @@ impl StateLock {
         false
     }
 
-    /// Tries once. `None`: another thread holds the lock. `Some(None)`: not live. `Some(Some(state))`: this call has
-    /// locked.
+    /// Tries once. `None`: another thread holds the lock. `Some(None)`: not live. `Some(Some(state))`: this call has locked.
     pub fn try_lock(&self, on: &PlatformRef) -> Option<Option<u32>> {
         on.enter();
         let mut seen = self.state.load(Ordering::Relaxed);
@@ -120,7 +112,6 @@ impl StateLock {
         self.try_lock(on).unwrap_or_else(|| self.lock_after(on, Patience::default()))
     }
 
-    /// Locks a lock that is always live.
     #[inline]
     pub fn lock_live(&self, on: &PlatformRef) {
         if !self.lock_if_idle(on) {
@@ -131,7 +122,6 @@ impl StateLock {
     /// Locks after a first try has failed, and sleeps if that takes long.
     #[cold]
     fn lock_after(&self, on: &PlatformRef, mut patience: Patience) -> Option<u32> {
-        // What this contender has raised `contended` to.
         let mut mark = NOBODY;
         let mut sleep = UNSEEN_SLEEP;
         loop {
@@ -148,21 +138,20 @@ impl StateLock {
             mark |= patience.mark(on);
             let before = self.contended.raise_to(mark, Ordering::Relaxed);
             heavy_barrier(); // [C] pairs with [D]
-            // By the end of these spins a state that was stored a moment ago has almost always left its store buffer.
+            // By the end of these spins a new state has almost always left its store buffer.
             if let Some(done) = self.attempt(on, mark).or_else(|| self.spin(on, mark)) {
                 return done;
             }
             let raised = before | mark;
-            // Look again soon: an unlock may just have missed `contended`; or the contender that the lock is granted to
-            // may have no CPU, and this one may starve and claim the lock.
+            // Look again soon: an unlock may just have missed `contended`; or the contender that was granted the lock may have
+            // no CPU, and this one may starve and claim it.
             if before == NOBODY || raised == GRANTED {
                 sleep = UNSEEN_SLEEP;
             }
             let deadline = on.begin(Timeout::After(sleep));
             let parked = self.contended.park(*on, raised, Some(&deadline));
             if parked == ParkEnd::TimedOut && raised != GRANTED {
-                // No unlock has woken this contender: most likely one thread has held the lock all the time. A contender
-                // that is starving stays so, since `mark` is never lowered.
+                // No unlock has come: probably one thread had the lock throughout. A starving contender keeps its mark.
                 patience = Patience::default();
                 sleep = sleep.saturating_mul(2);
             }
@@ -190,8 +179,7 @@ impl StateLock {
         match self.try_lock(on) {
             Some(Some(state)) => {
                 if mark == STARVING {
-                    // Otherwise an unlock could grant the lock to this contender after it has left. Others that starve
-                    // raise the word again.
+                    // Or an unlock could grant the lock to a contender that has left. Others that starve raise it again.
                     let _others = self.contended.compare_exchange(STARVING, ASLEEP, Ordering::Relaxed);
                 }
                 Some(Some(state))
@@ -201,7 +189,6 @@ impl StateLock {
         }
     }
 
-    /// Claims the lock if it has been granted, which only starving contenders do.
     pub(super) fn claim(&self, on: &PlatformRef, mark: u32) -> Option<u32> {
         if mark != STARVING || self.contended.load(Ordering::Relaxed) != GRANTED {
             return None;
@@ -215,9 +202,8 @@ impl StateLock {
         None
     }
 
-    /// Leaves a bucket that is not live, after it has reset `contended`, which it has raised to `mark`: others may sleep
-    /// that missed the last wake. If the bucket has become live again meanwhile and the lock has been granted, this may be
-    /// the only contender that can claim it, and takes the lock.
+    /// Leaves a bucket that is not live, after it has reset `contended`, which it had raised to `mark`: others may sleep that
+    /// missed the last wake. If it is live again and the lock granted, perhaps to this contender alone, takes the lock.
     fn leave_retired(&self, on: &PlatformRef, mark: u32) -> Option<u32> {
         if mark == NOBODY {
             return None;
@@ -234,7 +220,7 @@ impl StateLock {
         }
     }
 
-    /// Unlocks with `next` as the new state. Returns whether contenders slept. Only the holder may call this.
+    /// Unlocks with `next` as the new state, for the holder. Returns whether contenders slept.
     #[inline(always)]
     pub fn unlock(&self, on: &PlatformRef, next: u32) -> bool {
         debug_assert_eq!(next & LOCKED, 0);
@@ -250,12 +236,11 @@ impl StateLock {
         self.state.store(next | LOCKED, Ordering::Relaxed);
     }
 
-    /// The state that `hold_state` stored.
     pub fn held_state(&self) -> u32 {
         self.state.load(Ordering::Relaxed) & !LOCKED
     }
 
-    /// Makes a bucket live. Only a mover calls this, which holds the locks of all buckets where its keys have been.
+    /// Only a mover calls this, which holds the locks of all buckets where the keys have been.
     pub fn make_live(&self) {
         // [E]
         self.state.store(self.held_state() | LIVE, Ordering::Release);
@@ -277,11 +262,9 @@ impl StateLock {
         }
     }
 
-    /// Resets `contended` and wakes all sleepers. Returns whether there were any; `None` if `contended` is no longer
-    /// `seen`.
+    /// Resets `contended` and wakes all sleepers. Returns whether there were any; `None` if `contended` is no longer `seen`.
     ///
-    /// If each woken contender woke the next, the chain would stop at the first one that waits for a CPU, while other
-    /// threads lock and unlock the bucket a million times.
+    /// All, because a chain in which each woken contender wakes the next would stop at the first that waits for a CPU.
     fn take_down(&self, on: &PlatformRef, seen: u32) -> Option<bool> {
         if seen != NOBODY {
             self.contended.compare_exchange(seen, NOBODY, Ordering::Relaxed).ok()?;
@@ -296,7 +279,7 @@ impl StateLock {
             Some(Some(state)) => state,
             // The bucket is not live: a granted lock would stay held for ever.
             Some(None) => return self.take_down(on, STARVING),
-            // Another thread has taken the lock. It will see `STARVING` when it unlocks, unless it misses the mark.
+            // Another thread has taken the lock, and sees `STARVING` when it unlocks, unless it misses the mark.
             None => return Some(true),
         };
         // [V]
@@ -310,8 +293,7 @@ impl StateLock {
     }
 }
 
-/// **[D]** Of the thread that unlocks: a barrier for the compiler alone, because every operation unlocks. In a model it is
-/// a full one.
+/// **[D]** Of the thread that unlocks: a barrier for the compiler alone, because every operation unlocks. Full in a model.
 #[inline(always)]
 fn light_barrier() {
     core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
@@ -322,7 +304,6 @@ fn heavy_barrier() {
     fence(Ordering::SeqCst); // [C]
 }
 
-/// Measures how long a contender has waited.
 #[derive(Default)]
 struct Patience {
     since: Option<u64>,
@@ -330,7 +311,7 @@ struct Patience {
 }
 
 impl Patience {
-    /// Counts a round, and returns the value that the contender has to raise `contended` to.
+    /// Counts a round. Returns what the contender has to raise `contended` to.
     fn mark(&mut self, on: &PlatformRef) -> u32 {
         self.rounds = self.rounds.saturating_add(1);
         let is_over = match on.monotonic_ns() {

@@ -1,9 +1,9 @@
 //! Groups: words that several threads sleep on, each thread with a bit of its own, so that one system call wakes any set
 //! of them. The threads of a group are those whose entries lie side by side.
 //!
-//! The word counts the group's wakes. A waiter loads it, checks its own signal, and sleeps while the word has not changed.
-//! A waker stores `WOKEN` in the signals, counts the wake, and makes the call. So a waiter that has missed `WOKEN` does not
-//! fall asleep, or is asleep when the call comes ([Y]).
+//! The word counts the group's wakes. A waiter loads it, checks its own signal, and sleeps while it has not changed. A waker
+//! stores `WOKEN` in the signals, counts, and makes the call. So a waiter that misses `WOKEN` does not sleep, or is asleep by
+//! then ([Y]).
 
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
@@ -14,12 +14,10 @@ use crate::sys::clock::Deadline;
 use crate::sys::park::{ParkEnd, Parker};
 use crate::sys::platform::PlatformRef;
 
-/// The word of a group.
 pub(crate) struct Group {
     /// How many wakes there have been, modulo 2^32.
     wakes: Parker,
-    /// The index of this group's element in the list of pending wakes of the waker that stored it last. That may be
-    /// another waker than the one that loads it, so a waker checks the element.
+    /// This group's index in the list of pending wakes of the waker that stored it last: a waker checks the element.
     index: AtomicU32,
 }
 
@@ -29,8 +27,7 @@ impl Group {
     }
 }
 
-/// A set of members of one group, by their bits: for a sleeping thread, that thread alone. The group outlives this value: it
-/// belongs to a system, and a waker has borrowed a domain of that system.
+/// A set of members of one group, by their bits. The group outlives it: a waker has borrowed a domain of the group's system.
 #[derive(Clone, Copy)]
 pub(crate) struct Members {
     group: NonNull<Group>,
@@ -43,8 +40,6 @@ unsafe impl Send for Members {}
 unsafe impl Sync for Members {}
 
 impl Members {
-    /// The member number `bit` of a group.
-    ///
     /// # Safety
     /// The group stays where it is for as long as there are values of this type for it.
     pub(crate) unsafe fn one(group: NonNull<Group>, bit: u32) -> Self {
@@ -56,7 +51,6 @@ impl Members {
         unsafe { self.group.as_ref() }
     }
 
-    /// Adds `others`, if they are of the same group.
     pub(crate) fn join(&mut self, others: Self) -> bool {
         let is_same = self.group == others.group;
         if is_same {
@@ -65,12 +59,11 @@ impl Members {
         is_same
     }
 
-    /// The index at which the caller's list may have an element of this group: see `Group::index`.
+    /// Where the caller's list may have an element of this group: see `Group::index`.
     pub(crate) fn index(self) -> usize {
         self.group().index.load(Ordering::Relaxed) as usize
     }
 
-    /// Stores the index of this group's element in the caller's list.
     pub(crate) fn set_index(self, index: usize) {
         self.group().index.store(index as u32, Ordering::Relaxed);
     }

@@ -17,44 +17,41 @@ use sleeper::Sleeper;
 
 const WAITING: u32 = 0;
 const WOKEN: u32 = 1;
-/// A wake has come, and the waking thread is calling the waker, which the waiter has only lent it. `WOKEN` follows.
+/// A wake has come, and the waking thread is calling the waker that the waiter has lent it. `WOKEN` follows.
 const CALLING: u32 = 2;
 
 /// Notifies a waiter of its wake. It lies in the waiter's own memory, next to its queue node.
 ///
-/// Ownership follows the node's. While the node is queued, `receiver` belongs to the bucket's lock. A thread that takes
-/// the node off the queue to wake it owns the whole signal until it stores `WOKEN`, which gives the memory back. A waiter
-/// that finds its node taken must not leave before it has seen `WOKEN`: a timeout does not by itself transfer ownership
-/// back. A waker that is lent stays in `receiver` until it has returned: the state is `CALLING` meanwhile.
+/// Ownership follows the node's. While the node is queued, `receiver` belongs to the bucket's lock. A thread that takes the
+/// node off the queue to wake it owns the whole signal until it stores `WOKEN`, which the waiter waits for. A lent waker stays
+/// in `receiver` until it has returned: the state is `CALLING` meanwhile.
 #[repr(C)]
 pub(crate) struct Signal {
     state: Parker,
-    /// Means something to the entry alone. It lies here because there is room for it: an entry is then 8 bytes smaller.
+    /// Means something to the entry alone. Here, because there is room: an entry is 8 bytes smaller.
     pub(crate) bitset: UnsafeCell<Option<NonZeroU32>>,
     receiver: UnsafeCell<Receiver>,
 }
 
-/// The receiver of a wake.
 pub(crate) enum Receiver {
     /// A thread that sleeps on the signal's own word, by this platform.
     Thread(PlatformRef),
-    /// A thread that sleeps on the word of a group. The host is its platform.
+    /// A thread that sleeps on the word of a group, by the host.
     Member(Members),
     /// A thread that other entries or an interrupt may wake, too. The sleeper outlives the entry's time in the queue.
     Sleeper(NonNull<Sleeper>),
-    /// A task, through its waker.
     Waker(GuardedWaker),
     /// As `Waker`, but what it points to may be on the waiter's stack, so it must have returned before the wait ends.
     Lent(GuardedWaker),
 }
 
 impl Receiver {
-    /// Left in place of a receiver that a wake has taken out. It stands for no thread.
+    /// Left in place of a receiver that a wake has taken out.
     pub(crate) const TAKEN: Self = Self::Thread(PlatformRef::HOST);
 }
 
-/// The work that is left for a waiter that has been notified. It accesses no memory of the waiter, unless that has lent its
-/// waker. The drop does the work, so that a panic of another callback cannot skip it, with nothing locked.
+/// The work that is left for a waiter that has been notified. It accesses no memory of the waiter, except for a lent waker. The
+/// drop does the work, with nothing locked, so that a panic of another callback cannot skip it.
 #[must_use]
 pub(crate) struct PendingWake(Action);
 
@@ -63,14 +60,12 @@ enum Action {
     WakeThread(SleeperAddress),
     WakeMembers(Members),
     CallWaker(GuardedWaker),
-    /// The signal of a waiter that waits for this call.
     CallLent(NonNull<Signal>),
 }
 
 impl PendingWake {
     pub(crate) const NOTHING: Self = Self(Action::Nothing);
 
-    /// The wake of a thread by its address; `None` if it is awake.
     fn of_thread(address: Option<SleeperAddress>) -> Self {
         address.map_or(Self::NOTHING, |address| Self(Action::WakeThread(address)))
     }
@@ -79,12 +74,11 @@ impl PendingWake {
         matches!(self.0, Action::Nothing)
     }
 
-    /// Drops it: another `PendingWake` does its work.
+    /// Another `PendingWake` does its work.
     pub(crate) fn disarm(mut self) {
         self.0 = Action::Nothing;
     }
 
-    /// The members of a group that it wakes.
     #[inline]
     pub(crate) fn members(&mut self) -> Option<&mut Members> {
         if let Action::WakeMembers(members) = &mut self.0 { Some(members) } else { None }
@@ -95,7 +89,6 @@ impl PendingWake {
         matches!(self.0, Action::CallWaker(_) | Action::CallLent(_))
     }
 
-    /// Does the work now.
     #[inline]
     pub(crate) fn run(&mut self) {
         match core::mem::replace(&mut self.0, Action::Nothing) {
@@ -133,8 +126,8 @@ impl Signal {
         self.state.load(Ordering::Acquire) != WAITING // [J]
     }
 
-    /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. All others are woken when the result is dropped. If the
-    /// waker is lent, `CALLING` is stored now, and `WOKEN` by that drop.
+    /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. All others are woken by the result's drop. If the waker is
+    /// lent, `CALLING` is stored now, and `WOKEN` by that drop.
     ///
     /// # Safety
     /// `this` is valid. The caller has taken its node off the queue, and does not access the waiter afterwards.
@@ -168,7 +161,7 @@ impl Signal {
         pending
     }
 
-    /// Calls the waker that the waiter has lent, and gives the signal back, also if the waker panics.
+    /// Calls the lent waker, and gives the signal back, also if the waker panics.
     ///
     /// # Safety
     /// `this` comes from `wake`, and is used once. The caller does not access the waiter afterwards.
@@ -206,8 +199,6 @@ impl Signal {
         })
     }
 
-    /// Whether a wake notifies a thread, rather than a task.
-    ///
     /// # Safety
     /// The node is queued and the caller holds the bucket's lock.
     pub(crate) unsafe fn notifies_thread(&self) -> bool {
@@ -215,8 +206,6 @@ impl Signal {
         self.receiver.with(|t| !matches!(unsafe { &*t }, Receiver::Waker(_) | Receiver::Lent(_)))
     }
 
-    /// Exchanges `receiver` with the receiver of the wake.
-    ///
     /// # Safety
     /// The node is queued and the caller holds the lock that guards `receiver`.
     pub(crate) unsafe fn swap_receiver(&self, receiver: &mut Receiver) {
@@ -224,10 +213,9 @@ impl Signal {
         self.receiver.with_mut(|t| core::mem::swap(unsafe { &mut *t }, receiver));
     }
 
-    /// Sleeps on the signal's own word until a wake comes or `deadline` passes. Returns whether a wake has come.
+    /// Sleeps on the signal's own word until a wake comes or `deadline` passes. Returns whether one has come.
     pub(crate) fn sleep(&self, on: PlatformRef, deadline: Option<&Deadline>) -> bool {
-        // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed. So do not
-        // begin such a sleep.
+        // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed.
         if deadline.is_some_and(|deadline| on.has_passed(deadline)) {
             return self.is_woken();
         }
@@ -239,8 +227,8 @@ impl Signal {
         true
     }
 
-    /// Waits until the thread that has taken the node stores `WOKEN`: a few instructions, or until a lent waker has
-    /// returned. That thread may have lost its CPU to this one, so this one sleeps between its checks.
+    /// Waits until the thread that has taken the node stores `WOKEN`: a few instructions, or until a lent waker has returned.
+    /// Sleeps between its checks, because that thread may have lost its CPU to this one.
     pub(crate) fn wait_for_waker(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_woken() {
@@ -248,8 +236,8 @@ impl Signal {
         }
     }
 
-    /// As `wait_for_waker`, but a lent waker may still run: the caller owns the entry except for its signal. Where lock
-    /// holders keep their CPU, the waking thread does too, so this one spins.
+    /// As `wait_for_waker`, but a lent waker may still run: the caller owns the entry except for its signal. Spins where lock
+    /// holders keep their CPU, because the waking thread does too.
     pub(crate) fn wait_for_notification(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_notified() {

@@ -1,8 +1,7 @@
 //! Sleepers: words, apart from their entries, for threads that several wakes, or an interrupt, may notify.
 //!
-//! A waker that has taken an entry sets `NOTIFIED` in the sleeper before it gives the entry back, and then wakes the
-//! thread by address. The thread never sleeps while `NOTIFIED` is set: one of its entries has been taken and will be given
-//! back, or has been notified while queued.
+//! A waker that has taken an entry sets `NOTIFIED` in the sleeper before it gives the entry back, and then wakes the thread by
+//! address. The thread never sleeps while `NOTIFIED` is set.
 
 use core::time::Duration;
 
@@ -23,7 +22,6 @@ const IN_USE: u32 = 8;
 /// The interrupt has been cleared, but still ends the wait that is under way, which clears this bit with `IN_USE`.
 const CLEARED: u32 = 16;
 
-/// How often a spinning thread reads the word before it reads the clock.
 const CHECKS: u32 = 8;
 
 /// A word that one thread sleeps on.
@@ -33,7 +31,6 @@ pub struct Sleeper {
     on: AtomicPtr<()>,
 }
 
-/// A thread's use of a [`Sleeper`].
 pub(crate) struct InUse<'a>(&'a Sleeper);
 
 impl Drop for InUse<'_> {
@@ -87,7 +84,7 @@ impl Sleeper {
         self.word.raise(bits, SPINNING, || self.platform())
     }
 
-    /// Sets `NOTIFIED`. After this the caller gives the entry back, and then wakes the thread by the returned address.
+    /// The caller then gives the entry back, and wakes the thread by the returned address.
     pub(crate) fn notify(&self) -> Option<SleeperAddress> {
         self.raise(NOTIFIED)
     }
@@ -113,13 +110,12 @@ impl Sleeper {
         }
     }
 
-    /// Whether an interrupt has come and has not been cleared.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.word.load(Ordering::Acquire) & INTERRUPTED != 0 // [N]
     }
 
     /// Spins until a wake sets `NOTIFIED`, an interrupt comes, or `length` or the deadline has passed. Returns whether one of
-    /// the first two happened. The caller then calls [`sleep`](Self::sleep), which finds out what it was.
+    /// the first two happened; [`sleep`](Self::sleep) then finds out which.
     pub(crate) fn spin(&self, length: Duration, deadline: Option<&Deadline>) -> bool {
         let on = self.platform();
         self.word.raise_to(SPINNING, Ordering::Relaxed);
@@ -151,7 +147,6 @@ impl Sleeper {
                 return Some(Cause::Interrupted);
             }
             let has_passed = deadline.is_some_and(|deadline| on.has_passed(deadline));
-            // As in `Signal::sleep`, do not begin a sleep whose deadline has passed.
             if has_passed || self.word.park(on, before & !passing, deadline) == ParkEnd::TimedOut {
                 return Some(Cause::TimedOut);
             }

@@ -19,7 +19,6 @@ pub enum Timespec {
 }
 
 impl Timespec {
-    /// The struct's size in bytes.
     pub fn size(self) -> u64 {
         match self {
             Self::Wide | Self::Padded => 16,
@@ -33,7 +32,6 @@ pub fn timespec<M: UserMemory + ?Sized>(memory: &M, address: u64, layout: Timesp
     time(timespec_fields(memory, address, layout)?)
 }
 
-/// Reads the seconds and the nanoseconds of a `struct timespec`.
 pub fn timespec_fields<M: UserMemory + ?Sized>(memory: &M, address: u64, layout: Timespec) -> Result<[u64; 2], Error> {
     Ok(match layout {
         Timespec::Wide => read_words(memory, address)?,
@@ -49,8 +47,7 @@ pub fn timespec_fields<M: UserMemory + ?Sized>(memory: &M, address: u64, layout:
     })
 }
 
-/// The duration that the two fields of a `struct timespec` mean. [`Error::Invalid`] if it is negative, or if the
-/// nanoseconds are a second or more.
+/// The duration in a `struct timespec`. [`Error::Invalid`] if it is negative, or the nanoseconds are a second or more.
 pub fn time([seconds, nanoseconds]: [u64; 2]) -> Result<Duration, Error> {
     if seconds.cast_signed() < 0 || nanoseconds >= NSEC_PER_SEC {
         return Err(Error::Invalid);

@@ -31,9 +31,8 @@ const LOCK_PI2: u32 = 13;
 
 const PRIVATE_FLAG: u32 = 128;
 const CLOCK_REALTIME: u32 = 256;
-/// Since Linux 7.2: the call includes the other steps of a robust unlock, so that a thread that is killed in between
-/// leaves nothing undone. A wake also stores 0 in its word first. `uaddr2` points to the thread's `list_op_pending`,
-/// which the call clears.
+/// Since Linux 7.2: the call includes the other steps of a robust unlock, so that a killed thread leaves nothing undone. A wake
+/// also stores 0 in its word first. `uaddr2` points to the thread's `list_op_pending`, which the call clears.
 const ROBUST_UNLOCK: u32 = 512;
 
 const WAIT_PRIVATE: u32 = WAIT | PRIVATE_FLAG;
@@ -44,12 +43,11 @@ const WAIT_BITSET_PRIVATE_REALTIME: u32 = WAIT_BITSET_PRIVATE | CLOCK_REALTIME;
 const WAKE_BITSET_PRIVATE: u32 = WAKE_BITSET | PRIVATE_FLAG;
 
 impl Domain {
-    /// Makes a system call if it is one of those that programs make most, and ends at once: futex(2), for a wake of a
-    /// private word, or for a wait that finds another value there. `None`: nothing has been done, and
-    /// [`syscall`](Self::syscall) makes the call.
+    /// Makes a system call if it is one of those that programs make most, and ends at once: futex(2), for a wake of a private
+    /// word, or for a wait that finds another value there. `None`: nothing has been done.
     ///
-    /// It needs no task, and no room for a call that may wait. `syscall` begins with it. For a guest thread that is no
-    /// thread of the host, call it before [`syscall_async`](Self::syscall_async).
+    /// It needs no task, and no room for a call that may wait. [`syscall`](Self::syscall) begins with it. For a guest thread
+    /// that is no thread of the host, call it before [`syscall_async`](Self::syscall_async).
     ///
     /// ```
     /// use ufutex::{Domain, FlatMemory, System, syscall::Number};
@@ -131,7 +129,6 @@ pub(super) fn at_least_one(count: u32) -> usize {
     usize::try_from(count.cast_signed()).unwrap_or(0).max(1)
 }
 
-/// A count that must not be negative.
 pub(super) fn not_negative(count: u32) -> Result<usize, Error> {
     usize::try_from(count.cast_signed()).map_err(|_| Error::Invalid)
 }
@@ -181,7 +178,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
             WAKE_OP => self.wake_op(args).map(Calling::done),
             #[cfg(feature = "pi")]
             _ => self.on_lock(args),
-            // As a kernel that was built without locks.
+            // As a kernel without locks.
             #[cfg(not(feature = "pi"))]
             CMP_REQUEUE_PI => not_negative(args.val).and(not_negative(args.val2)).and(Err(Error::NoSuchOperation)),
             #[cfg(not(feature = "pi"))]
@@ -189,7 +186,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
         }
     }
 
-    /// Clears the thread's `list_op_pending`, which is at `pointer`: the robust unlock is done. No other thread reads it.
+    /// The robust unlock is done. No other thread reads the pointer.
     fn clear_pending(&self, pointer: u64) -> Result<(), Error> {
         arguments::write(self.memory, pointer, &[0; 8])
     }
@@ -228,7 +225,6 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
 
 #[cfg(feature = "pi")]
 impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
-    /// The operations on locks.
     fn on_lock(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
         match args.command {
             LOCK_PI | LOCK_PI2 => {
@@ -279,7 +275,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
     }
 }
 
-/// Extends a signed argument of 12 bits.
+/// Of 12 bits.
 fn sign_extended(bits: u32) -> i32 {
     (bits << 20).cast_signed() >> 20
 }
@@ -301,8 +297,7 @@ fn modification(encoded: u32) -> Option<Modify> {
     }
 }
 
-/// The comparison of `FUTEX_WAKE_OP` is in bits 24 to 27, its argument in bits 0 to 11. `None` for an unknown
-/// comparison.
+/// The comparison of `FUTEX_WAKE_OP` is in bits 24 to 27, its argument in bits 0 to 11. `None` for an unknown comparison.
 fn comparison(encoded: u32) -> Option<Compare> {
     let arg = sign_extended(encoded & 0xfff);
     match encoded >> 24 & 15 {

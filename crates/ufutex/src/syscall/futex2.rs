@@ -1,5 +1,4 @@
-//! futex_waitv, futex_wake, futex_wait and futex_requeue: a system call for each operation, with flags that describe
-//! the word.
+//! futex_waitv, futex_wake, futex_wait and futex_requeue: a system call for each operation, with flags that describe the word.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -20,7 +19,6 @@ const NUMA: u32 = 4;
 const MPOL: u32 = 8;
 const PRIVATE: u32 = 128;
 
-/// Checks the flags of a word.
 fn valid(flags: u32) -> Result<u32, Error> {
     let is_known = flags & !(SIZE_MASK | NUMA | MPOL | PRIVATE) == 0;
     if is_known && flags & SIZE_MASK == SIZE_U32 { Ok(flags) } else { Err(Error::Invalid) }
@@ -85,8 +83,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
         self.requeue_words(from, Some(expected), to, wake, requeue)
     }
 
-    /// The absolute timeout at `address`, on the clock with the number `clock`. `None` if `address` is 0; then any
-    /// clock's number will do.
+    /// The absolute timeout at `address`, on this clock. `None` if `address` is 0, whatever the clock.
     fn timeout_on(&self, address: u64, clock: u64) -> Result<Option<Timeout>, Error> {
         if address == 0 {
             return Ok(None);

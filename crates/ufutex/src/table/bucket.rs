@@ -28,15 +28,14 @@ pub struct Bucket {
 #[derive(Default)]
 #[repr(C)]
 struct Traffic {
-    /// The hint of the thread that used the bucket last.
     thread: u32,
-    /// The hash of the line for which it did.
+    /// The hash of the cache line.
     line: u32,
     transfers: u32,
 }
 
-// SAFETY: the cells are touched only by the holder of `lock` (through a `Guard`), or by a mover before the bucket is
-// live. The callers of `Guard::insert` guarantee that the nodes in the queue may be used from any thread.
+// SAFETY: the cells are touched only by the holder of `lock` (through a `Guard`), or by a mover before the bucket is live.
+// `Guard::insert` requires nodes that may be used from any thread.
 unsafe impl Sync for Bucket {}
 // SAFETY: as for `Sync`. A bucket owns nothing that is bound to a thread.
 unsafe impl Send for Bucket {}
@@ -68,7 +67,7 @@ impl Bucket {
         Some(Guard { bucket: self, state })
     }
 
-    /// For movers: as [`lock`](Self::lock), but without a count. A move is not an operation.
+    /// For movers: as [`lock`](Self::lock), but not counted.
     pub fn lock_to_move(&self) -> Option<Guard<'_>> {
         let state = self.lock.lock(&self.on)?;
         Some(Guard { bucket: self, state })
@@ -86,12 +85,10 @@ impl Bucket {
         self.lock.peek(Ordering::Acquire) & LIVE != 0 // [E]
     }
 
-    /// Whether a thread holds the lock at this moment.
     pub fn is_locked(&self) -> bool {
         self.lock.peek(Ordering::Relaxed) & LOCKED != 0
     }
 
-    /// The number of waiters, read without the lock.
     pub fn waiters(&self) -> u32 {
         self.lock.peek(Ordering::Relaxed) / ONE_WAITER
     }
@@ -103,7 +100,7 @@ impl Bucket {
         self.lock.peek(Ordering::Acquire) == LIVE // [E]: Acquire, so that [G] is read after it
     }
 
-    /// Writes to a target bucket, so that its memory is present before the mover locks the source.
+    /// Writes to a target bucket, so that its page is present before the mover locks the source.
     pub fn touch(&self) {
         if !self.is_live() {
             // SAFETY: a bucket that is not live belongs to the domain's only mover.
@@ -111,13 +108,11 @@ impl Bucket {
         }
     }
 
-    /// Makes this bucket the live bucket of its keys.
     pub fn make_live(&self) {
         self.lock.make_live();
     }
 
-    /// Makes this bucket the live bucket of its keys and locks it, in one store. The store can be Relaxed: the mover unlocks
-    /// the old buckets of the keys later, which is a Release ([E]).
+    /// Makes this bucket live and locked. The store can be Relaxed: the mover's unlock of the old buckets is a Release ([E]).
     ///
     /// # Safety
     /// The caller is the mover, and this bucket is not live.
@@ -142,7 +137,7 @@ impl Bucket {
     }
 }
 
-/// A bucket's lock, held, and access to its queue (see `list`). Unlocks when dropped.
+/// A bucket's lock, held, and access to its queue (see `list`).
 pub struct Guard<'t> {
     bucket: &'t Bucket,
     /// The state that unlocking will store.
@@ -150,7 +145,6 @@ pub struct Guard<'t> {
 }
 
 impl<'t> Guard<'t> {
-    /// The locked bucket.
     pub fn bucket(&self) -> &'t Bucket {
         self.bucket
     }
@@ -164,8 +158,7 @@ impl<'t> Guard<'t> {
         self.bucket.queue.with_mut(|queue| queue)
     }
 
-    /// It never wraps: that would take a hundred gigabytes of waiters, from several domains that all move to the global
-    /// table.
+    /// Never wraps: that would take a hundred gigabytes of waiters.
     #[inline(always)]
     pub(super) fn count_one_more(&mut self) {
         self.state = self.state.checked_add(ONE_WAITER).expect("a bucket cannot count 2^30 waiters");
@@ -215,8 +208,7 @@ impl Drop for Guard<'_> {
 }
 
 impl Traffic {
-    /// The line is not compared as long as the thread is the same: with words in random order nothing could predict that
-    /// branch.
+    /// Does not compare the line while the thread is the same: with words in random order nothing predicts that branch.
     #[inline(always)]
     fn note(&mut self, thread: u32, line: u32) -> u32 {
         if self.thread == thread {

@@ -1,14 +1,12 @@
 //! The queue of a bucket: a tree of keys (`tree`), and for each key a ring of waiters in wake order (`ring`).
 //!
-//! The first waiter of each key is that key's *head*. Only heads are in the tree, so a search for a key passes only a
-//! few other heads, however many keys and waiters there are. The last waiter of a ring is its head's predecessor.
-//! `node` says which thread a node belongs to.
+//! Only the first waiter of each key, its *head*, is in the tree, so a search passes few others. The last waiter of a ring is
+//! its head's predecessor. `node` says which thread a node belongs to.
 //!
-//! An operation in pieces looks at a bounded number of a key's waiters, unlocks the bucket, locks it again, and goes on.
-//! A *marker* in the ring keeps its place: a node that the operation owns, right before the next waiter to look at. A
-//! marker is linked like a waiter, may be a head, and is moved like a waiter. So the operation looks at each waiter once,
-//! however many pieces it takes. A waiter that comes between two pieces is looked at if its priority puts it behind the
-//! marker. Operations that look for waiters pass over markers.
+//! An operation in pieces looks at a bounded number of a key's waiters, unlocks the bucket, locks it again, and goes on at its
+//! *marker*: a node of its own in the ring, right before the next waiter to look at. A marker is linked like a waiter, may be a
+//! head, and is moved like a waiter; operations that look for waiters pass over it. So each waiter is looked at once, and one
+//! that comes between two pieces if its priority puts it behind the marker.
 //!
 //! # Safety
 //! Only a [`Guard`] reaches its bucket's queue, so every function here runs under the bucket's lock, which keeps the queued
@@ -28,13 +26,10 @@ use super::tree::{self, HeadSlot, Position};
 /// A bucket's queue. All zeroes mean an empty queue.
 #[repr(C)]
 pub struct BucketQueue {
-    /// The tree of heads.
     root: *mut Node,
-    /// The number of heads in the tree.
     keys: u32,
 }
 
-/// Whether a waiter is taken off the queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
     Take,
@@ -43,12 +38,10 @@ pub enum Pick {
     Stop,
 }
 
-/// The bounds of one piece of a walk.
 #[derive(Clone, Copy)]
 pub struct Most {
-    /// Takes at most this many waiters.
     pub taken: usize,
-    /// Visits at most this many waiters, including those that it takes.
+    /// Includes those that are taken.
     pub visited: usize,
 }
 
@@ -108,8 +101,8 @@ impl BucketQueue {
 }
 
 impl Guard<'_> {
-    /// Queues `node` behind the waiters of its key that have its priority or a better one. If the key is new in the
-    /// queue, returns the number of keys that the queue has now.
+    /// Queues `node` behind the waiters of its key that have its priority or a better one. Returns the number of keys in the
+    /// queue if the key is new there.
     ///
     /// # Safety
     /// `node` is valid and unqueued (or unlinked by [`take_to`](Self::take_to)), and its fields belong to the caller.
@@ -133,7 +126,6 @@ impl Guard<'_> {
         }
     }
 
-    /// Takes `node` off the queue.
     pub unsafe fn remove(&mut self, node: NonNull<Node>) {
         self.count_less(1);
         let queue = self.queue();
@@ -160,7 +152,6 @@ impl Guard<'_> {
         }
     }
 
-    /// For movers: moves `node` to the bucket of `to`.
     pub unsafe fn pass(&mut self, node: NonNull<Node>, to: &mut Guard<'_>) {
         // SAFETY: the node is queued here, and inserted at once.
         unsafe {
@@ -170,8 +161,7 @@ impl Guard<'_> {
         }
     }
 
-    /// An upper bound for the number of waiters of `key`, counted up to `limit`; `hash` is the key's hash. Markers count
-    /// as well.
+    /// An upper bound for the number of waiters of `key`, counted up to `limit`: markers count as well.
     pub fn count(&self, key: TableKey, hash: u32, limit: usize) -> usize {
         let Some(head) = self.head(key, hash) else { return 0 };
         let (mut node, mut count) = (head.as_ptr(), 1);
@@ -186,7 +176,6 @@ impl Guard<'_> {
         count
     }
 
-    /// The first waiter of `key` in wake order. `hash` is the key's hash.
     pub fn first(&self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {
         let head = self.head(key, hash)?;
         // SAFETY: the head is queued here.
@@ -206,7 +195,6 @@ impl Guard<'_> {
         unsafe { if is_passed_over(node.as_ptr()) { self.after(node) } else { Some(node) } }
     }
 
-    /// The waiter behind `node` in wake order.
     pub unsafe fn after(&self, node: NonNull<Node>) -> Option<NonNull<Node>> {
         // SAFETY: the lock.
         unsafe {
@@ -231,8 +219,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Offers the waiters of `key` to `pick` in wake order, and takes up to `limit` of those that it picks; `hash` is
-    /// the key's hash. Taken waiters are unqueued and belong to the caller.
+    /// Offers the waiters of `key` to `pick` in wake order. Takes up to `limit` of those that it picks, which then belong to
+    /// the caller.
     pub fn take(&mut self, key: TableKey, hash: u32, limit: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
         let most = Most { taken: limit, visited: usize::MAX };
         // SAFETY: the lock. The slot is that of the key's head.
@@ -243,9 +231,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Offers waiters to `pick`, from `first` on, and takes those that it picks, until it has taken or visited `most`.
-    /// Returns the taken waiters and the waiter to go on with. That is `None` if none is left or if `pick` has stopped
-    /// the walk.
+    /// Offers waiters to `pick`, from `first` on, and takes those that it picks, until it has taken or visited `most`. Returns
+    /// the taken waiters and the waiter to go on with. That is `None` if none is left or if `pick` has stopped the walk.
     pub unsafe fn take_from(
         &mut self,
         first: NonNull<Node>,
@@ -256,8 +243,7 @@ impl Guard<'_> {
         unsafe { self.walk(BucketQueue::slot_of(self.queue(), first.as_ptr()), Some(first), most, pick) }
     }
 
-    /// As [`take_from`](Self::take_from). If a waiter to be taken may be a head, `slot` refers to the head of its key,
-    /// whichever waiter that is.
+    /// As [`take_from`](Self::take_from). `slot` refers to the head of the key if a waiter to be taken may be a head.
     #[inline(always)]
     unsafe fn walk(
         &mut self,
@@ -294,8 +280,7 @@ impl Guard<'_> {
         (taken, next)
     }
 
-    /// The waiter with which a walk goes on: the one behind `marker`, which is taken off, or if it is not queued the first
-    /// one of its key.
+    /// The waiter with which a walk goes on: behind `marker`, which is taken off, or the key's first if that is not queued.
     ///
     /// # Safety
     /// `marker` belongs to the caller, and is queued in no other bucket. This bucket is that of the marker's key.
@@ -332,7 +317,7 @@ impl Guard<'_> {
         }
     }
 
-    /// Calls `visit` with each key that has waiters, its hash, and its waiters in wake order.
+    /// Calls `visit` with each key, its hash, and its waiters in wake order.
     pub fn for_each_key(&self, mut visit: impl FnMut(TableKey, u32, &mut dyn Iterator<Item = NonNull<Node>>)) {
         let mut last = None;
         while let Some(head) = self.first_with(|at| last.is_none_or(|last: Position| last.is_before(at))) {
@@ -340,7 +325,7 @@ impl Guard<'_> {
             let position = unsafe { Position::of(head.as_ptr()) };
             let first = self.first(position.key, position.hash);
             if first.is_some() {
-                // SAFETY: as above: the queue does not change meanwhile.
+                // SAFETY: as above.
                 let mut waiters = core::iter::successors(first, |&node| unsafe { self.after(node) });
                 visit(position.key, position.hash, &mut waiters);
             }
@@ -373,7 +358,6 @@ impl Guard<'_> {
     }
 }
 
-/// Whether `node` is a marker, which operations that look for waiters pass over.
 #[inline(always)]
 unsafe fn is_passed_over(node: *mut Node) -> bool {
     // SAFETY: the caller guarantees it.

@@ -1,16 +1,11 @@
 //! Moving waiters from one table to another, bucket by bucket: the pivot.
 //!
-//! In each step of a move between two private tables, the mover locks the old buckets of some keys, moves the waiters,
-//! makes the new buckets live, and makes the old ones not live as it unlocks them. That both are live for a moment is
-//! harmless: the new bucket is complete by then, and an operation that wants the old one waits for its lock and then
-//! finds it not live.
+//! In a step between two private tables, old and new buckets are live at once for a moment. That is harmless: the new ones are
+//! complete by then, and an operation that wants an old one waits for its lock and finds it not live.
 //!
-//! A move to or from the global table locks one private bucket for the whole step. It locks global buckets one at a
-//! time, each for at most [`PIECE`] waiters, because other domains use them too. Meanwhile the private bucket is live
-//! and locked, so operations on its keys wait for it. None of them looks in a global bucket, although some of its
-//! waiters are there already, or still.
-//!
-//! Lock order: buckets of a private table in order of index, then one of the global table.
+//! A step to or from the global table keeps one private bucket live and locked throughout, and locks global buckets one at a
+//! time, each for at most [`PIECE`] waiters. So operations on its keys wait for the private bucket. None looks in a global one,
+//! although some of the waiters are there already, or still.
 
 use core::ops::{Range, RangeInclusive};
 
@@ -18,18 +13,16 @@ use super::Table;
 use super::bucket::Guard;
 use super::tables::Current;
 
-/// The number of waiters that are moved to or from a global bucket before it is unlocked for other threads. Moving them
-/// takes some microseconds.
+/// The number of waiters that are moved to or from a global bucket before it is unlocked for other threads.
 const PIECE: usize = 64;
 
-/// A move of a domain's private keys between two tables. At most one of these is the global table.
+/// A move of a domain's private keys between two tables, of which at most one is global.
 #[derive(Clone, Copy)]
 pub struct Move {
     pub from: Table,
     pub to: Table,
     pub is_from_global: bool,
     pub is_to_global: bool,
-    /// The space of the keys.
     pub space: u64,
 }
 
@@ -38,12 +31,10 @@ pub struct Move {
 pub enum IfLocked {
     /// Leave the step for later: the thread that holds the bucket may have lost its CPU.
     Skip,
-    /// Wait for the lock.
     Wait,
 }
 
 impl Move {
-    /// The table in use when the move has ended.
     pub fn target(self) -> Current {
         if self.is_to_global { Current::Global } else { Current::Private(self.to) }
     }
@@ -54,7 +45,6 @@ impl Move {
         if is_from { self.from } else { self.to }
     }
 
-    /// The number of steps.
     pub fn steps(self) -> usize {
         self.steps_in().slots()
     }
@@ -65,8 +55,7 @@ impl Move {
         table.index(*hashes.start())..table.index(*hashes.end()) + 1
     }
 
-    /// Moves the keys of `step`, unless that has been done before. `false`: not done, because a bucket was locked. The caller
-    /// holds the domain's resize lock.
+    /// Moves the keys of `step`, if that has not been done. `false`: a bucket was locked. The caller holds the resize lock.
     pub fn step(self, step: usize, locked: IfLocked) -> bool {
         if self.is_done(step) {
             return true;
@@ -78,7 +67,7 @@ impl Move {
         }
     }
 
-    /// Whether a step has been taken. Then the sources in a private table are no longer live. If the source is global, the
+    /// Whether a step has been taken. Then its sources in a private table are no longer live. If the source is global, the
     /// target is live.
     fn is_done(self, step: usize) -> bool {
         if self.is_from_global {
@@ -128,13 +117,11 @@ impl Move {
         true
     }
 
-    /// The private bucket is locked, and stays the live bucket of its keys until all of its waiters are in global buckets.
     fn private_to_global(self, step: usize, locked: IfLocked) -> bool {
         let Some(mut source) = lock_one(self.from, step, locked) else { return false };
         while let Some((_, hash)) = source.any_head() {
             let slot = self.to.index(hash);
-            // The only waiters in the global table with keys of `source` are those that this loop has moved there: an
-            // operation that wanted to queue one there found `source` live. So they stay in wake order.
+            // No operation queues a waiter of these keys in a global bucket while `source` is live, so they stay in wake order.
             let mut target = lock_live(self.to, slot);
             self.move_piece(&mut source, &mut target, self.to.hashes_of(slot));
             drop(target); // and gives the CPU to a thread that sleeps for the bucket
@@ -143,10 +130,8 @@ impl Move {
         true
     }
 
-    /// The private bucket is live and locked from before the first waiter is moved there until all have been moved.
     fn global_to_private(self, step: usize, locked: IfLocked) -> bool {
         let target = self.to.slot(step);
-        // Takes the page faults of a new table here, while no source is locked.
         target.touch();
         let sources = self.slots_of(self.from, step);
         let Some(first) = lock_one(self.from, sources.start, locked) else { return false };
@@ -157,7 +142,7 @@ impl Move {
             loop {
                 // The step cannot be undone from here on, so it waits for the locks of the other sources, one at a time.
                 let mut source = first.take().unwrap_or_else(|| lock_live(self.from, source));
-                // The only waiters in `target` are those that this loop has moved there, so they stay in wake order.
+                // Only this loop queues waiters in `target`, which is locked, so they stay in wake order.
                 let is_last = self.move_piece(&mut source, &mut target, self.to.hashes_of(step));
                 drop(source); // as above
                 if is_last {
@@ -188,7 +173,7 @@ fn lock_one<'a>(table: Table, slot: usize, locked: IfLocked) -> Option<Guard<'a>
 }
 
 /// Locks these slots in order, and leaves them locked without guards, for which there may be no memory. `false` if another
-/// thread held one; then this call leaves none locked.
+/// thread held one: then none is left locked.
 fn lock_all(table: Table, slots: Range<usize>, locked: IfLocked) -> bool {
     for slot in slots.clone() {
         match lock_one(table, slot, locked) {

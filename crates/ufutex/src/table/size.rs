@@ -26,22 +26,19 @@ pub fn for_threads(threads: usize, cpus: usize, global_slots: usize) -> u32 {
     wanted.clamp(1 << SMALLEST_LOG2, global_slots.max(1 << SMALLEST_LOG2)).ilog2()
 }
 
-/// A bucket that has waiters of this many keys makes the policy sample the table.
 const LONG_CHAIN: u32 = 4;
-/// The number of buckets in the sample.
 const SAMPLE: usize = 32;
 
-/// Whether a bucket that has just got waiters of a new key, and now has `keys` keys, makes the policy sample the table.
-/// That is so at powers of two: if growing the table does not help a bucket, not every new key there costs a sample.
+/// Whether a bucket that has got waiters of a new key, and now has `keys` keys, makes the policy sample the table: only at
+/// powers of two, because a larger table may not help that bucket.
 pub fn is_long_chain(keys: u32) -> bool {
     keys >= LONG_CHAIN && keys.is_power_of_two()
 }
 
-/// log2 of the factor by which a table that is crowded as a whole should grow: 1 from one waiter for each bucket on, 2
-/// from two. It is judged by a sample of the buckets; `waiters(i)` is the number of waiters in bucket `i`.
+/// log2 of the factor by which a crowded table should grow: 1 from one waiter for each bucket on, 2 from two. `waiters(i)` is
+/// the number of waiters in bucket `i`.
 ///
-/// A single bucket may be crowded because many threads wait for one key, or because the words of one cache line share
-/// it, where more buckets would not help. So each bucket of the sample counts for a few waiters at most.
+/// Each bucket counts for a few waiters at most: where they wait for one key or line, more buckets would not help.
 pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u32 {
     let sample = SAMPLE.min(slots);
     let stride = slots / sample;
@@ -53,11 +50,9 @@ pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u
 pub const TRANSFERS_REPORTED: u32 = 64;
 /// After this many reported transfers the policy reads the clock.
 const TRANSFERS_JUDGED: u32 = 1024;
-/// From this many transfers a second for each CPU on, a table twice as large pays: at tens of nanoseconds each, they
-/// waste about two hundredths of the CPU's time.
+/// From this many transfers a second for each CPU on, a table twice as large pays: they waste some 2 % of its time.
 const TRANSFERS_TOLERATED: u64 = 300_000;
 
-/// The contention by different keys since the policy last read the clock.
 #[derive(Default)]
 pub struct Contention {
     transfers: u32,

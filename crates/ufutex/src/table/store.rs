@@ -1,12 +1,10 @@
 //! The memory of a domain's tables.
 //!
-//! A domain keeps at most one table per power of two, and frees them only when the domain is dropped. So a stale
-//! pointer to a table or a bucket is valid. All tables together take less than twice the memory of the largest. As in the
-//! kernel, a table lies on the node of the thread that makes it.
+//! A domain keeps at most one table per power of two until it is dropped: a stale pointer to a bucket is valid, and all tables
+//! take less than twice the memory of the largest. As in the kernel, a table lies on the node of the thread that makes it.
 //!
-//! A table is refused, as if there were no memory for it, if it would exceed the domain's limit or the limit for all
-//! domains of the system. The system's limit does not count the first bytes of each domain: as many as the smallest
-//! table of a policy takes. So no domain can keep another from having a table.
+//! A table is refused, as if there were no memory, if it would exceed the limit of the domain or the system. Of each domain, as
+//! many bytes as a policy's smallest table takes do not count for the system: no domain can keep another from having a table.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -20,32 +18,26 @@ use crate::sys::platform::PlatformRef;
 use crate::sys::topology::{NodeMemory, Nodes};
 use crate::sys::unwind::Otherwise;
 
-/// What a system's tables are made of.
 #[derive(Clone)]
 pub struct Source {
-    /// The platform of the buckets.
     pub on: PlatformRef,
-    /// Which memory is near.
     pub nodes: Nodes,
     pub budget: Counted<Budget>,
 }
 
-/// The table memory of a system's domains: what is limited for all together, and what each may take however much the
-/// others have taken. Each has a counter of its own, so that [`taken`](Self::taken) never shows more than may be taken.
+/// The table memory of a system's domains: what is limited for all together, and what each may take in any case. Two counters,
+/// so that [`taken`](Self::taken) never shows more than may be taken.
 pub struct Budget {
     limit: usize,
-    /// At most `limit`.
     limited: AtomicUsize,
     free: AtomicUsize,
 }
 
 impl Budget {
-    /// A budget of `limit` bytes, of which nothing is taken.
     pub fn new(limit: usize) -> Self {
         Self { limit, limited: AtomicUsize::new(0), free: AtomicUsize::new(0) }
     }
 
-    /// The number of bytes taken, of both kinds.
     pub fn taken(&self) -> usize {
         self.limited.load(Ordering::Relaxed) + self.free.load(Ordering::Relaxed)
     }
@@ -67,16 +59,12 @@ impl Budget {
     }
 }
 
-/// All tables that the domain has ever had, by size, and what is counted of them.
 pub struct TableStore {
     by_size: [AtomicPtr<Bucket>; MAX_SLOTS_LOG2 as usize + 1],
-    /// Valid as long as the store.
     source: NonNull<Source>,
-    /// The limit on the tables of this domain, in bytes.
     max_bytes: usize,
     /// The number of tables that one of the two limits refused.
     pub refused: Tally,
-    /// The number of moves that have ended.
     pub resizes: Tally,
     /// The number of operations that found their bucket locked by another thread.
     pub contended: Tally,
@@ -88,8 +76,6 @@ unsafe impl Send for TableStore {}
 unsafe impl Sync for TableStore {}
 
 impl TableStore {
-    /// Makes an empty store, whose tables take at most `max_bytes` bytes together.
-    ///
     /// # Safety
     /// `source` stays valid and in place as long as the store.
     pub unsafe fn new(source: &Source, max_bytes: usize) -> Self {
@@ -99,13 +85,12 @@ impl TableStore {
     }
 
     fn source(&self) -> &Source {
-        // SAFETY: the caller of `new` guarantees that it is valid as long as the store.
+        // SAFETY: the caller of `new` guarantees it.
         unsafe { self.source.as_ref() }
     }
 
-    /// The table with `1 << slots_log2` buckets, none of which is live. It is made, on `node`, if the domain has not had one
-    /// of this size. `None` if there is no memory for it or a limit forbids it. The caller holds the domain's resize lock,
-    /// and wants another table than the one in use.
+    /// The table with `1 << slots_log2` buckets, none of them live. Made on `node` if there has been none of this size. `None`
+    /// if memory or a limit forbids it. The caller holds the resize lock, and wants another table than the one in use.
     pub fn get_or_make(&self, slots_log2: u32, node: impl FnOnce() -> u32) -> Option<Table> {
         let entry = &self.by_size[slots_log2 as usize];
         let table = entry.load(Ordering::Acquire); // [F]
@@ -114,7 +99,7 @@ impl TableStore {
             return Some(unsafe { Table::from_raw(table) });
         }
         let bytes = memory_layout(1 << slots_log2)?.size();
-        // Tables are made with the resize lock held, so no other thread changes the number of this domain's bytes.
+        // No other thread changes this: the resize lock is held.
         let before = self.bytes();
         let after = before.saturating_add(bytes);
         let limited = limited(after) - limited(before);
@@ -123,7 +108,7 @@ impl TableStore {
             self.refused.add(1);
             return None;
         }
-        // Gives the bytes back also if the embedder's memory or topology panics.
+        // Also if the embedder's memory or topology panics.
         let give_back = Otherwise::new(|| budget.give_back(limited, bytes - limited));
         let table = make(slots_log2, *on, nodes.memory(), node())?;
         give_back.disarm();
@@ -139,7 +124,6 @@ impl TableStore {
         })
     }
 
-    /// The memory of all tables, in bytes.
     pub fn bytes(&self) -> usize {
         self.tables().map(|table| size_of::<Bucket>() * table.slots()).sum()
     }
@@ -167,8 +151,7 @@ fn memory_layout(slots: usize) -> Option<Layout> {
     Layout::array::<Bucket>(slots).ok()
 }
 
-/// Makes a table on `node`, whose buckets are not live, unlocked and empty. [`free`] frees it. `None` if there is no
-/// memory.
+/// Makes a table on `node`, whose buckets are not live, unlocked and empty. [`free`] frees it. `None` if there is no memory.
 pub fn make(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32) -> Option<Table> {
     let slots = 1 << slots_log2;
     let layout = memory_layout(slots)?;
@@ -195,7 +178,6 @@ pub unsafe fn free(table: Table, memory: &dyn NodeMemory) {
     }
 }
 
-/// Makes every bucket of a fresh table live.
 pub fn make_all_live(table: Table) {
     (0..table.slots()).for_each(|i| table.slot(i).make_live());
 }

@@ -1,20 +1,16 @@
 //! The keys of a bucket's queue: a search tree of their heads, ordered by space, hash and address.
 //!
-//! It is a treap: no head stands above a heavier one. A head's weight is computed from its key and hash, and is
-//! unrelated to the order of keys. So the tree is as deep as one with random weights: a search passes twice the natural
-//! logarithm of the tree's size on average. With 100,000 heads it passes some fifty in the worst case. Hashes are
+//! It is a treap: no head stands above a heavier one. A head's weight is computed from its key and hash, and is unrelated to
+//! the order of keys, so the tree is as deep as one with random weights: a search passes 2 ln n heads on average. Hashes are
 //! secret: a guest can choose addresses, but knows neither the order nor the weights.
 //!
-//! By this order a mover that wants a domain's keys with a range of hashes passes no other keys, and a walk can go on
-//! behind a key that has been removed meanwhile.
+//! By this order a mover passes only the keys that it moves, and a walk can go on behind a key that has been removed meanwhile.
 //!
-//! Nodes have no pointer to their parent. A search remembers the *slot* that refers to a node, which is all that
-//! removing or replacing the node needs. Nothing recurses.
+//! Nodes have no pointer to their parent: a search remembers the *slot* that refers to a node, to remove or replace it by.
 //!
 //! # Safety
-//! The caller of each function holds the lock of the bucket that the tree is in, so its heads are valid and their links
-//! belong to the caller. A slot belongs to the tree; `root` is the tree's first one. A node that joins the tree belongs to
-//! the caller, and is in no tree.
+//! The caller of each function holds the lock of the bucket that the tree is in, so its heads are valid and their links belong
+//! to the caller. A slot belongs to the tree. A node that joins the tree belongs to the caller, and is in no tree.
 
 use core::ptr;
 
@@ -24,7 +20,6 @@ use super::node::{Node, links};
 /// A pointer to a head, or to null where a head could be inserted: the root, or a child pointer of the head above.
 pub type HeadSlot = *mut *mut Node;
 
-/// A key's place in the tree's order.
 #[derive(Clone, Copy)]
 pub struct Position {
     pub key: TableKey,
@@ -39,8 +34,8 @@ impl Position {
         unsafe { Self { key: (*links(node)).key, hash: (*links(node)).hash } }
     }
 
-    /// The weight of a head at this position: the upper half of the product depends on all bits of both factors. The
-    /// address gives the words of one cache line, and keys with equal hashes, different weights.
+    /// The upper half of the product depends on all bits of both factors. By the address the words of one line, and keys with
+    /// equal hashes, have different weights.
     pub fn weight(self) -> u32 {
         ((u64::from(self.hash) ^ self.key.address).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
     }
@@ -94,15 +89,13 @@ unsafe fn find_below(root: HeadSlot, key: TableKey, hash: u32) -> HeadSlot {
     slot
 }
 
-/// The slot that refers to the head of the key of `node`. If there is none, inserts `node` as the key's head and
-/// returns `None`.
+/// As [`find`] for the key of `node`. If the key has no head, inserts `node` as its head and returns `None`.
 pub unsafe fn find_or_insert(root: HeadSlot, node: *mut Node) -> Option<HeadSlot> {
     // SAFETY: the heads of a tree are valid; `node` belongs to the caller.
     unsafe {
         let position = Position::of(node);
         let mut slot = root;
-        // The first slot whose head is lighter than `node`. If the key is not found further down, `node` is inserted
-        // there.
+        // The first slot whose head is lighter than `node`. If the key is not found further down, `node` is inserted there.
         let mut place: HeadSlot = ptr::null_mut();
         while !(*slot).is_null() {
             let Some(child) = child_towards(*slot, position) else { return Some(slot) };
@@ -111,8 +104,7 @@ pub unsafe fn find_or_insert(root: HeadSlot, node: *mut Node) -> Option<HeadSlot
             }
             slot = child;
         }
-        // All heads above `place` are as heavy as `node` or heavier, and the head there is lighter. The subtree that stood
-        // there is split: heads before `node` go to its left, heads behind it to its right.
+        // The subtree at `place`, whose head is lighter, is split: heads before `node` go to its left, the others to its right.
         let place = if place.is_null() { slot } else { place };
         let l = links(node);
         let mut rest = core::mem::replace(&mut *place, node);
@@ -135,7 +127,6 @@ pub unsafe fn find_or_insert(root: HeadSlot, node: *mut Node) -> Option<HeadSlot
     }
 }
 
-/// Takes the head that `slot` refers to out of the tree.
 #[inline(always)]
 pub unsafe fn remove(slot: HeadSlot) {
     // SAFETY: the heads of a tree are valid.

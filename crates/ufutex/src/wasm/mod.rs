@@ -1,26 +1,23 @@
-//! WebAssembly's `memory.atomic.wait32`, `memory.atomic.wait64` and `memory.atomic.notify`, as its threads
-//! specification defines them. A runtime calls this module from its implementation of the three instructions.
+//! WebAssembly's `memory.atomic.wait32`, `memory.atomic.wait64` and `memory.atomic.notify`, as its threads specification
+//! defines them. A runtime calls this module from its implementation of the three instructions.
 //!
-//! A runtime implements [`LinearMemory`]: the length of a memory, and loads of its words. [`Atomics`] implements the
-//! three instructions on such a memory, with their results and traps. Waiters, which are threads or futures, are woken in
-//! the order in which they came, and never without a notify. A thread that waits can be stopped.
+//! A runtime implements [`LinearMemory`], and [`Atomics`] the three instructions on it, with their results and traps. Waiters,
+//! which are threads or futures, are woken in the order in which they came, and never without a notify.
 //!
 //! # One system for a runtime, one domain for each shared memory
 //!
-//! Keep a [`Domain`] beside each shared memory, in the structure that the memory's instances share. The domain allocates
-//! no table before the first wait, sizes the table by the load of this memory alone, limits the memory's waiters
-//! ([`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters)), and is freed with the memory. An address without
-//! waiters takes no memory.
+//! Keep a [`Domain`] beside each shared memory, in the structure that the memory's instances share. It allocates no table
+//! before the first wait, sizes the table by the load of this memory alone, limits the memory's waiters
+//! ([`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters)), and is freed with the memory.
 //!
-//! If several memories have one domain, or several domains one memory, give each memory an [`id`](LinearMemory::id).
-//! Then its waiters are queued in a table of fixed size that all domains of the namespace share, or of the system if the id
-//! is that of a [`SharedObject`](crate::SharedObject).
+//! If several memories have one domain, or several domains one memory, give each memory an [`id`](LinearMemory::id). Then its
+//! waiters are queued in a table of fixed size that all domains of the namespace share, or of the system if the id is that of a
+//! [`SharedObject`](crate::SharedObject).
 //!
 //! # Memories that grow, memories that move
 //!
-//! Addresses are offsets, and each instruction asks for the memory's length. So a memory may grow at any time, and move
-//! while threads wait in it. Meanwhile its loads return [`Fault`](crate::Fault), and
-//! [`fault_in`](LinearMemory::fault_in) blocks until the memory is accessible again.
+//! Addresses are offsets, and each instruction asks for the memory's length, so a memory may grow at any time. It may move
+//! while threads wait: meanwhile its loads return [`Fault`](crate::Fault), and [`fault_in`](LinearMemory::fault_in) blocks.
 //!
 //! ```
 //! use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -113,9 +110,8 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
         Ok(woken as u32) // no more than `count`
     }
 
-    /// `memory.atomic.wait32`, as a future. This call checks the address and the memory. The first poll compares the
-    /// word. `timeout` is in nanoseconds, or negative for none. The namespace's driver watches it: see
-    /// [`MemoryWait::timeout`].
+    /// `memory.atomic.wait32`, as a future. This call checks address and memory, the first poll compares the word. `timeout` is
+    /// in nanoseconds, or negative for none. See [`MemoryWait::timeout`].
     ///
     /// ```
     /// # use ufutex::wasm::{Atomics, LinearMemory, Waited};
@@ -179,20 +175,19 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
         if fits { Ok(()) } else { Err(Trap::OutOfBounds) }
     }
 
-    /// The same instructions, but waits of threads end with [`Trap::Interrupted`] when `interrupt` is raised. It may be that
-    /// of a [`Task`](crate::Task): [`Domain::interrupt_all`] raises those of all tasks.
+    /// The same instructions, but waits of threads end with [`Trap::Interrupted`] when `interrupt` is raised, perhaps that of a
+    /// [`Task`](crate::Task): [`Domain::interrupt_all`] raises those of all tasks.
     #[must_use]
     pub const fn interrupted_by(mut self, interrupt: &'a Interrupt) -> Self {
         self.interrupt = Some(interrupt);
         self
     }
 
-    /// `memory.atomic.wait32`: blocks the calling thread while the word at `address` holds `expected`, until a notify
-    /// comes, for at most `timeout` nanoseconds, or without limit if `timeout` is negative. `address` is the operand plus
-    /// the instruction's offset.
+    /// `memory.atomic.wait32`: blocks the calling thread while the word at `address`, the operand plus the instruction's
+    /// offset, holds `expected`, until a notify comes, for at most `timeout` nanoseconds (negative: without limit).
     ///
     /// # Errors
-    /// [`Trap::NotShared`], [`Trap::Unaligned`] if `address` is not a multiple of the width, [`Trap::OutOfBounds`];
+    /// [`Trap::NotShared`]; [`Trap::Unaligned`] if `address` is not a multiple of the width; [`Trap::OutOfBounds`];
     /// [`Trap::Interrupted`]; [`Trap::Refused`].
     #[inline(always)]
     pub fn wait32(self, address: u64, expected: u32, timeout: i64) -> Result<Waited, Trap> {
@@ -217,7 +212,7 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
         outcome(self.wait_with(word, expected, timeout))
     }
 
-    /// A separate function, so that a runtime's fast path has neither clocks nor interrupts in it.
+    /// Separate, so that a runtime's fast path has neither clocks nor interrupts in it.
     #[inline(never)]
     fn wait_with<V: WordValue>(self, word: MemoryWord<'a, M, V>, expected: V, timeout: i64) -> Result<(), Error> {
         let options = WaitOptions::new().maybe_timeout(limit(timeout));
@@ -238,9 +233,8 @@ impl<M: ?Sized> fmt::Debug for Atomics<'_, M> {
     }
 }
 
-/// A wait that has begun: the future of [`Atomics::wait32_async`] and
-/// [`wait64_async`](Atomics::wait64_async). Dropping it cancels the wait. A notify that has come, and that the
-/// future has not reported, goes to the next waiter.
+/// A wait that has begun: the future of [`Atomics::wait32_async`] and [`wait64_async`](Atomics::wait64_async). Dropping it
+/// cancels the wait. A notify that it has not reported goes to the next waiter.
 #[must_use = "futures do nothing unless polled"]
 pub struct MemoryWait<'a, M: LinearMemory + ?Sized, V: WordValue> {
     timeout: Option<Timeout>,
@@ -255,8 +249,8 @@ impl<'a, M: LinearMemory + ?Sized, V: WordValue> MemoryWait<'a, M, V> {
         self.timeout
     }
 
-    /// Leaves the timeout to the caller, which has to [`end`](Self::end) the wait with [`Cause::TimedOut`] when the time is
-    /// up. Call this before the first poll, and `end` after it.
+    /// Leaves the timeout to the caller, which has to [`end`](Self::end) the wait with [`Cause::TimedOut`] when the time is up.
+    /// Call this before the first poll, and `end` after it.
     #[must_use = "nobody else watches it"]
     pub fn take_timeout(&mut self) -> Option<Timeout> {
         if let Some(wait) = self.wait.operation() {
@@ -277,8 +271,7 @@ impl<'a, M: LinearMemory + ?Sized, V: WordValue> MemoryWait<'a, M, V> {
     }
 
     fn wait(self: Pin<&mut Self>) -> Pin<&mut Wait<'a, MemoryWord<'a, M, V>>> {
-        // SAFETY: the field is pinned because `self` is: nothing moves the field, and `MemoryWait` has no `Drop` and is
-        // `Unpin` only if the field is.
+        // SAFETY: pinned as `self` is: nothing moves it, and `MemoryWait` has no `Drop` and is `Unpin` only if it is.
         unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
     }
 }
@@ -338,7 +331,6 @@ impl fmt::Display for Trap {
 
 impl core::error::Error for Trap {}
 
-/// The outcome of a wait, in WebAssembly's terms.
 #[inline(always)]
 fn outcome(result: Result<(), Error>) -> Result<Waited, Trap> {
     match result {

@@ -33,21 +33,20 @@ pub struct LockOperation<'d, 't, T: Target> {
     pub(super) domain: &'d Domain,
     pub(super) word: T,
     timeout: Option<Timeout>,
-    /// The word's hash, until the thread has spun, if the waiter was queued as the first one.
+    /// The word's hash, until the thread has spun, if it was queued as the first waiter.
     spins: Option<u32>,
     pub(super) task: &'t Task,
     pub(super) slot: WaiterSlot<'d, PiEntry>,
 }
 
 impl Domain {
-    /// Locks `word` for `task`, and blocks the calling thread until the task has the lock: `FUTEX_LOCK_PI2`. The word
-    /// holds 0 while the lock is free, and its owner's TID otherwise.
+    /// Locks `word` for `task`, and blocks until it has the lock: `FUTEX_LOCK_PI2`. The word holds 0, or the owner's TID.
     ///
-    /// While the task waits, it boosts the lock's owner to its own priority. If the owner is itself blocked on a lock, that
-    /// lock's owner gets the priority too, and so on ([`Scheduler`](crate::pi::Scheduler)).
+    /// While the task waits, it boosts the lock's owner to its own priority. If the owner is itself blocked on a lock, so is
+    /// that lock's owner, and so on ([`Scheduler`](crate::pi::Scheduler)).
     ///
-    /// If the task is the lock's first waiter, the thread may spin for some tens of microseconds before it sleeps. It does
-    /// not on a platform that was [given](crate::SystemConfig::platform), or if [`SystemConfig::cpus`](crate::SystemConfig::cpus) is 1.
+    /// The lock's first waiter may spin for some tens of microseconds before it sleeps. It does not on a platform that was
+    /// [given](crate::SystemConfig::platform), or if [`SystemConfig::cpus`](crate::SystemConfig::cpus) is 1.
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -63,18 +62,17 @@ impl Domain {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Deadlock`], [`Error::NoTask`], [`Error::NotPermitted`] and [`Error::Invalid`] where futex(2) has
-    /// `EDEADLK`, `ESRCH`, `EPERM` and `EINVAL`. [`Error::Invalid`] also if a task of another
-    /// [`PidNamespace`](crate::PidNamespace) waits for the lock, if the word is not of 32 bits, or if `task` belongs to
-    /// another domain. [`Error::Fault`]; [`Error::Interrupted`] by the task's interrupt;
-    /// [`Error::Busy`] if the task is already waiting; [`Error::NoMemory`].
+    /// [`Error::Deadlock`], [`Error::NoTask`], [`Error::NotPermitted`] and [`Error::Invalid`] where futex(2) has `EDEADLK`,
+    /// `ESRCH`, `EPERM` and `EINVAL`. [`Error::Invalid`] also if a task of another [`PidNamespace`](crate::PidNamespace) waits
+    /// for the lock, if the word is not of 32 bits, or if `task` belongs to another domain. [`Error::Fault`];
+    /// [`Error::Interrupted`] by the task's interrupt; [`Error::Busy`] if the task is already waiting; [`Error::NoMemory`].
     #[inline]
     pub fn lock_pi<T: Target>(&self, word: T, task: &Task) -> Result<(), Error> {
         self.lock_pi_with(word, task, &const { WaitOptions::new() })
     }
 
-    /// As [`lock_pi`](Self::lock_pi), with a timeout. A lock's waiters have the priorities of their tasks, and no bitsets:
-    /// those of the options have no effect.
+    /// As [`lock_pi`](Self::lock_pi), with a timeout. Other options have no effect: waiters have the priorities of their tasks,
+    /// and no bitsets.
     ///
     /// # Errors
     /// As for `lock_pi`, and [`Error::TimedOut`].
@@ -88,12 +86,12 @@ impl Domain {
         block_on(lock, self.platform(), &task.interrupt().sleeper, deadline.as_ref())
     }
 
-    /// Like [`lock_pi_with`](Self::lock_pi_with), as a future. A relative timeout begins with the first poll. The
+    /// Like [`lock_pi_with`](Self::lock_pi_with), as a future. A relative timeout begins with the first poll, and the
     /// namespace's [`driver`](crate::PidNamespace::driver) watches it.
     ///
     /// # Errors
-    /// Those of `lock_pi_with`. With a timeout the future may also return [`Error::NoMemory`], or [`Error::Invalid`] if
-    /// there is no clock: without `std` and without an embedder's [`clocks`](crate::SystemConfig::clocks).
+    /// As for `lock_pi_with`; with a timeout also [`Error::NoMemory`], or [`Error::Invalid`] without any clock: without `std`
+    /// and without an embedder's [`clocks`](crate::SystemConfig::clocks).
     pub fn lock_pi_async<'d, 't, T: Target>(
         &'d self,
         word: T,
@@ -106,8 +104,8 @@ impl Domain {
     /// Locks `word` for `task` if that needs no waiting: `FUTEX_TRYLOCK_PI`.
     ///
     /// # Errors
-    /// [`Error::Again`] if the word is locked; `FUTEX_WAITERS` is then set in the word, as the kernel does it.
-    /// Otherwise as for [`lock_pi`](Self::lock_pi).
+    /// [`Error::Again`] if the word is locked; `FUTEX_WAITERS` is then set in it, as in the kernel. Otherwise as for
+    /// [`lock_pi`](Self::lock_pi).
     pub fn try_lock_pi<T: Target>(&self, word: T, task: &Task) -> Result<(), Error> {
         if self.locked_at_once(&word, task) {
             return Ok(());
@@ -122,7 +120,7 @@ impl Domain {
                 let has_lock = tasks.graph.owner(lock) == Some(task.named.id);
                 tasks.graph.drop_if_idle(lock);
                 if has_lock {
-                    // [S6], but the task is not ending: the program has changed the word. The kernel repairs the word here.
+                    // [S6], but the task is not ending: the program has changed the word. The kernel repairs it here.
                     exchange(&word, word.load32()?, task.tid() | WAITERS | OWNER_DIED)?;
                 }
                 Err(Refused::Error(Error::Again))
@@ -135,8 +133,8 @@ impl Domain {
         }
     }
 
-    /// Changes the word from 0 to the task's TID, as every program does before it calls futex(2). It does not if
-    /// waiters are queued, because they may be of the wrong kind.
+    /// Changes the word from 0 to the task's TID, as every program does before it calls futex(2). Not if waiters are queued,
+    /// because they may be of the wrong kind.
     #[inline]
     fn locked_at_once<T: Target>(&self, word: &T, task: &Task) -> bool {
         self.check_lock(word, task).is_ok()
@@ -148,15 +146,14 @@ impl Domain {
         if word.width() == Width::U32 && task.belongs_to(self) { Ok(()) } else { Err(Error::Invalid) }
     }
 
-    /// Whether the task of a queued waiter belongs to the domain's namespace: only then may the domain's tasks see its
-    /// TID, and use what its entry says of the graph.
+    /// Whether a queued waiter's task is of the domain's namespace: only then may its TID be seen, and its graph be used.
     pub(super) fn is_of_namespace(&self, entry: &PiEntry) -> bool {
         entry.namespace == self.namespace().number
     }
 
-    /// Takes the lock of `word` for the task with this TID, by the table in `pi`, or returns the lock that it has to wait for.
-    /// If it does not wait in the end, the caller calls [`PiGraph::drop_if_idle`]. `tid` includes [`WAITERS`] if other tasks
-    /// are about to wait. The bucket of `place` is locked, and so is the graph.
+    /// Takes the lock of `word` for the task with this TID, by the table in `pi`, or returns the lock that it has to wait for:
+    /// if it does not in the end, the caller calls [`PiGraph::drop_if_idle`]. `tid` includes [`WAITERS`] if others are about to
+    /// wait. Bucket and graph are locked.
     pub(super) fn acquire<T: Target>(
         &self,
         bucket: &mut Guard<'_>,
@@ -190,8 +187,8 @@ impl Domain {
         Ok(Some(graph.add_lock(owner.id)?))
     }
 
-    /// The lock that `first` waits for. `first` is queued, and its bucket is locked. `Invalid` if it waits for no lock, [S3],
-    /// or belongs to another PID namespace.
+    /// The lock that `first`, queued in a locked bucket, waits for. `Invalid` if it waits for no lock, [S3], or belongs to
+    /// another PID namespace.
     pub(super) fn lock_of(&self, first: NonNull<Node>) -> Result<LockId, Error> {
         // SAFETY: queued, and its bucket is locked.
         let first = unsafe { EntryRef::of(first).map(|entry| entry.get()) };
@@ -201,8 +198,7 @@ impl Domain {
     }
 }
 
-/// Returns `lock`, which a queued waiter waits for. `Invalid` if the word, which holds `value`, contradicts the graph: [S5],
-/// [S7], [S9], [S10]. Bucket and graph are locked.
+/// `lock`, or `Invalid` if the word, which holds `value`, contradicts the graph: [S5], [S7], [S9], [S10]. The bucket is locked.
 fn check_state(graph: &PiGraph, lock: LockId, value: u32) -> Result<LockId, Error> {
     let (tid, has_died) = (value & TID_MASK, value & OWNER_DIED != 0);
     let is_valid = match graph.owner(lock) {
@@ -212,12 +208,10 @@ fn check_state(graph: &PiGraph, lock: LockId, value: u32) -> Result<LockId, Erro
     if is_valid { Ok(lock) } else { Err(Error::Invalid) }
 }
 
-/// Why an attempt has failed. The operation goes on with [`resolve`](Self::resolve).
 #[derive(Debug)]
 pub(super) enum Refused {
     /// The word has to be faulted in, with no lock held.
     Fault,
-    /// The word changed meanwhile.
     Retry,
     Error(Error),
 }
@@ -235,12 +229,12 @@ impl From<Fault> for Refused {
 }
 
 impl Refused {
-    /// Prepares another attempt, or returns the error that ends the operation. No lock is held.
+    /// Prepares another attempt, with no lock held, or returns the error that ends the operation.
     pub fn resolve<T: Target>(self, word: &T, faults: &mut Faults) -> Result<(), Error> {
         match self {
             Self::Fault => Ok(faults.resolve(|| word.fault_in(Access::Write))?),
             Self::Retry => {
-                // Another operation has changed the word and so made progress. There is no lock to wait for.
+                // Another operation has changed the word, and so made progress. There is no lock to wait for.
                 spin_loop();
                 Ok(())
             }
@@ -289,14 +283,12 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
         Self { domain, word, timeout, spins: None, task, slot: WaiterSlot::new() }
     }
 
-    /// Takes the lock or queues the waiter.
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         let domain = self.domain;
         domain.check_lock(&self.word, self.task)?;
         let place = domain.place(&self.word);
         let mut faults = Faults::default();
-        // Cloned before a lock is taken and dropped after all are released, because a waker's clone and drop run an
-        // embedder's code.
+        // Cloned and dropped with no lock held, because a waker's clone and drop run an embedder's code.
         let mut receiver = Some(receiver.for_entry());
         loop {
             let (mut locked, mut tasks) = domain.lock_both(|| domain.lock_or_make(&place), || domain.try_lock(&place));
@@ -309,8 +301,7 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
                 let entered = self.enter(&place, &locked, &mut receiver, Purpose::Lock(lock));
                 let entry = entered.inspect_err(|_| graph.drop_if_idle(lock))?;
                 if let Err(error) = graph.block(task, lock, entry) {
-                    // [S6], after the program has changed the word: the kernel finds a deadlock, and then that the task has
-                    // the lock.
+                    // [S6], after the program has changed the word: the kernel finds a deadlock, and then that the task has it.
                     let has_lock = graph.owner(lock) == Some(task);
                     graph.drop_if_idle(lock);
                     return if has_lock { Ok(true) } else { Err(Refused::Error(error)) };

@@ -1,5 +1,4 @@
-//! Waiting for a word and then for a lock, without waking up in between: condition variables with locks that boost
-//! priority.
+//! Waiting for a word and then for a lock, without waking up in between: condition variables with locks that boost priority.
 
 use core::pin::{Pin, pin};
 use core::ptr::NonNull;
@@ -44,9 +43,9 @@ impl Domain {
     /// lock: `FUTEX_WAIT_REQUEUE_PI`. On return the task owns `lock`.
     ///
     /// # Errors
-    /// [`Error::Again`] if the word does not hold `expected`, and if the task is interrupted after it was requeued;
-    /// [`Error::Interrupted`] if it is interrupted before; [`Error::TimedOut`]; [`Error::Fault`]; [`Error::Invalid`] if
-    /// `from` and `lock` are one word; otherwise as for [`lock_pi_with`](Self::lock_pi_with), also about the options.
+    /// [`Error::Again`] if the word does not hold `expected`, or if the task is interrupted after it was requeued;
+    /// [`Error::Interrupted`] if before; [`Error::TimedOut`]; [`Error::Fault`]; [`Error::Invalid`] if `from` and `lock` are one
+    /// word; otherwise as for [`lock_pi_with`](Self::lock_pi_with), also about the options.
     pub fn wait_requeue_pi<T: Target, U: Target>(
         &self,
         from: T,
@@ -60,8 +59,7 @@ impl Domain {
         block_on(wait, self.platform(), &task.interrupt().sleeper, deadline.as_ref())
     }
 
-    /// Like [`wait_requeue_pi`](Self::wait_requeue_pi), as a future, whose timeout is as that of
-    /// [`lock_pi_async`](Self::lock_pi_async).
+    /// [`wait_requeue_pi`](Self::wait_requeue_pi) as a future, with the timeout of [`lock_pi_async`](Self::lock_pi_async).
     pub fn wait_requeue_pi_async<'d, 't, T: Target, U: Target>(
         &'d self,
         from: T,
@@ -73,22 +71,19 @@ impl Domain {
         WaitFuture::new(WaitRequeueOperation::new(self, from, expected, lock, task, options.timeout))
     }
 
-    /// If `from` holds `expected`, gives `lock` to the first waiter of `from` if the lock is free, and makes up to
-    /// `requeue` more waiters wait for it: `FUTEX_CMP_REQUEUE_PI` with a wake count of 1, the only one that it accepts.
-    /// If the lock is not free, the first waiter waits for it too, whatever `requeue` is. Returns how many waiters now
-    /// have the lock or wait for it.
+    /// If `from` holds `expected`, gives `lock`, if it is free, to the first waiter of `from`, or else makes that waiter wait
+    /// for it, and makes up to `requeue` more waiters wait for it: `FUTEX_CMP_REQUEUE_PI` with a wake count of 1, the only one
+    /// that it accepts. Returns how many waiters now have the lock or wait for it.
     ///
-    /// In a domain's own table this is one step. If other domains use a bucket of the two words, it may take several: a
-    /// step ends after 256 waiters, and after about 1,000 visits of lock owners along chains. The word is compared in each
-    /// step. The first step in which it differs or cannot be read ends the operation, which returns the number of waiters
-    /// handled until then. Waiters that came after the first step stay where they are.
+    /// In a domain's own table this is one step. If other domains use a bucket of the two words, a step ends after 256 waiters,
+    /// or about 1,000 visits of lock owners along chains. Each step compares the word: a later one in which it differs or
+    /// cannot be read ends the operation with the waiters handled until then. Waiters that came after the first step stay.
     ///
     /// # Errors
-    /// In the first step, [`Error::Again`] if the word does not hold `expected`, and [`Error::Fault`] if it cannot be
-    /// read. [`Error::Invalid`] if `from` and `lock` are one word, or if a waiter of `from` does not wait to be
-    /// requeued to `lock` or belongs to another [`PidNamespace`](crate::PidNamespace). [`Error::Deadlock`] if a waiter
-    /// would wait for itself. Otherwise as for [`lock_pi`](Self::lock_pi). Waiters that were requeued before the error
-    /// stay requeued.
+    /// In the first step, [`Error::Again`] if the word does not hold `expected`, and [`Error::Fault`] if it cannot be read.
+    /// [`Error::Invalid`] if `from` and `lock` are one word, or if a waiter of `from` does not wait to be requeued to `lock` or
+    /// belongs to another [`PidNamespace`](crate::PidNamespace). [`Error::Deadlock`] if a waiter would wait for itself.
+    /// Otherwise as for [`lock_pi`](Self::lock_pi). Waiters requeued before the error stay so.
     pub fn cmp_requeue_pi<T: Target, U: Target>(
         &self,
         from: T,
@@ -125,14 +120,12 @@ impl Domain {
 /// A piece ends with the walk along a chain that visits this many holders in all.
 const VISITED: u64 = 4 * PIECE as u64;
 
-/// A requeue to a lock, in pieces if other domains use a bucket of the two words. Nothing is locked between two pieces.
+/// A requeue to a lock, in pieces if other domains use a bucket of the two words.
 ///
-/// Each piece treats the lock as an operation of its own would. The lock may have become free between two pieces, if
-/// all tasks that waited for it have given up or have had it. Then the first waiter of the piece gets the lock, because
-/// a task cannot wait for a lock without an owner.
+/// Each piece treats the lock as an operation of its own would. If the lock has become free between two pieces, the first
+/// waiter of the piece gets it, because a task cannot wait for a lock without an owner.
 struct RequeuingPi<'a, 'd, T: Target, U: Target> {
     domain: &'d Domain,
-    /// The keys of the word and of the lock.
     keys: [TableKey; 2],
     places: [Place; 2],
     from: &'a T,
@@ -142,7 +135,6 @@ struct RequeuingPi<'a, 'd, T: Target, U: Target> {
     most: usize,
     /// When the first piece ended. `None` during the first piece, in which no waiter can have come too late.
     began: Option<Moment>,
-    /// How many waiters have the lock or wait for it.
     count: usize,
     /// How many of those have it.
     woken: usize,
@@ -151,14 +143,12 @@ struct RequeuingPi<'a, 'd, T: Target, U: Target> {
 }
 
 impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
-    /// Does one piece after the other.
     fn run(&mut self) -> Result<(), Error> {
         let domain = self.domain;
         let [source, target] = self.places;
         let (mut faults, mut faults_of_lock) = (Faults::default(), Faults::default());
         loop {
-            // Wakes the waiter that has been given the lock. Declared before the locks, so that it is dropped after they
-            // have been unlocked, also by a panic.
+            // Wakes the waiter that has the lock. Dropped after the locks, which are declared below it, also by a panic.
             let mut pending = None;
             let wait = || domain.lock_pair(&source, &target);
             let attempt = || domain.try_lock_pair(&source, &target);
@@ -168,7 +158,6 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
                 drop((tasks, pair));
                 match value {
                     Err(Fault) if faults.resolve(|| self.from.fault_in(Access::Read)).is_ok() => continue,
-                    // A later piece ends the operation with the number of waiters handled before.
                     _ if self.began.is_some() => return Ok(()),
                     Err(Fault) => return Err(Error::Fault),
                     Ok(_) => return Err(Error::Again),
@@ -203,8 +192,8 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
         }
     }
 
-    /// Does one piece: gives the lock to the first waiter, if it is free, and makes the others wait for it. `lock` is the lock
-    /// in the graph, once it is known. Returns whether this was the last piece.
+    /// Gives the lock to the first waiter, if it is free, and makes the others wait for it. `lock` is the lock in the graph,
+    /// once it is known. Returns whether this was the last piece.
     fn piece(
         &mut self,
         pair: &mut Pair<'d>,
@@ -213,9 +202,8 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
         pending: &mut Option<PendingWake>,
     ) -> Result<bool, Refused> {
         let [source, target] = self.places;
-        // The kernel reads the lock's word first, and so fails on an unreadable one even if there are no waiters.
+        // As in the kernel: an unreadable lock is an error even if there are no waiters.
         self.lock.load32()?;
-        // Other domains must not wait for long for a bucket that they use too.
         let in_pieces = self.domain.is_any_global(pair, &source, &target);
         let end = self.count.saturating_add(if in_pieces { PIECE } else { usize::MAX });
         let visited = if in_pieces { tasks.graph.visited + VISITED } else { u64::MAX };
@@ -274,8 +262,7 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
         Ok(true)
     }
 
-    /// Passes over waiters that came after the first piece had ended. Waiters of one priority stand in the order in
-    /// which they came, so all behind a late one are late too, and it passes over at most one waiter per priority.
+    /// Passes over waiters that came after the first piece: at most one per priority, since those behind it there are late too.
     fn pass_late(&self, pair: &mut Pair<'d>, mut next: Option<NonNull<Node>>) -> Option<NonNull<Node>> {
         let Some(began) = self.began else { return next };
         while let Some(node) = next {
@@ -289,8 +276,7 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
         next
     }
 
-    /// The entry of a waiter of the first word, and its task. Refused if the waiter does not wait to be requeued to our
-    /// lock, or belongs to another PID namespace.
+    /// The entry and task of a waiter of the first word. Refused if it is meant for another lock, or of another PID namespace.
     fn meant_for_lock(&self, node: NonNull<Node>) -> Result<(EntryRef, TaskId), Refused> {
         // SAFETY: queued, and its bucket is locked.
         unsafe {
@@ -346,8 +332,7 @@ impl<'d, T: Target, U: Target> Operation<'d> for WaitRequeueOperation<'d, '_, T,
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
-        // Once it was requeued, the word has changed since the wait began, so a repeated call would end with `Again`. The
-        // kernel returns that at once.
+        // After a requeue the word has changed, so a repeated call would end with `Again`. The kernel returns that at once.
         let requeued = if cause == Cause::Interrupted { Error::Again } else { cause.into() };
         self.lock.end(cause.into(), requeued)
     }

@@ -18,8 +18,7 @@ pub(super) enum Slot<T> {
 const CHUNK_LOG2: u32 = 6;
 const CHUNK: usize = 1 << CHUNK_LOG2;
 
-/// See the top of this file. A slab grows by a chunk and does not move the values in full chunks, so the time of an
-/// insertion does not depend on the number of values.
+/// Grows by a chunk and does not move the values in full chunks, so the time of an insertion does not depend on their number.
 pub struct Slab<T> {
     pub(super) chunks: Vec<Vec<Slot<T>>>,
     free: Option<u32>,
@@ -97,15 +96,13 @@ impl<T> core::ops::IndexMut<Id<T>> for Slab<T> {
     }
 }
 
-/// A doubly linked list of values of a slab. Each value has its [`Neighbours`] in a field that the caller names, so it can be
-/// in several lists.
+/// A doubly linked list of values of a slab. A value with several [`Neighbours`] can be in several lists.
 pub struct List<T> {
     pub first: Option<Id<T>>,
     pub last: Option<Id<T>>,
     pub len: usize,
 }
 
-/// A value's neighbours in a list.
 pub struct Neighbours<T> {
     prev: Option<Id<T>>,
     next: Option<Id<T>>,
@@ -120,7 +117,6 @@ impl<T> List<T> {
         Self { first: None, last: None, len: 0 }
     }
 
-    /// Appends a value.
     pub fn push(&mut self, slab: &mut Slab<T>, id: Id<T>, links: impl Fn(&mut T) -> &mut Neighbours<T>) {
         let prev = self.last.replace(id);
         *links(&mut slab[id]) = Neighbours { prev, next: None };
@@ -131,7 +127,6 @@ impl<T> List<T> {
         self.len += 1;
     }
 
-    /// Takes out a value of the list.
     pub fn remove(&mut self, slab: &mut Slab<T>, id: Id<T>, links: impl Fn(&mut T) -> &mut Neighbours<T>) {
         let Neighbours { prev, next } = *links(&mut slab[id]);
         match prev {

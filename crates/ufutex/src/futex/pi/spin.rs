@@ -1,12 +1,11 @@
 //! Whether a waiter of a lock spins before it sleeps, by what came of it at earlier waits for the lock.
 //!
-//! A thread that is put to sleep and woken again loses tens of microseconds, and so does the lock, which is handed to it
-//! before it runs. Most owners hold a lock for less. So the first waiter of a lock, whose turn comes next, spins for about
-//! as long as a sleep costs. It is queued by then: the lock is handed over in the order of priorities, as if it slept.
+//! A thread that sleeps and is woken loses tens of microseconds, and so does the lock, which is handed to it before it runs.
+//! Most owners hold a lock for less. So the first waiter of a lock spins for about as long as a sleep costs. It is queued by
+//! then: the lock is handed over in order of priority, as if it slept.
 //!
-//! The kernel stops when the owner loses its CPU, which the engine does not know. After a few waits in a row in which
-//! spinning was in vain, the owners of the lock probably sleep, or wait for a CPU. Then only some waits spin, fewer after
-//! each failure, until one succeeds.
+//! The kernel stops when the owner loses its CPU, which the engine does not know. After a few vain waits in a row the owners
+//! probably sleep, or wait for a CPU. Then fewer waits spin after each failure, until one succeeds.
 
 use core::time::Duration;
 
@@ -17,16 +16,14 @@ use crate::signal::sleeper::Sleeper;
 use crate::sync::{AtomicU16, Ordering};
 use crate::sys::clock::Deadline;
 
-/// How long a waiter spins: about as long as it takes to wake a thread, so that a waiter can also wait for an owner that
-/// is being woken.
+/// How long a waiter spins: as long as it takes to wake a thread, so that it can also wait for an owner that is being woken.
 const SPIN: Duration = Duration::from_micros(30);
 
 /// Number of records of a domain, a power of two. A lock has one by its hash, perhaps together with other locks.
 const RECORDS: usize = 64;
 
-/// What came of spinning for the locks of a domain. A record has in its upper byte how many waits in a row have spun in
-/// vain, up to [`MOST_FAILURES`], and in its lower byte how many waits are not to spin from now on. Threads change it at
-/// the same time, and may undo each other's changes: it is a hint.
+/// What came of spinning. A record's upper byte has how many waits in a row have spun in vain, up to [`MOST_FAILURES`], its
+/// lower byte how many are not to spin from now on. A hint: threads may undo each other's changes.
 pub(crate) struct Spins([AtomicU16; RECORDS]);
 
 /// After this many failures or more, one in 256 waits spins.
@@ -38,7 +35,6 @@ impl Spins {
     }
 }
 
-/// Whether a wait that begins now is to spin.
 fn begin(record: &AtomicU16) -> bool {
     let before = record.load(Ordering::Relaxed);
     let is_to_skip = before.to_le_bytes()[0] != 0;
@@ -48,7 +44,6 @@ fn begin(record: &AtomicU16) -> bool {
     !is_to_skip
 }
 
-/// Notes whether the lock was handed over to a wait that spun.
 fn end(record: &AtomicU16, succeeded: bool) {
     let before = record.load(Ordering::Relaxed);
     let failures = if succeeded { 0 } else { MOST_FAILURES.min((before >> 8) + 1) };
@@ -61,16 +56,14 @@ fn end(record: &AtomicU16, succeeded: bool) {
 }
 
 impl Domain {
-    /// Whether waiting threads may spin: an owner can run at the same time, and sleeping is the host's, which costs what
-    /// [`SPIN`] says. Threads of an embedder's platform may share a CPU, so they sleep at once.
+    /// Whether an owner can run at the same time and sleeping costs [`SPIN`]. An embedder's threads may share a CPU.
     fn may_spin(&self) -> bool {
         cfg!(feature = "std") && self.platform().is_host() && self.system.globals().cpus() > 1
     }
 }
 
 impl<T: Target> LockOperation<'_, '_, T> {
-    /// Spins until the lock is handed over, if that is worthwhile. `hash` is the word's. The calling thread sleeps on
-    /// `sleeper` afterwards.
+    /// Spins until the lock is handed over, if that is worthwhile. `hash` is the word's.
     pub(super) fn spin_for(&self, hash: u32, sleeper: &Sleeper, deadline: Option<&Deadline>) {
         if !self.domain.may_spin() {
             return;

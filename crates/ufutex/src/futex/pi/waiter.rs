@@ -20,26 +20,23 @@ use crate::table::bucket::Guard;
 use crate::table::hash::TableKey;
 use crate::table::list::Node;
 
-/// How a waiter left before its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Left {
-    /// It waits for nothing any more. It had not been requeued.
+    /// It no longer waits. It had not been requeued.
     Unrequeued,
-    /// It waits for nothing any more. It had been waiting for the lock.
+    /// It no longer waits. It had been waiting for the lock.
     Unlocked,
-    /// Too late: it has the lock, and is not queued any more.
+    /// Too late: it has the lock.
     Locked,
-    /// Too late: it has inherited the lock of an owner that died, and must write its TID into the word.
+    /// Too late: it has inherited the lock, and must write its TID into the word.
     Heir,
 }
 
-/// The waiter, which may have yet to be requeued to the lock.
 impl<T: Target> LockOperation<'_, '_, T> {
     /// Makes the waiter busy: its task waits at `place`, whose bucket is locked. The caller queues the entry, or takes it back
     /// with [`release`](Self::release). `Busy` if the task already waits elsewhere.
     ///
-    /// `receiver` is moved into the entry on success alone. The caller drops what is left with no lock held, because dropping
-    /// a waker runs an embedder's code.
+    /// `receiver` is moved into the entry on success alone, and otherwise dropped by the caller with no lock held.
     pub(super) fn enter(
         &self,
         place: &Place,
@@ -61,7 +58,6 @@ impl<T: Target> LockOperation<'_, '_, T> {
         Ok(EntryRef(self.slot.occupy(domain, entry)))
     }
 
-    /// Makes the waiter idle. No other thread reaches its entry any more.
     pub(super) fn release(&self) {
         if self.slot.is_busy() {
             self.task.waits.store(0, Ordering::Relaxed);
@@ -91,7 +87,7 @@ impl<T: Target> LockOperation<'_, '_, T> {
                     match is_heir {
                         Some(true) => return Poll::Ready(self.inherit(true)),
                         Some(false) => {}
-                        // Taken by a waker that is about to wake an outdated waker of this task. Poll once more.
+                        // Taken by a waker that is about to wake an outdated waker of this task.
                         None => waker.wake_by_ref(),
                     }
                     return Poll::Pending;
@@ -117,8 +113,7 @@ impl<T: Target> LockOperation<'_, '_, T> {
         match left {
             Some(Left::Heir) => Left::Heir,
             Some(left) => {
-                // Idle before the scheduler is called, since the scheduler may do anything. It is called even if the
-                // waker's drop panics.
+                // Idle before the scheduler is called, which may do anything. It is called even if the waker's drop panics.
                 let _reported = Otherwise::new(|| domain.system.report_priorities(domain.namespace()));
                 self.release();
                 left
@@ -131,8 +126,8 @@ impl<T: Target> LockOperation<'_, '_, T> {
         }
     }
 
-    /// Ends the wait. If the task has the lock by now, that is the result. Otherwise it is one of the errors: `unrequeued` if
-    /// the waiter had yet to be requeued to the lock.
+    /// Ends the wait. If the task has the lock by now, that is the result, otherwise `unlocked`, or `unrequeued` if the waiter
+    /// had yet to be requeued to the lock.
     pub(super) fn end(&self, unrequeued: Error, unlocked: Error) -> Result<(), Error> {
         match self.leave() {
             Left::Unrequeued => Err(unrequeued),
@@ -144,8 +139,8 @@ impl<T: Target> LockOperation<'_, '_, T> {
 
     /// For an heir: takes the lock if the task `wants` it, and passes it on otherwise.
     ///
-    /// An heir that takes the lock writes its TID into the word, and so becomes the owner: from [S4] to [S8]. It owns the lock
-    /// even if the word cannot be written, which is an error, and the next waiter goes on waiting for it, as in the kernel.
+    /// An heir that takes the lock writes its TID into the word, and so becomes the owner: from [S4] to [S8]. As in the kernel,
+    /// it owns the lock even if the word cannot be written, which is an error, and the next waiter goes on waiting for it.
     ///
     /// One that passes it on makes the next waiter the heir. Without one the lock is free, and the word becomes what the walk
     /// of a robust list leaves, if it can be written.
@@ -160,12 +155,11 @@ impl<T: Target> LockOperation<'_, '_, T> {
         Ok(())
     }
 
-    /// As [`inherit`](Self::inherit), if the word can be written where it has to. Unless it `writes`, the word stays as it is.
-    /// Does nothing if the waiter is idle.
+    /// As [`inherit`](Self::inherit), if the word can be written where it has to. Unless it `writes`, the word stays. Does
+    /// nothing if the waiter is idle.
     pub(super) fn try_inherit(&self, wants: bool, writes: bool) -> Result<(), Fault> {
         let Some((domain, entry)) = self.slot.busy() else { return Ok(()) };
-        // As in `unlock_pi`: the next heir is woken before this thread can lose its CPU or its priority. The wake and
-        // the report are made when these values are dropped, even if the waker's drop panics.
+        // As in `unlock_slowly`. The drops of these values wake and report, even if the waker's drop panics.
         let mut section = None;
         let pending = domain.with_lock_waiter(entry, |bucket, graph, lock| {
             let is_free = !wants && lock.is_some_and(|lock| graph.first_waiter(lock).is_none());
@@ -194,8 +188,8 @@ impl<T: Target> LockOperation<'_, '_, T> {
 }
 
 impl Domain {
-    /// Runs `f` with the bucket locked in which `entry` is queued now, and the graph. `f` also gets the lock that the entry is
-    /// queued for. `None` if `entry` is not queued any more.
+    /// Runs `f` with the graph and the bucket of `entry` locked, and with the lock that the entry is queued for. `None` if
+    /// `entry` is not queued any more.
     fn with_lock_waiter<R>(
         &self,
         entry: &PiEntry,
@@ -213,14 +207,13 @@ impl Domain {
 /// Makes the first waiter of `lock`, whose owner has died, its heir. `pending` is to wake it once the graph is unlocked.
 pub(super) fn make_heir(graph: &mut PiGraph, lock: LockId, pending: &mut PendingWakes) {
     let Some((_, heir)) = graph.orphan(lock) else { return };
-    // SAFETY: the entry was in the graph a moment ago. Its waiter removes it from its queue only with the graph locked.
+    // SAFETY: the entry was in the graph a moment ago. Its waiter leaves its queue only with the graph locked.
     let heir = unsafe { heir.get() };
     heir.make_heir();
     // SAFETY: queued, and the graph is locked.
     pending.push(unsafe { heir.entry.signal.notify_queued() });
 }
 
-/// Writes the word of a lock whose owner has died, whatever it holds.
 fn overwrite<T: Target>(word: &T, new: u32) -> Result<(), Fault> {
     let mut current = word.load32()?;
     loop {
@@ -231,28 +224,22 @@ fn overwrite<T: Target>(word: &T, new: u32) -> Result<(), Fault> {
     }
 }
 
-/// An [`Entry`] that no plain wake takes, and what its task waits for.
 #[repr(C)]
 pub(crate) struct PiEntry {
     // First, so that a pointer to the node is also a pointer to this struct.
     pub entry: Entry,
-    /// The number of the PID namespace of the task that waits. Its graph has the task, and the lock that it waits for.
+    /// The number of the PID namespace whose graph has the task and the lock.
     pub namespace: u64,
     /// Guarded by the lock of the bucket where it is queued.
     purpose: UnsafeCell<Purpose>,
-    /// 1 if the owner of the lock has died and this waiter has inherited the lock. It is still queued, and has to write its
-    /// TID into the word.
+    /// 1 if the owner has died and this waiter, still queued, has inherited the lock and has to write its TID.
     is_heir: AtomicU32,
 }
 
-/// The purpose of an entry's wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
-    /// To be requeued to a lock.
     Requeue {
-        /// The key of the lock.
         to: TableKey,
-        /// The task that is to get the lock.
         task: TaskId,
     },
     /// For this lock. The entry is queued by the key of the lock's word.
@@ -267,8 +254,6 @@ impl PiEntry {
         self.purpose.with(|p| unsafe { *p })
     }
 
-    /// The lock that the entry is queued for, if it is not to be requeued.
-    ///
     /// # Safety
     /// As for [`purpose`](Self::purpose).
     pub unsafe fn lock(&self) -> Option<LockId> {
@@ -283,18 +268,16 @@ impl PiEntry {
         self.purpose.with_mut(|p| unsafe { *p = purpose });
     }
 
-    /// Whether the entry's task has to write its TID into the word.
     pub fn is_heir(&self) -> bool {
         self.is_heir.load(Ordering::Relaxed) == 1 // [O]: the flag guards no other data
     }
 
-    /// Marks the waiter as heir. Call only with the graph locked.
+    /// Call only with the graph locked.
     pub fn make_heir(&self) {
         self.is_heir.store(1, Ordering::Relaxed); // [O]: before the waiter is notified
     }
 }
 
-/// A queued entry, by its address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryRef(pub NonNull<PiEntry>);
 
