@@ -11,7 +11,6 @@ use crate::table::globals::GlobalSize;
 use crate::table::size::{self, Policy};
 use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
 
-/// Functions that set the field of their name, and return the settings.
 macro_rules! setters {
     ($($(#[$doc:meta])* $field:ident: $type:ty => $value:expr;)*) => {$(
         $(#[$doc])*
@@ -27,7 +26,6 @@ macro_rules! setters {
 ///
 /// ```
 /// use ufutex::{SystemConfig, System};
-///
 /// let system = System::with_config(SystemConfig::new().global_slots(1024).hash_seed(7))?;
 /// assert_eq!(system.global_slots(), 1024);
 /// # Ok::<(), ufutex::Error>(())
@@ -94,32 +92,26 @@ impl SystemConfig {
         /// Slots of a domain's first table under [`Policy::Load`], a power of two. Default: 16.
         default_slots: usize => default_slots;
 
-        /// Slots that [`Policy::Load`] and [`Policy::Threads`] may grow a table to, and that a guest may ask for by
-        /// [`Domain::prctl_futex_hash`](crate::Domain::prctl_futex_hash), a power of two. Default: 2^20. The embedder's
-        /// own request by [`Domain::set_slots`](crate::Domain::set_slots) may exceed it.
+        /// The most slots, a power of two, that a size policy or a guest's
+        /// [`prctl_futex_hash`](crate::Domain::prctl_futex_hash) can get. Default: 2^20. The embedder's own
+        /// [`set_slots`](crate::Domain::set_slots) may exceed it.
         max_slots: usize => max_slots;
 
-        /// Memory, in bytes, that the private tables of all domains may take together. Default: 2^30, a gibibyte. The
-        /// limit counts neither the global tables nor the first 16 slots of each domain, so no domain can keep another
-        /// from having a table of its own. With a limit of 0 each domain can have 16 slots.
-        ///
-        /// A table that would exceed the limit is refused as if there were no memory for it, and counted in
-        /// [`Counters::refused_tables`](crate::observe::Counters::refused_tables). The domain then keeps the table in use,
-        /// or gets one of 16 slots. A slot takes 64 bytes. A domain keeps all its tables until it is dropped: less than
-        /// twice the memory of the largest.
+        /// Memory, in bytes, that the private tables of all domains may take together. Default: 2^30. Global tables and the
+        /// first 16 slots of each domain do not count, so no domain can keep another from having a table of its own.
+        /// A table that would exceed the limit is refused as if there were no memory, and counted in
+        /// [`Counters::refused_tables`](crate::observe::Counters::refused_tables): the domain keeps its table, or gets 16
+        /// slots. A slot takes 64 bytes. A domain keeps all its tables until it is dropped: less than twice the largest.
         max_table_bytes: usize => max_table_bytes;
 
-        /// Memory, in bytes, that the tables of one domain may take together, all slots counted, unless
-        /// [`DomainOptions::max_table_bytes`] sets another limit. Default: 2^27, 128 MiB, enough for a table of 2^20 slots
-        /// and one of each smaller size.
+        /// Memory, in bytes, that all tables of one domain may take, unless [`DomainOptions::max_table_bytes`] sets another
+        /// limit. Default: 2^27, enough for a table of 2^20 slots and one of each smaller size.
         max_domain_table_bytes: usize => max_domain_table_bytes;
 
-        /// How many words one wait may wait for at once. Default: 128, the kernel's `FUTEX_WAITV_MAX`. A wait for more
-        /// fails with `EINVAL`.
+        /// How many words one wait may wait for: more is `EINVAL`. Default: 128, the kernel's `FUTEX_WAITV_MAX`.
         max_waitv: usize => max_waitv;
 
-        /// How many entries of a robust list are walked when a task ends. Default: 2048, the kernel's
-        /// `ROBUST_LIST_LIMIT`. Entries behind them are left as they are.
+        /// How many entries of a robust list are walked when a task ends. Default: 2048, the kernel's `ROBUST_LIST_LIMIT`.
         max_robust: usize => max_robust;
     }
 
@@ -131,37 +123,31 @@ impl SystemConfig {
     }
 
     /// The clocks of timers and of tasks' timeouts, whose embedder turns the system's [`driver`](crate::System::driver).
-    /// Default: the host's clocks, and a thread for each namespace, which its first timer or timeout starts. Without `std`
-    /// there is no default.
+    /// Default: the host's, and a thread for each namespace, which its first timer or timeout starts; none without `std`.
     #[must_use]
     pub fn clocks(mut self, clocks: impl Into<Callbacks<dyn Clocks>>) -> Self {
         self.clocks = Some(clocks.into());
         self
     }
 
-    /// How to schedule the driver's thread, which expires timers and timeouts by the host's clocks. Default:
-    /// [`DriverThread::new`], independent of the thread that starts it.
+    /// How to schedule the thread that expires timers and timeouts by the host's clocks. Default: [`DriverThread::new`].
     #[must_use]
     pub fn driver_thread(mut self, thread: DriverThread) -> Self {
         self.driver_thread = thread;
         self
     }
 
-    /// The platform of the system and of all its domains: how threads sleep, wake others and read clocks. Default: the
-    /// host. Without `std` the default is no platform: a thread that would sleep spins, and no timeout ends.
-    ///
-    /// It must show the same time as the [`clocks`](Self::clocks), which it does not replace. With `std`, and if no clocks are
-    /// given or a [`Timeout`](crate::Timeout) is made from a `std::time::Instant`, that is the host's time.
+    /// The platform of the system and of all its domains: how threads sleep, wake others and read clocks. Default: the host.
+    /// Without `std` there is none: a thread that would sleep spins, and no timeout ends.
+    /// It must show the same time as the [`clocks`](Self::clocks), which it does not replace: the host's if none are given, or
+    /// if a [`Timeout`](crate::Timeout) is made from a `std::time::Instant`.
     #[must_use]
     pub const fn platform<P: Platform>(mut self) -> Self {
         self.platform = PlatformRef::of::<P>();
         self
     }
 
-    /// The size of the global tables. What depends on the machine is not looked up before it is needed.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if a number of slots is not a power of two from 2 to 2^24, or if the number of CPUs is 0.
+    /// The size of the global tables. [`Error::Invalid`] as for [`System::with_config`](crate::System::with_config).
     pub(super) fn check(&self) -> Result<GlobalSize, Error> {
         let log2 = |slots: usize| match slots.checked_ilog2() {
             Some(log2) if slots.is_power_of_two() && (MIN_SLOTS_LOG2..=MAX_SLOTS_LOG2).contains(&log2) => Ok(log2),
@@ -175,7 +161,6 @@ impl SystemConfig {
         Ok(GlobalSize::new(self.cpus, self.global_slots.map(log2).transpose()?))
     }
 
-    /// log2 of [`max_slots`](Self::max_slots).
     pub(super) fn max_log2(&self) -> u32 {
         self.max_slots.ilog2()
     }
@@ -213,11 +198,9 @@ impl DomainOptions {
         }
     }
 
-    /// How many waiters the domain may have at a time, threads, tasks and custom waiters together. Default: 2^24; at
-    /// most 2^28. Further waits fail with [`Error::NoMemory`] (`ENOMEM`), and are counted.
-    ///
-    /// The limit is never exceeded. If it is 65,536 or more, a wait may be refused some thousand waiters before it is
-    /// reached: free permits are kept in several shards, and a thread cannot take one from another thread's shard.
+    /// How many waiters the domain may have at a time: threads, tasks and custom waiters. Default: 2^24; at most 2^28. Further
+    /// waits fail with [`Error::NoMemory`] (`ENOMEM`), and are counted. From 65,536 on, a wait may be refused some thousand
+    /// waiters early: free permits are kept in shards, and a thread cannot take one from another's.
     #[must_use]
     pub const fn max_waiters(mut self, waiters: usize) -> Self {
         self.max_waiters = if waiters < 1 << 28 { waiters } else { 1 << 28 };
@@ -228,32 +211,28 @@ impl DomainOptions {
         /// The policy that decides the size of the table.
         policy: Policy => policy;
 
-        /// Whether operations are counted: see [`Counters`](crate::observe::Counters). Off by default, because it costs
-        /// each operation about ten nanoseconds. If there is no memory for a counter per CPU, all CPUs share one. If
-        /// there is none for that either, each operation asks for it again, and is not counted until then.
+        /// Whether operations are counted: see [`Counters`](crate::observe::Counters). Off by default: it costs each about ten
+        /// nanoseconds. If memory for a counter per CPU is refused, all CPUs share one. If that is refused too, nothing is
+        /// counted, and each operation asks again.
         counters: bool => counters;
 
         /// Memory, in bytes, that the tables of the domain may take together. Default:
-        /// [`SystemConfig::max_domain_table_bytes`]. A table that would exceed the limit is refused as by
-        /// [`SystemConfig::max_table_bytes`], and [`Domain::set_slots`](crate::Domain::set_slots) returns
-        /// [`Error::NoMemory`] (`ENOMEM`). If even 16 slots, 1 KiB, exceed it, the domain uses the global table.
+        /// [`SystemConfig::max_domain_table_bytes`]. A table that would exceed it is refused as by
+        /// [`SystemConfig::max_table_bytes`], and [`Domain::set_slots`](crate::Domain::set_slots) returns [`Error::NoMemory`]
+        /// (`ENOMEM`). Below 1 KiB the domain uses the global table.
         max_table_bytes: usize => Some(max_table_bytes);
 
         /// Whether a wait compares the word before it locks anything, and ends there if the word differs. On by default.
         /// If it is off, every wait locks its bucket, as in the kernel.
         early_return: bool => early_return;
 
-        /// Whether the domain's private keys are numbers that you chose, and not addresses: what your own
-        /// [`Key`](crate::Key) returns as its `address`. Off by default. It has no effect on shared words
-        /// ([`Scope`](crate::Scope)).
-        ///
-        /// If it is off, all keys in an aligned block of 64 bytes share a bucket in a table of up to 4096 slots: CPUs
-        /// that use words of one cache line transfer that line anyway. Numbers such as 1, 2, 3 would all be in one
-        /// bucket. If it is on, each number is hashed on its own.
+        /// Whether the domain's private keys are numbers that you chose, and not addresses: what your own [`Key`](crate::Key)
+        /// returns as its `address`. Off by default. It has no effect on shared words ([`Scope`](crate::Scope)).
+        /// If it is off, all keys in an aligned block of 64 bytes share a bucket in a table of up to 4096 slots: their CPUs
+        /// transfer that cache line anyway. So 1, 2, 3 would share one. If it is on, each number is hashed on its own.
         ///
         /// ```
         /// use ufutex::{Address, Domain, DomainOptions, System};
-        ///
         /// let domain = Domain::with_options(&System::new(), DomainOptions::new().keys_are_ids(true));
         /// domain.wake(Address::at(17), 1); // one of those that wait for number 17
         /// ```

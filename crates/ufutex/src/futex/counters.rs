@@ -19,9 +19,8 @@ use crate::table::size::Contention;
 
 /// The counters of a domain since it was made: [`Domain::counters`].
 ///
-/// Events of its tables and refusals by its limits are always counted, from the first wait on. Operations are counted,
-/// exactly, with [`DomainOptions::counters`](crate::DomainOptions::counters), and otherwise 0. Nothing is counted while
-/// there is no memory for the counters. They are read one after another while other threads go on counting.
+/// Refusals and events of its tables are always counted, from the first wait on, if there is memory for that; operations,
+/// exactly, with [`DomainOptions::counters`](crate::DomainOptions::counters). Others may count meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {
@@ -45,15 +44,12 @@ pub struct Counters {
     pub contended_locks: u64,
     /// Always: the most keys (words) that stood in one bucket when a waiter of this domain was queued there.
     pub longest_chain: u64,
-    /// Always: waits refused because [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) waiters were
-    /// waiting, or because the bucket could count no more (`ENOMEM`).
+    /// Always: waits refused because of [`max_waiters`](crate::DomainOptions::max_waiters), or by a full bucket (`ENOMEM`).
     pub refused_waiters: u64,
-    /// Always: requests by [`Domain::prctl_futex_hash`] for more slots than
-    /// [`SystemConfig::max_slots`](crate::SystemConfig::max_slots) (`ENOMEM`).
+    /// Always: [`Domain::prctl_futex_hash`] for more than [`max_slots`](crate::SystemConfig::max_slots) (`ENOMEM`).
     pub refused_slots: u64,
-    /// Always: tables refused because of [`DomainOptions::max_table_bytes`](crate::DomainOptions::max_table_bytes) or
-    /// [`SystemConfig::max_table_bytes`](crate::SystemConfig::max_table_bytes). The table was asked for by
-    /// [`Domain::set_slots`] (which fails with `ENOMEM`), by the size policy, or for the first wait.
+    /// Always: tables refused because of [`max_table_bytes`](crate::DomainOptions::max_table_bytes), the domain's or the
+    /// system's.
     pub refused_tables: u64,
     /// Always: waits for more words than [`SystemConfig::max_waitv`](crate::SystemConfig::max_waitv) (`EINVAL`).
     pub refused_waitv: u64,
@@ -65,7 +61,6 @@ impl Counters {
     /// ```
     /// # use std::sync::atomic::AtomicU32;
     /// use ufutex::{Domain, DomainOptions, System};
-    ///
     /// let domain = Domain::with_options(&System::new(), DomainOptions::new().counters(true));
     /// let before = domain.counters();
     /// assert!(domain.wait(&AtomicU32::new(0), 1).is_err());
@@ -85,7 +80,6 @@ impl Counters {
     }
 }
 
-/// A shard of the counters of operations, on its own cache line.
 #[derive(Default)]
 #[repr(align(64))]
 pub(super) struct CounterShard {
@@ -101,12 +95,9 @@ pub(super) struct CounterShard {
 /// Hardly more threads count at once.
 const MAX_SHARDS: usize = 128;
 
-/// A domain's counters.
 pub(super) struct Counting {
-    /// The permits of waiters that are queued, or woken without having received the wake.
     waiters: Admission,
-    /// The counters of operations: a power of two of shards. Made with the domain if its operations are counted. If there
-    /// is no memory then, the next operation that is counted tries again.
+    /// A power of two of shards, made with the domain if its operations are counted, or by the first that finds memory.
     operations: Lazy<Vec<CounterShard>>,
     /// Made before the first waiter is queued. If there is no memory then, it is tried again when a key gets waiters.
     pub rest: Lazy<RareCounts>,
@@ -161,7 +152,6 @@ impl Counting {
         self.rest.get_or_make(rest).ok()
     }
 
-    /// The calling thread's shard of permits; `None` before the rest has been made.
     #[inline]
     fn own_permits(&self) -> Option<&Tally> {
         self.rest.get().map(|rest| rest.permits.own(&self.waiters))
@@ -179,7 +169,6 @@ impl Domain {
     /// ```
     /// # use std::sync::atomic::AtomicU32;
     /// use ufutex::{Domain, DomainOptions, System};
-    ///
     /// let domain = Domain::with_options(&System::new(), DomainOptions::new().counters(true));
     /// domain.wake(&AtomicU32::new(0), 1);
     /// assert_eq!(domain.counters().empty_wakes, 1);
@@ -214,7 +203,6 @@ impl Domain {
         self.counting.waiters.taken(kept) as usize
     }
 
-    /// Calls `what` to count an operation, if operations are counted.
     #[inline(always)]
     pub(super) fn count(&self, what: impl FnOnce(&CounterShard)) {
         if self.wait_path.is_counted() {
@@ -232,7 +220,6 @@ impl Domain {
         }
     }
 
-    /// Notes that a wake of the word at `address` has woken `woken` waiters.
     #[inline(always)]
     pub(super) fn note_wake(&self, address: u64, woken: usize) {
         self.count(move |c| {
@@ -248,10 +235,7 @@ impl Domain {
         }
     }
 
-    /// Counts a waiter that is about to join a bucket with `in_bucket` waiters. It is dismissed when it becomes idle again.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`]; then only the refusal is counted.
+    /// Counts a waiter that is about to join a bucket with `in_bucket` waiters. With [`Error::NoMemory`], counts the refusal.
     pub(super) fn admit_waiter(&self, in_bucket: u32) -> Result<(), Error> {
         let counting = &self.counting;
         if in_bucket < MAX_WAITERS && counting.waiters.take(counting.own_permits().as_mut()) {
@@ -263,13 +247,11 @@ impl Domain {
         Err(Error::NoMemory)
     }
 
-    /// Notes that an admitted waiter has been queued.
     pub(super) fn note_queued(&self, place: &Place) {
         self.count(|c| c.waits.add(1));
         probe!(wait_begin, place.address, place.hash);
     }
 
-    /// Gives back the permit of an admitted waiter, which has become idle again or could not be queued.
     pub(super) fn dismiss_waiter(&self) {
         self.counting.waiters.give_back(self.counting.own_permits().as_mut());
     }

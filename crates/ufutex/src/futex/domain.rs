@@ -21,9 +21,8 @@ use crate::table::tables::{Global, Tables};
 
 /// The futexes of one process (or guest, or program), with a private table that is made by the first wait.
 ///
-/// No wait or wake panics or fails because memory for a table is refused: a domain that cannot or may not
-/// ([`DomainOptions::max_table_bytes`]) have a table of its own uses its namespace's global table. Only the limit on waiters
-/// ([`DomainOptions::max_waiters`]) makes waits fail.
+/// No wait or wake panics or fails because memory for a table is refused: a domain that has no table of its own
+/// ([`DomainOptions::max_table_bytes`]) uses the global one. Only [`DomainOptions::max_waiters`] makes waits fail.
 // Every operation reads two cache lines: from `hasher` to the first words of `tables`. The 32 bytes before them are
 // seldom used. In an `Arc` they share a line with its counts.
 #[repr(C, align(32))]
@@ -51,8 +50,7 @@ const _: () = {
     assert!(usize::BITS != 64 || is_read_together && size_of::<Domain>() <= 256);
 };
 
-/// Optional work of operations: the lowest bit is the early return, the sign bit says that operations are counted. So one
-/// comparison distinguishes the three kinds of waits: counted, only with the early return, neither.
+/// Optional work: bit 0 is the early return, the sign bit counting. So one comparison tells three kinds of waits apart.
 #[derive(Clone, Copy)]
 pub(super) struct WaitPath(i8);
 
@@ -95,7 +93,6 @@ impl Domain {
     ///
     /// ```
     /// use ufutex::{Domain, DomainOptions, System};
-    ///
     /// let domain = Domain::with_options(&System::new(), DomainOptions::new().max_waiters(1000));
     /// # let _ = domain;
     /// ```
@@ -108,7 +105,6 @@ impl Domain {
     ///
     /// ```
     /// use ufutex::{Domain, DomainOptions, System};
-    ///
     /// let parent = Domain::new(&System::new());
     /// let child = Domain::in_namespace(&parent.pid_namespace(), DomainOptions::new());
     /// # let _ = child;
@@ -141,13 +137,12 @@ impl Domain {
         self.system.platform()
     }
 
-    /// When `timeout` ends, if it begins now. Not inlined, so that the code of a wait stays small.
+    /// Not inlined, so that the code of a wait stays small.
     #[inline(never)]
     pub(crate) fn begin(&self, timeout: Timeout) -> Deadline {
         self.platform().begin(timeout)
     }
 
-    /// The driver and the sleeps, which watch the timeouts of this domain's tasks.
     pub(crate) fn timeouts(&self) -> Timeouts<'_> {
         Timeouts { driver: &self.namespace().driver, sleeps: &self.sleeps }
     }
@@ -177,7 +172,6 @@ impl Domain {
         let _or_the_next_time = (self.counting.rest_or_make(self.platform()), self.tables.store_or_make());
     }
 
-    /// log2 of the number of slots that [`Policy::Threads`] wants for this many threads.
     pub(super) fn threads_log2(&self, threads: usize) -> u32 {
         let globals = self.system.globals();
         size::for_threads(threads, globals.cpus(), 1 << globals.wanted_log2()).min(self.system.config().max_log2())
@@ -196,8 +190,7 @@ impl Domain {
         self.grow_by(by_log2, size::contention_limit(cpus));
     }
 
-    /// Notes that a waiter has been queued under a key that had no waiters yet. Its bucket now has `keys` keys. The caller
-    /// has no bucket locked.
+    /// Notes that a key without waiters has got one. Its bucket now has `keys` keys. The caller has no bucket locked.
     pub(super) fn note_keys(&self, keys: u32, place: &Place) {
         self.prepare_to_wait(); // there may have been no memory for it before
         if let Some(rest) = self.counting.rest.get() {
@@ -208,7 +201,6 @@ impl Domain {
         }
     }
 
-    /// As `note_keys`, for the size policy, if the bucket has many keys.
     #[cold]
     fn note_long_chain(&self, hash: u32) {
         if self.sizes_itself()
@@ -219,8 +211,7 @@ impl Domain {
         }
     }
 
-    /// Notes that a waiter has been queued, with nothing locked. If its key had no waiters before, `new_chain` is the number
-    /// of keys that its bucket has now.
+    /// Called when a waiter has been queued, with nothing locked. `new_chain` is its bucket's number of keys if its key is new.
     pub(super) fn note_waiter(&self, new_chain: Option<u32>, place: &Place) {
         if let Some(keys) = new_chain {
             self.note_keys(keys, place);
@@ -234,7 +225,6 @@ impl Domain {
         self.policy == Policy::Load && self.control.is_automatic()
     }
 
-    /// Grows the table by `by_log2`, which may be 0, to at most `limit_log2` and the system's limit.
     fn grow_by(&self, by_log2: u32, limit_log2: u32) {
         let Some(table) = self.tables.current_private() else { return };
         let wanted = (table.slots_log2() + by_log2).min(limit_log2).min(self.system.config().max_log2());

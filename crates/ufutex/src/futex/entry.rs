@@ -1,5 +1,4 @@
-//! The entries of a bucket's queue, and what a wake does with those that it takes. An entry is a node, the wakes that
-//! may take it, and the signal that notifies the waiter.
+//! The entries of a bucket's queue, and what a wake does with those that it takes.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -16,13 +15,11 @@ use crate::table::list::{Node, Pick, Taken};
 pub(crate) struct Entry {
     // First, so that a pointer to the node is also a pointer to the entry.
     pub(crate) node: Node,
-    /// Its `bitset` is guarded by the bucket's lock while the entry is queued. Ownership follows that of the node.
-    ///
-    /// The bitset of a queued entry is the one by which wakes take it. `None` if no wake does: it is a marker, a parked
-    /// thread, or a waiter of a lock, to which the lock is handed (see `pi`). Once a wake has taken the entry: if the waiter
-    /// does not want the wake, it goes to another waiter with this bitset. `None` if it was for all, and is not passed on.
+    /// While the entry is queued, the bucket's lock guards its `bitset`, by which wakes take it. `None` if no wake does: it is
+    /// a marker, a parked thread, or a waiter of a lock, to which the lock is handed (see `pi`). Once a wake has taken the
+    /// entry, a wake that the waiter does not want goes to another with this bitset: `None` if it was for all.
     pub(crate) signal: Signal,
-    /// The moment at which the waiter joined its present queue, or at which a wake took it. Guarded as the bitset is.
+    /// When the waiter joined its present queue, or when a wake took it. Guarded as the bitset is.
     since: UnsafeCell<Moment>,
 }
 
@@ -50,14 +47,10 @@ impl Entry {
         Self { node: Node::new(key, hash, priority), signal, since: UnsafeCell::new(since) }
     }
 
-    /// The entry of a [`Marker`](super::wake::Marker).
     pub(crate) fn marker(key: TableKey, hash: u32) -> Self {
         Self { node: Node::marker(key, hash), ..Self::new(key, hash, 0, None, Signal::new(Receiver::TAKEN), Moment(0)) }
     }
 
-    /// Records that the entry joins a queue at the moment `now`, which the caller has read with that queue's bucket
-    /// locked.
-    ///
     /// # Safety
     /// The caller owns the entry, or holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn set_since(&self, now: Moment) {
@@ -65,8 +58,6 @@ impl Entry {
         self.since.with_mut(|s| unsafe { *s = now });
     }
 
-    /// The moment at which the waiter joined its queue, or at which a wake took it.
-    ///
     /// # Safety
     /// As for [`bitset`](Self::bitset).
     pub(crate) unsafe fn since(&self) -> Moment {
@@ -74,12 +65,8 @@ impl Entry {
         self.since.with(|s| unsafe { *s })
     }
 
-    /// The bitset by which a wake takes this waiter: `None` if it waits for a lock. Or that with which the wake that has
-    /// taken it is passed on.
-    ///
     /// # Safety
-    /// The caller holds the lock of the bucket where it is queued. Or it is the waiter, and has seen the wake, so the entry
-    /// is its own again.
+    /// The caller holds the lock of the bucket where the entry is queued, or is the waiter and has seen the wake.
     pub(crate) unsafe fn bitset(&self) -> Option<NonZeroU32> {
         // SAFETY: guaranteed by the caller.
         self.signal.bitset.with(|b| unsafe { *b })
@@ -99,13 +86,10 @@ impl Entry {
 const ALL: usize = i32::MAX as usize;
 
 impl Domain {
-    /// Decides for each node of a queue what a wake does with it; the caller has locked the queue's bucket. The wake takes
-    /// waiters whose bitset has a bit in common with `mask`, if they were queued when the operation `began`: all of them if
-    /// that is `None`. It stops at a waiter of a lock.
-    ///
-    /// Each waiter that is taken notes what becomes of the wake if the waiter does not want it. A wake of fewer than
-    /// [`ALL`] waiters is passed on to a waiter that was queued at the moment of the wake: `began`, or now if the
-    /// operation is one step. A wake of all is not passed on: a waiter that came later must not get it.
+    /// Decides for each node of a queue, whose bucket is locked, what a wake does with it. The wake takes waiters whose bitset
+    /// has a bit in common with `mask`, if they were queued when the operation `began`: all if that is `None`. It stops at a
+    /// waiter of a lock. A waiter that is taken notes what becomes of the wake if it does not want it. A wake of fewer than
+    /// [`ALL`] goes to one that was queued at the moment of the wake: `began`, or now if the operation is one step.
     #[inline(always)]
     pub(super) fn pick(
         &self,
@@ -116,8 +100,7 @@ impl Domain {
         let (began, now) = (began.unwrap_or(Moment::END), self.system.now());
         let pass_on = (count < ALL).then_some(mask);
         move |node| {
-            // SAFETY: every node of a queue is the first field of an entry. Its fields are guarded by the bucket's lock,
-            // which is held during the walk.
+            // SAFETY: every queued node is the first field of an entry, which the bucket's lock guards during the walk.
             let entry = unsafe { node.cast::<Entry>().as_ref() };
             // SAFETY: as above.
             let was_there = || unsafe { entry.since() <= began };
@@ -138,8 +121,7 @@ impl Domain {
     }
 }
 
-/// After it has visited this many waiters to take them, and this many to move them, an operation unlocks a global
-/// bucket, which other domains use too. That takes some ten microseconds.
+/// After it has visited this many waiters to take, or to move, an operation unlocks a global bucket, for other domains.
 pub(crate) const PIECE: usize = 256;
 
 /// The most waiters that a wake can take without allocating memory.
@@ -148,8 +130,7 @@ pub(crate) const BATCH: usize = 16;
 /// The most waiters that a wake takes without counting them first. Nearly all wakes take no more.
 pub(crate) const AT_ONCE: usize = BATCH;
 
-/// Memory for the work that is left when waiters have been taken off their queue: a [`PendingWake`] for each. In a
-/// domain's own table a wake is one step, unless there is no memory for that.
+/// Memory for a [`PendingWake`] of each waiter taken. In a domain's own table a wake is one step, unless memory is refused.
 #[derive(Default)]
 pub(crate) struct Room {
     more: Vec<PendingWake>,
@@ -157,11 +138,9 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Locks by `lock`, unless that is `locked` already, what an operation takes its waiters from, and has room for as many
-    /// as `wanted` says. The second result is that number. It is `None` if the operation has to take a piece at a time: there
-    /// is no memory, or `wanted` is `None`, because other domains lock a bucket too, and it would be locked for too long.
-    ///
-    /// Memory is asked for with nothing locked, so `lock` and `wanted` may be called again.
+    /// Locks by `lock`, unless that is `locked` already, what an operation takes its waiters from, and has room for as many as
+    /// `wanted` says: the second result. It is `None` if the operation has to take a piece at a time: there is no memory, or
+    /// `wanted` is `None`, because other domains lock a bucket too. Both may be called again, after memory was asked for.
     #[inline(always)]
     pub fn lock<G, E>(
         &mut self,
@@ -187,8 +166,6 @@ impl Room {
     }
 }
 
-/// Notifies one waiter.
-///
 /// # Safety
 /// The caller has taken the node off its queue, and does not access the entry afterwards.
 pub(crate) unsafe fn notify_one(node: NonNull<Node>) -> PendingWake {
@@ -196,11 +173,9 @@ pub(crate) unsafe fn notify_one(node: NonNull<Node>) -> PendingWake {
     unsafe { Signal::wake(&raw const (*node.cast::<Entry>().as_ptr()).signal) }
 }
 
-/// The work that is left for waiters that have been notified: wakers are called, and threads that sleep apart from their
-/// entry are woken. The drop of each [`PendingWake`] does its part, so a waker that panics keeps none of the others from it.
-///
-/// All waiters are notified before the first waker runs. A waker may drop or poll another of these waiters, or block on
-/// a thread that does so, and the notification must not come after that.
+/// The work that is left for notified waiters: wakers are called, and threads that sleep apart from their entry are woken. The
+/// drop of each [`PendingWake`] does its part, also if a waker panics. All waiters are notified before the first waker runs,
+/// which may drop or poll another of these waiters, or block on a thread that does so.
 #[must_use]
 pub(crate) struct PendingWakes {
     few: [PendingWake; BATCH],
@@ -220,29 +195,24 @@ impl PendingWakes {
         Self::with(Room::default())
     }
 
-    /// As [`none`](Self::none), with `room` for more.
     pub(crate) fn with(room: Room) -> Self {
         Self { few: [const { PendingWake::NOTHING }; BATCH], count: 0, more: room.more }
     }
 
-    /// Whether one of them runs an embedder's code, which may sleep.
     pub(crate) fn calls_wakers(&self) -> bool {
         self.few[..self.count].iter().chain(&self.more).any(PendingWake::calls_waker)
     }
 
-    /// The number of further elements that there is room for.
     pub(crate) fn room(&self) -> usize {
         (BATCH - self.count) + (self.more.capacity() - self.more.len())
     }
 
-    /// Makes room for the wakes of one more piece. If the memory is refused, and there is room for less than a batch,
-    /// all elements are moved into the result, and `self` is empty. The caller drops the result, which does their work.
+    /// Makes room for one more piece. If memory is refused, and less than a batch fits, moves all elements into the result.
     pub(crate) fn make_room(&mut self) -> Option<Self> {
         let is_short = self.room() < PIECE && self.more.try_reserve(PIECE).is_err() && self.room() < BATCH;
         is_short.then(|| core::mem::replace(self, Self::none()))
     }
 
-    /// Notifies waiters that have been taken off the queue, and for which there is room. It stores `WOKEN` in each entry.
     pub(crate) fn notify(&mut self, mut taken: Taken) {
         debug_assert!(taken.len() <= self.room());
         while let Some(node) = taken.pop() {
@@ -271,12 +241,10 @@ impl PendingWakes {
         self.count = kept;
     }
 
-    /// The index of the next element.
     fn end(&self) -> usize {
         if self.count < BATCH { self.count } else { BATCH + self.more.len() }
     }
 
-    /// The element at `index`.
     fn at(&mut self, index: usize) -> Option<&mut PendingWake> {
         if index < self.count { Some(&mut self.few[index]) } else { self.more.get_mut(index.checked_sub(BATCH)?) }
     }

@@ -26,12 +26,10 @@ impl fmt::Display for EnvError {
 impl core::error::Error for EnvError {}
 
 impl SystemConfig {
-    /// The defaults, changed by the environment. `UFUTEX_GLOBAL_SLOTS`, `UFUTEX_DEFAULT_SLOTS` and
-    /// `UFUTEX_MAX_SLOTS` are powers of two from 2 to 2^24. `UFUTEX_MAX_TABLE_BYTES` and
-    /// `UFUTEX_MAX_DOMAIN_TABLE_BYTES` are numbers of bytes. `UFUTEX_DRIVER_NICE` (-20 to 19),
-    /// `UFUTEX_DRIVER_REALTIME` (1 to 99) and `UFUTEX_DRIVER_CPUS` (such as `0,2-5`) are for the driver's thread.
-    ///
-    /// The environment is read by the standard library, which ends the program if there is no memory.
+    /// The defaults, changed by the environment: `UFUTEX_GLOBAL_SLOTS`, `UFUTEX_DEFAULT_SLOTS`, `UFUTEX_MAX_SLOTS` (powers of
+    /// two from 2 to 2^24), `UFUTEX_MAX_TABLE_BYTES`, `UFUTEX_MAX_DOMAIN_TABLE_BYTES` (bytes), and for the driver's thread
+    /// `UFUTEX_DRIVER_NICE` (-20 to 19), `UFUTEX_DRIVER_REALTIME` (1 to 99) and `UFUTEX_DRIVER_CPUS` (such as `0,2-5`). The
+    /// standard library, which reads it, ends the program if there is no memory.
     ///
     /// ```
     /// let system = ufutex::System::with_config(ufutex::SystemConfig::from_env()?)?;
@@ -66,11 +64,9 @@ impl SystemConfig {
     }
 }
 
-/// What a variable takes, in words, and the function that reads it.
 struct Takes<T>(&'static str, fn(&str) -> Option<T>);
 
 impl<T> Takes<T> {
-    /// Calls `set` with the variable's value, if the variable is set.
     fn read(
         &self,
         var: impl Fn(&str) -> Option<String>,

@@ -6,10 +6,8 @@ use crate::error::Error;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 
-/// Where waiters of a word are queued: the word's address, and who shares it. A wake and a requeue need no more. Operations
-/// meet if address and scope are equal, whatever the width of their words.
-///
-/// Every [`Target`] is a key. An [`Address`] is a key without a word that may be read.
+/// Where waiters of a word are queued: the word's address, and who shares it, which is all that a wake and a requeue need. Keys
+/// are equal if address and scope are, whatever the word's width. Every [`Target`] is a key, and so is an [`Address`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no futex key",
     note = "keys are references to atomics, `GuestWord` and `Address`, and each of them in `At`",
@@ -33,17 +31,14 @@ pub trait Key {
     }
 }
 
-/// A futex word that operations access: wait, wake_op, and locks with priority inheritance.
-///
-/// Implemented for references to atomic numbers of 8, 16, 32 and 64 bits and to `AtomicBool`, for [`GuestWord`], and for
-/// each of them in [`At`].
+/// A futex word that operations access: wait, wake_op, and locks with priority inheritance. Implemented for references to
+/// atomic numbers of 8 to 64 bits and to `AtomicBool`, for [`GuestWord`], and for each of them in [`At`].
 ///
 /// An embedder's own target may count on this:
-/// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. So `load` must be short, and
-///   must not call the engine. With [`DomainOptions::early_return`](crate::DomainOptions::early_return) a wait also calls
-///   it before its first attempt, with no lock held, and ends if the word differs.
-/// - If `load` returns [`Fault`], the engine unlocks the bucket, calls [`fault_in`](Self::fault_in) with no lock held,
-///   and makes another attempt.
+/// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. So `load` must be short, and must
+///   not call the engine. With [`DomainOptions::early_return`](crate::DomainOptions::early_return) a wait also calls it before
+///   its first attempt, with no lock held, and ends if the word differs.
+/// - If `load` returns [`Fault`], the engine unlocks the bucket, calls [`fault_in`](Self::fault_in), and makes another attempt.
 /// - A wait does not load the word once it is queued. A future makes its attempt in its first poll.
 /// - [`Domain::wait_any`](crate::Domain::wait_any) makes an attempt for each word, in their order, until one differs.
 ///
@@ -56,16 +51,13 @@ pub trait Key {
 /// struct State<'a>(&'a AtomicU32);
 ///
 /// impl Key for State<'_> {
-///     fn address(&self) -> u64 {
-///         self.0.as_ptr().addr() as u64
-///     }
+///     fn address(&self) -> u64 { self.0.as_ptr().addr() as u64 }
 /// }
 ///
 /// impl Target for State<'_> {
 ///     type Value = u32;
-///     fn load(&self) -> Result<u32, Fault> {
-///         Ok(self.0.load(Ordering::Acquire) & 0xff) // the upper bits are a count, which no wait compares
-///     }
+///     // The upper bits are a count, which no wait compares.
+///     fn load(&self) -> Result<u32, Fault> { Ok(self.0.load(Ordering::Acquire) & 0xff) }
 /// }
 ///
 /// let domain = Domain::new(&System::new());
@@ -100,11 +92,9 @@ pub trait Target: Key {
     /// [`Fault`] if the word cannot be read now.
     fn load(&self) -> Result<Self::Value, Fault>;
 
-    /// Replaces the word's value with `new` if it is `current`, with acquire and release ordering or stronger. It must not
-    /// block, as [`load`](Self::load) must not. `Ok(Err(value))` means that the word holds `value` instead.
-    ///
-    /// Only [`wake_op`](crate::Domain::wake_op) and locks with priority inheritance call it. The default returns
-    /// [`Fault`], and they fail with [`Error::Fault`].
+    /// Replaces the word's value with `new` if it is `current`, with acquire and release ordering or stronger, and without
+    /// blocking. `Ok(Err(value))` means that the word holds `value` instead. Only [`wake_op`](crate::Domain::wake_op) and locks
+    /// with priority inheritance call it. The default returns [`Fault`], and they fail with [`Error::Fault`].
     ///
     /// # Errors
     /// [`Fault`] if the word cannot be written now.
@@ -117,8 +107,7 @@ pub trait Target: Key {
         Err(Fault)
     }
 
-    /// Makes the word accessible. It is called after a [`Fault`], with no lock held. The default returns [`Fault`], which
-    /// suits memory whose pages are always there.
+    /// Makes the word accessible after a [`Fault`], with no lock held. The default, for memory that is always there, fails.
     ///
     /// # Errors
     /// [`Fault`] if the access is not allowed at all.
@@ -217,20 +206,18 @@ macro_rules! native_target {
 }
 
 native_target!(AtomicU8: u8, AtomicU16: u16, AtomicU32: u32, AtomicU64: u64);
-// From `core` and not from `sync`: the atomics of the model checkers have none of these, and no model needs them.
+// From `core` and not from `sync`: the models' atomics have none of these.
 native_target!(atomic::AtomicI8: i8, atomic::AtomicI16: i16, atomic::AtomicI32: i32, atomic::AtomicI64: i64);
 native_target!(atomic::AtomicBool: bool);
 
 /// The address of a word of this program, which may have been freed already and is not accessed.
 ///
-/// A lock changes its word and then wakes a waiter. In between another thread may take the lock, give it back and free it.
-/// The address may still be woken then, where a reference must not exist: if another word is there by now, a waiter of that
-/// word wakes up too early.
+/// Between a lock's change of its word and its wake, another thread may take the lock, give it back and free it. A reference
+/// must not exist then. The address may still be woken: a waiter of another word that is there by now wakes up too early.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU32;
 /// use ufutex::{Address, Domain, System};
-///
 /// let domain = Domain::new(&System::new());
 /// let word = Box::new(AtomicU32::new(0));
 /// let address = Address::of(&raw const *word);
@@ -272,8 +259,7 @@ impl Key for Address {
     }
 }
 
-/// A word in a guest's memory. It is private, as with `FUTEX_PRIVATE_FLAG`; [`shared`](Self::shared) is the word of an
-/// operation without that flag.
+/// A word in a guest's memory. It is private, as with `FUTEX_PRIVATE_FLAG`; [`shared`](Self::shared) is the word without it.
 #[derive(Debug)]
 pub struct GuestWord<'m, M: ?Sized> {
     memory: &'m M,
@@ -297,8 +283,7 @@ impl<'m, M: UserMemory + ?Sized> GuestWord<'m, M> {
         if address.is_multiple_of(width.bytes()) { Ok(Self { memory, address, width }) } else { Err(Error::Invalid) }
     }
 
-    /// The same word, in the scope that the memory gives it: [`UserMemory::scope`]. So guests that map one object meet at
-    /// its words.
+    /// The word in the scope that the memory gives it ([`UserMemory::scope`]): guests that map one object meet at its words.
     ///
     /// # Errors
     /// [`Fault`] if there is no memory, or if it does not allow `access`.
@@ -348,8 +333,7 @@ impl<M: UserMemory + ?Sized> Target for GuestWord<'_, M> {
 /// let word = AtomicU32::new(0);
 /// let id = ObjectId::new(1).expect("a small number");
 /// assert_eq!(domain.wake(At::object(&word, id, 64), 1), 0);
-/// let scope = if id.get() == 1 { Scope::AddressSpace } else { Scope::Private };
-/// assert_eq!(domain.wake(At::new(&word, scope), 1), 0);
+/// assert_eq!(domain.wake(At::new(&word, Scope::AddressSpace), 1), 0);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct At<T> {
@@ -375,7 +359,6 @@ impl<T: Key> At<T> {
         Self::new(target, Scope::AddressSpace)
     }
 
-    /// The same, looked up on a node that the system has.
     pub(crate) fn on_node(self, node: Option<u32>) -> Self {
         Self { node, ..self }
     }

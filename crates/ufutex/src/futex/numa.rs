@@ -1,10 +1,9 @@
 //! Words with a node: `FUTEX2_NUMA` and `FUTEX2_MPOL`.
 //!
 //! Such a word is looked up in the global table of its node, even if it is private, unless it is one of a
-//! [`SharedObject`](super::objects::SharedObject). A shared word has the same key with a node and without: an operation that
-//! names the node meets operations that name none, if the word's hash selects that node. For a private word, operations that
-//! name a node meet only operations that name the same one. In the kernel they also meet those that name none, if the process
-//! uses the global hash.
+//! [`SharedObject`](super::objects::SharedObject). A shared word has the same key with a node and without: such operations meet
+//! if the word's hash selects that node. For a private word, only those that name the same node meet. (In the kernel also those
+//! that name none, if the process uses the global hash.)
 
 use super::key::{At, Key};
 use super::system::System;
@@ -19,8 +18,7 @@ const NO_NODE: u32 = u32::MAX;
 pub struct NodeFlags {
     /// `FUTEX2_NUMA`: the node is in the 32 bits behind the word.
     pub numa: bool,
-    /// `FUTEX2_MPOL`: the node comes from the memory policy of the word's address, unless the 32 bits behind the word
-    /// name one.
+    /// `FUTEX2_MPOL`: the node comes from the memory policy of the word's address, unless the 32 bits behind the word name one.
     pub mpol: bool,
 }
 

@@ -1,5 +1,4 @@
-//! Objects that domains of several PID namespaces map. Each has a table of its own, so that two namespaces that share no
-//! object share no bucket.
+//! Objects that domains of several PID namespaces map. Each has a table of its own: namespaces that share none share no bucket.
 //!
 //! An object's number names a *place* in the system's list of them, and a generation. Places and their tables are freed with
 //! the system only, so any number can be looked up without a lock. When an object is dropped, its place is used again, with a
@@ -23,11 +22,10 @@ use crate::table::store::{free, make, make_all_live};
 /// An object that domains of several [`PidNamespace`](crate::PidNamespace)s map, such as a file or a piece of shared
 /// memory. Its [`id`](Self::id) names it in [`Scope::Object`](crate::Scope::Object).
 ///
-/// It has a table of its own, of 16 slots (1 KiB). So guests that share an object wait for each other only in operations
-/// on its words. An object that only one namespace maps needs none: its number can be any below 2^61: see [`ObjectId`].
-///
-/// All domains must name the object by this ID from the first wait on. So make it before any namespace uses the object, if
-/// a second one may map it later. After its drop, operations with its ID still meet each other, and no other object gets it.
+/// It has a table of its own, of 16 slots (1 KiB), so that guests which share it wait for each other only in operations on its
+/// words. An object that only one namespace maps needs none: its number can be any below 2^61: see [`ObjectId`]. All domains
+/// must name the object by this ID from the first wait on, so make it before any namespace uses the object, if a second one may
+/// map it later. After its drop, operations with its ID still meet each other, and no other object gets it.
 ///
 /// ```
 /// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
@@ -104,9 +102,7 @@ const GENERATION_BITS: u32 = ObjectId::BITS - PLACE_BITS;
 /// log2 of the number of places in the first chunk. Each further chunk is twice as large.
 const FIRST_LOG2: u32 = 4;
 
-/// The objects of a system.
 pub(crate) struct Objects {
-    /// A chunk is made when a search finds no free place in those before it.
     chunks: [Lazy<Vec<ObjectPlace>>; (PLACE_BITS - FIRST_LOG2) as usize],
     /// The index at which the next search for a free place begins. A hint.
     next: AtomicU32,
@@ -115,7 +111,7 @@ pub(crate) struct Objects {
 
 #[derive(Default)]
 struct ObjectPlace {
-    /// Null until the place is used for the first time.
+    /// Null until it is made, for the first object.
     table: AtomicPtr<Bucket>,
     /// The generation in the upper bits. The lowest bit says that an object has the place.
     state: AtomicU64,
@@ -137,7 +133,6 @@ impl Objects {
         (!raw.is_null()).then(|| unsafe { Table::from_raw(raw) })
     }
 
-    /// The tables of all places.
     pub fn tables(&self) -> impl Iterator<Item = Table> {
         let places = self.chunks.iter().map_while(Lazy::get).flatten();
         (0..places.count() as u64).filter_map(|index| self.table(ObjectId::system(index)))
@@ -149,7 +144,6 @@ impl Objects {
         self.chunks.get((log2 - FIRST_LOG2) as usize)?.get()?.get(from_one - (1 << log2))
     }
 
-    /// Takes a free place, and makes its table if it has none.
     fn take(&self, on: PlatformRef, node: u32) -> Result<ObjectId, Error> {
         let (index, place, state) = loop {
             match self.find_free() {
@@ -186,7 +180,6 @@ impl Objects {
         Some(found)
     }
 
-    /// Makes the next chunk, unless another thread has.
     fn add_chunk(&self) -> Result<(), Error> {
         let made = self.chunks.iter().map_while(Lazy::get).count();
         let places = || {
@@ -236,7 +229,6 @@ impl Drop for Objects {
     }
 }
 
-/// The number of the object that has the place at `index`, whose state is `state`.
 fn number_of(state: u64, index: u32) -> u64 {
     (state >> 1) << PLACE_BITS | u64::from(index)
 }
@@ -246,7 +238,6 @@ fn can_be_taken(state: u64) -> bool {
     state & TAKEN == 0 && state >> 1 < 1 << GENERATION_BITS
 }
 
-/// The index of the place that an object's number names.
 fn index_of(number: u64) -> u32 {
     (number & ((1 << PLACE_BITS) - 1)) as u32
 }

@@ -1,8 +1,7 @@
 //! Operations that may have to wait, whether a thread that sleeps, an executor or an embedder drives them.
 //!
-//! Each operation is a small state machine in memory that stays in place. It is polled once to begin, and again after
-//! each notification. It can be ended early, before what it waits for has come. If it is dropped, it leaves all its
-//! queues.
+//! Each operation is a small state machine in memory that stays in place. It is polled once to begin, and again after each
+//! notification. It can be ended early, before what it waits for has come. If it is dropped, it leaves all its queues.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -21,9 +20,7 @@ use crate::sys::platform::PlatformRef;
 /// The thread or task that is notified when the operation has to be polled again.
 #[derive(Clone, Copy)]
 pub enum PollReceiver<'a> {
-    /// The calling thread, which sleeps on this sleeper.
     Thread(&'a Sleeper),
-    /// A task, through its waker.
     Task(&'a Waker),
 }
 
@@ -39,7 +36,6 @@ impl PollReceiver<'_> {
 
 /// An operation that may have to wait, in queues of domains that live for `'d`: see the top of this file.
 pub trait Operation<'d> {
-    /// What the operation returns when it succeeds.
     type Output;
 
     /// The timeout, and what watches it, of an operation that has not begun. `None` if it has, or has no timeout.
@@ -55,7 +51,6 @@ pub trait Operation<'d> {
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<Self::Output, Error>;
 }
 
-/// Runs `operation` on the calling thread, which sleeps on `sleeper` by `on`.
 pub(crate) fn block_on<'d, O: Operation<'d>>(
     mut operation: Pin<&mut O>,
     on: PlatformRef,
@@ -76,8 +71,7 @@ pub(crate) fn block_on<'d, O: Operation<'d>>(
     }
 }
 
-/// Ends a pending operation if its timeout has passed (`Ok(true)`) or cannot be watched (`Err`, with which it fails). If what
-/// it waits for has come by now, that is the result.
+/// Ends a pending operation if its timeout has passed (`Ok(true)`) or cannot be watched (`Err`), unless it can succeed by now.
 pub(crate) fn end_if_over<'d, O: Operation<'d>>(
     operation: Pin<&mut O>,
     is_over: Result<bool, Error>,
@@ -89,21 +83,17 @@ pub(crate) fn end_if_over<'d, O: Operation<'d>>(
     }
 }
 
-/// The future of a wait: [`Wait`](crate::Wait), [`WaitAny`](crate::WaitAny) and, with the feature `pi`, the futures of
-/// locks. Dropping it cancels the wait. A wake that has come, and that the future has not reported, goes to the next
-/// waiter, unless it was a wake of all waiters. A lock that the task has been handed is unlocked.
+/// The future of a wait: [`Wait`](crate::Wait), [`WaitAny`](crate::WaitAny) and, with the feature `pi`, those of locks.
+/// Dropping it cancels the wait. A wake that has come, and that it has not reported, goes to the next waiter, unless it was a
+/// wake of all. A lock that the task has been handed is unlocked.
 ///
 /// # The waker
-/// It is cloned, woken and dropped with no lock held, by any thread. It may use the engine without restriction: wake,
-/// poll and drop other waits, including those that the same wake has woken. (The waker of a wait of
-/// [`Domain::prepare_with`](crate::Domain::prepare_with) may not: see there.) Each poll that returns `Pending` leaves its
-/// waker with the wait. That waker is woken at most once by a wake, and at most once by a timeout. A poll that finds a
-/// wake under way wakes the waker that it was given, so that the task polls again.
-///
-/// When a wait has ended otherwise than by a wake or its timeout, its waker has been dropped and is not woken any more.
-/// As with any executor, there is one exception: if a wake has already taken the waker, the waker may be woken a moment
-/// after the wait has ended. It is a counted handle, so this is sound.
-///
+/// It is cloned, woken and dropped with no lock held, by any thread. It may use the engine without restriction: wake, poll and
+/// drop other waits, including those that the same wake has woken. (The waker of
+/// [`Domain::prepare_with`](crate::Domain::prepare_with) may not: see there.) Each poll that returns `Pending` leaves its waker
+/// with the wait, which wakes it at most once for a wake, and at most once for a timeout. A poll that finds a wake under way
+/// wakes its own waker, so that the task polls again. When a wait has ended otherwise, its waker has been dropped and is not
+/// woken any more, unless a wake had already taken it: then it may be woken a moment later, as with any executor.
 /// If a waker's clone panics, the poll has changed nothing. If any callback panics in the first poll of a wait with a
 /// timeout, the wait has ended. A waker that panics while it is woken counts as woken. A waker that panics while it is
 /// dropped may keep a poll from reporting that the wait has ended, or that the task has the lock.
@@ -119,7 +109,6 @@ impl<'d, O: Operation<'d>> WaitFuture<'d, O> {
         Self { operation: Some(operation), watch: TimeoutWatch::new() }
     }
 
-    /// The operation, unless it has ended.
     pub(crate) fn operation(&mut self) -> Option<&mut O> {
         self.operation.as_mut()
     }
@@ -183,11 +172,9 @@ impl<O> Drop for Step<'_, O> {
     }
 }
 
-/// What a poll of a wait that has ended panics with.
 pub(super) const POLLED_AFTER_END: &str = "a wait was polled after it had ended";
 
-/// Has the namespace's driver watch the timeout of a pending wait. `None` until a pending wait has a timeout to watch. The
-/// sleep has memory of its own, which stays in place.
+/// Has the namespace's driver watch the timeout of a pending wait. `None` until there is one. The sleep has memory of its own.
 pub(crate) struct TimeoutWatch<'d>(Option<Counted<Sleep<'d>>>);
 
 impl<'d> TimeoutWatch<'d> {
@@ -195,10 +182,7 @@ impl<'d> TimeoutWatch<'d> {
         Self(None)
     }
 
-    /// Whether the time is up. If it is not, `waker` will be woken when it is. The time runs from the first call with a
-    /// timeout on.
-    ///
-    /// # Errors
+    /// Whether the time, which runs from the first call with a timeout on, is up. If not, `waker` will be woken when it is.
     /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no clock: without `std` and without an embedder's clocks.
     #[inline]
     pub fn is_over(&mut self, timeout: Option<(Timeout, Timeouts<'d>)>, waker: &Waker) -> Result<bool, Error> {

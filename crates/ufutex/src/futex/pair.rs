@@ -15,8 +15,7 @@ pub(super) struct Pair<'d> {
     yields: YieldLast,
 }
 
-/// Yields the CPU when it is dropped, if a contender slept on the second bucket's lock. That contender has probably
-/// lost its CPU to this thread.
+/// Yields the CPU when it is dropped, if a contender slept on the second bucket's lock, and so probably lost its CPU to us.
 struct YieldLast(Option<PlatformRef>);
 
 impl Drop for YieldLast {
@@ -28,22 +27,18 @@ impl Drop for YieldLast {
 }
 
 impl<'d> Pair<'d> {
-    /// The bucket of one word, for an operation that can also be one on two words.
     pub fn one(first: Locked<'d>) -> Self {
         Self { first, second: None, yields: YieldLast(None) }
     }
 
-    /// Whether the words have buckets of their own.
     pub fn are_two(&self) -> bool {
         self.second.is_some()
     }
 
-    /// The first word's bucket.
     pub fn first(&mut self) -> &mut Guard<'d> {
         &mut self.first
     }
 
-    /// The second word's bucket.
     pub fn second(&mut self) -> &mut Guard<'d> {
         self.second.as_mut().unwrap_or(&mut self.first)
     }
@@ -52,9 +47,8 @@ impl<'d> Pair<'d> {
 impl Drop for Pair<'_> {
     fn drop(&mut self) {
         if let Some(second) = self.second.take() {
-            // This thread keeps its CPU while the first bucket is locked, and yields afterwards. If more threads than
-            // CPUs did nothing but lock pairs and never yielded, a contender would get the lock only every few
-            // milliseconds.
+            // This thread keeps its CPU while the first bucket is locked, and yields afterwards. If more threads than CPUs did
+            // nothing but lock pairs and never yielded, a contender would get the lock only every few milliseconds.
             let is_contended = second.unlock_and_stay();
             self.yields.0 = is_contended.then(|| self.first.bucket().on);
         }
@@ -62,11 +56,8 @@ impl Drop for Pair<'_> {
 }
 
 impl Domain {
-    /// Locks the buckets of both words.
-    ///
-    /// While a resize is going on, buckets of several tables have no order that could be kept. So this function only tries
+    /// Locks the buckets of both words. During a resize buckets of several tables have no order. So this function only tries
     /// the second bucket. If it is busy, this function unlocks the first bucket, waits for the second, and tries the first.
-    /// No thread waits for a bucket with another one locked, except movers, which wait in order of index.
     pub(super) fn lock_pair(&self, first: &Place, second: &Place) -> Pair<'_> {
         loop {
             if let Some(pair) = self.with_second(self.lock_or_make(first), second) {
@@ -91,7 +82,6 @@ impl Domain {
         Some(Pair { first, second, yields: YieldLast(None) })
     }
 
-    /// Whether other domains use one of the two buckets, too.
     pub(super) fn is_any_global(&self, pair: &mut Pair<'_>, first: &Place, second: &Place) -> bool {
         self.is_global(pair.first().bucket(), first) || self.is_global(pair.second().bucket(), second)
     }
@@ -116,9 +106,8 @@ impl Domain {
         if place.is_private() {
             return live::try_lock(&self.tables, place.hash, first);
         }
-        // The first look-up of a global table by a domain calls the embedder's topology and may make tables. That must
-        // not be done with a bucket locked. So before that look-up the result is `Busy`: the caller unlocks, and locks
-        // this bucket first.
+        // The first look-up of a global table by a domain calls the embedder's topology and may make tables, which must not be
+        // done with a bucket locked. Before that it is `Busy`: the caller unlocks, and locks this bucket first.
         self.global_bucket(place, Global::known).map_or(Second::Busy, |bucket| Second::of(bucket, first))
     }
 }

@@ -2,8 +2,7 @@
 
 use core::cmp::Reverse;
 
-/// The priority of tasks and waiters without a real-time priority, as the kernel counts it: its `MAX_RT_PRIO`. Level 0
-/// is the best.
+/// The level of tasks and waiters without a real-time priority: the kernel's `MAX_RT_PRIO`. Level 0 is the best.
 pub(crate) const NORMAL: u8 = 100;
 
 /// The priority that a task runs with. A greater priority runs first.
@@ -14,8 +13,7 @@ impl Priority {
     /// No real-time priority.
     pub const NORMAL: Self = Self::from_level(NORMAL);
 
-    /// A real-time priority, as sched_setscheduler(2) counts them: 99 runs first. 0 means no real-time priority, and
-    /// anything beyond 99 counts as 99.
+    /// A real-time priority, as sched_setscheduler(2) counts them: 99, or more, runs first. 0 means no real-time priority.
     #[must_use]
     pub const fn realtime(priority: u8) -> Self {
         match priority {

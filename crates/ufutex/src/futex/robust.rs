@@ -57,8 +57,7 @@ impl Task {
 }
 
 impl System {
-    /// How many robust lists were longer than [`SystemConfig::max_robust`](crate::SystemConfig::max_robust), and were walked no
-    /// further.
+    /// How many robust lists were longer than [`max_robust`](crate::SystemConfig::max_robust), and walked no further.
     #[must_use]
     pub fn robust_lists_cut(&self) -> u64 {
         self.inner.robust_lists_cut.load(Ordering::Relaxed)
@@ -66,7 +65,6 @@ impl System {
 }
 
 impl Domain {
-    /// The address of the head of another task's robust list. `pointers` selects one of its two lists.
     pub(crate) fn robust_list_of(&self, tid: u32, pointers: Pointers) -> Result<u64, Error> {
         self.namespace().tasks.lock().with(|tasks| {
             let task = tasks.by_tid.get(tid).ok_or(Error::NoTask)?;
@@ -80,16 +78,13 @@ impl Domain {
 
     /// Ends the task: walks its robust lists, and then hands its locks to the tasks that wait for them.
     ///
-    /// In each word on a list that holds the task's TID, [`OWNER_DIED`] takes the place of the TID. If the word has
-    /// [`WAITERS`] too, and is not a lock of [`lock_pi`](Self::lock_pi), one waiter is woken. As in Linux that is a wake
-    /// without `FUTEX_PRIVATE_FLAG`, which no waiter with that flag notices. The walk ends where the list cannot be read,
-    /// and after [`max_robust`](crate::SystemConfig::max_robust) entries.
-    ///
-    /// Then 0 is stored in the word of [`Task::set_clear_child_tid`], and one waiter is woken, also without the flag. (In
-    /// Linux a process with a single thread leaves the word alone.) A word that is misaligned or cannot be written stays.
-    ///
-    /// The task's TID is free again. Each later operation that takes the task for a lock, and each later `exit`, is
-    /// [`Error::Invalid`].
+    /// In each word on a list that holds the task's TID, [`OWNER_DIED`] takes the place of the TID. If the word has [`WAITERS`]
+    /// too, and is not a lock of [`lock_pi`](Self::lock_pi), one waiter is woken, as in Linux without `FUTEX_PRIVATE_FLAG`: no
+    /// waiter with that flag notices. The walk ends where the list cannot be read, and after
+    /// [`max_robust`](crate::SystemConfig::max_robust) entries.
+    /// Then 0 is stored in the word of [`Task::set_clear_child_tid`], if it is aligned and can be written, and one waiter is
+    /// woken, also without the flag. (Linux does so only in processes with several threads.) The task's TID is free again. Each
+    /// later operation that takes the task for a lock, and each later `exit`, is [`Error::Invalid`].
     ///
     /// # Errors
     /// [`Error::Invalid`] if the task belongs to another domain or has ended; [`Error::Busy`] if it waits for a lock:
@@ -103,20 +98,18 @@ impl Domain {
         for pointers in [Pointers::Wide, Pointers::Narrow] {
             let head = task.robust_list(pointers);
             if head != 0 {
-                // If the walk ends early, the rest of the list stays as it is.
                 let _ = ListWalk { domain: self, task, memory, pointers }.run(head);
             }
         }
         task.end()?;
         let clear_child_tid = task.clear_child_tid.load(Ordering::Relaxed);
         if clear_child_tid != 0 {
-            // A word that cannot be written stays as it is.
+            // The word may be misaligned, or not writable.
             let _ = self.clear_tid(memory, clear_child_tid);
         }
         Ok(())
     }
 
-    /// Stores 0 in the word at `address`, and wakes one waiter of it.
     fn clear_tid<M: UserMemory + ?Sized>(&self, memory: &M, address: u64) -> Result<(), Error> {
         let word = word::shared(memory, address, Access::Write)?;
         let mut faults = Faults::default();
@@ -129,7 +122,6 @@ impl Domain {
     }
 }
 
-/// A walk of one list.
 struct ListWalk<'a, M: ?Sized> {
     domain: &'a Domain,
     task: &'a Task,
@@ -177,8 +169,7 @@ impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
         Ok((pointer & !1, pointer & 1 != 0))
     }
 
-    /// Releases the word at `address`, as the kernel's `handle_futex_death` does. `is_pending` says that the task was
-    /// locking or unlocking it when it died.
+    /// As the kernel's `handle_futex_death`. `is_pending`: the task was locking or unlocking the word when it died.
     fn release(&self, mut address: u64, is_pi: bool, is_pending: bool) -> Result<(), Fault> {
         if self.pointers == Pointers::Narrow {
             address = u64::from(address as u32);

@@ -1,14 +1,11 @@
 //! Seats: memory for the waiters of sleeping threads, next to each other and not on the threads' stacks.
 //!
-//! The stacks of threads lie pages apart. A wake or requeue of a thousand waiters on a thousand stacks would access a
-//! thousand pages, each with an address translation to look up, in an order that no prefetcher expects, which takes most
-//! of the operation's time. So a system keeps its threads' waiters together, in chunks that are freed when the system
-//! is dropped. A thread takes and gives back a seat under a shard's lock, which it holds for a few instructions.
-//!
-//! Threads of all guests use the shards, and a holder may lose its CPU. So no thread waits for a shard. If the shard is
-//! locked, or there is no memory for a chunk, the waiter lies on the stack. A seat whose shard is locked goes to a list of
-//! returned seats, which the shard takes when it has no free seat. So each shard has as many seats as its threads have used
-//! at a time, rounded up to whole chunks: no seat moves to another shard, where no thread may need it.
+//! The stacks of threads lie pages apart: a wake or requeue of a thousand waiters there would spend most of its time on address
+//! translation. So a system keeps its threads' waiters together, in chunks that are freed when it is dropped. A thread takes
+//! and gives back a seat under a shard's lock, which it holds for a few instructions.
+//! Threads of all guests use the shards, and a holder may lose its CPU. So no thread waits for a shard. If it is locked, or
+//! there is no memory for a chunk, the waiter lies on the stack. A seat whose shard is locked goes to a list of returned seats,
+//! which the shard takes when it has no free seat. No seat moves to another shard, where no thread may need it.
 
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::pin::Pin;
@@ -25,7 +22,6 @@ use crate::sys::platform::PlatformRef;
 /// Memory for a waiter, on two cache lines of its own, and what a free seat has there.
 #[repr(align(128))]
 struct Seat {
-    /// The next free seat, or null.
     next: *mut Self,
     /// The seat's group, and the bit with which a thread in this seat sleeps there.
     member: Members,
@@ -36,7 +32,6 @@ struct Seat {
 struct SeatChunk {
     // These two are on cache lines that no seat shares.
     group: Group,
-    /// The next chunk, or null.
     next: *mut SeatChunk,
     seats: [Seat; SEATS],
 }
@@ -44,10 +39,8 @@ struct SeatChunk {
 /// Number of seats in a chunk. A group has room for 32 members.
 const SEATS: usize = 31;
 
-/// Number of shards, each with a lock, among which sleeping threads are spread.
 const SHARDS: usize = 8;
 
-/// The seats of a system.
 pub(crate) struct Seats {
     on: PlatformRef,
     /// Made for the first thread that sleeps.
@@ -76,8 +69,7 @@ impl Seats {
 
     /// A free seat of the calling thread's shard; `None` if the shard is locked, or there is no memory.
     fn take(&self) -> Option<TakenSeat<'_>> {
-        // The hint is made from the stack's address. Stacks are aligned to large powers of two, so the lower bits of
-        // the product are equal for all threads. Use the upper bits.
+        // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads.
         let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         self.take_from(mixed as usize % SHARDS)
     }
@@ -94,7 +86,6 @@ impl Seats {
 }
 
 impl SeatShard {
-    /// Gives back a seat whose shard is locked.
     #[cold]
     fn give_back_behind_lock(&self, seat: NonNull<Seat>, member: Members) {
         let mut next = self.returned.load(Ordering::Relaxed);
@@ -165,9 +156,7 @@ impl Drop for Free {
     }
 }
 
-/// A seat that is taken. Its drop frees the seat.
 struct TakenSeat<'s> {
-    /// Where it came from.
     shard: &'s SeatShard,
     seat: NonNull<Seat>,
     member: Members,
@@ -183,22 +172,19 @@ impl Drop for TakenSeat<'_> {
 }
 
 impl Domain {
-    /// Runs `f` with an idle waiter for the calling thread. If the second argument is `Some`, the thread has to sleep
-    /// in that group with that bit. If it is `None`, the thread sleeps on the word of its entry.
+    /// Runs `f` with an idle waiter for the calling thread, which has to sleep as the given member of a group, if it is one.
     pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d>>, Option<Members>) -> R) -> R {
         let Some(taken) = self.system.inner.seats.take() else {
             return f(core::pin::pin!(Waiter::new()).into_ref(), None);
         };
         let member = self.platform().wakes_by_bits().then_some(taken.member);
-        // SAFETY: the seat is ours alone. It is large enough, and aligned to two cache lines. The waiter stays there until
-        // `taken` is dropped.
+        // SAFETY: the seat is ours until `taken` is dropped, large enough, and aligned to two cache lines.
         let waiter = unsafe {
             let waiter = taken.seat.cast::<Waiter<'d>>();
             waiter.write(Waiter::new());
             Pin::new_unchecked(waiter.as_ref())
         };
-        // If `f` has queued the waiter, its `Queued` makes it idle again, also by its drop. An idle waiter need not be
-        // dropped.
+        // If `f` has queued the waiter, its `Queued` makes it idle again, also by its drop. An idle waiter need not be dropped.
         f(waiter, member)
     }
 }
@@ -285,7 +271,6 @@ mod tests {
         assert!(seats.take_from(3).is_some());
     }
 
-    /// The number of chunks of a shard.
     fn chunks(shard: &SeatShard) -> usize {
         shard.free.lock().with(|free| {
             // SAFETY: chunks are valid as long as the shard.

@@ -14,13 +14,10 @@ use crate::table::size::Policy;
 use crate::table::store::TableStore;
 use crate::table::tables::Current;
 
-/// `PR_FUTEX_HASH_SET_SLOTS`.
+// The operations of `PR_FUTEX_HASH`, and its flag. The last two are only in Linux 6.16.
 const SET_SLOTS: u64 = 1;
-/// `PR_FUTEX_HASH_GET_SLOTS`.
 const GET_SLOTS: u64 = 2;
-/// `PR_FUTEX_HASH_GET_IMMUTABLE`, only in Linux 6.16.
 const GET_IMMUTABLE: u64 = 3;
-/// `FH_FLAG_IMMUTABLE`, only in Linux 6.16.
 const FLAG_IMMUTABLE: u64 = 1;
 
 /// A guest's next request waits for this many times as long as its last one took. So threads that poll or drop the futures
@@ -54,7 +51,6 @@ impl Control {
         self.flags.load(Ordering::Relaxed) & flag != 0
     }
 
-    /// Sets these flags. Returns those that were set before.
     fn set(&self, flags: u32) -> u32 {
         self.flags.fetch_or(flags, Ordering::Relaxed)
     }
@@ -85,8 +81,7 @@ impl Domain {
         self.tables.slots()
     }
 
-    /// The memory of all tables that the domain has had, in bytes: 0 before the first wait, at most twice that of the
-    /// largest.
+    /// The memory of all tables that the domain has had, in bytes: 0 before the first wait, at most twice that of the largest.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         self.tables.store.get().map_or(0, TableStore::bytes)
@@ -94,8 +89,6 @@ impl Domain {
 
     /// Sets the number of slots, a power of two of at least 2; `0` means its namespace's global table. On return every
     /// waiter has been moved to the new table. The size policy does not change the table any more.
-    ///
-    /// Which call to use:
     ///
     /// | who decides about the size | call |
     /// |---|---|
@@ -174,18 +167,15 @@ impl Domain {
         let _request = self.control.requests.lock();
         let wanted = self.threads_log2(self.control.threads());
         if self.control.is_automatic() && (1..1 << wanted).contains(&self.slots()) {
-            // The caller starts a thread or makes the first table. Both take long in any case, so it takes all steps. If
-            // there is no memory, the table in use stays in use.
+            // Takes all steps: the caller starts a thread or makes the first table, which takes long in any case.
             let _done = live::resize(&self.tables, Some(wanted));
         }
     }
 
-    /// `prctl(PR_FUTEX_HASH, op, slots, flags)` for this domain, with the kernel's numbers. Returns a result of at least 0,
-    /// or `-errno`. If the guest's last request for slots took long, this one sleeps before it begins, for at most a tenth of
-    /// a second.
-    ///
-    /// It does what Linux 6.18 does, and has the immutable flag and its query of Linux 6.16. After a request for 0 slots,
-    /// which is the global table, every later request for slots is `EBUSY`.
+    /// `prctl(PR_FUTEX_HASH, op, slots, flags)` for this domain, with the kernel's numbers. Returns at least 0, or `-errno`. If
+    /// the guest's last request for slots took long, this one first sleeps, for at most a tenth of a second.
+    /// It does what Linux 6.18 does, and has the immutable flag and its query of Linux 6.16. After a request for 0 slots (the
+    /// global table) each later one is `EBUSY`.
     ///
     /// ```
     /// # use ufutex::{Domain, System};
@@ -271,7 +261,6 @@ mod tests {
     use crate::table::size::TRANSFERS_REPORTED;
     use crate::table::tables::{Current, Tables};
 
-    /// The number of buckets of `table` that are live.
     fn live(table: Table) -> usize {
         (0..table.slots()).filter(|&slot| table.slot(slot).is_live()).count()
     }
@@ -280,8 +269,6 @@ mod tests {
         tables.resize.lock().with(|progress| progress.as_ref().map(|progress| progress.next_step))
     }
 
-    /// Operations complete a move that the policy began. They leave it alone while the bucket that it has left is
-    /// locked.
     #[test]
     fn operations_help_when_the_bucket_that_a_move_left_is_unlocked() {
         const HELD: usize = 5;
@@ -313,7 +300,6 @@ mod tests {
         }
     }
 
-    /// Threads are announced while a growth for fewer goes on, whether or not the announcement completes it.
     #[test]
     fn table_grows_to_the_threads_also_if_it_is_growing() {
         for growing_to in [5, 7] {
@@ -334,7 +320,6 @@ mod tests {
         domain_on(SystemConfig::new().max_table_bytes(1 << 20), policy)
     }
 
-    /// A domain with a table of 16 buckets.
     fn domain_on(config: SystemConfig, policy: Policy) -> Domain {
         let system = System::with_config(config).expect("a valid configuration");
         let domain: Domain = Domain::with_options(&system, DomainOptions::new().policy(policy));

@@ -20,15 +20,13 @@ use crate::table::store::{Budget, Source};
 
 /// What all domains of an embedder share: the secret of the hash function, limits, and [`SharedObject`](crate::SharedObject)s.
 ///
-/// Each [`PidNamespace`](crate::PidNamespace) has a global table for the shared futexes of its domains, and the private ones
-/// of domains without a table of their own. A machine with several nodes has one on each. A futex that names a node
-/// ([`System::on_node`]) is looked up there. For other shared futexes the hash selects the node. The private futexes of a
-/// domain without a table are all on the node of the thread whose wait or resize needed the global table first.
+/// Each [`PidNamespace`](crate::PidNamespace) has a global table on each node of the machine, for shared futexes and for the
+/// private ones of domains without a table of their own, which are all on one node. A futex that names a node
+/// ([`System::on_node`]) is looked up there. For other shared futexes the hash selects the node.
 ///
-/// Making a system costs less than a microsecond and less than a kilobyte. A namespace's first wait that needs its global
-/// table makes it. If there is no memory for all slots, it gets fewer, at least two, so no wait fails for that. With
-/// [`SystemConfig::topology`] the tables are made at once, and making the system or a namespace fails if there is no memory
-/// for them. The first [`Timers`](crate::timer::Timers), or the first task with a timeout, makes the driver's wheels.
+/// A namespace's first wait that needs its global table makes it, with fewer slots, at least two, if there is no memory for
+/// all. With [`SystemConfig::topology`] the tables are made at once, and making the system or a namespace fails if there is no
+/// memory for them. The first [`Timers`](crate::timer::Timers), or the first task with a timeout, makes the driver's wheels.
 ///
 /// A `System` is a handle. Its clones refer to the same system, which lives as long as its last handle or domain.
 ///
@@ -44,13 +42,11 @@ pub struct System {
 
 pub(super) struct SystemInner {
     config: SystemConfig,
-    /// The number of the next domain.
+    /// The numbers of the next domain and the next namespace.
     pub domains: AtomicU64,
-    /// The number of the next namespace.
     pub namespaces: AtomicU64,
     pub objects: Objects,
     pub hasher: Hasher,
-    /// How many operations in pieces have begun (see [`Moment`]).
     moment: AtomicU64,
     pub pi: Pi,
     /// For domains that were made without naming a namespace. Its number is 0.
@@ -111,17 +107,15 @@ impl System {
         &self.inner.own_namespace.driver
     }
 
-    /// Gives up this process's copy of the system, in the child of fork(2). The child then makes a system of its own,
-    /// with new domains and timers.
+    /// Gives up this process's copy in the child of fork(2), which then makes a system of its own, with new domains and timers.
     ///
-    /// In the child's copy, threads that the child does not have may hold locks and wait in the queues. After this call its
-    /// handles, domains, tasks, waits and timers can only be dropped. The memory that they shared with missing threads is
-    /// leaked, and so is what was given to the system or its timers. Abandon a driver that was given to
+    /// In the copy, threads that the child does not have may hold locks and wait in the queues. After this call its handles,
+    /// domains, tasks, waits and timers can only be dropped. Memory that they shared with missing threads is leaked, and so is
+    /// what was given to the system or its timers. Abandon a driver given to
     /// [`PidNamespace::with_driver`](crate::PidNamespace::with_driver) too, by
     /// [`Driver::abandon_after_fork`](crate::timer::Driver::abandon_after_fork).
-    ///
-    /// The standard library and the C library have locks of their own: if a thread was starting another one at the time of
-    /// the fork, the child may not be able to start threads, and so no driver either.
+    /// If a thread was starting another one at the time of the fork, a lock of the standard library or the C library may keep
+    /// the child from starting threads, and so a driver.
     ///
     /// ```
     /// use std::sync::atomic::AtomicU32;
@@ -148,9 +142,9 @@ impl System {
     /// ```
     ///
     /// # Safety
-    /// The process is a child of fork(2) that has not started a thread yet. The system was made before the fork, and its
-    /// memory is not shared with the parent. The calling thread is in no operation of the system, and so in no callback. From
-    /// now on this process only drops what belongs to the system.
+    /// The process is a child of fork(2) that has not started a thread yet. The system was made before the fork, and its memory
+    /// is not shared with the parent. The calling thread is in no operation of the system, and so in no callback. From now on
+    /// this process only drops what belongs to the system.
     pub unsafe fn abandon_after_fork(&self) {
         self.inner.abandoned.store(1, Ordering::Relaxed);
         // Never dropped: a thread that the child does not have may have been changing it.
@@ -175,22 +169,19 @@ impl System {
         1 << self.globals().slots_log2()
     }
 
-    /// The memory that the private tables of all domains take, in bytes: at most [`SystemConfig::max_table_bytes`], and 1 KiB
-    /// for each domain.
+    /// Bytes that the private tables of all domains take: at most [`SystemConfig::max_table_bytes`], and 1 KiB for each domain.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         self.globals().source.budget.taken()
     }
 
-    /// The current moment, for the bucket that the caller has locked.
     #[inline]
     pub(crate) fn now(&self) -> Moment {
         Moment(self.inner.moment.load(Ordering::Relaxed)) // Ordered by the bucket's lock: [E].
     }
 
-    /// The moment at which a waiter of `priority` joins a queue whose bucket the caller has locked. A real-time waiter may
-    /// be placed ahead of others, so its moment is later than all before: a wake that a dropped future passes on must not go
-    /// to it in place of a waiter that was there when the wake came.
+    /// The moment at which a waiter joins a queue whose bucket is locked. That of a real-time waiter, which may be placed ahead
+    /// of others, is later than all before: a wake that came for the others and is passed on does not go to it.
     #[inline]
     pub(crate) fn joins(&self, priority: u8) -> Moment {
         if priority == NORMAL {
@@ -200,8 +191,7 @@ impl System {
         Moment(before + 1)
     }
 
-    /// Begins an operation in pieces on a queue whose bucket the caller has locked. A waiter that joins the queue later, in
-    /// whichever bucket, notes a later moment.
+    /// Begins an operation in pieces on a locked queue. A waiter that joins later, in whichever bucket, notes a later moment.
     pub(crate) fn begin_in_pieces(&self) -> Moment {
         Moment(self.inner.moment.fetch_add(1, Ordering::Relaxed)) // [E]
     }

@@ -30,16 +30,13 @@ pub struct WaitAnyOperation<'d, T: Target, A: AsRef<[(T, T::Value)]>> {
 }
 
 impl Domain {
-    /// Blocks the calling thread while each word holds its expected value, until one of them is woken: `futex_waitv`.
-    /// Returns the index of that word.
-    ///
-    /// If several words have been woken by the time the thread runs, it is the index of the last of them, as in the
-    /// kernel. Each of these wakes has counted the wait.
+    /// Blocks the calling thread while each word holds its expected value, until one of them is woken: `futex_waitv`. Returns
+    /// the index of that word. If several have been woken by the time the thread runs, it is that of the last of them, as in
+    /// the kernel. Each of these wakes has counted the wait.
     ///
     /// ```
     /// use std::{sync::atomic::AtomicU32, time::Duration};
     /// use ufutex::{Domain, Error, System, WaitOptions};
-    ///
     /// let domain = Domain::new(&System::new());
     /// let (a, b) = (AtomicU32::new(0), AtomicU32::new(0));
     /// let soon = WaitOptions::new().timeout(Duration::from_millis(1));
@@ -47,9 +44,8 @@ impl Domain {
     /// ```
     ///
     /// # Errors
-    /// As for [`wait_with`](Self::wait_with), for the first word that has an error, if no word before it has been woken
-    /// by then. [`Error::Invalid`] if there are no words, or more than the system's
-    /// [`max_waitv`](crate::SystemConfig::max_waitv). [`Error::NoMemory`].
+    /// As for [`wait_with`](Self::wait_with), for the first word that has an error, if no word before it has been woken by
+    /// then. [`Error::Invalid`] for no words, or more than [`max_waitv`](crate::SystemConfig::max_waitv). [`Error::NoMemory`].
     pub fn wait_any<T: Target>(&self, words: &[(T, T::Value)], options: &WaitOptions) -> Result<usize, Error> {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
         // Before `wait`, so that it is dropped after the wait.
@@ -67,8 +63,7 @@ impl Domain {
         words != 0 && !is_too_many
     }
 
-    /// As [`wait_any`](Self::wait_any), as a task. The words are compared at the first poll, and a timeout runs from
-    /// then on, as for [`wait_async`](Self::wait_async).
+    /// As [`wait_any`](Self::wait_any), as a task. Its first poll is as for [`wait_async`](Self::wait_async).
     pub fn wait_any_async<T: Target, A: AsRef<[(T, T::Value)]>>(
         &self,
         words: A,
@@ -123,8 +118,7 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> WaitAnyOperation<'d, T, A> {
         let mut waiters = Vec::new();
         waiters.try_reserve_exact(words.len()).map_err(|_| Error::NoMemory)?;
         waiters.resize_with(words.len(), Waiter::new);
-        // If a callback panics, the vector is dropped here: all waiters leave their queues, and a wake that one has received
-        // goes to the next waiter in its queue. A later poll begins again.
+        // If a callback panics, this drops the vector, and all waiters leave their queues. A later poll begins again.
         let result = core::iter::zip(words, &waiters).try_for_each(|((word, expected), waiter)| {
             let receiver = receiver.for_entry();
             let matched = self.domain.lock_if_equal(word, *expected)?;
@@ -136,7 +130,7 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> WaitAnyOperation<'d, T, A> {
         result
     }
 
-    /// Takes all waiters off their queues. Returns the index of the last one that was woken.
+    /// The index of the last waiter that was woken.
     fn leave(&mut self) -> Option<usize> {
         self.waiters.iter().enumerate().fold(None, |woken, (i, waiter)| if waiter.give_up() { woken } else { Some(i) })
     }

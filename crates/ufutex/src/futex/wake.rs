@@ -20,19 +20,16 @@ use crate::table::live::{self, Locked};
 use crate::table::tables::Global;
 
 impl Domain {
-    /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`.
-    /// Returns how many it woke. A `count` of `i32::MAX` or more wakes all that wait now. A `count` of 0 wakes nobody,
-    /// while the system call wakes one.
+    /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`. Returns
+    /// how many. A `count` of `i32::MAX` or more wakes all that wait now; 0 wakes nobody (the system call: one).
     ///
-    /// If the word is private and the domain has a table of its own, a wake is one step: no thread sees some of the
-    /// waiters woken and others not. In a global table, which other domains use too, a wake of more than 256 waiters
-    /// takes several steps, in wake order. Waiters that come between two steps are not woken, whatever their priority, and a
-    /// waiter that gives up between two steps is not counted.
+    /// If the word is private and the domain has a table of its own, a wake is one step: no thread sees only some of the
+    /// waiters woken. In a global table, which other domains use too, a wake of more than 256 waiters takes several steps, in
+    /// wake order. Waiters that come in between are not woken, and one that gives up in between is not counted.
     ///
-    /// Change the word before the call. For the wake a Relaxed store is enough: a wait sees it, or is found. Store with
-    /// Release if a thread that reads the new value, and so does not wait, has to see what was done before. The wake
-    /// itself does not access the word, whose memory may have been freed already: then pass its
-    /// [`Address`](crate::Address) in place of a reference.
+    /// Change the word before the call. For the wake a Relaxed store is enough: a wait sees it, or is found. Store with Release
+    /// if a thread that reads the new value, and so does not wait, has to see what was done before. The wake does not access
+    /// the word, which may have been freed already: then pass its [`Address`](crate::Address).
     ///
     /// ```
     /// # use std::sync::atomic::AtomicU32;
@@ -77,11 +74,9 @@ impl Domain {
         self.wake_key(key, count, NonZeroU32::MAX, true)
     }
 
-    /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`. In a
-    /// global table it takes several steps if it visits more than 256 waiters, including those that it does not wake.
-    ///
-    /// Waiters of a lock ([`lock_pi`](Self::lock_pi)) are not woken: the lock is handed to them. The wake ends at the
-    /// first of them in the queue; [`try_wake_bitset`](Self::try_wake_bitset) reports that as an error.
+    /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`. In a global
+    /// table a step visits 256 waiters, those that it does not wake included. The wake ends at the first waiter of a lock
+    /// ([`lock_pi`](Self::lock_pi)), to which the lock is handed; [`try_wake_bitset`](Self::try_wake_bitset) reports that.
     #[inline(always)]
     pub fn wake_bitset<K: Key>(&self, key: K, count: usize, bitset: NonZeroU32) -> usize {
         self.wake_key(key, count, bitset, false).count
@@ -105,8 +100,6 @@ impl Domain {
         self.wake_locked(place, count, bitset, is_to_check)
     }
 
-    /// Takes waiters off the queue under the lock, and wakes them after unlocking.
-    ///
     /// The place is passed by value: a reference would make each caller keep its place in memory, also where nobody waits.
     fn wake_locked(&self, place: Place, count: usize, bitset: NonZeroU32, is_to_check: bool) -> Woken {
         let mut noted = Noted { domain: self, place: &place, woken: Woken { is_to_check, ..Woken::NOBODY } };
@@ -127,8 +120,7 @@ impl Domain {
         noted.woken
     }
 
-    /// Whether a lock-free emptiness check proves that the word has no waiters. A wait that begins from now on sees
-    /// everything that the caller stored before.
+    /// Whether a lock-free emptiness check proves that the word has no waiters. A later wait sees the caller's earlier stores.
     #[inline(always)]
     pub(super) fn nobody_waits(&self, place: &Place) -> bool {
         wake_barrier(); // [B] pairs with [A]
@@ -165,8 +157,7 @@ impl Domain {
         notify_taken(taken, room, section);
     }
 
-    /// Wakes waiters a piece at a time: other domains lock the bucket too, or there is no memory to take all waiters at
-    /// once. See [`in_pieces`](Self::in_pieces) for `locked` and `pending`.
+    /// Wakes waiters a piece at a time, because other domains lock the bucket too, or memory is refused: see `in_pieces`.
     pub(super) fn wake_in_pieces<'d>(
         &'d self,
         locked: Option<Locked<'d>>,
@@ -196,13 +187,10 @@ impl Domain {
         );
     }
 
-    /// Does an operation on the waiters of a word a piece at a time. `piece` gets what is locked, the waiter to go on
-    /// with, and how many it may take. Those that it has taken are notified with nothing locked. Other operations may lock
-    /// the bucket between two pieces, and a resize may move the waiters to another one.
-    ///
-    /// `lock` locks the bucket for each piece, or the first piece has it `locked` already. The operation ends if `lock`
-    /// returns `None`. Wakers to be run are left in `pending`, as far as there is memory for them. A waker that panics
-    /// keeps none of the other waiters from being visited.
+    /// Does an operation on the waiters of a word a piece at a time. `piece` gets what is locked, the waiter to go on with, and
+    /// how many it may take. Those that it has taken are notified with nothing locked. `lock` locks the bucket for each piece,
+    /// unless the first has it `locked` already. The operation ends if `lock` returns `None`. Wakers to be run are left in
+    /// `pending`, as far as there is memory for them. A waker that panics keeps no other waiter from being visited.
     pub(super) fn in_pieces<'d>(
         &'d self,
         marker: Pin<&Marker<'d>>,
@@ -237,8 +225,7 @@ impl Domain {
     }
 }
 
-/// A place among the waiters of a key, on the stack of an operation in pieces: see `table::list`. If it is dropped while
-/// queued, as by a panic of a callback, it leaves its queue, also if a resize has moved the queue.
+/// A place among the waiters of a key, of an operation in pieces: see `table::list`. Its drop takes it off its queue.
 pub(super) struct Marker<'d> {
     domain: &'d Domain,
     /// An entry that no wake may take. Other threads reach it through the queue.
@@ -255,12 +242,10 @@ impl<'d> Marker<'d> {
         NonNull::from(&self.entry).cast()
     }
 
-    /// Takes the marker off the queue, and returns the waiter with which the operation goes on: the one behind the
-    /// marker, or the key's first waiter if the marker was not queued. `None` if none is left. `bucket` has been locked
-    /// as the key's. [`keep`](Self::keep) puts the marker back.
+    /// Takes the marker off the queue, and returns the waiter to go on with: the one behind the marker, or the key's first if
+    /// the marker was not queued. `bucket` has been locked as the key's. [`keep`](Self::keep) puts the marker back.
     fn next(self: Pin<&Self>, bucket: &mut Guard<'_>) -> Option<NonNull<Node>> {
-        // SAFETY: the marker is ours. If it is queued, it is in the bucket that is locked as its key's, like all nodes
-        // of the key.
+        // SAFETY: the marker is ours. If it is queued, it is in the bucket that is locked as its key's.
         unsafe { bucket.resume(self.node()) }
     }
 
@@ -282,16 +267,13 @@ impl Drop for Marker<'_> {
 /// The waiters that a piece has taken, and the waiter to go on with, if there is one.
 pub(super) type Piece = (Taken, Option<NonNull<Node>>);
 
-/// The state of a wake in pieces.
 pub(super) struct InPieces<'a> {
     pub place: &'a Place,
     /// How many waiters the wake may take in all.
     pub count: usize,
     pub bitset: NonZeroU32,
-    /// When the wake began: it takes only waiters that were there. `None` in the first piece of a wake that is not passed
-    /// on, for which no waiter can have come too late.
+    /// When the wake began: it takes only waiters that were there. `None` in the first piece of a wake that is not passed on.
     pub began: Option<Moment>,
-    /// How many have been woken so far.
     pub woken: &'a mut Woken,
 }
 
@@ -316,9 +298,8 @@ impl Drop for Noted<'_> {
     }
 }
 
-/// Notifies waiters that have been taken off the queue, and for which there is `room`. The `section` began before the
-/// bucket was unlocked, and ends before a waker is called: so a waiter that gives up waits for no longer than it takes to
-/// notify these waiters.
+/// Notifies waiters that have been taken, and for which there is `room`. The `section` began before the bucket was unlocked,
+/// and ends before a waker is called: a waiter that gives up waits no longer than it takes to notify these.
 #[inline(always)]
 pub(super) fn notify_taken(mut taken: Taken, room: Room, section: Section) {
     if taken.len() > 1 {
@@ -341,8 +322,7 @@ fn notify_several(taken: Taken, room: Room, section: Section) {
     drop(pending);
 }
 
-/// An upper bound for how many waiters a wake of `count` can take. Waiters are counted only if `count` is more than
-/// `AT_ONCE`, for which there is always room.
+/// An upper bound for how many waiters a wake of `count` can take. Counts them only beyond `AT_ONCE`, for which there is room.
 #[inline]
 pub(super) fn wanted(bucket: &mut Guard<'_>, key: TableKey, hash: u32, count: usize) -> usize {
     if count <= AT_ONCE { count } else { bucket.count(key, hash, count) }
@@ -355,7 +335,6 @@ pub struct Woken {
     pub count: usize,
     /// Whether a waiter of the word was left when the last of these was taken. Others may have come or left since.
     pub has_more: bool,
-    /// The wake stopped at a waiter of a lock.
     pub(super) met_lock_waiter: bool,
     /// Whether `has_more` is to be found out, which takes a search of the queue.
     is_to_check: bool,
@@ -371,7 +350,6 @@ impl Woken {
         self.has_more = self.is_to_check && first().is_some();
     }
 
-    /// The result that the kernel has.
     pub(super) fn into_result(self) -> Result<usize, Error> {
         if self.met_lock_waiter { Err(Error::Invalid) } else { Ok(self.count) }
     }
@@ -383,7 +361,6 @@ mod tests {
     use crate::System;
     use core::sync::atomic::AtomicU32;
 
-    /// In a global bucket such wakes go in pieces, whatever their count is.
     #[test]
     fn wake_that_is_passed_on_or_has_a_bitset_may_pass_over_a_crowd() {
         let domain: Domain = Domain::new(&System::new());

@@ -1,5 +1,4 @@
-//! `wake_op`: changes a second word and wakes waiters of a first one. Depending on the second word's old value, it also
-//! wakes waiters of the second.
+//! `wake_op`: changes a second word and wakes waiters of a first one.
 
 use core::num::NonZeroU32;
 
@@ -12,14 +11,12 @@ use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::table::list::Taken;
 
-/// The change that [`Domain::wake_op`] makes to the second word, and the condition on which it wakes that word's
-/// waiters.
+/// The change that [`Domain::wake_op`] makes to the second word, and the condition on which it wakes that word's waiters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WakeOp {
     /// How the second word is changed.
     pub modify: Modify,
-    /// Compares what the second word held before, as a signed number. If it holds, waiters of the second word are
-    /// woken.
+    /// Compares what the second word held before, as a signed number. If it holds, waiters of the second word are woken.
     pub compare: Compare,
 }
 
@@ -88,13 +85,11 @@ impl Compare {
 }
 
 impl Domain {
-    /// Changes the word `second` and wakes up to `count` waiters of `first`. If `op.compare` holds for the value that
-    /// `second` had before, it also wakes up to `second_count` waiters of `second`: `FUTEX_WAKE_OP`. Returns how many
-    /// were woken in all.
+    /// Changes the word `second` and wakes up to `count` waiters of `first`. If `op.compare` holds for the value that `second`
+    /// had before, it also wakes up to `second_count` waiters of `second`: `FUTEX_WAKE_OP`. Returns how many were woken in all.
     ///
-    /// The change, the comparison and the choice of the waiters are one step: a waiter that comes later is not woken.
-    /// If other domains lock a word's bucket too, more than 256 waiters are taken in several steps, as by
-    /// [`wake`](Self::wake).
+    /// The change, the comparison and the choice of the waiters are one step: a waiter that comes later is not woken. If other
+    /// domains lock a word's bucket too, more than 256 waiters are taken in several steps, as by [`wake`](Self::wake).
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -107,9 +102,8 @@ impl Domain {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Fault`] if `second` cannot be read and written; [`Error::Invalid`] if it is not a 32-bit word, or if a
-    /// waiter of a lock is found in a queue. What was done before stays done. If a waiter of a lock is found in the
-    /// queue of `first`, no waiter of `second` is woken.
+    /// [`Error::Fault`] if `second` cannot be read and written; [`Error::Invalid`] if it is not a 32-bit word, or if a waiter
+    /// of a lock is found in a queue: what was done before stays done, and if it is at `first`, no waiter of `second` is woken.
     pub fn wake_op<K: Key, T: Target>(
         &self,
         first: K,
@@ -131,7 +125,6 @@ impl Domain {
                 let is_global = self.is_any_global(pair, &places[0], &places[1]);
                 // In a bucket that other domains lock too, count one waiter more than a step may take, at most.
                 wants = counts.map(|count| if is_global { count.min(PIECE + 1) } else { count });
-                // For so few there is room.
                 if wants[0].saturating_add(wants[1]) > AT_ONCE {
                     wants[0] = pair.first().count(keys[0], places[0].hash, wants[0]);
                     wants[1] = pair.second().count(keys[1], places[1].hash, wants[1]);
@@ -141,8 +134,7 @@ impl Domain {
             })?;
             let before = match update(&second, |value| op.modify.apply(value)) {
                 Ok(Some(before)) => before,
-                // Other threads changed the word before each exchange. Unlock and start again, so that threads that
-                // wait for the buckets get them.
+                // Unlock and start again, so that threads that wait for the buckets get them.
                 Ok(None) => continue,
                 Err(Fault) => {
                     drop(pair);
@@ -162,7 +154,6 @@ impl Domain {
                     Taken::default()
                 };
                 noted.woken.add(&second, || None);
-                // Until the waiters are notified: see `notify_taken`.
                 let section = self.platform().section();
                 drop(pair);
                 let mut pending = PendingWakes::with(room);
@@ -181,13 +172,11 @@ impl Domain {
     }
 }
 
-/// A `wake_op` in pieces, with nothing locked between two of them, that wakes waiters of the first word. Its drop wakes
-/// those of the second word, also if a waker of the first word panics.
+/// A `wake_op` in pieces, with nothing locked between them. Its drop wakes the second word's waiters, also after a panic.
 struct ThenSecond<'a> {
     domain: &'a Domain,
     places: &'a [Place; 2],
     counts: [usize; 2],
-    /// Waiters that came later are not woken.
     began: Moment,
     both: bool,
     woken: &'a mut Woken,
@@ -196,7 +185,6 @@ struct ThenSecond<'a> {
 }
 
 impl ThenSecond<'_> {
-    /// Wakes the waiters of one word.
     fn wake(&mut self, word: usize) {
         let (place, bitset, began) = (&self.places[word], NonZeroU32::MAX, Some(self.began));
         // With those that the first word's wake has woken.
@@ -215,11 +203,9 @@ impl Drop for ThenSecond<'_> {
     }
 }
 
-/// The largest number of exchanges with the buckets locked.
 const ATTEMPTS: u32 = 128;
 
-/// Replaces what a word of 32 bits holds with what `change` makes of it. Returns what it held, or `None` if the word
-/// has been changed before each of `ATTEMPTS` exchanges.
+/// Changes a 32-bit word by `change`. Returns what it held, or `None` if it was changed before each of `ATTEMPTS` exchanges.
 fn update<T: Target>(word: &T, change: impl Fn(u32) -> u32) -> Result<Option<u32>, Fault> {
     let mut current = word.load32()?;
     for _ in 0..ATTEMPTS {

@@ -1,11 +1,9 @@
 //! Lists the words that have waiters, by a walk of all queues, one bucket at a time.
 //!
-//! Each bucket is locked while its keys are copied. No memory is allocated meanwhile: if there is not enough room, the walk
-//! unlocks the bucket, makes room, and visits the bucket again.
-//!
-//! A resize may move private keys between tables during the walk. So the walk goes by hashes: each hash has exactly one live
-//! bucket, which has the keys of a whole range of hashes. The walk locks the live bucket of the first hash that is left,
-//! copies the keys of the bucket's range, and goes on behind the range. So it meets a key that stays queued exactly once.
+//! Each bucket is locked while its keys are copied, and no memory is allocated meanwhile: if there is not enough room, the walk
+//! unlocks the bucket, makes room, and visits it again.
+//! A resize may move private keys meanwhile. So the walk goes by hashes, each of which has exactly one live bucket: it copies
+//! the keys of that bucket's range of hashes, and goes on behind the range. It meets a key that stays queued exactly once.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -74,7 +72,6 @@ impl WhoWaits {
         Self { max_words, ..Self::default() }
     }
 
-    /// The words of objects in these tables.
     fn of_objects(tables: impl Iterator<Item = Table>, max_words: usize) -> Self {
         let (mut found, uncounted) = (Self::new(max_words), Lazy::new());
         for table in tables {
@@ -93,8 +90,7 @@ impl WhoWaits {
         }
     }
 
-    /// Calls `look`, which copies the keys of one bucket. If `look` needs room for more words, it returns their number, and
-    /// is called again when there is room, or when the limit has been lowered to the room that there is.
+    /// Calls `look` for one bucket, and again, with more room or a lower limit, while it returns how many words do not fit.
     fn look<R>(&mut self, mut look: impl FnMut(&mut Self) -> Result<R, usize>) -> R {
         loop {
             match look(self) {
@@ -109,8 +105,7 @@ impl WhoWaits {
         }
     }
 
-    /// Copies the `wanted` keys of the bucket that `guard` locks. If there is no room for all of them, copies none, and
-    /// returns how many they are. At the limit it copies as many as there is room for, and counts the others as omitted.
+    /// Copies the `wanted` keys of a locked bucket, up to the limit. If there is no room for them yet, returns their number.
     fn take_in(&mut self, guard: &mut Guard<'_>, wanted: impl Fn(TableKey, u32) -> bool) -> Result<(), usize> {
         let (before, room) = (self.words.len(), self.words.capacity().min(self.max_words));
         let mut needed = 0;
@@ -188,9 +183,8 @@ impl Domain {
     /// Lists at most `max_words` words on which this domain has waiters: private words, and words shared by address
     /// space. For words of objects, which belong to no domain, see [`PidNamespace::who_waits`] and [`System::who_waits`].
     ///
-    /// It locks one bucket after another while it counts their waiters. A waiter that waits for one word during the whole call
-    /// is reported exactly once. One that comes or leaves meanwhile may be reported or not. If there is not enough memory,
-    /// words are left out, and [`omitted`](WhoWaits::omitted) counts them.
+    /// A waiter that waits for one word during the whole call is reported exactly once; one that comes or leaves meanwhile,
+    /// perhaps. Only one bucket at a time is locked. [`omitted`](WhoWaits::omitted) counts words for which there is no memory.
     ///
     /// To count the waiters of one word, requeue it to itself, which moves nobody:
     /// `domain.requeue(&word, &word, Requeue { wake: 0, requeue: usize::MAX })?.requeued`.
@@ -216,7 +210,6 @@ impl Domain {
         let mut left = Some(0);
         while let Some(first) = left {
             left = found.look(|found| {
-                // A domain without a table has no waiters.
                 let Some(mut locked) = live::lock(&self.tables, first) else { return Ok(None) };
                 let last = self.tables.last_hash_of(locked.bucket(), first);
                 found.take_in(&mut locked, |key, hash| key.space == space && (first..=last).contains(&hash))?;
