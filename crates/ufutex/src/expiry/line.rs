@@ -1,11 +1,10 @@
 //! The ready line of a clock: owners whose deadlines have passed, in the order in which turns serve them.
 //!
-//! Owners belong to groups, such as the processes of one guest. Groups with ready owners stand in the line. A group that
-//! has been served goes to its end, if it has more of them. So an owner waits for one owner of each other group, however
-//! many those have, and as often for each owner of its own group that became ready before.
+//! Owners belong to groups, such as the processes of one guest. Groups with ready owners stand in the line. A group that has
+//! been served goes to the end of the line, if it has more owners. So an owner waits for one owner of each other group, however
+//! many those have, and as often for each owner of its own group that became ready before it.
 //!
-//! A turn has to know when it has visited all owners that were ready at some moment. So there are **laps**: one is over when
-//! every owner that was ready at its beginning has been taken out. Then the next begins.
+//! A **lap** is over, and the next begins, when every owner that was ready at its beginning has been taken out: see `turn`.
 
 use core::cell::UnsafeCell;
 
@@ -16,10 +15,10 @@ use super::{Base, Earliest};
 /// Owners that together get one place in the rotation.
 pub(crate) struct OwnerGroup([UnsafeCell<ReadyGroup>; 4]);
 
-/// The ready owners of one group on one clock. Belongs to the lock of that clock's wheel.
+/// The ready owners of a group on a clock. Belongs to the lock of that clock's wheel.
 #[repr(C)]
 pub(super) struct ReadyGroup {
-    /// The group's place in the line. First field, because the line knows only the node's address.
+    /// The group's place in the line. First field: the line knows only the node's address.
     node: WheelNode,
     owners: NodeRing,
 }
@@ -34,20 +33,17 @@ impl OwnerGroup {
         Self([const { UnsafeCell::new(ReadyGroup { node: WheelNode::new(), owners: NodeRing::new() }) }; 4])
     }
 
-    /// What the links of the group's owners on a clock refer to.
     pub(super) fn on(&self, base: Base) -> &UnsafeCell<ReadyGroup> {
         &self.0[base as usize]
     }
 }
 
 impl Earliest {
-    /// Puts an owner at the end of its group.
-    ///
     /// # Safety
     /// `node` belongs to a link, to the lock, and is in no wheel; its owner takes it out before freeing it.
     pub(super) unsafe fn make_ready(&mut self, node: *mut WheelNode) {
         self.ready += 1;
-        // SAFETY: the caller guarantees that the node is valid, and holds the lock.
+        // SAFETY: the caller guarantees a valid node, and holds the lock.
         unsafe {
             (*node).tag = self.lap as u32;
             let group = Link::of(node).group.as_ref().get();
@@ -64,7 +60,7 @@ impl Earliest {
     /// As for [`make_ready`](Self::make_ready), but `node` is ready.
     pub(super) unsafe fn leave_line(&mut self, node: *mut WheelNode) {
         self.ready -= 1;
-        // SAFETY: the caller guarantees that the node is valid and ready, and holds the lock.
+        // SAFETY: as above; the node is ready.
         unsafe {
             self.old -= usize::from((*node).tag != self.lap as u32);
             let group = Link::of(node).group.as_ref().get();

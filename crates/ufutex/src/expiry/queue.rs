@@ -10,38 +10,32 @@ use crate::lock::Lock;
 use crate::sys::counted;
 use crate::sys::platform::PlatformRef;
 
-/// An owner of queues. It is counted, so that the driver can keep it while it expires the owner's deadlines.
+/// An owner of queues. Counted, so that the driver can keep it while it expires the owner's deadlines.
 pub(crate) trait Owner: Sync {
-    /// The owner's deadlines on `base`.
     fn queue(&self, base: Base) -> &DeadlineQueue;
 
-    /// Expires all deadlines that `share` returns.
     fn expire(&self, share: &mut Share<'_>);
 }
 
-/// The number of deadlines of one owner that may pass before the turn serves the next owner in line.
+/// The deadlines of one owner that may pass before the turn serves the next owner in line.
 const SHARE: u32 = 64;
-/// Sorting one batch of deadlines is charged to the share like this many deadlines that pass.
+/// Sorting a batch is charged to the share like this many deadlines.
 const BATCH: u32 = 16;
 
-/// A queue's place in the driver's wheel.
 #[repr(C)]
 pub(super) struct Link {
-    /// First field, because the driver knows only the node's address.
+    /// First field: the driver knows only the node's address.
     node: UnsafeCell<WheelNode>,
     pub owner: NonNull<counted::Inner<dyn Owner>>,
-    /// The owner's group, on the queue's clock.
+    /// On the queue's clock.
     pub group: NonNull<UnsafeCell<ReadyGroup>>,
 }
 
 impl Link {
-    /// A pointer to the node, from which [`of`](Self::of) gets back to the link.
     pub fn node(&self) -> *mut WheelNode {
         core::ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// The link of a node.
-    ///
     /// # Safety
     /// `node` belongs to a link whose memory is not freed while the reference exists.
     pub unsafe fn of<'l>(node: *mut WheelNode) -> &'l Self {
@@ -50,36 +44,34 @@ impl Link {
     }
 }
 
-/// Whether the embedder has to be notified, once nothing is locked, that the earliest deadline may have changed.
+/// Whether the embedder has to be notified, with nothing locked, that the earliest deadline may have changed.
 #[derive(Clone, Copy, Default)]
 #[must_use = "the embedder waits for it"]
 pub(crate) struct MustNotify(bool);
 
 impl MustNotify {
-    /// Notifies the embedder, if necessary. Called with nothing locked.
     pub fn now(self, driver: &Driver) {
         if self.0 {
             driver.inner.changed();
         }
     }
 
-    /// Whether either of the two requires a notification.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// The deadlines of one owner on one clock. It stays in place from [`settle`](Self::settle) on.
+/// See the head of this file. It stays in place from [`settle`](Self::settle) on.
 pub(crate) struct DeadlineQueue {
     base: Base,
     state: Lock<QueueState>,
-    /// Written by `settle`. The node in it belongs to the driver's lock.
+    /// Written by `settle`. Its node belongs to the driver's lock.
     link: OnceCell<Link>,
 }
 
 struct QueueState {
     wheel: Wheel,
-    /// The time for which the driver's wheel has this queue, or an earlier time.
+    /// When the driver's wheel has this queue, or earlier.
     scheduled: u64,
 }
 
@@ -94,7 +86,7 @@ impl DeadlineQueue {
         Self { base, state: Lock::new(on, state), link: OnceCell::new() }
     }
 
-    /// Sets the owner, and the group of `driver` as its group. Called once, before anything else.
+    /// Sets the owner, and as its group that of `driver`. Called once, before anything else.
     ///
     /// # Safety
     /// No other thread uses the queue yet. It stays in place, and the owner and `driver` are valid, until `retire`.
@@ -103,8 +95,7 @@ impl DeadlineQueue {
         self.link.get_or_init(|| Link { node: UnsafeCell::new(WheelNode::new()), owner, group: group.into() });
     }
 
-    /// Arms `node` for `deadline`, whether it is armed already or not, and gives it `tag`. `now` is a recent reading of
-    /// the queue's clock, which is not read here, because an embedder's may panic.
+    /// Arms `node` for `deadline`, armed already or not. `now` is a recent reading: an embedder's clock might panic in here.
     ///
     /// # Safety
     /// `node` is valid until it has been disarmed or was due, and is in no other queue.
@@ -130,8 +121,7 @@ impl DeadlineQueue {
         })
     }
 
-    /// Disarms `node`. If it was the last one, the queue leaves the driver's wheel, so that the driver does not wake up for
-    /// nothing.
+    /// Disarms `node`. With its last node the queue leaves the driver's wheel, so that the driver does not wake up for nothing.
     ///
     /// # Safety
     /// `node` is valid, and in this queue or in none.
@@ -144,7 +134,7 @@ impl DeadlineQueue {
         })
     }
 
-    /// Disarms `node`. The queue stays in the driver's wheel, which saves two calls of the host if the owner soon arms again.
+    /// As [`disarm`](Self::disarm), but leaves the queue in the driver's wheel: saves system calls if it is soon armed again.
     ///
     /// # Safety
     /// As for [`disarm`](Self::disarm).
@@ -153,28 +143,27 @@ impl DeadlineQueue {
         self.state.lock().with(|state| unsafe { state.wheel.remove(node) });
     }
 
-    /// Runs `f` with the queue locked.
     pub fn with_locked<R>(&self, f: impl FnOnce() -> R) -> R {
         self.state.lock().with(|_| f())
     }
 
-    /// Takes the queue out of the driver's wheel for good. Nobody is notified: its deadlines are gone, not earlier.
+    /// Takes the queue out of the driver's wheel for good. Nobody is notified: no deadline becomes earlier.
     pub fn retire(&self, driver: &DriverInner) {
         let _later = self.state.lock().with(|state| self.schedule(driver, state, NEVER, 0));
     }
 
-    /// Schedules the queue for `at` in the driver's wheel, or takes it out of there if `at` is `NEVER`.
+    /// Schedules the queue for `at` in the driver's wheel; `NEVER` takes it out.
     fn schedule(&self, driver: &DriverInner, state: &mut QueueState, at: u64, now: u64) -> MustNotify {
         state.scheduled = at;
         // SAFETY: the link is in place, and the queue locked.
         MustNotify(self.link.get().is_some_and(|link| unsafe { driver.schedule(self.base, link, at, now) }))
     }
 
-    /// Ends the turn's work on the queue, when no more deadlines are due. `now` is the turn's reading of the clock.
+    /// Ends the turn's work on the queue, when no more deadlines are due.
     fn finish(&self, driver: &DriverInner, state: &mut QueueState, now: u64) {
         state.wheel.release();
         let next = state.wheel.peek().unwrap_or(NEVER);
-        // The thread that turns asks for the next deadline itself, so it need not be woken.
+        // The thread that turns asks for the next deadline itself.
         let _looks_itself = self.schedule(driver, state, next, now);
     }
 }
@@ -183,17 +172,13 @@ impl DeadlineQueue {
 pub(crate) struct Share<'q> {
     queue: &'q DeadlineQueue,
     driver: &'q DriverInner,
-    /// The time at which the turn began.
     began: u64,
-    /// The last reading of the clock.
     pub now: u64,
-    /// The number of deadlines that may still pass in this share.
     left: u32,
-    /// The number of deadlines that have passed.
     pub passed: usize,
     /// No more deadlines are due.
     is_all: bool,
-    /// Set if the owner still has deadlines that were due when the turn began.
+    /// Set if the owner has more deadlines that were due when the turn began.
     owes: &'q mut bool,
 }
 
@@ -202,8 +187,7 @@ impl<'q> Share<'q> {
         Self { queue, driver, began, now, left: SHARE, passed: 0, is_all: false, owes }
     }
 
-    /// Takes out one node that is due, and returns what `take` makes of it with the queue locked. `None` if no node is
-    /// due, in which case the next turn has been scheduled, or if the share is used up.
+    /// Takes out a node that is due, and returns what `take` makes of it with the queue locked. `None` at the end of the share.
     pub fn pop_due<R>(&mut self, mut take: impl FnMut(*mut WheelNode) -> R) -> Option<R> {
         while self.left != 0 {
             let due = self.queue.state.lock().with(|state| {
@@ -252,7 +236,7 @@ impl Drop for Share<'_> {
                 let node = link.node();
                 // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it.
                 unsafe {
-                    // Another thread that turns may have put it into the ready line.
+                    // Another turning thread may have put it into the ready line.
                     if !(*node).is_ready() {
                         earliest.wheel.remove(node);
                         earliest.make_ready(node);

@@ -1,16 +1,14 @@
 //! The scheduling policy, nice value and CPUs that the driver's own thread gives itself.
 //!
-//! A thread inherits all three from the thread that makes it. Whichever thread arms the first timer makes the driver's
-//! thread, which then works for all others, and so must not depend on its maker.
+//! Otherwise it would inherit all three from the thread that arms the first timer, although it works for all others.
 
 use core::fmt;
 
 use crate::error::Error;
 use crate::sys::counted::Counted;
 
-/// Scheduling of the driver's thread, which expires timers and timeouts by the host's clocks. The thread applies these
-/// settings to itself when it begins, and goes on without those that the host does not permit (see
-/// [`Driver::start`](super::Driver::start)). Hosts other than Linux ignore all of them.
+/// Scheduling of the thread that expires timers and timeouts by the host's clocks. When it begins, it applies to itself what
+/// the host permits of these settings (see [`Driver::start`](super::Driver::start)). Hosts other than Linux ignore them.
 ///
 /// ```
 /// use ufutex::timer::{Cpus, DriverThread};
@@ -22,7 +20,7 @@ use crate::sys::counted::Counted;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriverThread {
-    /// The `SCHED_FIFO` priority, from 1; 0 means `SCHED_OTHER`.
+    /// From 1; 0 means `SCHED_OTHER`.
     pub(super) realtime: u8,
     pub(super) nice: i8,
     pub(super) cpus: Cpus,
@@ -43,11 +41,10 @@ pub enum Cpus {
 #[derive(Clone)]
 pub struct CpuSet(pub(super) Counted<Mask>);
 
-/// A bit for each CPU, in words of the kernel's CPU masks.
 pub(super) type Mask = [usize; MAX_CPUS / BITS];
 const BITS: usize = usize::BITS as usize;
 
-/// Length of the CPU masks here, in CPUs. The kernel sets no fixed limit; no kernel is built for more than this.
+/// In CPUs. The kernel sets no fixed limit; no kernel is built for more than this.
 const MAX_CPUS: usize = 8192;
 
 pub(super) const NO_CPUS: Mask = [0; MAX_CPUS / BITS];
@@ -68,7 +65,7 @@ impl CpuSet {
         Counted::new(|_| mask).map(Self)
     }
 
-    /// Parses a list of CPUs in the kernel's format: `0,2-5`. `None` also if there is no memory.
+    /// Parses the kernel's format: `0,2-5`. `None` also if there is no memory.
     #[cfg(feature = "std")]
     pub(crate) fn parse(list: &str) -> Option<Self> {
         let number = |text: &str| text.parse::<u32>().ok().filter(|&cpu| (cpu as usize) < MAX_CPUS);
@@ -127,7 +124,7 @@ impl DriverThread {
         self
     }
 
-    /// Sets the nice value under `SCHED_OTHER`, from -20 to 19. Values beyond are clamped.
+    /// Sets the nice value under `SCHED_OTHER`, clamped to -20 to 19.
     #[must_use]
     pub const fn nice(mut self, nice: i8) -> Self {
         self.nice = match nice {

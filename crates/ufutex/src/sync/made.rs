@@ -4,8 +4,7 @@
 pub struct Made;
 
 impl Made {
-    /// The object counts as initialised from now on or, if [`finish`](Self::finish) is called, from the first such call
-    /// on.
+    /// Initialised from now on or, if [`finish`](Self::finish) is called, from the first such call on.
     pub fn new() -> Self {
         Self
     }

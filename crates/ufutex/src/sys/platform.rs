@@ -9,13 +9,11 @@ use super::clock::{Clock, Deadline, Timeout};
 use super::host;
 use super::park::ParkEnd;
 
-/// What the engine needs of an operating system. A kernel implements it, or any other embedder whose threads are not
-/// the host's, and names it in [`SystemConfig::platform`](crate::SystemConfig::platform).
+/// What the engine needs of an operating system. An embedder whose threads are not the host's, such as a kernel, implements it
+/// and names it in [`SystemConfig::platform`](crate::SystemConfig::platform).
 ///
-/// The functions have no `self`. A platform keeps its state where its scheduler finds it, in statics or per CPU.
-///
-/// The functions must not panic: a panic in one of them ends the program, because the engine may be in the middle of
-/// taking a waiter out of a queue.
+/// The functions have no `self`: a platform keeps its state where its scheduler finds it. They must not panic: that ends the
+/// program, because the engine may be in the middle of taking a waiter out of a queue.
 ///
 /// ```
 /// use core::{sync::atomic::{AtomicU32, Ordering::Acquire}, time::Duration};
@@ -29,12 +27,8 @@ use super::park::ParkEnd;
 ///             std::thread::yield_now(); // to return too early is allowed
 ///         }
 ///     }
-///     fn unpark(_word: *const AtomicU32, _count: usize) -> usize {
-///         0 // nobody sleeps
-///     }
-///     fn now(clock: Clock) -> Duration {
-///         ufutex::platform::AnyStd::now(clock)
-///     }
+///     fn unpark(_: *const AtomicU32, _: usize) -> usize { 0 } // nobody sleeps
+///     fn now(clock: Clock) -> Duration { ufutex::platform::AnyStd::now(clock) }
 /// }
 ///
 /// let system = ufutex::System::with_config(ufutex::SystemConfig::new().platform::<Mine>())?;
@@ -42,76 +36,68 @@ use super::park::ParkEnd;
 /// # Ok::<(), ufutex::Error>(())
 /// ```
 pub trait Platform: 'static {
-    /// Puts the calling thread to sleep if `word` holds `expected`, until [`unpark`](Self::unpark) is called with the
-    /// word's address or `deadline` has passed. It may also wake up for no reason: the engine checks `word` again.
+    /// Puts the calling thread to sleep if `word` holds `expected`, until [`unpark`](Self::unpark) is called with the word's
+    /// address or `deadline` has passed. It may also wake up for no reason: the engine checks `word` again.
     ///
     /// For `unpark`, the check of `word` and falling asleep must be one step: if a thread changes `word` and then calls
     /// `unpark`, either `park` sees the new value, or `unpark` wakes the thread that it has put to sleep.
     ///
-    /// The engine calls it in a thread's wait; to wait for a lock, or for a table that another thread makes or resizes;
-    /// and at the end of a wait of [`prepare_with`](crate::Domain::prepare_with), while its waker runs. So a wake calls it
-    /// only if another thread holds the bucket, and never in a build without `std` where
-    /// [`KEEPS_CPU`](Self::KEEPS_CPU) is `true`. It is never called between [`enter`](Self::enter) and
-    /// [`leave`](Self::leave).
+    /// The engine calls it in a thread's wait; to wait for a lock, or for a table that another thread makes or resizes; and at
+    /// the end of a wait of [`prepare_with`](crate::Domain::prepare_with), while its waker runs. So a wake calls it only if
+    /// another thread holds the bucket, and never in a build without `std` where [`KEEPS_CPU`](Self::KEEPS_CPU) is `true`. It
+    /// is never called between [`enter`](Self::enter) and [`leave`](Self::leave).
     ///
     /// Some calls have a deadline of the engine's own, because perhaps no thread calls `unpark` for them: a contender for a
-    /// lock sleeps for a millisecond at first, and twice as long each time; a thread that waits for a waker sleeps for 20
-    /// to 640 microseconds at a time. So a `park` that ignores `deadline` may sleep for ever. If the platform's ticks are
-    /// coarser, let `park` yield and return without sleeping.
+    /// lock sleeps for a millisecond at first, and twice as long each time; a thread that waits for a waker for 20 to 640
+    /// microseconds at a time. So a `park` that ignores `deadline` may sleep for ever. If ticks are coarser, let it yield.
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>);
 
-    /// Wakes up to `count` threads that sleep on the word at this address, and returns how many, or 0 if that is not
-    /// known. A `count` of `usize::MAX` stands for all.
+    /// Wakes up to `count` threads that sleep on the word at this address, all for `usize::MAX`. Returns how many, or 0.
     ///
-    /// It may be called between [`enter`](Self::enter) and [`leave`](Self::leave), in interrupt handlers that wake, and
-    /// in signal handlers that raise an [`Interrupt`](crate::Interrupt).
+    /// It may be called between [`enter`](Self::enter) and [`leave`](Self::leave), in interrupt handlers that wake, and in
+    /// signal handlers that raise an [`Interrupt`](crate::Interrupt).
     ///
-    /// `word` must not be dereferenced: the memory may have been freed, or be in use for something else. A thread that
-    /// sleeps there by now then wakes up for no reason.
+    /// `word` must not be dereferenced: its memory may have been freed or reused. Whatever sleeps there by now may wake up.
     fn unpark(word: *const AtomicU32, count: usize) -> usize;
 
     /// The time since the epoch of `clock`. The monotonic clock does not go backwards.
     fn now(clock: Clock) -> Duration;
 
-    /// Lets other threads run. Called by a thread that has unlocked a bucket for which others have slept. By default it
-    /// does nothing.
+    /// Lets other threads run. Called after a thread has unlocked a bucket for which others slept. Default: does nothing.
     fn yield_now() {}
 
-    /// Whether a thread is neither preempted nor interrupted between [`enter`](Self::enter) and [`leave`](Self::leave).
-    /// If `true`, a contender for the lock spins, also in an interrupt handler: the holder unlocks soon. If `false`,
-    /// the contender sleeps by [`park`](Self::park), and `enter` and `leave` are not called. Default: `false`.
+    /// Whether a thread is neither preempted nor interrupted between [`enter`](Self::enter) and [`leave`](Self::leave). If
+    /// `true`, a contender for the lock spins, also in an interrupt handler: the holder unlocks soon. If `false`, it sleeps by
+    /// [`park`](Self::park), and `enter` and `leave` are not called. Default: `false`.
     ///
-    /// Takes effect only in a build without the feature `std`: a host's threads can be preempted at any time.
+    /// Takes effect only without the feature `std`: a host's threads can be preempted at any time.
     const KEEPS_CPU: bool = false;
 
-    /// Called where [`KEEPS_CPU`](Self::KEEPS_CPU) takes effect, before the engine tries to take a lock that is held for
-    /// a short time: a kernel disables interrupts and preemption on this CPU. A thread may be in several sections at
-    /// once, and leave them in any order, so a kernel counts them.
+    /// Called where [`KEEPS_CPU`](Self::KEEPS_CPU) takes effect, before the engine tries to take a lock that is held for a
+    /// short time: a kernel disables interrupts and preemption on this CPU. A thread may be in several sections at once, and
+    /// leave them in any order, so a kernel counts them.
     ///
     /// Within a section the engine accesses guest memory only by functions that must not sleep, such as
-    /// [`Target::load`](crate::Target::load), may ask the global allocator for a little memory, and may call a
-    /// [`Scheduler`](crate::pi::Scheduler). It allocates tables outside of sections.
+    /// [`Target::load`](crate::Target::load), may allocate a little, and may call a [`Scheduler`](crate::pi::Scheduler).
     fn enter() {}
 
-    /// Called after the lock was released, or was not taken: ends what [`enter`](Self::enter) began.
+    /// Ends what [`enter`](Self::enter) began. Called after the lock was released, or was not taken.
     fn leave() {}
 }
 
-/// The functions of a platform.
 #[derive(Debug)]
 struct Calls {
     park: fn(&AtomicU32, u32, Option<Deadline>),
     unpark: fn(*const AtomicU32, usize) -> usize,
     now: fn(Clock) -> Duration,
     yield_now: fn(),
-    /// [`Platform::enter`] and `leave`, if locks are announced.
+    /// `enter` and `leave`, if locks are announced.
     section: Option<[fn(); 2]>,
-    /// The same platform for locks that are held for longer, and not announced.
+    /// For locks that are held for longer, and not announced.
     long: Option<&'static Self>,
 }
 
-/// Calls `f`, and ends the program if it panics: Rust lets no panic leave an `extern "C"` function. Unwinding through a
-/// thread whose waiter is queued would free that waiter's memory.
+/// Rust lets no panic leave an `extern "C"` function, but ends the program: unwinding would free a queued waiter's memory.
 #[inline(always)]
 extern "C" fn without_unwinding<R>(f: impl FnOnce() -> R) -> R {
     f()
@@ -139,8 +125,7 @@ impl Calls {
     }
 }
 
-/// Which platform a lock or a waiter is on: one word. All zeroes mean the host, so zeroed memory of a new table needs no
-/// initialisation. In a build without a host, no thread sleeps there, and contenders spin.
+/// The platform of a lock or a waiter, in one word. All zeroes, as in a new table, mean the host; without one threads spin.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct PlatformRef(Option<&'static Calls>);
@@ -149,10 +134,8 @@ pub struct PlatformRef(Option<&'static Calls>);
 const ANNOUNCED: bool = !cfg!(feature = "std");
 
 impl PlatformRef {
-    /// The host.
     pub const HOST: Self = Self(None);
 
-    /// The platform `P`.
     pub const fn of<P: Platform>() -> Self {
         Self(Some(const { &Calls::of::<P>() }))
     }
@@ -161,7 +144,6 @@ impl PlatformRef {
         self.0.is_none()
     }
 
-    /// A pointer for an atomic word, which [`from_raw`](Self::from_raw) turns back.
     pub fn into_raw(self) -> *mut () {
         self.0.map_or(core::ptr::null_mut(), |calls| core::ptr::from_ref(calls).cast_mut().cast())
     }
@@ -169,11 +151,11 @@ impl PlatformRef {
     /// # Safety
     /// `raw` is what [`into_raw`](Self::into_raw) returned.
     pub unsafe fn from_raw(raw: *mut ()) -> Self {
-        // SAFETY: null, or a reference of static lifetime.
+        // SAFETY: null, or a static reference.
         Self(unsafe { raw.cast::<Calls>().as_ref() })
     }
 
-    /// The same platform, for a lock whose holder may sleep, allocate, or take its time.
+    /// For a lock whose holder may sleep, allocate, or take its time.
     pub const fn for_long_locks(self) -> Self {
         match self.0 {
             Some(Calls { long: Some(long), .. }) => Self(Some(long)),
@@ -181,7 +163,6 @@ impl PlatformRef {
         }
     }
 
-    /// Call this before a lock is taken.
     #[inline(always)]
     pub fn enter(self) {
         if ANNOUNCED && let Some(Calls { section: Some([enter, _]), .. }) = self.0 {
@@ -189,7 +170,6 @@ impl PlatformRef {
         }
     }
 
-    /// Call this after a lock was released, or was not taken.
     #[inline(always)]
     pub fn leave(self) {
         if ANNOUNCED && let Some(Calls { section: Some([_, leave]), .. }) = self.0 {
@@ -197,27 +177,23 @@ impl PlatformRef {
         }
     }
 
-    /// Has the calling thread keep its CPU until the result is dropped, if holders of locks do. It must not sleep
-    /// meanwhile.
+    /// Has the calling thread keep its CPU until the result is dropped, if holders of locks do. It must not sleep meanwhile.
     pub fn section(self) -> Section {
         self.enter();
         Section(self)
     }
 
-    /// Whether the holder of a lock keeps its CPU, so that contenders spin.
     pub fn holders_keep_cpu(self) -> bool {
         ANNOUNCED && self.0.is_some_and(|calls| calls.section.is_some())
     }
 
-    /// Sleeps while `word` is `expected`, until `deadline` at the latest.
     pub fn park(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
         let Some(calls) = self.0 else { return host::park(word, expected, deadline) };
         (calls.park)(word, expected, deadline.copied());
         if deadline.is_some_and(|deadline| self.has_passed(deadline)) { ParkEnd::TimedOut } else { ParkEnd::Awake }
     }
 
-    /// Wakes up to `count` threads that sleep on the word at `word`, which need not be mapped any more. Returns their
-    /// number, or 0 if it is not known.
+    /// As [`Platform::unpark`].
     pub fn unpark(self, word: *const AtomicU32, count: usize) -> usize {
         match self.0 {
             None => host::unpark(word, count),
@@ -225,12 +201,11 @@ impl PlatformRef {
         }
     }
 
-    /// Whether threads sleep with bits by [`park_with`](Self::park_with), and wakes choose among them by those.
     pub fn wakes_by_bits(self) -> bool {
         host::WAKES_BY_BITS && self.is_host()
     }
 
-    /// As `park`, with bits by which [`unpark_bits`](Self::unpark_bits) chooses. Elsewhere any wake wakes the thread.
+    /// As `park`. On Linux a wake by [`unpark_bits`](Self::unpark_bits) concerns threads with one of its bits, elsewhere any.
     pub fn park_with(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> ParkEnd {
         #[cfg(all(feature = "std", target_os = "linux"))]
         if self.is_host() {
@@ -240,7 +215,6 @@ impl PlatformRef {
         self.park(word, expected, deadline)
     }
 
-    /// Wakes all threads that sleep on the word at `word` with one of these bits.
     pub fn unpark_bits(self, word: *const AtomicU32, bits: NonZeroU32) {
         #[cfg(all(feature = "std", target_os = "linux"))]
         if self.is_host() {
@@ -250,7 +224,6 @@ impl PlatformRef {
         self.unpark(word, usize::MAX);
     }
 
-    /// The time of `clock`. `None` if there is no clock.
     pub fn now(self, clock: Clock) -> Option<Duration> {
         match self.0 {
             None => host::now(clock),
@@ -258,12 +231,12 @@ impl PlatformRef {
         }
     }
 
-    /// Nanoseconds on a clock that does not go backwards. `None` if there is no clock.
+    /// By a clock that does not go backwards. `None` if there is none.
     pub fn monotonic_ns(self) -> Option<u64> {
         u64::try_from(self.now(Clock::Monotonic)?.as_nanos()).ok()
     }
 
-    /// The point in time at which `timeout` ends, if it begins now. Without a clock no timeout ends.
+    /// When `timeout` ends, if it begins now. Without a clock none ends.
     pub fn begin(self, timeout: Timeout) -> Deadline {
         match timeout {
             Timeout::At(clock, at) => Deadline { clock, at },
@@ -274,12 +247,10 @@ impl PlatformRef {
         }
     }
 
-    /// Whether the clock of `deadline` shows that time or a later one.
     pub fn has_passed(self, deadline: &Deadline) -> bool {
         self.now(deadline.clock).is_some_and(|now| now >= deadline.at)
     }
 
-    /// Gives up the CPU to another thread.
     pub fn yield_now(self) {
         match self.0 {
             None => host::yield_now(),
@@ -287,8 +258,7 @@ impl PlatformRef {
         }
     }
 
-    /// Waits a moment for another thread's progress: it first spins, for some microseconds in all, and sleeps from then
-    /// on. If a thread with a real-time priority only yielded, it could keep a thread without one off its CPU for ever.
+    /// Spins for some microseconds in all, then sleeps: a real-time thread that only yielded could keep others off its CPU.
     #[cold]
     pub fn wait_a_moment(self, round: &mut u32) {
         const SPINS: u32 = 100;
@@ -299,8 +269,7 @@ impl PlatformRef {
         *round = round.saturating_add(1);
     }
 
-    /// As `wait_a_moment`, for the holder of a lock. If that keeps its CPU, it is soon done, and the caller may not
-    /// sleep: it may hold a lock, or be an interrupt handler.
+    /// For a lock's holder. If that keeps its CPU, this spins: the caller may hold a lock, or be an interrupt handler.
     #[cold]
     pub fn wait_for_holder(self, round: &mut u32) {
         if self.holders_keep_cpu() {
@@ -310,14 +279,14 @@ impl PlatformRef {
         }
     }
 
-    /// Sleeps for a moment, twice as long each time up to a limit. Returns `false` if there is no way to sleep.
+    /// Sleeps, twice as long each time up to a limit. Returns `false` if there is no way to sleep.
     pub fn nap(self, round: &mut u32) -> bool {
         let length = Duration::from_nanos(20_000 << (*round).min(5));
         *round = round.saturating_add(1);
         self.sleep(length)
     }
 
-    /// Sleeps for that long. Returns `false` if there is no way to sleep.
+    /// Returns `false` if there is no way to sleep.
     pub fn sleep(self, length: Duration) -> bool {
         let Some(calls) = self.0 else { return host::sleep(length) };
         let word = AtomicU32::new(0);
@@ -327,7 +296,6 @@ impl PlatformRef {
     }
 }
 
-/// See [`PlatformRef::section`].
 #[must_use = "it ends when it is dropped"]
 pub struct Section(PlatformRef);
 

@@ -20,8 +20,8 @@ pub enum TimerCall {
     Compat(CompatTimerCall),
 }
 
-/// The system calls on timers of a 32-bit program that differ from those of a 64-bit one. Only the lower 32 bits of
-/// each argument count. [`TimerCall::i386`], [`TimerCall::arm`] and [`TimerCall::riscv32`] name them.
+/// The system calls on timers of a 32-bit program that differ from those of a 64-bit one. Only the lower 32 bits of each
+/// argument count. See [`TimerCall::i386`], [`TimerCall::arm`] and [`TimerCall::riscv32`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum CompatTimerCall {
@@ -122,8 +122,8 @@ impl TimerCall {
     }
 }
 
-/// The thread that makes a system call. Its numbers are those that the guest knows. With the host's clocks they are taken
-/// for the host's only with [`TimerOptions::host_pids`](super::TimerOptions::host_pids).
+/// The thread that makes a system call, by the numbers that the guest knows. With the host's clocks they are the host's only
+/// with [`TimerOptions::host_pids`](super::TimerOptions::host_pids).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// The PID of its process.

@@ -10,20 +10,17 @@ use crate::error::Error;
 use crate::sync::Ordering;
 use crate::sys::unwind::Otherwise;
 
-/// The signal of a timer for which the caller names none: `SIGALRM`.
 const SIGALRM: i32 = 14;
-/// The highest signal: `SIGRTMAX`.
 const LAST_SIGNAL: i32 = 64;
 
 /// How often a create begins anew, beside two rounds for each ID in use.
 const ROUNDS: u64 = 1024;
 
 impl Timers {
-    /// Makes a timer, which is not set yet: timer_create(2). Returns its ID. Without `notify` it sends `SIGALRM` with
-    /// the ID as the value.
+    /// Makes a timer, not set yet: timer_create(2). Returns its ID. By default it sends `SIGALRM` with the ID as the value.
     ///
-    /// IDs are consecutive, and begin again at 0 after 2^31. IDs in use are passed over. A timer that could not be made may
-    /// have used up its ID. If several threads make timers at the same time, each gets up to 64 IDs in a row.
+    /// IDs are consecutive, pass over those in use, and begin again at 0 after 2^31. A timer that could not be made may have
+    /// used up its ID. If several threads make timers at the same time, each gets up to 64 IDs in a row.
     ///
     /// # Errors
     /// [`Error::Again`]: [the limit](super::TimerOptions::max_timers) is reached, no free ID was found, or there is no memory.
@@ -34,7 +31,7 @@ impl Timers {
         self.make(None, clock, notify, |_| Ok(()))
     }
 
-    /// Makes a timer with this ID, as when a checkpoint is restored. IDs that are handed out later follow this one.
+    /// Makes a timer with this ID, as when a checkpoint is restored. Later IDs follow this one.
     ///
     /// # Errors
     /// As for [`create`](Self::create); [`Error::Busy`]: the ID is in use; [`Error::Invalid`]: the ID is negative or too high.
@@ -42,8 +39,7 @@ impl Timers {
         self.make(Some(id), clock, notify, |_| Ok(()))
     }
 
-    /// Makes a timer, with the requested ID if there is one. When it has its ID, the signal is checked, then `tell` is called
-    /// with the ID, then the clock is checked, as in the kernel. If one of them fails, the ID is used up.
+    /// As in the kernel, the ID is used up if the signal is wrong, `tell` fails or the clock is wrong, in this order.
     #[inline(always)]
     pub(crate) fn make(
         &self,
@@ -75,7 +71,6 @@ impl Timers {
         Ok(id as i32)
     }
 
-    /// Reserves the next free ID and a free timer.
     #[inline(always)]
     fn reserve(&self) -> Result<Reserved<'_>, Error> {
         let store = &self.inner.store;
@@ -85,7 +80,6 @@ impl Timers {
         loop {
             'again: {
                 let Some(mut held) = store.hold_as_seen(shard, shard.peek()) else {
-                    // Another thread has taken the ID.
                     shard = own;
                     break 'again;
                 };
@@ -99,7 +93,7 @@ impl Timers {
                     held.take_block();
                     break 'again;
                 };
-                // SAFETY: a timer of the store, which is valid as long as `self`.
+                // SAFETY: valid as long as `self`, whose store it is in.
                 let timer = unsafe { taken.as_ref() };
                 let is_inserted = held.group.insert(timer, id);
                 held.pass(id);
@@ -109,7 +103,7 @@ impl Timers {
                 passed += 1;
             }
             rounds += 1;
-            // Either no ID is free, or other threads are always faster.
+            // No ID is free, or other threads are always faster.
             if passed >= store.passes_max() || rounds > 2 * passed + ROUNDS {
                 free.into_iter().for_each(|timer| store.give_back(timer, 0));
                 return Err(Error::Again);
@@ -117,7 +111,7 @@ impl Timers {
         }
     }
 
-    /// A free timer, for a thread that has found none in `shard`. Before the first timers are made, it starts the driver.
+    /// A free timer, for a thread that has found none in `shard`. The first time it starts the driver.
     #[cold]
     #[inline(never)]
     fn bring(&self, shard: &Shard) -> Result<NonNull<Timer>, Error> {
@@ -125,7 +119,6 @@ impl Timers {
         store.bring(shard, |timers| driver.start().and_then(|()| deliver.reserve(timers)))
     }
 
-    /// Reserves exactly this ID. IDs that are handed out later follow it.
     #[cold]
     #[inline(never)]
     fn reserve_as(&self, id: i32) -> Result<Reserved<'_>, Error> {
@@ -135,10 +128,10 @@ impl Timers {
             return Err(Error::Invalid);
         }
         let (shard, _) = store.pick();
-        // As in the kernel, the limit comes first: at the limit this is no `Busy`.
+        // As in the kernel, `Again` at the limit comes before `Busy`.
         let taken = store.hold(shard).take();
         let free = taken.map_or_else(|| self.bring(shard), Ok)?;
-        // SAFETY: a timer of the store, which is valid as long as `self`.
+        // SAFETY: as in `reserve`.
         let timer = unsafe { free.as_ref() };
         if !store.ids.lock(id).insert(timer, id) {
             store.give_back(free, id);
@@ -148,15 +141,14 @@ impl Timers {
         Ok((timer, id))
     }
 
-    /// Refuses a clock of CPU time if its owner's number would be taken for one of the host's: see
-    /// [`TimerOptions::host_pids`](super::TimerOptions::host_pids).
+    /// Refuses the host's CPU-time clocks without [`TimerOptions::host_pids`](super::TimerOptions::host_pids).
     pub(crate) fn check_served(&self, clock: TimerClock) -> Result<(), Error> {
         let is_served = self.inner.serves_cpu_clocks || !matches!(clock, TimerClock::Cpu(_));
         if is_served { Ok(()) } else { Err(Error::Invalid) }
     }
 }
 
-/// A timer that is being made, and its ID. It cannot be found yet.
+/// A timer that is being made and cannot be found yet, and its ID.
 type Reserved<'t> = (&'t Timer, u32);
 
 #[cfg(all(test, feature = "std", not(ufutex_random_hints)))]
@@ -186,7 +178,7 @@ mod tests {
         timers.create(TimerClock::Monotonic, Some(Notify::None))
     }
 
-    /// Runs a test whose calls all have one `thread_hint`: in frames that lie in the upper quarter of a block of 64 KiB.
+    /// All calls in `test` have one `thread_hint`: their frames lie in the upper quarter of a block of 64 KiB.
     #[inline(never)]
     fn in_one_block(test: &dyn Fn()) {
         let frame = core::hint::black_box([0u8; 512]);
@@ -198,7 +190,7 @@ mod tests {
         core::hint::black_box(&frame);
     }
 
-    /// Timers of which the calling thread's own shard has a block of IDs, as if it had lost one to another thread.
+    /// The calling thread's own shard has a block of IDs, as if it had lost one to another thread.
     fn after_a_meeting() -> Timers {
         let timers = timers(TimerOptions::new());
         assert_eq!(create(&timers), Ok(0));
@@ -239,14 +231,14 @@ mod tests {
         });
     }
 
-    /// A thread's own shard that has no IDs passes to the group of the timer that it takes back. One that has IDs keeps them.
+    /// A shard without IDs passes to the group of the timer that it takes back.
     #[test]
     fn own_shard_that_takes_a_timer_back_keeps_its_ids() {
         in_one_block(&|| {
             let timers = timers(TimerOptions::new());
             assert!((0..=128).all(|id| create(&timers) == Ok(id)));
             let store = &timers.inner.store;
-            // Neither the common shard, which is at 129, nor this thread's own belongs to the group of 70.
+            // Neither the common shard, at 129, nor this thread's own belongs to the group of 70.
             assert_eq!(timers.delete(70), Ok(()));
             assert_eq!(store.own_shard().peek(), 70);
             store.hold(store.own_shard()).take_block();
@@ -278,7 +270,6 @@ mod tests {
             for freed in [0, max_id] {
                 assert_eq!(create(&timers), Err(Error::Again), "IDs up to {max_id}");
                 [freed, max_id / 2].into_iter().for_each(|id| _ = timers.delete(id));
-                // The first free one after the last that was given out.
                 let first = if freed > max_id / 2 {
                     freed
                 } else if max_id > 0 {
@@ -301,7 +292,6 @@ mod tests {
             assert!((0..LIMIT).all(|_| create(&timers).is_ok()));
             assert_eq!(create(&timers), Err(Error::Again));
             let bytes = timers.bytes();
-            // Deleted by another thread.
             for id in 0..1000 {
                 let group = store.ids.lock(id);
                 let (timer, _) = store.ids.find(store.ids.position(id), id).expect("it was made");

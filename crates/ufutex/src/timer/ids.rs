@@ -1,14 +1,12 @@
 //! Timers by ID: a hash table that grows while it is used.
 //!
-//! A block of consecutive IDs stands in one group of slots, and most groups are in the blocks' order (`spread`). So timers
-//! with consecutive IDs have chains of one and lie as in an array, and IDs with any stride spread as well. A look-up walks
-//! a slot's chain without a lock. A timer that it finds with the ID is the right one, wherever it is. If it finds none,
-//! that proves nothing: the timer may have been moved meanwhile, or a timer on the way may have become another one. Then
-//! it locks the group and searches again.
+//! A block of consecutive IDs stands in one group of slots, and most groups are in the blocks' order (`spread`). So timers with
+//! consecutive IDs have chains of one and lie as in an array, and IDs with any stride spread as well. A look-up walks a slot's
+//! chain without a lock. A timer that it finds with the ID is the right one. Finding none proves nothing: the timer may have
+//! been moved, or a timer on the way have become another one. Then it locks the group and searches again.
 //!
-//! As with the tables of `table`, exactly one group is live for each ID, and an outgrown table stays valid memory. The
-//! table grows by the number of timers that there is memory for, so calls need not count timers. Threads that make more
-//! timers move it, a few groups at a time.
+//! As with the tables of `table`, exactly one group is live for each ID, and an outgrown table stays valid memory. The table
+//! grows by the number of timers that there is memory for, so calls need not count. Creates move some groups each.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -21,24 +19,22 @@ use crate::sys::platform::PlatformRef;
 use crate::sys::random::{mixed, seed};
 use crate::sys::zeroed;
 
-/// log2 of the number of slots that share a lock.
+/// log2 of the slots that share a lock.
 pub const GROUP_LOG2: u32 = 6;
 const GROUP: usize = 1 << GROUP_LOG2;
-/// log2 of the number of groups for 2^31 IDs.
 const MAX_GROUPS_LOG2: u32 = 31 - GROUP_LOG2;
-/// The number of timers after which a look-up without a lock gives up: it may have strayed into another chain.
+/// Timers after which a look-up without a lock gives up: it may have strayed into another chain.
 const STEPS: usize = 64;
-/// log2 of the number of groups of the first table.
+/// log2 of the groups of the first table.
 const FIRST_LOG2: u32 = 1;
-/// log2 of the factor by which each table is larger than the one before.
 const GROWTH_LOG2: u32 = 2;
-/// The number of groups that are moved at a time.
+/// Groups that are moved at a time.
 const STEP: usize = 4;
 
-/// Slots that share a lock, which has a cache line of its own behind them. All zeroes are an empty group that is not live.
+/// Slots that share a lock, which lies on a cache line behind them. All zeroes are an empty group that is not live.
 #[repr(C, align(64))]
 struct SlotGroup {
-    /// The first timer of each chain. Written with the lock held.
+    /// First timers of chains. Written with the lock held.
     slots: [IdSlot; GROUP],
     lock: StateLock,
     made: Made,
@@ -46,38 +42,36 @@ struct SlotGroup {
 
 type IdSlot = AtomicPtr<Timer>;
 
-/// One table: its groups. It fits into one word, with the logarithm of their number in the bits that alignment leaves free.
+/// It fits into one word, with the logarithm in the bits that alignment leaves free.
 #[derive(Clone, Copy)]
 struct IdTable {
     groups: *mut SlotGroup,
     groups_log2: u32,
 }
 
-/// The timers of a process, by ID. Look-ups read it, so it shares no cache line with what others write.
+/// The timers of a process. Look-ups read it, so it shares no cache line with what others write.
 #[repr(align(64))]
 pub struct Ids {
     current: AtomicPtr<SlotGroup>,
-    /// The table that is being grown into; null if the table does not grow.
+    /// Null if the table does not grow.
     next: AtomicPtr<SlotGroup>,
     /// What [`spread`] multiplies by: odd and secret.
     multiplier: u64,
-    /// How threads wait for a group or a timer that another thread has locked.
     pub on: PlatformRef,
     growth: Lock<Growth>,
 }
 
 struct Growth {
-    /// The number of groups that have been moved, while `next` is not null.
+    /// Groups that have been moved, while `next` is not null.
     moved: usize,
-    /// All tables, by size.
+    /// By size.
     made: [*mut SlotGroup; MAX_GROUPS_LOG2 as usize + 1],
 }
 
-// SAFETY: the pointers are to tables that belong to the `Ids`.
+// SAFETY: the tables belong to the `Ids`.
 unsafe impl Send for Growth {}
 
 impl Ids {
-    /// Makes an `Ids` with a small table. [`Error::NoMemory`].
     pub fn new(on: PlatformRef) -> Result<Self, Error> {
         let mut growth = Growth { moved: 0, made: [ptr::null_mut(); MAX_GROUPS_LOG2 as usize + 1] };
         let table = growth.make(FIRST_LOG2).ok_or(Error::NoMemory)?;
@@ -91,7 +85,7 @@ impl Ids {
         })
     }
 
-    /// The timer with this ID, whose position it is, and the overrun of its last signal. It may be another one at any time.
+    /// The timer with this ID, whose position it is, and the overrun of its last signal. It may become another one at any time.
     #[inline(always)]
     pub fn find(&self, position: IdPosition<'_>, id: u32) -> Option<(&Timer, i32)> {
         self.walk(position, id).or_else(|| self.find_slowly(id))
@@ -103,7 +97,6 @@ impl Ids {
         self.position_in(IdTable::from_word(self.current.load(Ordering::Acquire)), id) // [S]
     }
 
-    /// The table that is being grown into.
     fn next(&self) -> Option<IdTable> {
         let next = self.next.load(Ordering::Acquire); // [S]
         (!next.is_null()).then(|| IdTable::from_word(next))
@@ -126,7 +119,7 @@ impl Ids {
     #[cold]
     #[inline(never)]
     fn find_slowly(&self, id: u32) -> Option<(&Timer, i32)> {
-        // While the table grows, this is where half of the timers are.
+        // While the table grows, half of the timers are here.
         if let Some(next) = self.next()
             && let Some(found) = self.walk(self.position_in(next, id), id)
         {
@@ -136,7 +129,6 @@ impl Ids {
         locked.chain().find_map(|timer| timer.overrun_of(id).map(|overrun| (timer, overrun)))
     }
 
-    /// The group of `id` in `table`, and the slot in that group.
     #[inline(always)]
     fn position_in<'i>(&'i self, table: IdTable, id: u32) -> IdPosition<'i> {
         let block = id >> GROUP_LOG2;
@@ -145,14 +137,13 @@ impl Ids {
         IdPosition { group, slot: &group.slots[id.wrapping_add(first) as usize & (GROUP - 1)] }
     }
 
-    /// Locks the live group of `id`, which is most likely that of `position`.
+    /// Locks the live group of `id`, most likely that of `position`.
     #[inline(always)]
     pub fn lock_at<'i>(&'i self, position: IdPosition<'i>, id: u32) -> LockedGroup<'i> {
-        // If this group is live, the ID belongs here, even if the table has been outgrown.
+        // If this group is live, the ID belongs here, even in an outgrown table.
         if position.group.lock.lock_if_idle(&self.on) { LockedGroup(position, &self.on) } else { self.lock_slowly(id) }
     }
 
-    /// Locks the live group of `id`.
     #[inline(always)]
     pub fn lock(&self, id: u32) -> LockedGroup<'_> {
         self.lock_at(self.position(id), id)
@@ -170,12 +161,12 @@ impl Ids {
                     return LockedGroup(position, &self.on);
                 }
             }
-            // The group is live in a table that this thread has not seen yet, or its mover has not made it live yet.
+            // The group is live in a table that this thread has not seen, or its mover has not made it live.
             self.on.wait_for_holder(&mut round);
         }
     }
 
-    /// Begins to grow the table for `timers` timers, or continues by a step. If there is no memory, chains grow instead.
+    /// Grows the table for `timers` timers, or goes on by a step. If there is no memory, chains grow instead.
     #[cold]
     pub fn note_timers(&self, timers: usize) {
         let Some(mut growth) = self.growth.try_lock() else { return };
@@ -203,7 +194,7 @@ impl Ids {
         });
     }
 
-    /// Moves the timers of a group to the groups that replace it, which no thread can lock before the move is done.
+    /// Moves a group's timers to the groups that replace it, which no thread can lock before.
     fn move_group(&self, from: IdTable, to: IdTable, number: usize) {
         let source = from.group(number);
         while source.lock.lock(&self.on).is_none() {}
@@ -220,7 +211,6 @@ impl Ids {
         source.lock.unlock(&self.on, 0);
     }
 
-    /// All tables, in bytes.
     pub fn bytes(&self) -> usize {
         self.growth.lock().with(|growth| {
             let made = growth.made.iter().enumerate().filter(|(_, table)| !table.is_null());
@@ -229,36 +219,31 @@ impl Ids {
     }
 }
 
-/// The timer that a slot or a link refers to.
 #[inline(always)]
 fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
-    // SAFETY: null, or a timer: memory that has been in a chain stays a timer as long as the table that the caller is using.
+    // SAFETY: null, or a timer: memory that has been in a chain stays one as long as the table that the caller is using.
     unsafe { timer.as_ref() }
 }
 
-/// The number of lower bits of a block's number that are changed. A table with more than 2^`SPREAD_BITS` groups has too
-/// many timers for their blocks to have more than these bits in common.
+/// How many lower bits of a block's number are changed. The blocks of a table with more groups cannot have more bits in common.
 const SPREAD_BITS: u32 = 8;
 
-/// The group of a block of IDs, by its number, and the offset in the group at which the block begins. The caller cuts both
-/// to size. The offsets give different slots to IDs whose distance is a multiple of a block.
+/// The group of a block of IDs, and the offset in the group at which it begins, so that IDs whose distance is a multiple of a
+/// block get different slots. The caller cuts both to size.
 ///
-/// Each bit of a block's number is changed only by the bits above it. So N consecutive blocks that begin at a multiple
-/// of N have one group each in a table of N groups, most of them side by side, as a CPU's prefetcher expects. Blocks with
-/// a stride have their lower bits in common, which are the bits that are changed. Which blocks share a group cannot be
-/// guessed without the multiplier.
+/// Each bit of a block's number is changed only by the bits above it. So N consecutive blocks from a multiple of N on have one
+/// group each in a table of N groups, most of them side by side, as a CPU's prefetcher expects. Blocks with a stride have their
+/// lower bits in common, which are those changed. Without the multiplier it cannot be guessed which blocks share a group.
 #[inline(always)]
 fn spread(multiplier: u64, block: u32) -> (u32, u32) {
     let product = u64::from(block >> SPREAD_BITS).wrapping_mul(multiplier);
-    // Multiples of the multiplier are spaced as evenly, or as unevenly, as it happens to make them. Three places of the
-    // product combined are distributed as if thrown with dice.
+    // Multiples of the multiplier may be spaced unevenly. Three places of the product combined are distributed as by dice.
     let mixed = product ^ (product << 12) ^ (product << 24);
     let changed = block ^ (mixed >> (u64::BITS - SPREAD_BITS)) as u32;
     let first = block.wrapping_add(block >> 6).wrapping_add((product >> (u64::BITS - 2 * SPREAD_BITS)) as u32);
     (changed, first)
 }
 
-/// Where an ID belongs in one table.
 #[derive(Clone, Copy)]
 pub struct IdPosition<'i> {
     group: &'i SlotGroup,
@@ -266,13 +251,13 @@ pub struct IdPosition<'i> {
 }
 
 impl IdPosition<'_> {
-    /// Puts `timer` first into the chain here. The group is locked, or not live yet.
+    /// Puts `timer` first into the chain. The group is locked, or not live yet.
     #[inline(always)]
     fn put(&self, timer: &Timer) {
         timer.made.finish();
         // [R] for both stores: a look-up that stands on this timer since it was in another chain may go on from it.
         let first = self.slot.load(Ordering::Relaxed);
-        // Most timers are alone in their slots, and are not written to.
+        // A timer alone in its slot, as most are, is not written to.
         if timer.next.load(Ordering::Relaxed) != first {
             timer.next.store(first, Ordering::Release); // [R]
         }
@@ -280,11 +265,10 @@ impl IdPosition<'_> {
     }
 }
 
-/// The locked live group of an ID. Unlocks when dropped.
 pub struct LockedGroup<'i>(IdPosition<'i>, &'i PlatformRef);
 
 impl<'i> LockedGroup<'i> {
-    /// Inserts `timer` as `id`. It cannot be found yet. Returns `false` if a timer has that ID, or has reserved it.
+    /// Inserts `timer` as `id`, not to be found yet. `false` if a timer has that ID, or has reserved it.
     #[inline(always)]
     #[must_use]
     pub fn insert(&self, timer: &Timer, id: u32) -> bool {
@@ -297,7 +281,6 @@ impl<'i> LockedGroup<'i> {
         false
     }
 
-    /// Takes `timer`, which has this ID, out.
     #[inline(always)]
     pub fn remove(&self, timer: &Timer) {
         let mut link = self.0.slot;
@@ -321,7 +304,7 @@ impl<'i> LockedGroup<'i> {
 impl Drop for LockedGroup<'_> {
     #[inline]
     fn drop(&mut self) {
-        // The lock's holder may hold a timer, so it keeps its CPU.
+        // It may hold a timer too, so it keeps its CPU.
         self.0.group.lock.unlock(self.1, LIVE);
     }
 }
@@ -343,7 +326,7 @@ impl IdTable {
 
     #[inline(always)]
     fn group<'t>(self, group: usize) -> &'t SlotGroup {
-        // SAFETY: a table has this many groups, and exists as long as the `Ids` that the caller is using.
+        // SAFETY: a table has this many groups, and exists as long as the `Ids`.
         unsafe { &*self.groups.add(group) }
     }
 }
@@ -353,7 +336,7 @@ fn memory_layout(groups_log2: u32) -> Option<Layout> {
 }
 
 impl Growth {
-    /// Makes a table with `1 << groups_log2` groups, none of them live; `None` if there is no memory for it.
+    /// No group of the table is live. `None` if there is no memory.
     fn make(&mut self, groups_log2: u32) -> Option<IdTable> {
         let memory = NonNull::new(zeroed::allocate(memory_layout(groups_log2)?))?;
         let table = IdTable { groups: memory.cast().as_ptr(), groups_log2 };
@@ -366,7 +349,7 @@ impl Drop for Growth {
     fn drop(&mut self) {
         for (log2, groups) in self.made.iter().enumerate() {
             let (Some(groups), Some(layout)) = (NonNull::new(*groups), memory_layout(log2 as u32)) else { continue };
-            // SAFETY: `make` allocated it with this layout, and no thread uses it any more.
+            // SAFETY: `make` allocated it like this, and no thread uses it any more.
             unsafe { zeroed::free(groups.as_ptr().cast(), layout) };
         }
     }
@@ -383,7 +366,6 @@ mod tests {
         mixed(seed) | 1
     }
 
-    /// The number of `blocks` in the fullest of `groups`.
     fn most_in_one(seed: u64, groups: u32, blocks: impl Iterator<Item = u32>) -> u32 {
         let mut counts = HashMap::new();
         blocks.for_each(|block| *counts.entry(spread(multiplier(seed), block).0 % groups).or_insert(0) += 1);
@@ -398,13 +380,13 @@ mod tests {
                     let first = window << log2;
                     assert_eq!(most_in_one(seed, 1 << log2, first..first + (1 << log2)), 1, "seed {seed}, 2^{log2}");
                 }
-                // N blocks from anywhere are blocks of two such windows, so a group has at most two of them.
+                // N blocks from anywhere are blocks of two such windows.
                 assert!(most_in_one(seed, 1 << log2, 12_345..12_345 + (1 << log2)) <= 2, "seed {seed}, 2^{log2}");
             }
         }
     }
 
-    /// The average number of timers that a look-up meets, if there are as many IDs as slots, each in a block of its own.
+    /// The average steps of a look-up, with as many IDs as slots, each in a block of its own.
     fn steps_of_a_look_up(seed: u64, timers: u32, blocks: impl Iterator<Item = u32>) -> f64 {
         let mut chains = vec![0u32; timers as usize];
         for block in blocks {
@@ -427,7 +409,7 @@ mod tests {
                 }
             }
         }
-        // With dice the mean is 1.5: there is one timer for each slot, and half a timer lies before the one looked up.
+        // With dice 1.5: for each slot one timer, and half a timer before the one looked up.
         let mean = all.iter().sum::<f64>() / all.len() as f64;
         assert!(mean <= 1.6, "{mean}");
     }

@@ -8,9 +8,7 @@ use crate::expiry::{Base, MustNotify};
 use crate::sync::Ordering;
 
 impl Timers {
-    /// The number of intervals that had passed unnoticed when the last signal was delivered: timer_getoverrun(2). At
-    /// most `i32::MAX`.
-    ///
+    /// The intervals that had passed unnoticed when the last signal was delivered, at most `i32::MAX`: timer_getoverrun(2).
     /// Takes no lock: the overrun is in one word with the timer's ID.
     ///
     /// # Errors
@@ -35,7 +33,7 @@ impl Timers {
         if cpu_clock.is_some() {
             self.inner.cpu_timers.fetch_sub(1, Ordering::Relaxed);
         }
-        // A thread that has found the timer and waits for the lock then sees that it is no longer this timer.
+        // For a thread that has found the timer and waits for the lock.
         timer.invalidate_as(id);
         let is_back = self.take_out(timer, id, position);
         drop(locked);
@@ -46,7 +44,7 @@ impl Timers {
         Ok(())
     }
 
-    /// Frees a timer that could not be found yet, because making it has failed.
+    /// Frees a timer that could not be found yet.
     #[cold]
     pub(super) fn abandon(&self, timer: &Timer, id: u32) {
         let store = &self.inner.store;
@@ -55,7 +53,7 @@ impl Timers {
         }
     }
 
-    /// Takes the timer out of the table, and tries to give it back to a shard under the lock that this takes.
+    /// Takes the timer out of the table, and tries to give it back to a shard under the same lock.
     #[inline(always)]
     #[must_use]
     fn take_out(&self, timer: &Timer, id: u32, position: IdPosition<'_>) -> bool {
@@ -64,7 +62,6 @@ impl Timers {
         self.inner.store.takes_back_here(timer.into(), id, group)
     }
 
-    /// The timer with this ID, locked.
     #[inline(always)]
     pub(super) fn lock(&self, id: u32) -> Result<LockedTimer<'_>, Error> {
         self.lock_at(self.inner.store.ids.position(id), id)
@@ -79,11 +76,11 @@ impl Timers {
             if timer.overrun_of(id).is_some() {
                 return Ok(locked);
             }
-            // The timer was deleted meanwhile. There may be a new one with its ID.
+            // Deleted meanwhile. There may be a new timer with its ID.
         }
     }
 
-    /// Disarms the timer, and makes an expiry or a notice that is on its way void.
+    /// Disarms the timer, and makes expiries and notices that are on their way void.
     #[inline(always)]
     pub(super) fn disarm(&self, timer: &Timer, state: &mut State) -> MustNotify {
         state.stand_down().map_or_else(MustNotify::default, |base| self.leave(timer, base))
@@ -98,7 +95,7 @@ impl Timers {
 }
 
 impl State {
-    /// As [`Timers::disarm`], but leaves the timer in its queue, and returns the clock of that if there is one.
+    /// As [`Timers::disarm`], but leaves the timer in its queue, and returns that queue's clock.
     #[inline(always)]
     pub(super) fn stand_down(&mut self) -> Option<Base> {
         self.renumber();

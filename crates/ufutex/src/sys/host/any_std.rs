@@ -1,5 +1,4 @@
-//! Any platform of the standard library: threads sleep on condition variables, which they find by the address of their
-//! word.
+//! Any platform of the standard library: threads sleep on condition variables, which they find by the address of their word.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -12,10 +11,9 @@ use super::super::park::ParkEnd;
 use super::clocks::time;
 use crate::sys::platform::Platform;
 
-/// A [`Platform`] that needs only the standard library. It is the host's own where that is neither Linux nor Windows. A
-/// sleeping thread shares a condition variable with the sleepers of other words, so it wakes up more often than by an
-/// operating system's own call. `park` and `unpark` lock a mutex, so signal handlers must not call them. The first use of
-/// a mutex allocates on Apple's systems and NetBSD.
+/// A [`Platform`] that needs only the standard library. It is the host's own where that is neither Linux nor Windows. A sleeper
+/// shares a condition variable with those of other words, so it wakes up more often than by a system call. `park` and `unpark`
+/// lock a mutex, so signal handlers must not call them; on Apple's systems and NetBSD its first use allocates.
 ///
 /// Its clocks are the host's:
 ///
@@ -30,17 +28,16 @@ use crate::sys::platform::Platform;
 #[derive(Clone, Copy, Debug)]
 pub struct AnyStd;
 
-/// Where the sleepers of some words wait. A sleeper compares its word with the mutex held, and a waker locks the mutex
-/// after it has changed the word. So the sleeper sees the new value, or is waiting by then.
+/// Where the sleepers of some words wait. A sleeper compares its word with the mutex held, and a waker locks it after it has
+/// changed the word. So the sleeper sees the new value, or is waiting by then.
 struct ParkingRoom {
     mutex: Mutex<()>,
     woken: Condvar,
 }
 
-/// The rooms, which a child of fork(2) can replace.
 struct Rooms(UnsafeCell<[ParkingRoom; 64]>);
 
-// SAFETY: threads share the rooms, which are `Sync`. They are replaced while there is only one thread.
+// SAFETY: the rooms are `Sync`, and are replaced while there is only one thread.
 unsafe impl Sync for Rooms {}
 
 static ROOMS: Rooms = Rooms(UnsafeCell::new(empty()));
@@ -56,7 +53,7 @@ fn room(word: *const AtomicU32) -> &'static ParkingRoom {
     &rooms[(mixed >> 58) as usize]
 }
 
-/// Forgets all sleepers, in the child of fork(2): a thread that the child does not have may hold a mutex.
+/// In the child of fork(2): a thread that the child does not have may hold a mutex.
 ///
 /// # Safety
 /// There is one thread, and it neither sleeps nor wakes.
@@ -71,8 +68,8 @@ impl ParkingRoom {
     }
 }
 
-/// How long a thread may sleep at once, with a deadline, before it reads the clock again. The realtime clock may be set
-/// meanwhile. The monotonic clock of some hosts goes on while the machine sleeps, and their sleeps do not count that time.
+/// How long a thread may sleep at once before it reads the clock again. The realtime clock may be set meanwhile, and some
+/// monotonic clocks go on while the machine sleeps, which sleeps do not count.
 pub const fn longest(clock: Clock) -> Duration {
     match clock {
         Clock::Realtime => Duration::from_millis(100),
@@ -80,17 +77,14 @@ pub const fn longest(clock: Clock) -> Duration {
     }
 }
 
-/// How long a thread that sleeps until `deadline` has to sleep before it reads the clock again.
 pub fn longest_sleep(deadline: &Deadline) -> Duration {
     deadline.at.saturating_sub(time(deadline.clock)).min(longest(deadline.clock))
 }
 
-/// Whether the clock of `deadline` shows that time or a later one.
 pub fn has_passed(deadline: &Deadline) -> bool {
     time(deadline.clock) >= deadline.at
 }
 
-/// Sleeps while `word` is `expected`, until `deadline` at the latest.
 pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
     let room = room(word);
     let guard = room.lock();
@@ -108,8 +102,7 @@ pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Par
     if deadline.is_some_and(has_passed) { ParkEnd::TimedOut } else { ParkEnd::Awake }
 }
 
-/// Wakes all threads that sleep on words of the same room, because a room does not know which of them sleep on `word`.
-/// Returns 0: the number of threads woken is not known.
+/// Wakes all that sleep on words of the room, which does not know who sleeps on `word`. Returns 0: not known.
 pub fn unpark(word: *const AtomicU32, _count: usize) -> usize {
     let room = room(word);
     drop(room.lock()); // a sleeper that has seen the old value waits by now
@@ -123,7 +116,6 @@ pub fn sleep(length: Duration) -> bool {
     true
 }
 
-/// The CPUs that the standard library reports.
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has its own"))]
 pub fn online() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

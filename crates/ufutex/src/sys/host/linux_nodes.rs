@@ -11,25 +11,24 @@ use super::super::topology::{AnyMemory, MAX_NODES, NodeMemory, Topology};
 /// The machine that this program runs on.
 #[derive(Debug)]
 pub struct HostTopology {
-    /// A bit for each number that a node has.
     possible: [u64; MAX_NODES / 64],
     /// One more than the number of the last node.
     nodes: usize,
 }
 
 impl HostTopology {
-    /// This machine's topology. It is read once. If Linux does not list nodes, there is one node.
+    /// This machine's topology, read once. If Linux does not list nodes, there is one node.
     pub fn get() -> &'static Self {
         static HOST: OnceLock<HostTopology> = OnceLock::new();
         if let Some(host) = HOST.get() {
             return host;
         }
-        // Read outside of the lock: a thread of a process that forks now would keep the child waiting for ever.
+        // Outside of the lock: a thread of a process that forks now would keep the child waiting for ever.
         let host = Self::read().unwrap_or(Self { possible: set_of(0), nodes: 1 });
         HOST.get_or_init(|| host)
     }
 
-    /// Reads Linux's list of nodes. Allocates nothing, because making a system must be able to fail for lack of memory.
+    /// Allocates nothing, because making a system must be able to fail for lack of memory.
     fn read() -> Option<Self> {
         if cfg!(miri) {
             return None;
@@ -39,7 +38,7 @@ impl HostTopology {
         Self::parse(core::str::from_utf8(&text[..length]).ok()?)
     }
 
-    /// The nodes of a list as Linux writes it, in ascending order: `0-1,4`.
+    /// Parses Linux's format, in ascending order: `0-1,4`.
     fn parse(list: &str) -> Option<Self> {
         let mut this = Self { possible: [0; MAX_NODES / 64], nodes: 0 };
         for range in list.trim_end().split(',') {
@@ -78,17 +77,15 @@ fn node_of_this_cpu() -> u32 {
     if result == 0 { node } else { 0 }
 }
 
-/// The set of `node` alone, as bits. Empty if `node` is not below [`MAX_NODES`].
+/// As bits. Empty if `node` is not below [`MAX_NODES`].
 fn set_of(node: u32) -> [u64; MAX_NODES / 64] {
     core::array::from_fn(|word| if word == node as usize / 64 { 1 << (node % 64) } else { 0 })
 }
 
-/// This machine's memory, if the machine has several nodes.
 struct HostMemory;
 
-/// The least size of a mapping, and the alignment of each. Smaller pieces would share a page with others. They come from
-/// the global allocator. Their pages lie on the node of the first thread that touches them, which for small tables is the
-/// thread that makes the table.
+/// The least size of a mapping, and the alignment of each. Smaller pieces come from the global allocator: on the node of the
+/// thread that touches them first, which is the maker of a small table.
 const PAGE: usize = 4096;
 
 const MPOL_PREFERRED: libc::c_long = 1;
@@ -115,7 +112,7 @@ unsafe impl NodeMemory for HostMemory {
 
     unsafe fn free(&self, memory: *mut u8, layout: Layout) {
         if is_mapped(layout) {
-            // SAFETY: the caller guarantees that this is a mapping of that size which is no longer used.
+            // SAFETY: the caller guarantees a mapping of that size which is no longer used.
             unsafe { libc::munmap(memory.cast(), layout.size()) };
         } else {
             // SAFETY: the caller guarantees it.
@@ -124,12 +121,11 @@ unsafe impl NodeMemory for HostMemory {
     }
 }
 
-/// Makes the kernel prefer `node` for the pages of `memory` from now on. If that is refused, because the node has no
-/// memory or a sandbox allows no policies, each page lies on the node of the thread that touches it first.
+/// Makes the kernel prefer `node` for `memory`. If it refuses, a page lies on the node of the thread that touches it first.
 fn prefer(memory: *mut libc::c_void, bytes: usize, node: u32) -> bool {
     let nodes = set_of(node);
     let bits = MAX_NODES + 1; // the kernel uses one bit less than this number
-    // SAFETY: mbind(2) reads the set, and changes no contents of our own mapping.
+    // SAFETY: mbind(2) reads the set, and changes no contents.
     let call = || unsafe { libc::syscall(libc::SYS_mbind, memory, bytes, MPOL_PREFERRED, nodes.as_ptr(), bits, 0) };
     (node as usize) < MAX_NODES && call() == 0
 }
@@ -178,7 +174,6 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|node| topology.has_node(node)), [true, false, true, false]);
     }
 
-    /// The policy of the page at `memory`, and whether it names `node`.
     #[cfg(not(miri))]
     fn policy(memory: *mut u8, node: u32) -> Option<(i32, bool)> {
         const MPOL_F_ADDR: libc::c_long = 2;

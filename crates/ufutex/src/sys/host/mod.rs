@@ -30,7 +30,7 @@ pub use chosen::{online, park, sleep, unpark, yield_now};
 #[cfg(not(all(feature = "std", target_os = "linux")))]
 pub const WAKES_BY_BITS: bool = false;
 
-/// The time of `clock` since its epoch. `None` without a host.
+/// `None` without a host.
 pub fn now(clock: Clock) -> Option<Duration> {
     #[cfg(feature = "std")]
     return Some(clocks::time(clock));
@@ -41,8 +41,8 @@ pub fn now(clock: Clock) -> Option<Duration> {
     }
 }
 
-/// The host's own platform, which a system uses unless [`SystemConfig::platform`](crate::SystemConfig::platform) names
-/// another. An embedder's platform can add something to it, and call it for the rest.
+/// The host's own platform, which a system uses unless [`SystemConfig::platform`](crate::SystemConfig::platform) names another.
+/// An embedder's platform can add something to it.
 ///
 /// ```
 /// use core::{sync::atomic::AtomicU32, time::Duration};
@@ -55,15 +55,9 @@ pub fn now(clock: Clock) -> Option<Duration> {
 ///         // Note here that the thread sleeps.
 ///         Host::park(word, expected, deadline);
 ///     }
-///     fn unpark(word: *const AtomicU32, count: usize) -> usize {
-///         Host::unpark(word, count)
-///     }
-///     fn now(clock: Clock) -> Duration {
-///         Host::now(clock)
-///     }
-///     fn yield_now() {
-///         Host::yield_now();
-///     }
+///     fn unpark(word: *const AtomicU32, count: usize) -> usize { Host::unpark(word, count) }
+///     fn now(clock: Clock) -> Duration { Host::now(clock) }
+///     fn yield_now() { Host::yield_now() }
 /// }
 /// ```
 #[cfg(feature = "std")]

@@ -5,7 +5,6 @@ use std::time::SystemTime;
 
 use super::super::clock::Clock;
 
-/// The time of `clock` since its epoch.
 pub fn time(clock: Clock) -> Duration {
     match clock {
         Clock::Monotonic => boottime(),
@@ -13,16 +12,14 @@ pub fn time(clock: Clock) -> Duration {
     }
 }
 
-/// The time since the machine was started, the time that it slept included, by the performance counter. It is also the
-/// monotonic clock, as for `std::time::Instant`. Of the clocks that stand still while the machine sleeps [windows-api],
-/// QueryUnbiasedInterruptTime advances by up to 16 milliseconds at once, so a timeout could end too early, and no
-/// `Instant` is read from QueryUnbiasedInterruptTimePrecise.
+/// The time since the machine was started, sleep included, by which `std::time::Instant` counts too. Of the clocks that stand
+/// still while the machine sleeps [windows-api], QueryUnbiasedInterruptTime advances by up to 16 milliseconds at once, so a
+/// timeout could end too early, and no `Instant` is read from QueryUnbiasedInterruptTimePrecise.
 #[cfg(windows)]
 pub fn boottime() -> Duration {
     use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
     let (mut ticks, mut frequency) = (0, 0);
-    // SAFETY: both calls write to the number that they are given. They do not fail on any Windows that the standard
-    // library runs on.
+    // SAFETY: the calls write to these numbers. They do not fail on any Windows that the standard library runs on.
     unsafe {
         QueryPerformanceFrequency(&raw mut frequency);
         QueryPerformanceCounter(&raw mut ticks);
@@ -32,7 +29,7 @@ pub fn boottime() -> Duration {
     Duration::new(ticks / frequency, rest as u32)
 }
 
-/// The time since the first use of this clock: the standard library does not say when the machine was started.
+/// The time since the first use: the standard library does not say when the machine was started.
 #[cfg(not(windows))]
 pub fn boottime() -> Duration {
     static EPOCH: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
@@ -51,7 +48,7 @@ mod tests {
         let (inner, after) = (instant.elapsed(), boottime());
         let outer = instant.elapsed();
         let passed = after.checked_sub(before).expect("it does not go backwards");
-        // An instant is read to a tenth of a microsecond.
+        // An instant is exact to a tenth of a microsecond.
         let slack = Duration::from_micros(1);
         assert!(passed + slack >= Duration::from_millis(50) && passed <= outer + slack, "{passed:?} of {outer:?}");
         assert!(inner <= outer);
