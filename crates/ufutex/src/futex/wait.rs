@@ -4,13 +4,11 @@ use core::num::NonZeroU32;
 
 use super::domain::Domain;
 use super::key::Target;
-use super::place::Place;
 use super::priority::NORMAL;
-use super::waiter::Queued;
+use super::waiter::{Matched, Queued};
 use crate::error::Error;
 use crate::signal::{Receiver, Signal};
 use crate::sys::clock::{Deadline, Timeout};
-use crate::table::live::Locked;
 
 /// The options of a wait: timeout, bitset, priority.
 ///
@@ -160,7 +158,7 @@ impl Domain {
     #[inline(never)]
     fn block<'d>(
         &'d self,
-        matched: (Locked<'d>, Place),
+        matched: Matched<'d>,
         options: &WaitOptions,
         deadline: Option<Deadline>,
     ) -> Result<(), Error> {

@@ -322,11 +322,7 @@ impl Domain {
     }
 
     /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait. Also returns the word's place.
-    pub(super) fn lock_if_equal<T: Target>(
-        &self,
-        target: &T,
-        expected: T::Value,
-    ) -> Result<(Locked<'_>, Place), Error> {
+    pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_>, Error> {
         if !target.can_hold(expected) {
             return Err(Error::Invalid);
         }
@@ -352,11 +348,7 @@ impl Domain {
 
     /// The second part of `lock_if_equal`, without counting.
     #[inline(always)]
-    pub(super) fn lock_and_compare<T: Target>(
-        &self,
-        target: &T,
-        expected: T::Value,
-    ) -> Result<(Locked<'_>, Place), Error> {
+    pub(super) fn lock_and_compare<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_>, Error> {
         let (place, line) = self.place_and_line(target);
         let mut faults = Faults::default();
         loop {
@@ -364,7 +356,7 @@ impl Domain {
             let transfers = if place.is_private() { locked.note_use(line) } else { 0 };
             wait_barrier(); // [A] pairs with [B]
             match target.load() {
-                Ok(value) if value == expected => return Ok((locked, place)),
+                Ok(value) if value == expected => return Ok(Matched { locked, place }),
                 Ok(_) => {
                     drop(locked);
                     if transfers != 0 {
@@ -382,7 +374,7 @@ impl Domain {
 
     pub(super) fn queue<'w, 'd>(
         &'d self,
-        (mut locked, place): (Locked<'d>, Place),
+        Matched { mut locked, place }: Matched<'d>,
         waiter: Pin<&'w Waiter<'d>>,
         options: &WaitOptions,
         signal: Signal,
@@ -433,6 +425,13 @@ impl Domain {
         let Some(bucket) = (unsafe { address.cast::<Bucket>().as_ref() }) else { return Some(None) };
         bucket.try_lock().filter(|_locked| entry.node.bucket() == address).map(Some)
     }
+}
+
+/// A word that holds the expected value: its place, and that place's locked bucket. With a pair in its place a wait
+/// executes four instructions more.
+pub(super) struct Matched<'d> {
+    pub locked: Locked<'d>,
+    pub place: Place,
 }
 
 /// A waiter that is queued, or has been woken and has not received the wake. The wait ends in one of three ways:

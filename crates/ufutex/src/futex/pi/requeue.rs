@@ -20,6 +20,7 @@ use crate::futex::place::Place;
 use crate::futex::requeue::Requeued;
 use crate::futex::task::Task;
 use crate::futex::wait::WaitOptions;
+use crate::futex::waiter::Matched;
 use crate::signal::PendingWake;
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults};
@@ -316,7 +317,7 @@ impl<'d, T: Target, U: Target> Operation<'d> for WaitRequeueOperation<'d, '_, T,
         domain.check_lock(word, task)?;
         let to = domain.key(&domain.place(word));
         let mut receiver = Some(receiver.for_entry());
-        let (mut locked, place) = domain.lock_if_equal(&self.from, self.expected)?;
+        let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
         let key = domain.key(&place);
         if key == to {
             return Poll::Ready(Err(Error::Invalid));
