@@ -14,7 +14,7 @@ use core::ptr::{self, NonNull};
 use super::entry::Timer;
 use crate::error::Error;
 use crate::lock::{LIVE, Lock, StateLock};
-use crate::sync::{AtomicPtr, Made, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, Made, Ordering};
 use crate::sys::platform::PlatformRef;
 use crate::sys::random::{mixed, seed};
 use crate::sys::zeroed;
@@ -28,8 +28,9 @@ const STEPS: usize = 64;
 /// log2 of the groups of the first table.
 const FIRST_LOG2: u32 = 1;
 const GROWTH_LOG2: u32 = 2;
-/// Groups that are moved at a time.
-const STEP: usize = 4;
+/// Groups that are moved at a time, if each has had one block. One that has had several counts as `SEVERAL`.
+const STEP: usize = 16;
+const SEVERAL: usize = 8;
 
 /// Slots that share a lock, which lies on a cache line behind them. All zeroes are an empty group that is not live.
 #[repr(C, align(64))]
@@ -37,8 +38,13 @@ struct SlotGroup {
     /// First timers of chains. Written with the lock held.
     slots: [IdSlot; GROUP],
     lock: StateLock,
+    /// The number, plus one, of the block that all timers here have been from; or one of the two below. Guarded by the lock.
+    block: AtomicU32,
     made: Made,
 }
+
+const NO_BLOCK: u32 = 0;
+const SEVERAL_BLOCKS: u32 = u32::MAX;
 
 type IdSlot = AtomicPtr<Timer>;
 
@@ -131,17 +137,23 @@ impl Ids {
 
     #[inline(always)]
     fn position_in<'i>(&'i self, table: IdTable, id: u32) -> IdPosition<'i> {
-        let block = id >> GROUP_LOG2;
-        let (group, first) = spread(self.multiplier, block);
-        let group = table.group(group as usize & (table.groups() - 1));
+        let (group, first) = self.group_in(table, id >> GROUP_LOG2);
         IdPosition { group, slot: &group.slots[id.wrapping_add(first) as usize & (GROUP - 1)] }
+    }
+
+    /// The group of a block, and the offset in it at which the block begins, which is to be cut to size.
+    #[inline(always)]
+    fn group_in<'i>(&'i self, table: IdTable, block: u32) -> (&'i SlotGroup, u32) {
+        let (group, first) = spread(self.multiplier, block);
+        (table.group(group as usize & (table.groups() - 1)), first)
     }
 
     /// Locks the live group of `id`, most likely that of `position`.
     #[inline(always)]
     pub fn lock_at<'i>(&'i self, position: IdPosition<'i>, id: u32) -> LockedGroup<'i> {
         // If this group is live, the ID belongs here, even in an outgrown table.
-        if position.group.lock.lock_if_idle(&self.on) { LockedGroup(position, &self.on) } else { self.lock_slowly(id) }
+        let is_locked = position.group.lock.lock_if_idle(&self.on);
+        LockedGroup(if is_locked { position } else { self.lock_slowly(id) }, &self.on)
     }
 
     #[inline(always)]
@@ -151,14 +163,14 @@ impl Ids {
 
     #[cold]
     #[inline(never)]
-    fn lock_slowly(&self, id: u32) -> LockedGroup<'_> {
+    fn lock_slowly(&self, id: u32) -> IdPosition<'_> {
         let mut round = 0;
         loop {
             let current = self.position(id);
             let next = self.next().map(|next| self.position_in(next, id));
             for position in [Some(current), next].into_iter().flatten() {
                 if position.group.lock.lock(&self.on).is_some() {
-                    return LockedGroup(position, &self.on);
+                    return position;
                 }
             }
             // The group is live in a table that this thread has not seen, or its mover has not made it live.
@@ -183,9 +195,11 @@ impl Ids {
                     next
                 }
             };
-            let end = current.groups().min(growth.moved + STEP);
-            (growth.moved..end).for_each(|group| self.move_group(current, next, group));
-            growth.moved = end;
+            let mut spent = 0;
+            while spent < STEP && growth.moved < current.groups() {
+                spent += self.move_group(current, next, growth.moved);
+                growth.moved += 1;
+            }
             if growth.moved == current.groups() {
                 self.current.store(next.into_word(), Ordering::Release); // [S]
                 // A thread that sees this store but not the one before finds no live group, and checks again.
@@ -194,21 +208,34 @@ impl Ids {
         });
     }
 
-    /// Moves a group's timers to the groups that replace it, which no thread can lock before.
-    fn move_group(&self, from: IdTable, to: IdTable, number: usize) {
+    /// Moves a group's timers to the groups that replace it, which no thread can lock before. Returns the cost, of `STEP`.
+    fn move_group(&self, from: IdTable, to: IdTable, number: usize) -> usize {
         let source = from.group(number);
         while source.lock.lock(&self.on).is_none() {}
-        let targets = || (number..to.groups()).step_by(from.groups()).map(|number| to.group(number));
-        for slot in &source.slots {
-            let mut timer = slot.load(Ordering::Relaxed);
-            while let Some(moved) = as_timer(timer) {
-                timer = moved.next.load(Ordering::Relaxed);
-                self.position_in(to, moved.id()).put(moved);
+        let block = source.block.load(Ordering::Relaxed);
+        if block == SEVERAL_BLOCKS {
+            source.slots.iter().for_each(|slot| self.move_chain(slot, to));
+        } else if block != NO_BLOCK {
+            // Its timers are alone in their slots, and keep their order. So none of them is read.
+            let (target, _) = self.group_in(to, block - 1);
+            target.block.store(block, Ordering::Relaxed);
+            for (slot, to) in source.slots.iter().zip(&target.slots) {
+                to.store(slot.load(Ordering::Relaxed), Ordering::Release); // [R]
+                slot.store(ptr::null_mut(), Ordering::Relaxed);
             }
-            slot.store(ptr::null_mut(), Ordering::Relaxed);
         }
-        targets().for_each(|target| target.lock.make_live());
+        (number..to.groups()).step_by(from.groups()).for_each(|number| to.group(number).lock.make_live());
         source.lock.unlock(&self.on, 0);
+        if block == SEVERAL_BLOCKS { SEVERAL } else { 1 }
+    }
+
+    fn move_chain(&self, slot: &IdSlot, to: IdTable) {
+        let mut timer = slot.load(Ordering::Relaxed);
+        while let Some(moved) = as_timer(timer) {
+            timer = moved.next.load(Ordering::Relaxed);
+            self.position_in(to, moved.id()).put(moved, moved.id());
+        }
+        slot.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
     pub fn bytes(&self) -> usize {
@@ -251,9 +278,13 @@ pub struct IdPosition<'i> {
 }
 
 impl IdPosition<'_> {
-    /// Puts `timer` first into the chain. The group is locked, or not live yet.
+    /// Puts `timer` with this ID first into the chain. The group is locked, or not live yet.
     #[inline(always)]
-    fn put(&self, timer: &Timer) {
+    fn put(&self, timer: &Timer, id: u32) {
+        let (was, block) = (self.group.block.load(Ordering::Relaxed), (id >> GROUP_LOG2) + 1);
+        if was != block {
+            self.group.block.store(if was == NO_BLOCK { block } else { SEVERAL_BLOCKS }, Ordering::Relaxed);
+        }
         timer.made.finish();
         // [R] for both stores: a look-up that stands on this timer since it was in another chain may go on from it.
         let first = self.slot.load(Ordering::Relaxed);
@@ -275,7 +306,7 @@ impl<'i> LockedGroup<'i> {
         let is_free = self.0.slot.load(Ordering::Relaxed).is_null() || self.chain().all(|other| other.id() != id);
         if is_free {
             timer.invalidate_as(id);
-            self.0.put(timer);
+            self.0.put(timer, id);
             return true;
         }
         false

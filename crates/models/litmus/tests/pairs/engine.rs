@@ -573,23 +573,16 @@ pub(super) const PAIRS: &[Pair] = &[
         needed: &["E unlock", "E lock", "R successor", "R load"],
         kept: &[("R put", "rlx", "The stronger one is for a look-up that loads the slot")],
     },
-    // `timer/ids.rs` `move_group`: a timer that is made after the larger table was announced, and moved there. The
-    // look-up looks into the larger table before its group is live. The lock of the group in the smaller table: 0 to 1
-    // held, 2 free, 3 held.
+    // `timer/ids.rs` `move_group`: a timer that is made after the larger table was announced, and moved there with its
+    // block. The look-up looks into the larger table before its group is live. The lock of the group in the smaller
+    // table: 0 to 1 held, 2 free, 3 held.
     Pair {
-        name: "[R]: a timer that is moved to a larger table",
-        code: &[
-            (
-                "ufutex/src/timer/ids.rs",
-                "move_group",
-                &["slot.load(Ordering::Relaxed)", "put(moved)", "slot.store(ptr::null_mut(), Ordering::Relaxed)"],
-            ),
-            (
-                "ufutex/src/timer/ids.rs",
-                "put",
-                &["slot.store(ptr::from_ref(timer).cast_mut(), Ordering::Release); // [R]"],
-            ),
-        ],
+        name: "[R]: a block that is moved to a larger table",
+        code: &[(
+            "ufutex/src/timer/ids.rs",
+            "move_group",
+            &["to.store(slot.load(Ordering::Relaxed), Ordering::Release); // [R]", "slot.store(ptr::null_mut()"],
+        )],
         init: "timer = 9, lock = 0, old_slot = 0, new_slot = 0",
         program: "
         maker of the timer         | mover                          | look-up
