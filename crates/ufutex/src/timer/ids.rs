@@ -212,6 +212,7 @@ impl Ids {
     fn move_group(&self, from: IdTable, to: IdTable, number: usize) -> usize {
         let source = from.group(number);
         while source.lock.lock(&self.on).is_none() {}
+        let targets = || (number..to.groups()).step_by(from.groups()).map(|number| to.group(number));
         let block = source.block.load(Ordering::Relaxed);
         if block == SEVERAL_BLOCKS {
             source.slots.iter().for_each(|slot| self.move_chain(slot, to));
@@ -224,7 +225,7 @@ impl Ids {
                 slot.store(ptr::null_mut(), Ordering::Relaxed);
             }
         }
-        (number..to.groups()).step_by(from.groups()).for_each(|number| to.group(number).lock.make_live());
+        targets().for_each(|target| target.lock.make_live());
         source.lock.unlock(&self.on, 0);
         if block == SEVERAL_BLOCKS { SEVERAL } else { 1 }
     }
