@@ -400,7 +400,7 @@ impl Domain {
     }
 
     /// Locks the bucket in which `entry` is queued, whichever a resize has moved it to. `None` if it is not queued any more.
-    #[inline]
+    #[inline(never)]
     pub(super) fn lock_queued(&self, entry: &Entry) -> Option<Guard<'_>> {
         let mut round = 0;
         loop {

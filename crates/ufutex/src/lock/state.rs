@@ -115,8 +115,14 @@ impl StateLock {
     #[inline]
     pub fn lock_live(&self, on: &PlatformRef) {
         if !self.lock_if_idle(on) {
-            while self.lock(on).is_none() {}
+            self.lock_live_after(on);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_live_after(&self, on: &PlatformRef) {
+        while self.lock(on).is_none() {}
     }
 
     /// Locks after a first try has failed, and sleeps if that takes long.
@@ -160,6 +166,7 @@ impl StateLock {
 
     /// Tries for a while. A contender that is not starving stops if another one is.
     #[allow(clippy::reversed_empty_ranges, reason = "nobody spins in a model")]
+    #[inline(never)]
     fn spin(&self, on: &PlatformRef, mark: u32) -> Option<Option<u32>> {
         for _ in 0..SPINS {
             if let Some(done) = self.attempt(on, mark) {
@@ -189,6 +196,7 @@ impl StateLock {
         }
     }
 
+    #[inline(never)]
     pub(super) fn claim(&self, on: &PlatformRef, mark: u32) -> Option<u32> {
         if mark != STARVING || self.contended.load(Ordering::Relaxed) != GRANTED {
             return None;

@@ -95,9 +95,16 @@ impl<T: ?Sized> Clone for Counted<T> {
 impl<T: ?Sized> Drop for Counted<T> {
     fn drop(&mut self) {
         // [L]: the thread that frees the value sees all uses of it. Pairs with the load below: no fence, for ThreadSanitizer.
-        if self.inner().handles.fetch_sub(1, Ordering::Release) != 1 {
-            return;
+        if self.inner().handles.fetch_sub(1, Ordering::Release) == 1 {
+            self.free();
         }
+    }
+}
+
+impl<T: ?Sized> Counted<T> {
+    #[cold]
+    #[inline(never)]
+    fn free(&mut self) {
         self.inner().handles.load(Ordering::Acquire); // [L]
         let layout = Layout::for_value(self.inner());
         // SAFETY: the last handle; allocated like this. Only the value is dropped: others may still read the count (`upgrade`).

@@ -287,6 +287,7 @@ impl PlatformRef {
     }
 
     /// Returns `false` if there is no way to sleep.
+    #[inline(never)]
     pub fn sleep(self, length: Duration) -> bool {
         let Some(calls) = self.0 else { return host::sleep(length) };
         let word = AtomicU32::new(0);

@@ -100,6 +100,7 @@ impl Nodes {
         matches!(self, Self::Host)
     }
 
+    #[inline(never)]
     pub fn topology(&self) -> &dyn Topology {
         match self {
             Self::Host => HostTopology::get(),

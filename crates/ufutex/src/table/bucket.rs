@@ -68,6 +68,7 @@ impl Bucket {
     }
 
     /// For movers: as [`lock`](Self::lock), but not counted.
+    #[inline(never)]
     pub fn lock_to_move(&self) -> Option<Guard<'_>> {
         let state = self.lock.lock(&self.on)?;
         Some(Guard { bucket: self, state })

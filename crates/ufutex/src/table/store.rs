@@ -152,6 +152,7 @@ fn memory_layout(slots: usize) -> Option<Layout> {
 }
 
 /// Makes a table on `node`, whose buckets are not live, unlocked and empty. [`free`] frees it. `None` if there is no memory.
+#[inline(never)]
 pub fn make(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32) -> Option<Table> {
     let slots = 1 << slots_log2;
     let layout = memory_layout(slots)?;

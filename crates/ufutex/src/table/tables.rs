@@ -170,6 +170,7 @@ impl Tables {
         self.global.globals().source.on
     }
 
+    #[inline(never)]
     pub fn store_or_make(&self) -> Result<&TableStore, Error> {
         let max_bytes = (self.max_lines as usize).saturating_mul(LINE);
         // SAFETY: the caller of `new` promised that the namespace's tables, and so their source, stay valid.
