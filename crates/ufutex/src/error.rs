@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Why an operation failed. Each variant corresponds to the errno that futex(2), prctl(2) or timer_create(2) returns.
+/// Why an operation failed. Each variant is the errno that futex(2), prctl(2) or timer_create(2) returns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,14 +12,11 @@ pub enum Error {
     TimedOut,
     /// The word's memory cannot be reached (`EFAULT`).
     Fault,
-    /// An argument does not have the form that the operation takes: for example a misaligned address, a value wider
-    /// than the word, or a number of slots that is not a power of two (`EINVAL`).
+    /// An argument of the wrong form, such as a misaligned address or a number of slots that is no power of two (`EINVAL`).
     Invalid,
-    /// The table cannot change any more, because it was made immutable or set to 0 slots. Or a waiter, a task or an
-    /// interrupt is already in use (`EBUSY`).
+    /// The table is immutable or has 0 slots and cannot change, or a waiter, task or interrupt is already in use (`EBUSY`).
     Busy,
-    /// No memory could be allocated for a table or a task. Or a limit that the embedder sets for guests has been
-    /// reached (`ENOMEM`).
+    /// There is no memory for a table or a task, or a limit that the embedder sets for guests is reached (`ENOMEM`).
     NoMemory,
     /// The wait was interrupted (`EINTR`).
     Interrupted,
@@ -27,9 +24,8 @@ pub enum Error {
     NotPermitted,
     /// The word names an owner that does not exist (`ESRCH`).
     NoTask,
-    /// Waiting for the lock would be a deadlock: the task owns the lock already, or the lock's owner waits, perhaps
-    /// through other locks, for a lock that the task owns. Or the chain of waiting owners would be longer than
-    /// [`SystemConfig::max_pi_depth`](crate::SystemConfig::max_pi_depth) (`EDEADLK`).
+    /// Waiting would be a deadlock: the task owns the lock, or the lock's owner waits, perhaps through other locks, for the
+    /// task. Or the chain of owners exceeds [`SystemConfig::max_pi_depth`](crate::SystemConfig::max_pi_depth) (`EDEADLK`).
     Deadlock,
     /// There is no such operation (`ENOSYS`).
     NoSuchOperation,
@@ -55,15 +51,12 @@ impl Error {
             Self::NotPermitted => (1, "the lock is another task's, or its owner cannot be waited for (EPERM)"),
             Self::NoTask => (3, "the futex word names an owner that does not exist (ESRCH)"),
             Self::Interrupted => (4, "the wait was interrupted (EINTR)"),
-            Self::Again => (
-                11,
-                "the futex word does not hold the expected value, the lock is taken, or no more timers can be had (EAGAIN)",
-            ),
+            Self::Again => {
+                (11, "the futex word holds another value, the lock is taken, or no timer can be had (EAGAIN)")
+            }
             Self::NoMemory => (12, "no memory for a futex table or a task, or a limit has been reached (ENOMEM)"),
             Self::Fault => (14, "the futex word's memory cannot be reached (EFAULT)"),
-            Self::Busy => {
-                (16, "the futex table can no longer change its size, or the waiter or task is in use (EBUSY)")
-            }
+            Self::Busy => (16, "the futex table cannot change any more, or the waiter or task is in use (EBUSY)"),
             Self::Invalid => (22, "an argument is not of the form this operation takes (EINVAL)"),
             Self::Deadlock => (35, "waiting for the lock would be a deadlock (EDEADLK)"),
             Self::NoSuchOperation => (38, "there is no such operation (ENOSYS)"),

@@ -1,9 +1,8 @@
 //! Linux's futex subsystem and its table of POSIX timers as an embeddable library.
 //!
-//! A [`System`] holds what a kernel has once: a hash secret, limits, and a global hash table for each guest
-//! ([`PidNamespace`]). A [`Domain`] holds what each process has: a private table, which the first wait allocates and which
-//! grows under load. An embedder makes one system, and one domain for each guest process. A program that only wants fast
-//! futexes for itself makes one of each, or keeps both in a [`StaticDomain`].
+//! A [`System`] holds what a kernel has once: a hash secret, limits, and a global hash table for each guest ([`PidNamespace`]).
+//! A [`Domain`] holds what each process has: a private table, which the first wait allocates and which grows under load. An
+//! embedder makes one system, and a domain for each guest process; a program without guests one of each, or a [`StaticDomain`].
 //!
 //! ```
 //! use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Release}};
@@ -34,7 +33,7 @@
 //! | run WebAssembly's waits and notifies | module [`wasm`] |
 //! | see what happens | [`Domain::counters`], [`Domain::who_waits`], static probes (feature `probes`); [`observe`] |
 //!
-//! All kinds of waiters share the same queues. The driver also ends the waits of tasks that have a timeout.
+//! All kinds of waiters share the same queues.
 //!
 //! [`wait_async`]: Domain::wait_async
 //! [`prepare_with`]: Domain::prepare_with
@@ -42,28 +41,23 @@
 //! # Callbacks
 //!
 //! Wakers, [`Scheduler`](pi::Scheduler), [`Deliver`](timer::Deliver), [`Clocks`](timer::Clocks), [`UserMemory`] and
-//! [`Topology`](platform::Topology) are an embedder's code. The documentation of each says which locks are held when it
-//! is called, and what it may call. All of them may panic, unless their documentation says otherwise. The panic goes to
-//! the caller of the operation, and the driver's own thread goes on. No lock stays held, and no waiter, wake or count is
-//! lost. What the operation has done by then stays done. Waiters and schedulers that it still had to notify are notified
-//! while the stack unwinds. If one of their callbacks panics too, that second panic is caught. Without `std` nothing can
-//! catch it, and it ends the process.
+//! [`Topology`](platform::Topology) are an embedder's code. The documentation of each says which locks are held when it is
+//! called, and what it may call. Unless it says otherwise they may panic. The panic goes to the caller of the operation, and
+//! the driver's own thread goes on. No lock stays held; no waiter, wake or count is lost. What is done stays done, and what the
+//! operation owes other threads is done while the stack unwinds. A second panic is caught; without `std` it ends the process.
 //!
-//! The **waker** of a task may use the engine without restriction: see [`WaitFuture`]. That of [`Domain::prepare_with`] may
-//! not, and may lie on a stack: see there.
+//! A task's **waker** may use the engine freely ([`WaitFuture`]). That of [`Domain::prepare_with`] may not.
 //!
 //! # Features
 //!
-//! `timers` and `pi` are parts of the engine, and on by default. A guest's calls for a part that is left out return
-//! `ENOSYS`. `std` and `probes` are on by default,
-//! too; `stream` and `parking` are not. Without `std` the crate needs only `alloc`, and threads sleep by the embedder's
-//! [`Platform`](platform::Platform). Module [`platform`] says what each host has.
+//! `timers`, `pi`, `std` and `probes` are on by default; `stream` and `parking` are not. Without `timers` or `pi` a guest's
+//! calls for that part return `ENOSYS`. Without `std` the crate needs only `alloc`, and a [`platform`] to sleep by.
 
 #![no_std]
-// The documentation says which feature or host an item needs, and does not name features that no user can switch on.
+// The documentation says which feature or host an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_op_in_unsafe_fn)]
-// A build without one of the parts has functions that only this part calls. They do not get into a program.
+// A build without one of the parts has functions that only this part calls.
 #![cfg_attr(not(all(feature = "timers", feature = "pi")), allow(dead_code, unused_imports))]
 
 extern crate alloc;
@@ -83,7 +77,7 @@ pub mod syscall;
 mod table;
 #[cfg(feature = "timers")]
 pub mod timer;
-/// What drives the timeouts of tasks. With the feature `timers` the POSIX timers of a process are here, too.
+/// What drives the timeouts of tasks. With the feature `timers` also the POSIX timers of a process.
 #[cfg(not(feature = "timers"))]
 pub mod timer {
     pub use crate::expiry::thread::{CpuSet, Cpus, DriverThread};
@@ -120,17 +114,16 @@ pub use sys::flat_memory::FlatMemory;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 pub use table::size::Policy;
 
-/// The platform that the engine runs on: the host's, or one that an embedder gives with [`SystemConfig::platform`]. And
-/// the nodes of the machine, if it has several: the host's, or those of [`SystemConfig::topology`].
+/// The platform that the engine runs on, and the nodes of the machine: the host's, or those that an embedder gives with
+/// [`SystemConfig::platform`] and [`SystemConfig::topology`].
 ///
 /// With the default feature `std` threads sleep by calls of the host: futex(2) on Linux, WaitOnAddress on Windows, and
-/// condition variables elsewhere ([`AnyStd`](platform::AnyStd)). On Windows the suites have run under Wine; macOS,
-/// FreeBSD and NetBSD are type-checked. Hosts other than Linux have no CPU-time clocks, no nodes, and neither
-/// `timer::Signals` nor `timer::EventFd`. [`timer::Base`] says which clock stands in for one that a host lacks.
+/// condition variables elsewhere ([`AnyStd`](platform::AnyStd)). On Windows the suites have run under Wine; macOS, FreeBSD and
+/// NetBSD are type-checked. Hosts other than Linux have no CPU-time clocks, no nodes, and neither `timer::Signals` nor
+/// `timer::EventFd`. [`timer::Base`] says which clock stands in for one that a host lacks.
 ///
-/// Without `std` an embedder's [`Platform`](platform::Platform) says how a thread sleeps, what time it is, and what has
-/// to be done around a lock. Without a platform a thread that would sleep spins, and its timeouts do not end. Futures
-/// and custom waiters need no platform. Timers, and the timeouts of futures, use [`SystemConfig::clocks`].
+/// Without `std` an embedder gives a [`Platform`](platform::Platform). Without one, a thread that would sleep spins, and its
+/// timeouts do not end. Futures and custom waiters need none. Timers and timeouts of futures use [`SystemConfig::clocks`].
 pub mod platform {
     #[doc(no_inline)]
     pub use crate::sys::clock::Clock;
@@ -143,9 +136,8 @@ pub mod platform {
 
 /// Locks that boost their owner to the priority of the tasks that wait for them: `FUTEX_LOCK_PI` and its family.
 ///
-/// [`Domain::lock_pi`] is the call of a thread, [`Domain::lock_pi_async`] that of a task of an executor. The word of
-/// such a lock holds its owner's TID and the bits that this module names. A [`Scheduler`](pi::Scheduler) is told which
-/// [`Priority`](pi::Priority) each task has to run with.
+/// [`Domain::lock_pi`] is a thread's call, [`Domain::lock_pi_async`] a task's. The word holds its owner's TID and the bits that
+/// this module names. A [`Scheduler`](pi::Scheduler) is told which [`Priority`](pi::Priority) each task has to run with.
 pub mod pi {
     pub use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
     #[cfg(feature = "pi")]
@@ -153,21 +145,19 @@ pub mod pi {
     pub use crate::futex::priority::Priority;
 }
 
-/// Counters and lists of waiters: the types that [`Domain::counters`], [`Domain::who_waits`] and [`System::who_waits`]
-/// return.
+/// Counters and lists of waiters, as [`Domain::counters`], [`Domain::who_waits`] and [`System::who_waits`] return them.
 pub mod observe {
     pub use crate::futex::counters::Counters;
     pub use crate::futex::who_waits::{WaitedWord, WhoWaits};
 }
 
-/// Queues of parked threads, for lock implementations that decide with the queue locked. `parking_lot_core` is built on
-/// this module.
+/// Queues of parked threads, for lock implementations that decide with the queue locked, as `parking_lot_core`'s do.
 #[cfg(feature = "parking")]
 pub mod parking {
     pub use crate::futex::parking::{BothQueues, Filter, Filtered, Parked, ParkingLot, PlaceRef, Queue};
 }
 
-/// The examples of README.md and of the pages in docs/, as tests. The packaged crate does not have those files.
+/// The examples of README.md and docs/, as tests. The packaged crate does not have those files.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../../README.md")]

@@ -6,20 +6,16 @@ use crate::futex::static_domain::StaticDomain;
 use crate::futex::wait::WaitOptions;
 use crate::sys::clock::Timeout;
 
-/// The domain of the process. The first wait makes it.
 static FUTEXES: StaticDomain = StaticDomain::new();
 
-/// Blocks the calling thread while `word`, a reference to an atomic or another [`Target`], holds `expected`, until a wake
-/// comes.
+/// Blocks the calling thread while `word`, a reference to an atomic or another [`Target`], holds `expected`, until a wake.
 ///
-/// Returns at once if the word holds another value. Otherwise it returns when [`wake_one`] or [`wake_all`] has chosen
-/// this waiter: the engine makes no wakeups of its own. The word may hold `expected` again by then, so a caller that waits for a
-/// change calls this in a loop.
+/// Returns at once if the word holds another value. Otherwise it returns only when [`wake_one`] or [`wake_all`] has chosen this
+/// waiter. The word may hold `expected` again by then: call this in a loop.
 ///
-/// `wait`, [`wait_timeout`], [`wake_one`] and [`wake_all`] use one domain of the process, which the first wait makes. A
-/// program that wants limits, counters, tasks or timers makes a domain of its own, or a [`StaticDomain`]. These functions
-/// need the feature `std`. They do not meet futex(2), nor the locks of the standard library, nor those of another version
-/// of this crate.
+/// `wait`, [`wait_timeout`], [`wake_one`] and [`wake_all`] use one domain of the process. A program that wants limits,
+/// counters, tasks or timers makes a domain of its own, or a [`StaticDomain`]. They need the feature `std`, and do not meet
+/// futex(2), the standard library's locks, or another version of this crate.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Release}};
@@ -37,10 +33,8 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 /// ```
 ///
 /// # After fork(2)
-/// The child has a copy of the domain, but only the thread that called fork. If another thread was in one of the
-/// functions then, a lock of the copy may stay held for ever, and a wake may go to a thread that the child does not
-/// have. So the child calls [`abandon_after_fork`] before it uses these functions. A wake in the parent never reaches a
-/// waiter in the child, or the reverse, not even on a word in memory that both have mapped.
+/// The child's copy of the domain may have locks and waiters of threads that it does not have. So it calls
+/// [`abandon_after_fork`] before it uses these functions. No wake of one process reaches the other, not even in shared memory.
 ///
 /// # Panics
 /// If there is no memory for the domain, if 2^24 threads wait already, or if the target cannot be read.
@@ -49,10 +43,8 @@ pub fn wait<T: Target>(word: T, expected: T::Value) {
     let _is_woken = ended(FUTEXES.get().and_then(|domain| domain.wait(word, expected)));
 }
 
-/// As [`wait`], but for no longer than `timeout`: a [`Duration`](std::time::Duration), an
-/// [`Instant`](std::time::Instant), or a [`Timeout`].
-///
-/// Returns `false` if the time was up, and `true` if a wake came or if the word does not hold `expected`.
+/// As [`wait`], but no longer than `timeout`: a [`Duration`](std::time::Duration), [`Instant`](std::time::Instant) or
+/// [`Timeout`]. Returns `false` if the time was up, and `true` if a wake came or the word does not hold `expected`.
 ///
 /// ```
 /// use std::{sync::atomic::AtomicU32, time::Duration};
@@ -70,36 +62,32 @@ pub fn wait_timeout<T: Target>(word: T, expected: T::Value, timeout: impl Into<T
     ended(FUTEXES.get().and_then(|domain| domain.wait_with(word, expected, &options)))
 }
 
-/// Wakes one thread that waits for `word`, if there is one. Takes a reference or the word's [`Address`](crate::Address):
-/// the word is not accessed, and may have been freed already.
+/// Wakes one thread that waits for `word`, if there is one. Takes a reference or the word's [`Address`](crate::Address): the
+/// word is not accessed, and may have been freed already.
 ///
-/// Change the word first. Then a thread that waits for the old value either is asleep, and can be woken, or will not go
-/// to sleep. No memory is allocated. It is no function for signal handlers, unlike futex(2): it locks a bucket, which
-/// the interrupted thread may hold.
+/// Change the word first. Then a thread that waits for the old value either sleeps, and can be woken, or will not sleep. No
+/// memory is allocated. Unlike futex(2), signal handlers must not call it: the interrupted thread may hold the bucket's lock.
 #[inline]
 pub fn wake_one<K: Key>(word: K) {
     FUTEXES.wake_one(word);
 }
 
-/// Wakes all threads that wait for `word`. Like [`wake_one`], with one difference: for more than 16 threads it tries to
-/// allocate memory. If it gets none, it wakes them in several steps.
+/// Wakes all threads that wait for `word`: see [`wake_one`]. More than 16 need memory, or are woken in several steps.
 #[inline]
 pub fn wake_all<K: Key>(word: K) {
     FUTEXES.wake_all(word);
 }
 
-/// Gives the process's copy of the domain up, in the child of fork(2): [`wait`] and its like go on with a new one. See
+/// In the child of fork(2): gives the process's copy of the domain up. [`wait`] and its like go on with a new one. See
 /// [`System::abandon_after_fork`](crate::System::abandon_after_fork).
 ///
 /// # Safety
-/// The process is a child of fork(2) that has not started a thread yet. The calling thread is in none of these
-/// functions.
+/// The process is a child of fork(2) that has not started a thread yet. The calling thread is in none of these functions.
 pub unsafe fn abandon_after_fork() {
     // SAFETY: as for this function. Nothing borrows the domain outside of these functions.
     unsafe { FUTEXES.abandon_after_fork() };
 }
 
-/// Whether the wait ended before its timeout.
 #[inline]
 #[track_caller]
 fn ended(result: Result<(), Error>) -> bool {

@@ -38,7 +38,7 @@ impl Platform for Jumping {
         let deadline = deadline.map(|deadline| match deadline.clock {
             Clock::Monotonic => deadline,
             Clock::Realtime => {
-                let left = deadline.remaining(Self::now(Clock::Realtime)).min(CHECK_EVERY);
+                let left = deadline.at.saturating_sub(Self::now(Clock::Realtime)).min(CHECK_EVERY);
                 Deadline { clock: Clock::Monotonic, at: Host::now(Clock::Monotonic) + left }
             }
         });

@@ -5,11 +5,10 @@ use core::time::Duration;
 use crate::sys::callbacks::callbacks;
 use crate::sys::clock::Clock;
 
-/// A clock that deadlines can be on.
+/// A clock that deadlines can be on. On Linux these are the kernel's.
 ///
-/// On Linux these are the kernel's clocks. On Windows and OpenBSD `Monotonic` goes on while the machine sleeps. On
-/// Windows, and on hosts that have no such clock, `Boottime` is equal to `Monotonic`. On every host but Linux `Tai` is
-/// equal to `Realtime`.
+/// Elsewhere `Tai` is `Realtime`. On Windows and OpenBSD `Monotonic` goes on while the machine sleeps. On Windows, and on hosts
+/// without such a clock, `Boottime` is `Monotonic`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Base {
@@ -24,7 +23,6 @@ pub enum Base {
 }
 
 impl Base {
-    /// All clocks, in the order of their numbers here.
     pub(crate) const ALL: [Self; 4] = [Self::Monotonic, Self::Realtime, Self::Boottime, Self::Tai];
 }
 
@@ -48,43 +46,37 @@ pub enum CpuClock {
 
 /// The clocks of an embedder.
 ///
-/// `now` and `cpu_time` may be called with a timer, the deadlines of a process or domain, or the driver's wheel locked:
-/// they must not block, nor use the driver, timers, or futures with a timeout.
+/// `now` and `cpu_time` may be called with a timer, the deadlines of a process or domain, or the driver's wheel locked: they
+/// must not block, nor use the driver, timers, or futures with a timeout.
 ///
-/// They may panic. The panic goes to the caller, with all locks released, and nothing has changed: a timer that was
-/// being set keeps its setting, a notice that was being taken may be taken again, and a future whose timeout could not
-/// begin may be polled again. If the clock of a CPU-time timer panics in a turn, a turn checks the timer again a
-/// millisecond later.
+/// They may panic. The panic goes to the caller with all locks released and nothing changed: a timer keeps its setting, a
+/// notice may be taken again, and a future whose timeout could not begin may be polled again. If the clock of a CPU-time timer
+/// panics in a turn, a turn checks the timer again a millisecond later.
 pub trait Clocks: Send + Sync {
     /// The time on `base`, since its epoch.
     fn now(&self, base: Base) -> Duration;
 
-    /// The CPU time that `of` has used; `None` if there is no such process, or no such thread in the calling process.
-    /// The provided implementation returns `None`. If it has returned `None` for a timer, that timer never expires,
-    /// even if a later process or thread gets the number. An embedder that reuses numbers must first delete the timers
-    /// that name the old one, or set them. Setting such a timer fails with [`Error::NoTask`](crate::Error::NoTask).
+    /// The CPU time that `of` has used; `None` if there is no such process, or no such thread in the calling process. Provided:
+    /// `None`. A timer that has met `None` never expires, even if a later process or thread gets the number, and setting it
+    /// fails with [`Error::NoTask`](crate::Error::NoTask). Before a number is reused, delete or set the timers that name it.
     fn cpu_time(&self, of: CpuClock) -> Option<Duration> {
         let _ = of;
         None
     }
 
-    /// The number of CPUs that the threads of a process can use at the same time, which is how many times faster than a
-    /// clock its CPU time may advance. Called once. The provided implementation returns 1.
+    /// The number of CPUs that a process can use at once: its CPU time may be that much faster. Called once. Provided: 1.
     fn cpus(&self) -> usize {
         1
     }
 
-    /// Called when [`Driver::next`](super::Driver::next) may have become earlier: with nothing locked, by the thread
-    /// that has armed a deadline. It may be called more often than needed. It may use the driver and timers. If it
-    /// panics, the deadline stays armed, and the panic goes to that thread's caller.
+    /// Called when [`Driver::next`](super::Driver::next) may have become earlier, or more often, with nothing locked, by the
+    /// thread that has armed a deadline. It may use the driver and timers. If it panics, the deadline stays armed.
     fn changed(&self);
 }
 
 callbacks!(Clocks);
 
-/// Converts a time to nanoseconds, at most what the kernel's clocks can show: some 292 years.
-///
-/// Times in the last second of that range become the highest value, which means for ever, as in the kernel.
+/// Converts a time to nanoseconds. As in the kernel, times from the clocks' last second on become [`LAST`]: for ever.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     if time.as_secs() >= KTIME_MAX / SECOND { LAST } else { LAST.min(time.as_nanos() as u64) }
 }
@@ -93,5 +85,5 @@ const SECOND: u64 = 1_000_000_000;
 
 const KTIME_MAX: u64 = i64::MAX as u64;
 
-/// The last nanosecond of any clock: the kernel's `KTIME_MAX`.
+/// The last nanosecond of any clock, after some 292 years: the kernel's `KTIME_MAX`.
 pub(crate) const LAST: u64 = KTIME_MAX;

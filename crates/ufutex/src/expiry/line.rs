@@ -1,12 +1,10 @@
 //! The ready line of a clock: owners whose deadlines have passed, in the order in which turns serve them.
 //!
-//! Owners belong to groups, such as the processes of one guest. Groups with ready owners stand in the line. A group that
-//! has been served goes to its end, if it has more of them. So groups are served in rotation, and within a group its
-//! owners are. An owner waits for one owner of each other group, however many owners those have, and as often for each
-//! owner of its own group that became ready before.
+//! Owners belong to groups, such as the processes of one guest. Groups with ready owners stand in the line. A group that has
+//! been served goes to the end of the line, if it has more owners. So an owner waits for one owner of each other group, however
+//! many those have, and as often for each owner of its own group that became ready before it.
 //!
-//! The turn that visits owners has to know when it has visited all that were ready at some moment. It counts **laps**:
-//! a lap is over when every owner that was ready at its beginning has been taken out. The next lap then begins.
+//! A **lap** is over, and the next begins, when every owner that was ready at its beginning has been taken out: see `turn`.
 
 use core::cell::UnsafeCell;
 
@@ -17,11 +15,10 @@ use super::{Base, Earliest};
 /// Owners that together get one place in the rotation.
 pub(crate) struct OwnerGroup([UnsafeCell<ReadyGroup>; 4]);
 
-/// The ready owners of one group on one clock. Belongs to the lock of that clock's wheel.
+/// The ready owners of a group on a clock. Belongs to the lock of that clock's wheel.
 #[repr(C)]
 pub(super) struct ReadyGroup {
-    /// The group's place in the line, where it stands while it has ready owners. First field, because the line knows
-    /// only the node's address.
+    /// The group's place in the line. First field: the line knows only the node's address.
     node: WheelNode,
     owners: NodeRing,
 }
@@ -36,20 +33,17 @@ impl OwnerGroup {
         Self([const { UnsafeCell::new(ReadyGroup { node: WheelNode::new(), owners: NodeRing::new() }) }; 4])
     }
 
-    /// What the links of the group's owners on a clock refer to.
     pub(super) fn on(&self, base: Base) -> &UnsafeCell<ReadyGroup> {
         &self.0[base as usize]
     }
 }
 
 impl Earliest {
-    /// Puts an owner at the end of its group.
-    ///
     /// # Safety
     /// `node` belongs to a link, to the lock, and is in no wheel; its owner takes it out before freeing it.
     pub(super) unsafe fn make_ready(&mut self, node: *mut WheelNode) {
         self.ready += 1;
-        // SAFETY: the caller guarantees that the node is valid, and holds the lock.
+        // SAFETY: the caller guarantees a valid node, and holds the lock.
         unsafe {
             (*node).tag = self.lap as u32;
             let group = Link::of(node).group.as_ref().get();
@@ -66,7 +60,7 @@ impl Earliest {
     /// As for [`make_ready`](Self::make_ready), but `node` is ready.
     pub(super) unsafe fn leave_line(&mut self, node: *mut WheelNode) {
         self.ready -= 1;
-        // SAFETY: the caller guarantees that the node is valid and ready, and holds the lock.
+        // SAFETY: as above; the node is ready.
         unsafe {
             self.old -= usize::from((*node).tag != self.lap as u32);
             let group = Link::of(node).group.as_ref().get();
@@ -77,8 +71,7 @@ impl Earliest {
         }
     }
 
-    /// Takes out the first owner of the first group, which goes to the end of the line. If a lap is over, the next one
-    /// begins.
+    /// Takes out the first owner of the first group, which goes to the end of the line.
     pub(super) fn pop_ready(&mut self) -> Option<*mut WheelNode> {
         if self.old == 0 {
             self.lap += 1;

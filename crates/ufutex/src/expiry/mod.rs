@@ -1,9 +1,7 @@
 //! Expiry: the deadlines of many owners, and the driver that expires them.
 //!
-//! An owner of deadlines (a process with its timers, or a domain with the sleeps of its tasks) keeps them in a
-//! [`DeadlineQueue`] for each clock. Each queue has a lock of its own. The driver's wheel contains each queue with its earliest
-//! deadline. So arming locks only the owner's queue, unless the earliest deadline changes. Nothing in this module knows
-//! of timers or futexes.
+//! An owner (a process's timers, or the sleeps of a domain's tasks) has a [`DeadlineQueue`] for each clock. The driver's wheel
+//! contains queues by their earliest deadlines. So arming locks only the owner's queue, unless the earliest deadline changes.
 
 pub mod clocks;
 #[cfg_attr(not(feature = "std"), path = "no_host.rs")]
@@ -16,7 +14,7 @@ mod turn;
 pub mod wheel;
 
 pub use clocks::{Base, Clocks, CpuClock};
-pub(crate) use queue::{DeadlineQueue, IfLast, MustNotify, Owner, Share};
+pub(crate) use queue::{DeadlineQueue, MustNotify, Owner, Share};
 
 use core::time::Duration;
 
@@ -33,58 +31,51 @@ use line::OwnerGroup;
 use queue::Link;
 use thread::DriverThread;
 use turn::Turn;
-use wheel::{NodeRing, Wheel, WheelNode};
+use wheel::{NodeRing, Wheel};
 
-/// Expires timers and timeouts. Each [`System`](crate::System) has a driver, for the domains of its own PID namespace. Each
-/// further [`PidNamespace`](crate::PidNamespace) has one of its own if the clocks are the host's. A driver can also be made
-/// alone, for timers, or for a namespace.
+/// Expires timers and timeouts. Each [`System`](crate::System) has a driver, for the domains of its own PID namespace. A driver
+/// can also be made alone, for timers, or for a namespace.
 ///
-/// With the host's clocks the driver has a thread of its own. The first timer or timeout starts it, and it does not wake up while
-/// nothing is armed. With an embedder's clocks ([`Clocks`]) the driver does nothing by itself: the embedder calls
-/// [`next`](Self::next), waits in its own way, and calls [`turn`](Self::turn). All namespaces then use the system's driver,
-/// unless they are made with another ([`PidNamespace::with_driver`](crate::PidNamespace::with_driver)).
+/// With the host's clocks the driver has a thread, which the first timer or timeout starts. Each further
+/// [`PidNamespace`](crate::PidNamespace) has a driver of its own. With an embedder's clocks ([`Clocks`]) the driver does
+/// nothing by itself: the embedder calls [`next`](Self::next), waits, and calls [`turn`](Self::turn). Then all namespaces use
+/// the system's driver, except those made by [`PidNamespace::with_driver`](crate::PidNamespace::with_driver).
 ///
 /// A `Driver` is a handle; its clones refer to one driver. Handles differ in the group that owners of deadlines join: see
-/// [`turn`](Self::turn). A driver does not survive fork(2), because a child process does not have the thread. See
-/// [`System::abandon_after_fork`](crate::System::abandon_after_fork).
+/// [`turn`](Self::turn). It does not survive fork(2): see [`System::abandon_after_fork`](crate::System::abandon_after_fork).
 #[derive(Clone)]
 pub struct Driver {
     pub(crate) inner: Counted<DriverInner>,
-    /// The group of the owners that are made with this handle. `None` is the driver's own.
+    /// Of the owners that are made with this handle. `None` is the driver's own.
     group: Option<Counted<OwnerGroup>>,
 }
 
 pub(crate) struct DriverInner {
-    /// How the threads that use the driver sleep.
     pub on: PlatformRef,
-    /// One for each clock: made for the first owner of deadlines, because each takes two KiB.
+    /// One for each clock, made for the first owner of deadlines: each takes two KiB.
     bases: [Lazy<Lock<Earliest>>; 4],
     source: ClockSource,
-    /// The group of owners that were made without naming one.
     group: OwnerGroup,
     /// The number of CPUs; 0 until the host is asked.
     cpus: AtomicU64,
     /// 1 in a child of fork(2) that has abandoned its copy.
     abandoned: AtomicU32,
-    /// The system's driver, from whose settings this one was made, and with which it is abandoned.
+    /// The system's driver, if this one was made from its settings and is abandoned with it.
     model: Option<Driver>,
 }
 
 /// The queues of one clock, by their earliest deadlines.
 struct Earliest {
-    /// The queues whose deadlines have not passed, as far as turns know.
+    /// Queues whose deadlines have not passed, as far as turns know.
     wheel: Wheel,
-    /// The ready line, with the groups that have ready owners: see `line`.
     line: NodeRing,
-    /// The number of owners that are ready.
     ready: usize,
-    /// The number of the lap. An owner that becomes ready notes the lower half in its node's `tag`.
+    /// A ready owner has the lower half of it in its node's `tag`.
     lap: u64,
-    /// The number of ready owners that were so when the lap began.
+    /// The ready owners that were so when the lap began.
     old: usize,
-    /// The time of the next turn, as it was last announced to the thread or embedder that turns the driver.
+    /// The time of the next turn, as last announced to the thread or embedder that turns the driver.
     announced: u64,
-    /// The number of calls of [`Driver::next`] for this clock.
     next_calls: u64,
 }
 
@@ -98,29 +89,14 @@ impl Earliest {
         self.wheel.is_empty() && self.ready == 0
     }
 
-    /// The time of the next turn; `None` if no queue is scheduled. 0 means at once.
+    /// The time of the next turn. 0 means at once.
     fn peek(&self) -> Option<u64> {
         if self.ready != 0 { Some(0) } else { self.wheel.peek() }
     }
-
-    /// # Safety
-    /// `node` belongs to the lock, and is in this wheel or in none.
-    unsafe fn remove(&mut self, node: *mut WheelNode) {
-        // SAFETY: the caller guarantees it.
-        unsafe {
-            if (*node).is_ready() {
-                self.leave_line(node);
-            } else {
-                self.wheel.remove(node);
-            }
-        }
-    }
 }
 
-/// A time later than any clock can show.
 const NEVER: u64 = u64::MAX;
 
-/// The source of time.
 enum ClockSource {
     Host(host::HostDriver),
     Given(Callbacks<dyn Clocks>),
@@ -141,15 +117,14 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn host_with(thread: DriverThread) -> Result<Self, Error> {
-        Self::make(PlatformRef::HOST, ClockSource::Host(host::HostDriver::new(thread)), None)
+        Self::of(PlatformRef::HOST, None, thread)
     }
 }
 
 impl Driver {
     /// Makes a driver that runs by an embedder's clocks, and only while the embedder calls [`turn`](Self::turn).
     ///
-    /// Its threads sleep by the host. A system's own driver ([`System::driver`](crate::System::driver)) has the
-    /// system's platform: without `std` use that one.
+    /// Its threads sleep by the host. Without `std` use [`System::driver`](crate::System::driver), on the system's platform.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -157,7 +132,7 @@ impl Driver {
         Self::make(PlatformRef::HOST, ClockSource::Given(clocks.into()), None)
     }
 
-    /// Makes a driver with the given clocks or else the host's. Without either, its time stands still.
+    /// With neither given clocks nor the host's, its time stands still.
     pub(crate) fn of(
         on: PlatformRef,
         clocks: Option<Callbacks<dyn Clocks>>,
@@ -170,8 +145,7 @@ impl Driver {
         Self::make(on, source, None)
     }
 
-    /// A driver for another PID namespace of the system that this driver belongs to. With the host's clocks it is one with
-    /// a thread of its own. With an embedder's clocks it is this one, because the embedder turns this one.
+    /// For another PID namespace of the system: a new driver, or with an embedder's clocks this one, which the embedder turns.
     pub(crate) fn for_another_namespace(&self) -> Result<Self, Error> {
         match &self.inner.source {
             ClockSource::Host(host) => {
@@ -199,14 +173,12 @@ impl Driver {
         Ok(Self { inner, group: None })
     }
 
-    /// A handle of this driver whose owners of deadlines are a group of their own.
     pub(crate) fn with_new_group(&self) -> Result<Self, Error> {
         Ok(Self { inner: self.inner.clone(), group: Some(Counted::new(|_| OwnerGroup::new())?) })
     }
 
-    /// Gives this process's copy of the driver up, in the child of fork(2), with all timers that run by it. They can be
-    /// dropped then, and nothing else. A system's own driver is abandoned with the
-    /// [system](crate::System::abandon_after_fork).
+    /// In the child of fork(2): gives up this process's copy of the driver. The timers that run by it can only be dropped then.
+    /// A system's own driver is abandoned with the [system](crate::System::abandon_after_fork).
     ///
     /// # Safety
     /// As for `System::abandon_after_fork`.
@@ -216,20 +188,19 @@ impl Driver {
         core::mem::forget(self.clone());
     }
 
-    /// Whether what belongs to the driver may only be dropped, and no lock be taken for that.
+    /// Whether what belongs to the driver may only be dropped, without taking a lock.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.inner.abandoned.load(Ordering::Relaxed) != 0 || self.inner.model.as_ref().is_some_and(Self::is_abandoned)
     }
 
-    /// Gets ready for the deadlines that an owner has on `base`. To be called before the first of them.
+    /// To be called before the first deadline of an owner on `base`.
     pub(crate) fn prepare(&self, base: Base) -> Result<(), Error> {
         let earliest = || Ok(Lock::new(self.inner.on, Earliest::new()));
         self.inner.bases[base as usize].get_or_make(earliest).map(|_| ())
     }
 
-    /// The time by `base` at which the next turn is needed: never later than the earliest deadline. It is earlier if
-    /// nodes have been disarmed since, or if many deadlines are close together. It has passed already if a turn is
-    /// going on or has left deadlines that are due. `None` if nothing is armed.
+    /// When the next turn is needed, by `base`; `None` if nothing is armed. Never later than the earliest deadline; earlier if
+    /// some were disarmed or many are close together; in the past if a turn is going on or has left deadlines that are due.
     #[must_use]
     pub fn next(&self, base: Base) -> Option<Duration> {
         let inner = &*self.inner;
@@ -243,64 +214,54 @@ impl Driver {
                 earliest.wheel.settle().then(|| {
                     let at = earliest.peek();
                     if self.has_given_clocks() {
-                        // The embedder may have been told an earlier time before, for a timer that is disarmed now. A
-                        // deadline before this one must then notify it.
+                        // From now on the embedder must be notified of deadlines before this time.
                         earliest.announced = earliest.announced.max(at.unwrap_or(NEVER));
                     }
                     at
                 })
             });
             if let Some(at) = at {
-                // An embedder may pass the time on to a timer of its own. For many of those, 0 means "never".
+                // 0 means "never" to many of the timers that an embedder passes the time on to.
                 return at.map(|at| Duration::from_nanos(at.max(1)));
             }
         }
     }
 
-    /// Expires all deadlines that are due, on the calling thread, which delivers the timers and wakes the tasks.
-    /// Returns the number of deadlines that have passed. Several threads may turn at once.
+    /// Expires all deadlines that are due, on the calling thread, which delivers the timers and wakes the tasks. Returns the
+    /// number of deadlines that have passed. Several threads may turn at once. The turn ends when all deadlines have passed
+    /// that were due at its beginning. If later ones are left, [`next`](Self::next) returns a time that has passed.
     ///
-    /// The owners of deadlines are processes, which have timers, and domains, which have timeouts. They are grouped by
+    /// Owners of deadlines, which are processes with timers and domains with timeouts, are grouped by
     /// [`PidNamespace`](crate::PidNamespace): a domain by its own, timers by the one whose
-    /// [`driver`](crate::PidNamespace::driver) they were made with. Groups are served in rotation, and so are the
-    /// owners of a group. Each time one owner has at most 64 deadlines expired, and the clocks are read before the next one
-    /// is served. So a deadline that comes during the turn waits for at most 64 deadlines of each other group on its clock,
-    /// however many owners and deadlines those have, and for as many on each of the other clocks. Of its own group it waits
-    /// for 64 of each other owner, and for those of the other groups in between. How long that takes depends on how long
-    /// 64 calls of each [`Deliver`](crate::timer::Deliver) take. The turn ends when all deadlines have passed that were due
-    /// at its beginning. Deadlines that have come since may be left; then [`next`](Self::next) returns a time that has
-    /// passed.
+    /// [`driver`](crate::PidNamespace::driver) they were made with. Groups are served in rotation, and so are the owners of a
+    /// group: at most 64 deadlines of one owner expire before the clocks are read and the next is served. So a deadline that
+    /// comes during the turn waits for at most 64 deadlines of each other group on each clock. For each other owner of its
+    /// group it waits for 64 more, and for the other groups again.
     ///
-    /// With clocks of an embedder, a thread that has turned must call `next` afterwards, and turn by that time or have
-    /// another thread do so: deadlines that come later than that time are not announced to the threads that asked
-    /// before.
+    /// With an embedder's clocks, a thread that has turned must call `next` afterwards, and turn by that time or have another
+    /// thread do so: later deadlines are not announced to threads that asked before.
     ///
-    /// If a waker or a delivery panics, the other clocks are still served, and then the panic goes on to the caller.
-    /// Other deadlines that are due by the panic's clock are left to the next turn.
+    /// If a waker or a delivery panics, the other clocks are still served before the panic goes on to the caller. What else is
+    /// due by the panic's clock is left to the next turn.
     pub fn turn(&self) -> usize {
         Turn::begin(&self.inner).serve()
     }
 
-    /// Notes that the embedder's `CLOCK_REALTIME`, and `CLOCK_TAI` with it, have been set. The host's clocks need no
-    /// such call.
+    /// Notes that the embedder's `CLOCK_REALTIME`, and with it `CLOCK_TAI`, has been set. The host's clocks need no such call.
     pub fn clock_was_set(&self) {
-        // A turn reads the clocks again, and expires what is due by them.
+        // A turn expires what is due by the new time.
         self.inner.changed();
     }
 
-    /// Whether the clocks are an embedder's.
     pub(crate) fn has_given_clocks(&self) -> bool {
         matches!(self.inner.source, ClockSource::Given(_))
     }
 
-    /// Starts the driver's thread, if the driver runs by the host's clocks and its thread does not run yet. The first
-    /// timer or timeout would start it otherwise.
+    /// Starts the driver's thread, which the first timer or timeout would start. With an embedder's clocks there is none.
     ///
-    /// A new thread inherits the scheduling policy and the nice value of the thread that starts it, and then applies
-    /// its [`DriverThread`] to itself. To raise its priority above what it has inherited, a thread needs `CAP_SYS_NICE`
-    /// or a sufficient `RLIMIT_NICE`. In a program without either, the first timer may be armed by a `SCHED_IDLE` or
-    /// niced thread; then call this before, from a thread with normal priority. A thread with `SCHED_DEADLINE` cannot
-    /// start another thread.
+    /// The thread inherits policy and nice value of its starter, and applies its [`DriverThread`] to itself. To raise its
+    /// priority above that, it needs `CAP_SYS_NICE` or a sufficient `RLIMIT_NICE`. Without these, if a `SCHED_IDLE` or niced
+    /// thread may arm the first timer, call this before from a normal thread. A `SCHED_DEADLINE` thread cannot start it.
     ///
     /// ```
     /// let system = ufutex::System::new();
@@ -311,8 +272,8 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`] if the host refuses memory, a thread, or the file descriptors that the thread waits with;
     /// [`Error::NoSuchOperation`] if the driver has no clocks. If the process may open no more files, the call first waits up
-    /// to a second for them: the thread of a driver that has been dropped closes its own a moment later. On hosts other than
-    /// Linux the standard library makes the thread, which ends the program if there is no memory.
+    /// to a second for threads of dropped drivers to close theirs. On hosts other than Linux the standard library ends the
+    /// program if there is no memory for the thread.
     pub fn start(&self) -> Result<(), Error> {
         match &self.inner.source {
             ClockSource::Host(host) => host.start(self),
@@ -322,12 +283,11 @@ impl Driver {
 }
 
 impl DriverInner {
-    /// The queues of one clock. `None` if no owner has had deadlines on it.
+    /// `None` if no owner has had deadlines on it.
     fn earliest(&self, base: Base) -> Option<&Lock<Earliest>> {
         self.bases[base as usize].get()
     }
 
-    /// The time on `base`, in nanoseconds.
     pub fn now(&self, base: Base) -> u64 {
         match &self.source {
             ClockSource::Host(_) => host::now(base),
@@ -335,7 +295,6 @@ impl DriverInner {
         }
     }
 
-    /// The number of CPUs that the threads of a process may use at once.
     pub fn cpus(&self) -> u64 {
         let known = self.cpus.load(Ordering::Relaxed); // a number that never changes
         if known != 0 {
@@ -353,16 +312,15 @@ impl DriverInner {
         }
     }
 
-    /// Notifies the embedder, or wakes the host's thread, to look for the next deadline. Called with nothing locked.
+    /// Has the embedder, or the host's thread, look for the next deadline. Called with nothing locked.
     fn changed(&self) {
         match &self.source {
-            ClockSource::Host(host) => host.wake(),
+            ClockSource::Host(host) => host.program(Base::Monotonic, 0),
             ClockSource::Given(clocks) => call(|| clocks.changed()),
         }
     }
 
-    /// Announces that the next turn of `base` is due at `at`. For the host's thread this sets its alarm.
-    /// Otherwise it returns whether the embedder has to be notified; the caller does that later, with nothing locked.
+    /// Announces the next turn of `base` at `at`. Returns whether the embedder has to be notified, with nothing locked.
     fn announce(&self, base: Base, earliest: &mut Earliest, at: u64) -> bool {
         if earliest.announced == at {
             return false;
@@ -376,10 +334,8 @@ impl DriverInner {
         is_earlier
     }
 
-    /// Puts `link` into the wheel, due at `at`, or takes it out if `at` is `NEVER`. If the link is in the wheel with an
-    /// earlier deadline, or in the ready line, it stays there unless `at` is `NEVER`: a turn will find it and schedule
-    /// it anew. A deadline that has passed already is left to the next turn. `now` is a recent reading of the clock.
-    /// Returns whether the embedder has to be notified.
+    /// Puts `link` into the wheel, due at `at`, or takes it out if `at` is `NEVER`. A link in the ready line, or in the wheel
+    /// with an earlier deadline, stays there otherwise. Returns as `announce`.
     ///
     /// # Safety
     /// `link` is in this driver, and belongs to the caller's queue, which is locked.
@@ -389,16 +345,21 @@ impl DriverInner {
             let node = link.node();
             // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it.
             unsafe {
-                let stands = (*node).is_ready() || (*node).is_linked() && at >= (*node).deadline;
+                let is_ready = (*node).is_ready();
+                let stands = is_ready || (*node).is_linked() && at >= (*node).deadline;
                 if stands && at != NEVER {
                     return false;
                 }
-                earliest.remove(node);
+                if is_ready {
+                    earliest.leave_line(node);
+                } else {
+                    earliest.wheel.remove(node);
+                }
                 if at != NEVER {
                     earliest.wheel.insert(node, at, now);
                 }
             }
-            // Only a queue that is taken out leaves none.
+            // Only taking a queue out leaves none.
             (at < earliest.announced || earliest.is_empty()) && self.announce(base, earliest, at)
         })
     }

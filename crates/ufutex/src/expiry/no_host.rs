@@ -18,8 +18,6 @@ impl HostDriver {
     }
 
     pub fn program(&self, _base: Base, _at: u64) {}
-
-    pub fn wake(&self) {}
 }
 
 pub(super) fn now(_base: Base) -> u64 {

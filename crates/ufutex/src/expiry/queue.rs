@@ -10,38 +10,32 @@ use crate::lock::Lock;
 use crate::sys::counted;
 use crate::sys::platform::PlatformRef;
 
-/// An owner of queues. It is counted, so that the driver can keep it alive while it expires the owner's deadlines.
+/// An owner of queues. Counted, so that the driver can keep it while it expires the owner's deadlines.
 pub(crate) trait Owner: Sync {
-    /// The owner's deadlines on `base`.
     fn queue(&self, base: Base) -> &DeadlineQueue;
 
-    /// Expires all deadlines that `share` returns.
     fn expire(&self, share: &mut Share<'_>);
 }
 
-/// The number of deadlines of one owner that may pass before the turn serves the next owner in line.
+/// The deadlines of one owner that may pass before the turn serves the next owner in line.
 const SHARE: u32 = 64;
-/// Sorting one batch of deadlines is charged to the share like this many deadlines that pass.
+/// Sorting a batch is charged to the share like this many deadlines.
 const BATCH: u32 = 16;
 
-/// A queue's place in the driver's wheel.
 #[repr(C)]
 pub(super) struct Link {
-    /// First field, because the driver knows only the node's address.
+    /// First field: the driver knows only the node's address.
     node: UnsafeCell<WheelNode>,
     pub owner: NonNull<counted::Inner<dyn Owner>>,
-    /// The owner's group, on the queue's clock.
+    /// On the queue's clock.
     pub group: NonNull<UnsafeCell<ReadyGroup>>,
 }
 
 impl Link {
-    /// A pointer to the node, from which [`of`](Self::of) gets back to the link.
     pub fn node(&self) -> *mut WheelNode {
         core::ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// The link of a node.
-    ///
     /// # Safety
     /// `node` belongs to a link whose memory is not freed while the reference exists.
     pub unsafe fn of<'l>(node: *mut WheelNode) -> &'l Self {
@@ -50,45 +44,34 @@ impl Link {
     }
 }
 
-/// Whether the embedder has to be notified, once nothing is locked, that the earliest deadline may have changed.
+/// Whether the embedder has to be notified, with nothing locked, that the earliest deadline may have changed.
 #[derive(Clone, Copy, Default)]
 #[must_use = "the embedder waits for it"]
 pub(crate) struct MustNotify(bool);
 
 impl MustNotify {
-    /// Notifies the embedder, if necessary. Called with nothing locked.
     pub fn now(self, driver: &Driver) {
         if self.0 {
             driver.inner.changed();
         }
     }
 
-    /// Whether either of the two requires a notification.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// What happens to a queue in which nothing is armed any more.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IfLast {
-    /// It is taken out of the driver's wheel, so that the driver does not wake up for nothing.
-    Unschedule,
-    /// It stays in the driver's wheel, which saves two calls of the host if the owner soon arms again.
-    StayScheduled,
-}
-
-/// The deadlines of one owner on one clock. It stays in place from [`settle`](Self::settle) on.
+/// See the head of this file. It stays in place from [`settle`](Self::settle) on.
 pub(crate) struct DeadlineQueue {
     base: Base,
     state: Lock<QueueState>,
-    /// Written by `settle`. The node in it belongs to the driver's lock.
+    /// Written by `settle`. Its node belongs to the driver's lock.
     link: OnceCell<Link>,
 }
 
 struct QueueState {
     wheel: Wheel,
-    /// The time for which the driver's wheel has this queue, or an earlier time.
+    /// When the driver's wheel has this queue, or earlier.
     scheduled: u64,
 }
 
@@ -103,7 +86,7 @@ impl DeadlineQueue {
         Self { base, state: Lock::new(on, state), link: OnceCell::new() }
     }
 
-    /// Sets the owner, and the group of `driver` as its group. Called once, before anything else.
+    /// Sets the owner, and as its group that of `driver`. Called once, before anything else.
     ///
     /// # Safety
     /// No other thread uses the queue yet. It stays in place, and the owner and `driver` are valid, until `retire`.
@@ -112,8 +95,7 @@ impl DeadlineQueue {
         self.link.get_or_init(|| Link { node: UnsafeCell::new(WheelNode::new()), owner, group: group.into() });
     }
 
-    /// Arms `node` for `deadline`, whether it is armed already or not, and gives it `tag`. `now` is a recent reading of
-    /// the queue's clock. The clock is not read here, because it may be an embedder's and panic.
+    /// Arms `node` for `deadline`, armed already or not. `now` is a recent reading: an embedder's clock might panic in here.
     ///
     /// # Safety
     /// `node` is valid until it has been disarmed or was due, and is in no other queue.
@@ -139,66 +121,64 @@ impl DeadlineQueue {
         })
     }
 
-    /// Disarms `node`. `if_last` says what happens to the queue if no other node is armed.
+    /// Disarms `node`. With its last node the queue leaves the driver's wheel, so that the driver does not wake up for nothing.
     ///
     /// # Safety
     /// `node` is valid, and in this queue or in none.
-    pub unsafe fn disarm(&self, driver: &DriverInner, node: *mut WheelNode, if_last: IfLast) -> MustNotify {
+    pub unsafe fn disarm(&self, driver: &DriverInner, node: *mut WheelNode) -> MustNotify {
         self.state.lock().with(|state| {
             // SAFETY: the caller guarantees it.
             let was_armed = unsafe { state.wheel.remove(node) };
             let is_last = state.wheel.is_empty();
-            if was_armed && is_last && if_last == IfLast::Unschedule {
-                self.schedule(driver, state, NEVER, 0)
-            } else {
-                MustNotify(false)
-            }
+            if was_armed && is_last { self.schedule(driver, state, NEVER, 0) } else { MustNotify(false) }
         })
     }
 
-    /// Runs `f` with the queue locked.
+    /// As [`disarm`](Self::disarm), but leaves the queue in the driver's wheel: saves system calls if it is soon armed again.
+    ///
+    /// # Safety
+    /// As for [`disarm`](Self::disarm).
+    pub unsafe fn disarm_scheduled(&self, node: *mut WheelNode) {
+        // SAFETY: the caller guarantees it.
+        self.state.lock().with(|state| unsafe { state.wheel.remove(node) });
+    }
+
     pub fn with_locked<R>(&self, f: impl FnOnce() -> R) -> R {
         self.state.lock().with(|_| f())
     }
 
-    /// Takes the queue out of the driver's wheel for good. Nobody is notified: its deadlines are gone, not earlier.
+    /// Takes the queue out of the driver's wheel for good. Nobody is notified: no deadline becomes earlier.
     pub fn retire(&self, driver: &DriverInner) {
         let _later = self.state.lock().with(|state| self.schedule(driver, state, NEVER, 0));
     }
 
-    /// Schedules the queue for `at` in the driver's wheel, or takes it out of there if `at` is `NEVER`. `now` is a recent
-    /// reading of the clock, and is not used with `NEVER`.
+    /// Schedules the queue for `at` in the driver's wheel; `NEVER` takes it out.
     fn schedule(&self, driver: &DriverInner, state: &mut QueueState, at: u64, now: u64) -> MustNotify {
         state.scheduled = at;
         // SAFETY: the link is in place, and the queue locked.
         MustNotify(self.link.get().is_some_and(|link| unsafe { driver.schedule(self.base, link, at, now) }))
     }
 
-    /// Ends the turn's work on the queue, when no more deadlines are due. `now` is the turn's reading of the clock.
+    /// Ends the turn's work on the queue, when no more deadlines are due.
     fn finish(&self, driver: &DriverInner, state: &mut QueueState, now: u64) {
         state.wheel.release();
         let next = state.wheel.peek().unwrap_or(NEVER);
-        // The thread that turns asks for the next deadline itself, so it need not be woken.
+        // The thread that turns asks for the next deadline itself.
         let _looks_itself = self.schedule(driver, state, next, now);
     }
 }
 
-/// One owner's share of a turn. If deadlines are left when it is dropped, also by a panic in a callback, the queue goes
-/// behind the other owners in line.
+/// One owner's share of a turn. If deadlines are left when it is dropped, the queue goes behind the other owners in line.
 pub(crate) struct Share<'q> {
     queue: &'q DeadlineQueue,
     driver: &'q DriverInner,
-    /// The time at which the turn began.
     began: u64,
-    /// The last reading of the clock.
     pub now: u64,
-    /// The number of deadlines that may still pass in this share.
     left: u32,
-    /// The number of deadlines that have passed.
     pub passed: usize,
     /// No more deadlines are due.
     is_all: bool,
-    /// Set if the owner still has deadlines that were due when the turn began.
+    /// Set if the owner has more deadlines that were due when the turn began.
     owes: &'q mut bool,
 }
 
@@ -207,13 +187,11 @@ impl<'q> Share<'q> {
         Self { queue, driver, began, now, left: SHARE, passed: 0, is_all: false, owes }
     }
 
-    /// Takes out one node that is due, and returns what `take` makes of it with the queue locked. `None` if no node is
-    /// due, in which case the next turn has been scheduled, or if the share is used up.
+    /// Takes out a node that is due, and returns what `take` makes of it with the queue locked. `None` at the end of the share.
     pub fn pop_due<R>(&mut self, mut take: impl FnMut(*mut WheelNode) -> R) -> Option<R> {
         while self.left != 0 {
             let due = self.queue.state.lock().with(|state| {
-                // The clock may have been set back after the last reading, and a deadline may have been armed after
-                // that. By the old reading such a deadline would be due, although the clock has not reached it.
+                // By the last reading, a deadline that was armed after the clock was set back would be due.
                 if matches!(self.queue.base, Base::Realtime | Base::Tai) {
                     self.now = self.driver.now(self.queue.base);
                 }
@@ -256,11 +234,11 @@ impl Drop for Share<'_> {
             state.scheduled = next;
             earliest.lock().with(|earliest| {
                 let node = link.node();
-                // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it. The
-                // node may be in the ready line already: another thread that turns may have put it there.
+                // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it.
                 unsafe {
+                    // Another turning thread may have put it into the ready line.
                     if !(*node).is_ready() {
-                        earliest.remove(node);
+                        earliest.wheel.remove(node);
                         earliest.make_ready(node);
                     }
                 }

@@ -1,7 +1,6 @@
 //! Sleeps of tasks: the timeouts of waits that are futures.
 //!
-//! A domain's sleeps are one owner in the driver, as a process's timers are. So if many tasks of one guest sleep until
-//! the same time, the sleeps of another guest's domains wait for only one share of them.
+//! A domain's sleeps are one owner in the driver: the sleeps of another guest's domains wait for only one share of them.
 
 use core::cell::UnsafeCell;
 use core::pin::Pin;
@@ -9,16 +8,14 @@ use core::task::Waker;
 use core::time::Duration;
 
 use super::clocks::nanoseconds;
-use super::queue::{DeadlineQueue, IfLast, Owner, Share};
+use super::queue::{DeadlineQueue, Owner, Share};
 use super::wheel::WheelNode;
 use super::{Base, Driver};
 use crate::error::Error;
-use crate::sync::{AtomicU32, Ordering};
 use crate::sys::counted::Counted;
 use crate::sys::lazy::Lazy;
 use crate::sys::unwind::GuardedWaker;
 
-/// The sleeps of a domain by one clock.
 pub(crate) struct Sleeps {
     queue: DeadlineQueue,
     driver: Driver,
@@ -30,7 +27,7 @@ impl Owner for Sleeps {
     }
 
     fn expire(&self, share: &mut Share<'_>) {
-        // SAFETY: only nodes of sleeps are armed in this queue, and the queue is locked.
+        // SAFETY: this queue, which is locked, has only nodes of sleeps.
         while let Some(waker) = share.pop_due(|node| unsafe { Sleep::fire(node) }) {
             if let Some(waker) = waker {
                 waker.wake();
@@ -47,8 +44,7 @@ impl Drop for Sleeps {
     }
 }
 
-/// The sleeps of a domain: one for the monotonic clock, one for the realtime clock. They are made when a task of the domain
-/// sleeps for the first time.
+/// The sleeps of a domain by the monotonic and the realtime clock, made when a task first sleeps.
 pub(crate) struct LazySleeps(Lazy<[Lazy<Counted<Sleeps>>; 2]>);
 
 impl LazySleeps {
@@ -56,7 +52,6 @@ impl LazySleeps {
         Self(Lazy::new())
     }
 
-    /// The sleeps by `base`. The first call makes them.
     fn get(&self, driver: &Driver, base: Base) -> Result<&Sleeps, Error> {
         let by_clock = self.0.get_or_make(|| Ok([(); 2].map(|()| Lazy::new())))?;
         let sleeps = &by_clock[usize::from(base != Base::Monotonic)];
@@ -64,8 +59,7 @@ impl LazySleeps {
             driver.prepare(base)?;
             let queue = DeadlineQueue::new(driver.inner.on, base);
             let sleeps = Counted::new(|_| Sleeps { queue, driver: driver.clone() })?;
-            // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are
-            // dropped.
+            // SAFETY: no other thread has the sleeps yet. Their drop retires the queue, which is a part of them.
             unsafe { sleeps.queue.settle(sleeps.memory(), driver) };
             Ok(sleeps)
         };
@@ -73,7 +67,6 @@ impl LazySleeps {
     }
 }
 
-/// The driver and the sleeps that serve the timeouts of a domain's tasks.
 #[derive(Clone, Copy)]
 pub struct Timeouts<'d> {
     pub(crate) driver: &'d Driver,
@@ -83,12 +76,10 @@ pub struct Timeouts<'d> {
 /// A task's sleep until a point in time. Its memory stays in place while it is armed.
 #[repr(C)]
 pub(crate) struct Sleep<'d> {
-    /// First field, because the queue knows only the node's address.
+    /// First field: the queue knows only the node's address.
     node: UnsafeCell<WheelNode>,
-    /// The waker of the task; belongs to the queue's lock while the node is armed.
+    /// Belongs to the queue's lock while the node is armed.
     waker: UnsafeCell<Option<GuardedWaker>>,
-    /// Whether the time is up: 0 means no.
-    is_over: AtomicU32,
     sleeps: &'d Sleeps,
 }
 
@@ -98,43 +89,39 @@ unsafe impl Send for Sleep<'_> {}
 unsafe impl Sync for Sleep<'_> {}
 
 impl<'d> Sleep<'d> {
-    /// Makes a sleep by `base`, which has not begun.
     pub fn new(timeouts: Timeouts<'d>, base: Base, waker: GuardedWaker) -> Result<Counted<Self>, Error> {
         let sleeps = timeouts.sleeps.get(timeouts.driver, base)?;
         let (node, waker) = (UnsafeCell::new(WheelNode::new()), UnsafeCell::new(Some(waker)));
-        Counted::new(|_| Self { node, waker, is_over: AtomicU32::new(0), sleeps })
+        Counted::new(|_| Self { node, waker, sleeps })
     }
 
-    /// Arms the sleep: its waker is woken at `deadline`. `now` is a reading of the clock. The driver has been started.
+    /// Arms the sleep. `now` is a reading of the clock. The driver has been started.
     pub fn begin(self: Pin<&Self>, deadline: Duration, now: u64) {
-        // The node's address is derived from that of the whole sleep, because `fire` gets from the node to the other
-        // fields.
+        // Derived from the whole sleep, because `fire` gets from the node to the other fields.
         let node = core::ptr::from_ref(self.get_ref()).cast_mut().cast();
-        // SAFETY: the sleep is pinned, and is disarmed when it is dropped. The node is its first field.
+        // SAFETY: the sleep is pinned, and its drop disarms it. The node is its first field.
         let must_notify =
             unsafe { self.sleeps.queue.arm(&self.sleeps.driver.inner, node, nanoseconds(deadline), now, 0) };
         must_notify.now(&self.sleeps.driver);
     }
 
-    /// Whether the time is up. If it is not, `waker` is woken when it is.
+    /// Whether the time of a sleep that has begun is up. If not, `waker` is woken when it is.
     pub fn is_over(&self, waker: &Waker) -> bool {
-        // The waker is cloned before the lock is taken, and the old one is dropped after it: a waker's clone and drop
-        // are the executor's code.
+        // A waker's clone and drop are the executor's code: call them with nothing locked.
         let mut waker = Some(GuardedWaker::of(waker));
-        // SAFETY: with the queue locked, the waker belongs to this thread.
-        self.sleeps.queue.with_locked(|| unsafe { core::ptr::swap(self.waker.get(), &raw mut waker) });
-        // Either `fire` finds this waker later, or the time was up before.
-        self.is_over.load(Ordering::Relaxed) != 0 // [T]
+        // SAFETY: with the queue locked, the node and the waker belong to this thread.
+        self.sleeps.queue.with_locked(|| unsafe {
+            core::ptr::swap(self.waker.get(), &raw mut waker);
+            // [T]: either `fire` finds this waker later, or the node has left the queue.
+            !(*self.node.get()).is_linked()
+        })
     }
 
-    /// Ends the sleep, because its time is up. Returns the waker to wake.
-    ///
     /// # Safety
-    /// `node` belongs to a sleep, whose queue is locked.
+    /// `node` belongs to a sleep, and has just left its queue, which is locked.
     unsafe fn fire(node: *mut WheelNode) -> Option<GuardedWaker> {
         // SAFETY: the node is the sleep's first field, and the sleep stays in place.
         let this = unsafe { &*node.cast::<Self>() };
-        this.is_over.store(1, Ordering::Relaxed); // [T]
         // SAFETY: the queue is locked.
         unsafe { (*this.waker.get()).take() }
     }
@@ -145,10 +132,8 @@ impl Drop for Sleep<'_> {
         if self.sleeps.driver.is_abandoned() {
             return;
         }
-        // The queue stays scheduled in the wheel: most timeouts never come, and the next is soon armed.
+        // Stays scheduled: most timeouts never come, and the next is soon armed.
         // SAFETY: the node is in this queue or in none.
-        let must_notify =
-            unsafe { self.sleeps.queue.disarm(&self.sleeps.driver.inner, self.node.get(), IfLast::StayScheduled) };
-        must_notify.now(&self.sleeps.driver);
+        unsafe { self.sleeps.queue.disarm_scheduled(self.node.get()) };
     }
 }

@@ -1,18 +1,14 @@
 //! The scheduling policy, nice value and CPUs that the driver's own thread gives itself.
 //!
-//! A thread inherits the scheduling policy, the nice value and the CPUs of the thread that makes it. Whichever thread
-//! arms the first timer makes the driver's thread, which then works for all others. So the driver's thread gives itself
-//! a policy, a nice value and CPUs that do not depend on its maker.
+//! Otherwise it would inherit all three from the thread that arms the first timer, although it works for all others.
 
 use core::fmt;
 
 use crate::error::Error;
 use crate::sys::counted::Counted;
 
-/// Scheduling of the driver's thread, which expires timers and timeouts by the host's clocks. The thread applies these
-/// settings to itself when it begins. If the host does not permit one of them (see
-/// [`Driver::start`](super::Driver::start)), the thread goes on without it: that is no error.
-/// Hosts other than Linux ignore all of them.
+/// Scheduling of the thread that expires timers and timeouts by the host's clocks. When it begins, it applies to itself what
+/// the host permits of these settings (see [`Driver::start`](super::Driver::start)). Hosts other than Linux ignore them.
 ///
 /// ```
 /// use ufutex::timer::{Cpus, DriverThread};
@@ -24,7 +20,7 @@ use crate::sys::counted::Counted;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriverThread {
-    /// The `SCHED_FIFO` priority, from 1; 0 means `SCHED_OTHER`.
+    /// From 1; 0 means `SCHED_OTHER`.
     pub(super) realtime: u8,
     pub(super) nice: i8,
     pub(super) cpus: Cpus,
@@ -45,11 +41,10 @@ pub enum Cpus {
 #[derive(Clone)]
 pub struct CpuSet(pub(super) Counted<Mask>);
 
-/// A bit for each CPU, in words of the kernel's CPU masks.
 pub(super) type Mask = [usize; MAX_CPUS / BITS];
 const BITS: usize = usize::BITS as usize;
 
-/// Length of the CPU masks here, in CPUs. The kernel sets no fixed limit; no kernel is built for more than this.
+/// In CPUs. The kernel sets no fixed limit; no kernel is built for more than this.
 const MAX_CPUS: usize = 8192;
 
 pub(super) const NO_CPUS: Mask = [0; MAX_CPUS / BITS];
@@ -70,7 +65,7 @@ impl CpuSet {
         Counted::new(|_| mask).map(Self)
     }
 
-    /// Parses a list of CPUs in the kernel's format: `0,2-5`. `None` also if there is no memory.
+    /// Parses the kernel's format: `0,2-5`. `None` also if there is no memory.
     #[cfg(feature = "std")]
     pub(crate) fn parse(list: &str) -> Option<Self> {
         let number = |text: &str| text.parse::<u32>().ok().filter(|&cpu| (cpu as usize) < MAX_CPUS);
@@ -129,7 +124,7 @@ impl DriverThread {
         self
     }
 
-    /// Sets the nice value under `SCHED_OTHER`, from -20 to 19. Values beyond are clamped.
+    /// Sets the nice value under `SCHED_OTHER`, clamped to -20 to 19.
     #[must_use]
     pub const fn nice(mut self, nice: i8) -> Self {
         self.nice = match nice {

@@ -1,16 +1,12 @@
 //! A turn: expires all deadlines that are due, owner by owner.
 //!
-//! Owners with deadlines that have passed are in a line, in which groups of owners take turns (see `line`). The turn
-//! takes the first owner and expires a share of its deadlines that are due. If the owner has more, it goes to the end of
-//! its group. The clocks are read before each share, and clocks that can be set also before each deadline is expired. Each
-//! clock has a line of its own, and the turn serves one share of each line in rotation. On a clock where nothing is due the
-//! turn ends at once: it takes the lock of that clock's wheel once.
+//! Owners with deadlines that have passed are in a line for each clock, in which groups of owners take turns (see `line`). A
+//! turn serves the lines in rotation: it takes the first owner and expires a share of its deadlines that are due. If the owner
+//! has more, it goes to the end of its group. Clocks are read before each share, those that can be set before each deadline.
 //!
-//! A turn ends when all deadlines that were due at its beginning have passed. To know that, the turn asks each owner
-//! after its share whether it still has such deadlines. If one says yes, the turn visits every owner that is in the
-//! line at that moment, since another of them may have such deadlines too. When all of these have said no, the turn
-//! ends. A deadline that is armed during the turn for a time before the turn began is held back from the turn. A
-//! deadline that becomes due during the turn does not make the turn longer. So it ends, whatever is armed.
+//! A turn ends when all deadlines that were due at its beginning have passed. If an owner has such deadlines after its share,
+//! the turn visits every owner that is in the line at that moment, since others may have some too, and ends when none of these
+//! has. Deadlines that become due later do not make it longer, and those armed for a time before it began are held back.
 
 use super::queue::{Link, Owner, Share};
 use super::wheel::Next;
@@ -19,31 +15,28 @@ use crate::lock::Lock;
 use crate::sys::counted::Counted;
 use crate::sys::unwind::{Otherwise, call};
 
-/// The number of owners that are put in line before another thread may take the driver's lock.
+/// Owners that are put in line before another thread may take the driver's lock.
 const BATCH: usize = 64;
 
-/// A turn: see the top of this file. Its drop schedules the deadlines that are left, also if a callback panics.
+/// Its drop schedules the deadlines that are left, also if a callback panics.
 pub(super) struct Turn<'d> {
     driver: &'d DriverInner,
     rounds: [Round; 4],
 }
 
-/// The state of a turn for one clock.
 #[derive(Clone, Copy, Default)]
 struct Round {
-    /// The turn uses this clock's wheel: at its end it schedules the wheel anew.
+    /// The turn uses this clock's wheel, and schedules it anew at its end.
     is_open: bool,
     /// The clock's reading when the turn began; 0 if nothing was armed.
     began: u64,
-    /// The clock has been read and `began` is that reading: it need not be read again for the first visit.
+    /// `began` was just read: the clock need not be read for the first visit.
     is_fresh: bool,
-    /// The value of [`Earliest::next_calls`] when the turn began.
+    /// [`Earliest::next_calls`] when the turn began.
     next_calls: u64,
-    /// Some owner may still have deadlines that were due when the turn began. True at first, and after a visit to an
-    /// owner that says so.
+    /// Some owner may still have deadlines that were due when the turn began.
     owes: bool,
-    /// At the end of this lap all owners have been visited, and it is known that none has such deadlines. `None` if that
-    /// is known.
+    /// At the end of this lap no owner has such deadlines. `None` if none has.
     until: Option<u64>,
     /// Owners have been taken out of the driver's wheel during the turn.
     has_served: bool,
@@ -60,15 +53,13 @@ impl<'d> Turn<'d> {
         Self { driver, rounds }
     }
 
-    /// Returns the number of deadlines that have passed.
     pub fn serve(&mut self) -> usize {
         let mut passed = 0;
         let mut takes_time = false;
         while self.rounds.iter().any(Round::goes_on) {
             for base in Base::ALL {
                 let round = &self.rounds[base as usize];
-                // Even on a clock where nothing was armed, a deadline may have become due while owners on other clocks
-                // were served.
+                // A deadline may have become due while owners on other clocks were served.
                 if takes_time && !round.has_panicked || round.goes_on() {
                     passed += self.visit(base);
                 }
@@ -78,14 +69,13 @@ impl<'d> Turn<'d> {
         passed
     }
 
-    /// Serves one share to the first owner in line.
+    /// Serves one share to the first owner in line. Returns how many deadlines passed.
     fn visit(&mut self, base: Base) -> usize {
         let (driver, round) = (self.driver, &mut self.rounds[base as usize]);
         let Some(earliest) = driver.earliest(base) else { return 0 };
         let now = if core::mem::take(&mut round.is_fresh) {
             round.began
         } else if earliest.lock().with(|earliest| earliest.is_empty()) {
-            // The clock need not be read.
             (round.owes, round.until) = (false, None);
             return 0;
         } else {
@@ -95,8 +85,7 @@ impl<'d> Turn<'d> {
         let Some(owner) = round.next_owner(earliest, now) else { return 0 };
         round.has_served = true;
         let (began, mut owes) = (round.began, false);
-        // If a waker or a delivery panics, the other clocks are served nevertheless: a callback that always panics must
-        // not delay their timers for ever.
+        // A callback that always panics must not delay other clocks for ever.
         let serve_others = Otherwise::new(|| {
             call(|| {
                 let round = &mut self.rounds[base as usize];
@@ -115,12 +104,10 @@ impl<'d> Turn<'d> {
 }
 
 impl Round {
-    /// Begins the turn on one clock. If nothing is due there, it also ends the turn there, and schedules the next for
-    /// the earliest deadline.
+    /// Begins the turn on one clock, and ends it if nothing is due there.
     fn begin(driver: &DriverInner, base: Base, earliest: &mut Earliest) -> Self {
         let mut round = Self { next_calls: earliest.next_calls, ..Self::default() };
-        // The thread to which the time of this turn was announced is turning now. The time of the next turn is
-        // announced at once, or at the end of this turn.
+        // The thread that was told the time of this turn is turning now.
         earliest.announced = NEVER;
         if earliest.is_empty() {
             return round;
@@ -128,7 +115,7 @@ impl Round {
         round.began = driver.now(base);
         let at = earliest.peek().unwrap_or(NEVER);
         if at > round.began && !earliest.wheel.is_ahead_of(round.began) {
-            // The thread that turns asks for the next deadline itself, so it need not be woken.
+            // The thread that turns asks for the next deadline itself.
             let _looks_itself = driver.announce(base, earliest, at);
             return round;
         }
@@ -140,7 +127,7 @@ impl Round {
         self.owes || self.until.is_some()
     }
 
-    /// The first owner in line, after all owners whose deadlines have passed by `now` have joined the line.
+    /// The first owner in line, once all owners whose deadlines have passed by `now` have joined the line.
     fn next_owner(&mut self, earliest: &Lock<Earliest>, now: u64) -> Option<Counted<dyn Owner>> {
         loop {
             let found = earliest.lock().with(|earliest| {
@@ -155,8 +142,7 @@ impl Round {
                 let node = earliest.pop_ready();
                 let (lap, goes_on) = (earliest.lap, earliest.old != 0);
                 self.until = self.until.filter(|&last| node.is_some() && (lap < last || lap == last && goes_on));
-                // SAFETY: every node in this wheel belongs to a link, whose owner takes it out, with this lock held,
-                // before freeing it.
+                // SAFETY: a node in this wheel belongs to a link, whose owner takes it out under this lock before freeing it.
                 node.map(|node| unsafe { Counted::upgrade(Link::of(node).owner) })
             })?;
             if found.is_some() {
@@ -171,7 +157,7 @@ impl Earliest {
     fn line_up(&mut self, now: u64) -> bool {
         for _ in 0..BATCH {
             match self.wheel.next(now) {
-                // SAFETY: just taken out of this wheel; an owner needs the wheel's lock to free its node.
+                // SAFETY: just taken out; an owner needs this lock to free its node.
                 Next::Due(node) => unsafe { self.make_ready(node) },
                 Next::Working => return false,
                 Next::At(_) | Next::Never => return true,
@@ -189,13 +175,11 @@ impl Drop for Turn<'_> {
             earliest.lock().with(|earliest| {
                 earliest.wheel.release();
                 let at = earliest.peek().unwrap_or(NEVER);
-                // The thread that turns asks for the next deadline itself, so it need not be woken.
                 let _looks_itself = self.driver.announce(base, earliest, at);
                 has_been_asked |= round.has_served && earliest.next_calls != round.next_calls;
             });
         }
-        // A caller of `Driver::next` during the turn did not see the owners that were out of the wheel, and may be
-        // asleep for too long.
+        // A caller of `Driver::next` during the turn missed the owners that were out of the wheel.
         if has_been_asked {
             self.driver.changed();
         }

@@ -1,51 +1,39 @@
 //! Deadlines in order: a hierarchical timing wheel, exact to the nanosecond.
 //!
-//! Time is read as sixteen digits of four bits. A deadline stands at the level of the highest digit in which it differs
-//! from the wheel's own time, in the slot of that digit. So inserting and removing take a few instructions however many
-//! deadlines there are, and the earliest deadline is in the first slot of the lowest level in use. A slot with few
-//! nodes is searched. A slot with many nodes is emptied into the levels below, a batch at a time, when its time has
-//! come.
+//! Time is read as sixteen digits of four bits. A deadline stands at the level of the highest digit in which it differs from
+//! the wheel's own time, in the slot of that digit. So inserting and removing take a few instructions, and the earliest
+//! deadline is in the first slot of the lowest level in use. A slot with few nodes is searched. One with many is emptied into
+//! the levels below when its time has come, in batches, between which the caller may unlock the wheel ([`Next::Working`]).
 //!
-//! No operation takes longer because there are more nodes: work on many nodes is done in batches, and the caller may
-//! unlock the wheel between two of them ([`Next::Working`]).
-//!
-//! Nodes are in the memory of their owners. The wheel is behind a lock. The holder of that lock has exclusive access to
-//! the nodes in the wheel.
+//! Nodes are in the memory of their owners, and belong to the holder of the wheel's lock while they are in it.
 
 use core::marker::PhantomPinned;
 use core::ptr;
 
-/// Bits of a digit.
 const DIGIT: u32 = 4;
 const SLOTS: usize = 1 << DIGIT;
 const LEVELS: usize = (u64::BITS / DIGIT) as usize;
 /// A slot with more nodes than this is not searched for its earliest node.
 const FEW: usize = 16;
-/// The number of nodes that move down a level before the wheel's lock may change hands.
+/// Nodes that move down a level before the wheel's lock may change hands.
 const BATCH: usize = 64;
 
-/// Two rings after all slots. One contains the nodes that are held back until the turn is done. The other contains
-/// nodes to be placed, because they were held back before or the clock has been set back. At the end of a turn the
-/// rings change roles.
+/// Two rings, on a level above all others: of nodes that are held back until the turn is done, and of nodes to be placed,
+/// because they were held back or the clock has been set back. At the end of a turn the rings change roles.
 const RINGS: [u16; 2] = [(LEVELS * SLOTS) as u16, (LEVELS * SLOTS) as u16 + 1];
-/// The bit of the first ring in `levels`.
-const RING: u32 = 1 << 16;
-/// The `slot` of a node that is in no wheel, but in a ring of the ready line.
+/// The `slot` of a node in a ring of the ready line.
 const READY: u16 = u16::MAX - 1;
 /// The `slot` of a node that is in no wheel and no ring.
 const NOWHERE: u16 = u16::MAX;
 
-/// A place in a wheel. Its fields are guarded by the lock of the wheel.
+/// A place in a wheel. Its fields belong to the lock of the wheel.
 ///
-/// Other nodes link to it, so it is pinned, and so is every struct that contains one. An owner may hold a `&mut` to
-/// such a struct, for example in its `drop`, while neighbours access the node; because the node is not [`Unpin`], that
-/// reference claims no exclusive access to it. Nodes are reached by pointers, or by shared references to cells.
+/// It is pinned, because other nodes link to it. An owner may hold a `&mut` to a struct with a node, as in its `drop`, while
+/// neighbours access the node: because the node is not [`Unpin`], that reference claims no exclusive access to it.
 pub struct WheelNode {
     next: *mut WheelNode,
     previous: *mut WheelNode,
-    /// The deadline with which the node was last inserted into a wheel.
     pub deadline: u64,
-    /// The slot or ring that the node is in, or `NOWHERE`.
     slot: u16,
     /// For the owner: the node's number among several.
     pub index: u16,
@@ -72,7 +60,6 @@ impl WheelNode {
         self.next = kept.cast();
     }
 
-    /// The pointer that [`keep`](Self::keep) stored, or null.
     pub const fn kept<T>(&self) -> *mut T {
         self.next.cast()
     }
@@ -81,13 +68,11 @@ impl WheelNode {
         self.slot != NOWHERE
     }
 
-    /// Whether the node is in the ready line.
     pub const fn is_ready(&self) -> bool {
         self.slot == READY
     }
 }
 
-/// The next step for the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// This node was due, and has been taken out of the wheel.
@@ -96,11 +81,10 @@ pub enum Next {
     At(u64),
     /// A batch has been moved; call again.
     Working,
-    /// There are no nodes.
     Never,
 }
 
-/// Nodes in order, linked in a ring. This is the first, or null. They stay in place until they have been taken out.
+/// The first node of a ring, or null. Nodes stay in place until they have been taken out.
 pub struct NodeRing(*mut WheelNode);
 
 // SAFETY: only the holder of the lock that a ring belongs to has access to its nodes.
@@ -115,8 +99,6 @@ impl NodeRing {
         (!self.0.is_null()).then_some(self.0)
     }
 
-    /// Puts `node` at the end of a ring of the ready line.
-    ///
     /// # Safety
     /// `node` is valid, and in no wheel and no ring.
     pub unsafe fn push(&mut self, node: *mut WheelNode) {
@@ -145,8 +127,6 @@ impl NodeRing {
         }
     }
 
-    /// Takes `node` out.
-    ///
     /// # Safety
     /// `node` is in this ring.
     pub unsafe fn unlink(&mut self, node: *mut WheelNode) {
@@ -167,20 +147,17 @@ impl NodeRing {
     }
 }
 
-/// A set of nodes, ordered by deadline: see the top of this file.
 pub struct Wheel {
-    /// The wheel's own time. No node is due before it, unless its deadline had passed already when it was inserted.
+    /// No node is due before it, unless its deadline had passed already when it was inserted.
     elapsed: u64,
-    /// One bit for each level that has nodes; above them, from `RING` on, one bit for each ring that has nodes.
+    /// One bit for each level that has nodes, the rings' too.
     levels: u32,
-    /// For each level, one bit for each slot that has nodes.
-    slots: [u16; LEVELS],
+    slots: [u16; LEVELS + 1],
     /// The slot that is being emptied into lower levels.
     emptied: u16,
-    /// During a turn: a node that is inserted with an earlier deadline than this is held back until the turn is done. 0
-    /// means that no turn is going on.
+    /// During a turn a node with an earlier deadline than this is held back. 0: no turn is going on.
     floor: u64,
-    /// The index in `RINGS` of the ring with the nodes that are held back.
+    /// The index in `RINGS` of the ring of nodes that are held back.
     held: u8,
     /// The clock has been set back: nodes are being moved from the slots to the ring of nodes to be placed.
     gathers: bool,
@@ -193,7 +170,7 @@ impl Wheel {
         Self {
             elapsed: 0,
             levels: 0,
-            slots: [0; LEVELS],
+            slots: [0; LEVELS + 1],
             emptied: NOWHERE,
             floor: 0,
             held: 0,
@@ -210,19 +187,16 @@ impl Wheel {
         self.first[slot as usize].0.is_null()
     }
 
-    /// The ring of nodes that are held back.
     const fn held(&self) -> u16 {
         RINGS[self.held as usize]
     }
 
-    /// The ring of nodes to be placed.
     const fn pool(&self) -> u16 {
         RINGS[1 - self.held as usize]
     }
 
-    /// Notes that a turn began at `began`. A node that is inserted from now on with a deadline up to `began` is held
-    /// back until [`release`](Self::release). Without that, a turn might never end if its callbacks armed deadlines
-    /// that have passed already. Nodes that the turn before held back are available to this turn.
+    /// Notes that a turn began at `began`. Until [`release`](Self::release), new nodes due by then are held back: callbacks
+    /// that arm deadlines in the past could make the turn endless. Nodes that the turn before held back are available.
     pub fn hold_back(&mut self, began: u64) {
         let floor = began.saturating_add(1);
         if floor > self.floor && (self.floor == 0 || self.release()) {
@@ -230,7 +204,7 @@ impl Wheel {
         }
     }
 
-    /// Ends the turn. `false` if that is not possible yet, because nodes from the turn before still have to be placed.
+    /// Ends the turn. `false` while nodes from the turn before still have to be placed.
     pub fn release(&mut self) -> bool {
         if !self.is_empty_in(self.held()) {
             if !self.is_empty_in(self.pool()) {
@@ -242,25 +216,25 @@ impl Wheel {
         true
     }
 
-    /// Inserts `node` with `deadline`, behind other nodes with that deadline.
+    /// Inserts `node`, behind other nodes with that deadline.
     ///
     /// # Safety
     /// `node` is valid and in no wheel. It stays in place until it has been taken out.
     pub unsafe fn insert(&mut self, node: *mut WheelNode, deadline: u64, now: u64) {
         if self.is_empty() {
-            // An empty wheel need not catch up with the time that has passed: start at `now`.
+            // An empty wheel need not catch up with the time that has passed.
             self.elapsed = now;
             self.emptied = NOWHERE;
             self.gathers = false;
         }
-        // SAFETY: the caller guarantees that the node is valid. It belongs to this wheel from here on.
+        // SAFETY: the caller guarantees a valid node, which is this wheel's from here on.
         unsafe {
             (*node).deadline = deadline;
-            if deadline < self.floor { self.link_ring(node, self.held()) } else { self.place(node) }
+            if deadline < self.floor { self.link(node, self.held()) } else { self.place(node) }
         }
     }
 
-    /// Takes `node` out, if it is in this wheel. Returns whether it was.
+    /// Returns whether `node` was in this wheel.
     ///
     /// # Safety
     /// `node` is valid, and is in this wheel or in none.
@@ -273,10 +247,6 @@ impl Wheel {
         // SAFETY: the node is in this slot.
         unsafe { self.first[usize::from(slot)].unlink(node) };
         if !self.is_empty_in(slot) {
-            return true;
-        }
-        if slot >= RINGS[0] {
-            self.levels &= !(RING << (slot - RINGS[0]));
             return true;
         }
         let (level, digit) = (usize::from(slot) / SLOTS, usize::from(slot) % SLOTS);
@@ -311,7 +281,7 @@ impl Wheel {
         if self.is_empty_in(self.held()) { self.peek_in_turn() } else { Some(0) }
     }
 
-    /// As [`peek`](Self::peek), without the nodes that are held back until the turn is done.
+    /// As [`peek`](Self::peek), without the nodes that are held back.
     pub fn peek_in_turn(&self) -> Option<u64> {
         if self.gathers || !self.is_empty_in(self.pool()) {
             return Some(0);
@@ -320,8 +290,7 @@ impl Wheel {
         Some(if self.emptied == NOWHERE { at } else { self.elapsed })
     }
 
-    /// Sets the wheel back to `now` if it is ahead, because the clock has been set back. All nodes have to be placed
-    /// again, which [`next`](Self::next) and [`settle`](Self::settle) do.
+    /// Sets the wheel back to `now` if it is ahead. Then `next` and `settle` place all nodes again.
     pub fn set_back(&mut self, now: u64) {
         if self.is_ahead_of(now) {
             self.elapsed = now;
@@ -330,8 +299,7 @@ impl Wheel {
         }
     }
 
-    /// Moves a batch of the nodes that have to be placed, or of the slot that is being emptied. Returns whether none is
-    /// left.
+    /// Moves a batch of the nodes to be placed, or of the slot that is being emptied. Returns whether none is left.
     pub fn settle(&mut self) -> bool {
         for _ in 0..BATCH {
             let from = if self.gathers {
@@ -347,8 +315,7 @@ impl Wheel {
                 (self.gathers, self.emptied) = (false, NOWHERE);
                 continue;
             };
-            // SAFETY: a node of this wheel. `place` puts it into the pool while the wheel gathers, and otherwise into
-            // another slot: the wheel's time has the digit of the slot that is being emptied.
+            // SAFETY: a node of this wheel. `place` never puts it back here: the wheel's time has the digit of an emptied slot.
             unsafe {
                 self.remove(node);
                 self.place(node);
@@ -357,7 +324,7 @@ impl Wheel {
         false
     }
 
-    /// Whether the wheel's time is ahead of `now`, as it is after the clock has been set back.
+    /// Whether the clock has been set back.
     pub const fn is_ahead_of(&self, now: u64) -> bool {
         self.elapsed > now
     }
@@ -368,35 +335,32 @@ impl Wheel {
         // SAFETY: the caller guarantees it.
         unsafe {
             if self.gathers {
-                return self.link_ring(node, self.pool());
+                return self.link(node, self.pool());
             }
             let at = (*node).deadline.max(self.elapsed);
             let level = (at ^ self.elapsed).checked_ilog2().unwrap_or(0) / DIGIT;
             let digit = (at >> (level * DIGIT)) as usize % SLOTS;
-            let slot = level as usize * SLOTS + digit;
-            self.levels |= 1 << level;
-            self.slots[level as usize] |= 1 << digit;
-            self.first[slot].link(node, slot as u16);
+            self.link(node, (level as usize * SLOTS + digit) as u16);
         }
     }
 
     /// # Safety
     /// As for `place`.
-    unsafe fn link_ring(&mut self, node: *mut WheelNode, ring: u16) {
-        self.levels |= RING << (ring - RINGS[0]);
+    #[inline(always)]
+    unsafe fn link(&mut self, node: *mut WheelNode, slot: u16) {
+        let (level, digit) = (usize::from(slot) / SLOTS, usize::from(slot) % SLOTS);
+        self.levels |= 1 << level;
+        self.slots[level] |= 1 << digit;
         // SAFETY: the caller guarantees it.
-        unsafe { self.first[usize::from(ring)].link(node, ring) };
+        unsafe { self.first[usize::from(slot)].link(node, slot) };
     }
 
     fn first_slot(&self) -> Option<u16> {
-        (self.levels & (RING - 1) != 0).then(|| {
-            let level = self.levels.trailing_zeros() as usize;
-            (level * SLOTS) as u16 + self.slots[level].trailing_zeros() as u16
-        })
+        let level = self.levels.trailing_zeros() as usize;
+        (level < LEVELS).then(|| (level * SLOTS) as u16 + self.slots[level].trailing_zeros() as u16)
     }
 
-    /// The first slot, and its earliest node with the deadline; of several with that deadline, the first. If the slot has
-    /// too many nodes to search them, the first moment of its time, and no node.
+    /// The first slot, and its earliest node with the deadline. If it has more than `FEW`, the begin of its time and no node.
     fn earliest(&self) -> Option<(u16, u64, Option<*mut WheelNode>)> {
         let slot = self.first_slot()?;
         let first = self.first[usize::from(slot)].0;
@@ -412,8 +376,7 @@ impl Wheel {
                     earliest = node;
                 }
             }
-            // All nodes of a slot of the lowest level have one deadline, or their deadlines had passed when they were
-            // inserted.
+            // All nodes here have one deadline, or it had passed when they were inserted.
             if usize::from(slot) < SLOTS {
                 return Some((slot, (*first).deadline, Some(first)));
             }

@@ -13,11 +13,21 @@ use crate::table::globals::GlobalSize;
 use crate::table::size::{self, Policy};
 use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
 
+macro_rules! setters {
+    ($($(#[$doc:meta])* $field:ident: $type:ty => $value:expr;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub const fn $field(mut self, $field: $type) -> Self {
+            self.$field = $value;
+            self
+        }
+    )*};
+}
+
 /// The settings of a [`System`](crate::System) and all its domains. A setting that is not set has a default.
 ///
 /// ```
 /// use ufutex::{SystemConfig, System};
-///
 /// let system = System::with_config(SystemConfig::new().global_slots(1024).hash_seed(7))?;
 /// assert_eq!(system.global_slots(), 1024);
 /// # Ok::<(), ufutex::Error>(())
@@ -27,13 +37,13 @@ pub struct SystemConfig {
     pub(super) cpus: Option<usize>,
     pub(super) global_slots: Option<usize>,
     pub(super) hash_seed: Option<u64>,
-    default_slots: usize,
-    max_slots: usize,
+    pub(super) default_slots: usize,
+    pub(super) max_slots: usize,
     pub(super) max_table_bytes: usize,
-    max_domain_table_bytes: usize,
+    pub(super) max_domain_table_bytes: usize,
     pub(super) topology: Given,
-    max_waitv: usize,
-    max_robust: usize,
+    pub(super) max_waitv: usize,
+    pub(super) max_robust: usize,
     pub(super) pi: PiSettings,
     pub(super) clocks: Option<Callbacks<dyn Clocks>>,
     pub(super) driver_thread: DriverThread,
@@ -68,85 +78,43 @@ impl SystemConfig {
         }
     }
 
-    /// How many CPUs run at the same time. Default: as many as the operating system reports; 1 without `std`. It sizes
-    /// the global table, the counters, and the tables of [`Policy::Threads`], and limits how far contention lets a
-    /// table grow. With one CPU, no thread spins for a lock's owner. A wrong number only costs time or memory.
-    #[must_use]
-    pub const fn cpus(mut self, cpus: usize) -> Self {
-        self.cpus = Some(cpus);
-        self
-    }
+    setters! {
+        /// How many CPUs run at the same time. Default: as many as the operating system reports; 1 without `std`. It sizes
+        /// the tables and counters. With one CPU no thread spins for a lock's owner. A wrong number costs time or memory.
+        cpus: usize => Some(cpus);
 
-    /// Slots of the global table of each node of each [`PidNamespace`](crate::PidNamespace), a power of two; at most
-    /// 2^22 if there are several nodes. Default: 256 for each CPU, divided among the nodes, as in the kernel.
-    #[must_use]
-    pub const fn global_slots(mut self, slots: usize) -> Self {
-        self.global_slots = Some(slots);
-        self
-    }
+        /// Slots of the global table of each node of each [`PidNamespace`](crate::PidNamespace), a power of two; at most
+        /// 2^22 if there are several nodes. Default: 256 for each CPU, divided among the nodes, as in the kernel.
+        global_slots: usize => Some(global_slots);
 
-    /// The secret seed of the hash function. Default: random. Without `std` it is derived from an address, which is
-    /// weak against guests that choose their addresses. Any number that a guest cannot see is better, such as a counter
-    /// of cycles at boot.
-    #[must_use]
-    pub const fn hash_seed(mut self, seed: u64) -> Self {
-        self.hash_seed = Some(seed);
-        self
-    }
+        /// The secret seed of the hash function. Default: random. Without `std` it is derived from an address: any number
+        /// that a guest cannot see is better, such as a counter of cycles at boot.
+        hash_seed: u64 => Some(hash_seed);
 
-    /// Slots of a domain's first table under [`Policy::Load`], a power of two. Default: 16.
-    #[must_use]
-    pub const fn default_slots(mut self, slots: usize) -> Self {
-        self.default_slots = slots;
-        self
-    }
+        /// Slots of a domain's first table under [`Policy::Load`], a power of two. Default: 16.
+        default_slots: usize => default_slots;
 
-    /// Slots that [`Policy::Load`] and [`Policy::Threads`] may grow a table to, and that a guest may ask for by
-    /// [`Domain::prctl_futex_hash`](crate::Domain::prctl_futex_hash), a power of two. Default: 2^20. The embedder's own
-    /// request by [`Domain::set_slots`](crate::Domain::set_slots) may exceed it.
-    #[must_use]
-    pub const fn max_slots(mut self, slots: usize) -> Self {
-        self.max_slots = slots;
-        self
-    }
+        /// The most slots, a power of two, that a size policy or a guest's
+        /// [`prctl_futex_hash`](crate::Domain::prctl_futex_hash) can get. Default: 2^20. The embedder's own
+        /// [`set_slots`](crate::Domain::set_slots) may exceed it.
+        max_slots: usize => max_slots;
 
-    /// Memory, in bytes, that the private tables of all domains may take together. Default: 2^30, a gibibyte. The limit
-    /// counts neither the global tables nor the first 16 slots of each domain, so no domain can keep another from
-    /// having a table of its own. With a limit of 0 each domain can have 16 slots.
-    ///
-    /// A table that would exceed the limit is refused as if there were no memory for it, and
-    /// [`Counters::refused_tables`](crate::observe::Counters::refused_tables) counts the refusal. The domain then keeps
-    /// the table in use, or gets one of 16 slots if it has none. A slot takes 64 bytes. A domain keeps every table that
-    /// it has had until it is dropped; all of them together take less than twice the memory of the largest.
-    #[must_use]
-    pub const fn max_table_bytes(mut self, bytes: usize) -> Self {
-        self.max_table_bytes = bytes;
-        self
-    }
+        /// Memory, in bytes, that the private tables of all domains may take together. Default: 2^30. Global tables and the
+        /// first 16 slots of each domain do not count, so no domain can keep another from having a table of its own.
+        /// A table that would exceed the limit is refused as if there were no memory, and counted in
+        /// [`Counters::refused_tables`](crate::observe::Counters::refused_tables): the domain keeps its table, or gets 16
+        /// slots. A slot takes 64 bytes. A domain keeps all its tables until it is dropped: less than twice the largest.
+        max_table_bytes: usize => max_table_bytes;
 
-    /// Memory, in bytes, that the tables of one domain may take together, unless [`DomainOptions::max_table_bytes`] sets
-    /// another limit for the domain. Default: 2^27, 128 MiB, enough for a table of 2^20 slots and one of each smaller
-    /// size. All slots count, the first 16 too.
-    #[must_use]
-    pub const fn max_domain_table_bytes(mut self, bytes: usize) -> Self {
-        self.max_domain_table_bytes = bytes;
-        self
-    }
+        /// Memory, in bytes, that all tables of one domain may take, unless [`DomainOptions::max_table_bytes`] sets another
+        /// limit. Default: 2^27, enough for a table of 2^20 slots and one of each smaller size.
+        max_domain_table_bytes: usize => max_domain_table_bytes;
 
-    /// How many words one wait may wait for at once. Default: 128, the kernel's `FUTEX_WAITV_MAX`. A wait for more
-    /// fails with `EINVAL`.
-    #[must_use]
-    pub const fn max_waitv(mut self, words: usize) -> Self {
-        self.max_waitv = words;
-        self
-    }
+        /// How many words one wait may wait for: more is `EINVAL`. Default: 128, the kernel's `FUTEX_WAITV_MAX`.
+        max_waitv: usize => max_waitv;
 
-    /// How many entries of a robust list are walked when a task ends. Default: 2048, the kernel's `ROBUST_LIST_LIMIT`.
-    /// Entries behind them are left as they are.
-    #[must_use]
-    pub const fn max_robust(mut self, entries: usize) -> Self {
-        self.max_robust = entries;
-        self
+        /// How many entries of a robust list are walked when a task ends. Default: 2048, the kernel's `ROBUST_LIST_LIMIT`.
+        max_robust: usize => max_robust;
     }
 
     /// The nodes of the machine. Default: those that the operating system reports; one node without `std`.
@@ -156,40 +124,33 @@ impl SystemConfig {
         self
     }
 
-    /// The clocks of timers and of tasks' timeouts. With given clocks the embedder turns the system's
-    /// [`driver`](crate::System::driver). Default: the host's clocks, and a thread for each namespace, which its first
-    /// timer or timeout starts. Without `std` there is no default.
+    /// The clocks of timers and of tasks' timeouts, whose embedder turns the system's [`driver`](crate::System::driver).
+    /// Default: the host's, and a thread for each namespace, which its first timer or timeout starts; none without `std`.
     #[must_use]
     pub fn clocks(mut self, clocks: impl Into<Callbacks<dyn Clocks>>) -> Self {
         self.clocks = Some(clocks.into());
         self
     }
 
-    /// How to schedule the driver's thread, which expires timers and timeouts by the host's clocks. Default:
-    /// [`DriverThread::new`], independent of the thread that starts it.
+    /// How to schedule the thread that expires timers and timeouts by the host's clocks. Default: [`DriverThread::new`].
     #[must_use]
     pub fn driver_thread(mut self, thread: DriverThread) -> Self {
         self.driver_thread = thread;
         self
     }
 
-    /// The platform of the system and of all its domains: how threads sleep, wake others and read clocks. Default: the
-    /// host. Without `std` the default is no platform: a thread that would sleep spins, and no timeout ends.
-    ///
-    /// It does not replace [`clocks`](Self::clocks), which drive timers and the timeouts of tasks. Both must show the
-    /// same time. With `std`, and if no clocks are given or a [`Timeout`](crate::Timeout) is made from a
-    /// `std::time::Instant`, the platform's [`now`](crate::platform::Platform::now) must show the host's time.
+    /// The platform of the system and of all its domains: how threads sleep, wake others and read clocks. Default: the host.
+    /// Without `std` there is none: a thread that would sleep spins, and no timeout ends.
+    /// It must show the same time as the [`clocks`](Self::clocks), which it does not replace: the host's if none are given, or
+    /// if a [`Timeout`](crate::Timeout) is made from a `std::time::Instant`.
     #[must_use]
     pub const fn platform<P: Platform>(mut self) -> Self {
         self.platform = PlatformRef::of::<P>();
         self
     }
 
-    /// The limits, and the size of the global tables. What depends on the machine is not looked up before it is needed.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if a number of slots is not a power of two from 2 to 2^24, or if the number of CPUs is 0.
-    pub(super) fn resolve(&self) -> Result<(Limits, GlobalSize), Error> {
+    /// The size of the global tables. [`Error::Invalid`] as for [`System::with_config`](crate::System::with_config).
+    pub(super) fn check(&self) -> Result<GlobalSize, Error> {
         let log2 = |slots: usize| match slots.checked_ilog2() {
             Some(log2) if slots.is_power_of_two() && (MIN_SLOTS_LOG2..=MAX_SLOTS_LOG2).contains(&log2) => Ok(log2),
             _ => Err(Error::Invalid),
@@ -197,26 +158,14 @@ impl SystemConfig {
         if self.cpus == Some(0) {
             return Err(Error::Invalid);
         }
-        let max_log2 = log2(self.max_slots)?;
-        let globals = GlobalSize::new(self.cpus, self.global_slots.map(log2).transpose()?);
-        let limits = Limits {
-            default_log2: log2(self.default_slots)?.min(max_log2),
-            max_log2,
-            max_domain_table_bytes: self.max_domain_table_bytes,
-            max_waitv: self.max_waitv,
-            max_robust: self.max_robust,
-        };
-        Ok((limits, globals))
+        log2(self.default_slots)?;
+        log2(self.max_slots)?;
+        Ok(GlobalSize::new(self.cpus, self.global_slots.map(log2).transpose()?))
     }
-}
 
-/// The limits of a system. log2 stands for a number of slots.
-pub(crate) struct Limits {
-    pub default_log2: u32,
-    pub max_log2: u32,
-    pub max_domain_table_bytes: usize,
-    pub max_waitv: usize,
-    pub max_robust: usize,
+    pub(super) fn max_log2(&self) -> u32 {
+        self.max_slots.ilog2()
+    }
 }
 
 /// The settings of one [`Domain`](crate::Domain).
@@ -229,7 +178,7 @@ pub struct DomainOptions {
     pub(crate) max_waiters: usize,
     /// `None` means that [`SystemConfig::max_domain_table_bytes`] applies.
     pub(crate) max_table_bytes: Option<usize>,
-    pub(crate) longest_spin: u32,
+    pub(crate) spin: Duration,
 }
 
 impl Default for DomainOptions {
@@ -249,91 +198,62 @@ impl DomainOptions {
             counters: false,
             max_waiters: 1 << 24,
             max_table_bytes: None,
-            longest_spin: 0,
+            spin: Duration::ZERO,
         }
     }
 
-    /// The policy that decides the size of the table.
-    #[must_use]
-    pub const fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Whether operations are counted: see [`Counters`](crate::observe::Counters). Off by default, because it costs
-    /// each operation about ten nanoseconds. If there is no memory for a counter per CPU, all CPUs share one. If there
-    /// is none for that either, each operation asks for it again, and is not counted until then.
-    #[must_use]
-    pub const fn counters(mut self, counters: bool) -> Self {
-        self.counters = counters;
-        self
-    }
-
-    /// How many waiters the domain may have at a time, threads, tasks and custom waiters together. Default: 2^24; at
-    /// most 2^28. Further waits fail with [`Error::NoMemory`] (`ENOMEM`), and are counted.
-    ///
-    /// The limit is never exceeded. If it is 65,536 or more, a wait may be refused some thousand waiters before it is
-    /// reached: free permits are kept in several shards, which threads pick, and a thread cannot take a permit from
-    /// another shard.
+    /// How many waiters the domain may have at a time: threads, tasks and custom waiters. Default: 2^24; at most 2^28. Further
+    /// waits fail with [`Error::NoMemory`] (`ENOMEM`), and are counted. From 65,536 on, a wait may be refused some thousand
+    /// waiters early: free permits are kept in shards, and a thread cannot take one from another's.
     #[must_use]
     pub const fn max_waiters(mut self, waiters: usize) -> Self {
         self.max_waiters = if waiters < 1 << 28 { waiters } else { 1 << 28 };
         self
     }
 
-    /// Memory, in bytes, that the tables of the domain may take together. Default:
-    /// [`SystemConfig::max_domain_table_bytes`]. A table that would exceed the limit is refused as one that would exceed
-    /// [`SystemConfig::max_table_bytes`], and [`Domain::set_slots`](crate::Domain::set_slots) returns
-    /// [`Error::NoMemory`] (`ENOMEM`). If even 16 slots, 1 KiB, exceed the limit, the domain uses the global table.
-    #[must_use]
-    pub const fn max_table_bytes(mut self, bytes: usize) -> Self {
-        self.max_table_bytes = Some(bytes);
-        self
-    }
+    setters! {
+        /// The policy that decides the size of the table.
+        policy: Policy => policy;
 
-    /// How long a waiting thread may spin before it sleeps: at most 4 s. Zero by default: it sleeps at once.
-    ///
-    /// A hand-off between two threads that run at the same time then takes a fraction of a microsecond, where a sleep and a wake
-    /// take tens. A thread that spins is queued, and is woken, interrupted and timed out as if it slept. The domain learns from the
-    /// waits for each word whether spinning pays: if wakes come late as a rule, nearly all waits sleep at once. A thread stops when
-    /// it loses its CPU. No thread spins on a machine with one CPU, nor on an embedder's [`Platform`](crate::platform::Platform), nor
-    /// a task.
-    ///
-    /// 200 us is a good value where CPU time costs nothing. Leave it at zero where it does: on a battery, on a host that charges
-    /// for it, and for guests that must not take each other's CPUs. Whatever the value, the first waiter of
-    /// [`lock_pi`](crate::Domain::lock_pi) may spin for 30 us.
-    #[must_use]
-    pub const fn spin(mut self, longest: Duration) -> Self {
-        let ns = longest.as_nanos();
-        self.longest_spin = if ns < u32::MAX as u128 { ns as u32 } else { u32::MAX };
-        self
-    }
+        /// Whether operations are counted: see [`Counters`](crate::observe::Counters). Off by default: it costs each about ten
+        /// nanoseconds. If memory for a counter per CPU is refused, all CPUs share one. If that is refused too, nothing is
+        /// counted, and each operation asks again.
+        counters: bool => counters;
 
-    /// Whether a wait compares the word before it locks anything, and ends there if the word differs. On by default. If
-    /// it is off, every wait locks its bucket, as in the kernel.
-    #[must_use]
-    pub const fn early_return(mut self, early_return: bool) -> Self {
-        self.early_return = early_return;
-        self
-    }
+        /// How long a waiting thread may spin before it sleeps: at most 4 s. Zero by default: it sleeps at once.
+        ///
+        /// A hand-off between two threads that run at the same time then takes a fraction of a microsecond, in place of tens. A
+        /// thread that spins is queued, and is woken, interrupted and timed out as if it slept. The domain learns from the waits
+        /// for each word whether spinning pays: if wakes come late as a rule, nearly all waits sleep at once. A thread stops when
+        /// it loses its CPU. Nobody spins on a machine with one CPU, nor on a platform without
+        /// [`MAY_SPIN`](crate::platform::Platform::MAY_SPIN); tasks never do.
+        ///
+        /// 200 us is a good value where CPU time costs nothing. Leave it at zero where it does: on a battery, on a host that
+        /// charges for it, and for guests that must not take each other's CPUs. Whatever the value, the first waiter of
+        /// [`lock_pi`](crate::Domain::lock_pi) may spin for 30 us.
+        spin: Duration => spin;
 
-    /// Whether the domain's private keys are numbers that you chose, and not addresses: what your own
-    /// [`Key`](crate::Key) returns as its `address`. Off by default.
-    ///
-    /// If it is off, all keys in an aligned block of 64 bytes share a bucket in a table of up to 4096 slots: CPUs that
-    /// use words of one cache line transfer that line anyway. Numbers such as 1, 2, 3 would all be in one bucket. If it
-    /// is on, each number is hashed on its own. It has no effect on shared words ([`Scope`](crate::Scope)).
-    ///
-    /// ```
-    /// use ufutex::{Address, Domain, DomainOptions, System};
-    ///
-    /// let domain = Domain::with_options(&System::new(), DomainOptions::new().keys_are_ids(true));
-    /// domain.wake(Address::at(17), 1); // one of those that wait for number 17
-    /// ```
-    #[must_use]
-    pub const fn keys_are_ids(mut self, keys_are_ids: bool) -> Self {
-        self.keys_are_ids = keys_are_ids;
-        self
+        /// Memory, in bytes, that the tables of the domain may take together. Default:
+        /// [`SystemConfig::max_domain_table_bytes`]. A table that would exceed it is refused as by
+        /// [`SystemConfig::max_table_bytes`], and [`Domain::set_slots`](crate::Domain::set_slots) returns [`Error::NoMemory`]
+        /// (`ENOMEM`). Below 1 KiB the domain uses the global table.
+        max_table_bytes: usize => Some(max_table_bytes);
+
+        /// Whether a wait compares the word before it locks anything, and ends there if the word differs. On by default.
+        /// If it is off, every wait locks its bucket, as in the kernel.
+        early_return: bool => early_return;
+
+        /// Whether the domain's private keys are numbers that you chose, and not addresses: what your own [`Key`](crate::Key)
+        /// returns as its `address`. Off by default. It has no effect on shared words ([`Scope`](crate::Scope)).
+        /// If it is off, all keys in an aligned block of 64 bytes share a bucket in a table of up to 4096 slots: their CPUs
+        /// transfer that cache line anyway. So 1, 2, 3 would share one. If it is on, each number is hashed on its own.
+        ///
+        /// ```
+        /// use ufutex::{Address, Domain, DomainOptions, System};
+        /// let domain = Domain::with_options(&System::new(), DomainOptions::new().keys_are_ids(true));
+        /// domain.wake(Address::at(17), 1); // one of those that wait for number 17
+        /// ```
+        keys_are_ids: bool => keys_are_ids;
     }
 }
 
@@ -346,17 +266,17 @@ mod tests {
         for config in
             [SystemConfig::new().global_slots(3), SystemConfig::new().max_slots(1), SystemConfig::new().cpus(0)]
         {
-            assert_eq!(config.resolve().err(), Some(Error::Invalid));
+            assert_eq!(config.check().err(), Some(Error::Invalid));
         }
     }
 
     #[test]
     fn nodes_share_the_slots_as_in_the_kernel() {
         for (cpus, nodes, slots) in [(2, 1, 512), (3, 1, 1024), (8, 2, 1024), (6, 4, 512), (9, 2, 2048), (1, 1024, 4)] {
-            let (_, globals) = SystemConfig::new().cpus(cpus).resolve().unwrap();
+            let globals = SystemConfig::new().cpus(cpus).check().unwrap();
             assert_eq!(globals.log2(nodes).map(|log2| 1 << log2), Ok(slots), "{cpus} CPUs, {nodes} nodes");
         }
-        let slots_on = |config: SystemConfig, nodes| config.resolve().unwrap().1.log2(nodes);
+        let slots_on = |config: SystemConfig, nodes| config.check().unwrap().log2(nodes);
         for (slots, nodes) in [(64, 0), (64, 1025), (1 << 23, 2)] {
             assert_eq!(slots_on(SystemConfig::new().global_slots(slots), nodes), Err(Error::Invalid));
         }

@@ -1,8 +1,7 @@
 //! A domain's counters, and the count of its waiters.
 //!
-//! A wait that finds another value and a wake that finds no waiter take some fifty instructions each. So operations are
-//! counted only on request: a bit of `WaitPath`, which every operation reads, sends them to a function that is not
-//! inlined. That function counts in one of several cache lines, which the thread's hint selects.
+//! The shortest operations take some fifty instructions. So operations are counted only on request: a bit of `WaitPath`
+//! sends them to a function that is not inlined, which counts in the cache line that the thread's hint selects.
 
 use alloc::vec::Vec;
 
@@ -20,9 +19,8 @@ use crate::table::size::Contention;
 
 /// The counters of a domain since it was made: [`Domain::counters`].
 ///
-/// Events of its tables and refusals by its limits are always counted, from the first wait on. Operations are counted,
-/// exactly, with [`DomainOptions::counters`](crate::DomainOptions::counters), and otherwise 0. What happens while there is
-/// no memory for the counters is not counted. The counters are read one after another while other threads go on counting.
+/// Refusals and events of its tables are always counted, from the first wait on, if there is memory for that; operations,
+/// exactly, with [`DomainOptions::counters`](crate::DomainOptions::counters). Others may count meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {
@@ -46,15 +44,12 @@ pub struct Counters {
     pub contended_locks: u64,
     /// Always: the most keys (words) that stood in one bucket when a waiter of this domain was queued there.
     pub longest_chain: u64,
-    /// Always: waits refused because [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) waiters were
-    /// waiting, or because the bucket could count no more (`ENOMEM`).
+    /// Always: waits refused because of [`max_waiters`](crate::DomainOptions::max_waiters), or by a full bucket (`ENOMEM`).
     pub refused_waiters: u64,
-    /// Always: requests by [`Domain::prctl_futex_hash`] for more slots than
-    /// [`SystemConfig::max_slots`](crate::SystemConfig::max_slots) (`ENOMEM`).
+    /// Always: [`Domain::prctl_futex_hash`] for more than [`max_slots`](crate::SystemConfig::max_slots) (`ENOMEM`).
     pub refused_slots: u64,
-    /// Always: tables refused because of [`DomainOptions::max_table_bytes`](crate::DomainOptions::max_table_bytes) or
-    /// [`SystemConfig::max_table_bytes`](crate::SystemConfig::max_table_bytes). The table was asked for by
-    /// [`Domain::set_slots`] (which fails with `ENOMEM`), by the size policy, or for the first wait.
+    /// Always: tables refused because of [`max_table_bytes`](crate::DomainOptions::max_table_bytes), the domain's or the
+    /// system's.
     pub refused_tables: u64,
     /// Always: waits for more words than [`SystemConfig::max_waitv`](crate::SystemConfig::max_waitv) (`EINVAL`).
     pub refused_waitv: u64,
@@ -66,7 +61,6 @@ impl Counters {
     /// ```
     /// # use std::sync::atomic::AtomicU32;
     /// use ufutex::{Domain, DomainOptions, System};
-    ///
     /// let domain = Domain::with_options(&System::new(), DomainOptions::new().counters(true));
     /// let before = domain.counters();
     /// assert!(domain.wait(&AtomicU32::new(0), 1).is_err());
@@ -74,26 +68,18 @@ impl Counters {
     /// ```
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
-        Self {
-            waits: self.waits.saturating_sub(earlier.waits),
-            mismatches: self.mismatches.saturating_sub(earlier.mismatches),
-            wakes: self.wakes.saturating_sub(earlier.wakes),
-            woken: self.woken.saturating_sub(earlier.woken),
-            empty_wakes: self.empty_wakes.saturating_sub(earlier.empty_wakes),
-            requeues: self.requeues.saturating_sub(earlier.requeues),
-            requeued: self.requeued.saturating_sub(earlier.requeued),
-            resizes: self.resizes.saturating_sub(earlier.resizes),
-            contended_locks: self.contended_locks.saturating_sub(earlier.contended_locks),
-            longest_chain: self.longest_chain,
-            refused_waiters: self.refused_waiters.saturating_sub(earlier.refused_waiters),
-            refused_slots: self.refused_slots.saturating_sub(earlier.refused_slots),
-            refused_tables: self.refused_tables.saturating_sub(earlier.refused_tables),
-            refused_waitv: self.refused_waitv.saturating_sub(earlier.refused_waitv),
+        macro_rules! less_earlier {
+            ($($counter:ident)*) => {
+                Self { $($counter: self.$counter.saturating_sub(earlier.$counter),)* longest_chain: self.longest_chain }
+            };
+        }
+        less_earlier! {
+            waits mismatches wakes woken empty_wakes requeues requeued resizes contended_locks
+            refused_waiters refused_slots refused_tables refused_waitv
         }
     }
 }
 
-/// A shard of the counters of operations, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
 pub(super) struct CounterShard {
@@ -106,18 +92,15 @@ pub(super) struct CounterShard {
     pub requeued: Tally,
 }
 
-/// The most shards: hardly more threads count at once.
+/// Hardly more threads count at once.
 const MAX_SHARDS: usize = 128;
 
-/// A domain's counters. Most of their memory is only taken when it is needed.
 pub(super) struct Counting {
-    /// The permits of waiters that are queued, or woken without having received the wake.
     waiters: Admission,
-    /// The counters of operations: a power of two of shards. Made with the domain if its operations are counted. If there
-    /// is no memory then, the next operation that is counted tries again.
+    /// A power of two of shards, made with the domain if its operations are counted, or by the first that finds memory.
     operations: Lazy<Vec<CounterShard>>,
     /// Made before the first waiter is queued. If there is no memory then, it is tried again when a key gets waiters.
-    rest: Lazy<RareCounts>,
+    pub rest: Lazy<RareCounts>,
 }
 
 /// What a domain without waiters does not need.
@@ -142,41 +125,33 @@ impl Counting {
         this
     }
 
-    fn operations(&self, cpus: impl FnOnce() -> usize) -> Result<&[CounterShard], Error> {
-        let shards = self.operations.get_or_make(|| {
-            let mut shards = Vec::new();
-            let cpus = cpus();
+    fn operations(&self, cpus: impl FnOnce() -> usize) -> Result<&Vec<CounterShard>, Error> {
+        self.operations.get_or_make(|| {
+            let (cpus, mut shards) = (cpus(), Vec::new());
             let wanted = if cpus > 1 { (2 * cpus).next_power_of_two().min(MAX_SHARDS) } else { 1 };
-            let number = if shards.try_reserve_exact(wanted).is_ok() { wanted } else { 1 };
-            shards.try_reserve_exact(number).map_err(|_| Error::NoMemory)?;
-            shards.resize_with(number, CounterShard::default);
+            let number = [wanted, 1].into_iter().find(|&number| shards.try_reserve_exact(number).is_ok());
+            (0..number.ok_or(Error::NoMemory)?).for_each(|_| shards.push(CounterShard::default()));
             Ok(shards)
-        });
-        shards.map(Vec::as_slice)
+        })
     }
 
     /// What is seldom counted. `None` if there is no memory for it. The caller has no bucket locked.
     #[cold]
     pub fn rest_or_make(&self, on: PlatformRef) -> Option<&RareCounts> {
-        let rest = || RareCounts {
-            permits: Permits::default(),
-            contention: Lock::new(on, Contention::default()),
-            longest_chain: Tally::new(),
-            refused_waiters: Tally::new(),
-            refused_slots: Tally::new(),
-            refused_waitv: Tally::new(),
-            next_request: AtomicU64::new(0),
+        let rest = || {
+            Ok(RareCounts {
+                permits: Permits::default(),
+                contention: Lock::new(on, Contention::default()),
+                longest_chain: Tally::new(),
+                refused_waiters: Tally::new(),
+                refused_slots: Tally::new(),
+                refused_waitv: Tally::new(),
+                next_request: AtomicU64::new(0),
+            })
         };
-        self.rest.get_or_make(|| Ok(rest())).ok()
+        self.rest.get_or_make(rest).ok()
     }
 
-    /// As `rest_or_make`, but it makes nothing. So it may be called with a bucket locked.
-    #[inline(always)]
-    pub fn rest(&self) -> Option<&RareCounts> {
-        self.rest.get()
-    }
-
-    /// The calling thread's shard of permits; `None` before the rest has been made.
     #[inline]
     fn own_permits(&self) -> Option<&Tally> {
         self.rest.get().map(|rest| rest.permits.own(&self.waiters))
@@ -194,7 +169,6 @@ impl Domain {
     /// ```
     /// # use std::sync::atomic::AtomicU32;
     /// use ufutex::{Domain, DomainOptions, System};
-    ///
     /// let domain = Domain::with_options(&System::new(), DomainOptions::new().counters(true));
     /// domain.wake(&AtomicU32::new(0), 1);
     /// assert_eq!(domain.counters().empty_wakes, 1);
@@ -202,7 +176,7 @@ impl Domain {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let (counting, store) = (&self.counting, self.tables.store.get());
-        let rest = |of: fn(&RareCounts) -> &Tally| counting.rest().map_or(0, |rest| of(rest).get());
+        let rest = |of: fn(&RareCounts) -> &Tally| counting.rest.get().map_or(0, |rest| of(rest).get());
         Counters {
             waits: counting.sum(|s| &s.waits),
             mismatches: counting.sum(|s| &s.mismatches),
@@ -221,15 +195,14 @@ impl Domain {
         }
     }
 
-    /// How many waiters the domain has now: queued, or woken without having received the wake. It is approximate while
-    /// waits begin and end. [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) limits it.
+    /// How many waiters the domain has now, queued or woken without having received the wake: at most
+    /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters), and approximate while waits begin and end.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        let kept = self.counting.rest().map_or(0, |rest| rest.permits.kept());
+        let kept = self.counting.rest.get().map_or(0, |rest| rest.permits.kept());
         self.counting.waiters.taken(kept) as usize
     }
 
-    /// Calls `what` to count an operation, if operations are counted.
     #[inline(always)]
     pub(super) fn count(&self, what: impl FnOnce(&CounterShard)) {
         if self.wait_path.is_counted() {
@@ -247,7 +220,6 @@ impl Domain {
         }
     }
 
-    /// Notes that a wake of the word at `address` has woken `woken` waiters.
     #[inline(always)]
     pub(super) fn note_wake(&self, address: u64, woken: usize) {
         self.count(move |c| {
@@ -263,29 +235,23 @@ impl Domain {
         }
     }
 
-    /// Counts a waiter that is about to join a bucket with `in_bucket` waiters. Each waiter is dismissed when it
-    /// becomes idle again, however it left its queue.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`]; then only the refusal is counted.
+    /// Counts a waiter that is about to join a bucket with `in_bucket` waiters. With [`Error::NoMemory`], counts the refusal.
     pub(super) fn admit_waiter(&self, in_bucket: u32) -> Result<(), Error> {
         let counting = &self.counting;
         if in_bucket < MAX_WAITERS && counting.waiters.take(counting.own_permits().as_mut()) {
             return Ok(());
         }
-        if let Some(rest) = counting.rest() {
+        if let Some(rest) = counting.rest.get() {
             rest.refused_waiters.add(1);
         }
         Err(Error::NoMemory)
     }
 
-    /// Notes that an admitted waiter has been queued.
     pub(super) fn note_queued(&self, place: &Place) {
         self.count(|c| c.waits.add(1));
         probe!(wait_begin, place.address, place.hash);
     }
 
-    /// Gives back the permit of an admitted waiter, which has become idle again or could not be queued.
     pub(super) fn dismiss_waiter(&self) {
         self.counting.waiters.give_back(self.counting.own_permits().as_mut());
     }

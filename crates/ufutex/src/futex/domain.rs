@@ -21,9 +21,8 @@ use crate::table::tables::{Global, Tables};
 
 /// The futexes of one process (or guest, or program), with a private table that is made by the first wait.
 ///
-/// No wait or wake panics or fails because memory for a table is refused: a domain that cannot have a table of its own,
-/// or may not ([`DomainOptions::max_table_bytes`]), uses its namespace's global table. Only the limit on waiters
-/// ([`DomainOptions::max_waiters`]) makes waits fail.
+/// No wait or wake panics or fails because memory for a table is refused: a domain that has no table of its own
+/// ([`DomainOptions::max_table_bytes`]) uses the global one. Only [`DomainOptions::max_waiters`] makes waits fail.
 // Every operation reads two cache lines: from `hasher` to the first words of `tables`. The 32 bytes before them are
 // seldom used. In an `Arc` they share a line with its counts.
 #[repr(C, align(32))]
@@ -53,31 +52,23 @@ const _: () = {
     assert!(usize::BITS != 64 || is_read_together && size_of::<Domain>() <= 256);
 };
 
-/// Optional work of operations, in one byte. Its sign distinguishes the three kinds of waits with one comparison:
-/// negative if operations are counted, positive if a wait only has the early return, 0 if it has neither.
+/// Optional work: bit 0 is the early return, the sign bit counting. So one comparison tells three kinds of waits apart.
 #[derive(Clone, Copy)]
 pub(super) struct WaitPath(i8);
 
 impl WaitPath {
-    const EARLY_RETURN: i8 = 1;
-    const COUNTED: i8 = i8::MIN; // the sign bit
-
-    const fn new(options: &DomainOptions) -> Self {
-        let early_return = if options.early_return { Self::EARLY_RETURN } else { 0 };
-        let counted = if options.counters { Self::COUNTED } else { 0 };
-        Self(early_return | counted)
+    fn new(options: &DomainOptions) -> Self {
+        Self(i8::from(options.early_return) | if options.counters { i8::MIN } else { 0 })
     }
 
-    /// Whether operations are counted.
     #[inline(always)]
     pub(super) const fn is_counted(self) -> bool {
         self.0 < 0
     }
 
-    /// Whether a wait compares the word before it locks its bucket.
     #[inline(always)]
     pub(super) const fn has_early_return(self) -> bool {
-        self.0 & Self::EARLY_RETURN != 0
+        self.0 & 1 != 0
     }
 
     /// As `has_early_return`, if operations are not counted.
@@ -104,7 +95,6 @@ impl Domain {
     ///
     /// ```
     /// use ufutex::{Domain, DomainOptions, System};
-    ///
     /// let domain = Domain::with_options(&System::new(), DomainOptions::new().max_waiters(1000));
     /// # let _ = domain;
     /// ```
@@ -113,12 +103,10 @@ impl Domain {
         Self::in_namespace(&system.pid_namespace(), options)
     }
 
-    /// A domain with `options` whose tasks have their TIDs in `namespace`. The domain belongs to the namespace's
-    /// system. No table is allocated.
+    /// A domain with `options` whose tasks have their TIDs in `namespace`. No table is allocated.
     ///
     /// ```
     /// use ufutex::{Domain, DomainOptions, System};
-    ///
     /// let parent = Domain::new(&System::new());
     /// let child = Domain::in_namespace(&parent.pid_namespace(), DomainOptions::new());
     /// # let _ = child;
@@ -128,7 +116,7 @@ impl Domain {
         let system = namespace.system();
         let space = private_space(system.inner.domains.fetch_add(1, Ordering::Relaxed));
         let globals = &namespace.inner.globals;
-        let max_bytes = options.max_table_bytes.unwrap_or(system.limits().max_domain_table_bytes);
+        let max_bytes = options.max_table_bytes.unwrap_or(system.config().max_domain_table_bytes);
         let (on, hasher) = (system.platform(), system.inner.hasher);
         Self {
             // SAFETY: the domain holds a handle of the namespace, and so its tables, until after `tables`.
@@ -141,25 +129,23 @@ impl Domain {
             counting: Counting::new(options.max_waiters, options.counters.then(|| globals.cpus())),
             sleeps: LazySleeps::new(),
             spins: Lazy::new(),
-            longest_spin: options.longest_spin,
+            longest_spin: u32::try_from(options.spin.as_nanos()).unwrap_or(u32::MAX),
             policy: options.policy,
             namespace: namespace.inner.clone(),
             system: system.clone(),
         }
     }
 
-    /// How the threads of the domain sleep.
     pub(crate) fn platform(&self) -> PlatformRef {
         self.system.platform()
     }
 
-    /// The point in time at which `timeout` ends, if it begins now. Not inlined, so that the code of a wait stays small.
+    /// Not inlined, so that the code of a wait stays small.
     #[inline(never)]
     pub(crate) fn begin(&self, timeout: Timeout) -> Deadline {
         self.platform().begin(timeout)
     }
 
-    /// The driver and the sleeps, which watch the timeouts of this domain's tasks.
     pub(crate) fn timeouts(&self) -> Timeouts<'_> {
         Timeouts { driver: &self.namespace().driver, sleeps: &self.sleeps }
     }
@@ -168,7 +154,7 @@ impl Domain {
     pub(super) fn make_first_table(&self) {
         self.prepare_to_wait();
         self.tables.make_first(match self.policy {
-            Policy::Load => Some(self.system.limits().default_log2),
+            Policy::Load => Some(self.system.config().default_slots.ilog2().min(self.system.config().max_log2())),
             Policy::Threads => Some(self.threads_log2(self.control.threads())),
             Policy::Fixed(0) => None,
             Policy::Fixed(slots) => Some(slots.clamp(2, 1 << MAX_SLOTS_LOG2).next_power_of_two().ilog2()),
@@ -176,11 +162,10 @@ impl Domain {
         self.grow_to_threads();
     }
 
-    /// Makes what a domain with waiters needs beside a table, if there is memory for it. The caller has no bucket
-    /// locked.
+    /// Makes what a domain with waiters needs beside a table, if there is memory. The caller has no bucket locked.
     #[inline(always)]
     pub(super) fn prepare_to_wait(&self) {
-        if self.counting.rest().is_none() {
+        if self.counting.rest.get().is_none() {
             self.make_rest();
         }
     }
@@ -190,31 +175,28 @@ impl Domain {
         let _or_the_next_time = (self.counting.rest_or_make(self.platform()), self.tables.store_or_make());
     }
 
-    /// log2 of the number of slots that [`Policy::Threads`] wants for this many threads.
     pub(super) fn threads_log2(&self, threads: usize) -> u32 {
-        let (globals, limits) = (self.system.globals(), self.system.limits());
-        size::for_threads(threads, globals.cpus(), 1 << globals.wanted_log2()).min(limits.max_log2)
+        let globals = self.system.globals();
+        size::for_threads(threads, globals.cpus(), 1 << globals.wanted_log2()).min(self.system.config().max_log2())
     }
 
-    /// Notes that a bucket was used by another thread than before, and for another cache line, for the `transfers`th
-    /// time.
+    /// Notes that another thread than before used a bucket, and for another cache line, for the `transfers`th time.
     #[cold]
     pub(super) fn note_transfers(&self, transfers: u32) {
         if !transfers.is_multiple_of(size::TRANSFERS_REPORTED) || !self.sizes_itself() {
             return;
         }
-        let Some(mut contention) = self.counting.rest().and_then(|rest| rest.contention.try_lock()) else { return };
+        let Some(mut contention) = self.counting.rest.get().and_then(|rest| rest.contention.try_lock()) else { return };
         let cpus = self.system.globals().cpus();
         let by_log2 = contention.with(|c| c.report(cpus, || self.platform().monotonic_ns()));
         drop(contention);
         self.grow_by(by_log2, size::contention_limit(cpus));
     }
 
-    /// Notes that a waiter has been queued under a key that had no waiters yet. Its bucket now has `keys` keys.
+    /// Notes that a key without waiters has got one. Its bucket now has `keys` keys. The caller has no bucket locked.
     pub(super) fn note_keys(&self, keys: u32, place: &Place) {
-        // No bucket is locked. If there was no memory for a domain's first waiter, it may be there for a later one.
-        self.prepare_to_wait();
-        if let Some(rest) = self.counting.rest() {
+        self.prepare_to_wait(); // there may have been no memory for it before
+        if let Some(rest) = self.counting.rest.get() {
             rest.longest_chain.note_max(keys.into());
         }
         if place.is_private() && size::is_long_chain(keys) {
@@ -222,7 +204,6 @@ impl Domain {
         }
     }
 
-    /// As `note_keys`, for the size policy, if the bucket has many keys.
     #[cold]
     fn note_long_chain(&self, hash: u32) {
         if self.sizes_itself()
@@ -233,8 +214,7 @@ impl Domain {
         }
     }
 
-    /// Notes that a waiter has been queued, with nothing locked: the table may have to grow, or is growing. If its key had no
-    /// waiters before, `new_chain` is the number of keys that its bucket has now.
+    /// Called when a waiter has been queued, with nothing locked. `new_chain` is its bucket's number of keys if its key is new.
     pub(super) fn note_waiter(&self, new_chain: Option<u32>, place: &Place) {
         if let Some(keys) = new_chain {
             self.note_keys(keys, place);
@@ -248,10 +228,9 @@ impl Domain {
         self.policy == Policy::Load && self.control.is_automatic()
     }
 
-    /// Grows the table by `by_log2`, which may be 0, to at most `limit_log2` and the system's limit.
     fn grow_by(&self, by_log2: u32, limit_log2: u32) {
         let Some(table) = self.tables.current_private() else { return };
-        let wanted = (table.slots_log2() + by_log2).min(limit_log2).min(self.system.limits().max_log2);
+        let wanted = (table.slots_log2() + by_log2).min(limit_log2).min(self.system.config().max_log2());
         if wanted > table.slots_log2() {
             let _or_the_next_one = live::grow(&self.tables, wanted, &|| self.control.is_automatic());
         }

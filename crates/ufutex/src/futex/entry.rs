@@ -1,5 +1,4 @@
-//! The entries of a bucket's queue, and what a wake does with those that it takes. An entry is a node, the wakes that
-//! may take it, and the signal that notifies the waiter.
+//! The entries of a bucket's queue, and what a wake does with those that it takes.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -16,29 +15,12 @@ use crate::table::list::{Node, Pick, Taken};
 pub(crate) struct Entry {
     // First, so that a pointer to the node is also a pointer to the entry.
     pub(crate) node: Node,
-    /// Guarded by the bucket's lock while the entry is queued. Ownership follows that of the node.
-    wakes: UnsafeCell<Wakes>,
+    /// While the entry is queued, the bucket's lock guards its `bitset`, by which wakes take it. `None` if no wake does: it is
+    /// a marker, a parked thread, or a waiter of a lock, to which the lock is handed (see `pi`). Once a wake has taken the
+    /// entry, a wake that the waiter does not want goes to another with this bitset: `None` if it was for all.
     pub(crate) signal: Signal,
-    /// The moment at which the waiter joined its present queue, or at which a wake took it. Guarded as `wakes` is.
+    /// When the waiter joined its present queue, or when a wake took it. Guarded as the bitset is.
     since: UnsafeCell<Moment>,
-}
-
-const _: () = assert!(
-    usize::BITS != 64 || core::mem::offset_of!(Entry, signal) == size_of::<Node>() + 8,
-    "`wakes` fits in one word"
-);
-
-/// Which wakes take an entry, or what becomes of the wake that has taken it.
-#[derive(Clone, Copy)]
-pub(crate) enum Wakes {
-    /// Queued: a wake takes the waiter if its bitset has a bit in common with this one.
-    Mask(NonZeroU32),
-    /// Queued: no wake takes the entry. It is a marker, a parked thread, or a waiter of a lock, to which the lock is
-    /// handed (see `pi`).
-    None,
-    /// Taken by a wake: if the waiter does not want the wake, it goes to another waiter with this bitset. `None` if the
-    /// wake was for all waiters: it is not passed on.
-    PassOn(Option<NonZeroU32>),
 }
 
 /// A moment in the life of a system: how many operations in pieces had begun, plus how many waiters with a real-time
@@ -53,22 +35,22 @@ impl Moment {
 
 impl Entry {
     /// An entry that joins its queue at the moment `since`, which the caller has read with the queue's bucket locked.
-    pub(crate) fn new(key: TableKey, hash: u32, priority: u8, wakes: Wakes, signal: Signal, since: Moment) -> Self {
-        let (wakes, since) = (UnsafeCell::new(wakes), UnsafeCell::new(since));
-        Self { node: Node::new(key, hash, priority), wakes, signal, since }
+    pub(crate) fn new(
+        key: TableKey,
+        hash: u32,
+        priority: u8,
+        bitset: Option<NonZeroU32>,
+        mut signal: Signal,
+        since: Moment,
+    ) -> Self {
+        signal.bitset = UnsafeCell::new(bitset);
+        Self { node: Node::new(key, hash, priority), signal, since: UnsafeCell::new(since) }
     }
 
-    /// The entry of a marker: see [`marker`](super::marker).
     pub(crate) fn marker(key: TableKey, hash: u32) -> Self {
-        Self {
-            node: Node::marker(key, hash),
-            ..Self::new(key, hash, 0, Wakes::None, Signal::new(Receiver::TAKEN), Moment(0))
-        }
+        Self { node: Node::marker(key, hash), ..Self::new(key, hash, 0, None, Signal::new(Receiver::TAKEN), Moment(0)) }
     }
 
-    /// Records that the entry joins a queue at the moment `now`, which the caller has read with that queue's bucket
-    /// locked.
-    ///
     /// # Safety
     /// The caller owns the entry, or holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn set_since(&self, now: Moment) {
@@ -76,42 +58,18 @@ impl Entry {
         self.since.with_mut(|s| unsafe { *s = now });
     }
 
-    /// The moment at which a wake took the entry.
-    ///
     /// # Safety
-    /// The caller is the waiter, and has seen the wake, so the entry is its own again.
+    /// As for [`bitset`](Self::bitset).
     pub(crate) unsafe fn since(&self) -> Moment {
         // SAFETY: guaranteed by the caller.
         self.since.with(|s| unsafe { *s })
     }
 
-    /// Whether the entry was in this queue when an operation in pieces `began`.
-    ///
     /// # Safety
-    /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn was_there(&self, began: Moment) -> bool {
+    /// The caller holds the lock of the bucket where the entry is queued, or is the waiter and has seen the wake.
+    pub(crate) unsafe fn bitset(&self) -> Option<NonZeroU32> {
         // SAFETY: guaranteed by the caller.
-        self.since.with(|s| unsafe { *s <= began })
-    }
-
-    /// Whether a wake may take this waiter. If not, it waits for a lock.
-    ///
-    /// # Safety
-    /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn is_plain(&self) -> bool {
-        // SAFETY: guaranteed by the caller.
-        self.wakes.with(|w| !matches!(unsafe { *w }, Wakes::None))
-    }
-
-    /// The kind of this waiter.
-    ///
-    /// # Safety
-    /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn kind(&self) -> EntryKind {
-        // SAFETY: guaranteed by the caller.
-        let Wakes::Mask(bitset) = self.wakes.with(|w| unsafe { *w }) else { return EntryKind::ForLock };
-        // SAFETY: as above. The bucket's lock also guards the signal of a waiter that a wake may take.
-        if unsafe { self.signal.notifies_thread() } { EntryKind::Thread(bitset) } else { EntryKind::Task(bitset) }
+        self.signal.bitset.with(|b| unsafe { *b })
     }
 
     /// Counts the wake that has come as received: even if the waiter is dropped, the wake is not passed on.
@@ -120,44 +78,18 @@ impl Entry {
     /// The caller is the waiter, and has been notified of the wake.
     pub(crate) unsafe fn keep_wake(&self) {
         // SAFETY: guaranteed by the caller. The thread that calls a lent waker does not access this field.
-        self.wakes.with_mut(|w| unsafe { *w = Wakes::PassOn(None) });
+        self.signal.bitset.with_mut(|b| unsafe { *b = None });
     }
-
-    /// The bitset with which the wake is to be passed on; `None` if it is not to be passed on.
-    ///
-    /// # Safety
-    /// The caller is the waiter, and has seen the wake, so the entry is its own again.
-    pub(crate) unsafe fn passes_on(&self) -> Option<NonZeroU32> {
-        // SAFETY: guaranteed by the caller.
-        match self.wakes.with(|w| unsafe { *w }) {
-            Wakes::PassOn(bitset) => bitset,
-            Wakes::Mask(_) | Wakes::None => None,
-        }
-    }
-}
-
-/// The kind of a waiter, with its bitset if wakes take it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EntryKind {
-    Thread(NonZeroU32),
-    /// A waiter that is woken through a waker.
-    Task(NonZeroU32),
-    /// A thread or a task that waits for a lock, which will be handed to it.
-    ForLock,
 }
 
 /// A wake of at least this many waiters is a wake of all: users of futex(2) pass `INT_MAX` for that.
 const ALL: usize = i32::MAX as usize;
 
 impl Domain {
-    /// Decides for each node of a queue what a wake does with it; the caller has locked the queue's bucket. The wake takes
-    /// waiters whose bitset has a bit in common with `mask`, if they were queued when the operation `began`: all of them if
-    /// that is `None`. It stops at a waiter of a lock.
-    ///
-    /// Each waiter that is taken notes what becomes of the wake if the waiter does not want it. A wake of fewer than
-    /// [`ALL`] waiters is passed on to a waiter that was queued at the moment of the wake: `began`, or now if the
-    /// operation is one step. A wake of all waiters is not passed on: all others that it was for have been woken, and a
-    /// waiter that came later must not get it.
+    /// Decides for each node of a queue, whose bucket is locked, what a wake does with it. The wake takes waiters whose bitset
+    /// has a bit in common with `mask`, if they were queued when the operation `began`: all if that is `None`. It stops at a
+    /// waiter of a lock. A waiter that is taken notes what becomes of the wake if it does not want it. A wake of fewer than
+    /// [`ALL`] goes to one that was queued at the moment of the wake: `began`, or now if the operation is one step.
     #[inline(always)]
     pub(super) fn pick(
         &self,
@@ -168,81 +100,72 @@ impl Domain {
         let (began, now) = (began.unwrap_or(Moment::END), self.system.now());
         let pass_on = (count < ALL).then_some(mask);
         move |node| {
-            // SAFETY: every node of a queue is the first field of an entry. Its fields are guarded by the bucket's lock,
-            // which is held during the walk.
+            // SAFETY: every queued node is the first field of an entry, which the bucket's lock guards during the walk.
             let entry = unsafe { node.cast::<Entry>().as_ref() };
-            entry.wakes.with_mut(|wakes| {
-                // SAFETY: as above.
-                let wakes = unsafe { &mut *wakes };
-                // SAFETY: as above.
-                let was_there = || unsafe { entry.was_there(began) };
-                match *wakes {
-                    Wakes::Mask(bitset) if bitset.get() & mask.get() != 0 && was_there() => {
-                        *wakes = Wakes::PassOn(pass_on);
-                        // SAFETY: the caller holds the bucket's lock.
-                        unsafe { entry.set_since(began.min(now)) };
-                        Pick::Take
+            // SAFETY: as above.
+            let was_there = || unsafe { entry.since() <= began };
+            // SAFETY: as above.
+            entry.signal.bitset.with_mut(|bitset| match unsafe { *bitset } {
+                Some(bits) if bits.get() & mask.get() != 0 && was_there() => {
+                    // SAFETY: as above.
+                    unsafe {
+                        *bitset = pass_on;
+                        entry.set_since(began.min(now));
                     }
-                    Wakes::None if was_there() => Pick::Stop,
-                    Wakes::Mask(_) | Wakes::None | Wakes::PassOn(_) => Pick::Skip,
+                    Pick::Take
                 }
+                None if was_there() => Pick::Stop,
+                _ => Pick::Skip,
             })
         }
     }
 }
 
-/// After it has visited this many waiters to take them, and this many to move them, an operation unlocks a global
-/// bucket, which other domains use too. The visits take some ten microseconds.
+/// After it has visited this many waiters to take, or to move, an operation unlocks a global bucket, for other domains.
 pub(crate) const PIECE: usize = 256;
 
 /// The most waiters that a wake can take without allocating memory.
 pub(crate) const BATCH: usize = 16;
 
-/// The most waiters that a wake takes without counting them and allocating memory first. Nearly all wakes take no more.
+/// The most waiters that a wake takes without counting them first. Nearly all wakes take no more.
 pub(crate) const AT_ONCE: usize = BATCH;
 
-/// Memory for the work that is left when waiters have been taken off their queue: a [`PendingWake`] for each. In a
-/// domain's own table a wake takes all its waiters at once, so that it is one step. It takes them in pieces only if
-/// there is no memory for that.
+/// Memory for a [`PendingWake`] of each waiter taken. In a domain's own table a wake is one step, unless memory is refused.
 #[derive(Default)]
 pub(crate) struct Room {
     more: Vec<PendingWake>,
     is_refused: bool,
 }
 
-/// How an operation takes its waiters.
-pub(crate) enum Way {
-    /// All of them in one step.
-    AtOnce,
-    /// A piece at a time: other domains lock a bucket too, or there is no memory to take all at once.
-    InPieces,
-    /// First the [`Room`] has to be [made](Room::make), with no lock held.
-    NeedsRoom,
-}
-
 impl Room {
-    /// How an operation takes `wanted` waiters. `is_long` if they are too many for one step in a bucket that other domains
-    /// lock too.
-    pub fn way(&self, wanted: usize, is_long: bool) -> Way {
-        let has_room = wanted <= BATCH + self.more.capacity();
-        if is_long || (self.is_refused && !has_room) {
-            Way::InPieces
-        } else if has_room {
-            Way::AtOnce
-        } else {
-            Way::NeedsRoom
+    /// Locks by `lock`, unless that is `locked` already, what an operation takes its waiters from, and has room for as many as
+    /// `wanted` says: the second result. It is `None` if the operation has to take a piece at a time: there is no memory, or
+    /// `wanted` is `None`, because other domains lock a bucket too. Both may be called again, after memory was asked for.
+    #[inline(always)]
+    pub fn lock<G, E>(
+        &mut self,
+        mut locked: Option<G>,
+        lock: impl Fn() -> Result<G, E>,
+        mut wanted: impl FnMut(&mut G) -> Option<usize>,
+    ) -> Result<(G, Option<usize>), E> {
+        loop {
+            let mut guard = if let Some(guard) = locked.take() { guard } else { lock()? };
+            let Some(count) = wanted(&mut guard) else { return Ok((guard, None)) };
+            let has_room = count <= BATCH + self.more.capacity();
+            if has_room || self.is_refused {
+                return Ok((guard, has_room.then_some(count)));
+            }
+            drop(guard);
+            self.make(count);
         }
     }
 
-    /// Asks for memory for `count` waiters.
     #[cold]
-    pub fn make(&mut self, count: usize) {
+    fn make(&mut self, count: usize) {
         self.is_refused = self.more.try_reserve_exact(count - BATCH).is_err();
     }
 }
 
-/// Notifies one waiter.
-///
 /// # Safety
 /// The caller has taken the node off its queue, and does not access the entry afterwards.
 pub(crate) unsafe fn notify_one(node: NonNull<Node>) -> PendingWake {
@@ -250,12 +173,9 @@ pub(crate) unsafe fn notify_one(node: NonNull<Node>) -> PendingWake {
     unsafe { Signal::wake(&raw const (*node.cast::<Entry>().as_ptr()).signal) }
 }
 
-/// The work that is left for waiters that have been notified: wakers are called, and threads that sleep apart from their
-/// entry are woken. The drop of each [`PendingWake`] does its part. If one of the wakers panics, the rest of the array
-/// and of the vector is dropped, so that nothing is skipped.
-///
-/// All waiters are notified before the first waker runs. A waker may drop or poll another of these waiters, or block on
-/// a thread that does so, and the notification must not come after that.
+/// The work that is left for notified waiters: wakers are called, and threads that sleep apart from their entry are woken. The
+/// drop of each [`PendingWake`] does its part, also if a waker panics. All waiters are notified before the first waker runs,
+/// which may drop or poll another of these waiters, or block on a thread that does so.
 #[must_use]
 pub(crate) struct PendingWakes {
     few: [PendingWake; BATCH],
@@ -275,29 +195,24 @@ impl PendingWakes {
         Self::with(Room::default())
     }
 
-    /// As [`none`](Self::none), with `room` for more.
     pub(crate) fn with(room: Room) -> Self {
         Self { few: [const { PendingWake::NOTHING }; BATCH], count: 0, more: room.more }
     }
 
-    /// Whether one of them runs an embedder's code, which may sleep.
     pub(crate) fn calls_wakers(&self) -> bool {
         self.few[..self.count].iter().chain(&self.more).any(PendingWake::calls_waker)
     }
 
-    /// The number of further elements that there is room for.
     pub(crate) fn room(&self) -> usize {
         (BATCH - self.count) + (self.more.capacity() - self.more.len())
     }
 
-    /// Makes room for the wakes of one more piece. If the memory is refused, and there is room for less than a batch,
-    /// all elements are moved into the result, and `self` is empty. The caller drops the result, which does their work.
+    /// Makes room for one more piece. If memory is refused, and less than a batch fits, moves all elements into the result.
     pub(crate) fn make_room(&mut self) -> Option<Self> {
         let is_short = self.room() < PIECE && self.more.try_reserve(PIECE).is_err() && self.room() < BATCH;
         is_short.then(|| core::mem::replace(self, Self::none()))
     }
 
-    /// Notifies waiters that have been taken off the queue, and for which there is room. It stores `WOKEN` in each entry.
     pub(crate) fn notify(&mut self, mut taken: Taken) {
         debug_assert!(taken.len() <= self.room());
         while let Some(node) = taken.pop() {
@@ -326,12 +241,10 @@ impl PendingWakes {
         self.count = kept;
     }
 
-    /// The index of the next element.
     fn end(&self) -> usize {
         if self.count < BATCH { self.count } else { BATCH + self.more.len() }
     }
 
-    /// The element at `index`.
     fn at(&mut self, index: usize) -> Option<&mut PendingWake> {
         if index < self.count { Some(&mut self.few[index]) } else { self.more.get_mut(index.checked_sub(BATCH)?) }
     }

@@ -6,10 +6,6 @@ use std::string::String;
 use super::config::SystemConfig;
 use crate::expiry::thread::{CpuSet, Cpus, DriverThread};
 
-const DRIVER_NICE: &str = "UFUTEX_DRIVER_NICE";
-const DRIVER_REALTIME: &str = "UFUTEX_DRIVER_REALTIME";
-const DRIVER_CPUS: &str = "UFUTEX_DRIVER_CPUS";
-
 /// An environment variable whose value cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EnvError {
@@ -17,18 +13,12 @@ pub struct EnvError {
     pub name: &'static str,
     /// The variable's value.
     pub value: String,
+    takes: &'static str,
 }
 
 impl fmt::Display for EnvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, value } = self;
-        let takes = match *name {
-            DRIVER_NICE => "a number from -20 to 19",
-            DRIVER_REALTIME => "a number from 1 to 99",
-            DRIVER_CPUS => "CPUs from 0 to 8191, such as 0,2-5",
-            _ if name.ends_with("_BYTES") => "a number of bytes",
-            _ => "a power of two from 2 to 16777216",
-        };
+        let Self { name, value, takes } = self;
         write!(f, "{name}={value:?} cannot be used: it takes {takes}")
     }
 }
@@ -36,12 +26,10 @@ impl fmt::Display for EnvError {
 impl core::error::Error for EnvError {}
 
 impl SystemConfig {
-    /// The defaults, changed by the environment. `UFUTEX_GLOBAL_SLOTS`, `UFUTEX_DEFAULT_SLOTS` and
-    /// `UFUTEX_MAX_SLOTS` are powers of two from 2 to 2^24. `UFUTEX_MAX_TABLE_BYTES` and
-    /// `UFUTEX_MAX_DOMAIN_TABLE_BYTES` are numbers of bytes. `UFUTEX_DRIVER_NICE` (-20 to 19),
-    /// `UFUTEX_DRIVER_REALTIME` (1 to 99) and `UFUTEX_DRIVER_CPUS` (such as `0,2-5`) are for the driver's thread.
-    ///
-    /// The environment is read by the standard library, which ends the program if there is no memory.
+    /// The defaults, changed by the environment: `UFUTEX_GLOBAL_SLOTS`, `UFUTEX_DEFAULT_SLOTS`, `UFUTEX_MAX_SLOTS` (powers of
+    /// two from 2 to 2^24), `UFUTEX_MAX_TABLE_BYTES`, `UFUTEX_MAX_DOMAIN_TABLE_BYTES` (bytes), and for the driver's thread
+    /// `UFUTEX_DRIVER_NICE` (-20 to 19), `UFUTEX_DRIVER_REALTIME` (1 to 99) and `UFUTEX_DRIVER_CPUS` (such as `0,2-5`). The
+    /// standard library, which reads it, ends the program if there is no memory.
     ///
     /// ```
     /// let system = ufutex::System::with_config(ufutex::SystemConfig::from_env()?)?;
@@ -55,51 +43,38 @@ impl SystemConfig {
     }
 
     fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, EnvError> {
-        let bytes = |name| read(&var, name, |value| value.parse().ok());
-        let slots = |name| {
-            let is_accepted = |slots: &usize| slots.is_power_of_two() && (2..=1 << 24).contains(slots);
-            read(&var, name, |value| value.parse().ok().filter(is_accepted))
-        };
-        let mut config = Self::new();
-        if let Some(limit) = bytes("UFUTEX_MAX_TABLE_BYTES")? {
-            config = config.max_table_bytes(limit);
-        }
-        if let Some(limit) = bytes("UFUTEX_MAX_DOMAIN_TABLE_BYTES")? {
-            config = config.max_domain_table_bytes(limit);
-        }
-        config.global_slots = slots("UFUTEX_GLOBAL_SLOTS")?;
-        if let Some(default) = slots("UFUTEX_DEFAULT_SLOTS")? {
-            config = config.default_slots(default);
-        }
-        if let Some(max) = slots("UFUTEX_MAX_SLOTS")? {
-            config = config.max_slots(max);
-        }
-        let mut thread = DriverThread::new();
-        let nice = |value: &str| value.parse().ok().filter(|nice| (-20..=19).contains(nice));
-        if let Some(nice) = read(&var, DRIVER_NICE, nice)? {
-            thread = thread.nice(nice);
-        }
-        let priority = |value: &str| value.parse().ok().filter(|priority| (1..=99).contains(priority));
-        if let Some(priority) = read(&var, DRIVER_REALTIME, priority)? {
-            thread = thread.realtime(priority);
-        }
-        if let Some(cpus) = read(&var, DRIVER_CPUS, CpuSet::parse)? {
-            thread = thread.cpus(Cpus::Only(cpus));
-        }
+        let slots = Takes("a power of two from 2 to 16777216", |text| {
+            text.parse().ok().filter(|slots: &usize| slots.is_power_of_two() && (2..=1 << 24).contains(slots))
+        });
+        let bytes = Takes("a number of bytes", |text| text.parse().ok());
+        let nice = Takes("a number from -20 to 19", |text| text.parse().ok().filter(|n| (-20..=19).contains(n)));
+        let priority = Takes("a number from 1 to 99", |text| text.parse().ok().filter(|n| (1..=99).contains(n)));
+        let cpus = Takes("CPUs from 0 to 8191, such as 0,2-5", CpuSet::parse);
+
+        let (mut config, mut thread) = (Self::new(), DriverThread::new());
+        bytes.read(&var, "UFUTEX_MAX_TABLE_BYTES", |limit| config.max_table_bytes = limit)?;
+        bytes.read(&var, "UFUTEX_MAX_DOMAIN_TABLE_BYTES", |limit| config.max_domain_table_bytes = limit)?;
+        slots.read(&var, "UFUTEX_GLOBAL_SLOTS", |global| config.global_slots = Some(global))?;
+        slots.read(&var, "UFUTEX_DEFAULT_SLOTS", |default| config.default_slots = default)?;
+        slots.read(&var, "UFUTEX_MAX_SLOTS", |max| config.max_slots = max)?;
+        nice.read(&var, "UFUTEX_DRIVER_NICE", |nice| thread = thread.clone().nice(nice))?;
+        priority.read(&var, "UFUTEX_DRIVER_REALTIME", |priority| thread = thread.clone().realtime(priority))?;
+        cpus.read(&var, "UFUTEX_DRIVER_CPUS", |cpus| thread = thread.clone().cpus(Cpus::Only(cpus)))?;
         Ok(config.driver_thread(thread))
     }
 }
 
-/// What `parse` makes of the variable's value. `None` if the variable is not set.
-fn read<T>(
-    var: impl Fn(&str) -> Option<String>,
-    name: &'static str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, EnvError> {
-    let Some(value) = var(name) else { return Ok(None) };
-    match parse(&value) {
-        None => Err(EnvError { name, value }),
-        parsed => Ok(parsed),
+struct Takes<T>(&'static str, fn(&str) -> Option<T>);
+
+impl<T> Takes<T> {
+    fn read(
+        &self,
+        var: impl Fn(&str) -> Option<String>,
+        name: &'static str,
+        set: impl FnOnce(T),
+    ) -> Result<(), EnvError> {
+        let Some(value) = var(name) else { return Ok(()) };
+        self.1(&value).map(set).ok_or(EnvError { name, value, takes: self.0 })
     }
 }
 
@@ -111,7 +86,7 @@ mod tests {
     #[test]
     fn environment_sets_slots_and_names_what_it_cannot_use() {
         let vars = |name: &str| (name == "UFUTEX_MAX_SLOTS").then(|| String::from("64"));
-        assert_eq!(SystemConfig::from_vars(vars).unwrap().resolve().unwrap().0.max_log2, 6);
+        assert_eq!(SystemConfig::from_vars(vars).unwrap().max_slots, 64);
         for bad in ["", "0", "1", "3", "-4", "1e3", "33554432"] {
             let vars = |name: &str| name.ends_with("SLOTS").then(|| bad.to_string());
             let error = SystemConfig::from_vars(vars).unwrap_err();
@@ -131,7 +106,7 @@ mod tests {
             Some(String::from(value))
         };
         let config = SystemConfig::from_vars(vars).unwrap();
-        assert_eq!((config.max_table_bytes, config.resolve().unwrap().0.max_domain_table_bytes), (4096, 0));
+        assert_eq!((config.max_table_bytes, config.max_domain_table_bytes), (4096, 0));
         for bad in ["", "-1", "1k", "0x10"] {
             let vars = |name: &str| (name == "UFUTEX_MAX_DOMAIN_TABLE_BYTES").then(|| bad.to_string());
             let error = SystemConfig::from_vars(vars).unwrap_err();

@@ -25,17 +25,15 @@ pub struct WaitOperation<'d, T: Target> {
 
 /// The waiter lies where the arguments were, which are not needed once it is queued.
 enum WaitState<'d, V> {
-    /// It has not been polled.
+    /// Not polled.
     Start { domain: &'d Domain, expected: V, options: WaitOptions },
     /// Its waiter is queued or woken. If it is idle, a poll has panicked.
     Begun(Waiter<'d>),
 }
 
 impl Domain {
-    /// Waits as a task while the word holds `expected`. The word is compared at the first poll.
-    ///
-    /// It works with any executor. A timeout runs from the first poll on. The namespace's
-    /// [`driver`](crate::PidNamespace::driver) watches it, so the executor needs no timer.
+    /// Waits as a task while the word holds `expected`, with any executor. The word is compared at the first poll, from which a
+    /// timeout runs; the namespace's [`driver`](crate::PidNamespace::driver) watches it.
     ///
     /// ```
     /// use std::{future::Future, pin::pin, sync::atomic::AtomicU32, task::{Context, Poll, Waker}};
@@ -51,9 +49,8 @@ impl Domain {
     /// ```
     ///
     /// # Errors
-    /// The future returns the errors of [`prepare`](Self::prepare), and [`Error::TimedOut`]. With a timeout it may also
-    /// return [`Error::NoMemory`], or [`Error::Invalid`] if there is no clock: without `std` and without an embedder's
-    /// [`clocks`](crate::SystemConfig::clocks).
+    /// Those of [`prepare`](Self::prepare), and [`Error::TimedOut`]. With a timeout also [`Error::NoMemory`], and
+    /// [`Error::Invalid`] without a clock: without `std` and [`clocks`](crate::SystemConfig::clocks).
     pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Wait<'_, T> {
         WaitFuture::new(WaitOperation::new(self, target, expected, options))
     }
@@ -136,8 +133,7 @@ impl Domain {
     /// ```
     ///
     /// # Errors
-    /// As for `wait_with`; [`Error::Interrupted`], also if the interrupt was raised before the call; [`Error::Busy`] if
-    /// another thread waits with it.
+    /// As for `wait_with`; [`Error::Interrupted`], also if raised before the call; [`Error::Busy`] if another thread uses it.
     pub fn wait_interruptible<T: Target>(
         &self,
         target: T,

@@ -3,11 +3,9 @@
 use crate::signal::sleeper::Sleeper;
 
 /// Ends a thread's waits from outside. A wait that is under way when it is raised, or begins while it is raised, ends with
-/// [`Error::Interrupted`](crate::Error::Interrupted) where it would sleep. That holds even if the interrupt is
-/// [cleared](Self::clear) before the thread has noticed it.
-///
-/// One thread at a time waits with it. Any thread may raise it. A signal handler may where
-/// [`raise`](Self::raise) is async-signal-safe.
+/// [`Error::Interrupted`](crate::Error::Interrupted) where it would sleep, even if the interrupt is [cleared](Self::clear)
+/// before the thread notices. One thread at a time waits with it. Any thread may raise it, and a signal handler if
+/// [`raise`](Self::raise) allows that.
 #[derive(Debug)]
 pub struct Interrupt {
     pub(crate) sleeper: Sleeper,
@@ -26,15 +24,13 @@ impl Interrupt {
         Self { sleeper: Sleeper::new() }
     }
 
-    /// Raises it. Async-signal-safe if [`Platform::unpark`](crate::platform::Platform::unpark) is. On Linux that is
-    /// futex(2). `platform::AnyStd`, by which threads sleep on Unixes other than Linux, takes a mutex: a handler that has
-    /// interrupted the thread that holds it would wait for ever.
+    /// Raises it. Async-signal-safe if [`Platform::unpark`](crate::platform::Platform::unpark) is: futex(2) on Linux is, and
+    /// `platform::AnyStd`, on other Unixes, is not, because it takes a mutex that the interrupted thread may hold.
     pub fn raise(&self) {
         self.sleeper.interrupt();
     }
 
-    /// Clears it: waits that begin from now on sleep. If a wait is under way, and the interrupt was raised, that wait ends.
-    /// Async-signal-safe.
+    /// Clears it: waits that begin from now on sleep. One that is under way, and has been interrupted, ends. Async-signal-safe.
     pub fn clear(&self) {
         self.sleeper.clear();
     }

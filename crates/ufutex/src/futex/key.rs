@@ -6,11 +6,8 @@ use crate::error::Error;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 
-/// Where waiters of a word are queued: the word's address, and who shares it. A wake and a requeue need no more. Waiters
-/// meet if address and scope are equal, whatever the width of their words: an `&AtomicU64` and an `&AtomicU32` at one
-/// address are one word.
-///
-/// Every [`Target`] is a key. An [`Address`] is a key without a word that may be read.
+/// Where waiters of a word are queued: the word's address, and who shares it, which is all that a wake and a requeue need. Keys
+/// are equal if address and scope are, whatever the word's width. Every [`Target`] is a key, and so is an [`Address`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no futex key",
     note = "keys are references to atomics, `GuestWord` and `Address`, and each of them in `At`",
@@ -26,28 +23,24 @@ pub trait Key {
         Scope::Private
     }
 
-    /// The node in whose table the word is looked up: see [`System::on_node`](crate::System::on_node). `None`, or a node
-    /// that the system does not have, means that the word names no node. By default `None`.
+    /// The node in whose table the word is looked up: see [`System::on_node`](crate::System::on_node). A node that the system
+    /// does not have is the same as `None`, the default.
     #[inline(always)]
     fn node(&self) -> Option<u32> {
         None
     }
 }
 
-/// A futex word that operations access: wait, wake_op, and locks with priority inheritance.
-///
-/// Implemented for references to atomic numbers of 8, 16, 32 and 64 bits and to `AtomicBool`, for [`GuestWord`], and for
-/// each of them in [`At`].
+/// A futex word that operations access: wait, wake_op, and locks with priority inheritance. Implemented for references to
+/// atomic numbers of 8 to 64 bits and to `AtomicBool`, for [`GuestWord`], and for each of them in [`At`].
 ///
 /// An embedder's own target may count on this:
-/// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. So `load` must be short, and
-///   must not call the engine. Unless [`DomainOptions::early_return`](crate::DomainOptions::early_return) is off, a wait
-///   also calls it once before its first attempt, with no lock held. If the word holds another value then, the wait ends.
-/// - If `load` returns [`Fault`], the engine unlocks the bucket, calls [`fault_in`](Self::fault_in) with no lock held,
-///   and makes another attempt.
-/// - A wait does not load the word once it is queued. A future's wait makes its attempt in its first poll.
-/// - A wait for several words ([`Domain::wait_any`](crate::Domain::wait_any)) makes an attempt for each, in their
-///   order, until one differs.
+/// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. So `load` must be short, and must
+///   not call the engine. With [`DomainOptions::early_return`](crate::DomainOptions::early_return) a wait also calls it before
+///   its first attempt, with no lock held, and ends if the word differs.
+/// - If `load` returns [`Fault`], the engine unlocks the bucket, calls [`fault_in`](Self::fault_in), and makes another attempt.
+/// - A wait does not load the word once it is queued. A future makes its attempt in its first poll.
+/// - [`Domain::wait_any`](crate::Domain::wait_any) makes an attempt for each word, in their order, until one differs.
 ///
 /// A target that is only waited for needs an address and `load`:
 ///
@@ -58,24 +51,20 @@ pub trait Key {
 /// struct State<'a>(&'a AtomicU32);
 ///
 /// impl Key for State<'_> {
-///     fn address(&self) -> u64 {
-///         self.0.as_ptr().addr() as u64
-///     }
+///     fn address(&self) -> u64 { self.0.as_ptr().addr() as u64 }
 /// }
 ///
 /// impl Target for State<'_> {
 ///     type Value = u32;
-///     fn load(&self) -> Result<u32, Fault> {
-///         Ok(self.0.load(Ordering::Acquire) & 0xff) // the upper bits are a count, which no wait compares
-///     }
+///     // The upper bits are a count, which no wait compares.
+///     fn load(&self) -> Result<u32, Fault> { Ok(self.0.load(Ordering::Acquire) & 0xff) }
 /// }
 ///
 /// let domain = Domain::new(&System::new());
 /// assert_eq!(domain.wait(State(&AtomicU32::new(0x301)), 0), Err(Error::Again));
 /// ```
 ///
-/// To wrap an atomic in a target of your own, call the trait by name: `Target::load(&self.0)`. `self.0.load()` finds
-/// the atomic's own method.
+/// A target that wraps an atomic calls `Target::load(&self.0)`: `self.0.load()` is the atomic's own method.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no futex word",
     note = "words are references to `AtomicU8` to `AtomicU64`, `AtomicI8` to `AtomicI64` and `AtomicBool`, `GuestWord`, and each of them in `At`",
@@ -97,18 +86,15 @@ pub trait Target: Key {
     }
 
     /// Reads the word, with acquire ordering or stronger. It must not block, because it may be called with a bucket
-    /// locked. So if the word's page may be missing, the access must not bring the page in, as a page fault would. Return
-    /// [`Fault`] instead. The engine then calls [`fault_in`](Self::fault_in).
+    /// locked. If the word's page may be missing, return [`Fault`] and do not bring it in, as a page fault would.
     ///
     /// # Errors
     /// [`Fault`] if the word cannot be read now.
     fn load(&self) -> Result<Self::Value, Fault>;
 
-    /// Replaces the word's value with `new` if it is `current`, with acquire and release ordering or stronger. Must not
-    /// block, as [`load`](Self::load) must not. `Ok(Err(value))` means that the word holds `value` instead.
-    ///
-    /// Only [`wake_op`](crate::Domain::wake_op) and locks with priority inheritance call it. By default it returns
-    /// [`Fault`], so these operations fail with [`Error::Fault`] on a target that does not implement it.
+    /// Replaces the word's value with `new` if it is `current`, with acquire and release ordering or stronger, and without
+    /// blocking. `Ok(Err(value))` means that the word holds `value` instead. Only [`wake_op`](crate::Domain::wake_op) and locks
+    /// with priority inheritance call it. The default returns [`Fault`], and they fail with [`Error::Fault`].
     ///
     /// # Errors
     /// [`Fault`] if the word cannot be written now.
@@ -121,8 +107,7 @@ pub trait Target: Key {
         Err(Fault)
     }
 
-    /// Makes the word accessible. It is called after a [`Fault`], with no lock held. By default it returns [`Fault`],
-    /// which suits memory whose pages are always there.
+    /// Makes the word accessible after a [`Fault`], with no lock held. The default, for memory that is always there, fails.
     ///
     /// # Errors
     /// [`Fault`] if the access is not allowed at all.
@@ -221,20 +206,18 @@ macro_rules! native_target {
 }
 
 native_target!(AtomicU8: u8, AtomicU16: u16, AtomicU32: u32, AtomicU64: u64);
-// From `core` and not from `sync`: the atomics of the model checkers have none of these, and no model needs them.
+// From `core` and not from `sync`: the models' atomics have none of these.
 native_target!(atomic::AtomicI8: i8, atomic::AtomicI16: i16, atomic::AtomicI32: i32, atomic::AtomicI64: i64);
 native_target!(atomic::AtomicBool: bool);
 
-/// The address of a word of this program, without the right to access it. The word may have been freed already.
+/// The address of a word of this program, which may have been freed already and is not accessed.
 ///
-/// A lock changes its word and then wakes a waiter. In between another thread may take the lock, give it back and free it.
-/// The address of the word may still be woken then, where a reference to it must not exist: if another word is at the
-/// address by now, a waiter of that word wakes up too early.
+/// Between a lock's change of its word and its wake, another thread may take the lock, give it back and free it. A reference
+/// must not exist then. The address may still be woken: a waiter of another word that is there by now wakes up too early.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU32;
 /// use ufutex::{Address, Domain, System};
-///
 /// let domain = Domain::new(&System::new());
 /// let word = Box::new(AtomicU32::new(0));
 /// let address = Address::of(&raw const *word);
@@ -242,8 +225,7 @@ native_target!(atomic::AtomicBool: bool);
 /// assert_eq!(domain.wake(address, 1), 0); // nobody waits
 /// ```
 ///
-/// An `Address` and a reference to the word, such as `&AtomicU32`, are one key. An operation that accesses its word does
-/// not accept an `Address`:
+/// It is the same key as a reference to the word. An operation that accesses its word does not accept it:
 ///
 /// ```compile_fail,E0277
 /// # use ufutex::{Address, Domain, System};
@@ -254,15 +236,15 @@ native_target!(atomic::AtomicBool: bool);
 pub struct Address(u64);
 
 impl Address {
-    /// The address of `word`, which is not accessed. The pointer may be dangling.
+    /// The address of `word`, which may be dangling.
     #[inline(always)]
     #[must_use]
     pub fn of<T: ?Sized>(word: *const T) -> Self {
         Self(word.addr() as u64)
     }
 
-    /// A key whose address is this number, as that of a [`GuestWord`] or of a [`Target`] of your own. If a domain's keys
-    /// are small consecutive numbers, see [`DomainOptions::keys_are_ids`](crate::DomainOptions::keys_are_ids).
+    /// A key with this address, such as that of a [`GuestWord`] or of a [`Target`] of your own. For small consecutive
+    /// numbers see [`DomainOptions::keys_are_ids`](crate::DomainOptions::keys_are_ids).
     #[inline(always)]
     #[must_use]
     pub const fn at(address: u64) -> Self {
@@ -277,8 +259,7 @@ impl Key for Address {
     }
 }
 
-/// A word in a guest's memory. It is private, as with `FUTEX_PRIVATE_FLAG`, whatever [`UserMemory::scope`]
-/// says. [`shared`](Self::shared) is the word of an operation without that flag.
+/// A word in a guest's memory. It is private, as with `FUTEX_PRIVATE_FLAG`; [`shared`](Self::shared) is the word without it.
 #[derive(Debug)]
 pub struct GuestWord<'m, M: ?Sized> {
     memory: &'m M,
@@ -302,8 +283,7 @@ impl<'m, M: UserMemory + ?Sized> GuestWord<'m, M> {
         if address.is_multiple_of(width.bytes()) { Ok(Self { memory, address, width }) } else { Err(Error::Invalid) }
     }
 
-    /// The same word, in the scope that the memory gives it: [`UserMemory::scope`]. So guests that map one object meet at
-    /// its words, as they do in calls without `FUTEX_PRIVATE_FLAG`.
+    /// The word in the scope that the memory gives it ([`UserMemory::scope`]): guests that map one object meet at its words.
     ///
     /// # Errors
     /// [`Fault`] if there is no memory, or if it does not allow `access`.
@@ -353,8 +333,7 @@ impl<M: UserMemory + ?Sized> Target for GuestWord<'_, M> {
 /// let word = AtomicU32::new(0);
 /// let id = ObjectId::new(1).expect("a small number");
 /// assert_eq!(domain.wake(At::object(&word, id, 64), 1), 0);
-/// let scope = if id.get() == 1 { Scope::AddressSpace } else { Scope::Private };
-/// assert_eq!(domain.wake(At::new(&word, scope), 1), 0);
+/// assert_eq!(domain.wake(At::new(&word, Scope::AddressSpace), 1), 0);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct At<T> {
@@ -375,12 +354,11 @@ impl<T: Key> At<T> {
         Self::new(target, Scope::Object { id, offset })
     }
 
-    /// `target`, for operations without `FUTEX_PRIVATE_FLAG` on memory that no other domain maps.
+    /// `target`, without `FUTEX_PRIVATE_FLAG`, in memory that no other domain maps.
     pub fn address_space(target: T) -> Self {
         Self::new(target, Scope::AddressSpace)
     }
 
-    /// The same, looked up on a node that the system has.
     pub(crate) fn on_node(self, node: Option<u32>) -> Self {
         Self { node, ..self }
     }

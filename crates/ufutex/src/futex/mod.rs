@@ -40,12 +40,10 @@ pub(crate) mod entry;
 #[cfg(feature = "std")]
 pub(crate) mod env;
 pub(crate) mod key;
-pub(crate) mod marker;
 pub(crate) mod numa;
 pub(crate) mod pair;
 #[cfg(feature = "parking")]
 pub(crate) mod parking;
 pub(crate) mod place;
 pub(crate) mod seat;
-pub(crate) mod timeout_watch;
 pub(crate) mod word;

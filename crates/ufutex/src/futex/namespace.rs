@@ -1,11 +1,8 @@
 //! PID namespaces: which task a TID names, and what the domains of one guest share.
 //!
-//! A [`Namespace`] has the tables, tasks and driver of its domains. No domain of another namespace locks any of
-//! them. So a guest's thread that loses its CPU with one of their locks held stops nobody but its own guest. Operations
-//! of two namespaces meet at a [`SharedObject`](super::objects::SharedObject) only, which has a table of its own.
-//!
-//! A TID is looked up only in the namespace of the caller: look-ups ask the caller's [`Namespace`], and an operation
-//! that finds a waiter of another namespace queued fails ([`Domain::is_of_namespace`]).
+//! A [`Namespace`] has the tables, tasks and driver of its domains, and no other domain locks them. So a guest's thread that
+//! loses its CPU with one of them locked stops only its own guest. A TID is looked up in the caller's namespace, and an
+//! operation that meets a waiter of another one fails ([`Domain::is_of_namespace`]).
 
 use super::domain::Domain;
 use super::interrupt::Interrupt;
@@ -21,29 +18,20 @@ use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 use crate::table::globals::Globals;
 
-/// A guest, which may consist of several domains: its TIDs, as in pid_namespaces(7), and what its domains share in the
-/// engine.
+/// A guest of one or several domains: its TIDs, as in pid_namespaces(7), and what its domains share in the engine.
 ///
 /// Domains of one namespace are processes of one guest: each can name the others' tasks in words of objects that they
-/// share. To domains of another namespace those tasks do not exist. So each namespace may have a task 1. No word that a
-/// guest writes can boost a task of another namespace, or turn such a task's wait into a deadlock. Give guests that do
-/// not trust each other a namespace each.
+/// share. To domains of another namespace those tasks do not exist: no word that a guest writes can boost them, or turn
+/// their waits into a deadlock. Give guests that do not trust each other a namespace each.
 ///
-/// A namespace has a global table of its own, for words that its domains share and for domains without a table. With the
-/// host's clocks it has a [driver](Self::driver) of its own, whose thread the first timer or timeout starts. So with the
-/// host's clocks no operation of one namespace waits for a lock, a table or a driver of another, unless both use one
-/// [`SharedObject`](crate::SharedObject). An [`ObjectId`](crate::ObjectId) of any other object that two namespaces use
-/// names two objects.
+/// A namespace has a global table of its own, for shared words and for domains without a table, and with the host's clocks a
+/// [driver](Self::driver). So no operation waits for a lock, a table or a driver of another namespace, unless both use one
+/// [`SharedObject`](crate::SharedObject). Any other [`ObjectId`](crate::ObjectId) names one object in each namespace.
+/// Plain waits, wakes and requeues of words in a shared object work across namespaces. Unlike in Linux, operations on locks
+/// fail with [`Error::Invalid`] if they find a waiter of another namespace, because a TID is looked up in the caller's own.
 ///
-/// Plain waits, wakes and requeues of words in a shared object work across namespaces; locks do not.
-/// [`lock_pi`](Domain::lock_pi), [`try_lock_pi`](Domain::try_lock_pi), [`unlock_pi`](Domain::unlock_pi) and
-/// [`cmp_requeue_pi`](Domain::cmp_requeue_pi) look up a TID in the word in the caller's own namespace, and fail with
-/// [`Error::Invalid`] if they find a waiter of another namespace queued. Linux does alike, except that a task of another
-/// namespace may wait there for a lock whose owner has died.
-///
-/// A system has one namespace of its own ([`System::pid_namespace`]), which [`Domain::new`] and
-/// [`Domain::with_options`] use. Namespaces are not nested. A `PidNamespace` is a handle: clones of it stand for one
-/// namespace, which lives as long as its last handle, domain or task, and keeps its system alive.
+/// [`Domain::new`] and [`Domain::with_options`] use the system's own namespace, [`System::pid_namespace`]. Namespaces are not
+/// nested. Clones of this handle stand for one namespace, which lives as long as its last handle, domain or task.
 ///
 /// ```
 /// # use ufutex::{Domain, Error, DomainOptions, PidNamespace, System};
@@ -63,7 +51,6 @@ pub struct PidNamespace {
     system: System,
 }
 
-/// What the domains of a namespace share. See the top of this file.
 pub(crate) struct Namespace {
     pub number: u64,
     pub tasks: Lock<Tasks>,
@@ -71,8 +58,7 @@ pub(crate) struct Namespace {
     pub driver: Driver,
 }
 
-/// The tasks of a namespace: by TID, and in the graph of `lock_pi`. Their lock shares no cache line with what lies beside
-/// it.
+/// The tasks of a namespace: by TID, and in the graph of `lock_pi`. Their lock has its cache line to itself.
 #[repr(align(64))]
 pub(crate) struct Tasks {
     pub by_tid: Tids<Counted<Named>>,
@@ -88,9 +74,8 @@ impl PidNamespace {
         Self::with_driver(system, &system.driver().for_another_namespace()?)
     }
 
-    /// As [`new`](Self::new), with a driver for the timeouts of the namespace's tasks. With clocks of an embedder a
-    /// namespace uses the system's driver, unless it is given one here, which the embedder then turns too. In a child of
-    /// fork(2) abandon that driver ([`Driver::abandon_after_fork`]) as well as the system.
+    /// As [`new`](Self::new), with another driver than the system's for its tasks' timeouts. The embedder turns this one too,
+    /// and abandons it as well as the system in a child of fork(2) ([`Driver::abandon_after_fork`]).
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -101,13 +86,11 @@ impl PidNamespace {
         Ok(Self { inner, system: system.clone() })
     }
 
-    /// The driver that expires the timeouts of the namespace's tasks. Make the timers of its processes with it too: so a
-    /// guest's timers wait for no lock of another guest. If several namespaces share a driver, it serves them by namespace
-    /// first: see [`Driver::turn`].
+    /// The driver that expires the timeouts of the namespace's tasks. Make the timers of its processes with it too: so they
+    /// wait for no lock of another guest. A driver of several namespaces serves them by namespace first: see [`Driver::turn`].
     ///
     /// ```
     /// use ufutex::{PidNamespace, System, timer::Timers};
-    ///
     /// let guest = PidNamespace::new(&System::new())?;
     /// let (timers, expiries) = Timers::channel(guest.driver(), Default::default())?;
     /// # let _ = (timers, expiries);
@@ -118,8 +101,7 @@ impl PidNamespace {
         &self.inner.driver
     }
 
-    /// The namespace's number, which no other namespace of the system has. The engine passes it to
-    /// [`Scheduler::set_priority_in`]. The system's own namespace has 0.
+    /// The namespace's number in its system, for [`Scheduler::set_priority_in`]. The system's own namespace has 0.
     ///
     /// [`Scheduler::set_priority_in`]: crate::pi::Scheduler::set_priority_in
     #[must_use]
@@ -146,8 +128,7 @@ impl Drop for PidNamespace {
     }
 }
 
-/// Called before a handle of the namespace is dropped. In a child of fork(2) that has abandoned the system, the namespace
-/// is never freed: a thread that the child does not have may have been changing it.
+/// Before a handle is dropped: if the system was abandoned, keeps the namespace, which a missing thread may have been changing.
 pub(super) fn leak_if_abandoned(namespace: &Counted<Namespace>, system: &System) {
     if system.is_abandoned() {
         core::mem::forget(namespace.clone());
@@ -168,10 +149,7 @@ impl Namespace {
 }
 
 impl Tasks {
-    /// Adds a task with this TID, of the domain with the number `space`.
-    ///
-    /// # Errors
-    /// [`Error::Busy`] if another task has the TID; [`Error::NoMemory`].
+    /// Adds a task of the domain with the number `space`. [`Error::Busy`] if another task has the TID; [`Error::NoMemory`].
     pub fn add(&mut self, tid: u32, kind: TaskKind, space: u64) -> Result<Counted<Named>, Error> {
         let id = self.graph.register(tid, kind)?;
         let named =
@@ -185,7 +163,7 @@ impl Tasks {
 }
 
 impl System {
-    /// The system's own namespace. Domains that are made without naming a namespace belong to it.
+    /// The system's own namespace, of the domains that are made without naming one.
     #[must_use]
     pub fn pid_namespace(&self) -> PidNamespace {
         PidNamespace { inner: self.inner.own_namespace.clone(), system: self.clone() }
@@ -199,7 +177,6 @@ impl Domain {
         PidNamespace { inner: self.namespace.clone(), system: self.system.clone() }
     }
 
-    /// What the domain shares with others of its namespace.
     pub(crate) fn namespace(&self) -> &Namespace {
         &self.namespace
     }

@@ -19,8 +19,8 @@ impl Absent {
         Self
     }
 
-    pub fn resolve(self) -> Result<Pi, Error> {
-        Ok(self)
+    pub fn resolve(&self) -> Result<Pi, Error> {
+        Ok(Self)
     }
 
     pub fn make_graph(&self) -> PiGraph {

@@ -1,10 +1,9 @@
 //! Words with a node: `FUTEX2_NUMA` and `FUTEX2_MPOL`.
 //!
-//! Such a word is looked up in the global table of its node, even if it is private. A word of a
-//! [`SharedObject`](super::objects::SharedObject) is in the object's table, whatever its node. A shared word has the same
-//! key with a node and without one: an operation that names the node meets operations that name none, if the word's hash
-//! selects that node. For a private word, operations that name a node meet only operations that name the same one. In the
-//! kernel they also meet those that name none, if the process uses the global hash.
+//! Such a word is looked up in the global table of its node, even if it is private, unless it is one of a
+//! [`SharedObject`](super::objects::SharedObject). A shared word has the same key with a node and without: such operations meet
+//! if the word's hash selects that node. For a private word, only those that name the same node meet. (In the kernel also those
+//! that name none, if the process uses the global hash.)
 
 use super::key::{At, Key};
 use super::system::System;
@@ -19,14 +18,12 @@ const NO_NODE: u32 = u32::MAX;
 pub struct NodeFlags {
     /// `FUTEX2_NUMA`: the node is in the 32 bits behind the word.
     pub numa: bool,
-    /// `FUTEX2_MPOL`: the node comes from the memory policy of the word's address, unless the 32 bits behind the word
-    /// name one.
+    /// `FUTEX2_MPOL`: the node comes from the memory policy of the word's address, unless the 32 bits behind the word name one.
     pub mpol: bool,
 }
 
 impl System {
-    /// `target` as a word that is looked up on `node`, by the domains of this system. Operations on the same word on
-    /// different nodes do not meet.
+    /// `target`, looked up on `node`, by the domains of this system. Operations on one word on different nodes do not meet.
     ///
     /// ```
     /// use std::sync::atomic::AtomicU32;
@@ -48,8 +45,8 @@ impl System {
         if self.has_node(node) { Ok(At::new(target, scope).on_node(Some(node))) } else { Err(Error::Invalid) }
     }
 
-    /// Checks `address` and finds the node of the 32-bit word there, as futex2 does. `None` if the word has no node. If
-    /// `flags` say that the 32 bits behind the word are the node, and they are -1, the chosen node is stored there.
+    /// Checks `address` and finds the node of the 32-bit word there, as futex2 does. `None` if the word has no node. With
+    /// [`NodeFlags::numa`], if the 32 bits behind the word are -1, the chosen node is stored there.
     ///
     /// # Errors
     /// In the kernel's order: [`Error::Invalid`] if the address is not a multiple of the size, which is 8 bytes with
@@ -78,10 +75,8 @@ impl System {
     }
 }
 
-/// The node in the word at `address`. If the word is -1, stores the node that `choose` returns there.
-///
-/// The kernel stores its choice without checking whether another thread has stored one meanwhile. Here the first store
-/// wins, so that all operations that find -1 use one node, and meet.
+/// The node in the word at `address`. If the word is -1, stores the node that `choose` returns there. Unlike in the kernel
+/// the first store wins, so that all operations that find -1 use one node, and meet.
 fn node_behind<M: UserMemory + ?Sized>(memory: &M, address: u64, choose: impl Fn() -> u32) -> Result<u32, Fault> {
     let mut faults = Faults::default();
     loop {

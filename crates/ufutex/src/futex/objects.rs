@@ -1,12 +1,10 @@
-//! Objects that domains of several PID namespaces map. Each has a table of its own, so that two namespaces that share no
-//! object share no bucket.
+//! Objects that domains of several PID namespaces map. Each has a table of its own: namespaces that share none share no bucket.
 //!
-//! The number of such an object names a *place* in the system's list of them. Places and their tables are freed with the
-//! system only, so any number can be looked up without a lock. When an object is dropped, its place is used again, with a
-//! new generation in the number. So words of the old and the new object are different keys of one table.
+//! An object's number names a *place* in the system's list of them, and a generation. Places and their tables are freed with
+//! the system only, so any number can be looked up without a lock. When an object is dropped, its place is used again, with a
+//! new generation. So words of the old and the new object are different keys of one table.
 
 use alloc::vec::Vec;
-use core::mem::ManuallyDrop;
 use core::ptr::null_mut;
 
 use super::system::System;
@@ -24,13 +22,10 @@ use crate::table::store::{free, make, make_all_live};
 /// An object that domains of several [`PidNamespace`](crate::PidNamespace)s map, such as a file or a piece of shared
 /// memory. Its [`id`](Self::id) names it in [`Scope::Object`](crate::Scope::Object).
 ///
-/// It has a table of its own, of 16 slots (1 KiB). So guests that share an object wait for each other only in operations
-/// on its words. An object that only one namespace maps needs none: its number can be any below 2^61: see [`ObjectId`].
-///
-/// All domains must name the object by this ID, from the first wait on: waits and wakes by another ID do not meet them. So
-/// make it before any namespace uses the object, if a second one may map it later.
-///
-/// After the drop of the `SharedObject`, operations with its ID still meet each other. Another object gets another ID.
+/// It has a table of its own, of 16 slots (1 KiB), so that guests which share it wait for each other only in operations on its
+/// words. An object that only one namespace maps needs none: its number can be any below 2^61: see [`ObjectId`]. All domains
+/// must name the object by this ID from the first wait on, so make it before any namespace uses the object, if a second one may
+/// map it later. After its drop, operations with its ID still meet each other, and no other object gets it.
 ///
 /// ```
 /// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
@@ -51,7 +46,8 @@ use crate::table::store::{free, make, make_all_live};
 /// ```
 pub struct SharedObject {
     id: ObjectId,
-    system: System,
+    /// `None` when [`into_id`](Self::into_id) keeps the object.
+    system: Option<System>,
 }
 
 impl SharedObject {
@@ -61,7 +57,7 @@ impl SharedObject {
     /// [`Error::NoMemory`], also if the system has 2^24 such objects.
     pub fn new(system: &System) -> Result<Self, Error> {
         let id = system.inner.objects.take(system.platform(), system.current_node())?;
-        Ok(Self { id, system: system.clone() })
+        Ok(Self { id, system: Some(system.clone()) })
     }
 
     /// The object's ID, which no other object of the system has.
@@ -72,11 +68,9 @@ impl SharedObject {
 
     /// Keeps the object without a handle, until [`free`](Self::free) is called.
     #[must_use = "to free the object"]
-    pub fn into_id(self) -> ObjectId {
-        let object = ManuallyDrop::new(self);
-        // SAFETY: read once, and not dropped in its place.
-        drop(unsafe { core::ptr::read(&raw const object.system) });
-        object.id
+    pub fn into_id(mut self) -> ObjectId {
+        self.system = None;
+        self.id
     }
 
     /// Frees an object by the ID that [`into_id`](Self::into_id) returned, as the drop of its handle would.
@@ -90,7 +84,9 @@ impl SharedObject {
 
 impl Drop for SharedObject {
     fn drop(&mut self) {
-        self.system.inner.objects.give_back(self.id);
+        if let Some(system) = &self.system {
+            system.inner.objects.give_back(self.id);
+        }
     }
 }
 
@@ -106,21 +102,16 @@ const GENERATION_BITS: u32 = ObjectId::BITS - PLACE_BITS;
 /// log2 of the number of places in the first chunk. Each further chunk is twice as large.
 const FIRST_LOG2: u32 = 4;
 
-/// The objects of a system.
 pub(crate) struct Objects {
     chunks: [Lazy<Vec<ObjectPlace>>; (PLACE_BITS - FIRST_LOG2) as usize],
-    /// The number of places that have been in use. Their chunks exist.
-    count: AtomicU32,
-    /// The number of these that are free, or a few more or less while a thread takes or frees one.
-    free: AtomicU32,
-    /// Where the next search for a free one begins.
+    /// The index at which the next search for a free place begins. A hint.
     next: AtomicU32,
     nodes: Nodes,
 }
 
 #[derive(Default)]
 struct ObjectPlace {
-    /// Null until the place is used for the first time.
+    /// Null until it is made, for the first object.
     table: AtomicPtr<Bucket>,
     /// The generation in the upper bits. The lowest bit says that an object has the place.
     state: AtomicU64,
@@ -130,13 +121,7 @@ const TAKEN: u64 = 1;
 
 impl Objects {
     pub fn new(nodes: Nodes) -> Self {
-        Self {
-            chunks: core::array::from_fn(|_| Lazy::new()),
-            count: AtomicU32::new(0),
-            free: AtomicU32::new(0),
-            next: AtomicU32::new(0),
-            nodes,
-        }
+        Self { chunks: core::array::from_fn(|_| Lazy::new()), next: AtomicU32::new(0), nodes }
     }
 
     /// The table of the object with this number, if it is, or was, a [`SharedObject`]'s.
@@ -148,24 +133,26 @@ impl Objects {
         (!raw.is_null()).then(|| unsafe { Table::from_raw(raw) })
     }
 
-    /// The tables of all places.
     pub fn tables(&self) -> impl Iterator<Item = Table> {
-        (0..self.count.load(Ordering::Relaxed)).filter_map(|index| self.table(ObjectId::system(index.into())))
+        let places = self.chunks.iter().map_while(Lazy::get).flatten();
+        (0..places.count() as u64).filter_map(|index| self.table(ObjectId::system(index)))
     }
 
     fn place(&self, index: u32) -> Option<&ObjectPlace> {
-        let (chunk, in_chunk) = chunk_of(index);
-        self.chunks.get(chunk)?.get()?.get(in_chunk)
+        let from_one = index as usize + (1 << FIRST_LOG2);
+        let log2 = from_one.ilog2();
+        self.chunks.get((log2 - FIRST_LOG2) as usize)?.get()?.get(from_one - (1 << log2))
     }
 
-    /// Takes a free place, and makes its table if it has none.
     fn take(&self, on: PlatformRef, node: u32) -> Result<ObjectId, Error> {
-        let (index, place, state) = match self.find_free() {
-            Some(found) => found,
-            None => self.add()?,
+        let (index, place, state) = loop {
+            match self.find_free() {
+                Some(found) => break found,
+                None => self.add_chunk()?,
+            }
         };
         if place.table.load(Ordering::Relaxed).is_null() && !self.make_table(place, on, node) {
-            self.free(place, state);
+            self.free(index, place, state);
             return Err(Error::NoMemory);
         }
         Ok(ObjectId::system(number_of(state, index)))
@@ -184,38 +171,24 @@ impl Objects {
         true
     }
 
+    /// Takes a free place. Returns its index, the place, and its state.
     fn find_free(&self) -> Option<(u32, &ObjectPlace, u64)> {
-        if self.free.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let count = self.count.load(Ordering::Relaxed);
-        let first = self.next.load(Ordering::Relaxed).min(count);
-        let take = |index| self.place(index).and_then(|place| Some((index, place, self.try_take(place)?)));
-        let found = (first..count).chain(0..first).find_map(take)?;
+        let first = self.next.load(Ordering::Relaxed);
+        let try_take = |index| self.place(index).map(|place| Some((index, place, self.try_take(place)?)));
+        let found = (first..).map_while(try_take).chain((0..first).map_while(try_take)).flatten().next()?;
         self.next.store(found.0 + 1, Ordering::Relaxed);
         Some(found)
     }
 
-    /// Takes a place that has not been in use. No other thread waits meanwhile.
-    fn add(&self) -> Result<(u32, &ObjectPlace, u64), Error> {
-        loop {
-            let index = self.count.load(Ordering::Relaxed);
-            let (chunk, in_chunk) = chunk_of(index);
-            let chunk_log2 = FIRST_LOG2 + chunk as u32;
-            let places = self.chunks.get(chunk).ok_or(Error::NoMemory)?.get_or_make(|| {
-                let mut places = Vec::new();
-                places.try_reserve_exact(1 << chunk_log2).map_err(|_| Error::NoMemory)?;
-                places.resize_with(1 << chunk_log2, ObjectPlace::default);
-                Ok(places)
-            })?;
-            let place = &places[in_chunk];
-            let taken = self.try_take(place);
-            let _or_another_thread =
-                self.count.compare_exchange(index, index + 1, Ordering::Relaxed, Ordering::Relaxed);
-            if let Some(state) = taken {
-                return Ok((index, place, state));
-            }
-        }
+    fn add_chunk(&self) -> Result<(), Error> {
+        let made = self.chunks.iter().map_while(Lazy::get).count();
+        let places = || {
+            let mut places = Vec::new();
+            places.try_reserve_exact(1 << FIRST_LOG2 << made).map_err(|_| Error::NoMemory)?;
+            places.resize_with(1 << FIRST_LOG2 << made, ObjectPlace::default);
+            Ok(places)
+        };
+        self.chunks.get(made).ok_or(Error::NoMemory)?.get_or_make(places).map(drop)
     }
 
     /// Takes the place if it is free. Returns its state.
@@ -225,10 +198,6 @@ impl Objects {
             return None;
         }
         place.state.compare_exchange(state, state | TAKEN, Ordering::Relaxed, Ordering::Relaxed).ok()?;
-        // It has been free, also if this thread adds it: another thread may have added it, and freed it, a moment ago.
-        if state > 0 {
-            self.free.fetch_sub(1, Ordering::Relaxed);
-        }
         Some(state | TAKEN)
     }
 
@@ -238,15 +207,14 @@ impl Objects {
         let index = index_of(number);
         let Some(place) = self.place(index) else { return false };
         let state = place.state.load(Ordering::Relaxed);
-        state & TAKEN != 0 && number_of(state, index) == number && self.free(place, state)
+        state & TAKEN != 0 && number_of(state, index) == number && self.free(index, place, state)
     }
 
-    /// Makes a place free whose state is `state`, if it has a generation left. `false` if the state has changed.
-    fn free(&self, place: &ObjectPlace, state: u64) -> bool {
-        let next = state + TAKEN;
-        let is_freed = place.state.compare_exchange(state, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if is_freed && can_be_taken(next) {
-            self.free.fetch_add(1, Ordering::Relaxed);
+    /// Makes a place free whose state is `state`. `false` if the state has changed.
+    fn free(&self, index: u32, place: &ObjectPlace, state: u64) -> bool {
+        let is_freed = place.state.compare_exchange(state, state + TAKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_freed {
+            self.next.fetch_min(index, Ordering::Relaxed);
         }
         is_freed
     }
@@ -261,7 +229,6 @@ impl Drop for Objects {
     }
 }
 
-/// The number of the object that has the place at `index`, whose state is `state`.
 fn number_of(state: u64, index: u32) -> u64 {
     (state >> 1) << PLACE_BITS | u64::from(index)
 }
@@ -271,16 +238,8 @@ fn can_be_taken(state: u64) -> bool {
     state & TAKEN == 0 && state >> 1 < 1 << GENERATION_BITS
 }
 
-/// The index of the place that an object's number names.
 fn index_of(number: u64) -> u32 {
     (number & ((1 << PLACE_BITS) - 1)) as u32
-}
-
-/// The chunk of the place at `index`, and the place's index in the chunk.
-fn chunk_of(index: u32) -> (usize, usize) {
-    let from_one = index as usize + (1 << FIRST_LOG2);
-    let log2 = from_one.ilog2();
-    ((log2 - FIRST_LOG2) as usize, from_one - (1 << log2))
 }
 
 #[cfg(test)]
@@ -288,17 +247,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn place_that_is_added_behind_another_threads_back_does_not_count_as_free() {
+    fn free_place_is_taken_before_a_chunk_is_made() {
         let system = System::new();
-        drop(SharedObject::new(&system).expect("there is memory"));
-        let objects = &system.inner.objects;
-        assert_eq!(objects.free.load(Ordering::Relaxed), 1);
-        // As a thread has loaded it that goes on after another one has added a place, and has freed it.
-        objects.count.store(0, Ordering::Relaxed);
-        let object = SharedObject::new(&system).expect("there is memory");
-        assert_eq!(objects.count.load(Ordering::Relaxed), 1);
-        assert_eq!(objects.free.load(Ordering::Relaxed), 0, "otherwise each next object checks all places in vain");
-        drop(object);
-        assert_eq!(objects.free.load(Ordering::Relaxed), 1);
+        let object = || SharedObject::new(&system).expect("there is memory");
+        let tables = || system.inner.objects.tables().count();
+        let mut all: Vec<_> = (0..1 << FIRST_LOG2).map(|_| object()).collect();
+        let gone = all.remove(3).id();
+        // As a thread leaves it that has taken the last place meanwhile.
+        system.inner.objects.next.store(1 << FIRST_LOG2, Ordering::Relaxed);
+        all.push(object());
+        assert!(tables() == 1 << FIRST_LOG2 && all.iter().all(|object| object.id() != gone));
+        all.push(object());
+        assert_eq!(tables(), (1 << FIRST_LOG2) + 1);
     }
 }

@@ -1,48 +1,27 @@
 //! Operations that may have to wait, whether a thread that sleeps, an executor or an embedder drives them.
 //!
-//! Each operation is a small state machine in memory that stays in place. It is polled once to begin, and again after
-//! each notification. It can be ended early, before what it waits for has come. If it is dropped, it leaves all its
-//! queues.
+//! Each operation is a small state machine in memory that stays in place. It is polled once to begin, and again after each
+//! notification. It can be ended early, before what it waits for has come. If it is dropped, it leaves all its queues.
 
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 
 use super::domain::Domain;
-use super::timeout_watch::TimeoutWatch;
 use crate::error::Error;
-use crate::expiry::sleep::Timeouts;
+use crate::expiry::sleep::{Sleep, Timeouts};
+pub use crate::signal::sleeper::Cause;
 use crate::signal::sleeper::Sleeper;
-use crate::signal::sleeper::Slept;
 use crate::signal::{GuardedWaker, Receiver};
-use crate::sys::clock::{Deadline, Timeout};
+use crate::sys::clock::{Clock, Deadline, Timeout};
+use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
-
-/// Why a wait is ended without a wake.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Cause {
-    /// The wait is cancelled: by a signal, a kill, or a decision of the program.
-    Interrupted,
-    /// The time is up.
-    TimedOut,
-}
-
-impl From<Cause> for Error {
-    fn from(cause: Cause) -> Self {
-        match cause {
-            Cause::Interrupted => Self::Interrupted,
-            Cause::TimedOut => Self::TimedOut,
-        }
-    }
-}
 
 /// The thread or task that is notified when the operation has to be polled again.
 #[derive(Clone, Copy)]
 pub enum PollReceiver<'a> {
-    /// The calling thread, which sleeps on this sleeper.
     Thread(&'a Sleeper),
-    /// A task, through its waker.
     Task(&'a Waker),
 }
 
@@ -58,7 +37,6 @@ impl PollReceiver<'_> {
 
 /// An operation that may have to wait, in queues of domains that live for `'d`: see the top of this file.
 pub trait Operation<'d> {
-    /// What the operation returns when it succeeds.
     type Output;
 
     /// The timeout, and what watches it, of an operation that has not begun. `None` if it has, or has no timeout.
@@ -77,7 +55,6 @@ pub trait Operation<'d> {
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<Self::Output, Error>;
 }
 
-/// Runs `operation` on the calling thread, which sleeps on `sleeper` by `on`.
 pub(crate) fn block_on<'d, O: Operation<'d>>(
     mut operation: Pin<&mut O>,
     on: PlatformRef,
@@ -92,22 +69,19 @@ pub(crate) fn block_on<'d, O: Operation<'d>>(
             return result;
         }
         let sleep = || sleeper.sleep(deadline);
-        let slept = match operation.as_mut().spins() {
+        let cause = match operation.as_mut().spins() {
             Some((domain, longest, hash)) => {
                 domain.spin_and_sleep(longest, hash, |ns| sleeper.spin(ns, deadline), sleep)
             }
             None => sleep(),
         };
-        match slept {
-            Slept::Notified => {}
-            Slept::Interrupted => return operation.end_by(Cause::Interrupted),
-            Slept::TimedOut => return operation.end_by(Cause::TimedOut),
+        if let Some(cause) = cause {
+            return operation.end_by(cause);
         }
     }
 }
 
-/// Ends a pending operation if its timeout has passed (`Ok(true)`) or cannot be watched (`Err`). In the latter case it
-/// fails with that error. In both cases, if what it waits for has come by now, that is the result.
+/// Ends a pending operation if its timeout has passed (`Ok(true)`) or cannot be watched (`Err`), unless it can succeed by now.
 pub(crate) fn end_if_over<'d, O: Operation<'d>>(
     operation: Pin<&mut O>,
     is_over: Result<bool, Error>,
@@ -119,21 +93,17 @@ pub(crate) fn end_if_over<'d, O: Operation<'d>>(
     }
 }
 
-/// The future of a wait: [`Wait`](crate::Wait), [`WaitAny`](crate::WaitAny) and, with the feature `pi`, the futures of
-/// locks. Dropping it cancels the wait. A wake that has come, and that the future has not reported, goes to the next
-/// waiter, unless it was a wake of all waiters. A lock that the task has been handed is unlocked.
+/// The future of a wait: [`Wait`](crate::Wait), [`WaitAny`](crate::WaitAny) and, with the feature `pi`, those of locks.
+/// Dropping it cancels the wait. A wake that has come, and that it has not reported, goes to the next waiter, unless it was a
+/// wake of all. A lock that the task has been handed is unlocked.
 ///
 /// # The waker
-/// It is cloned, woken and dropped with no lock held, by any thread. It may use the engine without restriction: wake,
-/// poll and drop other waits, including those that the same wake has woken. (The waker of a wait of
-/// [`Domain::prepare_with`](crate::Domain::prepare_with) may not: see there.) Each poll that returns `Pending` leaves its
-/// waker with the wait. That waker is woken at most once by a wake, and at most once by a timeout. A poll that finds a
-/// wake under way wakes the waker that it was given, so that the task polls again.
-///
-/// When a wait has ended otherwise than by a wake or its timeout, its waker has been dropped and is not woken any more.
-/// There is one exception, as with any executor: if the end of the wait meets a wake that has already taken the waker,
-/// the waker may be woken a moment after the wait has ended. It is a counted handle, so this is sound.
-///
+/// It is cloned, woken and dropped with no lock held, by any thread. It may use the engine without restriction: wake, poll and
+/// drop other waits, including those that the same wake has woken. (The waker of
+/// [`Domain::prepare_with`](crate::Domain::prepare_with) may not: see there.) Each poll that returns `Pending` leaves its waker
+/// with the wait, which wakes it at most once for a wake, and at most once for a timeout. A poll that finds a wake under way
+/// wakes its own waker, so that the task polls again. When a wait has ended otherwise, its waker has been dropped and is not
+/// woken any more, unless a wake had already taken it: then it may be woken a moment later, as with any executor.
 /// If a waker's clone panics, the poll has changed nothing. If any callback panics in the first poll of a wait with a
 /// timeout, the wait has ended. A waker that panics while it is woken counts as woken. A waker that panics while it is
 /// dropped may keep a poll from reporting that the wait has ended, or that the task has the lock.
@@ -149,7 +119,6 @@ impl<'d, O: Operation<'d>> WaitFuture<'d, O> {
         Self { operation: Some(operation), watch: TimeoutWatch::new() }
     }
 
-    /// The operation, unless it has ended.
     pub(crate) fn operation(&mut self) -> Option<&mut O> {
         self.operation.as_mut()
     }
@@ -213,5 +182,47 @@ impl<O> Drop for Step<'_, O> {
     }
 }
 
-/// What a poll of a wait that has ended panics with.
 pub(super) const POLLED_AFTER_END: &str = "a wait was polled after it had ended";
+
+/// Has the namespace's driver watch the timeout of a pending wait. `None` until there is one. The sleep has memory of its own.
+pub(crate) struct TimeoutWatch<'d>(Option<Counted<Sleep<'d>>>);
+
+impl<'d> TimeoutWatch<'d> {
+    pub const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Whether the time, which runs from the first call with a timeout on, is up. If not, `waker` will be woken when it is.
+    /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no clock: without `std` and without an embedder's clocks.
+    #[inline]
+    pub fn is_over(&mut self, timeout: Option<(Timeout, Timeouts<'d>)>, waker: &Waker) -> Result<bool, Error> {
+        match (&self.0, timeout) {
+            (Some(sleep), _) => Ok(sleep.is_over(waker)),
+            (None, Some((timeout, by))) => self.begin(timeout, by, waker),
+            (None, None) => Ok(false),
+        }
+    }
+
+    fn begin(&mut self, timeout: Timeout, by: Timeouts<'d>, waker: &Waker) -> Result<bool, Error> {
+        let driver = by.driver;
+        let now = |clock: Clock| driver.inner.now(clock.into());
+        let (clock, at) = match timeout {
+            Timeout::At(clock, at) => (clock, at),
+            Timeout::After(length) => {
+                (Clock::Monotonic, Duration::from_nanos(now(Clock::Monotonic)).saturating_add(length))
+            }
+        };
+        driver.start().map_err(|error| if error == Error::NoSuchOperation { Error::Invalid } else { error })?;
+        let now = now(clock);
+        if Duration::from_nanos(now) >= at {
+            return Ok(true);
+        }
+        // Cloned before memory is allocated, which a panic of the clone would leak.
+        let waker = GuardedWaker::of(waker);
+        let sleep = Sleep::new(by, clock.into(), waker)?;
+        // SAFETY: it stays in memory of its own, and disarms itself when it is dropped.
+        unsafe { Pin::new_unchecked(&*sleep) }.begin(at, now);
+        self.0 = Some(sleep);
+        Ok(false)
+    }
+}

@@ -5,6 +5,7 @@ use super::place::Place;
 use crate::sys::platform::PlatformRef;
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::live::{self, Locked, Second};
+use crate::table::tables::Global;
 
 /// The buckets of two words, which may be one.
 pub(super) struct Pair<'d> {
@@ -14,38 +15,30 @@ pub(super) struct Pair<'d> {
     yields: YieldLast,
 }
 
-/// Yields the CPU when it is dropped, if a contender slept on the second bucket's lock. That contender has probably
-/// lost its CPU to this thread.
-struct YieldLast {
-    on: PlatformRef,
-    contended: bool,
-}
+/// Yields the CPU when it is dropped, if a contender slept on the second bucket's lock, and so probably lost its CPU to us.
+struct YieldLast(Option<PlatformRef>);
 
 impl Drop for YieldLast {
     fn drop(&mut self) {
-        if self.contended {
-            self.on.yield_now();
+        if let Some(on) = self.0 {
+            on.yield_now();
         }
     }
 }
 
 impl<'d> Pair<'d> {
-    fn of(first: Locked<'d>, second: Option<Locked<'d>>) -> Self {
-        let on = first.bucket().platform();
-        Self { first, second, yields: YieldLast { on, contended: false } }
+    pub fn one(first: Locked<'d>) -> Self {
+        Self { first, second: None, yields: YieldLast(None) }
     }
 
-    /// Whether the words have buckets of their own.
     pub fn are_two(&self) -> bool {
         self.second.is_some()
     }
 
-    /// The first word's bucket.
     pub fn first(&mut self) -> &mut Guard<'d> {
         &mut self.first
     }
 
-    /// The second word's bucket.
     pub fn second(&mut self) -> &mut Guard<'d> {
         self.second.as_mut().unwrap_or(&mut self.first)
     }
@@ -54,38 +47,41 @@ impl<'d> Pair<'d> {
 impl Drop for Pair<'_> {
     fn drop(&mut self) {
         if let Some(second) = self.second.take() {
-            // This thread keeps its CPU while the first bucket is locked, and yields afterwards. If more threads than
-            // CPUs did nothing but lock pairs and never yielded, a contender would get the lock only every few
-            // milliseconds.
-            self.yields.contended = second.unlock_and_stay();
+            // This thread keeps its CPU while the first bucket is locked, and yields afterwards. If more threads than CPUs did
+            // nothing but lock pairs and never yielded, a contender would get the lock only every few milliseconds.
+            let is_contended = second.unlock_and_stay();
+            self.yields.0 = is_contended.then(|| self.first.bucket().on);
         }
     }
 }
 
 impl Domain {
-    /// Locks the buckets of both words.
-    ///
-    /// While a resize is going on, buckets of several tables have no order that could be kept. So this function only tries
+    /// Locks the buckets of both words. During a resize buckets of several tables have no order. So this function only tries
     /// the second bucket. If it is busy, this function unlocks the first bucket, waits for the second, and tries the first.
-    /// No thread waits for a bucket with another one locked, except movers, which wait in order of index.
     pub(super) fn lock_pair(&self, first: &Place, second: &Place) -> Pair<'_> {
         loop {
-            let locked = self.lock_or_make(first);
-            match self.lock_second(second, Some(locked.bucket())) {
-                Second::Locked(second) => return Pair::of(locked, Some(second)),
-                Second::Same => return Pair::of(locked, None),
-                Second::Busy => drop(locked),
+            if let Some(pair) = self.with_second(self.lock_or_make(first), second) {
+                return pair;
             }
-            let locked = self.lock_or_make(second);
-            match self.lock_second(first, Some(locked.bucket())) {
-                Second::Locked(first) => return Pair::of(first, Some(locked)),
-                Second::Same => return Pair::of(locked, None),
-                Second::Busy => drop(locked),
+            if let Some(mut pair) = self.with_second(self.lock_or_make(second), first) {
+                if let Some(first) = &mut pair.second {
+                    core::mem::swap(&mut pair.first, first);
+                }
+                return pair;
             }
         }
     }
 
-    /// Whether other domains use one of the two buckets, too.
+    /// The pair of a locked bucket and that of `second`, unless the latter is busy: then unlocks the former.
+    fn with_second<'d>(&'d self, first: Locked<'d>, second: &Place) -> Option<Pair<'d>> {
+        let second = match self.lock_second(second, Some(first.bucket())) {
+            Second::Locked(second) => Some(second),
+            Second::Same => None,
+            Second::Busy => return None,
+        };
+        Some(Pair { first, second, yields: YieldLast(None) })
+    }
+
     pub(super) fn is_any_global(&self, pair: &mut Pair<'_>, first: &Place, second: &Place) -> bool {
         self.is_global(pair.first().bucket(), first) || self.is_global(pair.second().bucket(), second)
     }
@@ -93,12 +89,7 @@ impl Domain {
     /// As `lock_pair`, without waiting: `None` if one of the buckets is busy. For a caller that has the graph locked.
     #[cold]
     pub(super) fn try_lock_pair(&self, first: &Place, second: &Place) -> Option<Pair<'_>> {
-        let locked = self.try_lock(first)?;
-        match self.lock_second(second, Some(locked.bucket())) {
-            Second::Locked(second) => Some(Pair::of(locked, Some(second))),
-            Second::Same => Some(Pair::of(locked, None)),
-            Second::Busy => None,
-        }
+        self.with_second(self.try_lock(first)?, second)
     }
 
     /// Locks the bucket of one word if it is free. For a caller that has the graph locked, and no bucket.
@@ -115,9 +106,8 @@ impl Domain {
         if place.is_private() {
             return live::try_lock(&self.tables, place.hash, first);
         }
-        // The first look-up of a global table by a domain calls the embedder's topology and may make tables. That must
-        // not be done with a bucket locked. So before that look-up the result is `Busy`: the caller unlocks, and locks
-        // this bucket first.
-        self.known_global_bucket(place).map_or(Second::Busy, |bucket| Second::of(bucket, first))
+        // The first look-up of a global table by a domain calls the embedder's topology and may make tables, which must not be
+        // done with a bucket locked. Before that it is `Busy`: the caller unlocks, and locks this bucket first.
+        self.global_bucket(place, Global::known).map_or(Second::Busy, |bucket| Second::of(bucket, first))
     }
 }

@@ -1,15 +1,14 @@
 //! Parking: queues of threads by address, for locks that make decisions with the queue locked, as `parking_lot_core` has
 //! them for `parking_lot`.
 //!
-//! A futex wait compares a word with the bucket locked. Here a thread that parks or unparks runs its own callbacks
-//! then. A lot has a domain to itself, so each entry in its queues is a [`ParkingPlace`]. A callback that panics leaves
-//! the queue as it was: no thread is taken off it before the last callback has returned.
+//! A futex wait compares a word with the bucket locked. Here a thread that parks or unparks runs its own callbacks then. Each
+//! entry of a lot's domain is a [`ParkingPlace`]. A panic of a callback leaves the queue as it was.
 
 use core::ptr::NonNull;
 
 use super::config::DomainOptions;
 use super::domain::Domain;
-use super::entry::{Entry, Moment, Wakes, notify_one};
+use super::entry::{Entry, Moment, notify_one};
 use super::pair::Pair;
 use super::place::{Place, Space};
 use super::system::System;
@@ -28,10 +27,8 @@ pub struct ParkingLot {
     domain: Domain,
 }
 
-/// A parked thread's place in a queue, on that thread's stack.
-///
-/// While the place is queued, its bucket's lock guards its cells. After an unpark has taken it off the queue, they belong
-/// to the unparking thread until that notifies the parked thread, and then to the parked thread.
+/// A parked thread's place in a queue, on that thread's stack. Its cells are guarded by its bucket's lock while it is queued.
+/// Then they belong to the unparking thread until that notifies the parked thread, and afterwards to the parked thread.
 #[repr(C)]
 pub struct ParkingPlace {
     // First, so that a pointer to the node is also a pointer to the place.
@@ -84,13 +81,11 @@ impl ParkingLot {
 
     /// Parks the calling thread at `key`, if `validate` returns `true`, until it is unparked or the deadline passes.
     ///
-    /// `validate` runs with the queue locked. If it returns `true`, the thread joins the end of the queue.
-    /// `before_sleep` runs with the thread queued and nothing locked. Its result is dropped when the thread has left
-    /// the queue. If the deadline passes first, the thread leaves its queue, and `timed_out` runs with that queue still
-    /// locked. It gets the thread's key, which a requeue may have changed, and whether that key has no thread any more.
-    ///
-    /// `validate` and `timed_out` must not use this lot. If `before_sleep` panics, the thread leaves the queue, and an
-    /// unpark that has come by then is lost.
+    /// `validate` runs with the queue locked. If it returns `true`, the thread joins the end of the queue, and `before_sleep`
+    /// runs with nothing locked. Its result is dropped when the thread has left the queue. If the deadline passes first,
+    /// `timed_out` runs with the queue that the thread leaves still locked. It gets the thread's key, which a requeue may have
+    /// changed, and whether that key has no thread any more. `validate` and `timed_out` must not use this lot. If
+    /// `before_sleep` panics, the thread leaves the queue, and an unpark that has come by then is lost.
     #[inline]
     pub fn park<R>(
         &self,
@@ -112,20 +107,16 @@ impl ParkingLot {
         let signal = Signal::new(Receiver::Thread(self.domain.platform()));
         // No operation in pieces meets parked threads, so their moment does not matter.
         let place = ParkingPlace {
-            entry: Entry::new(self.domain.key(&queue), queue.hash, 0, Wakes::None, signal, Moment(0)),
+            entry: Entry::new(self.domain.key(&queue), queue.hash, 0, None, signal, Moment(0)),
             park_token,
             unpark_token: UnsafeCell::new(0),
             is_picked: UnsafeCell::new(false),
         };
-        // SAFETY: the node is new, and leaves the queue in `sleep` or `leave`. There are fewer threads than the bucket can
-        // count.
+        // SAFETY: the node is new, and leaves the queue in `sleep` or `leave`. The bucket can count all threads.
         let new_chain = unsafe { locked.insert(place.node()) };
         drop(locked);
         let leave = Otherwise::new(|| self.leave(&place));
-        if let Some(keys) = new_chain {
-            self.domain.note_keys(keys, &queue);
-        }
-        live::help(&self.domain.tables);
+        self.domain.note_waiter(new_chain, &queue);
         self.note_transfers(transfers);
         let held = before_sleep(PlaceRef(NonNull::from(&place)));
         leave.disarm();
@@ -134,7 +125,7 @@ impl ParkingLot {
         result
     }
 
-    /// Sleeps until the thread is unparked or the deadline passes. The place is queued no more then, nor after a panic.
+    /// The place is not queued afterwards, nor after a panic.
     #[inline]
     fn sleep(&self, place: &ParkingPlace, deadline: Option<&Deadline>, timed_out: impl FnOnce(usize, bool)) -> Parked {
         let entry = &place.entry;
@@ -157,7 +148,6 @@ impl ParkingLot {
         Parked::Unparked(place.unpark_token.with(|t| unsafe { *t }))
     }
 
-    /// Takes a place off its queue without a sleep.
     #[cold]
     fn leave(&self, place: &ParkingPlace) {
         // SAFETY: the guard proves that the place is queued here, and its bucket locked.
@@ -172,7 +162,7 @@ impl ParkingLot {
     pub fn lock(&self, key: usize) -> Queue<'_> {
         let (queue, _) = self.queue_of(key);
         let key = self.domain.key(&queue);
-        let mut locked = self.domain.lock_or_make(&queue);
+        let locked = self.domain.lock_or_make(&queue);
         let first = locked.head(key, queue.hash);
         Queue { locked, key, hash: queue.hash, first }
     }
@@ -189,8 +179,7 @@ impl ParkingLot {
     /// The key at which a parked thread is parked now. `None` if it has been taken off its queue.
     ///
     /// # Safety
-    /// `place` comes from the `before_sleep` of a park of this lot, and the result of that `before_sleep` has not been
-    /// dropped.
+    /// `place` comes from the `before_sleep` of a park of this lot, and the result of that `before_sleep` has not been dropped.
     #[must_use]
     pub unsafe fn key_of(&self, place: PlaceRef) -> Option<usize> {
         // SAFETY: the place still exists, as the caller guarantees.
@@ -217,8 +206,7 @@ impl ParkingLot {
         is_ours
     }
 
-    /// Locks the bucket in which the entry of a place is queued, when it has all threads that are parked at its key: a
-    /// move to or from the global table moves them in pieces. `None` if the entry is not queued any more.
+    /// Locks the bucket of a queued entry when it has all of its key, which a move may take in pieces. `None` if not queued.
     #[inline]
     fn lock_whole_queue(&self, entry: &Entry) -> Option<Guard<'_>> {
         let mut round = 0;
@@ -275,11 +263,8 @@ impl ParkingPlace {
         NonNull::from(self).cast()
     }
 
-    /// Notifies a thread that it is unparked.
-    ///
     /// # Safety
-    /// `node` is the node of a place that the caller has taken off its queue. The caller does not access the place
-    /// afterwards.
+    /// `node` is the node of a place that the caller has taken off its queue. The caller does not access the place afterwards.
     unsafe fn notify(node: NonNull<Node>, token: usize) {
         // SAFETY: the place belongs to the caller until the thread is notified, which is the last step.
         unsafe {
@@ -371,7 +356,6 @@ impl Queue<'_> {
         self.unpark(usize::MAX, token, |_| Pick::Take)
     }
 
-    /// Unparks up to `count` threads that `pick` takes. Returns how many. No memory is allocated.
     fn unpark(mut self, count: usize, token: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> usize {
         let mut taken = self.locked.take(self.key, self.hash, count, pick);
         drop(self);
@@ -402,8 +386,7 @@ impl BothQueues<'_> {
         if self.first.is_none() { 0 } else { self.pair.first().count(key, hash, limit) }
     }
 
-    /// Unparks the first thread of the first key, if `unpark` is `true`. Then moves up to `requeue` of the threads that
-    /// are left to the end of the second key's queue.
+    /// Unparks the first key's first thread, if `unpark`. Then moves up to `requeue` others to the end of the second queue.
     pub fn unpark_and_requeue(mut self, unpark: bool, requeue: usize, token: usize) {
         let mut next = self.first;
         let unparked = if unpark { next } else { None };

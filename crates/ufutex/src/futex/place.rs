@@ -1,5 +1,4 @@
-//! Where the waiters of a word are queued: the word's address and space, its hash, and the bucket that follows from
-//! them.
+//! Where the waiters of a word are queued: the word's address, space and hash, and the bucket that follows from them.
 
 use super::domain::Domain;
 use super::key::Key;
@@ -16,10 +15,8 @@ use crate::table::tables::Global;
 const SPACE_KIND: u64 = 3;
 const SPACE_OF_OBJECT: u64 = 2;
 const SPACE_OF_SHARED_ADDRESSES: u64 = 1;
-/// Private keys with a node have a space of their own, so that a mover of the domain's keys does not take them along.
 const SPACE_ON_NODES: u64 = 3;
 
-/// The space of the private keys of the domain with this number.
 pub(crate) const fn private_space(domain: u64) -> u64 {
     domain << 2
 }
@@ -46,7 +43,6 @@ impl Space {
     }
 }
 
-/// The scope of the word with this key.
 pub(super) fn scope_of(key: TableKey) -> Scope {
     match key.space & SPACE_KIND {
         SPACE_OF_SHARED_ADDRESSES => Scope::AddressSpace,
@@ -62,28 +58,23 @@ pub(super) fn is_shared_of(key: TableKey, private_space: u64) -> bool {
     !is_of_object(key) && key.space != private_space && key.space & !SPACE_KIND == private_space
 }
 
-/// Whether the key is that of a word in a shared object.
 pub(super) fn is_of_object(key: TableKey) -> bool {
     key.space & SPACE_KIND == SPACE_OF_OBJECT
 }
 
-/// The place of a word's waiters. Operations on words with equal places meet.
-///
-/// Every operation makes one, so it contains only what finding the bucket needs. The [key](TableKey) also has the
-/// domain's number, which would have to be loaded. [`Domain::key`] makes it when a queue is searched or changed.
+/// The place of a word's waiters. Operations on words with equal places meet. Every operation makes one, so it has only what
+/// finding the bucket needs: [`Domain::key`] makes the key, which loads the domain's number, to search or change a queue.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     /// The address, or the offset in a shared object.
     pub address: u64,
-    /// With the object's table, if it has one. It is looked up once, because an object may be made during an operation
-    /// whose embedder names it too early.
+    /// With the object's table, if any. Looked up once: an object may be made while an operation names it too early.
     pub space: Space,
     /// The key's hash. For a global table it also says which one: see `Globals::place`.
     pub hash: u32,
 }
 
 impl Place {
-    /// Whether the key is in the domain's private space, and so in the table that the domain uses.
     #[inline(always)]
     pub fn is_private(&self) -> bool {
         matches!(self.space, Space::Private)
@@ -91,10 +82,10 @@ impl Place {
 }
 
 impl Domain {
-    /// Whether the system has several nodes, each with a table. A domain asks with its first word that is not private.
+    /// Whether the system has several nodes, each with a table. The answer never changes.
     #[inline(always)]
     fn has_several_nodes(&self) -> bool {
-        self.has_one_node.load(Ordering::Relaxed) == 0 && self.look_up_nodes() // the answer never changes
+        self.has_one_node.load(Ordering::Relaxed) == 0 && self.look_up_nodes()
     }
 
     #[cold]
@@ -104,7 +95,6 @@ impl Domain {
         !has_one
     }
 
-    /// The place of `key`'s waiters.
     #[inline(always)]
     pub(super) fn place<K: Key>(&self, key: &K) -> Place {
         self.place_and_line(key).0
@@ -127,7 +117,6 @@ impl Domain {
         (Place { address, space, hash }, line)
     }
 
-    /// The address and the space of a key that is not in the domain's private space.
     fn shared_space<K: Key>(&self, key: &K, scope: Scope) -> (u64, Space) {
         match scope {
             Scope::Private => (key.address(), Space::Shared(self.tables.space | SPACE_ON_NODES)),
@@ -143,7 +132,6 @@ impl Domain {
         table.map_or(Space::Shared(space), |table| Space::Object(space, table))
     }
 
-    /// The place of the waiters with this key and hash.
     pub(super) fn place_of(&self, key: TableKey, hash: u32) -> Place {
         let is_private = key.space == self.tables.space;
         Place {
@@ -153,7 +141,6 @@ impl Domain {
         }
     }
 
-    /// The key of a place. Only operations that search or change a queue need it.
     pub(super) fn key(&self, place: &Place) -> TableKey {
         let space = match place.space {
             Space::Private => self.tables.space,
@@ -185,8 +172,9 @@ impl Domain {
 
     fn lock_global(&self, place: &Place) -> Locked<'_> {
         loop {
+            let bucket = self.global_bucket(place, Global::get).unwrap_or_else(|| self.make_global_bucket(place.hash));
             // Global buckets are always live.
-            if let Some(guard) = self.global_bucket_or_make(place).lock(&self.tables.store) {
+            if let Some(guard) = bucket.lock(&self.tables.store) {
                 return guard;
             }
         }
@@ -197,37 +185,16 @@ impl Domain {
         !place.is_private() || self.tables.global.contains(bucket, place.hash)
     }
 
-    /// The bucket of a place that is not private. `None` if no domain of the namespace has needed such a bucket yet: then
-    /// no waiter is queued in any.
+    /// The bucket of a place that is not private. `None` if no domain of the namespace has needed one yet: then none has a
+    /// waiter. If the system has one node, `one` finds its table: [`Global::get`], or [`Global::known`] with a bucket locked.
     #[inline(always)]
-    pub(super) fn global_bucket(&self, place: &Place) -> Option<&Bucket> {
-        self.global_bucket_by(place, Global::get)
-    }
-
-    /// As [`global_bucket`](Self::global_bucket), for a caller that holds locks. `None` also if the domain has not
-    /// looked for the table yet.
-    pub(super) fn known_global_bucket(&self, place: &Place) -> Option<&Bucket> {
-        self.global_bucket_by(place, Global::known)
-    }
-
-    /// The bucket of a place that is not private. `one` finds the table if the system has one node.
-    #[inline(always)]
-    fn global_bucket_by(&self, place: &Place, one: impl FnOnce(&Global) -> Option<Table>) -> Option<&Bucket> {
-        let hash = place.hash;
-        let table = if let Space::Object(_, table) = place.space {
-            Some(table)
-        } else if self.has_several_nodes() {
-            self.namespace().globals.on(Globals::node_of(hash))
-        } else {
-            one(&self.tables.global)
+    pub(super) fn global_bucket(&self, place: &Place, one: impl FnOnce(&Global) -> Option<Table>) -> Option<&Bucket> {
+        let table = match place.space {
+            Space::Object(_, table) => Some(table),
+            _ if self.has_several_nodes() => self.namespace().globals.on(Globals::node_of(place.hash)),
+            _ => one(&self.tables.global),
         };
-        Some(table?.bucket(hash))
-    }
-
-    /// As [`global_bucket`](Self::global_bucket). If there is none, it is made.
-    #[inline(always)]
-    pub(super) fn global_bucket_or_make(&self, place: &Place) -> &Bucket {
-        self.global_bucket(place).unwrap_or_else(|| self.make_global_bucket(place.hash))
+        Some(table?.bucket(place.hash))
     }
 
     #[cold]

@@ -5,12 +5,11 @@ use core::pin::pin;
 use core::ptr::NonNull;
 
 use super::domain::Domain;
-use super::entry::{Entry, Moment, PIECE, PendingWakes, Room, Way};
+use super::entry::{Entry, Moment, PIECE, PendingWakes, Room};
 use super::key::{Key, Target};
-use super::marker::Marker;
 use super::pair::Pair;
 use super::place::{Place, Space};
-use super::wake::{Piece, notify_taken, wanted};
+use super::wake::{Marker, Piece, notify_taken, wanted};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
@@ -40,14 +39,11 @@ impl Domain {
     /// Wakes up to `most.wake` waiters of `from`, and moves up to `most.requeue` of the rest to the queue of `to`:
     /// `FUTEX_REQUEUE`.
     ///
-    /// If both words are looked up in the domain's own table, a requeue is one step. If one is in a global table, which
-    /// other domains use too, a requeue of more than 256 waiters takes several steps, in wake order. It then wakes and
-    /// moves waiters that were queued when it began and have not given up since. A requeue of a word to itself moves no
-    /// waiter; it counts those that it would move, in as many steps.
-    ///
-    /// Moved waiters keep their priorities and their order. As in the kernel, the waiters' bitsets do not matter here.
-    /// A requeue reads and writes neither word. Prefer [`cmp_requeue`](Self::cmp_requeue), which does not miss a change
-    /// of the word.
+    /// If both words are looked up in the domain's own table, a requeue is one step. If one is in a global table, which other
+    /// domains use too, a requeue of more than 256 waiters takes several steps, in wake order, on waiters that were queued when
+    /// it began and have not given up since. A requeue of a word to itself only counts those that it would move.
+    /// Moved waiters keep their priorities and their order, and, as in the kernel, bitsets do not matter here. A requeue
+    /// accesses neither word. Prefer [`cmp_requeue`](Self::cmp_requeue), which does not miss a change of the word.
     ///
     /// # Errors
     /// [`Error::Invalid`] if a waiter of a lock is found in the queue of `from`; what was done before stays done. Also
@@ -58,9 +54,8 @@ impl Domain {
         self.requeue_if(places, || Ok(self.lock_pair(&places[0], &places[1])), most)
     }
 
-    /// As [`requeue`](Self::requeue), if `from` holds `expected`: `FUTEX_CMP_REQUEUE`. The word is compared and the
-    /// waiters are moved in one step. If the requeue takes several steps, the word is compared in each of them. The
-    /// first step in which it differs or cannot be read ends the requeue, which then returns what was done before.
+    /// As [`requeue`](Self::requeue), if `from` holds `expected`: `FUTEX_CMP_REQUEUE`. Each step compares the word. The first
+    /// in which it differs or cannot be read ends the requeue, which then returns what was done before.
     ///
     /// ```
     /// # use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
@@ -91,11 +86,23 @@ impl Domain {
             return Err(Error::Invalid);
         }
         let places = [self.place(&from), self.place(&to)];
-        let lock = || self.lock_pair_if_equal(&places[0], &places[1], &from, expected);
+        let lock = || {
+            let mut faults = Faults::default();
+            loop {
+                let pair = self.lock_pair(&places[0], &places[1]);
+                match from.load() {
+                    Ok(value) if value == expected => return Ok(pair),
+                    Ok(_) => return Err(Error::Again),
+                    Err(Fault) => {
+                        drop(pair);
+                        faults.resolve(|| from.fault_in(Access::Read))?;
+                    }
+                }
+            }
+        };
         self.requeue_if(places, lock, most)
     }
 
-    /// Requeues from the first place to the second. `lock` locks both buckets, if the requeue is still to be done.
     fn requeue_if<'d>(
         &'d self,
         places: [Place; 2],
@@ -103,8 +110,7 @@ impl Domain {
         most: Requeue,
     ) -> Result<Requeued, Error> {
         let [source, target] = places;
-        // Waiters of a shared word may belong to another domain, whose entries must not be queued in this domain's
-        // table. Waiters of a private word with a node belong to this domain, so they may move.
+        // Waiters of a shared word may belong to another domain, whose entries must not be in this domain's table.
         let to_own = target.is_private() && !source.space.is_private_of(self.tables.space);
         // Waiters of a shared object may belong to another namespace. This one's tables may be gone before them.
         let is_of_object = |place: &Place| matches!(place.space, Space::Object(..));
@@ -123,70 +129,31 @@ impl Domain {
             met_lock_waiter: false,
         };
         let mut room = Room::default();
-        loop {
-            let mut pair = lock()?;
-            let is_long =
-                (most.wake > PIECE || most.requeue > PIECE) && self.is_any_global(&mut pair, &source, &target);
-            let wanted = if is_long { 0 } else { wanted(pair.first(), keys[0], source.hash, most.wake) };
-            let way = room.way(wanted, is_long);
-            if let Way::NeedsRoom = way {
-                drop(pair);
-                room.make(wanted);
-                continue;
-            }
-            if let Way::AtOnce = way {
-                let limits = Most { taken: wanted, visited: usize::MAX };
-                let first = pair.first().first(keys[0], source.hash);
-                let taken = first.map(|first| requeuing.piece(&mut pair, first, limits, None).0);
-                let section = self.platform().section();
-                drop(pair);
-                notify_taken(taken.unwrap_or_default(), room, section);
-            } else {
-                let began = Some(self.begin_in_pieces());
-                let marker = pin!(Marker::new(self, &source));
-                // In a later step an error only ends the requeue: the caller has to know of the waiters that were woken
-                // and moved before.
-                let lock = || lock().ok();
-                let mut pending = PendingWakes::none();
-                self.in_pieces(
-                    marker.as_ref(),
-                    Some(pair),
-                    &mut pending,
-                    &lock,
-                    Pair::first,
-                    &mut |pair, first, limit| {
-                        let limits = Most { taken: limit.min(most.wake - requeuing.done.woken), visited: PIECE };
-                        requeuing.piece(pair, first, limits, began)
-                    },
-                );
-            }
-            return if requeuing.met_lock_waiter { Err(Error::Invalid) } else { Ok(requeuing.done) };
+        let (mut pair, at_once) = room.lock(None, &lock, |pair| {
+            let is_long = (most.wake > PIECE || most.requeue > PIECE) && self.is_any_global(pair, &source, &target);
+            (!is_long).then(|| wanted(pair.first(), keys[0], source.hash, most.wake))
+        })?;
+        if let Some(limit) = at_once {
+            let limits = Most { taken: limit, visited: usize::MAX };
+            let first = pair.first().first(keys[0], source.hash);
+            let taken = first.map(|first| requeuing.piece(&mut pair, first, limits, None).0);
+            let section = self.platform().section();
+            drop(pair);
+            notify_taken(taken.unwrap_or_default(), room, section);
+        } else {
+            let began = Some(self.system.begin_in_pieces());
+            let marker = pin!(Marker::new(self, &source));
+            // A later step's error only ends the requeue, whose result tells of the waiters that were woken and moved before.
+            let lock = || lock().ok();
+            let mut pending = PendingWakes::none();
+            self.in_pieces(marker.as_ref(), Some(pair), &mut pending, &lock, &mut |pair, first, limit| {
+                let limits = Most { taken: limit.min(most.wake - requeuing.done.woken), visited: PIECE };
+                requeuing.piece(pair, first, limits, began)
+            });
         }
+        if requeuing.met_lock_waiter { Err(Error::Invalid) } else { Ok(requeuing.done) }
     }
 
-    /// Locks both buckets, if `from` holds `expected` by then.
-    fn lock_pair_if_equal<T: Target>(
-        &self,
-        source: &Place,
-        target: &Place,
-        from: &T,
-        expected: T::Value,
-    ) -> Result<Pair<'_>, Error> {
-        let mut faults = Faults::default();
-        loop {
-            let pair = self.lock_pair(source, target);
-            match from.load() {
-                Ok(value) if value == expected => return Ok(pair),
-                Ok(_) => return Err(Error::Again),
-                Err(Fault) => {
-                    drop(pair);
-                    faults.resolve(|| from.fault_in(Access::Read))?;
-                }
-            }
-        }
-    }
-
-    /// Notes the result of a requeue.
     pub(super) fn note_requeue(&self, from: &Place, to: &Place, Requeued { woken, requeued }: Requeued) {
         if woken + requeued == 0 {
             return;
@@ -203,7 +170,6 @@ impl Domain {
 /// A requeue. Its drop counts it after the waiters have been woken, also if one of their wakers panics.
 struct Requeuing<'d> {
     domain: &'d Domain,
-    /// The word whose waiters are woken or moved, and the word that they are moved to.
     places: [Place; 2],
     keys: [TableKey; 2],
     most: Requeue,
@@ -214,8 +180,7 @@ struct Requeuing<'d> {
 }
 
 impl Requeuing<'_> {
-    /// Takes waiters to be woken from `first` on, then moves those behind them. It visits `limits.visited` waiters of each
-    /// at most. Returns those that it has taken, and the waiter to go on with, if there is one.
+    /// Takes waiters to be woken, from `first` on, then moves those behind them. Visits `limits.visited` of each at most.
     fn piece(&mut self, pair: &mut Pair<'_>, first: NonNull<Node>, limits: Most, began: Option<Moment>) -> Piece {
         let pick = self.domain.pick(NonZeroU32::MAX, self.most.wake, began);
         // SAFETY: the caller guarantees that `first` is queued in the first bucket.
@@ -228,8 +193,7 @@ impl Requeuing<'_> {
         (taken, next)
     }
 
-    /// Moves waiters, from `next` on, to the target's key, and visits at most `left`. Returns the waiter to go on with, if
-    /// there are more to be moved.
+    /// Moves waiters from `next` on, and visits at most `left`. Returns the waiter to go on with, if more are to be moved.
     fn move_waiters(
         &mut self,
         pair: &mut Pair<'_>,
@@ -252,11 +216,11 @@ impl Requeuing<'_> {
             next = unsafe { pair.first().after(node) };
             left -= 1;
             // SAFETY: as above.
-            if !unsafe { entry.was_there(began) } {
+            if unsafe { entry.since() } > began {
                 continue;
             }
             // SAFETY: as above.
-            if !unsafe { entry.is_plain() } {
+            if unsafe { entry.bitset() }.is_none() {
                 self.met_lock_waiter = true;
                 return None;
             }

@@ -1,5 +1,4 @@
-//! Robust lists: the list of the locks that a thread holds, in its program's memory. The engine walks it when the
-//! thread ends.
+//! Robust lists, of the locks that a thread holds, in its program's memory. The engine walks them when the thread ends.
 
 use super::domain::Domain;
 use super::key::Target;
@@ -58,8 +57,7 @@ impl Task {
 }
 
 impl System {
-    /// How many robust lists were longer than [`SystemConfig::max_robust`](crate::SystemConfig::max_robust), and were walked no
-    /// further.
+    /// How many robust lists were longer than [`max_robust`](crate::SystemConfig::max_robust), and walked no further.
     #[must_use]
     pub fn robust_lists_cut(&self) -> u64 {
         self.inner.robust_lists_cut.load(Ordering::Relaxed)
@@ -67,38 +65,30 @@ impl System {
 }
 
 impl Domain {
-    /// The address of the head of another task's robust list. `pointers` selects one of its two lists.
     pub(crate) fn robust_list_of(&self, tid: u32, pointers: Pointers) -> Result<u64, Error> {
         self.namespace().tasks.lock().with(|tasks| {
             let task = tasks.by_tid.get(tid).ok_or(Error::NoTask)?;
             // A task may read only the lists of its own process.
-            let is_own = task.space == self.tables.space;
-            if is_own {
-                Ok(task.robust_lists[pointers as usize].load(Ordering::Relaxed))
-            } else {
-                Err(Error::NotPermitted)
+            if task.space != self.tables.space {
+                return Err(Error::NotPermitted);
             }
+            Ok(task.robust_lists[pointers as usize].load(Ordering::Relaxed))
         })
     }
 
     /// Ends the task: walks its robust lists, and then hands its locks to the tasks that wait for them.
     ///
-    /// In each word on a list that holds the task's TID, [`OWNER_DIED`] takes the place of the TID. If the word has
-    /// [`WAITERS`] too, and is not a lock of [`lock_pi`](Self::lock_pi), one waiter is woken. As in Linux that is a wake
-    /// without `FUTEX_PRIVATE_FLAG`, which no waiter with that flag notices. The walk ends where the list cannot be read,
-    /// and after [`max_robust`](crate::SystemConfig::max_robust) entries.
-    ///
-    /// Then 0 is stored in the word of [`Task::set_clear_child_tid`], and one waiter is woken, also without the flag, as in
-    /// Linux, where a process with a single thread leaves the word alone. A word that is misaligned or cannot be written is
-    /// left alone too.
-    ///
-    /// The task's TID is free again. Each later operation that takes the task for a lock, and each later `exit`, is
-    /// [`Error::Invalid`].
+    /// In each word on a list that holds the task's TID, [`OWNER_DIED`] takes the place of the TID. If the word has [`WAITERS`]
+    /// too, and is not a lock of [`lock_pi`](Self::lock_pi), one waiter is woken, as in Linux without `FUTEX_PRIVATE_FLAG`: no
+    /// waiter with that flag notices. The walk ends where the list cannot be read, and after
+    /// [`max_robust`](crate::SystemConfig::max_robust) entries.
+    /// Then 0 is stored in the word of [`Task::set_clear_child_tid`], if it is aligned and can be written, and one waiter is
+    /// woken, also without the flag. (Linux does so only in processes with several threads.) The task's TID is free again. Each
+    /// later operation that takes the task for a lock, and each later `exit`, is [`Error::Invalid`].
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the task belongs to another domain or has ended; [`Error::Busy`] if it waits for a
-    /// lock: interrupt it first. A call that is refused with `Busy` has changed nothing, as long as the task's thread does
-    /// not begin a wait during the call.
+    /// [`Error::Invalid`] if the task belongs to another domain or has ended; [`Error::Busy`] if it waits for a lock:
+    /// interrupt it first. `Busy` has changed nothing, as long as the task's thread does not begin a wait during the call.
     pub fn exit<M: UserMemory + ?Sized>(&self, task: &Task, memory: &M) -> Result<(), Error> {
         if !task.belongs_to(self) {
             return Err(Error::Invalid);
@@ -108,20 +98,18 @@ impl Domain {
         for pointers in [Pointers::Wide, Pointers::Narrow] {
             let head = task.robust_list(pointers);
             if head != 0 {
-                // If the walk ends early, the rest of the list stays as it is.
                 let _ = ListWalk { domain: self, task, memory, pointers }.run(head);
             }
         }
         task.end()?;
         let clear_child_tid = task.clear_child_tid.load(Ordering::Relaxed);
         if clear_child_tid != 0 {
-            // A word that cannot be written stays as it is.
+            // The word may be misaligned, or not writable.
             let _ = self.clear_tid(memory, clear_child_tid);
         }
         Ok(())
     }
 
-    /// Stores 0 in the word at `address`, and wakes one waiter of it.
     fn clear_tid<M: UserMemory + ?Sized>(&self, memory: &M, address: u64) -> Result<(), Error> {
         let word = word::shared(memory, address, Access::Write)?;
         let mut faults = Faults::default();
@@ -134,7 +122,6 @@ impl Domain {
     }
 }
 
-/// A walk of one list.
 struct ListWalk<'a, M: ?Sized> {
     domain: &'a Domain,
     task: &'a Task,
@@ -142,37 +129,29 @@ struct ListWalk<'a, M: ?Sized> {
     pointers: Pointers,
 }
 
-/// A pointer in a list.
-struct RobustLink {
-    entry: u64,
-    /// The pointer's lowest bit: the entry is a lock of `lock_pi`.
-    is_pi: bool,
-}
-
 impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
     fn run(&self, head: u64) -> Result<(), Fault> {
         let bytes = self.pointers.bytes();
         let mut link = self.link(head)?;
         let offset = self.pointer(head.wrapping_add(bytes))?;
-        let pending = self.link(head.wrapping_add(2 * bytes))?;
-        let mut left = self.domain.system.limits().max_robust;
-        while link.entry != head {
-            // Read before the entry's word is released: its memory may be freed from then on.
-            let next = self.link(link.entry);
-            // The pending operation's entry may be on the list already. It is released after the walk.
-            if link.entry != pending.entry {
-                self.release(link, offset, false)?;
-            }
-            link = next?;
-            left = left.saturating_sub(1);
+        let (pending, is_pi_pending) = self.link(head.wrapping_add(2 * bytes))?;
+        let mut left = self.domain.system.config().max_robust;
+        while link.0 != head {
             if left == 0 {
-                if link.entry != head {
-                    self.domain.system.inner.robust_lists_cut.fetch_add(1, Ordering::Relaxed);
-                }
+                self.domain.system.inner.robust_lists_cut.fetch_add(1, Ordering::Relaxed);
                 break;
             }
+            left -= 1;
+            let (entry, is_pi) = link;
+            // Read before the entry's word is released: its memory may be freed from then on.
+            let next = self.link(entry);
+            // The pending operation's entry may be on the list already. It is released after the walk.
+            if entry != pending {
+                self.release(entry.wrapping_add(offset), is_pi, false)?;
+            }
+            link = next?;
         }
-        if pending.entry != 0 { self.release(pending, offset, true) } else { Ok(()) }
+        if pending != 0 { self.release(pending.wrapping_add(offset), is_pi_pending, true) } else { Ok(()) }
     }
 
     fn pointer(&self, address: u64) -> Result<u64, Fault> {
@@ -184,15 +163,14 @@ impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    fn link(&self, address: u64) -> Result<RobustLink, Fault> {
+    /// The entry that the pointer at `address` names, and the pointer's lowest bit: the entry is a lock of `lock_pi`.
+    fn link(&self, address: u64) -> Result<(u64, bool), Fault> {
         let pointer = self.pointer(address)?;
-        Ok(RobustLink { entry: pointer & !1, is_pi: pointer & 1 != 0 })
+        Ok((pointer & !1, pointer & 1 != 0))
     }
 
-    /// Releases the word of one entry, as the kernel's `handle_futex_death` does. `is_pending` says that the task was
-    /// locking or unlocking it when it died.
-    fn release(&self, link: RobustLink, offset: u64, is_pending: bool) -> Result<(), Fault> {
-        let mut address = link.entry.wrapping_add(offset);
+    /// As the kernel's `handle_futex_death`. `is_pending`: the task was locking or unlocking the word when it died.
+    fn release(&self, mut address: u64, is_pi: bool, is_pending: bool) -> Result<(), Fault> {
         if self.pointers == Pointers::Narrow {
             address = u64::from(address as u32);
         }
@@ -207,7 +185,7 @@ impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
             };
             let value = value as u32;
             let owner = value & TID_MASK;
-            if is_pending && !link.is_pi && owner == 0 {
+            if is_pending && !is_pi && owner == 0 {
                 // The task may have released the word without its wake, or have been woken without taking the lock.
                 break true;
             }
@@ -223,7 +201,7 @@ impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
         };
         // As in the kernel the word is shared, because the list does not say whether its waiters are private.
         if has_waiters
-            && !link.is_pi
+            && !is_pi
             && let Ok(word) = word::shared(self.memory, address, Access::Read)
         {
             self.domain.wake_bitset(word, 1, NonZeroU32::MAX);

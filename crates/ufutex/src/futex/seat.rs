@@ -1,18 +1,13 @@
 //! Seats: memory for the waiters of sleeping threads, next to each other and not on the threads' stacks.
 //!
-//! The stacks of threads lie pages apart. A wake or requeue of a thousand waiters on a thousand stacks would access a
-//! thousand pages, each with an address translation to look up, in an order that no prefetcher expects. That takes most
-//! of the operation's time. So a system keeps its threads' waiters together, in chunks that are freed when the system
-//! is dropped. A thread takes and gives back a seat under a shard's lock, which it holds for a few instructions, while its
-//! sleep costs thousands.
-//!
-//! Threads of all guests use the shards, and a holder may lose its CPU. So no thread waits for a shard. If the shard is
-//! locked, or there is no memory for a chunk, the waiter lies on the stack. A seat whose shard is locked goes to a list of
-//! returned seats, which needs no lock. The shard takes them all when it has no free seat. So each shard has as many seats as
-//! its threads have used at a time, rounded up to whole chunks: no seat moves to another shard, where no thread may need it.
+//! The stacks of threads lie pages apart: a wake or requeue of a thousand waiters there would spend most of its time on address
+//! translation. So a system keeps its threads' waiters together, in chunks that are freed when it is dropped. A thread takes
+//! and gives back a seat under a shard's lock, which it holds for a few instructions.
+//! Threads of all guests use the shards, and a holder may lose its CPU. So no thread waits for a shard. If it is locked, or
+//! there is no memory for a chunk, the waiter lies on the stack. A seat whose shard is locked goes to a list of returned seats,
+//! which the shard takes when it has no free seat. No seat moves to another shard, where no thread may need it.
 
 use alloc::alloc::{Layout, alloc, dealloc};
-use core::mem::MaybeUninit;
 use core::pin::Pin;
 use core::ptr::{self, NonNull};
 
@@ -24,14 +19,10 @@ use crate::sync::{AtomicPtr, Ordering, thread_hint};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 
-/// Memory for a waiter, on two cache lines of its own.
+/// Memory for a waiter, on two cache lines of its own, and what a free seat has there.
 #[repr(align(128))]
-struct Seat(#[expect(dead_code, reason = "accessed as a `FreeSeat` or a `Waiter`")] MaybeUninit<[u8; 128]>);
-
-/// What a free seat has in its memory.
-struct FreeSeat {
-    /// The next free seat, or null.
-    next: *mut Seat,
+struct Seat {
+    next: *mut Self,
     /// The seat's group, and the bit with which a thread in this seat sleeps there.
     member: Members,
 }
@@ -41,7 +32,6 @@ struct FreeSeat {
 struct SeatChunk {
     // These two are on cache lines that no seat shares.
     group: Group,
-    /// The next chunk, or null.
     next: *mut SeatChunk,
     seats: [Seat; SEATS],
 }
@@ -49,10 +39,8 @@ struct SeatChunk {
 /// Number of seats in a chunk. A group has room for 32 members.
 const SEATS: usize = 31;
 
-/// Number of shards, each with a lock, among which sleeping threads are spread.
 const SHARDS: usize = 8;
 
-/// The seats of a system.
 pub(crate) struct Seats {
     on: PlatformRef,
     /// Made for the first thread that sleeps.
@@ -81,8 +69,7 @@ impl Seats {
 
     /// A free seat of the calling thread's shard; `None` if the shard is locked, or there is no memory.
     fn take(&self) -> Option<TakenSeat<'_>> {
-        // The hint is made from the stack's address. Stacks are aligned to large powers of two, so the lower bits of
-        // the product are equal for all threads. Use the upper bits.
+        // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads.
         let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         self.take_from(mixed as usize % SHARDS)
     }
@@ -99,13 +86,12 @@ impl Seats {
 }
 
 impl SeatShard {
-    /// Gives back a seat whose shard is locked.
     #[cold]
     fn give_back_behind_lock(&self, seat: NonNull<Seat>, member: Members) {
         let mut next = self.returned.load(Ordering::Relaxed);
         loop {
             // SAFETY: the caller has the seat, and does not use it any more.
-            unsafe { seat.cast().write(FreeSeat { next, member }) };
+            unsafe { seat.write(Seat { next, member }) };
             // Seats leave this list all at once, so if it begins with `next`, that seat has the rest behind it.
             match self.returned.compare_exchange(next, seat.as_ptr(), Ordering::Release, Ordering::Relaxed) {
                 // [X]
@@ -126,14 +112,14 @@ impl Free {
         }
         let seat = NonNull::new(self.first)?;
         // SAFETY: a free seat, in a chunk of ours.
-        let FreeSeat { next, member } = unsafe { seat.cast().read() };
+        let Seat { next, member } = unsafe { seat.read() };
         self.first = next;
         Some((seat, member))
     }
 
     fn give_back(&mut self, seat: NonNull<Seat>, member: Members) {
         // SAFETY: `take` returned this seat, and it is not used any more.
-        unsafe { seat.cast().write(FreeSeat { next: self.first, member }) };
+        unsafe { seat.write(Seat { next: self.first, member }) };
         self.first = seat.as_ptr();
     }
 
@@ -170,9 +156,7 @@ impl Drop for Free {
     }
 }
 
-/// A seat that is taken. Its drop frees the seat.
 struct TakenSeat<'s> {
-    /// Where it came from.
     shard: &'s SeatShard,
     seat: NonNull<Seat>,
     member: Members,
@@ -188,27 +172,24 @@ impl Drop for TakenSeat<'_> {
 }
 
 impl Domain {
-    /// Runs `f` with an idle waiter for the calling thread. If the second argument is `Some`, the thread has to sleep
-    /// in that group with that bit. If it is `None`, the thread sleeps on the word of its entry.
+    /// Runs `f` with an idle waiter for the calling thread, which has to sleep as the given member of a group, if it is one.
     pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d>>, Option<Members>) -> R) -> R {
         let Some(taken) = self.system.inner.seats.take() else {
             return f(core::pin::pin!(Waiter::new()).into_ref(), None);
         };
         let member = self.platform().wakes_by_bits().then_some(taken.member);
-        // SAFETY: the seat is ours alone. It is large enough, and aligned to two cache lines. The waiter stays there until
-        // `taken` is dropped.
+        // SAFETY: the seat is ours until `taken` is dropped, large enough, and aligned to two cache lines.
         let waiter = unsafe {
             let waiter = taken.seat.cast::<Waiter<'d>>();
             waiter.write(Waiter::new());
             Pin::new_unchecked(waiter.as_ref())
         };
-        // If `f` has queued the waiter, its `Queued` makes it idle again, also by its drop. An idle waiter need not be
-        // dropped.
+        // If `f` has queued the waiter, its `Queued` makes it idle again, also by its drop. An idle waiter need not be dropped.
         f(waiter, member)
     }
 }
 
-const _: () = assert!(size_of::<FreeSeat>() <= size_of::<Seat>() && size_of::<Seat>() == 128);
+const _: () = assert!(size_of::<Seat>() == 128);
 const _: () = assert!(size_of::<SeatChunk>() == 4096);
 const _: () = assert!(size_of::<Waiter<'_>>() <= size_of::<Seat>());
 
@@ -290,7 +271,6 @@ mod tests {
         assert!(seats.take_from(3).is_some());
     }
 
-    /// The number of chunks of a shard.
     fn chunks(shard: &SeatShard) -> usize {
         shard.free.lock().with(|free| {
             // SAFETY: chunks are valid as long as the shard.

@@ -8,27 +8,24 @@ use crate::lock::{Lock, LockGuard};
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
+use crate::table::MAX_SLOTS_LOG2;
 use crate::table::live;
 use crate::table::size::Policy;
 use crate::table::store::TableStore;
 use crate::table::tables::Current;
-use crate::table::{MAX_SLOTS_LOG2, Table};
 
-/// `PR_FUTEX_HASH_SET_SLOTS`.
+// The operations of `PR_FUTEX_HASH`, and its flag. The last two are only in Linux 6.16.
 const SET_SLOTS: u64 = 1;
-/// `PR_FUTEX_HASH_GET_SLOTS`.
 const GET_SLOTS: u64 = 2;
-/// `PR_FUTEX_HASH_GET_IMMUTABLE`, only in Linux 6.16.
 const GET_IMMUTABLE: u64 = 3;
-/// `FH_FLAG_IMMUTABLE`, only in Linux 6.16.
 const FLAG_IMMUTABLE: u64 = 1;
 
-/// After a request of a guest its next one waits for this many times as long as the request took. So threads that poll or
-/// drop the futures of a guest that resizes without end find its buckets unlocked.
+/// A guest's next request waits for this many times as long as its last one took. So threads that poll or drop the futures
+/// of a guest that resizes without end find its buckets unlocked.
 const REST: u64 = 20;
 /// The longest rest, in nanoseconds.
 const REST_NS_MAX: u64 = 100_000_000;
-/// A request that took less than this many nanoseconds has moved few waiters, and needs no rest.
+/// A request that took less than this many nanoseconds needs no rest.
 const SHORT_NS: u64 = 10_000;
 
 // Bits of `Control::flags`.
@@ -40,8 +37,8 @@ const GLOBAL_FOR_GOOD: u32 = 4;
 pub(super) struct Control {
     flags: AtomicU32,
     threads: AtomicU32,
-    /// Held by a request for slots from its first check of `flags` until the table has the requested size and `flags`
-    /// say so. The size policy does not take it: it checks `flags` under `Tables::resize`.
+    /// Held by a request for slots, and by the growth to a number of threads, from the first check of `flags` until the
+    /// table has its size and `flags` say so. `Policy::Load` does not take it: it checks `flags` under `Tables::resize`.
     requests: Lock<()>,
 }
 
@@ -54,7 +51,6 @@ impl Control {
         self.flags.load(Ordering::Relaxed) & flag != 0
     }
 
-    /// Sets these flags. Returns those that were set before.
     fn set(&self, flags: u32) -> u32 {
         self.flags.fetch_or(flags, Ordering::Relaxed)
     }
@@ -70,8 +66,7 @@ impl Control {
 }
 
 impl Domain {
-    /// The number of slots (buckets) of the domain's own table. `0` before the first wait, and while the domain uses
-    /// the global table.
+    /// The number of slots (buckets) of the domain's own table. `0` before the first wait and with the global table.
     ///
     /// ```
     /// # use ufutex::{Domain, System};
@@ -86,17 +81,14 @@ impl Domain {
         self.tables.slots()
     }
 
-    /// The memory of all tables that the domain has had, in bytes: 0 before the first wait, at most twice that of the
-    /// largest.
+    /// The memory of all tables that the domain has had, in bytes: 0 before the first wait, at most twice that of the largest.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         self.tables.store.get().map_or(0, TableStore::bytes)
     }
 
-    /// Sets the number of slots, a power of two of at least 2; `0` means its namespace's global table. On return the new
-    /// table is in use, and every waiter has been moved. The size policy does not change the table any more.
-    ///
-    /// Which call to use:
+    /// Sets the number of slots, a power of two of at least 2; `0` means its namespace's global table. On return every
+    /// waiter has been moved to the new table. The size policy does not change the table any more.
     ///
     /// | who decides about the size | call |
     /// |---|---|
@@ -107,9 +99,8 @@ impl Domain {
     /// | the guest, by prctl(2) | [`prctl_futex_hash`](Self::prctl_futex_hash), with the kernel's rules |
     ///
     /// # Errors
-    /// [`Error::Invalid`] for any other number. [`Error::NoMemory`] if there is no memory for the new table, or if a limit
-    /// on the memory of tables does not allow it; the table in use then stays in use. [`Error::Busy`] if the table is
-    /// immutable.
+    /// [`Error::Invalid`] for any other number. [`Error::NoMemory`] if there is no memory for the new table, or a limit
+    /// forbids it; the table in use then stays in use. [`Error::Busy`] if the table is immutable.
     pub fn set_slots(&self, slots: usize) -> Result<(), Error> {
         self.prepare_to_wait();
         let _request = self.control.requests.lock();
@@ -127,8 +118,7 @@ impl Domain {
         if self.control.has(IMMUTABLE) {
             return Err(Error::Busy);
         }
-        // This comes before the resize lock is taken. A growth that has been decided under that lock by then comes
-        // first, and a later one sees the flag.
+        // Before the resize lock is taken: a growth that is decided under that lock later sees the flag.
         let before = self.control.set(CUSTOM);
         let give_back = Otherwise::new(|| {
             if before & CUSTOM == 0 {
@@ -140,8 +130,7 @@ impl Domain {
         Ok(())
     }
 
-    /// Makes the table keep its size from now on, as `FH_FLAG_IMMUTABLE` did in Linux 6.16. A request for slots or a
-    /// growth that is under way is completed first.
+    /// Makes the table keep its size, as `FH_FLAG_IMMUTABLE` did in Linux 6.16, after what is under way is completed.
     pub fn set_immutable(&self) {
         let _request = self.control.requests.lock();
         self.set_immutable_now();
@@ -151,7 +140,8 @@ impl Domain {
     fn set_immutable_now(&self) {
         self.control.set(IMMUTABLE | CUSTOM);
         // Complete the growth that the policy has started, if any. It cannot fail, because the table has been allocated.
-        if let Some(table) = self.begun() {
+        let begun = self.tables.resize.lock().with(|going_on| going_on.as_ref().and_then(|_| self.tables.going_on()));
+        if let Some(Current::Private(table)) = begun.map(|begun| begun.target()) {
             let _done = live::resize(&self.tables, Some(table.slots_log2()));
         }
     }
@@ -162,53 +152,30 @@ impl Domain {
         self.control.has(IMMUTABLE)
     }
 
-    /// Under [`Policy::Threads`]: notes that the process has this many threads, and grows the table as the kernel
-    /// would.
+    /// Under [`Policy::Threads`]: notes that the process has this many threads, and grows the table as the kernel would.
     pub fn note_threads(&self, threads: usize) {
         self.control.threads.fetch_max(u32::try_from(threads).unwrap_or(u32::MAX), Ordering::Relaxed);
         self.grow_to_threads();
     }
 
     /// Under [`Policy::Threads`]: grows the table, if there is one, to the size for the largest number of threads noted
-    /// so far. Also called after the first table has been made. By the lock the later of the two callers sees the table
-    /// or the number that the earlier one has stored.
+    /// so far. Also called when the first table has been made. By the lock the later caller sees what the earlier has stored.
     pub(super) fn grow_to_threads(&self) {
         if self.policy != Policy::Threads {
             return;
         }
         let _request = self.control.requests.lock();
         let wanted = self.threads_log2(self.control.threads());
-        let grows = |slots: usize| (1..1 << wanted).contains(&slots) && self.control.is_automatic();
-        if !grows(self.slots()) {
-            return;
-        }
-        let has_looked = live::grow(&self.tables, wanted, &|| self.control.is_automatic());
-        // The caller starts a thread or makes the first table. Both take long in any case, so it takes all steps.
-        let has_begun = has_looked && self.tables.moving();
-        // Or a growth to a smaller size may be going on.
-        if has_begun || !has_looked && grows(self.begun().map_or_else(|| self.slots(), Table::slots)) {
-            // If there is no memory, the table in use stays in use.
+        if self.control.is_automatic() && (1..1 << wanted).contains(&self.slots()) {
+            // Takes all steps: the caller starts a thread or makes the first table, which takes long in any case.
             let _done = live::resize(&self.tables, Some(wanted));
         }
     }
 
-    /// The private table that a move under way goes to. `None` if there is no such move, or if it goes to the global
-    /// table.
-    fn begun(&self) -> Option<Table> {
-        self.tables.resize.lock().with(|going_on| {
-            match going_on.as_ref().and_then(|_| self.tables.going_on())?.target() {
-                Current::Private(table) => Some(table),
-                Current::None | Current::Global => None,
-            }
-        })
-    }
-
-    /// `prctl(PR_FUTEX_HASH, op, slots, flags)` for this domain, with the kernel's numbers. Returns a result of at least 0,
-    /// or `-errno`. If the guest has just made another request for slots that took long, this one sleeps before it begins,
-    /// for at most a tenth of a second.
-    ///
-    /// It does what Linux 6.18 does, and also has the immutable flag and its query, as in Linux 6.16. After a request
-    /// for 0 slots, which is the global table, every later request for slots is `EBUSY`.
+    /// `prctl(PR_FUTEX_HASH, op, slots, flags)` for this domain, with the kernel's numbers. Returns at least 0, or `-errno`. If
+    /// the guest's last request for slots took long, this one first sleeps, for at most a tenth of a second.
+    /// It does what Linux 6.18 does, and has the immutable flag and its query of Linux 6.16. After a request for 0 slots (the
+    /// global table) each later one is `EBUSY`.
     ///
     /// ```
     /// # use ufutex::{Domain, System};
@@ -233,7 +200,7 @@ impl Domain {
         if flags & !FLAG_IMMUTABLE != 0 {
             return Err(Error::Invalid);
         }
-        // prctl(2) passes a long to the kernel, which uses its lower 32 bits as an unsigned int.
+        // The kernel uses the lower 32 bits of prctl(2)'s long.
         let slots = slots as u32 as usize;
         if slots == 1 || (slots != 0 && !slots.is_power_of_two()) {
             return Err(Error::Invalid);
@@ -243,15 +210,15 @@ impl Domain {
         if self.control.has(GLOBAL_FOR_GOOD) {
             return Err(Error::Busy);
         }
-        if slots > 1 << self.system.limits().max_log2 {
-            if let Some(rest) = self.counting.rest() {
+        if slots > self.system.config().max_slots {
+            if let Some(rest) = self.counting.rest.get() {
                 rest.refused_slots.add(1);
             }
             return Err(Error::NoMemory);
         }
         let began = self.platform().monotonic_ns();
         self.set_slots_now(slots)?;
-        if let (Some(began), Some(rest)) = (began, self.counting.rest()) {
+        if let (Some(began), Some(rest)) = (began, self.counting.rest.get()) {
             let now = self.platform().monotonic_ns().unwrap_or(began);
             let took = now.saturating_sub(began);
             let pause = if took < SHORT_NS { 0 } else { took.saturating_mul(REST).min(REST_NS_MAX) };
@@ -270,7 +237,7 @@ impl Domain {
     fn lock_after_rest(&self) -> LockGuard<'_, ()> {
         loop {
             let request = self.control.requests.lock();
-            let next = self.counting.rest().map_or(0, |rest| rest.next_request.load(Ordering::Relaxed));
+            let next = self.counting.rest.get().map_or(0, |rest| rest.next_request.load(Ordering::Relaxed));
             let left = if next == 0 { 0 } else { next.saturating_sub(self.platform().monotonic_ns().unwrap_or(next)) };
             if left == 0 {
                 return request;
@@ -294,7 +261,6 @@ mod tests {
     use crate::table::size::TRANSFERS_REPORTED;
     use crate::table::tables::{Current, Tables};
 
-    /// The number of buckets of `table` that are live.
     fn live(table: Table) -> usize {
         (0..table.slots()).filter(|&slot| table.slot(slot).is_live()).count()
     }
@@ -303,8 +269,6 @@ mod tests {
         tables.resize.lock().with(|progress| progress.as_ref().map(|progress| progress.next_step))
     }
 
-    /// Operations complete a move that the policy began. They leave it alone while the bucket that it has left is
-    /// locked.
     #[test]
     fn operations_help_when_the_bucket_that_a_move_left_is_unlocked() {
         const HELD: usize = 5;
@@ -336,7 +300,6 @@ mod tests {
         }
     }
 
-    /// Threads are announced while a growth for fewer goes on, whether or not the announcement completes it.
     #[test]
     fn table_grows_to_the_threads_also_if_it_is_growing() {
         for growing_to in [5, 7] {
@@ -357,7 +320,6 @@ mod tests {
         domain_on(SystemConfig::new().max_table_bytes(1 << 20), policy)
     }
 
-    /// A domain with a table of 16 buckets.
     fn domain_on(config: SystemConfig, policy: Policy) -> Domain {
         let system = System::with_config(config).expect("a valid configuration");
         let domain: Domain = Domain::with_options(&system, DomainOptions::new().policy(policy));

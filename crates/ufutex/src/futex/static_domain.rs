@@ -30,7 +30,7 @@ use crate::sys::lazy::Lazy;
 /// ```
 ///
 /// A wake never makes the domain: as long as there is none, there are no waiters. It needs no `std`. No thread waits for
-/// another that makes the domain: each thread that finds none makes one, and all use the one that was stored first.
+/// another to make the domain: each thread that finds none makes one, and all use the first that is stored.
 pub struct StaticDomain {
     domain: Lazy<Domain>,
     config: SystemConfig,
@@ -49,7 +49,6 @@ impl StaticDomain {
     ///
     /// ```
     /// use ufutex::{SystemConfig, DomainOptions, StaticDomain};
-    ///
     /// static FUTEXES: StaticDomain = StaticDomain::with(SystemConfig::new().cpus(4), DomainOptions::new().counters(true));
     /// ```
     #[must_use]
@@ -60,8 +59,7 @@ impl StaticDomain {
     /// The domain. The first call makes it.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]; the next call tries again. [`Error::Invalid`] if the configuration is invalid: see
-    /// [`System::with_config`].
+    /// [`Error::NoMemory`]; the next call tries again. [`Error::Invalid`] as for [`System::with_config`].
     #[inline]
     pub fn get(&self) -> Result<&Domain, Error> {
         self.domain.get_or_make(|| {
@@ -70,8 +68,7 @@ impl StaticDomain {
         })
     }
 
-    /// The domain if it has been made. `None` means that no waiter is queued: a thread that makes the domain later sees
-    /// what the caller stored before, so its wait finds the word changed.
+    /// `None` means that no waiter is queued: the wait of a thread that makes the domain later finds the word changed.
     #[inline(always)]
     fn found_by_wake(&self) -> Option<&Domain> {
         self.domain.get().or_else(|| {
@@ -80,8 +77,7 @@ impl StaticDomain {
         })
     }
 
-    /// Gives this process's copy of the domain up, in the child of fork(2). The next wait makes a new one: see
-    /// [`System::abandon_after_fork`].
+    /// Gives up this process's copy in the child of fork(2): see [`System::abandon_after_fork`]. The next wait makes another.
     ///
     /// # Safety
     /// As there. Also, no reference to the domain is used any more, and nothing that borrows it.
@@ -95,19 +91,19 @@ impl StaticDomain {
         }
     }
 
-    /// See [`Domain::wake`]. Does not make the domain.
+    /// See [`Domain::wake`].
     #[inline]
     pub fn wake<K: Key>(&self, key: K, count: usize) -> usize {
         self.found_by_wake().map_or(0, |domain| domain.wake(key, count))
     }
 
-    /// See [`Domain::wake_one`]. Does not make the domain.
+    /// See [`Domain::wake_one`].
     #[inline]
     pub fn wake_one<K: Key>(&self, key: K) -> bool {
         self.wake(key, 1) != 0
     }
 
-    /// See [`Domain::wake_all`]. Does not make the domain.
+    /// See [`Domain::wake_all`].
     #[inline]
     pub fn wake_all<K: Key>(&self, key: K) -> usize {
         self.wake(key, usize::MAX)

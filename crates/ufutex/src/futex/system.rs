@@ -1,6 +1,6 @@
 //! The system: the hash secret, limits and shared objects, which all domains share.
 
-use super::config::{Limits, SystemConfig};
+use super::config::SystemConfig;
 use super::entry::Moment;
 use super::namespace::Namespace;
 use super::objects::Objects;
@@ -18,20 +18,15 @@ use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
 use crate::table::store::{Budget, Source};
 
-/// What all domains of an embedder share: the secret of the hash function, limits, and the objects that several guests
-/// map ([`SharedObject`](crate::SharedObject)).
+/// What all domains of an embedder share: the secret of the hash function, limits, and [`SharedObject`](crate::SharedObject)s.
 ///
-/// Each [`PidNamespace`](crate::PidNamespace) has a global table, which has the shared futexes of its domains and the
-/// private ones of domains without a table of their own. On a machine with several nodes there is one on each. A futex
-/// that names a node ([`System::on_node`]) is looked up there. For a shared futex that names none, the hash selects the
-/// node. The private futexes of a domain without a table are all on one node: that of the thread whose wait or resize
-/// needed the global table first.
+/// Each [`PidNamespace`](crate::PidNamespace) has a global table on each node of the machine, for shared futexes and for the
+/// private ones of domains without a table of their own, which are all on one node. A futex that names a node
+/// ([`System::on_node`]) is looked up there. For other shared futexes the hash selects the node.
 ///
-/// Making a system costs less than a microsecond and less than a kilobyte. A namespace's first wait for a word that is
-/// not private, or in a domain without a table of its own, makes its global table. If there is no memory for that many
-/// slots, it gets fewer, at least two, so no wait fails for that. With [`SystemConfig::topology`] the tables are made at
-/// once, and making the system or a namespace fails if there is no memory for them. The first
-/// [`Timers`](crate::timer::Timers), or the first task with a timeout, makes the driver's wheels.
+/// A namespace's first wait that needs its global table makes it, with fewer slots, at least two, if there is no memory for
+/// all. With [`SystemConfig::topology`] the tables are made at once, and making the system or a namespace fails if there is no
+/// memory for them. The first [`Timers`](crate::timer::Timers), or the first task with a timeout, makes the driver's wheels.
 ///
 /// A `System` is a handle. Its clones refer to the same system, which lives as long as its last handle or domain.
 ///
@@ -46,22 +41,17 @@ pub struct System {
 }
 
 pub(super) struct SystemInner {
-    platform: PlatformRef,
-    /// The number of the next domain.
+    config: SystemConfig,
+    /// The numbers of the next domain and the next namespace.
     pub domains: AtomicU64,
-    /// The number of the next namespace.
     pub namespaces: AtomicU64,
-    /// The objects that domains of several namespaces map.
     pub objects: Objects,
     pub hasher: Hasher,
-    limits: Limits,
-    /// How many operations in pieces have begun (see [`Moment`]).
     moment: AtomicU64,
     pub pi: Pi,
     /// For domains that were made without naming a namespace. Its number is 0.
     pub own_namespace: Counted<Namespace>,
     pub robust_lists_cut: AtomicU64,
-    /// The memory of sleeping threads' waiters.
     pub seats: Seats,
     /// How many threads spin for longer than a moment.
     pub spinners: AtomicU32,
@@ -86,21 +76,19 @@ impl System {
     /// [`Error::Invalid`] if a number of slots is not a power of two from 2 to 2^24, if the number of CPUs is 0, or if
     /// the number of nodes is not from 1 to 1024; [`Error::NoMemory`].
     pub fn with_config(config: SystemConfig) -> Result<Self, Error> {
-        let (limits, global_size) = config.resolve()?;
-        let on = config.platform;
+        let (on, global_size) = (config.platform, config.check()?);
         let budget = Counted::new(|_| Budget::new(config.max_table_bytes))?;
-        let nodes = Nodes::new(config.topology.0);
+        let nodes = Nodes::new(config.topology.0.clone());
         let globals = Globals::new(Source { on, nodes: nodes.clone(), budget }, global_size)?;
         let pi = config.pi.resolve()?;
-        let driver = Driver::of(on, config.clocks, config.driver_thread)?;
+        let driver = Driver::of(on, config.clocks.clone(), config.driver_thread.clone())?;
         let own_namespace = Namespace::new(on, 0, globals, driver, pi.make_graph())?;
         let inner = Counted::new(|address| SystemInner {
-            platform: on,
             domains: AtomicU64::new(1),
             namespaces: AtomicU64::new(1),
             objects: Objects::new(nodes),
             hasher: Hasher::new(config.hash_seed.unwrap_or_else(|| random::seed(address))),
-            limits,
+            config,
             moment: AtomicU64::new(0),
             own_namespace,
             pi,
@@ -112,29 +100,25 @@ impl System {
         Ok(Self { inner })
     }
 
-    /// How the threads of the system sleep.
     pub(crate) fn platform(&self) -> PlatformRef {
-        self.inner.platform
+        self.inner.config.platform
     }
 
-    /// The driver of the system's own [`PidNamespace`](crate::PidNamespace). It expires timers
-    /// ([`Timers`](crate::timer::Timers)) and the timeouts of tasks.
+    /// The driver of the system's own [`PidNamespace`](crate::PidNamespace).
     #[must_use]
     pub fn driver(&self) -> &Driver {
         &self.inner.own_namespace.driver
     }
 
-    /// Gives up this process's copy of the system, in the child of fork(2). The child then makes a system of its own,
-    /// with new domains and timers.
+    /// Gives up this process's copy in the child of fork(2), which then makes a system of its own, with new domains and timers.
     ///
-    /// The child has only the thread that called fork. In its copy of the system, threads that it does not have may
-    /// hold locks and wait in the queues. After this call its handles, domains, tasks, waits and timers can only be
-    /// dropped. The memory that they shared with missing threads is leaked, and so is what was given to the system or its
-    /// timers. Abandon a driver that was given to [`PidNamespace::with_driver`](crate::PidNamespace::with_driver) too, by
+    /// In the copy, threads that the child does not have may hold locks and wait in the queues. After this call its handles,
+    /// domains, tasks, waits and timers can only be dropped. Memory that they shared with missing threads is leaked, and so is
+    /// what was given to the system or its timers. Abandon a driver given to
+    /// [`PidNamespace::with_driver`](crate::PidNamespace::with_driver) too, by
     /// [`Driver::abandon_after_fork`](crate::timer::Driver::abandon_after_fork).
-    ///
-    /// The standard library and the C library have locks of their own. For example, if a thread was starting another
-    /// one at the time of the fork, the child may not be able to start threads. Then it cannot start a driver either.
+    /// If a thread was starting another one at the time of the fork, a lock of the standard library or the C library may keep
+    /// the child from starting threads, and so a driver.
     ///
     /// ```
     /// use std::sync::atomic::AtomicU32;
@@ -161,9 +145,9 @@ impl System {
     /// ```
     ///
     /// # Safety
-    /// The process is a child of fork(2) that has not started a thread yet. The system was made before the fork, and
-    /// its memory is a copy, not shared with the parent. The calling thread is in no operation of the system, and so in
-    /// no callback. From now on this process only drops what belongs to the system.
+    /// The process is a child of fork(2) that has not started a thread yet. The system was made before the fork, and its memory
+    /// is not shared with the parent. The calling thread is in no operation of the system, and so in no callback. From now on
+    /// this process only drops what belongs to the system.
     pub unsafe fn abandon_after_fork(&self) {
         self.inner.abandoned.store(1, Ordering::Relaxed);
         // Never dropped: a thread that the child does not have may have been changing it.
@@ -176,34 +160,31 @@ impl System {
         }
     }
 
-    /// Whether what belongs to the system may only be dropped, and no lock be taken for that.
+    /// Whether what belongs to the system may only be dropped, without taking a lock.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.inner.abandoned.load(Ordering::Relaxed) != 0
     }
 
-    /// The number of slots of the global table of each node of the system's own [`PidNamespace`](crate::PidNamespace).
-    /// Fewer than were asked for if there was no memory for that many when the table was needed.
+    /// The number of slots of the global table of each node of the system's own [`PidNamespace`](crate::PidNamespace):
+    /// fewer than were asked for if there was no memory for them.
     #[must_use]
     pub fn global_slots(&self) -> usize {
         1 << self.globals().slots_log2()
     }
 
-    /// The memory that the private tables of all domains take, in bytes: at most [`SystemConfig::max_table_bytes`], and
-    /// 16 slots (1 KiB) for each domain. The global tables are not counted.
+    /// Bytes that the private tables of all domains take: at most [`SystemConfig::max_table_bytes`], and 1 KiB for each domain.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
-        self.globals().source().budget.taken()
+        self.globals().source.budget.taken()
     }
 
-    /// The current moment. The caller has locked the bucket that it is about.
     #[inline]
     pub(crate) fn now(&self) -> Moment {
         Moment(self.inner.moment.load(Ordering::Relaxed)) // Ordered by the bucket's lock: [E].
     }
 
-    /// The moment at which a waiter of `priority` joins a queue whose bucket the caller has locked. One that has a
-    /// real-time priority may be placed ahead of others, so its moment is later than all before: a wake that a dropped
-    /// future passes on must not go to it in place of a waiter that was there when the wake came.
+    /// The moment at which a waiter joins a queue whose bucket is locked. That of a real-time waiter, which may be placed ahead
+    /// of others, is later than all before: a wake that came for the others and is passed on does not go to it.
     #[inline]
     pub(crate) fn joins(&self, priority: u8) -> Moment {
         if priority == NORMAL {
@@ -213,13 +194,12 @@ impl System {
         Moment(before + 1)
     }
 
-    /// Begins an operation in pieces on a queue whose bucket the caller has locked. A waiter that joins that queue
-    /// later notes a later moment, also if a resize has moved the queue to another bucket meanwhile.
+    /// Begins an operation in pieces on a locked queue. A waiter that joins later, in whichever bucket, notes a later moment.
     pub(crate) fn begin_in_pieces(&self) -> Moment {
         Moment(self.inner.moment.fetch_add(1, Ordering::Relaxed)) // [E]
     }
 
-    /// One more than the number of the last node of the machine.
+    /// The number of the machine's last node, plus one.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.globals().count()
@@ -242,7 +222,7 @@ impl System {
         &self.inner.own_namespace.globals
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.inner.limits
+    pub(crate) fn config(&self) -> &SystemConfig {
+        &self.inner.config
     }
 }

@@ -15,9 +15,9 @@ use crate::sys::counted::Counted;
 
 /// A thread of a guest, or of this program, by its TID. It owns locks, and waits for them.
 ///
-/// At most one thread or future may wait for a lock as this task at a time. Drop the `Task` when the guest's thread has
-/// ended: each lock that it owned and that has waiters goes to the first waiter, with `FUTEX_OWNER_DIED` in the word. The
-/// waiter itself writes the word, when it runs or is polled. Call [`Domain::exit`] before, which walks the task's robust lists.
+/// At most one thread or future may wait for a lock as this task at a time. When the guest's thread has ended, call
+/// [`Domain::exit`], which walks the task's robust lists, and drop the `Task`: each lock that it owned goes to its first
+/// waiter, which writes the word, with `FUTEX_OWNER_DIED`, when it runs or is polled.
 ///
 /// ```
 /// # use ufutex::{Domain, Error, System, pi::Priority};
@@ -35,31 +35,26 @@ pub struct Task {
     own: AtomicU8,
     /// 1 when the task has been removed from look-ups: it has ended, or is being dropped.
     ended: AtomicU8,
-    /// A wait with a timeout that was interrupted, and can be continued.
     restart: Lock<Option<RestartBlock>>,
     /// The address of the word that is cleared when the task ends; 0 for none. The task's own thread sets and reads it.
     pub(super) clear_child_tid: AtomicU64,
-    /// 1 while an entry of the task stands in the queue of a lock, or waits to be requeued to one. If one does when the
-    /// task is dropped, its future was forgotten. The flag orders nothing, because a future borrows the task.
+    /// 1 while an entry of the task is queued for a lock, or to be requeued to one. Orders nothing: a future borrows the task.
     pub(super) waits: AtomicU8,
 }
 
-/// What a look-up by TID finds. The task refers to it, and so does its PID namespace until the task is hidden.
+/// What a look-up by TID finds. The task has it, and its PID namespace until the task is hidden.
 pub(crate) struct Named {
     /// The number of the task's domain.
     pub space: u64,
-    /// The heads of its robust lists, by [`Pointers`](super::robust::Pointers); 0 where it has none. They are numbers of
-    /// the guest, and order nothing.
+    /// The heads of its robust lists, by [`Pointers`](super::robust::Pointers); 0 for none. They order nothing.
     pub robust_lists: [AtomicU64; 2],
     pub interrupt: Interrupt,
     /// The task in its namespace's graph, until the [`Task`] is dropped, or for ever if a future of it was forgotten.
     pub id: TaskId,
 }
 
-/// The kind of a task.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskKind {
-    /// A thread of a guest.
     Guest,
     /// A thread of the kernel itself, whose locks no other task may wait for.
     Kernel,
@@ -69,8 +64,7 @@ impl Domain {
     /// Makes a task with this TID, from 1 to 2^30 - 1. No other task of the domain's
     /// [`PidNamespace`](crate::PidNamespace) may have the TID.
     ///
-    /// A lock in the domain's own memory can be owned only by a task of this domain. A lock in a shared object can be
-    /// owned by any task of the namespace.
+    /// A task of this domain may own locks in the domain's own memory; any task of the namespace, those in shared objects.
     ///
     /// # Errors
     /// [`Error::Invalid`] for any other number; [`Error::Busy`] if the TID is taken; [`Error::NoMemory`].
@@ -78,13 +72,10 @@ impl Domain {
         self.make_task(tid, TaskKind::Guest)
     }
 
-    /// Raises the [interrupt](Task::interrupt) of each task of the domain. An embedder calls it when the guest is
-    /// killed or stopped, as a kernel sends a signal to all threads of a process. The interrupts stay raised until they
-    /// are [cleared](Interrupt::clear). A task that is made or dropped during the call may be left out. The call takes
-    /// a lock, so it is not async-signal-safe, while [`Interrupt::raise`] may be.
-    ///
-    /// Two kinds of waits go on: those without a task's interrupt, as by [`wait`](Self::wait), and futures. The
-    /// executor or embedder that drives a future [ends](crate::WaitFuture::end) it.
+    /// Raises the [interrupt](Task::interrupt) of each task of the domain, as a kernel signals all threads of a process that is
+    /// killed or stopped. They stay raised until they are [cleared](Interrupt::clear). A task that is made or dropped during
+    /// the call may be left out. It takes a lock, so it is not async-signal-safe. Waits without a task's interrupt, as by
+    /// [`wait`](Self::wait), and futures, which are [ended](crate::WaitFuture::end), go on.
     ///
     /// ```
     /// use std::sync::atomic::AtomicU32;
@@ -139,8 +130,8 @@ impl Task {
         self.tid
     }
 
-    /// The interrupt of the waits in which a thread sleeps for this task: raise it to end them. A future is ended by who
-    /// drives it: [`Syscall::end`](crate::syscall::Syscall::end), [`WaitFuture::end`](crate::WaitFuture::end).
+    /// The interrupt of the waits in which a thread sleeps for this task: raise it to end them. Futures have
+    /// [`Syscall::end`](crate::syscall::Syscall::end) and [`WaitFuture::end`](crate::WaitFuture::end).
     #[must_use]
     pub fn interrupt(&self) -> &Interrupt {
         &self.named.interrupt
@@ -192,10 +183,9 @@ impl Task {
         self.restart.lock().with(Option::take)
     }
 
-    /// Whether this is a task of `domain`, and has not ended.
     pub(super) fn belongs_to(&self, domain: &Domain) -> bool {
         self.named.space == domain.tables.space
-            && self.system.inner.is_same(&domain.system.inner)
+            && core::ptr::eq(&raw const *self.system.inner, &raw const *domain.system.inner)
             && self.ended.load(Ordering::Relaxed) == 0
     }
 
@@ -204,8 +194,7 @@ impl Task {
         if self.waits.load(Ordering::Relaxed) == 0 { Ok(()) } else { Err(Error::Busy) }
     }
 
-    /// Ends the task: removes it from look-ups, and hands its locks to their first waiters. `Busy` if the task itself
-    /// waits for a lock: the entry of a forgotten future refers to the task and to the task's locks for ever.
+    /// Removes the task from look-ups, and hands its locks on. `Busy` if it waits: a forgotten future's entry refers to it.
     pub(super) fn end(&self) -> Result<(), Error> {
         self.can_end()?;
         self.hide();
@@ -213,7 +202,6 @@ impl Task {
         Ok(())
     }
 
-    /// Removes the task from all look-ups, and frees its TID.
     fn hide(&self) {
         if self.ended.swap(1, Ordering::Relaxed) == 0 {
             self.namespace().tasks.lock().with(|tasks| tasks.by_tid.remove(self.tid));
@@ -234,8 +222,8 @@ impl Drop for Task {
         if self.end().is_ok() {
             self.leave_graph();
         } else {
-            // A forgotten future still waits for the task, so only the TID is given back. Other namespaces may meet its
-            // entry in an object's table. They read no more of it than the number of its namespace.
+            // A forgotten future still waits for the task, so only the TID is given back. Other namespaces that meet its entry
+            // in an object's table read only the number of its namespace.
             self.hide();
         }
     }

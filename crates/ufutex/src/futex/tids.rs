@@ -20,9 +20,6 @@ pub enum Tids<T> {
 }
 
 impl<T> Tids<T> {
-    /// Adds a value for a TID.
-    ///
-    /// # Errors
     /// [`Error::Busy`] if the TID has a value; [`Error::NoMemory`].
     pub fn insert(&mut self, tid: u32, value: T) -> Result<(), Error> {
         let mut slot = &mut *self;
@@ -59,7 +56,6 @@ impl<T> Tids<T> {
         if let Self::Value(value) = slot { Some(value) } else { None }
     }
 
-    /// The first TID from `from` on that has a value.
     pub fn first_from(&self, from: u32) -> Option<(u32, &T)> {
         if from > TID_MASK { None } else { self.first_below(from, LEVELS) }
     }
@@ -94,7 +90,6 @@ impl<T> Tids<T> {
     }
 }
 
-/// The slot of a TID in a node of this level.
 fn index(tid: u32, level: u32) -> usize {
     (tid >> (level * BITS)) as usize & ((1 << BITS) - 1)
 }

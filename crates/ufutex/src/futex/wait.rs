@@ -2,16 +2,18 @@
 
 use core::num::NonZeroU32;
 
+use super::domain::Domain;
+use super::key::Target;
 use super::priority::NORMAL;
-use crate::sys::clock::Timeout;
+use super::waiter::{Matched, Queued};
+use crate::error::Error;
+use crate::signal::{Receiver, Signal};
+use crate::sys::clock::{Deadline, Timeout};
 
 /// The options of a wait: timeout, bitset, priority.
 ///
 /// ```
-/// use std::time::Duration;
-/// use ufutex::WaitOptions;
-///
-/// let options = WaitOptions::new().timeout(Duration::from_millis(5));
+/// let options = ufutex::WaitOptions::new().timeout(std::time::Duration::from_millis(5));
 /// # let _ = options;
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -34,10 +36,8 @@ impl WaitOptions {
         Self { timeout: None, bitset: NonZeroU32::MAX, priority: NORMAL }
     }
 
-    /// Ends the wait after a length of time, or at a point in time. Takes a [`Timeout`], a [`Duration`], or, with the
-    /// feature `std`, an `Instant` of the standard library.
-    ///
-    /// [`Duration`]: core::time::Duration
+    /// Ends the wait after a length of time, or at a point in time: a [`Timeout`], a [`Duration`](core::time::Duration), or,
+    /// with the feature `std`, an `Instant` of the standard library.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Timeout>) -> Self {
         self.timeout = Some(timeout.into());
@@ -47,12 +47,9 @@ impl WaitOptions {
     /// As [`timeout`](Self::timeout), for a caller that may have none. `None` removes a timeout that was set before.
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use ufutex::WaitOptions;
-    /// fn park(timeout: Option<Duration>) -> WaitOptions {
-    ///     WaitOptions::new().maybe_timeout(timeout)
-    /// }
-    /// # park(None);
+    /// let timeout = None::<std::time::Duration>;
+    /// let options = ufutex::WaitOptions::new().maybe_timeout(timeout);
+    /// # let _ = options;
     /// ```
     #[must_use]
     pub fn maybe_timeout(mut self, timeout: Option<impl Into<Timeout>>) -> Self {
@@ -67,9 +64,8 @@ impl WaitOptions {
         self
     }
 
-    /// Sets the waiter's real-time priority, from 1 to 99 as for sched_setscheduler(2). Waiters with a higher one are
-    /// woken first, waiters without one last, in whatever order they came. A value above 99 counts as 99. `0` means no
-    /// real-time priority.
+    /// Sets the waiter's real-time priority, from 1 to 99 as for sched_setscheduler(2); more counts as 99. Waiters with a
+    /// higher one are woken first, waiters without one, as with `0`, last.
     #[must_use]
     pub const fn realtime_priority(mut self, priority: u8) -> Self {
         self.priority = match priority {
@@ -81,8 +77,7 @@ impl WaitOptions {
     }
 }
 
-/// A wait with a timeout: what `restart_syscall` needs to continue it after an interruption. See
-/// [`Task::restart`](crate::Task::restart).
+/// A wait with a timeout, for `restart_syscall` to continue after an interruption: [`Task::restart`](crate::Task::restart).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RestartBlock {
     /// The address of the word.
@@ -97,96 +92,81 @@ pub struct RestartBlock {
     pub timeout: Timeout,
 }
 
-mod thread {
-    // A wait that does not sleep takes some fifty instructions. It is inlined into its caller, because a call, and an
-    // out-of-line loop over its registers, cost a fifth of it. Only `block`, which sleeps, is not inlined.
+// A wait that does not sleep is inlined: a call, and an out-of-line loop over its registers, cost a fifth of it.
 
-    use super::WaitOptions;
-    use crate::error::Error;
-    use crate::futex::domain::Domain;
-    use crate::futex::key::Target;
-    use crate::futex::waiter::{Matched, Queued};
-    use crate::signal::{Receiver, Signal};
-    use crate::sys::clock::Deadline;
+impl Domain {
+    /// Blocks the calling thread while the word holds `expected`: `FUTEX_WAIT`.
+    ///
+    /// `Ok` means that a wake of this word has come, and the thread sees what the waking thread did before it. Still call it in
+    /// a loop that checks the word: a late wake of a lock that has been freed (see [`Address`](crate::Address)) may find the
+    /// waiter of what lies there by now. A signal does not end the wait. The word is loaded with Acquire ordering.
+    ///
+    /// # Errors
+    /// [`Error::Again`] if the word does not hold `expected`, [`Error::Fault`] if it cannot be read, [`Error::Invalid`] if it
+    /// cannot hold it at all, [`Error::NoMemory`] if [`max_waiters`](crate::DomainOptions::max_waiters) wait already.
+    #[inline(always)]
+    pub fn wait<T: Target>(&self, target: T, expected: T::Value) -> Result<(), Error> {
+        self.wait_with(target, expected, &const { WaitOptions::new() })
+    }
 
-    impl Domain {
-        /// Blocks the calling thread while the word holds `expected`: `FUTEX_WAIT`.
-        ///
-        /// `Ok` means that a wake of this word has come: the engine makes no wakeups of its own. Still call it in a loop that
-        /// checks the word. A lock that has been freed may get a late wake (see [`Address`](crate::Address)), which finds
-        /// the waiter of what lies there by now. The thread sees what the waking thread did before its wake. A signal does not end the wait. The word is loaded with Acquire ordering.
-        ///
-        /// # Errors
-        /// [`Error::Again`] when the word does not hold `expected`, [`Error::Fault`] when it cannot be read,
-        /// [`Error::Invalid`] when it cannot hold `expected` at all, [`Error::NoMemory`] when
-        /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) wait already.
-        #[inline(always)]
-        pub fn wait<T: Target>(&self, target: T, expected: T::Value) -> Result<(), Error> {
-            self.wait_with(target, expected, &const { WaitOptions::new() })
+    /// As [`wait`](Self::wait), with a timeout, a bitset, a priority: `FUTEX_WAIT_BITSET`.
+    ///
+    /// ```
+    /// use std::sync::atomic::AtomicU32;
+    /// use std::time::{Duration, Instant};
+    /// use ufutex::{Domain, Error, System, WaitOptions};
+    /// let domain = Domain::new(&System::new());
+    /// let (word, ms) = (AtomicU32::new(0), Duration::from_millis(1));
+    /// let ended = domain.wait_with(&word, 0, &WaitOptions::new().timeout(Instant::now() + ms));
+    /// assert_eq!(ended, Err(Error::TimedOut));
+    /// ```
+    ///
+    /// # Errors
+    /// As for `wait`, and [`Error::TimedOut`].
+    #[inline(always)]
+    pub fn wait_with<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Result<(), Error> {
+        let deadline = options.timeout.map(|timeout| self.begin(timeout));
+        if !target.can_hold(expected) {
+            return Err(Error::Invalid);
         }
-
-        /// As [`wait`](Self::wait), with a timeout, a bitset, a priority: `FUTEX_WAIT_BITSET`.
-        ///
-        /// ```
-        /// use std::sync::atomic::AtomicU32;
-        /// use std::time::{Duration, Instant};
-        /// use ufutex::{Domain, Error, System, WaitOptions};
-        ///
-        /// let domain = Domain::new(&System::new());
-        /// let (word, ms) = (AtomicU32::new(0), Duration::from_millis(1));
-        /// let ended = domain.wait_with(&word, 0, &WaitOptions::new().timeout(Instant::now() + ms));
-        /// assert_eq!(ended, Err(Error::TimedOut));
-        /// ```
-        ///
-        /// # Errors
-        /// As for `wait`, and [`Error::TimedOut`].
-        #[inline(always)]
-        pub fn wait_with<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Result<(), Error> {
-            let deadline = options.timeout.map(|timeout| self.begin(timeout));
-            if !target.can_hold(expected) {
-                return Err(Error::Invalid);
-            }
-            let wait_path = self.wait_path;
-            if wait_path.is_counted() {
-                return self.wait_and_count(&target, expected, options, deadline);
-            }
-            if wait_path.has_early_return_uncounted() && target.load().is_ok_and(|value| value != expected) {
-                return Err(Error::Again);
-            }
-            let matched = self.lock_and_compare(&target, expected)?;
-            self.block(matched, options, deadline)
+        let wait_path = self.wait_path;
+        if wait_path.is_counted() {
+            return self.wait_and_count(&target, expected, options, deadline);
         }
-
-        /// As `wait_with`, for operations that are counted. It is a separate function, so that waits which are not
-        /// counted are no slower.
-        #[cold]
-        #[inline(never)]
-        fn wait_and_count<T: Target>(
-            &self,
-            target: &T,
-            expected: T::Value,
-            options: &WaitOptions,
-            deadline: Option<Deadline>,
-        ) -> Result<(), Error> {
-            let matched = self.lock_if_equal(target, expected)?;
-            self.block(matched, options, deadline)
+        if wait_path.has_early_return_uncounted() && target.load().is_ok_and(|value| value != expected) {
+            return Err(Error::Again);
         }
+        let matched = self.lock_and_compare(&target, expected)?;
+        self.block(matched, options, deadline)
+    }
 
-        /// Queues the thread and sleeps. It is a separate function, so that a wait which ends before has no part in its
-        /// stack frame.
-        #[inline(never)]
-        fn block<'d>(
-            &'d self,
-            matched: Matched<'d>,
-            options: &WaitOptions,
-            deadline: Option<Deadline>,
-        ) -> Result<(), Error> {
-            let hash = matched.place.hash;
-            self.with_seat(|waiter, member| {
-                let receiver = member.map_or(Receiver::Thread(self.platform()), Receiver::Member);
-                let queued = Queued::new(self.queue(matched, waiter, options, Signal::new(receiver))?, deadline, hash);
-                queued.finish_in(member)
-            })
-        }
+    /// As `wait_with`, if operations are counted. Not inlined, so that other waits are no slower.
+    #[cold]
+    #[inline(never)]
+    fn wait_and_count<T: Target>(
+        &self,
+        target: &T,
+        expected: T::Value,
+        options: &WaitOptions,
+        deadline: Option<Deadline>,
+    ) -> Result<(), Error> {
+        let matched = self.lock_if_equal(target, expected)?;
+        self.block(matched, options, deadline)
+    }
+
+    /// Queues the thread and sleeps. Not inlined: a wait that ends before has no part in its stack frame.
+    #[inline(never)]
+    fn block<'d>(
+        &'d self,
+        matched: Matched<'d>,
+        options: &WaitOptions,
+        deadline: Option<Deadline>,
+    ) -> Result<(), Error> {
+        let hash = matched.place.hash;
+        self.with_seat(|waiter, member| {
+            let receiver = member.map_or(Receiver::Thread(self.platform()), Receiver::Member);
+            let queued = Queued::new(self.queue(matched, waiter, options, Signal::new(receiver))?, deadline, hash);
+            queued.finish_in(member)
+        })
     }
 }

@@ -25,21 +25,18 @@ pub struct WaitAnyOperation<'d, T: Target, A: AsRef<[(T, T::Value)]>> {
     words: A,
     _target: PhantomData<fn() -> T>,
     options: WaitOptions,
-    /// Empty until the first poll. From then on it has room for all waiters, so that none is moved while it is queued.
+    /// Empty until the first poll, and never changed after it: waiters must not be moved while they are queued.
     waiters: Vec<Waiter<'d>>,
 }
 
 impl Domain {
-    /// Blocks the calling thread while each word holds its expected value, until one of them is woken: `futex_waitv`.
-    /// Returns the index of that word.
-    ///
-    /// If several words have been woken by the time the thread runs, it is the index of the last of them, as in the
-    /// kernel. Each of these wakes has counted the wait.
+    /// Blocks the calling thread while each word holds its expected value, until one of them is woken: `futex_waitv`. Returns
+    /// the index of that word. If several have been woken by the time the thread runs, it is that of the last of them, as in
+    /// the kernel. Each of these wakes has counted the wait.
     ///
     /// ```
     /// use std::{sync::atomic::AtomicU32, time::Duration};
     /// use ufutex::{Domain, Error, System, WaitOptions};
-    ///
     /// let domain = Domain::new(&System::new());
     /// let (a, b) = (AtomicU32::new(0), AtomicU32::new(0));
     /// let soon = WaitOptions::new().timeout(Duration::from_millis(1));
@@ -47,9 +44,8 @@ impl Domain {
     /// ```
     ///
     /// # Errors
-    /// As for [`wait_with`](Self::wait_with), for the first word that has an error, if no word before it has been woken
-    /// by then. [`Error::Invalid`] if there are no words, or more than the system's
-    /// [`max_waitv`](crate::SystemConfig::max_waitv). [`Error::NoMemory`].
+    /// As for [`wait_with`](Self::wait_with), for the first word that has an error, if no word before it has been woken by
+    /// then. [`Error::Invalid`] for no words, or more than [`max_waitv`](crate::SystemConfig::max_waitv). [`Error::NoMemory`].
     pub fn wait_any<T: Target>(&self, words: &[(T, T::Value)], options: &WaitOptions) -> Result<usize, Error> {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
         // Before `wait`, so that it is dropped after the wait.
@@ -60,15 +56,14 @@ impl Domain {
 
     /// Whether one wait may wait for this many words. A refusal is counted.
     pub(crate) fn allows_words(&self, words: usize) -> bool {
-        let is_too_many = words > self.system.limits().max_waitv;
+        let is_too_many = words > self.system.config().max_waitv;
         if is_too_many && let Some(rest) = self.counting.rest_or_make(self.platform()) {
             rest.refused_waitv.add(1);
         }
         words != 0 && !is_too_many
     }
 
-    /// As [`wait_any`](Self::wait_any), as a task. The words are compared at the first poll, and a timeout runs from
-    /// then on, as for [`wait_async`](Self::wait_async).
+    /// As [`wait_any`](Self::wait_any), as a task. Its first poll is as for [`wait_async`](Self::wait_async).
     pub fn wait_any_async<T: Target, A: AsRef<[(T, T::Value)]>>(
         &self,
         words: A,
@@ -87,7 +82,7 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> Operation<'d> for WaitAnyOperatio
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<usize, Error>> {
-        // SAFETY: the waiters stay in place, because the vector never grows beyond its first capacity.
+        // SAFETY: the waiters stay in place, because the vector does not change once it has them.
         let this = unsafe { self.get_unchecked_mut() };
         if this.waiters.is_empty() {
             return match this.begin(receiver) {
@@ -115,16 +110,6 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> Operation<'d> for WaitAnyOperatio
     }
 }
 
-/// The waiters of a wait that is beginning. If a callback panics, all of them leave their queues, and a wake that one
-/// has received goes to the next waiter in its queue. A later poll begins again.
-struct Beginning<'w, 'd>(&'w mut Vec<Waiter<'d>>);
-
-impl Drop for Beginning<'_, '_> {
-    fn drop(&mut self) {
-        self.0.clear();
-    }
-}
-
 impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> WaitAnyOperation<'d, T, A> {
     pub(crate) fn new(domain: &'d Domain, words: A, options: &WaitOptions) -> Self {
         Self { domain, words, _target: PhantomData, options: *options, waiters: Vec::new() }
@@ -133,32 +118,26 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> WaitAnyOperation<'d, T, A> {
     /// Queues a waiter for each word, and stops at the first word that cannot be waited for.
     fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<(), Error> {
         let words = self.words.as_ref();
-        let is_refused = !self.domain.allows_words(words.len());
-        if is_refused {
+        if !self.domain.allows_words(words.len()) {
             return Err(Error::Invalid);
         }
-        self.waiters.try_reserve_exact(words.len()).map_err(|_| Error::NoMemory)?;
-        self.waiters.resize_with(words.len(), Waiter::new);
-        let beginning = Beginning(&mut self.waiters);
-        let result = core::iter::zip(words, &*beginning.0).try_for_each(|((word, expected), waiter)| {
+        let mut waiters = Vec::new();
+        waiters.try_reserve_exact(words.len()).map_err(|_| Error::NoMemory)?;
+        waiters.resize_with(words.len(), Waiter::new);
+        // If a callback panics, this drops the vector, and all waiters leave their queues. A later poll begins again.
+        let result = core::iter::zip(words, &waiters).try_for_each(|((word, expected), waiter)| {
             let receiver = receiver.for_entry();
             let matched = self.domain.lock_if_equal(word, *expected)?;
             // SAFETY: the vector has room for all, so the waiters stay in place until it is dropped.
             let waiter = unsafe { Pin::new_unchecked(waiter) };
             self.domain.queue(matched, waiter, &self.options, Signal::new(receiver)).map(|_| ())
         });
-        core::mem::forget(beginning);
+        self.waiters = waiters;
         result
     }
 
-    /// Takes all waiters off their queues. Returns the index of the last one that was woken.
+    /// The index of the last waiter that was woken.
     fn leave(&mut self) -> Option<usize> {
-        let mut woken = None;
-        for (i, waiter) in self.waiters.iter().enumerate() {
-            if !waiter.give_up() {
-                woken = Some(i);
-            }
-        }
-        woken
+        self.waiters.iter().enumerate().fold(None, |woken, (i, waiter)| if waiter.give_up() { woken } else { Some(i) })
     }
 }

@@ -1,5 +1,4 @@
-//! A wait in two steps: queue a waiter, then receive its wake or give up. Waits of threads, futures and custom
-//! schedulers are built on it.
+//! A wait in two steps: queue a waiter, then receive its wake or give up. All waits are built on it.
 
 use core::cell::Cell;
 use core::marker::PhantomPinned;
@@ -9,12 +8,12 @@ use core::ptr::NonNull;
 use core::task::Waker;
 
 use super::domain::Domain;
-use super::entry::{Entry, Wakes};
+use super::entry::Entry;
 use super::key::Target;
 use super::operation::PollReceiver;
 use super::place::Place;
 use super::wait::WaitOptions;
-use super::wake::Woken;
+use super::wake::{InPieces, Woken};
 use crate::error::Error;
 use crate::signal::group::Members;
 use crate::signal::{GuardedWaker, Receiver, Signal};
@@ -25,9 +24,7 @@ use crate::sys::probe::probe;
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::live::Locked;
 
-/// Room for a queue entry, in the waiter's own memory. It is idle, or busy: the entry is queued, or has been woken and has
-/// not received the wake. Other threads link to the entry, so the slot is pinned while it is busy, and its owner has only
-/// a shared reference to it.
+/// Room for a queue entry, idle or busy as a [`Waiter`]. Other threads link to the entry, so the slot is pinned while busy.
 pub(super) struct WaiterSlot<'d, E> {
     /// The domain in whose queues the entry may be; `None` if the slot is idle. Only the slot's owner uses it.
     domain: Cell<Option<&'d Domain>>,
@@ -52,13 +49,11 @@ impl<'d, E> WaiterSlot<'d, E> {
         self.domain.get().is_some()
     }
 
-    /// The address of the entry.
     pub fn address(&self) -> NonNull<E> {
         // SAFETY: a field's address is not null.
         self.entry.with(|e| unsafe { NonNull::new_unchecked(e.cast_mut().cast()) })
     }
 
-    /// The domain and the entry, unless the slot is idle.
     pub fn busy(&self) -> Option<(&'d Domain, &E)> {
         // SAFETY: initialised while busy.
         self.domain.get().map(|domain| (domain, unsafe { self.address().as_ref() }))
@@ -73,8 +68,7 @@ impl<'d, E> WaiterSlot<'d, E> {
         self.address()
     }
 
-    /// Makes the slot idle. No other thread can reach the entry any more. `end` is for a probe: the [`Entry`] in the slot's
-    /// entry, and whether what it waited for has come.
+    /// No other thread can reach the entry any more. `end` is for a probe: the [`Entry`], and whether it was woken.
     pub fn release(&self, end: impl Fn(&E) -> (&Entry, bool)) {
         let Some((domain, entry)) = self.busy() else { return };
         self.domain.set(None);
@@ -88,9 +82,8 @@ impl<'d, E> WaiterSlot<'d, E> {
 
 /// Room for one waiter: pin it to the stack, or put it in a future.
 ///
-/// A waiter is idle or busy. It is busy while it is queued, or has been woken and has not received the wake. If it is
-/// dropped while queued, it leaves its queue, also if a resize has moved it to another bucket. If it is dropped before
-/// it has received its wake, the wake goes to the next waiter, unless it was a wake of all waiters.
+/// It is idle, or busy: queued, or woken and without having received the wake. If it is dropped while queued, it leaves its
+/// queue. If it is dropped before it has received its wake, the wake goes to the next waiter, unless it was a wake of all.
 pub struct Waiter<'d>(WaiterSlot<'d, Entry>);
 
 const _: () = assert!(size_of::<Waiter<'_>>() <= 128);
@@ -109,12 +102,10 @@ impl Waiter<'_> {
         Self(WaiterSlot::new())
     }
 
-    /// Whether it is queued or woken, rather than idle.
     pub(super) fn is_busy(&self) -> bool {
         self.0.is_busy()
     }
 
-    /// Makes the waiter idle. No other thread can reach its entry any more.
     fn release(&self) {
         self.0.release(|entry| (entry, entry.signal.is_woken()));
     }
@@ -122,11 +113,6 @@ impl Waiter<'_> {
     /// The domain in whose queue it is, or has been until a wake took it.
     pub(super) fn domain(&self) -> Option<&Domain> {
         self.0.busy().map(|(domain, _)| domain)
-    }
-
-    /// Whether a wake has come. A waker that was lent may still be running.
-    fn is_notified(&self) -> bool {
-        self.0.busy().is_some_and(|(_, entry)| entry.signal.is_notified())
     }
 
     /// Receives the wake if one has come, and returns whether it has. If not, a later wake notifies `receiver`.
@@ -148,8 +134,7 @@ impl Waiter<'_> {
         match receiver {
             PollReceiver::Task(waker) => {
                 if !self.set_receiver(Receiver::Waker(GuardedWaker::of(waker))) {
-                    // A wake has taken the entry. It wakes the previous waker, which may not be this task's any more,
-                    // so make the task poll again.
+                    // The wake wakes the previous waker, which may not be this task's any more. So make the task poll again.
                     waker.wake_by_ref();
                 }
                 false
@@ -158,24 +143,22 @@ impl Waiter<'_> {
         }
     }
 
-    /// Waits until the waker that has taken the entry stores `WOKEN`.
+    /// Until the wake that has taken the entry has stored `WOKEN`.
     fn wait_for_waker(&self) {
         if let Some((domain, entry)) = self.0.busy() {
             entry.signal.wait_for_waker(domain.platform());
         }
     }
 
-    /// Makes `receiver` what a wake notifies. Returns `false` if a wake has taken the entry already; that wake notifies
-    /// the old receiver.
+    /// Returns `false` if a wake has taken the entry already; that wake notifies the old receiver.
     fn set_receiver(&self, mut receiver: Receiver) -> bool {
-        // `receiver` ends up with the old waker, and is dropped after the lock is released: a waker's drop runs the
-        // embedder's code.
+        // Drops the old waker after the bucket is unlocked, because that runs the embedder's code.
         let Some((domain, entry)) = self.0.busy() else { return false };
         // SAFETY: the guard proves that the entry is queued, and its bucket locked.
         domain.with_queued(entry, |_| unsafe { entry.signal.swap_receiver(&mut receiver) }).is_some()
     }
 
-    /// Removes the entry from its queue. Returns `false` if a wake has taken it.
+    /// Takes the entry off its queue. Returns `false` if a wake has taken it.
     fn unqueue(&self) -> bool {
         let Some((domain, entry)) = self.0.busy() else { return true };
         let node = self.0.address().cast();
@@ -183,8 +166,7 @@ impl Waiter<'_> {
         domain.with_queued(entry, |guard| unsafe { guard.remove(node) }).is_some()
     }
 
-    /// Leaves the queue. Returns `false` if a wake has taken the entry: then the caller has to receive the wake or pass
-    /// it on. In both cases no other thread accesses the entry afterwards.
+    /// As `unqueue`, and no other thread accesses the entry afterwards. After `false` the wake is to be received or passed on.
     fn leave(&self) -> bool {
         let removed = self.unqueue();
         if !removed {
@@ -193,15 +175,14 @@ impl Waiter<'_> {
         removed
     }
 
-    /// Leaves the queue. A wake that has come counts as received. Returns `true` if none has come.
+    /// Leaves the queue, and returns `true` if no wake has come. One that has come counts as received.
     pub(super) fn give_up(&self) -> bool {
         let removed = self.leave();
         self.release();
         removed
     }
 
-    /// Leaves the queue. Returns `true` if no wake has come. One that has come counts as received. If that wake was
-    /// lent the waker and has not returned from it, the waiter stays busy, and its drop waits for the waker.
+    /// As `give_up`, but does not wait for a lent waker. Until that has returned the waiter is busy, and its drop waits for it.
     fn cancel(&self) -> bool {
         let removed = self.unqueue();
         if !removed && let Some((domain, entry)) = self.0.busy() {
@@ -216,8 +197,7 @@ impl Waiter<'_> {
         removed
     }
 
-    /// Leaves the queue. A wake that has come is passed on: it goes to the next of the waiters that were queued when it
-    /// came.
+    /// Leaves the queue. A wake that has come is passed on: it goes to the next of the waiters that were queued when it came.
     fn abandon(&self) {
         let Some((domain, entry)) = self.0.busy() else { return };
         if domain.system.is_abandoned() {
@@ -227,13 +207,13 @@ impl Waiter<'_> {
             return self.release();
         }
         // SAFETY: the wake has been seen, so the entry is ours again.
-        let ((key, hash), bitset, taken) = unsafe { (entry.node.key(), entry.passes_on(), entry.since()) };
-        // Become idle before passing the wake on: if the next waiter's waker panics, this waiter's drop must not pass
-        // the wake on again.
+        let ((key, hash), bitset, taken) = unsafe { (entry.node.key(), entry.bitset(), entry.since()) };
+        // Idle before it passes the wake on: if the next waiter's waker panics, its drop must not pass the wake on again.
         self.release();
         if let Some(bitset) = bitset {
-            let mut uncounted = Woken::NOBODY;
-            domain.wake_place(&domain.place_of(key, hash), 1, bitset, Some(taken), &mut uncounted);
+            let (place, woken) = (&domain.place_of(key, hash), &mut { Woken::NOBODY });
+            let Some(locked) = domain.lock(place) else { return };
+            domain.wake_many(locked, InPieces { place, count: 1, bitset, began: Some(taken), woken });
         }
     }
 }
@@ -248,8 +228,8 @@ impl Drop for Waiter<'_> {
 }
 
 impl Domain {
-    /// Queues a waiter for the calling thread, if the word holds `expected`: the first half of [`wait_with`]. The
-    /// second half is [`Queued::finish`]. The waiter is queued in between, so a wake that comes then is not lost.
+    /// Queues a waiter for the calling thread, if the word holds `expected`: the first half of [`wait_with`](Self::wait_with),
+    /// whose second half is [`Queued::finish`]. A wake that comes in between is not lost.
     ///
     /// ```
     /// use std::{pin::pin, sync::atomic::AtomicU32};
@@ -264,12 +244,9 @@ impl Domain {
     /// # Ok::<(), ufutex::Error>(())
     /// ```
     ///
-    /// [`wait_with`]: Self::wait_with
-    ///
     /// # Errors
     /// [`Error::Again`] if the word differs, [`Error::Fault`], [`Error::Invalid`] if the word cannot hold `expected`,
-    /// [`Error::Busy`] if `waiter` is busy, [`Error::NoMemory`] if the domain has
-    /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) waiters already.
+    /// [`Error::Busy`] if `waiter` is busy, [`Error::NoMemory`] as for [`wait`](Self::wait).
     // Its result is large: without inlining it is written to memory and read again, for 50 instructions.
     #[inline(always)]
     pub fn prepare<'w, 'd, T: Target>(
@@ -285,11 +262,9 @@ impl Domain {
         Ok(Queued::new(self.queue(matched, waiter.into_ref(), options, signal)?, deadline, hash))
     }
 
-    /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`. The wake that takes the waiter
-    /// calls `waker.wake()` once, on the waking thread, with no lock held. After [`Queued::finish`] has been called, a
-    /// wake wakes the thread that called it instead of the waker.
-    ///
-    /// It takes no timeout. A scheduler that wants one calls [`Queued::cancel`] when the time is up.
+    /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`. The wake that takes the waiter calls
+    /// `waker.wake()` once, on the waking thread, with no lock held. After [`Queued::finish`] has been called, a wake wakes the
+    /// thread that called it instead. It takes no timeout: a scheduler calls [`Queued::cancel`] when the time is up.
     ///
     /// ```
     /// use std::{pin::pin, sync::Arc, sync::atomic::AtomicU32, task::{Wake, Waker}};
@@ -315,26 +290,21 @@ impl Domain {
     /// # What the waker may rely on
     ///
     /// - When the wait has ended, the waker has returned, and is not called any more. The wait ends with
-    ///   [`finish`](Queued::finish), when [`cancel`](Queued::cancel) returns `true`, and with the drop of the `Queued`.
-    ///   `finish` and the drop wait for a waker that is running. So the waker needs no memory of its own: with
-    ///   [`Waker::from_raw`] it may point to the stack of the thread or task that waits.
-    /// - The engine has stored that the wake has come before it calls the waker. So a thread that synchronises with the
-    ///   waker, by an exchange of a task's state for example, finds `is_woken` true, and sees all that the waking
-    ///   thread did before its wake.
-    /// - No fence stands between the engine's store that the wake has come and its call of the waker. A waker that only
-    ///   loads a task's state, to find out whether the task is asleep, may read an old value, while the task that goes
-    ///   to sleep reads an old `is_woken`. Then nothing wakes the task. So let the waker exchange the state, and let the
-    ///   task exchange it too when it goes to sleep, as every executor does. If the waker cannot be changed, wrap it in
-    ///   one that first makes a `fence(SeqCst)`, and let the task make another one between its store of "I am going to
-    ///   sleep" and its `is_woken`.
+    ///   [`finish`](Queued::finish), when [`cancel`](Queued::cancel) returns `true`, and with the drop of the `Queued`:
+    ///   `finish` and the drop wait for a running waker. So with [`Waker::from_raw`] it may point to the stack of the thread or
+    ///   task that waits.
+    /// - The engine stores that the wake has come before it calls the waker. So a thread that synchronises with the waker, as
+    ///   by an exchange of a task's state, finds `is_woken` true, and sees all that the waking thread did before its wake.
+    /// - No fence stands between that store and the call. A waker that only loads a task's state, to find out whether the task
+    ///   is asleep, may read an old value, while the task that goes to sleep reads an old `is_woken`. Then nothing wakes the
+    ///   task. So let both exchange the state, as every executor does. Or wrap the waker in one that first makes a
+    ///   `fence(SeqCst)`, and let the task make another between its store of "I am going to sleep" and its `is_woken`.
     ///
     /// # What the waker may not do
     ///
-    /// It may use the engine, with one limit, which holds for the wakers of tasks too: it must not end a wait of
-    /// `prepare_with` that a wake has taken, and must not wait for a thread that ends one. The end of such a wait waits
-    /// until the wait's own waker has returned. A wake calls its wakers one after another, so if the wait's waker is
-    /// still to be called by the same wake, the caller waits for ever. If a waker has to run its task, use
-    /// [`wait_async`](Self::wait_async).
+    /// It may use the engine, with one limit, which holds for the wakers of tasks too: it must not end a wait of `prepare_with`
+    /// that a wake has taken, nor wait for a thread that ends one. That end waits until the wait's own waker has returned: for
+    /// ever, if the wake has not called that one yet. If a waker has to run its task, use [`wait_async`](Self::wait_async).
     ///
     /// # Errors
     /// As for [`prepare`](Self::prepare), and [`Error::Invalid`] if `options` has a timeout.
@@ -356,8 +326,7 @@ impl Domain {
         Ok(queued)
     }
 
-    /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait. If the word differs,
-    /// the wait ends here.
+    /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait. Also returns the word's place.
     pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_>, Error> {
         if !target.can_hold(expected) {
             return Err(Error::Invalid);
@@ -372,8 +341,7 @@ impl Domain {
         matched
     }
 
-    /// The early return of a wait: whether the word differs, so that the wait ends before it locks anything. `false` also
-    /// if the domain has no early return.
+    /// The early return of a wait, if the domain has it: whether the word differs. Then the wait ends without having locked.
     #[inline(always)]
     pub(crate) fn differs<V: PartialEq>(&self, load: impl FnOnce() -> Result<V, Fault>, expected: V) -> bool {
         let differs = self.wait_path.has_early_return() && load().is_ok_and(|value| value != expected);
@@ -409,25 +377,21 @@ impl Domain {
         }
     }
 
-    /// Queues `waiter` in the locked bucket, and unlocks.
     pub(super) fn queue<'w, 'd>(
         &'d self,
-        matched: Matched<'d>,
+        Matched { mut locked, place }: Matched<'d>,
         waiter: Pin<&'w Waiter<'d>>,
         options: &WaitOptions,
         signal: Signal,
     ) -> Result<Pin<&'w Waiter<'d>>, Error> {
-        let Matched { mut locked, place } = matched;
         if waiter.is_busy() {
             return Err(Error::Busy);
         }
         self.admit_waiter(locked.waiters())?;
-        let wakes = Wakes::Mask(options.bitset);
         let since = self.system.joins(options.priority);
-        let entry = Entry::new(self.key(&place), place.hash, options.priority, wakes, signal, since);
+        let entry = Entry::new(self.key(&place), place.hash, options.priority, Some(options.bitset), signal, since);
         let node = waiter.get_ref().0.occupy(self, entry).cast();
-        // SAFETY: the entry is new and not queued. The waiter is pinned and leaves the queue in its drop, so the node
-        // stays valid and in place until it has left the queue.
+        // SAFETY: the entry is new and not queued. The waiter is pinned, and leaves the queue in its drop.
         let new_chain = unsafe { locked.insert(node) };
         drop(locked);
         self.note_queued(&place);
@@ -436,14 +400,12 @@ impl Domain {
     }
 
     /// Runs `f` with the bucket locked in which `entry` is queued now. `None` if it is not queued any more.
-    ///
-    /// A resize may move the entry before the bucket is locked, so the entry's bucket is read again under the lock.
     pub(super) fn with_queued<R>(&self, entry: &Entry, f: impl FnOnce(&mut Guard<'_>) -> R) -> Option<R> {
         self.lock_queued(entry).map(|mut guard| f(&mut guard))
     }
 
-    /// Locks the bucket in which `entry` is queued now. `None` if it is not queued any more.
-    #[inline]
+    /// Locks the bucket in which `entry` is queued, whichever a resize has moved it to. `None` if it is not queued any more.
+    #[inline(never)]
     pub(super) fn lock_queued(&self, entry: &Entry) -> Option<Guard<'_>> {
         let mut round = 0;
         loop {
@@ -460,8 +422,7 @@ impl Domain {
         }
     }
 
-    /// As `lock_queued`, without waiting: `None` if the bucket is busy, or a mover is taking `entry` to another bucket.
-    /// `Some(None)` if `entry` is not queued any more.
+    /// As `lock_queued`. `None` if the bucket is busy, or a mover is taking `entry` away; `Some(None)` if it is not queued.
     #[cold]
     pub(super) fn try_lock_queued(&self, entry: &Entry) -> Option<Option<Guard<'_>>> {
         let address = entry.node.bucket();
@@ -471,7 +432,8 @@ impl Domain {
     }
 }
 
-/// A word that holds the expected value: its place, and that place's locked bucket.
+/// A word that holds the expected value: its place, and that place's locked bucket. With a pair in its place a wait
+/// executes four instructions more.
 pub(super) struct Matched<'d> {
     pub locked: Locked<'d>,
     pub place: Place,
@@ -483,16 +445,13 @@ pub(super) struct Matched<'d> {
 /// - [`cancel`](Self::cancel) receives the wake if one has come. It does not sleep for a waker.
 /// - The drop cancels the wait, and a wake that has come goes to the next waiter. After `cancel` it passes nothing on.
 ///
-/// `finish` and the drop wait until the waker of [`Domain::prepare_with`] has returned, if a wake has taken it. Afterwards it
-/// has run or never will, and what it points to may be freed. While the waker runs, they sleep by
-/// [`Platform::park`](crate::platform::Platform::park), on every platform. Do not hold a lock that this waker takes, nor one
-/// that the waker of another waiter of the same wake takes: a wake calls its wakers one after another.
+/// `finish` and the drop wait until the waker of [`Domain::prepare_with`] has returned, if a wake has taken it. Then what it
+/// points to may be freed. They sleep by [`Platform::park`](crate::platform::Platform::park), on every platform. Do not hold a
+/// lock that this waker takes, or another waker of the same wake: a wake calls its wakers one after another.
 #[must_use = "dropping it cancels the wait"]
 pub struct Queued<'w, 'd> {
-    /// Only this `Queued` uses the waiter. Other threads link to its entry.
     waiter: Pin<&'w Waiter<'d>>,
     deadline: Option<Deadline>,
-    /// Whether a wake wakes a waker, rather than this thread.
     by_waker: bool,
     /// What `cancel` has returned. The waiter may be idle since.
     cancelled: Option<bool>,
@@ -501,31 +460,26 @@ pub struct Queued<'w, 'd> {
 }
 
 impl<'w, 'd> Queued<'w, 'd> {
-    /// A handle of `waiter`, which a thread has queued, with the thread's deadline.
     #[inline(always)]
     pub(super) fn new(waiter: Pin<&'w Waiter<'d>>, deadline: Option<Deadline>, hash: u32) -> Self {
         Self { waiter, deadline, by_waker: false, cancelled: None, hash }
     }
 
-    /// Whether a wake has come. [`finish`](Self::finish) and [`cancel`](Self::cancel) receive it. If the `Queued` is dropped
-    /// instead, the wake goes to the next waiter.
+    /// Whether a wake has come, which [`finish`](Self::finish) and [`cancel`](Self::cancel) receive, and the drop passes on.
     #[must_use]
     pub fn is_woken(&self) -> bool {
-        self.cancelled == Some(false) || self.waiter.is_notified()
+        self.cancelled == Some(false) || self.waiter.0.busy().is_some_and(|(_, entry)| entry.signal.is_notified())
     }
 
-    /// Cancels the wait. Returns `true` if no wake has come; then none will come. Returns `false` if a wake has come.
-    /// The wake then counts as received: the caller has to act on it, because no other waiter gets it. To pass such a
-    /// wake on to the next waiter, drop the `Queued` without calling this.
+    /// Cancels the wait. Returns `true` if no wake has come; then none will come. Returns `false` if a wake has come, which
+    /// then counts as received: the caller has to act on it. To pass such a wake on to the next waiter, drop the `Queued`
+    /// without calling this. A second call returns what the first returned.
     ///
-    /// It does not wait for the waker of [`Domain::prepare_with`], so a scheduler may hold a lock that the waker takes.
-    /// After `false` that waker may be running, or be about to run: release the lock, and then drop the `Queued`. The
-    /// drop waits for the waker. After `true` the waker has been dropped. The call may sleep by
-    /// [`Platform::park`](crate::platform::Platform::park) until a bucket is unlocked; with
-    /// [`KEEPS_CPU`](crate::platform::Platform::KEEPS_CPU) it spins. So the scheduler must not hold a lock that `park`
+    /// It does not wait for the waker of [`Domain::prepare_with`], so a scheduler may hold a lock that the waker takes. After
+    /// `false` that waker may be running, or about to run: release the lock, and then drop the `Queued`, which waits for it.
+    /// After `true` it has been dropped. The call may sleep by [`Platform::park`](crate::platform::Platform::park) until a
+    /// bucket is unlocked, or spin, with [`KEEPS_CPU`](crate::platform::Platform::KEEPS_CPU). So do not hold a lock that `park`
     /// or `unpark` takes.
-    ///
-    /// A second call returns what the first returned.
     #[must_use = "if it returns `false`, this waiter has received a wake, and no other waiter gets it"]
     pub fn cancel(&mut self) -> bool {
         let waiter = &self.waiter;

@@ -5,9 +5,9 @@ use core::pin::{Pin, pin};
 use core::ptr::NonNull;
 
 use super::domain::Domain;
-use super::entry::{AT_ONCE, Moment, PIECE, PendingWakes, Room, Way, notify_one};
+use super::entry::{AT_ONCE, Entry, Moment, PIECE, PendingWakes, Room, notify_one};
 use super::key::Key;
-use super::marker::Marker;
+use super::pair::Pair;
 use super::place::Place;
 use crate::error::Error;
 use crate::sync::wake_barrier;
@@ -17,21 +17,19 @@ use crate::table::bucket::{Bucket, Guard};
 use crate::table::hash::TableKey;
 use crate::table::list::{Most, Node, Taken};
 use crate::table::live::{self, Locked};
+use crate::table::tables::Global;
 
 impl Domain {
-    /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`.
-    /// Returns how many it woke. A `count` of `i32::MAX` or more wakes all that wait now. A `count` of 0 wakes nobody,
-    /// while the system call wakes one.
+    /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`. Returns
+    /// how many. A `count` of `i32::MAX` or more wakes all that wait now; 0 wakes nobody (the system call: one).
     ///
-    /// If the word is private and the domain has a table of its own, a wake is one step: no thread sees some of the
-    /// waiters woken and others not. In a global table, which other domains use too, a wake of more than 256 waiters
-    /// takes several steps, in wake order. Waiters that come between two steps are not woken, whatever their priority.
-    /// A waiter that gives up between two steps is not counted.
+    /// If the word is private and the domain has a table of its own, a wake is one step: no thread sees only some of the
+    /// waiters woken. In a global table, which other domains use too, a wake of more than 256 waiters takes several steps, in
+    /// wake order. Waiters that come in between are not woken, and one that gives up in between is not counted.
     ///
-    /// Change the word before the call. For the wake a Relaxed store is enough: a wait sees it, or is found. Store with
-    /// Release if a thread that reads the new value, and so does not wait, has to see what was done before. The wake
-    /// itself does not read or write the word, whose memory may have been freed already: then pass its
-    /// [`Address`](crate::Address) in place of a reference.
+    /// Change the word before the call. For the wake a Relaxed store is enough: a wait sees it, or is found. Store with Release
+    /// if a thread that reads the new value, and so does not wait, has to see what was done before. The wake does not access
+    /// the word, which may have been freed already: then pass its [`Address`](crate::Address).
     ///
     /// ```
     /// # use std::sync::atomic::AtomicU32;
@@ -76,11 +74,9 @@ impl Domain {
         self.wake_key(key, count, NonZeroU32::MAX, true)
     }
 
-    /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`. In a
-    /// global table it takes several steps if it visits more than 256 waiters, including those that it does not wake.
-    ///
-    /// Waiters of a lock ([`lock_pi`](Self::lock_pi)) are not woken: the lock is handed to them. The wake ends at the
-    /// first of them in the queue; [`try_wake_bitset`](Self::try_wake_bitset) reports that as an error.
+    /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`. In a global
+    /// table a step visits 256 waiters, those that it does not wake included. The wake ends at the first waiter of a lock
+    /// ([`lock_pi`](Self::lock_pi)), to which the lock is handed; [`try_wake_bitset`](Self::try_wake_bitset) reports that.
     #[inline(always)]
     pub fn wake_bitset<K: Key>(&self, key: K, count: usize, bitset: NonZeroU32) -> usize {
         self.wake_key(key, count, bitset, false).count
@@ -104,84 +100,64 @@ impl Domain {
         self.wake_locked(place, count, bitset, is_to_check)
     }
 
-    /// A wake of a word that may have waiters.
-    ///
-    /// It takes the place by value: a reference would make each caller keep its place in memory, also where nobody
-    /// waits.
+    /// The place is passed by value: a reference would make each caller keep its place in memory, also where nobody waits.
     fn wake_locked(&self, place: Place, count: usize, bitset: NonZeroU32, is_to_check: bool) -> Woken {
         let mut noted = Noted { domain: self, place: &place, woken: Woken { is_to_check, ..Woken::NOBODY } };
-        self.wake_place(&place, count, bitset, None, &mut noted.woken);
+        // A domain without a table has no waiters.
+        let Some(mut locked) = self.lock(&place) else { return noted.woken };
+        let (key, hash) = (self.key(&place), place.hash);
+        let limit = wanted(&mut locked, key, hash, count.min(AT_ONCE + 1));
+        let wake = InPieces { place: &place, count, bitset, began: None, woken: &mut noted.woken };
+        if limit > AT_ONCE || (wake.passes_over() && self.is_global(locked.bucket(), &place)) {
+            self.wake_many(locked, wake);
+            return noted.woken;
+        }
+        let taken = locked.take(key, hash, limit, self.pick(bitset, count, wake.began));
+        wake.woken.add(&taken, || locked.first(key, hash));
+        let section = self.platform().section();
+        drop(locked);
+        notify_taken(taken, Room::default(), section);
         noted.woken
     }
 
-    /// Whether a lock-free emptiness check proves that the word has no waiters. A wait that begins from now on sees
-    /// everything that the caller stored before.
+    /// Whether a lock-free emptiness check proves that the word has no waiters. A later wait sees the caller's earlier stores.
     #[inline(always)]
     pub(super) fn nobody_waits(&self, place: &Place) -> bool {
         wake_barrier(); // [B] pairs with [A]
         if place.is_private() {
             live::proves_empty(&self.tables, place.hash)
         } else {
-            self.global_bucket(place).is_none_or(Bucket::proves_empty)
+            self.global_bucket(place, Global::get).is_none_or(Bucket::proves_empty)
         }
     }
 
-    /// Takes waiters off the queue under the lock, and wakes them after unlocking. `woken` says how many were taken,
-    /// also if one of their wakers panics. A wake that `began` earlier, and is passed on, takes those that were there.
-    #[inline(always)]
-    pub(super) fn wake_place(
-        &self,
-        place: &Place,
-        count: usize,
-        bitset: NonZeroU32,
-        began: Option<Moment>,
-        woken: &mut Woken,
-    ) {
-        // A domain without a table has no waiters.
-        let Some(mut locked) = self.lock(place) else { return };
+    /// As [`wake_locked`](Self::wake_locked), if one step needs memory, or the wake needs several steps, or is passed on.
+    #[inline(never)]
+    pub(super) fn wake_many<'d>(&'d self, locked: Locked<'d>, mut wake: InPieces<'_>) {
+        let InPieces { place, count, bitset, began, .. } = wake;
         let (key, hash) = (self.key(place), place.hash);
-        let limit = wanted(&mut locked, key, hash, count.min(AT_ONCE + 1));
-        let wake = InPieces { place, count, bitset, began, woken };
-        if limit > AT_ONCE || (wake.passes_over() && self.is_global(locked.bucket(), place)) {
-            return self.wake_many(locked, wake);
-        }
+        let is_long = count > PIECE || wake.passes_over();
+        let mut room = Room::default();
+        let locked = room.lock(
+            Some(locked),
+            || self.lock(place).ok_or(()),
+            |locked| {
+                let in_pieces = is_long && self.is_global(locked.bucket(), place);
+                (!in_pieces).then(|| wanted(locked, key, hash, count))
+            },
+        );
+        let Ok((mut locked, at_once)) = locked else { return };
+        let Some(limit) = at_once else {
+            return self.wake_in_pieces(Some(locked), &mut PendingWakes::none(), &mut wake);
+        };
         let taken = locked.take(key, hash, limit, self.pick(bitset, count, began));
         wake.woken.add(&taken, || locked.first(key, hash));
         let section = self.platform().section();
         drop(locked);
-        notify_taken(taken, Room::default(), section);
+        notify_taken(taken, room, section);
     }
 
-    /// As [`wake_place`](Self::wake_place), if one step needs memory, or the wake needs several steps.
-    #[inline(never)]
-    fn wake_many<'d>(&'d self, mut locked: Locked<'d>, mut wake: InPieces<'_>) {
-        let InPieces { place, count, bitset, began, .. } = wake;
-        let (key, hash) = (self.key(place), place.hash);
-        let mut room = Room::default();
-        loop {
-            let is_long = (count > PIECE || wake.passes_over()) && self.is_global(locked.bucket(), place);
-            let wanted = if is_long { 0 } else { wanted(&mut locked, key, hash, count) };
-            match room.way(wanted, is_long) {
-                Way::AtOnce => {
-                    let taken = locked.take(key, hash, wanted, self.pick(bitset, count, began));
-                    wake.woken.add(&taken, || locked.first(key, hash));
-                    let section = self.platform().section();
-                    drop(locked);
-                    return notify_taken(taken, room, section);
-                }
-                Way::InPieces => return self.wake_in_pieces(Some(locked), &mut PendingWakes::none(), &mut wake),
-                Way::NeedsRoom => drop(locked),
-            }
-            room.make(wanted);
-            let Some(again) = self.lock(place) else { return };
-            locked = again;
-        }
-    }
-
-    /// Wakes waiters a piece at a time: other domains lock the bucket too, or there is no memory to take all waiters at
-    /// once. `locked` is the bucket if it is locked already.
-    ///
-    /// Wakers to be run are left in `pending`, as far as there is memory for them.
+    /// Wakes waiters a piece at a time, because other domains lock the bucket too, or memory is refused: see `in_pieces`.
     pub(super) fn wake_in_pieces<'d>(
         &'d self,
         locked: Option<Locked<'d>>,
@@ -191,44 +167,47 @@ impl Domain {
         let InPieces { place, count, bitset, ref mut began, ref mut woken } = *wake;
         let (key, hash) = (self.key(place), place.hash);
         let marker = pin!(Marker::new(self, place));
-        self.in_pieces(marker.as_ref(), locked, pending, &|| self.lock(place), guard, &mut |locked, first, limit| {
-            let most = Most { taken: limit.min(count - woken.count), visited: PIECE };
-            // SAFETY: `first` is queued in the locked bucket.
-            let (taken, next) = unsafe { locked.take_from(first, most, self.pick(bitset, count, *began)) };
-            woken.add(&taken, || locked.first(key, hash));
-            let next = next.filter(|_| woken.count < count);
-            if next.is_some() {
-                began.get_or_insert_with(|| self.begin_in_pieces());
-            }
-            (taken, next)
-        });
+        self.in_pieces(
+            marker.as_ref(),
+            locked.map(Pair::one),
+            pending,
+            &|| self.lock(place).map(Pair::one),
+            &mut |pair, first, limit| {
+                let locked = pair.first();
+                let most = Most { taken: limit.min(count - woken.count), visited: PIECE };
+                // SAFETY: `first` is queued in the locked bucket.
+                let (taken, next) = unsafe { locked.take_from(first, most, self.pick(bitset, count, *began)) };
+                woken.add(&taken, || locked.first(key, hash));
+                let next = next.filter(|_| woken.count < count);
+                if next.is_some() {
+                    began.get_or_insert_with(|| self.system.begin_in_pieces());
+                }
+                (taken, next)
+            },
+        );
     }
 
-    /// Does an operation on the waiters of a word a piece at a time. `piece` gets what is locked, the waiter to go on
-    /// with, and how many it may take. Those that it has taken are notified with nothing locked. Other operations may lock
-    /// the bucket between two pieces, and a resize may move the waiters to another one.
-    ///
-    /// `locked` is for the first piece, `lock` locks it for the others, and `guard` is the word's bucket in it. The
-    /// operation ends if `lock` returns `None`. Wakers to be run are left in `pending`, as far as there is memory for them.
-    /// A waker that panics keeps none of the other waiters from being visited.
-    pub(super) fn in_pieces<'d, B>(
+    /// Does an operation on the waiters of a word a piece at a time. `piece` gets what is locked, the waiter to go on with, and
+    /// how many it may take. Those that it has taken are notified with nothing locked. `lock` locks the bucket for each piece,
+    /// unless the first has it `locked` already. The operation ends if `lock` returns `None`. Wakers to be run are left in
+    /// `pending`, as far as there is memory for them. A waker that panics keeps no other waiter from being visited.
+    pub(super) fn in_pieces<'d>(
         &'d self,
         marker: Pin<&Marker<'d>>,
-        mut locked: Option<B>,
+        mut locked: Option<Pair<'d>>,
         pending: &mut PendingWakes,
-        lock: &dyn Fn() -> Option<B>,
-        guard: fn(&mut B) -> &mut Guard<'d>,
-        piece: &mut dyn FnMut(&mut B, NonNull<Node>, usize) -> Piece,
+        lock: &dyn Fn() -> Option<Pair<'d>>,
+        piece: &mut dyn FnMut(&mut Pair<'d>, NonNull<Node>, usize) -> Piece,
     ) {
         loop {
-            let Some(mut bucket) = locked.take().or_else(lock) else { return };
-            let Some(first) = marker.next(guard(&mut bucket)) else { return };
-            let (taken, next) = piece(&mut bucket, first, pending.room().min(PIECE));
+            let Some(mut pair) = locked.take().or_else(lock) else { return };
+            let Some(first) = marker.next(pair.first()) else { return };
+            let (taken, next) = piece(&mut pair, first, pending.room().min(PIECE));
             if let Some(next) = next {
-                marker.keep(guard(&mut bucket), next);
+                marker.keep(pair.first(), next);
             }
             let section = self.platform().section();
-            drop(bucket);
+            drop(pair);
             pending.notify(taken);
             drop(section);
             pending.wake_threads();
@@ -237,37 +216,64 @@ impl Domain {
             }
             if let Some(full) = pending.make_room() {
                 let go_on = Otherwise::new(|| {
-                    call(|| self.in_pieces(marker, None, &mut PendingWakes::none(), lock, guard, piece));
+                    call(|| self.in_pieces(marker, None, &mut PendingWakes::none(), lock, piece));
                 });
                 drop(full);
                 go_on.disarm();
             }
         }
     }
+}
 
-    /// See [`System::begin_in_pieces`](super::system::System).
-    pub(super) fn begin_in_pieces(&self) -> Moment {
-        self.system.begin_in_pieces()
+/// A place among the waiters of a key, of an operation in pieces: see `table::list`. Its drop takes it off its queue.
+pub(super) struct Marker<'d> {
+    domain: &'d Domain,
+    /// An entry that no wake may take. Other threads reach it through the queue.
+    entry: Entry,
+}
+
+impl<'d> Marker<'d> {
+    /// A marker that is not queued: an operation at `place` begins with the first waiter.
+    pub fn new(domain: &'d Domain, place: &Place) -> Self {
+        Self { domain, entry: Entry::marker(domain.key(place), place.hash) }
+    }
+
+    fn node(&self) -> NonNull<Node> {
+        NonNull::from(&self.entry).cast()
+    }
+
+    /// Takes the marker off the queue, and returns the waiter to go on with: the one behind the marker, or the key's first if
+    /// the marker was not queued. `bucket` has been locked as the key's. [`keep`](Self::keep) puts the marker back.
+    fn next(self: Pin<&Self>, bucket: &mut Guard<'_>) -> Option<NonNull<Node>> {
+        // SAFETY: the marker is ours. If it is queued, it is in the bucket that is locked as its key's.
+        unsafe { bucket.resume(self.node()) }
+    }
+
+    /// Queues the marker before `next`, a waiter of the key that is queued in `bucket`, unless that is the key's first.
+    fn keep(self: Pin<&Self>, bucket: &mut Guard<'_>, next: NonNull<Node>) {
+        // SAFETY: not queued: taken off by `next`, or never queued. It is pinned, and leaves the queue in its drop.
+        unsafe { bucket.pause(self.node(), next) };
+    }
+}
+
+impl Drop for Marker<'_> {
+    fn drop(&mut self) {
+        let node = self.node();
+        // SAFETY: the guard proves that the node is queued in its bucket.
+        self.domain.with_queued(&self.entry, |guard| unsafe { guard.remove(node) });
     }
 }
 
 /// The waiters that a piece has taken, and the waiter to go on with, if there is one.
 pub(super) type Piece = (Taken, Option<NonNull<Node>>);
 
-fn guard<'a, 'd>(locked: &'a mut Locked<'d>) -> &'a mut Guard<'d> {
-    locked
-}
-
-/// The state of a wake in pieces.
 pub(super) struct InPieces<'a> {
     pub place: &'a Place,
     /// How many waiters the wake may take in all.
     pub count: usize,
     pub bitset: NonZeroU32,
-    /// When the wake began: it takes only waiters that were there. `None` in the first piece of a wake that is not passed
-    /// on: no waiter can have come too late for that.
+    /// When the wake began: it takes only waiters that were there. `None` in the first piece of a wake that is not passed on.
     pub began: Option<Moment>,
-    /// How many have been woken so far.
     pub woken: &'a mut Woken,
 }
 
@@ -279,10 +285,10 @@ impl InPieces<'_> {
 }
 
 /// A wake. Its drop counts the wake, also when a waker has panicked.
-struct Noted<'d> {
-    domain: &'d Domain,
-    place: &'d Place,
-    woken: Woken,
+pub(super) struct Noted<'d> {
+    pub domain: &'d Domain,
+    pub place: &'d Place,
+    pub woken: Woken,
 }
 
 impl Drop for Noted<'_> {
@@ -292,9 +298,8 @@ impl Drop for Noted<'_> {
     }
 }
 
-/// Notifies waiters that have been taken off the queue, and for which there is `room`. The `section` began before the
-/// bucket was unlocked, and ends before a waker is called: a waiter that gives up finds the waker on a CPU, and waits
-/// for no longer than it takes to notify these waiters.
+/// Notifies waiters that have been taken, and for which there is `room`. The `section` began before the bucket was unlocked,
+/// and ends before a waker is called: a waiter that gives up waits no longer than it takes to notify these.
 #[inline(always)]
 pub(super) fn notify_taken(mut taken: Taken, room: Room, section: Section) {
     if taken.len() > 1 {
@@ -317,8 +322,7 @@ fn notify_several(taken: Taken, room: Room, section: Section) {
     drop(pending);
 }
 
-/// An upper bound for how many waiters a wake of `count` can take. Waiters are counted only if `count` is more than
-/// `AT_ONCE`, for which there is always room.
+/// An upper bound for how many waiters a wake of `count` can take. Counts them only beyond `AT_ONCE`, for which there is room.
 #[inline]
 pub(super) fn wanted(bucket: &mut Guard<'_>, key: TableKey, hash: u32, count: usize) -> usize {
     if count <= AT_ONCE { count } else { bucket.count(key, hash, count) }
@@ -331,7 +335,6 @@ pub struct Woken {
     pub count: usize,
     /// Whether a waiter of the word was left when the last of these was taken. Others may have come or left since.
     pub has_more: bool,
-    /// The wake stopped at a waiter of a lock.
     pub(super) met_lock_waiter: bool,
     /// Whether `has_more` is to be found out, which takes a search of the queue.
     is_to_check: bool,
@@ -343,11 +346,10 @@ impl Woken {
     /// Adds the waiters that have been `taken`. `first` finds the first one that is left.
     pub(super) fn add(&mut self, taken: &Taken, first: impl FnOnce() -> Option<NonNull<Node>>) {
         self.count += taken.len();
-        self.met_lock_waiter = taken.was_stopped;
+        self.met_lock_waiter |= taken.was_stopped;
         self.has_more = self.is_to_check && first().is_some();
     }
 
-    /// The result that the kernel has.
     pub(super) fn into_result(self) -> Result<usize, Error> {
         if self.met_lock_waiter { Err(Error::Invalid) } else { Ok(self.count) }
     }
@@ -359,7 +361,6 @@ mod tests {
     use crate::System;
     use core::sync::atomic::AtomicU32;
 
-    /// In a global bucket such wakes go in pieces, whatever their count is.
     #[test]
     fn wake_that_is_passed_on_or_has_a_bitset_may_pass_over_a_crowd() {
         let domain: Domain = Domain::new(&System::new());
@@ -371,6 +372,6 @@ mod tests {
         let (all, few) = (NonZeroU32::MAX, NonZeroU32::MIN);
         assert!(!passes_over(all, None));
         assert!(passes_over(few, None));
-        assert!(passes_over(all, Some(domain.begin_in_pieces())));
+        assert!(passes_over(all, Some(domain.system.begin_in_pieces())));
     }
 }

@@ -1,18 +1,15 @@
 //! Lists the words that have waiters, by a walk of all queues, one bucket at a time.
 //!
-//! Operations go on during the walk. Each bucket is locked while its keys are copied. No memory is allocated meanwhile:
-//! if there is not enough room, the walk unlocks the bucket, makes room, and visits the bucket again.
-//!
-//! While a resize moves keys between tables, the walk of private keys cannot go by buckets. It goes by hashes: each hash
-//! has exactly one live bucket, and that bucket has the keys of a whole range of hashes. The walk locks the live bucket of
-//! the first hash that is left, as any operation would, copies the keys of the bucket's range, and goes on behind the
-//! range. So it meets a key that stays queued exactly once, however keys are moved.
+//! Each bucket is locked while its keys are copied, and no memory is allocated meanwhile: if there is not enough room, the walk
+//! unlocks the bucket, makes room, and visits it again.
+//! A resize may move private keys meanwhile. So the walk goes by hashes, each of which has exactly one live bucket: it copies
+//! the keys of that bucket's range of hashes, and goes on behind the range. It meets a key that stays queued exactly once.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use super::domain::Domain;
-use super::entry::{Entry, EntryKind};
+use super::entry::Entry;
 use super::namespace::PidNamespace;
 use super::place::{is_of_object, is_shared_of, scope_of};
 use super::system::System;
@@ -25,7 +22,7 @@ use crate::table::live;
 use crate::table::store::TableStore;
 
 /// A word that has waiters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitedWord {
     /// The word's address. For a word in a shared object, its offset in the object.
@@ -43,18 +40,6 @@ pub struct WaitedWord {
 }
 
 impl WaitedWord {
-    fn count(&mut self, kind: EntryKind) {
-        let number = match kind {
-            EntryKind::Thread(_) => &mut self.threads,
-            EntryKind::Task(_) => &mut self.tasks,
-            EntryKind::ForLock => &mut self.for_lock,
-        };
-        *number += 1;
-        if let EntryKind::Thread(bitset) | EntryKind::Task(bitset) = kind {
-            self.bitset |= bitset.get();
-        }
-    }
-
     /// The number of waiters of all kinds.
     #[must_use]
     pub const fn waiters(&self) -> usize {
@@ -66,6 +51,8 @@ impl WaitedWord {
 #[derive(Clone, Default)]
 pub struct WhoWaits {
     words: Vec<WaitedWord>,
+    /// The most words that the list may have: what the caller asked for, or less if there is no memory.
+    max_words: usize,
     omitted: usize,
 }
 
@@ -80,73 +67,78 @@ impl WhoWaits {
     pub const fn omitted(&self) -> usize {
         self.omitted
     }
-}
 
-/// A walk in progress.
-struct Walk {
-    found: WhoWaits,
-    /// The most words that the list may have: what the caller asked for, or less if there is no memory.
-    max_words: usize,
-}
+    fn new(max_words: usize) -> Self {
+        Self { max_words, ..Self::default() }
+    }
 
-impl Walk {
-    /// Calls `look`, which copies the keys of one bucket. If `look` needs room for more words, it returns their number, and
-    /// is called again when there is room.
+    fn of_objects(tables: impl Iterator<Item = Table>, max_words: usize) -> Self {
+        let (mut found, uncounted) = (Self::new(max_words), Lazy::new());
+        for table in tables {
+            found.look_at_table(table, &uncounted, |key, _| is_of_object(key));
+        }
+        found
+    }
+
+    /// Copies the `wanted` keys of a table that is always live.
+    fn look_at_table(&mut self, table: Table, store: &Lazy<TableStore>, wanted: impl Fn(TableKey, u32) -> bool) {
+        for slot in 0..table.slots() {
+            self.look(|found| match table.slot(slot).lock(store) {
+                Some(mut guard) => found.take_in(&mut guard, &wanted),
+                None => Ok(()),
+            });
+        }
+    }
+
+    /// Calls `look` for one bucket, and again, with more room or a lower limit, while it returns how many words do not fit.
     fn look<R>(&mut self, mut look: impl FnMut(&mut Self) -> Result<R, usize>) -> R {
         loop {
             match look(self) {
                 Ok(result) => return result,
-                Err(needed) => self.make_room(needed),
+                Err(needed) => {
+                    let more = needed.max(64).min(self.max_words - self.words.len());
+                    if self.words.try_reserve(more).is_err() {
+                        self.max_words = self.words.capacity();
+                    }
+                }
             }
         }
     }
 
-    /// Copies the `wanted` keys of the bucket that `guard` locks. If there is no room for all of them, copies none, and
-    /// returns how many they are. If no more room can be had, copies as many as there is room for, and counts the others
-    /// as omitted.
+    /// Copies the `wanted` keys of a locked bucket, up to the limit. If there is no room for them yet, returns their number.
     fn take_in(&mut self, guard: &mut Guard<'_>, wanted: impl Fn(TableKey, u32) -> bool) -> Result<(), usize> {
-        let Self { found: WhoWaits { words, omitted }, max_words } = self;
+        let (before, room) = (self.words.len(), self.words.capacity().min(self.max_words));
         let mut needed = 0;
-        guard.for_each_key(|key, hash, _| needed += usize::from(wanted(key, hash)));
-        let room = words.capacity().min(*max_words) - words.len();
-        if needed > room && words.capacity() < *max_words {
-            return Err(needed);
-        }
         guard.for_each_key(|key, hash, waiters| {
             if !wanted(key, hash) {
                 return;
             }
-            if words.len() == *max_words {
-                *omitted += 1;
-                return;
+            needed += 1;
+            if self.words.len() < room {
+                let (address, scope) = (key.address, scope_of(key));
+                let mut word = WaitedWord { address, scope, threads: 0, tasks: 0, for_lock: 0, bitset: 0 };
+                waiters.for_each(|node| {
+                    // SAFETY: every node of a queue is the first field of an entry, whose bucket is locked.
+                    let entry = unsafe { node.cast::<Entry>().as_ref() };
+                    // SAFETY: as above. The lock also guards the signal of a waiter that a wake may take.
+                    match unsafe { entry.bitset().map(|bitset| (bitset, entry.signal.notifies_thread())) } {
+                        Some((bitset, is_thread)) => {
+                            word.bitset |= bitset.get();
+                            *(if is_thread { &mut word.threads } else { &mut word.tasks }) += 1;
+                        }
+                        None => word.for_lock += 1,
+                    }
+                });
+                self.words.push(word);
             }
-            let (address, scope) = (key.address, scope_of(key));
-            let mut word = WaitedWord { address, scope, threads: 0, tasks: 0, for_lock: 0, bitset: 0 };
-            // SAFETY: every node of a queue is the first field of an entry, whose bucket is locked.
-            waiters.for_each(|node| word.count(unsafe { node.cast::<Entry>().as_ref().kind() }));
-            words.push(word);
         });
+        let left_out = before + needed - self.words.len();
+        if left_out > 0 && room < self.max_words {
+            self.words.truncate(before);
+            return Err(needed);
+        }
+        self.omitted += left_out;
         Ok(())
-    }
-
-    /// Makes room for `needed` more words at least, up to the limit. If there is no memory, lowers the limit to the room
-    /// that there is.
-    fn make_room(&mut self, needed: usize) {
-        let words = &mut self.found.words;
-        let more = needed.max(words.len()).max(64).min(self.max_words - words.len());
-        if words.try_reserve(more).is_err() && words.try_reserve_exact(needed.min(more)).is_err() {
-            self.max_words = words.capacity();
-        }
-    }
-
-    /// Copies the wanted keys of a table that is always live.
-    fn look_at_table(&mut self, table: Table, store: &Lazy<TableStore>, wanted: impl Fn(TableKey, u32) -> bool) {
-        for slot in 0..table.slots() {
-            self.look(|walk| match table.slot(slot).lock(store) {
-                Some(mut guard) => walk.take_in(&mut guard, &wanted),
-                None => Ok(()),
-            });
-        }
     }
 }
 
@@ -161,25 +153,8 @@ impl<'a> IntoIterator for &'a WhoWaits {
 
 impl fmt::Debug for WhoWaits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        struct AsLine<'a>(&'a WaitedWord);
-        impl fmt::Debug for AsLine<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let WaitedWord { address, scope, threads, tasks, for_lock, bitset } = *self.0;
-                match scope {
-                    Scope::Private => write!(f, "{address:#x} private:")?,
-                    Scope::AddressSpace => write!(f, "{address:#x} shared:")?,
-                    Scope::Object { id, offset } => write!(f, "{offset:#x} in object {:#x}:", id.get())?,
-                }
-                for (count, what) in [(threads, "threads"), (tasks, "tasks"), (for_lock, "for the lock")] {
-                    if count > 0 {
-                        write!(f, " {count} {what}")?;
-                    }
-                }
-                if threads + tasks > 0 { write!(f, ", bits {bitset:#x}") } else { Ok(()) }
-            }
-        }
         let mut list = f.debug_list();
-        list.entries(self.iter().map(AsLine));
+        list.entries(self);
         if self.omitted > 0 {
             list.entry(&format_args!("and {} words more", self.omitted));
         }
@@ -187,13 +162,29 @@ impl fmt::Debug for WhoWaits {
     }
 }
 
+impl fmt::Debug for WaitedWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, scope, threads, tasks, for_lock, bitset } = *self;
+        match scope {
+            Scope::Private => write!(f, "{address:#x} private:")?,
+            Scope::AddressSpace => write!(f, "{address:#x} shared:")?,
+            Scope::Object { id, offset } => write!(f, "{offset:#x} in object {:#x}:", id.get())?,
+        }
+        for (count, what) in [(threads, "threads"), (tasks, "tasks"), (for_lock, "for the lock")] {
+            if count > 0 {
+                write!(f, " {count} {what}")?;
+            }
+        }
+        if threads + tasks > 0 { write!(f, ", bits {bitset:#x}") } else { Ok(()) }
+    }
+}
+
 impl Domain {
     /// Lists at most `max_words` words on which this domain has waiters: private words, and words shared by address
     /// space. For words of objects, which belong to no domain, see [`PidNamespace::who_waits`] and [`System::who_waits`].
     ///
-    /// It locks one bucket after another, each for as long as it takes to count its waiters. A waiter that waits for one
-    /// word during the whole call is reported, exactly once. A waiter that comes or leaves during the call may be reported
-    /// or not. If there is not enough memory, words are left out, and [`omitted`](WhoWaits::omitted) counts them.
+    /// A waiter that waits for one word during the whole call is reported exactly once; one that comes or leaves meanwhile,
+    /// perhaps. Only one bucket at a time is locked. [`omitted`](WhoWaits::omitted) counts words for which there is no memory.
     ///
     /// To count the waiters of one word, requeue it to itself, which moves nobody:
     /// `domain.requeue(&word, &word, Requeue { wake: 0, requeue: usize::MAX })?.requeued`.
@@ -214,22 +205,21 @@ impl Domain {
     /// ```
     #[must_use]
     pub fn who_waits(&self, max_words: usize) -> WhoWaits {
-        let mut walk = Walk { found: WhoWaits::default(), max_words };
+        let mut found = WhoWaits::new(max_words);
         let space = self.tables.space;
         let mut left = Some(0);
         while let Some(first) = left {
-            left = walk.look(|walk| {
-                // A domain without a table has no waiters.
+            left = found.look(|found| {
                 let Some(mut locked) = live::lock(&self.tables, first) else { return Ok(None) };
                 let last = self.tables.last_hash_of(locked.bucket(), first);
-                walk.take_in(&mut locked, |key, hash| key.space == space && (first..=last).contains(&hash))?;
+                found.take_in(&mut locked, |key, hash| key.space == space && (first..=last).contains(&hash))?;
                 Ok(last.checked_add(1))
             });
         }
         for table in self.namespace().globals.tables() {
-            walk.look_at_table(table, &self.tables.store, |key, _| is_shared_of(key, space));
+            found.look_at_table(table, &self.tables.store, |key, _| is_shared_of(key, space));
         }
-        walk.found
+        found
     }
 }
 
@@ -237,7 +227,7 @@ impl PidNamespace {
     /// As [`Domain::who_waits`], for words of the namespace's own objects, and with the waiters of all its domains.
     #[must_use]
     pub fn who_waits(&self, max_words: usize) -> WhoWaits {
-        words_of_objects(self.inner.globals.tables(), max_words)
+        WhoWaits::of_objects(self.inner.globals.tables(), max_words)
     }
 }
 
@@ -246,14 +236,6 @@ impl System {
     /// for words of the objects of the system's own namespace.
     #[must_use]
     pub fn who_waits(&self, max_words: usize) -> WhoWaits {
-        words_of_objects(self.globals().tables().chain(self.inner.objects.tables()), max_words)
+        WhoWaits::of_objects(self.globals().tables().chain(self.inner.objects.tables()), max_words)
     }
-}
-
-fn words_of_objects(tables: impl Iterator<Item = Table>, max_words: usize) -> WhoWaits {
-    let (mut walk, uncounted) = (Walk { found: WhoWaits::default(), max_words }, Lazy::new());
-    for table in tables {
-        walk.look_at_table(table, &uncounted, |key, _| is_of_object(key));
-    }
-    walk.found
 }

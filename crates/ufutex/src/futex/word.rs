@@ -7,16 +7,12 @@ use crate::sys::mem::{Access, Scope, UserMemory, Width};
 /// The 32-bit word at an address, with its scope and its node.
 pub(crate) type Word<'m, M> = At<GuestWord<'m, M>>;
 
-/// The word at `address`, for a private operation.
-///
-/// # Errors
-/// [`Error::Invalid`] if the address is misaligned, [`Error::Fault`] if the guest may not name it.
+/// The word at `address`, for a private operation: [`Error::Invalid`] if misaligned, [`Error::Fault`] if it is not the guest's.
 pub(crate) fn private<M: UserMemory + ?Sized>(memory: &M, address: u64) -> Result<Word<'_, M>, Error> {
     Ok(At::new(checked(memory, address)?, Scope::Private))
 }
 
-/// As [`private`], for an operation that is not private and needs `access`. [`Error::Fault`] also if the memory does not
-/// exist or does not allow the access.
+/// As [`private`], for an operation that is not private: [`Error::Fault`] also if the memory does not allow `access`.
 pub(crate) fn shared<M: UserMemory + ?Sized>(memory: &M, address: u64, access: Access) -> Result<Word<'_, M>, Error> {
     Ok(checked(memory, address)?.shared(access)?)
 }

@@ -21,12 +21,10 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 unsafe impl<T: Send> Send for Lock<T> {}
 
 impl<T> Lock<T> {
-    /// Makes an unlocked lock that holds `value`.
     pub fn new(on: PlatformRef, value: T) -> Self {
         Self { lock: StateLock::new(LIVE), on, value: UnsafeCell::new(value) }
     }
 
-    /// Locks; waits while another thread holds the lock.
     #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
         self.lock.lock_live(&self.on);
@@ -41,7 +39,6 @@ impl<T> Lock<T> {
     }
 }
 
-/// A held [`Lock`]. Unlocks when dropped.
 pub struct LockGuard<'a, T>(&'a Lock<T>);
 
 impl<T> LockGuard<'_, T> {
@@ -72,18 +69,15 @@ mod tests {
 
     const HOST: PlatformRef = PlatformRef::HOST;
 
-    /// What the holders of the lock count, under it.
     #[derive(Default)]
     struct Passes {
         /// Acquisitions by other threads since a contender has been starving.
         now: u32,
         most: u32,
-        /// How often a holder saw that a contender was starving.
         starved: u32,
     }
 
-    /// Locks, counts a pass if a contender is starving, and holds the lock for longer than a contender takes to check
-    /// again.
+    /// Locks, counts a pass if a contender is starving, and holds the lock for longer than a contender takes to check again.
     fn hammer(lock: &Lock<Passes>, done: &AtomicBool) {
         while !done.load(Ordering::Relaxed) {
             let mut guard = lock.lock();
@@ -101,9 +95,8 @@ mod tests {
         }
     }
 
-    /// Each unlock after `STARVING` was raised grants the lock, unless another thread takes it in the few instructions
-    /// between. That will not happen many times in a row. One of three threads that want a lock all the time, and hold it
-    /// for long, starves soon.
+    /// Each unlock after `STARVING` was raised grants the lock, unless another thread takes it in the few instructions between,
+    /// which does not happen many times in a row.
     #[test]
     fn a_starving_contender_is_passed_a_few_times_at_most() {
         const PASSES: u32 = 16;

@@ -4,22 +4,19 @@
 //! lock and the lock's holder change it, so the holder unlocks with one plain store of the next state.
 //!
 //! Contenders raise a second word, `contended`, and sleep on it. The unlocking thread stores the state and then loads
-//! `contended`, with no barrier of the CPU between the two ([D]): its CPU may load `contended` while the new state is
-//! still in its store buffer. A contender that raises `contended` and reads the state in those nanoseconds ([C])
-//! finds the lock held, and this unlock does not wake it. So contenders sleep for a bounded time and check again.
+//! `contended`, with no barrier of the CPU between the two ([D]): the new state may still be in its store buffer. A contender
+//! that raises `contended` and reads the state in those nanoseconds ([C]) finds the lock held, and this unlock does not wake
+//! it. So contenders sleep for a bounded time and check again.
 //!
-//! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers, unless a contender is starving
-//! (see below). A contender that had raised it and was about to sleep finds it reset and does not sleep. A contender
-//! that raises it after the reset is seen by the next unlock, or checks again. A bucket that is not live any more has
-//! no next unlock: a contender that has raised `contended` and then finds that the bucket is not live resets the word
-//! and wakes the sleepers, as an unlock does.
+//! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers, unless a contender is starving. One
+//! that was about to sleep finds it reset and does not. One that raises it afterwards is seen by the next unlock, or checks
+//! again. A bucket that is not live has no next unlock: a contender that finds it so, and has raised `contended`, does what an
+//! unlock does.
 //!
-//! Any thread may take a free lock, including one that came after the sleepers. Sleepers need time to get on a CPU, and
-//! meanwhile the lock would be unused. So that a sleeper is not passed for ever, a contender that has waited for
-//! [`PATIENCE_NS`] raises `contended` to [`STARVING`]. The thread that unlocks and finds that value locks again at once
-//! and raises `contended` to [`GRANTED`]. The lock then stays held, and belongs to the starving contender that lowers
-//! `contended` to `ASLEEP`. If another thread takes the lock before it can be granted, `contended` stays `STARVING`,
-//! and that thread grants the lock when it unlocks.
+//! Any thread may take a free lock. So that a sleeper is not passed for ever, a contender that has waited for [`PATIENCE_NS`]
+//! raises `contended` to [`STARVING`]. The thread that unlocks and finds that value locks again at once and raises `contended`
+//! to [`GRANTED`]. The lock stays held, and belongs to the starving contender that lowers `contended` to `ASLEEP`. If another
+//! thread takes the lock before it can be granted, that thread grants it when it unlocks.
 
 use core::time::Duration;
 
@@ -28,7 +25,6 @@ use crate::sys::clock::Timeout;
 use crate::sys::park::{ParkEnd, Parker};
 use crate::sys::platform::PlatformRef;
 
-/// A thread holds the lock.
 pub const LOCKED: u32 = 1;
 /// Operations look up the keys of this bucket here and nowhere else.
 pub const LIVE: u32 = 2;
@@ -38,35 +34,29 @@ pub const ONE_WAITER: u32 = 4;
 /// A few microseconds: longer than a thread holds a bucket unless it loses its CPU.
 const SPINS: u32 = 100;
 
-/// The length of a contender's first sleep, if no thread wakes it. Each sleep that ends by its deadline doubles the next
-/// one, so that thousands of contenders do not disturb a thread that holds the lock for long. A contender that raises
-/// `contended` from [`NOBODY`] begins at this length again. Only at that moment can an unlock miss it, and others that
-/// have raised the word just after it: it checks again soon, and its own unlock wakes them.
+/// The length of a contender's first sleep, if no thread wakes it. Each sleep that ends by its deadline doubles the next one,
+/// so that thousands of contenders do not disturb a long holder. A contender that raises `contended` from [`NOBODY`] begins at
+/// this length again, because only then can an unlock miss it and those that raise the word just after it.
 const UNSEEN_SLEEP: Duration = Duration::from_millis(1);
 
-/// A contender that has failed to get the lock for this many nanoseconds, and has slept meanwhile, is starving. This is
-/// much longer than a thread takes to wake up, because the lock is unused while a contender to which it was granted
-/// wakes up. The time begins anew if a sleep ends by its deadline while no grant stands.
+/// A contender that has failed for this many nanoseconds, and has slept meanwhile, is starving: a grant leaves the lock unused
+/// for as long as a wake takes. The time begins anew if a sleep ends by its deadline while no grant stands.
 const PATIENCE_NS: u64 = 500_000;
 
-/// Without a clock: a contender that has failed to get the lock more often than this is starving.
+/// Without a clock: the number of failures after which a contender is starving.
 const PATIENT_ROUNDS: u32 = 500;
 
-// Values of `contended`. Each contains the bits of the lesser ones, so a contender that raises the word by an `or`
-// cannot lower it.
+// Values of `contended`. Each contains the bits of the lesser ones, so that an `or` cannot lower it.
 /// No contender sleeps.
 pub(super) const NOBODY: u32 = 0;
 /// Contenders may sleep.
 pub(super) const ASLEEP: u32 = 0b1;
-/// A contender is starving. The contender that has raised the word to this value is awake or asleep, and will read
-/// the word again before it leaves.
+/// A contender is starving, and will read the word again before it leaves.
 pub(super) const STARVING: u32 = 0b11;
 /// The lock is held, and belongs to the starving contender that lowers this to `ASLEEP`.
 const GRANTED: u32 = 0b111;
 
-/// The two words of a bucket's lock. The structure that contains the lock also contains the platform, and passes a
-/// reference to it with each call. With `std` only contenders read the platform. Without `std` every call that locks or
-/// unlocks reads it, for `enter` and `leave`.
+/// The two words of a bucket's lock. Each call passes the platform, which is in the structure around them.
 #[repr(C)]
 pub struct StateLock {
     state: AtomicU32,
@@ -74,23 +64,20 @@ pub struct StateLock {
 }
 
 impl StateLock {
-    /// Makes a lock whose state word is `state`.
     pub fn new(state: u32) -> Self {
         Self { state: AtomicU32::new(state), contended: Parker::new(0) }
     }
 
-    /// Reads the state without the lock, for the empty check and for movers.
     #[inline(always)]
     pub fn peek(&self, order: Ordering) -> u32 {
         self.state.load(order)
     }
 
-    /// Locks if the state is "live, unlocked, no waiters". This is the most likely state, and then locking costs this
-    /// one instruction.
+    /// Locks if the state is "live, unlocked, no waiters", the most likely one, by this one instruction.
     #[inline(always)]
     pub fn lock_if_idle(&self, on: &PlatformRef) -> bool {
         on.enter();
-        // [E]: Acquire pairs with the Release of `unlock`, so this thread sees what the last holder did to the queue.
+        // [E]: this thread sees what the last holder did to the queue.
         if self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return true;
         }
@@ -98,8 +85,7 @@ impl StateLock {
         false
     }
 
-    /// Tries once. `None`: another thread holds the lock. `Some(None)`: not live. `Some(Some(state))`: this call has
-    /// locked.
+    /// Tries once. `None`: another thread holds the lock. `Some(None)`: not live. `Some(Some(state))`: this call has locked.
     pub fn try_lock(&self, on: &PlatformRef) -> Option<Option<u32>> {
         on.enter();
         let mut seen = self.state.load(Ordering::Relaxed);
@@ -110,7 +96,7 @@ impl StateLock {
             if seen & LOCKED != 0 {
                 break None;
             }
-            // [E], as in `lock_if_idle`.
+            // [E]
             match self.state.compare_exchange_weak(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(state) => return Some(Some(state)),
                 Err(now) => seen = now,
@@ -120,28 +106,28 @@ impl StateLock {
         failed
     }
 
-    /// Locks, and returns the state from before. `None` if the bucket is not live, or is not when its holder unlocks
-    /// it.
+    /// Locks, and returns the state from before. `None` if the bucket is not live, or is not when its holder unlocks it.
     #[inline]
     pub fn lock(&self, on: &PlatformRef) -> Option<u32> {
-        match self.try_lock(on) {
-            Some(done) => done,
-            None => self.lock_after(on, Patience::default()),
-        }
+        self.try_lock(on).unwrap_or_else(|| self.lock_after(on, Patience::default()))
     }
 
-    /// Locks a lock that is always live.
     #[inline]
     pub fn lock_live(&self, on: &PlatformRef) {
         if !self.lock_if_idle(on) {
-            while self.lock(on).is_none() {}
+            self.lock_live_after(on);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_live_after(&self, on: &PlatformRef) {
+        while self.lock(on).is_none() {}
     }
 
     /// Locks after a first try has failed, and sleeps if that takes long.
     #[cold]
     fn lock_after(&self, on: &PlatformRef, mut patience: Patience) -> Option<u32> {
-        // What this contender has raised `contended` to.
         let mut mark = NOBODY;
         let mut sleep = UNSEEN_SLEEP;
         loop {
@@ -158,22 +144,20 @@ impl StateLock {
             mark |= patience.mark(on);
             let before = self.contended.raise_to(mark, Ordering::Relaxed);
             heavy_barrier(); // [C] pairs with [D]
-            // By the end of these spins the state that a thread stored a moment ago has almost always left its store
-            // buffer.
+            // By the end of these spins a new state has almost always left its store buffer.
             if let Some(done) = self.attempt(on, mark).or_else(|| self.spin(on, mark)) {
                 return done;
             }
             let raised = before | mark;
-            // Look again soon: an unlock may just have missed `contended`; or the contender that the lock is granted to
-            // may have no CPU, and this one may be starving by then, and claim the lock.
+            // Look again soon: an unlock may just have missed `contended`; or the contender that was granted the lock may have
+            // no CPU, and this one may starve and claim it.
             if before == NOBODY || raised == GRANTED {
                 sleep = UNSEEN_SLEEP;
             }
             let deadline = on.begin(Timeout::After(sleep));
             let parked = self.contended.park(*on, raised, Some(&deadline));
             if parked == ParkEnd::TimedOut && raised != GRANTED {
-                // No unlock has woken this contender: most likely one thread has held the lock all the time, and no
-                // other has been preferred. A contender that is starving stays so, since `mark` is never lowered.
+                // No unlock has come: probably one thread had the lock throughout. A starving contender keeps its mark.
                 patience = Patience::default();
                 sleep = sleep.saturating_mul(2);
             }
@@ -182,6 +166,7 @@ impl StateLock {
 
     /// Tries for a while. A contender that is not starving stops if another one is.
     #[allow(clippy::reversed_empty_ranges, reason = "nobody spins in a model")]
+    #[inline(never)]
     fn spin(&self, on: &PlatformRef, mark: u32) -> Option<Option<u32>> {
         for _ in 0..SPINS {
             if let Some(done) = self.attempt(on, mark) {
@@ -201,8 +186,7 @@ impl StateLock {
         match self.try_lock(on) {
             Some(Some(state)) => {
                 if mark == STARVING {
-                    // Otherwise an unlock could grant the lock to this contender after it has left. Other starving
-                    // contenders raise the word again.
+                    // Or an unlock could grant the lock to a contender that has left. Others that starve raise it again.
                     let _others = self.contended.compare_exchange(STARVING, ASLEEP, Ordering::Relaxed);
                 }
                 Some(Some(state))
@@ -212,15 +196,13 @@ impl StateLock {
         }
     }
 
-    /// Claims the lock if it has been granted. Only starving contenders claim it, so that no other contender takes it
-    /// from them.
+    #[inline(never)]
     pub(super) fn claim(&self, on: &PlatformRef, mark: u32) -> Option<u32> {
         if mark != STARVING || self.contended.load(Ordering::Relaxed) != GRANTED {
             return None;
         }
         on.enter();
-        // Other contenders may sleep: our own unlock wakes them. [V]: Acquire, to see what the last holder did to the
-        // queue.
+        // Other contenders may sleep: our own unlock wakes them. [V]
         if self.contended.compare_exchange(GRANTED, ASLEEP, Ordering::Acquire).is_ok() {
             return Some(self.held_state());
         }
@@ -228,10 +210,8 @@ impl StateLock {
         None
     }
 
-    /// Leaves a bucket that is not live. No thread will unlock it, but `contended`, which this contender has raised to
-    /// `mark`, may make another contender sleep that missed the last wake. So this contender resets `contended`. If the
-    /// bucket has become live again meanwhile and the lock has been granted, this may be the only contender that can
-    /// claim it. In that case it takes the lock.
+    /// Leaves a bucket that is not live, after it has reset `contended`, which it had raised to `mark`: others may sleep that
+    /// missed the last wake. If it is live again and the lock granted, perhaps to this contender alone, takes the lock.
     fn leave_retired(&self, on: &PlatformRef, mark: u32) -> Option<u32> {
         if mark == NOBODY {
             return None;
@@ -248,9 +228,7 @@ impl StateLock {
         }
     }
 
-    /// Unlocks with `next` as the new state. Returns whether contenders slept.
-    ///
-    /// Only the holder may call this; only guards and movers do.
+    /// Unlocks with `next` as the new state, for the holder. Returns whether contenders slept.
     #[inline(always)]
     pub fn unlock(&self, on: &PlatformRef, next: u32) -> bool {
         debug_assert_eq!(next & LOCKED, 0);
@@ -266,22 +244,14 @@ impl StateLock {
         self.state.store(next | LOCKED, Ordering::Relaxed);
     }
 
-    /// The state that `hold_state` stored.
     pub fn held_state(&self) -> u32 {
         self.state.load(Ordering::Relaxed) & !LOCKED
     }
 
-    /// Counts waiters that a mover puts into a bucket that no other thread can lock yet.
-    pub fn count_while_not_live(&self, waiters: u32) {
-        let state = self.state.load(Ordering::Relaxed);
-        self.state.store(state + waiters * ONE_WAITER, Ordering::Relaxed);
-    }
-
-    /// Makes a bucket live. Only a mover calls this, which holds the locks of all buckets where its keys have been.
+    /// Only a mover calls this, which holds the locks of all buckets where the keys have been.
     pub fn make_live(&self) {
-        let state = self.state.load(Ordering::Relaxed);
-        // [E]: the next thread that locks the bucket sees the queue that was moved here.
-        self.state.store(state | LIVE, Ordering::Release);
+        // [E]
+        self.state.store(self.held_state() | LIVE, Ordering::Release);
     }
 
     /// After an unlock: wakes the contenders, or grants the lock to a starving one. Returns whether there were any.
@@ -300,11 +270,9 @@ impl StateLock {
         }
     }
 
-    /// Resets `contended` and wakes all sleepers. Returns whether there were any; `None` if `contended` is no longer
-    /// `seen`.
+    /// Resets `contended` and wakes all sleepers. Returns whether there were any; `None` if `contended` is no longer `seen`.
     ///
-    /// It wakes all of them. If each woken contender woke the next, the chain would stop at the first one that waits
-    /// for a CPU, while other threads lock and unlock the bucket a million times.
+    /// All, because a chain in which each woken contender wakes the next would stop at the first that waits for a CPU.
     fn take_down(&self, on: &PlatformRef, seen: u32) -> Option<bool> {
         if seen != NOBODY {
             self.contended.compare_exchange(seen, NOBODY, Ordering::Relaxed).ok()?;
@@ -314,13 +282,12 @@ impl StateLock {
 
     /// Locks again for a starving contender after an unlock, and wakes it. `None` if no contender is starving any more.
     fn grant(&self, on: &PlatformRef) -> Option<bool> {
-        // `HOST` has no `enter` and no `leave`. This thread has not called its own `leave` yet, and the contender that the
-        // lock is for calls `enter` when it claims the lock.
+        // `HOST` has no `enter`. This thread has not called `leave` yet, and the contender calls `enter` when it claims.
         let state = match self.try_lock(&PlatformRef::HOST) {
             Some(Some(state)) => state,
             // The bucket is not live: a granted lock would stay held for ever.
             Some(None) => return self.take_down(on, STARVING),
-            // Another thread has taken the lock. It will see `STARVING` when it unlocks, unless it misses the mark.
+            // Another thread has taken the lock, and sees `STARVING` when it unlocks, unless it misses the mark.
             None => return Some(true),
         };
         // [V]
@@ -334,8 +301,7 @@ impl StateLock {
     }
 }
 
-/// **[D]** Of the thread that unlocks: a barrier for the compiler alone, because unlocking is on the path of every
-/// operation. In a model it is a full one.
+/// **[D]** Of the thread that unlocks: a barrier for the compiler alone, because every operation unlocks. Full in a model.
 #[inline(always)]
 fn light_barrier() {
     core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
@@ -346,7 +312,6 @@ fn heavy_barrier() {
     fence(Ordering::SeqCst); // [C]
 }
 
-/// Measures how long a contender has waited.
 #[derive(Default)]
 struct Patience {
     since: Option<u64>,
@@ -354,7 +319,7 @@ struct Patience {
 }
 
 impl Patience {
-    /// Counts a round, and returns the value that the contender has to raise `contended` to.
+    /// Counts a round. Returns what the contender has to raise `contended` to.
     fn mark(&mut self, on: &PlatformRef) -> u32 {
         self.rounds = self.rounds.saturating_add(1);
         let is_over = match on.monotonic_ns() {

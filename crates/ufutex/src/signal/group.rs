@@ -1,9 +1,9 @@
 //! Groups: words that several threads sleep on, each thread with a bit of its own, so that one system call wakes any set
 //! of them. The threads of a group are those whose entries lie side by side.
 //!
-//! The word counts the group's wakes. A waiter loads it, then checks its own signal, and sleeps while the word has not
-//! changed. A waker stores `WOKEN` in the signals, then counts the wake, and then makes the call. So a waiter that has
-//! missed `WOKEN` does not fall asleep, or is asleep when the call comes ([Y]).
+//! The word counts the group's wakes. A waiter loads it, checks its own signal, and sleeps while it has not changed. A waker
+//! stores `WOKEN` in the signals, counts, and makes the call. So a waiter that misses `WOKEN` does not sleep, or is asleep by
+//! then ([Y]).
 
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
@@ -14,12 +14,10 @@ use crate::sys::clock::Deadline;
 use crate::sys::park::{ParkEnd, Parker};
 use crate::sys::platform::PlatformRef;
 
-/// The word of a group.
 pub(crate) struct Group {
     /// How many wakes there have been, modulo 2^32.
     wakes: Parker,
-    /// The index of this group's element in the list of pending wakes of the waker that stored it last. That may be
-    /// another waker than the one that loads it, so a waker checks the element.
+    /// This group's index in the list of pending wakes of the waker that stored it last: a waker checks the element.
     index: AtomicU32,
 }
 
@@ -29,10 +27,7 @@ impl Group {
     }
 }
 
-/// A set of members of one group, by their bits. The set of a sleeping thread contains only that thread.
-///
-/// The group outlives this value: it belongs to a system. A waker has borrowed a domain of that system, which keeps the
-/// system.
+/// A set of members of one group, by their bits. The group outlives it: a waker has borrowed a domain of the group's system.
 #[derive(Clone, Copy)]
 pub(crate) struct Members {
     group: NonNull<Group>,
@@ -45,8 +40,6 @@ unsafe impl Send for Members {}
 unsafe impl Sync for Members {}
 
 impl Members {
-    /// The member number `bit` of a group.
-    ///
     /// # Safety
     /// The group stays where it is for as long as there are values of this type for it.
     pub(crate) unsafe fn one(group: NonNull<Group>, bit: u32) -> Self {
@@ -58,7 +51,6 @@ impl Members {
         unsafe { self.group.as_ref() }
     }
 
-    /// Adds `others`, if they are of the same group.
     pub(crate) fn join(&mut self, others: Self) -> bool {
         let is_same = self.group == others.group;
         if is_same {
@@ -67,12 +59,11 @@ impl Members {
         is_same
     }
 
-    /// The index at which the caller's list may have an element of this group: see `Group::index`.
+    /// Where the caller's list may have an element of this group: see `Group::index`.
     pub(crate) fn index(self) -> usize {
         self.group().index.load(Ordering::Relaxed) as usize
     }
 
-    /// Stores the index of this group's element in the caller's list.
     pub(crate) fn set_index(self, index: usize) {
         self.group().index.store(index as u32, Ordering::Relaxed);
     }
@@ -84,9 +75,8 @@ impl Members {
 }
 
 impl Signal {
-    /// As [`sleep`](Self::sleep), on the word of the member's group. Returns `None` if wakes of other members have ended
-    /// `TRIES` attempts to sleep. The caller then sleeps on a word of its own, so that another domain's wakes cannot keep
-    /// it awake.
+    /// As [`sleep`](Self::sleep), on the word of the member's group. `None` if wakes of other members have ended `TRIES`
+    /// attempts. The caller then sleeps on a word of its own, so that another domain's wakes cannot keep it awake.
     pub(crate) fn sleep_in_group(&self, member: Members, deadline: Option<&Deadline>) -> Option<bool> {
         const TRIES: u32 = 8;
         let on = PlatformRef::HOST;

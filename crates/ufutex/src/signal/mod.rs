@@ -3,6 +3,7 @@
 pub(crate) mod group;
 pub(crate) mod sleeper;
 
+use core::num::NonZeroU32;
 use core::ptr::NonNull;
 use core::time::Duration;
 
@@ -19,49 +20,41 @@ const WAITING: u32 = 0;
 const WOKEN: u32 = 1;
 /// No wake has come, and the thread is awake and watches the state.
 const SPINNING: u32 = 3;
-/// A wake has come, and the waking thread is calling the waker, which the waiter has only lent it. `WOKEN` follows.
+/// A wake has come, and the waking thread is calling the waker that the waiter has lent it. `WOKEN` follows.
 const CALLING: u32 = 2;
 
 /// Notifies a waiter of its wake. It lies in the waiter's own memory, next to its queue node.
 ///
-/// Ownership follows the node's. While the node is queued, `receiver` belongs to the bucket's lock. A thread that takes
-/// the node off the queue to wake it owns the whole signal until it stores `WOKEN`. With that store it gives the memory
-/// back, and does not touch it again. A waiter that finds its node taken must not leave before it has seen `WOKEN`: a
-/// timeout does not by itself transfer ownership back.
-///
-/// A waker that is lent stays in `receiver`, so the signal is given back in two steps: `CALLING` when the wake has come,
-/// `WOKEN` when the waker has returned.
+/// Ownership follows the node's. While the node is queued, `receiver` belongs to the bucket's lock. A thread that takes the
+/// node off the queue to wake it owns the whole signal until it stores `WOKEN`, which the waiter waits for. A lent waker stays
+/// in `receiver` until it has returned: the state is `CALLING` meanwhile.
 #[repr(C)]
 pub(crate) struct Signal {
     state: Parker,
+    /// Means something to the entry alone. Here, because there is room: an entry is 8 bytes smaller.
+    pub(crate) bitset: UnsafeCell<Option<NonZeroU32>>,
     receiver: UnsafeCell<Receiver>,
 }
 
-/// The receiver of a wake.
 pub(crate) enum Receiver {
-    /// A thread that sleeps on the signal's own word, by this platform. On Linux that is futex(2) itself, so the kernel
-    /// and /proc show such a thread as one that waits for a futex.
+    /// A thread that sleeps on the signal's own word, by this platform.
     Thread(PlatformRef),
-    /// A thread that sleeps on the word of a group. The host is its platform.
+    /// A thread that sleeps on the word of a group, by the host.
     Member(Members),
-    /// A thread that sleeps elsewhere, because other entries or an interrupt may wake it too. The sleeper outlives
-    /// the entry's time in the queue.
+    /// A thread that other entries or an interrupt may wake, too. The sleeper outlives the entry's time in the queue.
     Sleeper(NonNull<Sleeper>),
-    /// A task, through its waker.
     Waker(GuardedWaker),
-    /// As `Waker`, but the waiter only lends the waker to its wake. What that waker points to may be on the waiter's
-    /// stack, so it must have returned before the wait ends.
+    /// As `Waker`, but what it points to may be on the waiter's stack, so it must have returned before the wait ends.
     Lent(GuardedWaker),
 }
 
 impl Receiver {
-    /// Left in place of a receiver that a wake has taken out. It stands for no thread.
+    /// Left in place of a receiver that a wake has taken out.
     pub(crate) const TAKEN: Self = Self::Thread(PlatformRef::HOST);
 }
 
-/// The work that is left for a waiter that has been notified. It accesses no memory of the waiter, unless the waiter
-/// has lent its waker. The drop does the work, so that a panic of another callback cannot skip it. Nothing may be
-/// locked when it is dropped.
+/// The work that is left for a waiter that has been notified. It accesses no memory of the waiter, except for a lent waker. The
+/// drop does the work, with nothing locked, so that a panic of another callback cannot skip it.
 #[must_use]
 pub(crate) struct PendingWake(Action);
 
@@ -70,14 +63,12 @@ enum Action {
     WakeThread(SleeperAddress),
     WakeMembers(Members),
     CallWaker(GuardedWaker),
-    /// The signal of a waiter that waits for this call.
     CallLent(NonNull<Signal>),
 }
 
 impl PendingWake {
     pub(crate) const NOTHING: Self = Self(Action::Nothing);
 
-    /// The wake of a thread by its address; `None` if it is awake.
     fn of_thread(address: Option<SleeperAddress>) -> Self {
         address.map_or(Self::NOTHING, |address| Self(Action::WakeThread(address)))
     }
@@ -86,12 +77,11 @@ impl PendingWake {
         matches!(self.0, Action::Nothing)
     }
 
-    /// Drops it without doing its work, which another `PendingWake` does.
+    /// Another `PendingWake` does its work.
     pub(crate) fn disarm(mut self) {
         self.0 = Action::Nothing;
     }
 
-    /// The members of a group that it wakes.
     #[inline]
     pub(crate) fn members(&mut self) -> Option<&mut Members> {
         if let Action::WakeMembers(members) = &mut self.0 { Some(members) } else { None }
@@ -102,7 +92,6 @@ impl PendingWake {
         matches!(self.0, Action::CallWaker(_) | Action::CallLent(_))
     }
 
-    /// Does the work now.
     #[inline]
     pub(crate) fn run(&mut self) {
         match core::mem::replace(&mut self.0, Action::Nothing) {
@@ -125,23 +114,23 @@ impl Drop for PendingWake {
 
 impl Signal {
     pub(crate) fn new(receiver: Receiver) -> Self {
-        Self { state: Parker::new(WAITING), receiver: UnsafeCell::new(receiver) }
+        Self { state: Parker::new(WAITING), bitset: UnsafeCell::new(None), receiver: UnsafeCell::new(receiver) }
     }
 
-    /// Whether a wake has come. If so, everything that the waker did happens before what follows.
+    /// Whether a wake has come, and its waker has returned.
     #[inline]
     pub(crate) fn is_woken(&self) -> bool {
         self.state.load(Ordering::Acquire) == WOKEN // [J]
     }
 
-    /// Whether a wake has come. A waker that was lent may still be running.
+    /// Whether a wake has come. A waker that was lent may still run.
     #[inline]
     pub(crate) fn is_notified(&self) -> bool {
         !matches!(self.state.load(Ordering::Acquire), WAITING | SPINNING) // [J]
     }
 
-    /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. A thread that sleeps elsewhere, or a task, is woken
-    /// when the result is dropped. If the waker is lent, `CALLING` is stored now, and `WOKEN` by that drop.
+    /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. All others are woken by the result's drop. If the waker is
+    /// lent, `CALLING` is stored now, and `WOKEN` by that drop.
     ///
     /// # Safety
     /// `this` is valid. The caller has taken its node off the queue, and does not access the waiter afterwards.
@@ -183,7 +172,7 @@ impl Signal {
         pending
     }
 
-    /// Calls the waker that the waiter has lent, and gives the signal back, also if the waker panics.
+    /// Calls the lent waker, and gives the signal back, also if the waker panics.
     ///
     /// # Safety
     /// `this` comes from `wake`, and is used once. The caller does not access the waiter afterwards.
@@ -201,8 +190,7 @@ impl Signal {
         }
     }
 
-    /// Notifies a waiter of a lock and leaves its node queued. The waiter then finds out that it has inherited the
-    /// lock.
+    /// Notifies a waiter that has inherited its lock, and leaves its node queued.
     ///
     /// # Safety
     /// The node is queued and the caller holds the lock that guards `receiver`.
@@ -222,8 +210,6 @@ impl Signal {
         })
     }
 
-    /// Whether a wake notifies a thread, rather than a task.
-    ///
     /// # Safety
     /// The node is queued and the caller holds the bucket's lock.
     pub(crate) unsafe fn notifies_thread(&self) -> bool {
@@ -231,8 +217,6 @@ impl Signal {
         self.receiver.with(|t| !matches!(unsafe { &*t }, Receiver::Waker(_) | Receiver::Lent(_)))
     }
 
-    /// Exchanges `receiver` with the receiver of the wake.
-    ///
     /// # Safety
     /// The node is queued and the caller holds the lock that guards `receiver`.
     pub(crate) unsafe fn swap_receiver(&self, receiver: &mut Receiver) {
@@ -250,10 +234,9 @@ impl Signal {
             || self.state.compare_exchange(SPINNING, WAITING, Ordering::Relaxed).is_err()
     }
 
-    /// Sleeps on the signal's own word until a wake comes or `deadline` passes. Returns whether a wake has come.
+    /// Sleeps on the signal's own word until a wake comes or `deadline` passes. Returns whether one has come.
     pub(crate) fn sleep(&self, on: PlatformRef, deadline: Option<&Deadline>) -> bool {
-        // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed. So do not
-        // begin such a sleep.
+        // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed.
         if deadline.is_some_and(|deadline| on.has_passed(deadline)) {
             return self.is_woken();
         }
@@ -265,8 +248,8 @@ impl Signal {
         true
     }
 
-    /// Waits until the thread that has taken the node stores `WOKEN`: a few instructions, or until a lent waker has
-    /// returned. That thread may have lost its CPU, perhaps to this one, so this one sleeps between its checks.
+    /// Waits until the thread that has taken the node stores `WOKEN`: a few instructions, or until a lent waker has returned.
+    /// Sleeps between its checks, because that thread may have lost its CPU to this one.
     pub(crate) fn wait_for_waker(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_woken() {
@@ -274,8 +257,8 @@ impl Signal {
         }
     }
 
-    /// As `wait_for_waker`, but returns as soon as the wake has come. A lent waker may still be running: the caller owns
-    /// the entry except for its signal. Where lock holders keep their CPU, the waking thread does too, so this one spins.
+    /// As `wait_for_waker`, but a lent waker may still run: the caller owns the entry except for its signal. Spins where lock
+    /// holders keep their CPU, because the waking thread does too.
     pub(crate) fn wait_for_notification(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_notified() {

@@ -1,18 +1,11 @@
-//! Sleepers: words for threads that several wakes, or an interrupt, may notify. Such a thread sleeps on a word that is
-//! apart from its entries.
+//! Sleepers: words, apart from their entries, for threads that several wakes, or an interrupt, may notify.
 //!
-//! A waker that has taken an entry sets `NOTIFIED` in the sleeper before it gives the entry back, and then wakes the
-//! thread by address. So a thread that finds `NOTIFIED` set knows that one of its entries has been taken and will be
-//! given back, or has been notified while queued. It never sleeps while `NOTIFIED` is set.
-//!
-//! A thread that spins before it sleeps sets `SPINNING` meanwhile. It clears the bit together with `NOTIFIED`, before it
-//! sleeps. A thread that notifies it and finds the bit set has nobody to wake.
-//!
-//! A thread that waits sets `IN_USE` meanwhile. If an interrupt is cleared while a wait is under way, `clear` leaves
-//! `CLEARED` in its place, by which the wait still ends. The wait takes the bit down with `IN_USE`.
+//! A waker that has taken an entry sets `NOTIFIED` in the sleeper before it gives the entry back, and then wakes the thread by
+//! address. The thread never sleeps while `NOTIFIED` is set.
 
 use core::time::Duration;
 
+use crate::error::Error;
 use crate::sync::{AtomicPtr, Ordering};
 use crate::sys::clock::Deadline;
 use crate::sys::park::{ParkEnd, Parker, SleeperAddress};
@@ -22,11 +15,11 @@ use crate::sys::platform::PlatformRef;
 const NOTIFIED: u32 = 1;
 /// Interrupted, until the interrupt is cleared.
 const INTERRUPTED: u32 = 2;
-/// The thread is awake and watches the word.
+/// The thread watches the word: nobody has to wake it. It clears the bit together with `NOTIFIED`, before it sleeps.
 const SPINNING: u32 = 4;
-/// A wait is under way. Two threads that waited at once would steal each other's wakes.
+/// A wait is under way. Two at once would steal each other's wakes.
 const IN_USE: u32 = 8;
-/// The wait that is under way has been interrupted, and the interrupt has been cleared since.
+/// The interrupt has been cleared, but still ends the wait that is under way, which clears this bit with `IN_USE`.
 const CLEARED: u32 = 16;
 
 /// A word that one thread sleeps on.
@@ -36,7 +29,6 @@ pub struct Sleeper {
     on: AtomicPtr<()>,
 }
 
-/// A thread's use of a [`Sleeper`].
 pub(crate) struct InUse<'a>(&'a Sleeper);
 
 impl Drop for InUse<'_> {
@@ -45,15 +37,23 @@ impl Drop for InUse<'_> {
     }
 }
 
-/// Why [`Sleeper::sleep`] returned.
+/// Why a wait is ended without a wake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Slept {
-    /// One of the thread's entries has been taken off its queue, or notified while queued.
-    Notified,
-    /// [`Sleeper::interrupt`] was called, and [`Sleeper::clear`] perhaps after it.
+#[non_exhaustive]
+pub enum Cause {
+    /// The wait is cancelled: by a signal, a kill, or a decision of the program.
     Interrupted,
-    /// The deadline passed.
+    /// The time is up.
     TimedOut,
+}
+
+impl From<Cause> for Error {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Interrupted => Self::Interrupted,
+            Cause::TimedOut => Self::TimedOut,
+        }
+    }
 }
 
 impl Sleeper {
@@ -67,8 +67,7 @@ impl Sleeper {
         if self.word.raise_to(IN_USE, Ordering::Acquire) & IN_USE != 0 {
             return None;
         }
-        // Relaxed: a waker sees this store, because it takes the entry under the bucket's lock. An interrupt sees it by
-        // `take_down`: see [N] in ORDERING.md.
+        // Relaxed: a waker takes the entry under the bucket's lock. An interrupt sees the store by `take_down` ([N]).
         self.on.store(on.into_raw(), Ordering::Relaxed);
         Some(InUse(self))
     }
@@ -78,13 +77,12 @@ impl Sleeper {
         unsafe { PlatformRef::from_raw(self.on.load(Ordering::Relaxed)) }
     }
 
-    /// Sets `bits`, and returns the address by which the thread is woken, if one sleeps. `None` if it is spinning.
+    /// Sets `bits`. Returns the address by which to wake the thread; `None` if it spins.
     fn raise(&self, bits: u32) -> Option<SleeperAddress> {
         self.word.raise(bits, SPINNING, || self.platform())
     }
 
-    /// Sets `NOTIFIED`. After this the caller gives the entry back, and then wakes the thread by the returned address.
-    /// `None` if the thread is awake, and will see `NOTIFIED` before it sleeps.
+    /// The caller then gives the entry back, and wakes the thread by the returned address.
     pub(crate) fn notify(&self) -> Option<SleeperAddress> {
         self.raise(NOTIFIED)
     }
@@ -110,13 +108,12 @@ impl Sleeper {
         }
     }
 
-    /// Whether an interrupt has come and has not been cleared.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.word.load(Ordering::Acquire) & INTERRUPTED != 0 // [N]
     }
 
-    /// Spins until a wake sets `NOTIFIED`, an interrupt comes, `length` has passed, or the deadline has. Returns whether
-    /// one of the first two happened. The caller then calls [`sleep`](Self::sleep), which finds out what it was.
+    /// Spins until a wake sets `NOTIFIED`, an interrupt comes, or `length` or the deadline has passed. Returns whether one of
+    /// the first two happened; [`sleep`](Self::sleep) then finds out which.
     pub(crate) fn spin(&self, length: Duration, deadline: Option<&Deadline>) -> bool {
         let on = self.platform();
         self.word.raise_to(SPINNING, Ordering::Relaxed);
@@ -124,23 +121,21 @@ impl Sleeper {
         on.watch(length, deadline, || self.word.load(Ordering::Relaxed) & (NOTIFIED | INTERRUPTED | CLEARED) != 0)
     }
 
-    /// Sleeps until a wake sets `NOTIFIED`, an interrupt comes, or the deadline passes.
-    pub(crate) fn sleep(&self, deadline: Option<&Deadline>) -> Slept {
+    /// Sleeps until a wake sets `NOTIFIED` (`None`), an interrupt comes, or the deadline passes.
+    pub(crate) fn sleep(&self, deadline: Option<&Deadline>) -> Option<Cause> {
         let on = self.platform();
         loop {
             let passing = NOTIFIED | SPINNING;
             let before = self.word.take_down(passing); // [N]
             if before & NOTIFIED != 0 {
-                return Slept::Notified;
+                return None;
             }
             if before & (INTERRUPTED | CLEARED) != 0 {
-                return Slept::Interrupted;
+                return Some(Cause::Interrupted);
             }
-            // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed. So do
-            // not begin such a sleep.
             let has_passed = deadline.is_some_and(|deadline| on.has_passed(deadline));
             if has_passed || self.word.park(on, before & !passing, deadline) == ParkEnd::TimedOut {
-                return Slept::TimedOut;
+                return Some(Cause::TimedOut);
             }
         }
     }
@@ -166,7 +161,7 @@ mod tests {
         assert!(!sleeper.spin(Duration::ZERO, None), "nothing has happened");
         assert!(sleeper.notify().is_none(), "it still spins");
         assert!(sleeper.spin(HOUR, None));
-        assert_eq!(sleeper.sleep(None), Slept::Notified);
+        assert_eq!(sleeper.sleep(None), None);
         assert!(sleeper.notify().is_some(), "it may sleep again");
     }
 
@@ -176,7 +171,7 @@ mod tests {
         let _in_use = sleeper.occupy(PlatformRef::HOST);
         sleeper.interrupt();
         assert!(sleeper.spin(HOUR, None));
-        assert_eq!(sleeper.sleep(None), Slept::Interrupted);
+        assert_eq!(sleeper.sleep(None), Some(Cause::Interrupted));
     }
 
     #[test]
@@ -185,6 +180,6 @@ mod tests {
         let _in_use = sleeper.occupy(PlatformRef::HOST);
         let now = PlatformRef::HOST.begin(Timeout::After(Duration::ZERO));
         assert!(!sleeper.spin(HOUR, Some(&now)));
-        assert_eq!(sleeper.sleep(Some(&now)), Slept::TimedOut);
+        assert_eq!(sleeper.sleep(Some(&now)), Some(Cause::TimedOut));
     }
 }

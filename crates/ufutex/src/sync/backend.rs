@@ -3,8 +3,7 @@
 pub use core::hint::spin_loop;
 pub use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// A cell that is guarded by a lock elsewhere. Every access is a closure, so a model checker knows when the access
-/// begins and ends, and can check for races.
+/// A cell that a lock elsewhere guards. Each access is a closure, so a model checker knows when it begins and ends.
 #[repr(transparent)]
 #[derive(Default)]
 pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);

@@ -1,12 +1,10 @@
 //! Lets a model detect that a thread finds an object before its initialisation is visible. Does nothing here.
 
-/// A member of objects that threads find without a lock. In a model it is a cell, and the model reports a thread that
-/// finds the object before its initialisation is visible. Here it is empty.
+/// A member of objects that threads find without a lock. In a model it is a cell.
 pub struct Made;
 
 impl Made {
-    /// The object counts as initialised from now on or, if [`finish`](Self::finish) is called, from the first such call
-    /// on.
+    /// Initialised from now on or, if [`finish`](Self::finish) is called, from the first such call on.
     pub fn new() -> Self {
         Self
     }

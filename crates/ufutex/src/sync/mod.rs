@@ -1,8 +1,5 @@
-//! The only directory that names where atomics come from. All other files import their atomics, cells and barriers from
-//! here.
-//!
-//! The models in `crates/models` are copies of this crate's source with other files in place of some, most of them of
-//! this directory. So they check the code that ships.
+//! The only directory that names where atomics, cells and barriers come from. The models in `crates/models` are copies of
+//! this crate's source with other files in place of some, most of them here. So they check the code that ships.
 
 mod backend;
 mod barriers;

@@ -1,17 +1,16 @@
 //! Which copy of sharded data a thread uses: a hint.
 
-/// A number that differs between threads that run at the same time, and rarely changes within a thread: the number of
-/// the 64 KiB block of the stack that the caller's frame is in. It needs neither thread-local storage nor an operating
-/// system.
+/// The number of the stack's 64 KiB block with the caller's frame: different in each running thread, where it rarely changes.
 ///
-/// **It is a hint.** Two calls in one operation may return different numbers: a thread's frames may lie on both sides
-/// of a block's border, or a coroutine may be resumed on another thread. So an operation keeps what it has chosen by a
-/// hint until it ends, and no result depends on the choice of the next operation. If compiled with `--cfg
-/// ufutex_random_hints`, as by `.ci/random-hints`, each call returns another number.
+/// **It is a hint.** A thread's frames may lie on both sides of a block's border, or a coroutine may be resumed on another
+/// thread. So an operation keeps what it has chosen, and no result depends on the next choice. `.ci/random-hints` draws hints.
 #[inline(always)]
 pub fn thread_hint() -> u32 {
     #[cfg(ufutex_random_hints)]
-    return random_hints::draw();
+    {
+        static DRAWN: super::AtomicU64 = super::AtomicU64::new(0);
+        return crate::sys::random::mixed(DRAWN.fetch_add(1, super::Ordering::Relaxed)) as u32;
+    }
     #[cfg(not(ufutex_random_hints))]
     {
         let here = 0u8;
@@ -19,24 +18,10 @@ pub fn thread_hint() -> u32 {
     }
 }
 
-/// Hints for tests: the next number of a random sequence, which all threads share.
-#[cfg(ufutex_random_hints)]
-mod random_hints {
-    use core::sync::atomic::{AtomicU32, Ordering};
-
-    pub fn draw() -> u32 {
-        static DRAWN: AtomicU32 = AtomicU32::new(0);
-        let mixed = DRAWN.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x85eb_ca6b);
-        (mixed ^ mixed >> 15).wrapping_mul(0xc2b2_ae35)
-    }
-}
-
-/// The shard of the calling thread in `0..shards`. `shards` is at most 65,536. Data is sharded so that threads seldom
-/// access the same cache line.
+/// The shard of the calling thread in `0..shards`. `shards` is at most 65,536.
 #[inline(always)]
 pub fn thread_shard(shards: usize) -> usize {
-    // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads. Use the
-    // upper bits.
+    // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads.
     let mixed = thread_hint().wrapping_mul(0x9e37_79b9);
     ((mixed >> 16) as usize * shards) >> 16
 }

@@ -2,28 +2,23 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A statistics counter. It orders nothing: a reader learns nothing about other memory. So every access is relaxed, and
-/// a model does not explore it, which would only multiply the executions.
+/// It orders nothing, so every access is relaxed, and a model does not explore it.
 #[derive(Default)]
 pub struct Tally(AtomicU64);
 
 impl Tally {
-    /// Starts at zero.
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Starts at `n`.
     pub const fn of(n: u64) -> Self {
         Self(AtomicU64::new(n))
     }
 
-    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.add_and_get(n);
     }
 
-    /// Adds `n`. Returns the new value.
     pub fn add_and_get(&self, n: u64) -> u64 {
         self.0.fetch_add(n, Relaxed).wrapping_add(n)
     }
@@ -34,16 +29,14 @@ impl Tally {
         self.0.fetch_update(Relaxed, Relaxed, |all| all.checked_sub(n)).is_ok()
     }
 
-    /// Raises the counter to `value` if it is less.
     #[inline]
     pub fn note_max(&self, value: u64) {
-        // Most values are not greater. Then the cache line is not written.
+        // Most values are not greater, and do not write the cache line.
         if value > self.get() {
             self.0.fetch_max(value, Relaxed);
         }
     }
 
-    /// The current value.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }

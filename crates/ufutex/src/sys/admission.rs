@@ -1,35 +1,28 @@
 //! Limits how many waiters a domain may have, and how many timers a process.
 //!
-//! A wait that is queued takes a permit, and gives it back when it has been woken. If the free permits were one number,
-//! its cache line would be transferred between all CPUs. So most permits are kept in several shards, each on a line of
-//! its own: a thread that has been woken gives its permit back to the shard from which it will take the next one. Permits
-//! are only moved, never made, so the limit is never exceeded.
+//! A wait that is queued takes a permit, and gives it back when it has been woken. So that threads do not all write one cache
+//! line, most permits are kept in shards: a thread gives its permit back to the shard from which it will take the next one.
 //!
-//! A waiter does not take a permit from another thread's shard. So a wait may be refused although other shards have
-//! free permits. With a small limit, where that would matter, all threads share the first shard. It keeps the permits
-//! that have been given back, so that waiters write no line of the domain itself.
+//! A waiter takes none from another thread's shard. So a wait may be refused although other shards have free permits. With a
+//! small limit, where that would matter, all threads share the first shard.
 //!
-//! The shards of timers have a lock, under which the permits are a plain number, and a create that finds none in its
-//! own shard checks the others. With a small limit their permits are in no shard.
+//! The shards of timers have a lock, and a create that finds none in its own checks the others.
 
 use crate::sync::{Tally, thread_shard};
 
-/// Number of shards of waiters' permits, a power of two. More shards would cost each domain more memory than their
-/// contention is worth. Timers have as many, one of which is common to all threads.
+/// Shards of waiters' permits, a power of two. Timers have as many, one of which is common to all threads.
 pub const SHARDS: usize = 8;
-/// Number of permits that are moved at once between `free` and a shard.
+/// Permits that are moved at once between `free` and a shard.
 const BATCH: u64 = 256;
 /// The most free permits that a shard keeps, apart from those that are being moved.
 const KEPT_MAX: u64 = 2 * BATCH;
-/// With a smaller limit all threads share one shard. From this limit on, those that the
-/// shards can keep are at most a sixteenth of all.
+/// From this limit on threads have shards of their own, which can keep at most a sixteenth.
 const SHARED_FROM: u64 = 16 * SHARDS as u64 * KEPT_MAX;
 
-/// Free permits of some of the threads.
+/// Free permits of some threads: atomic, or behind a lock that the caller holds.
 pub trait FreePermits {
-    /// Takes `n` permits if there are that many. Returns whether there were.
+    /// Takes `n` permits, or none. Returns whether it took them.
     fn take(&mut self, n: u64) -> bool;
-    /// Adds `n` permits. Returns how many there are now.
     fn add(&mut self, n: u64) -> u64;
 }
 
@@ -43,14 +36,9 @@ impl FreePermits for &Tally {
     }
 }
 
-/// Permits behind a lock, which the caller holds.
 impl FreePermits for u64 {
     fn take(&mut self, n: u64) -> bool {
-        let has_enough = *self >= n;
-        if has_enough {
-            *self -= n;
-        }
-        has_enough
+        self.checked_sub(n).map(|left| *self = left).is_some()
     }
 
     fn add(&mut self, n: u64) -> u64 {
@@ -59,17 +47,15 @@ impl FreePermits for u64 {
     }
 }
 
-/// A shard: free permits of some of the threads, on a cache line of their own.
 #[derive(Default)]
 #[repr(align(64))]
 struct PermitsShard(Tally);
 
-/// The shards of a domain. They are made when it gets its first waiter.
+/// The shards of a domain, made for its first waiter.
 #[derive(Default)]
 pub struct Permits([PermitsShard; SHARDS]);
 
-/// The permits of a domain or of a process's timers. Permits may be taken without a shard and given back to one: they
-/// are only moved.
+/// The permits of a domain or of a process's timers. They may be taken without a shard and given back to one.
 pub struct Admission {
     max: u64,
     /// Free permits that are in no shard.
@@ -77,13 +63,11 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// `max` permits, all of them free.
     pub fn new(max: u64) -> Self {
         Self { max, free: Tally::of(max) }
     }
 
-    /// How many permits are taken, if the shards keep `kept` free ones. The number is approximate while other threads
-    /// take permits and give them back.
+    /// The permits that are taken, if the shards keep `kept` free ones. Approximate while threads take some.
     pub fn taken(&self, kept: u64) -> u64 {
         self.max.saturating_sub(self.free.get()).saturating_sub(kept)
     }
@@ -99,15 +83,12 @@ impl Admission {
             own.add(BATCH - 1);
             return true;
         }
-        // One check of `free` is enough. With one shard for all threads, `free` gets no permit back once the shard is
-        // there, and a thread takes from it only after it has seen the shard empty. If `free` is empty here, consider
-        // the last moment at which this thread, or one that has taken from `free`, saw the shard empty. At that moment
-        // each permit was taken, or about to be taken by such a thread. So of as many threads as there are permits,
-        // with one permit each, none is refused.
+        // One check of `free` is enough. With one shard for all, `free` gets no permit back, and a thread takes from it only
+        // after it has seen the shard empty. If it is empty here, each permit was taken, or about to be, when such a thread
+        // last saw the shard empty. So of as many threads as there are permits, none is refused.
         self.free.take(1)
     }
 
-    /// Gives a permit back to `own`, or to no shard.
     #[inline]
     pub fn give_back(&self, own: Option<&mut impl FreePermits>) {
         let Some(own) = own else { return self.free.add(1) };
@@ -116,7 +97,6 @@ impl Admission {
         }
     }
 
-    /// Whether threads have shards of their own.
     #[inline]
     pub fn is_sharded(&self) -> bool {
         self.max >= SHARED_FROM
@@ -124,12 +104,10 @@ impl Admission {
 }
 
 impl Permits {
-    /// The calling thread's shard, or the first one for all threads.
     pub fn own(&self, admission: &Admission) -> &Tally {
         &self.0[if admission.is_sharded() { thread_shard(SHARDS) } else { 0 }].0
     }
 
-    /// How many free permits the shards keep.
     pub fn kept(&self) -> u64 {
         self.0.iter().fold(0, |kept, shard| kept.saturating_add(shard.0.get()))
     }
@@ -139,7 +117,6 @@ impl Permits {
 mod tests {
     use super::*;
 
-    /// As a domain has them.
     struct Domain {
         admission: Admission,
         shards: Permits,
@@ -172,7 +149,7 @@ mod tests {
         assert_eq!(permits.taken(), 0);
     }
 
-    /// Has many threads take permits and keep them, until there are no more. Returns how many they took.
+    /// Has threads take and keep permits until there are no more. Returns how many they took.
     fn taken_by_threads(permits: &Domain) -> u64 {
         std::thread::scope(|scope| {
             let threads = [(); 16]
@@ -187,7 +164,6 @@ mod tests {
             let permits = Domain::new(max);
             assert_eq!((taken_by_threads(&permits), permits.taken()), (max, max));
             (0..max).for_each(|_| permits.give_back());
-            // A single other thread finds all the permits that were given back.
             for _ in 0..4 {
                 let all = || (0..=max).take_while(|_| permits.take()).map(|_| ()).count() as u64;
                 let found = std::thread::scope(|scope| scope.spawn(all).join().expect("nobody panics"));
@@ -199,13 +175,11 @@ mod tests {
 
     #[test]
     fn permits_of_a_large_limit_are_nearly_as_many_and_never_more() {
-        // A limit that is not a multiple of a batch.
         let permits = Domain::new(SHARED_FROM + 100);
         let taken = taken_by_threads(&permits);
         assert!(taken <= SHARED_FROM + 100 && taken > SHARED_FROM - SHARED_FROM / 16, "{taken}");
         assert_eq!(permits.admission.free.get(), 0, "the rest is taken one by one");
         assert_eq!(permits.taken(), taken);
-        // One thread gives back what all have taken. Other threads can take what does not stay in its shard.
         (0..taken).for_each(|_| permits.give_back());
         assert_eq!(permits.taken(), 0);
         assert!(permits.shards.0.iter().all(|shard| shard.0.get() <= KEPT_MAX + BATCH));

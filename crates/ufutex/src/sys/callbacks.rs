@@ -7,11 +7,8 @@ use core::ops::Deref;
 use super::counted::Counted;
 use crate::error::Error;
 
-/// A handle of an embedder's callbacks, such as a [`Deliver`](crate::timer::Deliver) or
-/// [`Clocks`](crate::timer::Clocks).
-///
-/// An `Arc` of them becomes one by `into()`, which every function that takes callbacks calls. `Arc::new` ends the
-/// program if there is no memory. [`try_new`](Self::try_new) does not.
+/// A handle of an embedder's callbacks, such as a [`Deliver`](crate::timer::Deliver) or [`Clocks`](crate::timer::Clocks).
+/// Functions that take one also take an `Arc`, but `Arc::new` ends the program if there is no memory.
 ///
 /// ```
 /// use ufutex::{Callbacks, timer::{Callback, Driver, Expired, Timers}};
@@ -63,7 +60,7 @@ impl<T: ?Sized> fmt::Debug for Callbacks<T> {
     }
 }
 
-/// Lets handles of everything that implements `$callbacks` become handles of its object.
+/// Makes `Callbacks<dyn $callbacks>` from handles of what implements it.
 macro_rules! callbacks {
     ($callbacks:path) => {
         impl<T: $callbacks + 'static> From<alloc::sync::Arc<T>> for $crate::sys::callbacks::Callbacks<dyn $callbacks> {

@@ -13,8 +13,7 @@ pub enum Clock {
 
 /// How long a wait may take.
 ///
-/// A [`Duration`] is a timeout from the start of the wait, and a `std::time::Instant` is a deadline on the monotonic
-/// clock:
+/// A [`Duration`] is a timeout from the start of the wait, and a `std::time::Instant` a deadline on the monotonic clock:
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -22,8 +21,7 @@ pub enum Clock {
 ///
 /// let ms = Duration::from_millis(5);
 /// assert_eq!(Timeout::from(ms), Timeout::After(ms));
-/// let options = WaitOptions::new().timeout(Instant::now() + ms);
-/// # let _ = options;
+/// let _ = WaitOptions::new().timeout(Instant::now() + ms);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timeout {
@@ -42,24 +40,6 @@ pub struct Deadline {
     pub at: Duration,
 }
 
-impl Deadline {
-    /// The time from `now`, which is a reading of [`clock`](Self::clock), until the deadline. Zero if the deadline has
-    /// passed.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use ufutex::platform::{Clock, Deadline};
-    ///
-    /// let deadline = Deadline { clock: Clock::Monotonic, at: Duration::from_millis(30) };
-    /// assert_eq!(deadline.remaining(Duration::from_millis(10)), Duration::from_millis(20));
-    /// assert_eq!(deadline.remaining(Duration::from_millis(40)), Duration::ZERO);
-    /// ```
-    #[must_use]
-    pub const fn remaining(&self, now: Duration) -> Duration {
-        self.at.saturating_sub(now)
-    }
-}
-
 impl From<Duration> for Timeout {
     /// [`Timeout::After`].
     fn from(length: Duration) -> Self {
@@ -69,14 +49,12 @@ impl From<Duration> for Timeout {
 
 #[cfg(feature = "std")]
 impl From<std::time::Instant> for Timeout {
-    /// [`Timeout::At`] on [`Clock::Monotonic`], which is the clock that the standard library's instants are read from
-    /// on Linux.
+    /// [`Timeout::At`] on [`Clock::Monotonic`], from which instants are read on Linux.
     ///
-    /// The conversion reads the clock twice. The deadline is later than the instant by the time between the two readings,
-    /// and never earlier: some tens of nanoseconds, or more if the thread is preempted there. An instant that lies before
-    /// the start of the clock becomes its start. One too far away becomes [`Duration::MAX`].
+    /// The deadline is never earlier than the instant. It is later by the time between two readings of the clock, mostly some
+    /// tens of nanoseconds. An instant before the clock's start becomes its start; one too far away, [`Duration::MAX`].
     fn from(instant: std::time::Instant) -> Self {
-        // The standard library's reading comes first. In the other order the deadline would be too early.
+        // The standard library's reading first: otherwise the deadline would be too early.
         let read = std::time::Instant::now();
         let now = super::host::now(Clock::Monotonic).unwrap_or_default();
         let at = match instant.checked_duration_since(read) {

@@ -12,7 +12,6 @@ pub struct Counted<T: ?Sized> {
     inner: NonNull<Inner<T>>,
 }
 
-/// The memory behind handles.
 pub struct Inner<T: ?Sized> {
     handles: AtomicUsize,
     value: T,
@@ -24,50 +23,32 @@ unsafe impl<T: Send + Sync + ?Sized> Send for Counted<T> {}
 unsafe impl<T: Send + Sync + ?Sized> Sync for Counted<T> {}
 
 impl<T> Counted<T> {
-    /// Makes the first handle. `value` is called once there is memory, with the address of the memory.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
+    /// Makes the first handle. `value` is called once there is memory, with its address. [`Error::NoMemory`].
     pub fn new(value: impl FnOnce(usize) -> T) -> Result<Self, Error> {
-        // SAFETY: `Inner` is not zero-sized, because of its count.
+        // SAFETY: `Inner` has a count, so it is not zero-sized.
         let inner = NonNull::new(unsafe { alloc(Layout::new::<Inner<T>>()) }).ok_or(Error::NoMemory)?.cast();
         let value = value(inner.addr().get());
         // SAFETY: fresh memory of that type.
         unsafe { inner.write(Inner { handles: AtomicUsize::new(1), value }) };
-        // `around` makes pointers from the address alone.
-        let _address = inner.as_ptr().expose_provenance();
+        let _for_adopt = inner.as_ptr().expose_provenance();
         Ok(Self { inner })
     }
 
-    /// Turns it into a handle of another type of the same value, such as a trait's object.
-    ///
     /// # Safety
-    /// `as_other` returns its argument. The compiler coerces its type.
+    /// `as_other` returns its argument, whose type the compiler coerces.
     pub unsafe fn coerce<U: ?Sized>(self, as_other: impl FnOnce(NonNull<Inner<T>>) -> NonNull<Inner<U>>) -> Counted<U> {
         Counted { inner: as_other(core::mem::ManuallyDrop::new(self).inner) }
     }
 
-    /// Whether the two are handles of one value.
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.inner == other.inner
-    }
-
-    /// The handle of the value at `value` that was forgotten with `mem::forget`.
+    /// The handle of `value` that was forgotten with `mem::forget`.
     ///
     /// # Safety
     /// Such a handle exists, and is adopted only once.
     pub unsafe fn adopt(value: NonNull<T>) -> Self {
-        // SAFETY: a handle gave the value out.
-        Self { inner: unsafe { Self::around(value) } }
-    }
-
-    /// # Safety
-    /// The value lies in an `Inner`.
-    unsafe fn around(value: NonNull<T>) -> NonNull<Inner<T>> {
-        // A reference to the value gives no access to the count in front of it, so only its address is used.
+        // A reference to the value gives no access to the count in front of it: use its address alone.
         let address = value.addr().get() - core::mem::offset_of!(Inner<T>, value);
-        // SAFETY: the caller guarantees that it is within an allocation, so it is not null.
-        unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) }
+        // SAFETY: the value lies in an allocation of `new`.
+        Self { inner: unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) } }
     }
 }
 
@@ -77,19 +58,17 @@ impl<T: ?Sized> Counted<T> {
         unsafe { self.inner.as_ref() }
     }
 
-    /// The value's memory, which is no handle: see [`upgrade`](Self::upgrade).
     pub fn memory(&self) -> NonNull<Inner<T>> {
         self.inner
     }
 
-    /// One more handle of the value in `inner`, unless the last one is being dropped.
+    /// One more handle, unless the last one is being dropped.
     ///
     /// # Safety
-    /// `inner` came from a handle, and is still there: the thread that drops the last handle waits for the caller
-    /// somewhere in the value's own `drop`.
+    /// `inner` came from a handle, and is still there: the value's own `drop`, by the last handle, waits for the caller.
     #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
     pub unsafe fn upgrade(inner: NonNull<Inner<T>>) -> Option<Self> {
-        // SAFETY: the caller guarantees that the memory is there.
+        // SAFETY: the caller guarantees it.
         let handles = unsafe { &inner.as_ref().handles };
         let more = |n: usize| (n != 0).then(|| n + 1);
         handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self { inner })
@@ -107,7 +86,7 @@ impl<T: ?Sized> Deref for Counted<T> {
 impl<T: ?Sized> Clone for Counted<T> {
     fn clone(&self) -> Self {
         let handles = self.inner().handles.fetch_add(1, Ordering::Relaxed);
-        // As with `Arc`: only leaked handles can get here. If the count wrapped, the value would be freed in use.
+        // As with `Arc`: only leaked handles get here. If the count wrapped, the value would be freed in use.
         assert!(handles < isize::MAX as usize, "too many handles");
         Self { inner: self.inner }
     }
@@ -115,15 +94,20 @@ impl<T: ?Sized> Clone for Counted<T> {
 
 impl<T: ?Sized> Drop for Counted<T> {
     fn drop(&mut self) {
-        // [L]: the thread that frees the value sees all earlier uses of it. Pairs with the load below, which is no fence
-        // because ThreadSanitizer does not understand fences.
-        if self.inner().handles.fetch_sub(1, Ordering::Release) != 1 {
-            return;
+        // [L]: the thread that frees the value sees all uses of it. Pairs with the load below: no fence, for ThreadSanitizer.
+        if self.inner().handles.fetch_sub(1, Ordering::Release) == 1 {
+            self.free();
         }
+    }
+}
+
+impl<T: ?Sized> Counted<T> {
+    #[cold]
+    #[inline(never)]
+    fn free(&mut self) {
         self.inner().handles.load(Ordering::Acquire); // [L]
         let layout = Layout::for_value(self.inner());
-        // SAFETY: this was the last handle; the memory was allocated like this in `new`. Only the value is dropped
-        // through the pointer, since other threads may read the count meanwhile (`upgrade`).
+        // SAFETY: the last handle; allocated like this. Only the value is dropped: others may still read the count (`upgrade`).
         unsafe {
             (&raw mut (*self.inner.as_ptr()).value).drop_in_place();
             dealloc(self.inner.as_ptr().cast(), layout);

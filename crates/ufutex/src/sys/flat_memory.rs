@@ -5,9 +5,8 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::mem::{Access, Fault, UserMemory, Width};
 
-/// A guest's memory in one piece of this program's memory: the guest's addresses from `first` on are the bytes from `base` on.
-/// All of it is there all the time. Words have the byte order of the host's processor. For a guest with the other order write a
-/// [`UserMemory`] of your own, which swaps the bytes of what it loads and stores.
+/// A guest's memory in one piece of this program's: the guest's addresses from `first` on are the bytes from `base` on, which
+/// never fault. Words have the host's byte order: a guest with the other needs a [`UserMemory`] that swaps bytes.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU64;
@@ -25,7 +24,6 @@ use super::mem::{Access, Fault, UserMemory, Width};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FlatMemory {
-    /// The address in this program.
     base: usize,
     first: u64,
     length: u64,
@@ -36,7 +34,7 @@ impl FlatMemory {
     ///
     /// # Safety
     /// They can be read and written while the memory is used. This program accesses those that the guest passes to the engine
-    /// by atomic operations alone. `base` and `first` are equally aligned, to 8 bytes.
+    /// by atomics alone. `base` and `first` are equally aligned, to 8 bytes.
     pub unsafe fn new(base: *mut u8, first: u64, length: u64) -> Self {
         debug_assert_eq!(base.addr() as u64 % 8, first % 8, "base and first are equally aligned");
         Self { base: base.expose_provenance(), first, length }
@@ -45,14 +43,13 @@ impl FlatMemory {
     /// The memory of a guest whose addresses are this program's own, except those of the first page.
     ///
     /// # Safety
-    /// Each address that the guest passes to the engine can be read, and written where the call writes, and this program
-    /// accesses it by atomic operations alone.
+    /// Each address that the guest passes can be read, and written if the call writes. This program uses atomics alone there.
     pub const unsafe fn of_this_program() -> Self {
         const PAGE: usize = 4096;
         Self { base: PAGE, first: PAGE as u64, length: (usize::MAX - PAGE) as u64 }
     }
 
-    /// Where the word is. The caller checks its alignment, as the engine has.
+    /// The caller checks the alignment, as the engine has.
     fn place(&self, address: u64, width: Width) -> Result<*mut (), Fault> {
         let offset = address.checked_sub(self.first).ok_or(Fault)?;
         let is_inside = self.length.checked_sub(width.bytes()).is_some_and(|last| offset <= last);
@@ -60,24 +57,19 @@ impl FlatMemory {
     }
 }
 
-/// `$body` with `$word` as a reference to the word of `$width` at `$place`.
 macro_rules! with_word {
-    ($place:expr, $width:expr, $word:ident => $body:expr) => {{
-        let place = $place;
-        // SAFETY: valid, as the caller of the constructor has promised; aligned, as `UserMemory` promises.
-        unsafe {
-            match $width {
-                Width::U8 => with_word!(@ AtomicU8, place, $word => $body),
-                Width::U16 => with_word!(@ AtomicU16, place, $word => $body),
-                Width::U32 => with_word!(@ AtomicU32, place, $word => $body),
-                Width::U64 => with_word!(@ AtomicU64, place, $word => $body),
-            }
+    ($place:ident, $width:ident, $word:ident => $body:expr) => {
+        with_word!(@ $place, $width, $word => $body, U8 AtomicU8, U16 AtomicU16, U32 AtomicU32, U64 AtomicU64)
+    };
+    (@ $place:ident, $width:ident, $word:ident => $body:expr, $($bits:ident $atomic:ident),*) => {
+        match $width {
+            $(Width::$bits => {
+                // SAFETY: valid, as the constructor's caller has promised; aligned, as `UserMemory` promises.
+                let $word = unsafe { $atomic::from_ptr($place.cast()) };
+                $body
+            })*
         }
-    }};
-    (@ $atomic:ident, $place:ident, $word:ident => $body:expr) => {{
-        let $word = $atomic::from_ptr($place.cast());
-        $body
-    }};
+    };
 }
 
 #[expect(clippy::useless_conversion, reason = "one of the four widths is 64 bits itself")]

@@ -7,17 +7,15 @@ use super::counted::Counted;
 use crate::error::Error;
 use crate::sync::{AtomicPtr, Made, Ordering};
 
-/// A value that the first thread to need it makes, in memory of its own. It is dropped with the `Lazy`.
-///
-/// No thread waits for another that makes the value: each thread that finds none makes one, and all use the one that
-/// was stored first.
+/// A value that the first thread to need it makes, in memory of its own. No thread waits for another: each that finds no value
+/// makes one, and all use the one that was stored first.
 pub struct Lazy<T> {
     /// Null until the value is made, then a counted handle; or [`NEVER`].
     kept: AtomicPtr<(Made, T)>,
     _owns: PhantomData<T>,
 }
 
-/// Marks a value that will not be made any more. The address of every value is higher.
+/// No value will be made. The address of every value is higher.
 const NEVER: usize = 1;
 
 impl<T> Lazy<T> {
@@ -25,28 +23,23 @@ impl<T> Lazy<T> {
         Self { kept: AtomicPtr::new(ptr::null_mut()), _owns: PhantomData }
     }
 
-    /// The value if it has been made.
     #[inline(always)]
     pub fn get(&self) -> Option<&T> {
         let kept = self.kept.load(Ordering::Acquire); // [W]
         if kept.addr() <= NEVER {
             return None;
         }
-        // SAFETY: a handle that is kept until `self` is dropped.
+        // SAFETY: the handle is kept until `self` is dropped.
         let (made, value) = unsafe { &*kept };
         made.see();
         Some(value)
     }
 
-    /// Whether there will never be a value.
     pub fn has_given_up(&self) -> bool {
         self.kept.load(Ordering::Acquire).addr() == NEVER // [W]
     }
 
-    /// The value. If there is none yet, it is what `value` returns, or what another thread has made meanwhile.
-    ///
-    /// # Errors
-    /// Those of `value`, and [`Error::NoMemory`], also if the value will never be made.
+    /// If there is no value, `value` makes it, unless another thread is faster. [`Error::NoMemory`] also after `give_up`.
     #[inline]
     pub fn get_or_make(&self, value: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
         match self.get() {
@@ -57,21 +50,16 @@ impl<T> Lazy<T> {
 
     #[cold]
     fn make(&self, value: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
-        let made = value().and_then(|value| Counted::new(|_| (Made::new(), value)));
-        let error = match made {
-            Ok(kept) => {
-                kept.0.finish();
-                let ours = ptr::from_ref::<(Made, T)>(&kept).cast_mut();
-                // [W]
-                if self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Relaxed).is_ok() {
-                    core::mem::forget(kept); // `drop` gives this handle back
-                }
-                Error::NoMemory
+        let made = value().and_then(|value| Counted::new(|_| (Made::new(), value))).map(|kept| {
+            kept.0.finish();
+            let ours = ptr::from_ref::<(Made, T)>(&kept).cast_mut();
+            // [W]
+            if self.kept.compare_exchange(ptr::null_mut(), ours, Ordering::Release, Ordering::Relaxed).is_ok() {
+                core::mem::forget(kept); // `drop` gives this handle back
             }
-            Err(error) => error,
-        };
-        // Another thread may have been faster, and may have had the last memory.
-        self.get().ok_or(error)
+        });
+        // Another thread may have been faster, and have had the last memory.
+        self.get().ok_or(made.err().unwrap_or(Error::NoMemory))
     }
 
     /// If there is no value yet, there will never be one.
@@ -81,8 +69,6 @@ impl<T> Lazy<T> {
         let _was = self.kept.compare_exchange(ptr::null_mut(), never, Ordering::Release, Ordering::Relaxed); // [W]
     }
 
-    /// Forgets the value, without dropping it: the next thread that needs one makes another.
-    ///
     /// # Safety
     /// No thread has a reference to the value.
     pub unsafe fn forget(&self) {
@@ -92,10 +78,9 @@ impl<T> Lazy<T> {
 
 impl<T> Drop for Lazy<T> {
     fn drop(&mut self) {
-        // No other thread uses `self` any more.
         let kept = self.kept.load(Ordering::Acquire); // [W]
         if let Some(kept) = NonNull::new(kept).filter(|kept| kept.addr().get() != NEVER) {
-            // SAFETY: this is the handle that `make` has forgotten.
+            // SAFETY: the handle that `make` has forgotten.
             drop(unsafe { Counted::adopt(kept) });
         }
     }

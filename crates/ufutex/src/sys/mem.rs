@@ -21,7 +21,7 @@ pub enum Width {
     U8 = 1,
     /// Two bytes.
     U16 = 2,
-    /// Four bytes: the only size that Linux knows.
+    /// Four bytes: Linux's only size.
     U32 = 4,
     /// Eight bytes, as WebAssembly's `memory.atomic.wait64` needs it.
     U64 = 8,
@@ -44,30 +44,28 @@ impl Width {
 /// The threads that share a futex word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// The threads of one domain: futex(2) with `FUTEX_PRIVATE_FLAG`. The word is looked up in the domain's own table.
+    /// The threads of one domain: futex(2) with `FUTEX_PRIVATE_FLAG`.
     Private,
-    /// All domains of a [`PidNamespace`](crate::PidNamespace) that map the object, each at an address of its own, or all
-    /// domains of the system if it is a [`SharedObject`](crate::SharedObject). The word lies at an offset in the object.
+    /// All domains of a [`PidNamespace`](crate::PidNamespace) that map the object, or, if it is a
+    /// [`SharedObject`](crate::SharedObject), all domains of the system that do. Each may map it at another address.
     Object {
         /// The object: a file or a piece of shared memory.
         id: ObjectId,
         /// The word's offset in the object, in bytes.
         offset: u64,
     },
-    /// The threads of one domain, for an operation without `FUTEX_PRIVATE_FLAG` on memory that only this domain maps.
-    /// As in the kernel, it does not meet private operations on the same address.
+    /// The threads of one domain, for an operation without `FUTEX_PRIVATE_FLAG` on memory that only this domain maps. As in the
+    /// kernel, it does not meet private operations on that address.
     AddressSpace,
 }
 
-/// Names an object that several domains map. There are two kinds, told apart by their numbers, and looked up in different
-/// tables:
+/// Names an object that several domains map. There are two kinds:
 ///
-/// - Below 2^61: an object of one [`PidNamespace`](crate::PidNamespace), whose number the embedder chooses, for example an
-///   inode's. Two namespaces that use one number mean two objects.
+/// - Below 2^61: an object of one [`PidNamespace`](crate::PidNamespace), whose number the embedder chooses, such as an
+///   inode's. In another namespace the number means another object.
 /// - From 2^61 to 2^62: a [`SharedObject`](crate::SharedObject), which domains of several namespaces map. The system chooses
-///   the number ([`SharedObject::id`](crate::SharedObject::id)). Use no other: a number that the system has not given out
-///   names an object of the caller's namespace until the system gives it out, and waiters that were queued before are then
-///   found by no wake. Do not make such a number from what a guest chooses.
+///   the number ([`SharedObject::id`](crate::SharedObject::id)). Use no other, and none that a guest chooses: until the system
+///   gives a number out it names an object of the caller's namespace, and waiters queued by then are found by no wake later.
 ///
 /// ```
 /// use ufutex::ObjectId;
@@ -79,9 +77,7 @@ pub enum Scope {
 pub struct ObjectId(u64);
 
 impl ObjectId {
-    /// Number of bits of each kind's numbers.
     pub(crate) const BITS: u32 = 61;
-    /// Set in the number of a [`SharedObject`](crate::SharedObject).
     const SYSTEM: u64 = 1 << Self::BITS;
 
     /// The object with the number `id`. `None` from 2^62 on.
@@ -90,8 +86,8 @@ impl ObjectId {
         if id < Self::SYSTEM << 1 { Some(Self(id)) } else { None }
     }
 
-    /// The object that lies at this address, for an embedder that has one for each shared mapping: name it by the address
-    /// as long as a guest maps it. `None` from 2^61 on, where only a pointer with a tag points.
+    /// The object at this address, for an embedder that has one for each shared mapping. It must not be reused while a guest
+    /// maps it. `None` for tagged pointers, from 2^61 on.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -113,29 +109,27 @@ impl ObjectId {
         self.0
     }
 
-    /// The object of the system with this number, which is below 2^61.
     pub(crate) const fn system(number: u64) -> Self {
         Self(Self::SYSTEM | number)
     }
 
-    /// The number that [`system`](Self::system) got; `None` if it is an object of a namespace.
+    /// `None` for an object of a namespace.
     #[inline]
     pub(crate) const fn of_system(self) -> Option<u64> {
         if self.0 & Self::SYSTEM != 0 { Some(self.0 & !Self::SYSTEM) } else { None }
     }
 }
 
-/// A guest's memory, as an embedder gives it to the engine.
+/// A guest's memory.
 ///
-/// The engine reads a word, and changes it, while it holds a bucket's lock. So [`load`](Self::load) and
-/// [`compare_exchange`](Self::compare_exchange) must not block: if the page is not present they return [`Fault`]. The
-/// engine then releases the lock, calls [`fault_in`](Self::fault_in), which may block for any time, and starts over.
+/// The engine reads and changes words with a bucket locked. So [`load`](Self::load) and
+/// [`compare_exchange`](Self::compare_exchange) must not block: if the page is not present they return [`Fault`]. The engine
+/// then unlocks, calls [`fault_in`](Self::fault_in), which may block, and starts over.
 ///
-/// Any of its functions may panic. The panic reaches the caller of the operation, with all locks released. An operation
-/// does nothing before it has compared or changed the word, so if the panic comes earlier, nothing has happened. A
-/// `compare_exchange` that panics must not have changed the word. After such a panic, a future may be polled again.
-/// [`Domain::exit`](crate::Domain::exit) may be called again and goes on where it stopped. If a wait for a lock is
-/// dropped after it has been handed the lock, and a panic keeps it from unlocking the word, the task still has the lock.
+/// All functions may panic. The panic reaches the caller of the operation, with all locks released. Nothing has happened if it
+/// comes before the word has been compared or changed; a `compare_exchange` that panics must not have changed it. A future may
+/// be polled again, and [`Domain::exit`](crate::Domain::exit), called again, goes on where it stopped. If a wait that was
+/// handed a lock is dropped, and a panic keeps it from unlocking, its task keeps the lock.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicU64, Ordering::{AcqRel, Acquire}};
@@ -163,9 +157,7 @@ impl ObjectId {
 ///         let result = bits.fetch_update(AcqRel, Acquire, replaced);
 ///         Ok(result.map(|all| all >> first & max).map_err(|all| all >> first & max))
 ///     }
-///     fn fault_in(&self, _address: u64, _access: Access) -> Result<(), Fault> {
-///         Err(Fault) // everything that exists is always there
-///     }
+///     fn fault_in(&self, _: u64, _: Access) -> Result<(), Fault> { Err(Fault) } // what exists is always there
 /// }
 ///
 /// let guest = Guest([const { AtomicU64::new(0x0000_0007_0000_0007) }; 2]);
@@ -176,40 +168,34 @@ impl ObjectId {
 /// assert_eq!(guest.load(0x1000, Width::U64), Ok(0x0000_0008_0000_0007));
 /// ```
 ///
-/// Every address that these functions get is a multiple of its width. A futex word has the width that its call gives:
-/// 32 bits in most calls. The provided [`read`](Self::read) loads single bytes. The provided [`write`](Self::write)
-/// exchanges 64 bits where they are aligned, and single bytes elsewhere. So all widths have to work.
+/// Addresses are multiples of the width. All widths have to work: a futex word has that of its call, the provided
+/// [`read`](Self::read) loads bytes, and [`write`](Self::write) exchanges 64 bits where they are aligned, and bytes elsewhere.
 pub trait UserMemory {
-    /// Reads the word of `width` at `address` atomically, with acquire ordering or stronger. Must not block.
+    /// Reads the word of `width` at `address` atomically, with acquire ordering or stronger.
     ///
-    /// A bucket may be locked during the call, and so may the graph of lock owners and waiters. So this function must
-    /// not use any [`Domain`](crate::Domain), [`Task`](crate::Task) or [`System`](crate::System) either.
+    /// A bucket and the graph of lock owners may be locked. So it must neither block nor use any [`Domain`](crate::Domain),
+    /// [`Task`](crate::Task) or [`System`](crate::System).
     ///
     /// # Errors
     /// [`Fault`] if the word cannot be read now.
     fn load(&self, address: u64, width: Width) -> Result<u64, Fault>;
 
-    /// Atomically replaces the word of `width` at `address` with `new` if it holds `current`, with acquire and release
-    /// ordering or stronger. Must not block and must not use any domain, like [`load`](Self::load). `Ok(Err(value))`
-    /// means that the word held `value`, and is unchanged.
+    /// Atomically replaces the word of `width` at `address` with `new` if it holds `current`, with acquire and release ordering
+    /// or stronger. Otherwise returns `Ok(Err(value))`. What [`load`](Self::load) must not do, it must not do either.
     ///
     /// # Errors
     /// [`Fault`] if the word cannot be written now.
     fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault>;
 
-    /// Makes `address` accessible. Called after a [`Fault`], with no lock held. It may use domains, tasks and the
-    /// system.
-    ///
-    /// `Ok` means that the access will succeed, unless the memory goes away again. The engine retries at most a
-    /// thousand times.
+    /// Makes `address` accessible. Called after a [`Fault`], with no lock held: it may use domains, tasks and the system. `Ok`
+    /// means that the access will succeed, unless the memory goes away again. The engine retries at most a thousand times.
     ///
     /// # Errors
     /// [`Fault`] if the access is not allowed at all: the operation then ends with `EFAULT`.
     fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault>;
 
     /// Copies memory from `address` on, in any order, and faults it in where necessary: a timeout, the arguments of
-    /// `futex_waitv`, an entry of a robust list. Called with no lock held.
-    /// An embedder that has a faster way than byte after byte should use it.
+    /// `futex_waitv`, an entry of a robust list. Called with no lock held. The provided one goes byte by byte.
     ///
     /// # Errors
     /// [`Fault`] if any of it cannot be read.
@@ -221,8 +207,8 @@ pub trait UserMemory {
         Ok(())
     }
 
-    /// Copies memory to `address` on, in any order, and faults it in where necessary: the results of a system call.
-    /// Called with no lock held. An embedder that has a faster way than word after word should use it.
+    /// Copies memory to `address` on, in any order, and faults it in where necessary: the results of a system call. Called with
+    /// no lock held. The provided one goes word by word.
     ///
     /// # Errors
     /// [`Fault`] if any of it cannot be written; the rest may have been written.
@@ -248,43 +234,37 @@ pub trait UserMemory {
         Ok(())
     }
 
-    /// Whether the guest may name these addresses at all: the kernel's `access_ok`. If not, every operation fails with
-    /// `EFAULT`, even one that accesses no memory. The provided implementation accepts addresses in the lower half of
-    /// the address space, as on x86-64 with 47 bits, except in its last page, which is never mapped.
+    /// Whether the guest may name these addresses at all: the kernel's `access_ok`. If not, every operation is `EFAULT`, even
+    /// if it accesses no memory. Provided: the lower 47 bits, as on x86-64, but the last page.
     fn access_ok(&self, address: u64, bytes: u64) -> bool {
         let _ = bytes;
         address <= (1 << 47) - 4096
     }
 
-    /// Which domains share the word at `address`, for operations without `FUTEX_PRIVATE_FLAG`. With the provided
-    /// implementation no other domain maps this guest's memory. Called with no lock held, so it may block. It answers from
-    /// the mapping, whether the page is there or not. The offset in an object counts from the object's beginning.
+    /// Which domains share the word at `address`, for operations without `FUTEX_PRIVATE_FLAG`, by its mapping, whether the page
+    /// is there or not. Provided: no other domain maps this guest's memory. Called with no lock held, so it may block.
     ///
     /// # Errors
-    /// [`Fault`] if there is no memory, or if it is anonymous and `access` is not allowed: the kernel also treats
-    /// read-only anonymous memory as a fault.
+    /// [`Fault`] if there is no memory, or, as in the kernel, if it is anonymous and `access` is not allowed.
     fn scope(&self, address: u64, access: Access) -> Result<Scope, Fault> {
         let _ = (address, access);
         Ok(Scope::AddressSpace)
     }
 
-    /// The node that the memory policy of `address` prefers, for `FUTEX2_MPOL`. The provided implementation has no
-    /// policies.
+    /// The node that the memory policy of `address` prefers, for `FUTEX2_MPOL`. Provided: there are no policies.
     fn policy_node(&self, address: u64) -> Option<u32> {
         let _ = address;
         None
     }
 }
 
-/// How often an access that still faults after `fault_in` is retried.
 const FAULT_RETRIES: u32 = 1000;
 
-/// The number of faults in one operation.
 #[derive(Default)]
 pub struct Faults(u32);
 
 impl Faults {
-    /// Faults in the word. Fails after a thousand attempts.
+    /// Faults in the word. Fails after `FAULT_RETRIES`.
     #[cold]
     pub fn resolve(&mut self, fault_in: impl FnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
         self.0 += 1;
@@ -292,7 +272,6 @@ impl Faults {
     }
 }
 
-/// Retries `access` until it does not fault, and faults in before each retry.
 fn retrying<R>(
     mut access: impl FnMut() -> Result<R, Fault>,
     mut fault_in: impl FnMut() -> Result<(), Fault>,

@@ -4,7 +4,6 @@ pub(crate) mod admission;
 pub(crate) mod callbacks;
 pub(crate) mod clock;
 pub(crate) mod counted;
-pub(crate) mod cpus;
 pub(crate) mod flat_memory;
 pub(crate) mod host;
 pub(crate) mod lazy;

@@ -10,14 +10,12 @@ use crate::sync::{AtomicU32, Ordering};
 /// Why [`Parker::park`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParkEnd {
-    /// The thread was woken, or woke up for no reason. The caller checks the word again.
+    /// The thread was woken, or woke up for no reason: the caller checks the word again.
     Awake,
-    /// The deadline passed.
     TimedOut,
 }
 
-/// A 32-bit word, and the threads that sleep on it. It may lie on the stack of the thread that sleeps. Nothing is
-/// allocated, and no thread-local state is used, except by `platform::AnyStd`.
+/// A 32-bit word, and the threads that sleep on it. It may lie on the stack of the thread that sleeps.
 pub struct Parker {
     word: AtomicU32,
 }
@@ -37,10 +35,7 @@ impl Parker {
         self.word.store(value, order);
     }
 
-    /// Replaces `current` by `new`. If the word holds something else, it stays, and the call orders nothing.
-    ///
-    /// # Errors
-    /// The word's value, if it is not `current`.
+    /// Replaces `current` by `new`. If the word holds something else, returns that, and orders nothing.
     pub fn compare_exchange(&self, current: u32, new: u32, order: Ordering) -> Result<u32, u32> {
         self.word.compare_exchange(current, new, order, Ordering::Relaxed)
     }
@@ -50,19 +45,16 @@ impl Parker {
         self.word.fetch_or(bits, order)
     }
 
-    /// Adds 1. For words whose every value differs from the last, so that a sleeper notices each change. Orders
-    /// nothing.
+    /// Adds 1, so that a sleeper notices each change. Orders nothing.
     pub fn count(&self) {
         self.word.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Clears `bits`. Returns the previous value. Its Release is for a thread that calls `raise` later, which sees
-    /// what the caller of this function stored before.
+    /// Clears `bits`. Returns the previous value. A thread that calls `raise` later sees what the caller stored before.
     pub fn take_down(&self, bits: u32) -> u32 {
         self.word.fetch_and(!bits, Ordering::AcqRel) // [N]
     }
 
-    /// Sleeps while the word is `expected`, until `deadline` at the latest.
     pub fn park(&self, on: PlatformRef, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
         on.park(&self.word, expected, deadline)
     }
@@ -72,7 +64,6 @@ impl Parker {
         on.park_with(&self.word, expected, deadline, bits)
     }
 
-    /// Adds 1, and wakes the sleepers that have one of `bits`.
     pub fn count_and_wake(&self, on: PlatformRef, bits: NonZeroU32) {
         self.word.fetch_add(1, Ordering::Release); // [Y]
         on.unpark_bits(&raw const self.word, bits);
@@ -90,7 +81,7 @@ impl Parker {
     /// `this` must be valid up to the store.
     #[inline]
     pub unsafe fn swap_and_wake(this: *const Self, on: PlatformRef, value: u32, awake: u32) {
-        // SAFETY: the caller guarantees that it is valid up to the store.
+        // SAFETY: the caller guarantees it.
         let word = unsafe { &raw const (*this).word };
         // SAFETY: as above.
         let before = unsafe { (*word).swap(value, Ordering::Release) }; // [J]
@@ -99,20 +90,19 @@ impl Parker {
         }
     }
 
-    /// Wakes all sleepers. Returns their number, as far as the platform knows it.
+    /// Returns the number of sleepers woken, as far as the platform knows it.
     pub fn wake_all(&self, on: PlatformRef) -> usize {
         on.unpark(&raw const self.word, usize::MAX)
     }
 
-    /// Sets `bits`, and then asks for the sleeper's platform. The caller wakes the sleeper by the returned address.
-    /// `None` if the word had one of the bits `awake`: then no thread sleeps on it.
+    /// Sets `bits`. The caller wakes the sleeper at the returned address. `None` if the word had one of the bits `awake`.
     pub fn raise(&self, bits: u32, awake: u32, on: impl FnOnce() -> PlatformRef) -> Option<SleeperAddress> {
         let before = self.word.fetch_or(bits, Ordering::AcqRel); // [N]
         (before & awake == 0).then(|| SleeperAddress { word: self.word.as_ptr().expose_provenance(), on: on() })
     }
 }
 
-/// The address of a sleeper's word, which may have been freed, and the sleeper's platform.
+/// A sleeper's word, which may have been freed, and the sleeper's platform.
 #[must_use = "the sleeper sleeps on"]
 pub struct SleeperAddress {
     word: usize,
@@ -120,7 +110,6 @@ pub struct SleeperAddress {
 }
 
 impl SleeperAddress {
-    /// Wakes the sleeper at the address, if a thread sleeps there.
     pub fn wake(self) {
         self.on.unpark(with_exposed_provenance(self.word), 1);
     }

@@ -1,12 +1,10 @@
-//! Static probes (SDT), for SystemTap, bpftrace, perf and gdb: a `nop` in the code, and a note in the binary with the
-//! addresses of the `nop` and its arguments. Probes stand where a waiter is queued, woken or moved. The path of a wait
-//! that finds another value, or of a wake that finds no waiter, has none.
+//! Static probes (SDT), for SystemTap, bpftrace, perf and gdb: a `nop` in the code, and a note in the binary with the addresses
+//! of the `nop` and its arguments. They stand where a waiter is queued, woken or moved.
 
 /// A probe of the provider `ufutex`: its name, and arguments that can be cast to `isize`.
 #[cfg(all(feature = "probes", target_os = "linux", not(miri)))]
 macro_rules! probe {
-    // One rule for each number of arguments, so that the arguments are evaluated here: the crate's macro evaluates them
-    // in an `unsafe` block.
+    // One rule for each number of arguments: the crate's macro would evaluate them in an `unsafe` block.
     ($name:ident, $a:expr) => {{
         let a = $a as isize;
         ::probe::probe!(ufutex, $name, a)

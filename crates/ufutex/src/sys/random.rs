@@ -1,10 +1,10 @@
 //! Seeds that other programs cannot guess.
 
-/// A seed. Without an operating system it is only derived from `address`.
+/// Without an operating system it is only derived from `address`.
 #[cfg(feature = "std")]
 pub fn seed(address: usize) -> u64 {
     use core::hash::BuildHasher;
-    // The standard library's maps draw their keys from the operating system.
+    // The standard library draws these keys from the operating system.
     std::hash::RandomState::new().hash_one(address)
 }
 
@@ -13,7 +13,7 @@ pub fn seed(address: usize) -> u64 {
     address as u64
 }
 
-/// One step of the SplitMix64 generator: spreads a seed over all bits.
+/// One step of SplitMix64: spreads a seed over all bits.
 pub const fn mixed(seed: u64) -> u64 {
     let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

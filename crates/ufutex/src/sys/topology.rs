@@ -4,19 +4,16 @@ use core::alloc::Layout;
 use core::fmt;
 
 use super::callbacks::{Callbacks, callbacks};
+use super::host::nodes::HostTopology;
 use super::zeroed;
 
-/// The greatest number of nodes, as in the kernel.
+/// As in the kernel.
 pub const MAX_NODES: usize = 1024;
 
-/// The nodes of a machine, or of the machine that a guest believes it runs on.
+/// The nodes of a machine, perhaps a guest's. A [`PidNamespace`](crate::PidNamespace) has a global table for each node.
 ///
-/// A [`PidNamespace`](crate::PidNamespace) has a global table for each node. With a topology of its own, an embedder can give a
-/// guest the nodes that the guest was promised, and a test can have several nodes on a machine with one.
-///
-/// Its functions are called while a system is made, while a word without a node is looked up, and while a thread makes
-/// a table or looks for the global table. In the last case the domain cannot be resized until they return, so they must
-/// not use the domain. They may panic: then nothing has been made, and the panic reaches the caller.
+/// Its functions are called while a system is made, while a word without a node is looked up, and while a thread makes a table
+/// or looks for the global one: then the domain cannot be resized, and they must not use it. They may panic.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -26,12 +23,8 @@ pub const MAX_NODES: usize = 1024;
 /// struct Two;
 ///
 /// impl Topology for Two {
-///     fn nodes(&self) -> usize {
-///         2
-///     }
-///     fn current_node(&self) -> u32 {
-///         1
-///     }
+///     fn nodes(&self) -> usize { 2 }
+///     fn current_node(&self) -> u32 { 1 }
 /// }
 ///
 /// let system = System::with_config(SystemConfig::new().topology(Arc::new(Two)))?;
@@ -42,8 +35,7 @@ pub trait Topology: Send + Sync {
     /// One more than the number of the last node, from 1 to 1024. Called when a system is made.
     fn nodes(&self) -> usize;
 
-    /// Whether a node has this number: some machines leave numbers out. Called when a system is made, for every number
-    /// below [`nodes`](Self::nodes).
+    /// Whether a node has this number: some machines leave some out. Called for all below `nodes()` when a system is made.
     fn has_node(&self, node: u32) -> bool {
         (node as usize) < self.nodes()
     }
@@ -51,8 +43,7 @@ pub trait Topology: Send + Sync {
     /// The node that the calling thread runs on. If no node has this number, the system uses its first node.
     fn current_node(&self) -> u32;
 
-    /// The source of memory for tables. Called when a system is made. The provided implementation returns the global
-    /// allocator, which ignores nodes.
+    /// The source of memory for tables. Called when a system is made. Provided: the global allocator, which ignores nodes.
     fn memory(&self) -> &'static dyn NodeMemory {
         &AnyMemory
     }
@@ -61,14 +52,11 @@ pub trait Topology: Send + Sync {
 /// Memory that is near to a node.
 ///
 /// # Safety
-/// [`allocate`](Self::allocate) returns null, or zeroed memory of that layout, which has no other user until
-/// [`free`](Self::free) takes it back.
+/// [`allocate`](Self::allocate) returns null, or zeroed memory of that layout, which has no other user until it is freed.
 ///
-/// `allocate` may panic, as the functions of a [`Topology`] may. `free` must not panic: if it does, the rest of what
-/// was being freed leaks.
+/// `allocate` may panic, as a [`Topology`] may. `free` must not: the rest of what was being freed leaks.
 pub unsafe trait NodeMemory: Sync {
-    /// Zeroed memory of `layout`, whose size is not 0, on `node` or as near to it as possible. Returns null if there is
-    /// no memory.
+    /// Zeroed memory of `layout`, whose size is not 0, on `node` or as near to it as possible. Null if there is none.
     fn allocate(&self, layout: Layout, node: u32) -> *mut u8;
 
     /// Takes memory back.
@@ -78,7 +66,7 @@ pub unsafe trait NodeMemory: Sync {
     unsafe fn free(&self, memory: *mut u8, layout: Layout);
 }
 
-/// The global allocator's memory, on any node. On Linux a page lies on the node of the thread that touches it first.
+/// The global allocator's memory. On Linux a page lies on the node of the thread that touches it first.
 pub struct AnyMemory;
 
 // SAFETY: the functions of `zeroed` promise the same.
@@ -93,51 +81,43 @@ unsafe impl NodeMemory for AnyMemory {
     }
 }
 
-/// A handle of the topology that a system was made with, and of the memory that the topology named then.
 #[derive(Clone)]
 pub enum Nodes {
-    /// The host's. It is asked when somebody wants to know.
+    /// The host's, read when somebody wants to know.
     Host,
+    /// With its memory, which is asked for once.
     Given(Callbacks<dyn Topology>, &'static dyn NodeMemory),
 }
 
 impl Nodes {
-    /// Uses `given`, or the host's topology if it is `None`.
     pub fn new(given: Option<Callbacks<dyn Topology>>) -> Self {
         let Some(topology) = given else { return Self::Host };
         let memory = topology.memory();
         Self::Given(topology, memory)
     }
 
-    /// Whether it is the host's topology.
     pub fn are_the_hosts(&self) -> bool {
         matches!(self, Self::Host)
     }
 
-    /// The topology itself.
+    #[inline(never)]
     pub fn topology(&self) -> &dyn Topology {
         match self {
-            Self::Host => host(),
+            Self::Host => HostTopology::get(),
             Self::Given(topology, _) => &**topology,
         }
     }
 
-    /// The source of memory, which also takes it back.
     pub fn memory(&self) -> &'static dyn NodeMemory {
         match self {
-            Self::Host => host().memory(),
+            Self::Host => HostTopology::get().memory(),
             Self::Given(_, memory) => *memory,
         }
     }
 }
 
-fn host() -> &'static dyn Topology {
-    super::host::nodes::HostTopology::get()
-}
-
 callbacks!(Topology);
 
-/// A topology in a configuration, which can be printed.
 #[derive(Clone, Default)]
 pub struct Given(pub Option<Callbacks<dyn Topology>>);
 

@@ -1,13 +1,11 @@
 //! Finishes what an operation owes other threads when an embedder's callback panics.
 //!
-//! The engine does not stop a callback's panic: it goes on to the caller of the operation. What the operation still has
-//! to do for other threads is done while the stack unwinds, by values that do it in their `drop`. They call callbacks
-//! through [`call`], because a second panic that left a `drop` would end the process.
+//! The panic goes on to the operation's caller. The `drop` of values does what is still to be done for other threads. They call
+//! callbacks through [`call`], because a second panic that left a `drop` would end the process.
 
 use core::task::Waker;
 
-/// Calls a callback. If the thread is unwinding already, a panic of `f` is caught, and its payload is leaked, because
-/// its drop may panic too. Without `std` the second panic ends the process.
+/// Calls a callback. If the thread is unwinding, a panic of `f` is caught, and its payload leaked, because its drop may panic.
 #[inline]
 pub fn call(f: impl FnOnce()) {
     #[cfg(feature = "std")]
@@ -27,7 +25,6 @@ impl<F: FnOnce()> Otherwise<F> {
         Self(Some(f))
     }
 
-    /// Drops `f` without calling it.
     pub fn disarm(mut self) {
         self.0 = None;
     }
@@ -41,11 +38,11 @@ impl<F: FnOnce()> Drop for Otherwise<F> {
     }
 }
 
-/// An embedder's waker. It may panic when it is woken and when it is dropped.
+/// An embedder's waker, which may panic when it is woken and when it is dropped.
 pub struct GuardedWaker(Option<Waker>);
 
 impl GuardedWaker {
-    /// A clone of `waker`. Cloning runs the embedder's code: call this with nothing locked.
+    /// Cloning runs the embedder's code: call this with nothing locked.
     pub fn of(waker: &Waker) -> Self {
         waker.clone().into()
     }

@@ -1,19 +1,17 @@
 //! Allocates zeroed memory from the global allocator, without writing to it where the allocator can.
 //!
-//! For an alignment that malloc(3) does not give, the standard library's allocator writes zeroes to all of the memory, so
-//! one operation would take all page faults of a large table. Memory with malloc's alignment comes from calloc(3), which
-//! knows that fresh pages hold zeroes. So this takes a little more memory than it needs, of malloc's alignment, and
-//! returns the first address in it that is aligned.
+//! For an alignment that malloc(3) does not give, the standard library writes all the zeroes, and one operation would take all
+//! page faults of a large table. calloc(3) does not. So this asks it for a little more, and aligns the address.
 
 use alloc::alloc::{alloc_zeroed, dealloc};
 use core::alloc::Layout;
 
-/// Smaller allocations take a page or two. They are left to `alloc_zeroed`.
+/// Smaller allocations take a page or two, and are left to `alloc_zeroed`.
 const LARGE: usize = 4096;
-/// The alignment of malloc(3).
+/// Of malloc(3).
 const ALIGN: usize = 2 * size_of::<usize>();
 
-/// What is allocated for `layout`, if that is not `layout` itself.
+/// What is allocated for `layout`; `None` if that is `layout` itself.
 fn widened(layout: Layout) -> Option<Layout> {
     if layout.size() < LARGE || layout.align() <= ALIGN {
         return None;
@@ -21,7 +19,7 @@ fn widened(layout: Layout) -> Option<Layout> {
     Layout::from_size_align(layout.size().checked_add(layout.align())?, ALIGN).ok()
 }
 
-/// Zeroed memory of `layout`, whose size is not 0. Null if there is none. [`free`] takes it back.
+/// Zeroed memory of `layout`, whose size is not 0. Null if there is none.
 pub fn allocate(layout: Layout) -> *mut u8 {
     let Some(wide) = widened(layout) else {
         // SAFETY: the layout's size is not 0.
@@ -32,10 +30,9 @@ pub fn allocate(layout: Layout) -> *mut u8 {
     if begin.is_null() {
         return begin;
     }
-    // `begin` has the alignment of two words. So the gap before the next aligned address behind it has room for one.
+    // `begin` is aligned to two words, so the gap before the next aligned address behind it has room for one.
     let gap = layout.align() - (begin.addr() & (layout.align() - 1));
-    // SAFETY: `wide` has a whole alignment more than `layout`, and the gap is no longer than that. It has room for a
-    // word before its end, which is aligned for one.
+    // SAFETY: `wide` is longer than `layout` by an alignment, which the gap does not exceed. It ends with an aligned word.
     unsafe {
         let memory = begin.add(gap);
         memory.cast::<*mut u8>().sub(1).write(begin);
@@ -49,7 +46,7 @@ pub unsafe fn free(memory: *mut u8, layout: Layout) {
     match widened(layout) {
         // SAFETY: the caller guarantees it.
         None => unsafe { dealloc(memory, layout) },
-        // SAFETY: the caller guarantees it; `allocate` has left where the memory begins in the word before it.
+        // SAFETY: the caller guarantees it; `allocate` has left the begin of the memory in the word before.
         Some(wide) => unsafe { dealloc(memory.cast::<*mut u8>().sub(1).read(), wide) },
     }
 }
@@ -81,7 +78,7 @@ mod tests {
     #[test]
     fn sizes_that_cannot_be_are_refused() {
         let most = isize::MAX as usize & !63;
-        // The compiler may leave out an allocation that nothing uses, and then it is not null.
+        // The compiler may leave out an allocation that nothing uses: then it is not null.
         assert!(core::hint::black_box(allocate(Layout::from_size_align(most, 64).unwrap())).is_null());
     }
 }

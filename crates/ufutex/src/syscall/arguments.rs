@@ -19,7 +19,6 @@ pub enum Timespec {
 }
 
 impl Timespec {
-    /// The struct's size in bytes.
     pub fn size(self) -> u64 {
         match self {
             Self::Wide | Self::Padded => 16,
@@ -33,7 +32,6 @@ pub fn timespec<M: UserMemory + ?Sized>(memory: &M, address: u64, layout: Timesp
     time(timespec_fields(memory, address, layout)?)
 }
 
-/// Reads the seconds and the nanoseconds of a `struct timespec`.
 pub fn timespec_fields<M: UserMemory + ?Sized>(memory: &M, address: u64, layout: Timespec) -> Result<[u64; 2], Error> {
     Ok(match layout {
         Timespec::Wide => read_words(memory, address)?,
@@ -49,8 +47,7 @@ pub fn timespec_fields<M: UserMemory + ?Sized>(memory: &M, address: u64, layout:
     })
 }
 
-/// The duration that the two fields of a `struct timespec` mean. [`Error::Invalid`] if it is negative, or if the
-/// nanoseconds are a second or more.
+/// The duration in a `struct timespec`. [`Error::Invalid`] if it is negative, or the nanoseconds are a second or more.
 pub fn time([seconds, nanoseconds]: [u64; 2]) -> Result<Duration, Error> {
     if seconds.cast_signed() < 0 || nanoseconds >= NSEC_PER_SEC {
         return Err(Error::Invalid);
@@ -63,20 +60,14 @@ pub fn read<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &mut [u8]) 
     if !memory.access_ok(address, bytes.len() as u64) {
         return Err(Error::Fault);
     }
-    memory.read(address, bytes)?;
-    Ok(())
+    Ok(memory.read(address, bytes)?)
 }
 
 /// Reads words of 64 bits, at any alignment.
 pub fn read_words<M: UserMemory + ?Sized, const N: usize>(memory: &M, address: u64) -> Result<[u64; N], Error> {
-    let mut words = [0; N];
-    for (i, word) in words.iter_mut().enumerate() {
-        let mut bytes = [0; 8];
-        let at = address.checked_add(8 * i as u64).ok_or(Error::Fault)?;
-        read(memory, at, &mut bytes)?;
-        *word = u64::from_le_bytes(bytes);
-    }
-    Ok(words)
+    let mut words = [[0; 8]; N];
+    read(memory, address, words.as_flattened_mut())?;
+    Ok(words.map(u64::from_le_bytes))
 }
 
 /// Writes bytes, at any alignment.
@@ -84,8 +75,7 @@ pub fn write<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &[u8]) -> 
     if !memory.access_ok(address, bytes.len() as u64) {
         return Err(Error::Fault);
     }
-    memory.write(address, bytes)?;
-    Ok(())
+    Ok(memory.write(address, bytes)?)
 }
 
 /// Stores a word of 32 bits in one piece.

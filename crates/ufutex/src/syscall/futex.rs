@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 
-use super::{Calling, GuestCall, Number, Restart, arguments};
+use super::{Calling, Number, Restart, Syscall, arguments};
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::key::Address;
@@ -31,9 +31,8 @@ const LOCK_PI2: u32 = 13;
 
 const PRIVATE_FLAG: u32 = 128;
 const CLOCK_REALTIME: u32 = 256;
-/// Since Linux 7.2: the call includes the other steps of a robust unlock, so that a thread that is killed in between
-/// leaves nothing undone. A wake also stores 0 in its word first. `uaddr2` points to the thread's `list_op_pending`,
-/// which the call clears.
+/// Since Linux 7.2: the call includes the other steps of a robust unlock, so that a killed thread leaves nothing undone. A wake
+/// also stores 0 in its word first. `uaddr2` points to the thread's `list_op_pending`, which the call clears.
 const ROBUST_UNLOCK: u32 = 512;
 
 const WAIT_PRIVATE: u32 = WAIT | PRIVATE_FLAG;
@@ -44,12 +43,11 @@ const WAIT_BITSET_PRIVATE_REALTIME: u32 = WAIT_BITSET_PRIVATE | CLOCK_REALTIME;
 const WAKE_BITSET_PRIVATE: u32 = WAKE_BITSET | PRIVATE_FLAG;
 
 impl Domain {
-    /// Makes a system call if it is one of those that programs make most, and ends at once: futex(2), for a wake of a
-    /// private word, or for a wait that finds another value there. `None`: nothing has been done, and
-    /// [`syscall`](Self::syscall) makes the call.
+    /// Makes a system call if it is one of those that programs make most, and ends at once: futex(2), for a wake of a private
+    /// word, or for a wait that finds another value there. `None`: nothing has been done.
     ///
-    /// It needs no task, and no room for a call that may wait. `syscall` begins with it. For a guest thread that is no
-    /// thread of the host, call it before [`syscall_async`](Self::syscall_async).
+    /// It needs no task, and no room for a call that may wait. [`syscall`](Self::syscall) begins with it. For a guest thread
+    /// that is no thread of the host, call it before [`syscall_async`](Self::syscall_async).
     ///
     /// ```
     /// use ufutex::{Domain, FlatMemory, System, syscall::Number};
@@ -131,72 +129,66 @@ pub(super) fn at_least_one(count: u32) -> usize {
     usize::try_from(count.cast_signed()).unwrap_or(0).max(1)
 }
 
-/// A count that must not be negative.
 pub(super) fn not_negative(count: u32) -> Result<usize, Error> {
     usize::try_from(count.cast_signed()).map_err(|_| Error::Invalid)
 }
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
-    pub fn futex(&mut self, registers: [u64; 6]) -> Result<Calling<'d, 't, 'm, M>, Error> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
+    pub(super) fn futex(&mut self, registers: [u64; 6]) -> Result<Calling<'d, 't, 'm, M>, Error> {
         let args = Args::new(registers);
         let utime = registers[3];
         let takes_timeout = matches!(args.command, WAIT | LOCK_PI | LOCK_PI2 | WAIT_BITSET | WAIT_REQUEUE_PI);
         if takes_timeout && utime != 0 {
             let time = arguments::timespec(self.memory, utime, self.times)?;
             self.timeout = Some(match args.command {
-                WAIT => Timeout::After(time),
-                LOCK_PI => Timeout::At(Clock::Realtime, time),
-                _ if args.is_realtime => Timeout::At(Clock::Realtime, time),
+                WAIT => {
+                    self.relative = Some(time);
+                    // It runs from now on, if there is a clock.
+                    let now = self.domain.platform().now(Clock::Monotonic);
+                    now.map_or(Timeout::After(time), |now| Timeout::At(Clock::Monotonic, now.saturating_add(time)))
+                }
+                _ if args.is_realtime || args.command == LOCK_PI => Timeout::At(Clock::Realtime, time),
                 _ => Timeout::At(Clock::Monotonic, time),
             });
         }
         if args.is_realtime && !matches!(args.command, WAIT_BITSET | WAIT_REQUEUE_PI | LOCK_PI2) {
             return Err(Error::NoSuchOperation);
         }
+        let bitset = if matches!(args.command, WAIT | WAKE) { u32::MAX } else { args.val3 };
+        let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid);
         match args.command {
-            WAIT => self.wait(args, u32::MAX),
-            WAIT_BITSET => self.wait(args, args.val3),
-            WAKE => self.wake(args, u32::MAX).map(Calling::done),
-            WAKE_BITSET => self.wake(args, args.val3).map(Calling::done),
-            REQUEUE => self.requeue(args, None).map(Calling::done),
-            CMP_REQUEUE => self.requeue(args, Some(args.val3)).map(Calling::done),
-            WAKE_OP => self.wake_op(args).map(Calling::done),
-            _ => self.on_lock(args),
-        }
-    }
-
-    fn wait(&mut self, args: Args, bitset: u32) -> Result<Calling<'d, 't, 'm, M>, Error> {
-        let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid)?;
-        if let Some(Timeout::After(length)) = self.timeout {
-            self.relative = Some(length);
-            // It runs from now on, if there is a clock.
-            if let Some(now) = self.domain.platform().now(Clock::Monotonic) {
-                self.timeout = Some(Timeout::At(Clock::Monotonic, now.saturating_add(length)));
+            WAIT | WAIT_BITSET => self.restartable_wait(args.uaddr, args.is_private, args.val, bitset?),
+            WAKE | WAKE_BITSET => {
+                let bitset = bitset?;
+                let word = self.word(args.uaddr, args.is_private, Access::Read)?;
+                if args.is_robust_unlock {
+                    arguments::store(self.memory, args.uaddr, 0)?;
+                    self.clear_pending(args.uaddr2)?;
+                }
+                let woken = self.domain.try_wake_bitset(word, at_least_one(args.val), bitset)?;
+                Ok(Calling::done(woken as isize))
             }
+            REQUEUE | CMP_REQUEUE => {
+                let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
+                let from = self.word(args.uaddr, args.is_private, Access::Read)?;
+                let to = self.word(args.uaddr2, args.is_private, Access::Read)?;
+                let expected = (args.command == CMP_REQUEUE).then_some(args.val3);
+                self.requeue_words(from, expected, to, wake, requeue).map(Calling::done)
+            }
+            WAKE_OP => self.wake_op(args).map(Calling::done),
+            #[cfg(feature = "pi")]
+            _ => self.on_lock(args),
+            // As a kernel without locks.
+            #[cfg(not(feature = "pi"))]
+            CMP_REQUEUE_PI => not_negative(args.val).and(not_negative(args.val2)).and(Err(Error::NoSuchOperation)),
+            #[cfg(not(feature = "pi"))]
+            _ => Err(Error::NoSuchOperation),
         }
-        self.restartable_wait(args.uaddr, args.is_private, args.val, bitset)
     }
 
-    fn wake(&self, args: Args, bitset: u32) -> Result<isize, Error> {
-        let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid)?;
-        let word = self.word(args.uaddr, args.is_private, Access::Read)?;
-        if args.is_robust_unlock {
-            arguments::store(self.memory, args.uaddr, 0)?;
-            self.clear_pending(args.uaddr2)?;
-        }
-        Ok(self.domain.try_wake_bitset(word, at_least_one(args.val), bitset)? as isize)
-    }
-
-    /// Clears the thread's `list_op_pending`, which is at `pointer`: the robust unlock is done. No other thread reads it.
+    /// The robust unlock is done. No other thread reads the pointer.
     fn clear_pending(&self, pointer: u64) -> Result<(), Error> {
         arguments::write(self.memory, pointer, &[0; 8])
-    }
-
-    fn requeue(&self, args: Args, expected: Option<u32>) -> Result<isize, Error> {
-        let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
-        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
-        let to = self.word(args.uaddr2, args.is_private, Access::Read)?;
-        self.requeue_words(from, expected, to, wake, requeue)
     }
 
     /// Wakes up to `wake` waiters of `from`, if that holds `expected`, and has up to `requeue` more wait for `to`.
@@ -231,43 +223,36 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
     }
 }
 
-#[cfg(not(feature = "pi"))]
-impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
-    /// Refuses the operations on locks, as a kernel that was built without them.
-    fn on_lock(&self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
-        if args.command == CMP_REQUEUE_PI {
-            not_negative(args.val).and(not_negative(args.val2))?;
-        }
-        Err(Error::NoSuchOperation)
-    }
-}
-
 #[cfg(feature = "pi")]
-impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
-    /// The operations on locks.
+impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
     fn on_lock(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
         match args.command {
-            LOCK_PI | LOCK_PI2 => self.lock_pi(args),
-            TRYLOCK_PI => self.try_lock_pi(args).map(Calling::done),
-            UNLOCK_PI => self.unlock_pi(args).map(Calling::done),
-            WAIT_REQUEUE_PI => self.wait_requeue_pi(args),
-            CMP_REQUEUE_PI => self.cmp_requeue_pi(args).map(Calling::done),
+            LOCK_PI | LOCK_PI2 => {
+                let word = self.word(args.uaddr, args.is_private, Access::Write)?;
+                self.on_interrupt = Restart::Always;
+                Ok(Calling::LockPi(LockOperation::new(self.domain, word, self.task, None)))
+            }
+            TRYLOCK_PI => {
+                let word = self.word(args.uaddr, args.is_private, Access::Write)?;
+                self.domain.try_lock_pi(word, self.task).map(|()| Calling::done(0))
+            }
+            UNLOCK_PI => self.unlock_pi(args).map(|()| Calling::done(0)),
+            WAIT_REQUEUE_PI => {
+                if args.uaddr == args.uaddr2 {
+                    return Err(Error::Invalid);
+                }
+                let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
+                let from = self.word(args.uaddr, args.is_private, Access::Read)?;
+                self.on_interrupt = Restart::Always;
+                let wait = WaitRequeueOperation::new(self.domain, from, args.val.into(), lock, self.task, None);
+                Ok(Calling::WaitRequeuePi(wait))
+            }
+            CMP_REQUEUE_PI => self.cmp_requeue_pi(args).map(|count| Calling::done(count as isize)),
             _ => Err(Error::NoSuchOperation),
         }
     }
 
-    fn lock_pi(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
-        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
-        self.on_interrupt = Restart::Always;
-        Ok(Calling::LockPi(LockOperation::new(self.domain, word, self.task, None)))
-    }
-
-    fn try_lock_pi(&self, args: Args) -> Result<isize, Error> {
-        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
-        self.domain.try_lock_pi(word, self.task).map(|()| 0)
-    }
-
-    fn unlock_pi(&self, args: Args) -> Result<isize, Error> {
+    fn unlock_pi(&self, args: Args) -> Result<(), Error> {
         // The kernel checks the owner before the alignment: an unlock of a misaligned word by another task is EPERM.
         let mut bytes = [0; 4];
         arguments::read(self.memory, args.uaddr, &mut bytes)?;
@@ -276,35 +261,21 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
         }
         let word = self.word(args.uaddr, args.is_private, Access::Write)?;
         self.domain.unlock_pi(word, self.task)?;
-        if args.is_robust_unlock {
-            self.clear_pending(args.uaddr2)?;
-        }
-        Ok(0)
+        if args.is_robust_unlock { self.clear_pending(args.uaddr2) } else { Ok(()) }
     }
 
-    fn wait_requeue_pi(&mut self, args: Args) -> Result<Calling<'d, 't, 'm, M>, Error> {
-        if args.uaddr == args.uaddr2 {
-            return Err(Error::Invalid);
-        }
-        let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
-        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
-        self.on_interrupt = Restart::Always;
-        let wait = WaitRequeueOperation::new(self.domain, from, args.val.into(), lock, self.task, None);
-        Ok(Calling::WaitRequeuePi(wait))
-    }
-
-    fn cmp_requeue_pi(&self, args: Args) -> Result<isize, Error> {
+    fn cmp_requeue_pi(&self, args: Args) -> Result<usize, Error> {
         let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
         if args.uaddr == args.uaddr2 || wake != 1 {
             return Err(Error::Invalid);
         }
         let from = self.word(args.uaddr, args.is_private, Access::Read)?;
         let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
-        Ok(self.domain.cmp_requeue_pi(from, args.val3.into(), lock, requeue)? as isize)
+        self.domain.cmp_requeue_pi(from, args.val3.into(), lock, requeue)
     }
 }
 
-/// Extends a signed argument of 12 bits.
+/// Of 12 bits.
 fn sign_extended(bits: u32) -> i32 {
     (bits << 20).cast_signed() >> 20
 }
@@ -326,8 +297,7 @@ fn modification(encoded: u32) -> Option<Modify> {
     }
 }
 
-/// The comparison of `FUTEX_WAKE_OP` is in bits 24 to 27, its argument in bits 0 to 11. `None` for an unknown
-/// comparison.
+/// The comparison of `FUTEX_WAKE_OP` is in bits 24 to 27, its argument in bits 0 to 11. `None` for an unknown comparison.
 fn comparison(encoded: u32) -> Option<Compare> {
     let arg = sign_extended(encoded & 0xfff);
     match encoded >> 24 & 15 {

@@ -1,7 +1,5 @@
 //! System calls by number, with the kernel's arguments, results and order of errors. A user-mode kernel passes its
 //! guest's registers to this module.
-//!
-//! The files here only decode: they turn numbers into operations of `futex` and `timer`, and results into numbers.
 
 mod arguments;
 mod futex;
@@ -23,11 +21,10 @@ use crate::error::Error;
 use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
 use crate::futex::future::WaitOperation;
-use crate::futex::operation::{Cause, Operation, PollReceiver, block_on, end_if_over};
+use crate::futex::operation::{Cause, Operation, PollReceiver, TimeoutWatch, block_on, end_if_over};
 #[cfg(feature = "pi")]
 use crate::futex::pi::{lock::LockOperation, requeue::WaitRequeueOperation};
 use crate::futex::task::Task;
-use crate::futex::timeout_watch::TimeoutWatch;
 use crate::futex::wait::WaitOptions;
 use crate::futex::wait_any::WaitAnyOperation;
 use crate::futex::word::{self, Word};
@@ -44,11 +41,9 @@ pub use number::{Compat, Number};
 pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, RestartBlock, Resume, resume};
 
 impl Domain {
-    /// Makes a system call of `task` on the calling thread. Returns a result of at least 0, or `-errno`, exactly as the
-    /// kernel does. Blocks if the call does.
-    ///
-    /// If the task's interrupt ends the call, the result is one of the kernel's internal codes, -512, -513 or -516.
-    /// [`resume`] says what to do then.
+    /// Makes a system call of `task` on the calling thread, which blocks if the call does. Returns a result of at least 0, or
+    /// `-errno`, exactly as the kernel does; or after the task's interrupt an internal code of the kernel, -512, -513 or -516:
+    /// see [`resume`].
     ///
     /// ```
     /// use std::sync::atomic::AtomicU32;
@@ -73,7 +68,7 @@ impl Domain {
         self.syscall_and_wait(task, memory, number, args)
     }
 
-    /// A call that may wait. It is a separate function, so that a call that ends at once has no part in its stack frame.
+    /// A separate function, so that a call that ends at once has no part in its stack frame.
     #[inline(never)]
     fn syscall_and_wait<M: UserMemory + ?Sized>(
         &self,
@@ -90,8 +85,8 @@ impl Domain {
         as_number(block_on(call, self.platform(), &task.interrupt().sleeper, deadline.as_ref()))
     }
 
-    /// As [`syscall`](Self::syscall), as a future: for guest threads that are not threads of the host. An operation
-    /// that does not block is done by this call itself.
+    /// As [`syscall`](Self::syscall), as a future: for guest threads that are not threads of the host. If the operation does
+    /// not block, this call does it.
     ///
     /// The namespace's [`driver`](crate::PidNamespace::driver) watches the call's timeout by its own clocks, unless the
     /// embedder does so: [`Syscall::take_timeout`]. To end it by a signal, call [`Syscall::end`]: the task's
@@ -111,7 +106,6 @@ impl Domain {
         call
     }
 
-    /// Begins a call. If the program gave its timeout as a length of time, it runs by the clock of the platform.
     fn decode<'d, 't, 'm, M: UserMemory + ?Sized>(
         &'d self,
         task: &'t Task,
@@ -124,14 +118,16 @@ impl Domain {
             Number::Compat(_) => (Timespec::Padded, Pointers::Narrow, args.map(lower_half)),
             _ => (Timespec::Wide, Pointers::Wide, args),
         };
-        let mut call = GuestCall {
+        let mut call = Syscall {
             domain: self,
             task,
             memory,
             times,
             timeout: None,
+            watch: TimeoutWatch::new(),
             relative: None,
             on_interrupt: Restart::IfAsked,
+            calling: Calling::done(0),
         };
         let calling = match number {
             Number::Futex | Number::Compat(Compat::FutexTime32 | Compat::FutexTime64) => call.futex(args),
@@ -151,57 +147,16 @@ impl Domain {
             }
             Number::RestartSyscall => call.restart(),
         };
-        let calling = calling.unwrap_or_else(|error| {
+        call.calling = calling.unwrap_or_else(|error| {
             (call.timeout, call.relative) = (None, None);
             Calling::done(as_number(Err(error)))
         });
-        let GuestCall { timeout, relative, on_interrupt, .. } = call;
-        Syscall { domain: self, task, timeout, watch: TimeoutWatch::new(), relative, on_interrupt, calling }
+        call
     }
 }
 
-/// A 32-bit program's argument, of which only the lower half counts.
 fn lower_half(register: u64) -> u64 {
     (register as u32).into()
-}
-
-/// A call that is being decoded.
-struct GuestCall<'d, 't, 'm, M: ?Sized> {
-    domain: &'d Domain,
-    task: &'t Task,
-    memory: &'m M,
-    /// The layout of the caller's timespecs.
-    times: Timespec,
-    timeout: Option<Timeout>,
-    /// The timeout that the program gave, if it is a length of time.
-    relative: Option<Duration>,
-    on_interrupt: Restart,
-}
-
-impl<'d, 'm, M: UserMemory + ?Sized> GuestCall<'d, '_, 'm, M> {
-    fn word(&self, address: u64, is_private: bool, access: Access) -> Result<Word<'m, M>, Error> {
-        if is_private { word::private(self.memory, address) } else { word::shared(self.memory, address, access) }
-    }
-
-    /// The options with which this task waits: its own priority.
-    fn options(&self) -> WaitOptions {
-        WaitOptions::new().realtime_priority(self.task.own_priority().as_realtime())
-    }
-
-    /// A wait for `word`, which has been decoded.
-    fn wait_for<'t>(&self, word: Word<'m, M>, expected: u32, bitset: NonZeroU32) -> Calling<'d, 't, 'm, M> {
-        Calling::Wait(WaitOperation::new(self.domain, word, expected.into(), &self.options().bitset(bitset)))
-    }
-
-    fn get_robust_list(&self, pointers: Pointers, [pid, head_ptr, len_ptr, ..]: [u64; 6]) -> Result<isize, Error> {
-        let pid = pid as u32;
-        let head =
-            if pid == 0 { self.task.robust_list(pointers) } else { self.domain.robust_list_of(pid, pointers)? };
-        let bytes = pointers.bytes() as usize;
-        arguments::write(self.memory, len_ptr, &pointers.head_bytes().to_le_bytes()[..bytes])?;
-        arguments::write(self.memory, head_ptr, &head.to_le_bytes()[..bytes])?;
-        Ok(0)
-    }
 }
 
 /// A system call that has begun: the future of [`Domain::syscall_async`].
@@ -209,8 +164,11 @@ impl<'d, 'm, M: UserMemory + ?Sized> GuestCall<'d, '_, 'm, M> {
 pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized> {
     domain: &'d Domain,
     task: &'t Task,
+    memory: &'m M,
+    times: Timespec,
     timeout: Option<Timeout>,
     watch: TimeoutWatch<'d>,
+    /// The timeout that the program gave as a length of time.
     relative: Option<Duration>,
     on_interrupt: Restart,
     calling: Calling<'d, 't, 'm, M>,
@@ -219,8 +177,7 @@ pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized> {
 type Words<'m, M> = Vec<(Word<'m, M>, u64)>;
 
 enum Calling<'d, 't, 'm, M: UserMemory + ?Sized> {
-    /// It has this result, which is kept because the call may be asked again: an embedder's timer may fire too late.
-    /// Without `pi` no other variant borrows the task.
+    /// Kept because an embedder's timer that is late asks again. Without `pi` no other variant borrows the task.
     Done(isize, PhantomData<&'t Task>),
     Wait(WaitOperation<'d, Word<'m, M>>),
     WaitAny(WaitAnyOperation<'d, Word<'m, M>, Words<'m, M>>),
@@ -243,17 +200,16 @@ impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
         self.timeout
     }
 
-    /// Leaves the timeout to the caller, which has to [`end`](Self::end) the call with [`Cause::TimedOut`] when the
-    /// time is up. Call this before the first poll.
+    /// Leaves the timeout to the caller, which has to [`end`](Self::end) the call with [`Cause::TimedOut`] when the time is up.
+    /// Call this before the first poll.
     #[must_use = "nobody else watches it"]
     pub fn take_timeout(&mut self) -> Option<Timeout> {
         self.timeout.take()
     }
 
-    /// If the program gave its timeout as a length of time, has the timeout run from `now` on, which is the time that
-    /// the embedder's own monotonic clock shows. Only who [takes](Self::take_timeout) timeouts needs this call: without it
-    /// the timeout runs by [`SystemConfig::clocks`](crate::SystemConfig::clocks), or else by the host's clock. Other timeouts
-    /// are points in time, and stay as they are.
+    /// Has a timeout that the program gave as a length of time run from `now` on, the time that the embedder's own monotonic
+    /// clock shows. Other timeouts stay as they are. Only who [takes](Self::take_timeout) timeouts needs this call: without it
+    /// they run by [`SystemConfig::clocks`](crate::SystemConfig::clocks), or else by the host's clock.
     ///
     /// Call this before the first poll, and before [`take_timeout`](Self::take_timeout).
     pub fn begin_at(&mut self, now: Duration) {
@@ -268,6 +224,30 @@ impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
     /// Ends the call now, if it has not ended. Returns its result, also if called again.
     pub fn end(self: Pin<&mut Self>, cause: Cause) -> isize {
         as_number(self.end_by(cause))
+    }
+}
+
+impl<'d, 'm, M: UserMemory + ?Sized> Syscall<'d, '_, 'm, M> {
+    fn word(&self, address: u64, is_private: bool, access: Access) -> Result<Word<'m, M>, Error> {
+        if is_private { word::private(self.memory, address) } else { word::shared(self.memory, address, access) }
+    }
+
+    fn options(&self) -> WaitOptions {
+        WaitOptions::new().realtime_priority(self.task.own_priority().as_realtime())
+    }
+
+    fn wait_for<'t>(&self, word: Word<'m, M>, expected: u32, bitset: NonZeroU32) -> Calling<'d, 't, 'm, M> {
+        Calling::Wait(WaitOperation::new(self.domain, word, expected.into(), &self.options().bitset(bitset)))
+    }
+
+    fn get_robust_list(&self, pointers: Pointers, [pid, head_ptr, len_ptr, ..]: [u64; 6]) -> Result<isize, Error> {
+        let pid = pid as u32;
+        let head =
+            if pid == 0 { self.task.robust_list(pointers) } else { self.domain.robust_list_of(pid, pointers)? };
+        let bytes = pointers.bytes() as usize;
+        arguments::write(self.memory, len_ptr, &pointers.head_bytes().to_le_bytes()[..bytes])?;
+        arguments::write(self.memory, head_ptr, &head.to_le_bytes()[..bytes])?;
+        Ok(0)
     }
 }
 

@@ -26,9 +26,8 @@ pub enum Number {
     Compat(Compat),
 }
 
-/// The system calls of a 32-bit program that differ from those of a 64-bit one: in the size of a `struct timespec`, of
-/// a pointer, or of an argument. Only the lower 32 bits of each argument count. [`Number::i386`], [`Number::arm`] and
-/// [`Number::riscv32`] name them.
+/// The calls of a 32-bit program, which differ from a 64-bit one's in the size of a `struct timespec`, of a pointer, or of an
+/// argument, of which only the lower 32 bits count. See [`Number::i386`], [`arm`](Number::arm), [`riscv32`](Number::riscv32).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Compat {
@@ -129,7 +128,6 @@ impl Number {
         }
     }
 
-    /// What all 32-bit architectures have in common.
     const fn narrow(number: u64) -> Option<Self> {
         Some(Self::Compat(match number {
             422 => Compat::FutexTime64,
@@ -141,7 +139,6 @@ impl Number {
         }))
     }
 
-    /// What all 64-bit architectures have in common.
     const fn common(number: u64) -> Option<Self> {
         match number {
             449 => Some(Self::FutexWaitv),

@@ -2,19 +2,18 @@
 
 use core::num::NonZeroU32;
 
-use super::{Calling, GuestCall};
+use super::{Calling, Syscall};
 use crate::error::Error;
 use crate::futex::task::Task;
 pub use crate::futex::wait::RestartBlock;
 use crate::sys::mem::{Access, UserMemory};
 
-/// The call was interrupted. It is to be made again if the signal's handler was installed with `SA_RESTART`, or if
-/// there was none.
+/// The call was interrupted. It is made again if the signal's handler has `SA_RESTART`, or if there was none.
 pub const ERESTARTSYS: isize = 512;
-/// The call was interrupted. It is to be made again in any case.
+/// The call was interrupted. It is made again in any case.
 pub const ERESTARTNOINTR: isize = 513;
-/// The call was interrupted. If no handler ran, it is to be continued with
-/// [`Number::RestartSyscall`](super::Number::RestartSyscall), which keeps the call's deadline.
+/// The call was interrupted. If no handler ran, it is continued with [`Number::RestartSyscall`](super::Number::RestartSyscall),
+/// which keeps the call's deadline.
 pub const ERESTART_RESTARTBLOCK: isize = 516;
 
 /// What an embedder has to do with the result of a system call.
@@ -28,8 +27,8 @@ pub enum Resume {
     Continue,
 }
 
-/// What to do with the `result` of a system call. `handler` is `None` if no signal handler runs. Otherwise it says
-/// whether the handler was installed with `SA_RESTART`; then call [`Task::forget_restart`] too.
+/// What to do with the `result` of a system call. `handler` is `None` if no signal handler runs. Otherwise it says whether the
+/// handler has `SA_RESTART`; then call [`Task::forget_restart`] too.
 ///
 /// ```
 /// use ufutex::syscall::{ERESTARTSYS, Resume, resume};
@@ -52,16 +51,14 @@ pub const fn resume(result: isize, handler: Option<bool>) -> Resume {
 /// How a call goes on after an interruption.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Restart {
-    /// The call is made again in any case.
     Always,
-    /// The call is made again if the program asked for that, with `SA_RESTART`, or if no handler ran.
+    /// As `ERESTARTSYS`.
     IfAsked,
-    /// The call is continued, with its deadline.
     Continue(RestartBlock),
 }
 
 impl Restart {
-    /// The result of an interrupted call of `task`. If the call is to be continued, notes in `task` how.
+    /// The result of an interrupted call of `task`, which notes how a call is to be continued.
     pub fn leave(self, task: &Task) -> isize {
         match self {
             Self::Always => -ERESTARTNOINTR,
@@ -74,17 +71,16 @@ impl Restart {
     }
 }
 
-impl<'d, 't, 'm, M: UserMemory + ?Sized> GuestCall<'d, 't, 'm, M> {
+impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
     /// `restart_syscall`.
-    pub fn restart(&mut self) -> Result<Calling<'d, 't, 'm, M>, Error> {
+    pub(super) fn restart(&mut self) -> Result<Calling<'d, 't, 'm, M>, Error> {
         let RestartBlock { address, expected, bitset, is_private, timeout } =
             self.task.take_restart().ok_or(Error::Interrupted)?;
         self.timeout = Some(timeout);
         self.restartable_wait(address, is_private, expected, bitset)
     }
 
-    /// Begins a wait, which is continued after an interruption if it has a timeout.
-    pub fn restartable_wait(
+    pub(super) fn restartable_wait(
         &mut self,
         address: u64,
         is_private: bool,

@@ -150,8 +150,7 @@ fn read_event<M: UserMemory + ?Sized>(memory: &M, at: u64, layout: Timespec) -> 
     })
 }
 
-/// The clock with this number. The outer error is one that the kernel returns at once. The inner error is one that the
-/// kernel returns at the end, after it has written the timer's ID to the guest.
+/// The clock with this number. The kernel returns the inner error late: it has written the timer's ID by then.
 fn clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>, Error> {
     Ok(Ok(match number {
         0 => TimerClock::Realtime,
@@ -169,8 +168,7 @@ fn clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>, Er
     }))
 }
 
-/// A clock of CPU time, whose number contains that of its owner: see clock_getcpuclockid(3). The kernel counts CPU time
-/// in three ways, which are one here.
+/// A clock of CPU time: see clock_getcpuclockid(3). The kernel's three kinds of CPU time are one here.
 fn cpu_clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>, Error> {
     const THREAD: i32 = 4;
     const KIND: i32 = 3;

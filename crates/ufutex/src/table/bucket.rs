@@ -1,10 +1,6 @@
 //! One bucket: a lock word, a queue, and a note of its last user.
 
-use core::ops::{Deref, DerefMut};
-use core::ptr::NonNull;
-
-use super::hash::TableKey;
-use super::list::{BucketQueue, Most, Node, Pick, Ring, Taken};
+use super::list::BucketQueue;
 use super::store::TableStore;
 use crate::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
 use crate::sync::{Ordering, UnsafeCell, thread_hint};
@@ -12,8 +8,7 @@ use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 
-/// A bucket with this many waiters takes no new ones. This is a quarter of the number that a bucket can count, so that
-/// a move can still bring waiters of other buckets here.
+/// A bucket with this many waiters takes no new ones: a quarter of what it can count, because moves may bring more.
 pub const MAX_WAITERS: u32 = u32::MAX / ONE_WAITER / 4;
 
 /// A bucket, one cache line. All zeroes mean: not live, unlocked, empty.
@@ -21,7 +16,7 @@ pub const MAX_WAITERS: u32 = u32::MAX / ONE_WAITER / 4;
 pub struct Bucket {
     lock: StateLock,
     /// The platform of contenders. Set before another thread can reach the bucket.
-    on: PlatformRef,
+    pub on: PlatformRef,
     /// Guarded by `lock`.
     traffic: UnsafeCell<Traffic>,
     /// Guarded by `lock`.
@@ -33,30 +28,19 @@ pub struct Bucket {
 #[derive(Default)]
 #[repr(C)]
 struct Traffic {
-    /// The hint of the thread that used the bucket last.
     thread: u32,
-    /// The hash of the line for which it did.
+    /// The hash of the cache line.
     line: u32,
     transfers: u32,
 }
 
-// SAFETY: the cells are touched only by the holder of `lock` (through a `Guard`), or by a mover before the bucket is
-// live. The callers of `BucketQueue::insert` guarantee that the nodes in the queue may be used from any thread.
+// SAFETY: the cells are touched only by the holder of `lock` (through a `Guard`), or by a mover before the bucket is live.
+// `Guard::insert` requires nodes that may be used from any thread.
 unsafe impl Sync for Bucket {}
 // SAFETY: as for `Sync`. A bucket owns nothing that is bound to a thread.
 unsafe impl Send for Bucket {}
 
 impl Bucket {
-    /// Sets the platform, of a bucket that no other thread reaches yet.
-    pub fn set_platform(&mut self, on: PlatformRef) {
-        self.on = on;
-    }
-
-    /// The platform of the contenders for the lock.
-    pub fn platform(&self) -> PlatformRef {
-        self.on
-    }
-
     /// Locks the bucket if it is live. Counts in `store`, if there is one, that another thread holds the lock.
     #[inline(always)]
     pub fn lock(&self, store: &Lazy<TableStore>) -> Option<Guard<'_>> {
@@ -83,7 +67,8 @@ impl Bucket {
         Some(Guard { bucket: self, state })
     }
 
-    /// For movers: as [`lock`](Self::lock), but without a count. A move is not an operation.
+    /// For movers: as [`lock`](Self::lock), but not counted.
+    #[inline(never)]
     pub fn lock_to_move(&self) -> Option<Guard<'_>> {
         let state = self.lock.lock(&self.on)?;
         Some(Guard { bucket: self, state })
@@ -101,26 +86,22 @@ impl Bucket {
         self.lock.peek(Ordering::Acquire) & LIVE != 0 // [E]
     }
 
-    /// Whether a thread holds the lock at this moment.
     pub fn is_locked(&self) -> bool {
         self.lock.peek(Ordering::Relaxed) & LOCKED != 0
     }
 
-    /// The number of waiters, read without the lock.
     pub fn waiters(&self) -> u32 {
         self.lock.peek(Ordering::Relaxed) / ONE_WAITER
     }
 
     /// Whether this bucket proves, without a lock, that there is no waiter for its keys: it is live, unlocked and
-    /// empty.
-    ///
-    /// The caller has executed [B] before. ORDERING.md explains why each of the three conditions is needed.
+    /// empty, each of which is needed. The caller has executed [B] before.
     #[inline(always)]
     pub fn proves_empty(&self) -> bool {
         self.lock.peek(Ordering::Acquire) == LIVE // [E]: Acquire, so that [G] is read after it
     }
 
-    /// Writes to a target bucket, so that its memory is present before the mover locks the source.
+    /// Writes to a target bucket, so that its page is present before the mover locks the source.
     pub fn touch(&self) {
         if !self.is_live() {
             // SAFETY: a bucket that is not live belongs to the domain's only mover.
@@ -128,24 +109,11 @@ impl Bucket {
         }
     }
 
-    /// Puts a ring into this bucket, which is not live.
-    ///
-    /// # Safety
-    /// The caller is the mover, this bucket is not live, and the ring's old bucket is locked by the caller.
-    pub unsafe fn adopt(&self, ring: Ring) {
-        // SAFETY: a bucket that is not live belongs to the mover.
-        let count = self.queue.with_mut(|q| unsafe { (*q).push_ring(ring, self.address()) });
-        self.lock.count_while_not_live(count);
-    }
-
-    /// Makes this bucket the live bucket of its keys.
     pub fn make_live(&self) {
         self.lock.make_live();
     }
 
-    /// Makes this bucket the live bucket of its keys and locks it, in one store. The mover moves the waiters here before it
-    /// unlocks this bucket. The store can be Relaxed: the mover unlocks the old buckets of the keys later, which is a
-    /// Release ([E]).
+    /// Makes this bucket live and locked. The store can be Relaxed: the mover's unlock of the old buckets is a Release ([E]).
     ///
     /// # Safety
     /// The caller is the mover, and this bucket is not live.
@@ -155,153 +123,51 @@ impl Bucket {
         Guard { bucket: self, state: LIVE }
     }
 
-    /// Recreates the guard that [`Guard::suspend`] gave up.
+    /// Recreates the guard that [`Guard::suspend`] gave up, or makes one of a bucket that is not live.
     ///
     /// # Safety
-    /// The caller suspended a guard of this bucket and has not resumed it since.
+    /// The caller suspended a guard of this bucket and has not resumed it since; or the bucket is not live, the caller is
+    /// the mover, and suspends the guard.
     pub unsafe fn resume(&self) -> Guard<'_> {
         Guard { bucket: self, state: self.lock.held_state() }
     }
 
-    fn address(&self) -> *mut () {
+    /// What a queued node has as its bucket.
+    pub(super) fn address(&self) -> *mut () {
         core::ptr::from_ref(self).cast_mut().cast()
     }
 }
 
-/// A bucket's lock, held, and access to its queue. What adds or removes waiters goes through the guard's own functions,
-/// which count them. Unlocks when dropped.
+/// A bucket's lock, held, and access to its queue (see `list`).
 pub struct Guard<'t> {
     bucket: &'t Bucket,
     /// The state that unlocking will store.
     state: u32,
 }
 
-impl Deref for Guard<'_> {
-    type Target = BucketQueue;
-
-    #[inline(always)]
-    fn deref(&self) -> &BucketQueue {
-        // SAFETY: this guard holds the lock that guards the queue.
-        self.bucket.queue.with(|q| unsafe { &*q })
-    }
-}
-
-impl DerefMut for Guard<'_> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut BucketQueue {
-        // SAFETY: as above, and `&mut self` rules out a second reference.
-        self.bucket.queue.with_mut(|q| unsafe { &mut *q })
-    }
-}
-
 impl<'t> Guard<'t> {
-    /// The locked bucket.
     pub fn bucket(&self) -> &'t Bucket {
         self.bucket
     }
 
-    /// The number of waiters in this bucket.
     pub fn waiters(&self) -> u32 {
         self.state / ONE_WAITER
     }
 
-    /// Queues a waiter.
-    ///
-    /// # Safety
-    /// As for [`BucketQueue::insert`]; this guard supplies the bucket.
-    pub unsafe fn insert(&mut self, node: NonNull<Node>) -> Option<u32> {
-        self.state = with_more(self.state, 1);
-        let bucket = self.bucket.address();
-        // SAFETY: the caller guarantees it.
-        unsafe { (**self).insert(node, bucket) }
+    #[inline(always)]
+    pub(super) fn queue(&self) -> *mut BucketQueue {
+        self.bucket.queue.with_mut(|queue| queue)
     }
 
-    /// Takes one waiter off the queue.
-    ///
-    /// # Safety
-    /// `node` is queued in this bucket.
-    pub unsafe fn remove(&mut self, node: NonNull<Node>) {
-        self.state -= ONE_WAITER;
-        // SAFETY: the caller guarantees it.
-        unsafe { (**self).remove(node) };
+    /// Never wraps: that would take a hundred gigabytes of waiters.
+    #[inline(always)]
+    pub(super) fn count_one_more(&mut self) {
+        self.state = self.state.checked_add(ONE_WAITER).expect("a bucket cannot count 2^30 waiters");
     }
 
-    /// Takes one waiter off this queue and leaves it looking queued: see [`BucketQueue::take_to`].
-    ///
-    /// # Safety
-    /// As there.
-    pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: TableKey, hash: u32) {
-        self.state -= ONE_WAITER;
-        // SAFETY: the caller guarantees it.
-        unsafe { (**self).take_to(node, key, hash) };
-    }
-
-    /// Takes waiters of `key`: see [`BucketQueue::take`].
-    pub fn take(&mut self, key: TableKey, hash: u32, limit: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
-        let taken = (**self).take(key, hash, limit, pick);
-        self.state -= taken.len() as u32 * ONE_WAITER;
-        taken
-    }
-
-    /// Takes waiters, from `first` on: see [`BucketQueue::take_from`].
-    ///
-    /// # Safety
-    /// As there.
-    pub unsafe fn take_from(
-        &mut self,
-        first: NonNull<Node>,
-        most: Most,
-        pick: impl FnMut(NonNull<Node>) -> Pick,
-    ) -> (Taken, Option<NonNull<Node>>) {
-        // SAFETY: the caller guarantees it.
-        let (taken, next) = unsafe { (**self).take_from(first, most, pick) };
-        self.state -= taken.len() as u32 * ONE_WAITER;
-        (taken, next)
-    }
-
-    /// Takes `marker` off the queue, and returns the waiter with which its walk goes on: see [`BucketQueue::resume`].
-    ///
-    /// # Safety
-    /// `marker` is a marker of the caller's. If it is queued, it is in this bucket.
-    pub unsafe fn resume(&mut self, marker: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: `marker` belongs to the caller, so it is valid, and the caller guarantees the rest.
-        unsafe {
-            let place = marker.as_ref().bucket();
-            debug_assert!(place.is_null() || place == self.bucket.address(), "a marker stands in another bucket");
-            self.state -= if place.is_null() { 0 } else { ONE_WAITER };
-            (**self).resume(marker)
-        }
-    }
-
-    /// Inserts `marker` at the place where a walk in pieces has to go on: see [`BucketQueue::pause`]. A marker counts as a
-    /// waiter.
-    ///
-    /// # Safety
-    /// As there; this guard supplies the bucket.
-    pub unsafe fn pause(&mut self, marker: NonNull<Node>, next: NonNull<Node>) {
-        let bucket = self.bucket.address();
-        // SAFETY: the caller guarantees it.
-        if unsafe { (**self).pause(marker, next, bucket) } {
-            self.state = with_more(self.state, 1);
-        }
-    }
-
-    /// For movers: puts a ring from another bucket, which is locked too, into this one. Returns the number of waiters
-    /// in the ring.
-    ///
-    /// # Safety
-    /// If waiters of the ring's key are queued here, they are to be woken before the ring's waiters of equal priority.
-    pub unsafe fn push_ring(&mut self, ring: Ring) -> u32 {
-        let bucket = self.bucket.address();
-        // SAFETY: the caller guarantees it.
-        let count = unsafe { (**self).push_ring(ring, bucket) };
-        self.state = with_more(self.state, count);
-        count
-    }
-
-    /// For movers: subtracts `count` waiters that have gone to another bucket.
-    pub fn moved_away(&mut self, count: u32) {
-        self.state -= count * ONE_WAITER;
+    #[inline(always)]
+    pub(super) fn count_less(&mut self, waiters: u32) {
+        self.state -= waiters * ONE_WAITER;
     }
 
     /// For movers: gives up the guard without unlocking. [`Bucket::resume`] recreates it.
@@ -323,8 +189,8 @@ impl<'t> Guard<'t> {
         slept
     }
 
-    /// Notes that this thread uses the bucket for a word in `line`. If the last use was by another thread for another
-    /// line, counts this as a transfer and returns the number of transfers so far. Otherwise returns 0.
+    /// Notes that this thread uses the bucket for a word in `line`. Returns the number of transfers so far if this is one:
+    /// the last use was by another thread for another line. Otherwise returns 0.
     #[inline(always)]
     pub fn note_use(&mut self, line: u32) -> u32 {
         // SAFETY: this guard holds the lock that guards `traffic`.
@@ -342,16 +208,8 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// The state after `count` more waiters have been added. It never wraps: that would take a hundred gigabytes of
-/// waiters, from several domains that all move to the global table.
-fn with_more(state: u32, count: u32) -> u32 {
-    let more = count.checked_mul(ONE_WAITER).and_then(|more| state.checked_add(more));
-    more.expect("a bucket cannot count 2^30 waiters")
-}
-
 impl Traffic {
-    /// The line is not compared as long as the thread is the same: with words in random order nothing could predict that
-    /// branch. The bucket's cache line is written in any case.
+    /// Does not compare the line while the thread is the same: with words in random order nothing predicts that branch.
     #[inline(always)]
     fn note(&mut self, thread: u32, line: u32) -> u32 {
         if self.thread == thread {
@@ -376,13 +234,17 @@ const _: () = assert!(size_of::<Bucket>() == 64);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::mem::ManuallyDrop;
 
     #[test]
     #[should_panic(expected = "a bucket cannot count 2^30 waiters")]
     fn count_of_waiters_does_not_wrap() {
-        let full = with_more(LIVE, u32::MAX / ONE_WAITER);
-        assert_eq!(full / ONE_WAITER, (1 << 30) - 1);
-        with_more(full, 1);
+        // SAFETY: all zeroes are a bucket.
+        let bucket: Bucket = unsafe { core::mem::zeroed() };
+        let mut guard = ManuallyDrop::new(Guard { bucket: &bucket, state: LIVE | u32::MAX << 3 });
+        guard.count_one_more();
+        assert_eq!(guard.waiters(), (1 << 30) - 1);
+        guard.count_one_more();
     }
 
     #[cfg(feature = "std")]

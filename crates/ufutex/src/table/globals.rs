@@ -1,73 +1,60 @@
 //! The global tables of a PID namespace: one for each node of the machine.
 //!
-//! Keys that are looked up here name their table in the low bits of their hash: bits that no table is large enough to
-//! use for its index. So code that has a key and its hash (a queue's entry, for one) can find the table as well. On a
-//! machine with one node the bits are not needed.
+//! The low bits of a key's hash, which no table uses for its index, name its table, unless the machine has one node.
 //!
-//! The tables are made when the first waiter needs one of them: a namespace whose domains all have tables of their own
-//! never does. Such a waiter must not fail for lack of memory. So smaller tables are tried if there is none for the
-//! wanted ones, and a namespace has a table of two slots from the beginning, which takes the place of all others if none
-//! can be made.
+//! The tables are made when the first waiter needs one. It must not fail for lack of memory, so smaller ones are tried as well,
+//! and a namespace has a table of two slots from the beginning, which takes the place of all others if none can be made.
 
 use alloc::vec::Vec;
 
 use super::store::{Source, free, make, make_all_live};
 use super::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Table};
 use crate::error::Error;
-use crate::sys::cpus::CpuCount;
+use crate::sys::host::online;
 use crate::sys::lazy::Lazy;
 use crate::sys::topology::{AnyMemory, MAX_NODES, Nodes};
 
-/// The number of hash bits that hold the node.
 const NODE_BITS: u32 = MAX_NODES.ilog2();
 const NODE: u32 = (1 << NODE_BITS) - 1;
 
-/// log2 of the largest number of slots that each of several tables can have. An index must not use the node's bits.
-pub const MAX_SLOTS_PER_NODE_LOG2: u32 = {
-    let unused = super::HASH_BITS - NODE_BITS;
-    if unused < MAX_SLOTS_LOG2 { unused } else { MAX_SLOTS_LOG2 }
-};
+/// log2 of the largest size of each of several tables. An index must not use the node's bits.
+const MAX_SLOTS_PER_NODE_LOG2: u32 = super::HASH_BITS - NODE_BITS;
+const _: () = assert!(MAX_SLOTS_PER_NODE_LOG2 < MAX_SLOTS_LOG2);
 
-/// How large the table of each node is.
+#[derive(Clone, Copy)]
 pub struct GlobalSize {
-    pub cpus: CpuCount,
+    cpus: usize,
     /// As it was given.
     slots_log2: Option<u32>,
 }
 
 impl GlobalSize {
     pub fn new(cpus: Option<usize>, slots_log2: Option<u32>) -> Self {
-        Self { cpus: CpuCount::new(cpus), slots_log2 }
+        Self { cpus: cpus.unwrap_or_else(online), slots_log2 }
     }
 
-    /// log2 of the number of slots on each of `nodes` nodes.
-    ///
     /// # Errors
-    /// [`Error::Invalid`] if `nodes` is not from 1 to 1024, or if a node's table cannot have the number of slots that was
-    /// given.
+    /// [`Error::Invalid`] if `nodes` is not from 1 to 1024, or if the given number of slots is too large for a node's table.
     pub fn log2(&self, nodes: usize) -> Result<u32, Error> {
         if !(1..=MAX_NODES).contains(&nodes) {
             return Err(Error::Invalid);
         }
         let max_log2 = if nodes == 1 { MAX_SLOTS_LOG2 } else { MAX_SLOTS_PER_NODE_LOG2 };
-        let by_cpus = || (self.cpus.get().saturating_mul(256) / nodes).max(4).min(1 << max_log2);
+        let by_cpus = || (self.cpus.saturating_mul(256) / nodes).max(4).min(1 << max_log2);
         let log2 = self.slots_log2.unwrap_or_else(|| by_cpus().next_power_of_two().ilog2());
         if log2 <= max_log2 { Ok(log2) } else { Err(Error::Invalid) }
     }
 }
 
-/// The global tables of a namespace. Dropping this frees them; the namespace does so when its last user is gone.
 pub struct Globals {
     by_node: Lazy<ByNode>,
-    /// In place of all others if they cannot be made.
     small: Table,
-    source: Source,
+    pub source: Source,
     size: GlobalSize,
 }
 
 impl Globals {
-    /// Makes the small table. The tables of nodes that the embedder gave are made too; those of the host's nodes are
-    /// made when they are needed.
+    /// Makes the small table, and the tables of nodes that the embedder gave. Those of the host's nodes are made on demand.
     ///
     /// # Errors
     /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no node at all, or if `size` does not fit the nodes.
@@ -86,33 +73,22 @@ impl Globals {
         Ok(globals)
     }
 
-    /// Tables of the same size, for another namespace.
-    ///
-    /// # Errors
-    /// As for [`new`](Self::new).
+    /// Tables of the same size, for another namespace. Fails as [`new`](Self::new) does.
     pub fn another(&self) -> Result<Self, Error> {
-        let size = GlobalSize { cpus: CpuCount::new(Some(self.cpus())), slots_log2: self.size.slots_log2 };
-        Self::new(self.source.clone(), size)
+        Self::new(self.source.clone(), self.size)
     }
 
-    /// How many CPUs run at the same time.
     pub fn cpus(&self) -> usize {
-        self.size.cpus.get()
+        self.size.cpus
     }
 
-    /// log2 of the number of slots of each node's table.
     pub fn slots_log2(&self) -> u32 {
         self.tables().next().map_or_else(|| self.wanted_log2(), Table::slots_log2)
     }
 
-    /// As `slots_log2`, if there is memory for them.
+    /// As `slots_log2`, if there is memory for so many.
     pub fn wanted_log2(&self) -> u32 {
         self.size.log2(self.count()).unwrap_or(MIN_SLOTS_LOG2)
-    }
-
-    /// What the tables are made of, and those of all domains.
-    pub fn source(&self) -> &Source {
-        &self.source
     }
 
     /// The highest number of a node, plus one.
@@ -120,7 +96,6 @@ impl Globals {
         self.by_node.get().map_or_else(|| self.source.nodes.topology().nodes(), |by_node| by_node.tables.len())
     }
 
-    /// Whether the machine has a node with this number.
     pub fn has_node(&self, node: u32) -> bool {
         match self.by_node.get() {
             Some(by_node) => by_node.on(node).is_some(),
@@ -132,7 +107,7 @@ impl Globals {
         (0..self.count() as u32).find(|&node| self.has_node(node)).unwrap_or(0)
     }
 
-    /// The node that the calling thread runs on, or the first node if that has no table.
+    /// The node of the calling thread, or the first node if that has no table.
     pub fn current_node(&self) -> u32 {
         let node = self.source.nodes.topology().current_node();
         if self.has_node(node) { node } else { self.first() }
@@ -142,7 +117,7 @@ impl Globals {
     #[cold]
     pub fn on_or_make(&self, node: u32) -> Table {
         if self.by_node.get_or_make(|| self.make_by_node()).is_err() {
-            // From now on the small table is in use, also if there is memory later.
+            // The small table is in use for good, also if there is memory later.
             self.by_node.give_up();
         }
         self.on(node).unwrap_or(self.small)
@@ -153,7 +128,6 @@ impl Globals {
         let mut slots_log2 = self.size.log2(count)?;
         loop {
             match ByNode::new(&self.source, count, slots_log2) {
-                // Another thread may have the memory in its hands, for tables that it is making too.
                 Err(Error::NoMemory) if slots_log2 > MIN_SLOTS_LOG2 && self.source.nodes.are_the_hosts() => {
                     slots_log2 -= 1
                 }
@@ -177,11 +151,8 @@ impl Globals {
         several.into_iter().flatten().chain(small)
     }
 
-    /// `hash` with its low bits changed to name a table: that of `node`, or, without a node, one that the bits
-    /// themselves pick.
-    ///
-    /// As in the kernel, the choice is not quite even if the number of nodes is no power of two or numbers are left
-    /// out.
+    /// `hash` with its low bits changed to name a table: that of `node`, or, without a node, one that the bits themselves pick.
+    /// As in the kernel, the choice is not quite even if the number of nodes is no power of two or numbers are left out.
     // Not inlined: so on a machine with one node a shared key costs one comparison more.
     #[inline(never)]
     pub fn place(&self, hash: u32, node: Option<u32>) -> u32 {
@@ -193,7 +164,6 @@ impl Globals {
         (hash & !NODE) | node
     }
 
-    /// The node that a hash from [`place`](Self::place) names.
     pub fn node_of(hash: u32) -> u32 {
         hash & NODE
     }
@@ -201,12 +171,11 @@ impl Globals {
 
 impl Drop for Globals {
     fn drop(&mut self) {
-        // SAFETY: made in this memory. The namespace drops this only when no thread uses the tables any more.
+        // SAFETY: made in this memory, and no thread uses the tables any more.
         unsafe { free(self.small, &AnyMemory) };
     }
 }
 
-/// The tables by number of the node.
 struct ByNode {
     /// `None` means that the machine has no node with that number.
     tables: Vec<Option<Table>>,
@@ -214,7 +183,6 @@ struct ByNode {
 }
 
 impl ByNode {
-    /// Makes a table on each node. All buckets are live.
     fn new(source: &Source, count: usize, slots_log2: u32) -> Result<Self, Error> {
         let mut this = Self { tables: Vec::new(), nodes: source.nodes.clone() };
         this.tables.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
@@ -238,8 +206,7 @@ impl ByNode {
 impl Drop for ByNode {
     fn drop(&mut self) {
         for table in self.tables.drain(..).flatten() {
-            // SAFETY: made in this memory. The namespace drops this only when no thread uses the tables any more, and one
-            // that was made in vain has never been used.
+            // SAFETY: made in this memory, and no thread uses the tables any more.
             unsafe { free(table, self.nodes.memory()) };
         }
     }

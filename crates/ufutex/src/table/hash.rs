@@ -6,7 +6,6 @@ use crate::sys::random::mixed;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct TableKey {
-    /// The address, or the offset in a shared object.
     pub address: u64,
     /// The space of the address: a domain or a shared object.
     pub space: u64,
@@ -14,33 +13,26 @@ pub struct TableKey {
 
 /// The words of one cache line share a bucket in tables of up to 2 to this many buckets. Larger tables spread them.
 const LINE_BUCKETS_LOG2: u32 = 12;
-/// The number of address bits within a line that spread its words in a large table.
+/// The number of address bits that spread a line's words in a large table.
 const WITHIN_LINE_LOG2: u32 = 4;
-/// The position of these bits in the hash: just below the bits that a table of `1 << LINE_BUCKETS_LOG2` buckets uses.
+/// Their position in the hash: just below the bits that a table of `1 << LINE_BUCKETS_LOG2` buckets uses.
 const WITHIN_LINE_SHIFT: u32 = 32 - LINE_BUCKETS_LOG2 - WITHIN_LINE_LOG2;
 const WITHIN_LINE: u32 = ((1 << WITHIN_LINE_LOG2) - 1) << WITHIN_LINE_SHIFT;
 
-/// The hash of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hash {
-    /// The hash. Its top bits are the index of the bucket.
+    /// Its top bits are the bucket's index, so a resize splits a bucket into a few neighbours, or merges a few.
     pub bits: u32,
     /// The hash of the cache line, which all its words have in common.
     pub line: u32,
 }
 
-/// The hash function of a `System`. It is keyed with a secret so that a guest cannot choose addresses that collide.
+/// The hash function of a `System`, keyed with a secret so that a guest cannot choose addresses that collide.
 ///
-/// The top bits of a key's hash are the index of its bucket. So the bucket in a small table follows from the bucket in
-/// a larger one: a resize splits each bucket into a few neighbours, or merges a few neighbours into one.
+/// In a small table all words of a cache line share a bucket, because CPUs that use them transfer that line in any case.
 ///
-/// In a small table the bucket depends only on the cache line of the word. CPUs that use words of one line transfer
-/// that line in any case; a bucket for each word would add up to sixteen more lines to transfer. A table becomes large
-/// only when there are many waiters, and there the words of a line get buckets of their own.
-///
-/// A single multiplication would leave neighbouring lines in arithmetic progression: with one secret in seven they gather
-/// in a few slots of a small table. So there are two. The first keeps all 128 bits of its product and combines the
-/// halves by exclusive or, so every bit of a key influences the bits that the second multiplication moves to the top.
+/// A single multiplication would leave neighbouring lines in arithmetic progression: with one secret in seven they gather in a
+/// few slots. So there are two. The first folds all 128 bits of its product into those that the second moves to the top.
 #[derive(Clone, Copy)]
 pub struct Hasher {
     first: u64,
@@ -52,21 +44,11 @@ pub struct Hasher {
 #[derive(Clone, Copy)]
 pub struct Salt {
     space: u64,
-    /// The bits of an address that name its line: all bits, if the keys are IDs. A mask selects them, and not a shift,
-    /// so that one hash function serves both at the same cost.
+    /// The bits of an address that name its line, or all if the keys are IDs: a mask serves both at the same cost.
     line: u64,
 }
 
-impl Salt {
-    /// The bits of an address that name its aligned block of 64 bytes, which is a cache line on most CPUs. Elsewhere two
-    /// lines count as one, or one as two.
-    const LINE: u64 = !63;
-    /// For keys that are not addresses: each counts as a line of its own.
-    const ID: u64 = !0;
-}
-
 impl Hasher {
-    /// Makes the hash function for `seed`.
     pub const fn new(seed: u64) -> Self {
         let first = mixed(seed);
         let second = mixed(first);
@@ -76,15 +58,14 @@ impl Hasher {
     /// The salt for the keys of `space`, which are addresses.
     #[inline(always)]
     pub const fn salt(&self, space: u64) -> Salt {
-        Salt { space: space.wrapping_mul(self.space).wrapping_add(self.second), line: Salt::LINE }
+        Salt { space: space.wrapping_mul(self.space).wrapping_add(self.second), line: !63 }
     }
 
     /// As [`salt`](Self::salt), for keys that are IDs: consecutive IDs do not share a line.
     pub const fn salt_of_ids(&self, space: u64) -> Salt {
-        Salt { line: Salt::ID, ..self.salt(space) }
+        Salt { line: !0, ..self.salt(space) }
     }
 
-    /// The hash of `address` in the space that `salt` was made for.
     #[inline(always)]
     pub const fn hash(&self, address: u64, salt: Salt) -> Hash {
         let product = ((address & salt.line) ^ salt.space) as u128 * self.first as u128;

@@ -1,40 +1,35 @@
 //! The queue of a bucket: a tree of keys (`tree`), and for each key a ring of waiters in wake order (`ring`).
 //!
-//! The first waiter of each key is that key's *head*. Only heads are in the tree, so a search for a key passes only a
-//! few other heads, however many keys and waiters there are. The last waiter of a ring is its head's predecessor.
-//! `node` says which thread a node belongs to.
+//! Only the first waiter of each key, its *head*, is in the tree, so a search passes few others. The last waiter of a ring is
+//! its head's predecessor. `node` says which thread a node belongs to.
 //!
-//! An operation in pieces looks at a bounded number of a key's waiters, unlocks the bucket, locks it again, and goes on.
-//! A *marker* in the ring keeps its place: a node that the operation owns, right before the next waiter to look at. A
-//! marker is linked like a waiter, may be a head, and is moved like a waiter. To go on, the operation takes the marker
-//! off and looks at the waiter that stood behind it. So it looks at each waiter once, however many pieces it takes. A
-//! waiter that comes between two pieces is looked at if its priority puts it behind the marker. If the next waiter is
-//! the first of its key, no marker is needed. Operations that look for waiters pass over markers.
+//! An operation in pieces looks at a bounded number of a key's waiters, unlocks the bucket, locks it again, and goes on at its
+//! *marker*: a node of its own in the ring, right before the next waiter to look at. A marker is linked like a waiter, may be a
+//! head, and is moved like a waiter; operations that look for waiters pass over it. So each waiter is looked at once, and one
+//! that comes between two pieces if its priority puts it behind the marker.
 //!
 //! # Safety
-//! Only a [`Guard`](super::bucket::Guard) hands out a [`BucketQueue`], so every function here runs under the bucket's lock,
-//! which keeps the queued nodes valid and guards their fields. SAFETY comments call this "the lock". Unless a function
-//! says otherwise, a node that it is given is queued in its queue.
+//! Only a [`Guard`] reaches its bucket's queue, so every function here runs under the bucket's lock, which keeps the queued
+//! nodes valid and guards their fields. SAFETY comments call this "the lock". Unless a function says otherwise, a node that
+//! it is given is queued in the guard's bucket.
 
 use core::ops::RangeInclusive;
 use core::ptr::{self, NonNull};
 
+use super::bucket::Guard;
 use super::hash::TableKey;
 pub use super::node::Node;
 use super::node::links;
 use super::ring;
-use super::tree::{self, HeadSlot, Position, Start};
+use super::tree::{self, HeadSlot, Position};
 
 /// A bucket's queue. All zeroes mean an empty queue.
 #[repr(C)]
 pub struct BucketQueue {
-    /// The tree of heads.
     root: *mut Node,
-    /// The number of heads in the tree.
     keys: u32,
 }
 
-/// Whether a waiter is taken off the queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
     Take,
@@ -43,49 +38,23 @@ pub enum Pick {
     Stop,
 }
 
-/// The bounds of one piece of a walk.
 #[derive(Clone, Copy)]
 pub struct Most {
-    /// Takes at most this many waiters.
     pub taken: usize,
-    /// Visits at most this many waiters, including those that it takes.
+    /// Includes those that are taken.
     pub visited: usize,
 }
 
 impl BucketQueue {
-    /// Queues `node` behind the waiters of its key that have its priority or a better one. If the key is new in the
-    /// queue, returns the number of keys that the queue has now.
-    ///
-    /// # Safety
-    /// `node` is valid and unqueued (or unlinked by [`take_to`](Self::take_to)), and its fields belong to the caller.
-    /// It stays valid and in place until it is unqueued again. `bucket` is the bucket of this queue.
-    pub unsafe fn insert(&mut self, node: NonNull<Node>, bucket: *mut ()) -> Option<u32> {
-        let node = node.as_ptr();
+    /// As [`Guard::insert`], for a queue that is empty, or has other keys or waiters of another priority.
+    #[inline(never)]
+    unsafe fn insert_among(queue: *mut Self, node: *mut Node) -> Option<u32> {
         // SAFETY: the lock; `node` belongs to the caller.
         unsafe {
-            (*node).set_bucket(bucket);
-            let head = self.root;
-            if !head.is_null() {
-                let (first, new) = (&*links(head), &*links(node));
-                // On a machine with several nodes a key may have several hashes, which are told apart wherever they meet.
-                if first.key == new.key && first.hash == new.hash && ring::is_of_one_level(head, node) {
-                    ring::link_before(node, head);
-                    return None;
-                }
-            }
-            self.insert_among(node)
-        }
-    }
-
-    /// As [`insert`](Self::insert), for a queue that is empty, or has other keys or waiters of another priority.
-    #[inline(never)]
-    unsafe fn insert_among(&mut self, node: *mut Node) -> Option<u32> {
-        // SAFETY: as in `insert`.
-        unsafe {
-            let Some(slot) = tree::find_or_insert(&raw mut self.root, node) else {
-                ring::of_one(node);
-                self.keys += 1;
-                return Some(self.keys);
+            let Some(slot) = tree::find_or_insert(&raw mut (*queue).root, node) else {
+                ring::link(node, node); // a ring of its own
+                (*queue).keys += 1;
+                return Some((*queue).keys);
             };
             let head = *slot;
             if (*links(node)).priority < (*links(head)).priority {
@@ -97,34 +66,6 @@ impl BucketQueue {
         }
         None
     }
-
-    /// Takes `node` off the queue.
-    pub unsafe fn remove(&mut self, node: NonNull<Node>) {
-        let queue = ptr::from_mut(self);
-        // SAFETY: the lock guards the node until its bucket is null.
-        unsafe {
-            Self::unlink(queue, Self::slot_of(queue, node.as_ptr()), node.as_ptr());
-            node.as_ref().set_bucket(ptr::null_mut());
-        }
-    }
-
-    /// Takes `node` off the queue and leaves it looking queued, so that its owner waits for the lock. This is for a
-    /// requeue, which inserts the node elsewhere at once, as a waiter of `key`.
-    ///
-    /// # Safety
-    /// The caller also holds the lock of the queue into which the node goes next, until it is there.
-    pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: TableKey, hash: u32) {
-        // SAFETY: the lock.
-        unsafe {
-            let queue = ptr::from_mut(self);
-            Self::unlink(queue, Self::slot_of(queue, node.as_ptr()), node.as_ptr());
-            let l = links(node.as_ptr());
-            ((*l).key, (*l).hash) = (key, hash);
-        }
-    }
-
-    // The functions from here on take the queue as a pointer, `queue`. Their callers hold a slot, which may be the
-    // queue's root, and a reference to the queue would claim exclusive access to the root.
 
     /// The slot that refers to `node`, if `node` is a head. Otherwise the root.
     #[inline]
@@ -157,10 +98,71 @@ impl BucketQueue {
             }
         }
     }
+}
 
-    /// An upper bound for the number of waiters of `key`, counted up to `limit`; `hash` is the key's hash. Markers count
-    /// as well.
-    pub fn count(&mut self, key: TableKey, hash: u32, limit: usize) -> usize {
+impl Guard<'_> {
+    /// Queues `node` behind the waiters of its key that have its priority or a better one. Returns the number of keys in the
+    /// queue if the key is new there.
+    ///
+    /// # Safety
+    /// `node` is valid and unqueued (or unlinked by [`take_to`](Self::take_to)), and its fields belong to the caller.
+    /// It stays valid and in place until it is unqueued again. It may be used from any thread.
+    pub unsafe fn insert(&mut self, node: NonNull<Node>) -> Option<u32> {
+        self.count_one_more();
+        let (queue, node) = (self.queue(), node.as_ptr());
+        // SAFETY: the lock; `node` belongs to the caller.
+        unsafe {
+            (*node).set_bucket(self.bucket().address());
+            let head = (*queue).root;
+            if !head.is_null() {
+                let (first, new) = (&*links(head), &*links(node));
+                // On a machine with several nodes a key may have several hashes, which are told apart wherever they meet.
+                if first.key == new.key && first.hash == new.hash && ring::is_of_one_level(head, node) {
+                    ring::link_before(node, head);
+                    return None;
+                }
+            }
+            BucketQueue::insert_among(queue, node)
+        }
+    }
+
+    pub unsafe fn remove(&mut self, node: NonNull<Node>) {
+        self.count_less(1);
+        let queue = self.queue();
+        // SAFETY: the lock guards the node until its bucket is null.
+        unsafe {
+            BucketQueue::unlink(queue, BucketQueue::slot_of(queue, node.as_ptr()), node.as_ptr());
+            node.as_ref().set_bucket(ptr::null_mut());
+        }
+    }
+
+    /// Takes `node` off the queue and leaves it looking queued, so that its owner waits for the lock. Movers and requeues
+    /// insert it elsewhere at once, as a waiter of `key`.
+    ///
+    /// # Safety
+    /// The caller also holds the lock of the queue into which the node goes next, until it is there.
+    pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: TableKey, hash: u32) {
+        self.count_less(1);
+        let queue = self.queue();
+        // SAFETY: the lock.
+        unsafe {
+            BucketQueue::unlink(queue, BucketQueue::slot_of(queue, node.as_ptr()), node.as_ptr());
+            let l = links(node.as_ptr());
+            ((*l).key, (*l).hash) = (key, hash);
+        }
+    }
+
+    pub unsafe fn pass(&mut self, node: NonNull<Node>, to: &mut Guard<'_>) {
+        // SAFETY: the node is queued here, and inserted at once.
+        unsafe {
+            let (key, hash) = node.as_ref().key();
+            self.take_to(node, key, hash);
+            to.insert(node);
+        }
+    }
+
+    /// An upper bound for the number of waiters of `key`, counted up to `limit`: markers count as well.
+    pub fn count(&self, key: TableKey, hash: u32, limit: usize) -> usize {
         let Some(head) = self.head(key, hash) else { return 0 };
         let (mut node, mut count) = (head.as_ptr(), 1);
         while count < limit {
@@ -174,17 +176,16 @@ impl BucketQueue {
         count
     }
 
-    /// The first waiter of `key` in wake order. `hash` is the key's hash.
-    pub fn first(&mut self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {
+    pub fn first(&self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {
         let head = self.head(key, hash)?;
         // SAFETY: the head is queued here.
         unsafe { self.from(head) }
     }
 
     /// As [`first`](Self::first), but may return a marker: for queues that have none, and for callers that accept one.
-    pub fn head(&mut self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {
+    pub fn head(&self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {
         // SAFETY: the lock.
-        NonNull::new(unsafe { *tree::find(&raw mut self.root, key, hash) })
+        NonNull::new(unsafe { *tree::find(&raw mut (*self.queue()).root, key, hash) })
     }
 
     /// `node`, or the waiter behind it if `node` is a marker.
@@ -194,7 +195,6 @@ impl BucketQueue {
         unsafe { if is_passed_over(node.as_ptr()) { self.after(node) } else { Some(node) } }
     }
 
-    /// The waiter behind `node` in wake order.
     pub unsafe fn after(&self, node: NonNull<Node>) -> Option<NonNull<Node>> {
         // SAFETY: the lock.
         unsafe {
@@ -210,7 +210,7 @@ impl BucketQueue {
     }
 
     /// The first waiter of the key behind those that have the priority of `node`. It passes at most 101 other nodes.
-    pub unsafe fn after_level(&mut self, node: NonNull<Node>) -> Option<NonNull<Node>> {
+    pub unsafe fn after_level(&self, node: NonNull<Node>) -> Option<NonNull<Node>> {
         // SAFETY: the lock.
         unsafe {
             let Position { key, hash } = Position::of(node.as_ptr());
@@ -219,38 +219,34 @@ impl BucketQueue {
         }
     }
 
-    /// Offers the waiters of `key` to `pick` in wake order, and takes up to `limit` of those that it picks; `hash` is
-    /// the key's hash. Taken waiters are unqueued and belong to the caller.
+    /// Offers the waiters of `key` to `pick` in wake order. Takes up to `limit` of those that it picks, which then belong to
+    /// the caller.
     pub fn take(&mut self, key: TableKey, hash: u32, limit: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
         let most = Most { taken: limit, visited: usize::MAX };
         // SAFETY: the lock. The slot is that of the key's head.
         unsafe {
-            let queue = ptr::from_mut(self);
-            let slot = tree::find(&raw mut (*queue).root, key, hash);
+            let slot = tree::find(&raw mut (*self.queue()).root, key, hash);
             let Some(head) = NonNull::new(*slot) else { return Taken::default() };
-            Self::walk(queue, slot, (*queue).from(head), most, pick).0
+            self.walk(slot, self.from(head), most, pick).0
         }
     }
 
-    /// Offers waiters to `pick`, from `first` on, and takes those that it picks, until it has taken or visited `most`.
-    /// Returns the taken waiters and the waiter to go on with. That is `None` if none is left or if `pick` has stopped
-    /// the walk.
+    /// Offers waiters to `pick`, from `first` on, and takes those that it picks, until it has taken or visited `most`. Returns
+    /// the taken waiters and the waiter to go on with. That is `None` if none is left or if `pick` has stopped the walk.
     pub unsafe fn take_from(
         &mut self,
         first: NonNull<Node>,
         most: Most,
         pick: impl FnMut(NonNull<Node>) -> Pick,
     ) -> (Taken, Option<NonNull<Node>>) {
-        let queue = ptr::from_mut(self);
         // SAFETY: the caller guarantees it.
-        unsafe { Self::walk(queue, Self::slot_of(queue, first.as_ptr()), Some(first), most, pick) }
+        unsafe { self.walk(BucketQueue::slot_of(self.queue(), first.as_ptr()), Some(first), most, pick) }
     }
 
-    /// As [`take_from`](Self::take_from). If a waiter to be taken may be a head, `slot` refers to the head of its key. It
-    /// does so whichever waiter is the head, until the last one is taken.
+    /// As [`take_from`](Self::take_from). `slot` refers to the head of the key if a waiter to be taken may be a head.
     #[inline(always)]
     unsafe fn walk(
-        queue: *mut Self,
+        &mut self,
         slot: HeadSlot,
         mut next: Option<NonNull<Node>>,
         most: Most,
@@ -265,10 +261,10 @@ impl BucketQueue {
             left -= 1;
             // SAFETY: `node` is queued here: it is the first, or it stood behind a queued node.
             unsafe {
-                next = (*queue).after(node);
+                next = self.after(node);
                 match pick(node) {
                     Pick::Take => {
-                        Self::unlink(queue, slot, node.as_ptr());
+                        BucketQueue::unlink(self.queue(), slot, node.as_ptr());
                         node.as_ref().set_bucket(ptr::null_mut());
                         taken.push(node);
                     }
@@ -280,18 +276,20 @@ impl BucketQueue {
                 }
             }
         }
+        self.count_less(taken.count as u32);
         (taken, next)
     }
 
-    /// Returns the waiter with which a walk goes on, or `None` if none is left. If `marker` is queued, this is the
-    /// waiter behind it, and the marker is taken off. Otherwise it is the first waiter of the marker's key.
+    /// The waiter with which a walk goes on: behind `marker`, which is taken off, or the key's first if that is not queued.
     ///
     /// # Safety
-    /// `marker` belongs to the caller, and is queued in no other queue. This bucket is that of the marker's key.
+    /// `marker` belongs to the caller, and is queued in no other bucket. This bucket is that of the marker's key.
     pub unsafe fn resume(&mut self, marker: NonNull<Node>) -> Option<NonNull<Node>> {
         // SAFETY: the lock, or, if the marker is not queued, the caller, which owns it.
         unsafe {
-            if marker.as_ref().bucket().is_null() {
+            let place = marker.as_ref().bucket();
+            debug_assert!(place.is_null() || place == self.bucket().address(), "a marker stands in another bucket");
+            if place.is_null() {
                 let (key, hash) = marker.as_ref().key();
                 return self.first(key, hash);
             }
@@ -301,148 +299,69 @@ impl BucketQueue {
         }
     }
 
-    /// Inserts `marker` before `next`, where a walk has to go on, and returns `true`. If `next` is the first of its
-    /// key, no marker is needed, and it returns `false`.
+    /// Inserts `marker` before `next`, where a walk has to go on, unless `next` is the first of its key.
     ///
     /// # Safety
     /// As for [`insert`](Self::insert), with `marker` as the node. `next` is a waiter of its key.
-    pub unsafe fn pause(&mut self, marker: NonNull<Node>, next: NonNull<Node>, bucket: *mut ()) -> bool {
+    pub unsafe fn pause(&mut self, marker: NonNull<Node>, next: NonNull<Node>) {
         // SAFETY: the lock; the marker belongs to the caller.
         unsafe {
             if (*links(next.as_ptr())).is_head {
-                return false;
+                return;
             }
-            marker.as_ref().set_bucket(bucket);
+            self.count_one_more();
+            marker.as_ref().set_bucket(self.bucket().address());
             // With the priority of `next` it is not the last of its level, so the list of levels does not change.
             (*links(marker.as_ptr())).priority = (*links(next.as_ptr())).priority;
             ring::link_before(marker.as_ptr(), next.as_ptr());
         }
-        true
     }
 
-    /// Calls `visit` with each key that has waiters, its hash, and its waiters in wake order.
-    pub fn for_each_key(&mut self, mut visit: impl FnMut(TableKey, u32, Waiters<'_>)) {
-        let mut next = self.first_from(Start::At(Position::before_all(0, 0)));
-        while let Some(head) = next {
+    /// Calls `visit` with each key, its hash, and its waiters in wake order.
+    pub fn for_each_key(&self, mut visit: impl FnMut(TableKey, u32, &mut dyn Iterator<Item = NonNull<Node>>)) {
+        let mut last = None;
+        while let Some(head) = self.first_with(|at| last.is_none_or(|last: Position| last.is_before(at))) {
             // SAFETY: the lock.
             let position = unsafe { Position::of(head.as_ptr()) };
-            let next_waiter = self.first(position.key, position.hash);
-            if next_waiter.is_some() {
-                visit(position.key, position.hash, Waiters { next: next_waiter, queue: self });
+            let first = self.first(position.key, position.hash);
+            if first.is_some() {
+                // SAFETY: as above.
+                let mut waiters = core::iter::successors(first, |&node| unsafe { self.after(node) });
+                visit(position.key, position.hash, &mut waiters);
             }
-            next = self.first_from(Start::After(position));
+            last = Some(position);
         }
     }
 
-    /// The head of the first key from `start` on, in order of space, hash and address.
-    pub fn first_from(&self, start: Start) -> Option<NonNull<Node>> {
+    /// The first waiter or marker, in wake order, of the first key of `space` with a hash in `hashes`.
+    pub fn first_in(&self, space: u64, hashes: RangeInclusive<u32>) -> Option<NonNull<Node>> {
+        let start = Position { key: TableKey { address: 0, space }, hash: *hashes.start() };
+        let head = self.first_with(|at| !at.is_before(start))?;
         // SAFETY: the lock.
-        NonNull::new(unsafe { tree::first_from(self.root, start) })
+        let Position { key, hash } = unsafe { Position::of(head.as_ptr()) };
+        (key.space == space && hash <= *hashes.end()).then_some(head)
     }
 
-    /// For movers: takes a key with all its waiters off the queue. They still look queued, and count as waiters of this
-    /// bucket. The mover inserts the ring elsewhere at once.
-    pub fn pop_ring(&mut self) -> Option<Ring> {
-        let queue = ptr::from_mut(self);
-        // SAFETY: the lock; the root is the slot of a head.
-        unsafe { (!(*queue).root.is_null()).then(|| Self::pop_head(queue, &raw mut (*queue).root)) }
+    /// The first head that `is_wanted`, as all behind it are.
+    fn first_with(&self, is_wanted: impl Fn(Position) -> bool) -> Option<NonNull<Node>> {
+        // SAFETY: the lock.
+        NonNull::new(unsafe { tree::first_with((*self.queue()).root, is_wanted) })
     }
 
-    /// As [`pop_ring`](Self::pop_ring), for the first `most` waiters, or all if there are fewer, of the first key of
-    /// `space` with a hash in `hashes`.
-    pub fn pop_part(&mut self, space: u64, hashes: RangeInclusive<u32>, most: usize) -> Option<Ring> {
-        let head = self.first_from(Start::At(Position::before_all(space, *hashes.start())))?.as_ptr();
+    /// The first waiter or marker of a key, whichever is found at once, and the key's hash.
+    pub fn any_head(&self) -> Option<(NonNull<Node>, u32)> {
         // SAFETY: the lock.
         unsafe {
-            let Position { key, hash } = Position::of(head);
-            if key.space != space || hash > *hashes.end() || most == 0 {
-                return None;
-            }
-            let queue = ptr::from_mut(self);
-            let slot = tree::find(&raw mut (*queue).root, key, hash);
-            let tail = (*links(head)).prev;
-            let (mut last, mut count) = (head, 1);
-            while last != tail && count < most {
-                last = (*links(last)).next;
-                count += 1;
-            }
-            if last == tail {
-                return Some(Self::pop_head(queue, slot));
-            }
-            tree::replace(slot, ring::split(head, last));
-            Some(Ring { head: NonNull::new_unchecked(head), hash })
-        }
-    }
-
-    unsafe fn pop_head(queue: *mut Self, slot: HeadSlot) -> Ring {
-        // SAFETY: the lock; `slot` refers to a head.
-        unsafe {
-            let head = NonNull::new_unchecked(*slot);
-            tree::remove(slot);
-            (*queue).keys -= 1;
-            Ring { head, hash: (*links(head.as_ptr())).hash }
-        }
-    }
-
-    /// Puts a ring from another bucket into this one, and returns the number of waiters in the ring. If the key has
-    /// waiters here, the ring's waiters go behind those of equal priority, as if they came now.
-    ///
-    /// # Safety
-    /// `bucket` is the bucket of this queue. The ring's old bucket is locked too.
-    pub unsafe fn push_ring(&mut self, ring: Ring, bucket: *mut ()) -> u32 {
-        let head = ring.head.as_ptr();
-        // SAFETY: the nodes of a ring are valid, and the mover holds the locks of both buckets.
-        unsafe {
-            let last = (*links(head)).prev;
-            let is_new = tree::find_or_insert(&raw mut self.root, head).is_none();
-            self.keys += u32::from(is_new);
-            let (mut node, mut count) = (head, 1);
-            loop {
-                let next = (*links(node)).next;
-                if is_new {
-                    (*node).set_bucket(bucket);
-                } else {
-                    self.insert(NonNull::new_unchecked(node), bucket);
-                }
-                if node == last {
-                    return count;
-                }
-                node = next;
-                count += 1;
-            }
+            let head = NonNull::new((*self.queue()).root)?;
+            Some((head, head.as_ref().key().1))
         }
     }
 }
 
-/// Whether `node` is a marker, which operations that look for waiters pass over.
 #[inline(always)]
 unsafe fn is_passed_over(node: *mut Node) -> bool {
     // SAFETY: the caller guarantees it.
     unsafe { (*links(node)).is_marker }
-}
-
-/// The waiters of one key, in wake order.
-pub struct Waiters<'q> {
-    next: Option<NonNull<Node>>,
-    queue: &'q BucketQueue,
-}
-
-impl Iterator for Waiters<'_> {
-    type Item = NonNull<Node>;
-
-    fn next(&mut self) -> Option<NonNull<Node>> {
-        let node = self.next?;
-        // SAFETY: the node is queued there, and the lock is held while the queue is borrowed.
-        self.next = unsafe { self.queue.after(node) };
-        Some(node)
-    }
-}
-
-/// Waiters of one key, all or the first ones, while a mover moves them from one bucket to another.
-pub struct Ring {
-    head: NonNull<Node>,
-    /// The hash of the key.
-    pub hash: u32,
 }
 
 /// Unqueued nodes, in wake order. They belong to the holder of the list.
@@ -456,7 +375,6 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// The number of nodes in the list.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -474,8 +392,7 @@ impl Taken {
         self.count += 1;
     }
 
-    /// Takes the first node out of the list. The list does not read the node afterwards, so its waiter may be
-    /// signalled.
+    /// Takes the first node out of the list, which does not read it afterwards: its waiter may be signalled.
     pub fn pop(&mut self) -> Option<NonNull<Node>> {
         let node = self.first?;
         // SAFETY: the nodes of this list belong to its holder.

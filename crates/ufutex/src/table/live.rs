@@ -1,46 +1,36 @@
-//! How an operation reaches the live bucket of its key while the table may be replaced. Nothing keeps a table in place,
-//! because nothing needs to.
+//! How an operation reaches the live bucket of its key while the table may be replaced. Nothing keeps a table in place.
 //!
-//! Invariant: for every key one bucket is live, whichever table it is in, except within a mover's step, where its old
-//! and its new bucket both are; and no bucket's memory is freed before the domain is dropped. An operation locks the
-//! bucket in the table that it believes to be in use, with a compare-and-swap from a state that has the live bit set.
-//! If that bucket is not live, the key has moved: to `next`, or `current` has changed meanwhile.
-//!
-//! A resize goes bucket by bucket, so it needs no moment without operations. The thread that requests a resize takes
-//! all its steps. A resize that the size policy began is continued by other operations: one that finds its bucket
-//! moved, or is about to sleep, moves a few more buckets. So no single operation pays for all of it.
+//! Invariant: for every key one bucket is live, whichever table it is in, except within a mover's step, where its old and its
+//! new bucket both are; and no bucket's memory is freed before the domain is dropped. If the bucket in the table that an
+//! operation believes to be in use is not live, the key has moved: to `next`, or `current` has changed.
 
 use super::bucket::{Bucket, Guard};
-use super::mover::{IfLocked, Move};
+use super::mover::IfLocked;
 use super::tables::{Current, Progress, Tables};
 use crate::error::Error;
 use crate::sync::spin_loop;
 
-/// After this many naps a resize no longer passes over locked buckets, and waits for the lock of each in turn. Otherwise it
-/// might find some bucket locked in every pass.
+/// After this many naps, or if it cannot sleep, a resize no longer passes over locked buckets, and waits for the lock of
+/// each in turn. Otherwise it might find some bucket locked in every pass.
 const PATIENCE: u32 = 10;
 
 /// The number of attempts to find the live bucket if its lock is only tried.
 const ATTEMPTS: u32 = 100;
 
-/// The number of steps that an operation takes of a move that it did not request: some microseconds' worth, if each
-/// bucket has a waiter and the table grows fourfold.
+/// The number of steps that an operation takes of a move that it did not request.
 const STEPS_AT_ONCE: u32 = 8;
 
-/// A live bucket, locked.
 pub type Locked<'t> = Guard<'t>;
 
 /// The result of trying to lock a bucket, perhaps while another one is locked.
 pub enum Second<'t> {
     Locked(Locked<'t>),
-    /// The bucket is the one that the caller has locked already.
     Same,
     /// Another thread holds the bucket, or the domain has no table yet, or the bucket is no longer live.
     Busy,
 }
 
 impl<'t> Second<'t> {
-    /// Tries to lock `bucket`, if it is not `first`, which the caller has locked.
     pub fn of(bucket: &'t Bucket, first: Option<&Bucket>) -> Self {
         if first.is_some_and(|first| core::ptr::eq(bucket, first)) {
             return Self::Same;
@@ -60,21 +50,19 @@ pub fn lock(tables: &Tables, hash: u32) -> Option<Locked<'_>> {
     lock_elsewhere(tables, hash)
 }
 
-/// Tries to lock the live bucket of `hash` without waiting, because the bucket's holder may be waiting for a lock that the
-/// caller holds. If the caller has locked a bucket, it is `first`.
+/// Tries to lock the live bucket of `hash` without waiting. If the caller has locked a bucket, it is `first`.
 pub fn try_lock<'t>(tables: &'t Tables, hash: u32, first: Option<&Bucket>) -> Second<'t> {
-    // A bucket may be not live because the mover is in the middle of a step. The caller holds another lock, so this
-    // must not sleep until the step ends. If it returns `Busy`, the caller releases its lock, and sleeps when it
-    // locks this bucket first.
+    // A bucket may be not live because the mover is in the middle of a step. The caller holds another lock, so this must not
+    // sleep until the step ends. After `Busy` the caller sleeps, when it locks this bucket first.
     for _ in 0..ATTEMPTS {
         let found = search(tables, hash, |bucket| match Second::of(bucket, first) {
             Second::Busy if !bucket.is_live() => None,
             second => Some(second),
         });
         match found {
-            Search::Found(second) => return second,
-            Search::NoTable => return Second::Busy,
-            Search::Again => spin_loop(),
+            Some(second) => return second,
+            None if tables.has_none() => break,
+            None => spin_loop(),
         }
     }
     Second::Busy
@@ -90,27 +78,20 @@ pub fn proves_empty(tables: &Tables, hash: u32) -> bool {
     }
 }
 
-/// Moves all waiters to a table with `1 << slots_log2` buckets, or to the global table for `None`, and returns when they
-/// are there.
-///
-/// # Errors
-/// [`Error::NoMemory`].
+/// Moves all waiters to a table with `1 << slots_log2` buckets, or to the global table for `None`. The caller keeps all others
+/// from requesting a move meanwhile, and the size policy from beginning one.
 pub fn resize(tables: &Tables, slots_log2: Option<u32>) -> Result<(), Error> {
-    let mut number = None;
-    let mut round = 0;
-    while let Some((planned, step)) = go_on(tables, slots_log2, &mut number, round >= PATIENCE)? {
-        // The operations of other threads may take the rest of the steps. If this thread slept on the bucket, it would be
-        // woken together with all contenders of the bucket, and wait for a CPU behind them.
-        if !tables.platform().nap(&mut round) {
-            planned.wait_for(step);
-        }
+    let (mut round, mut insist) = (0, false);
+    while !go_on(tables, slots_log2, insist)? {
+        // Other threads' operations may take the rest of the steps. If this thread slept on a bucket, it would be woken
+        // together with all its contenders, and wait for a CPU behind them.
+        insist = !tables.platform().nap(&mut round) || round >= PATIENCE;
     }
     Ok(())
 }
 
-/// Begins a move to a table with `1 << slots_log2` buckets, if the table in use is smaller. If there is no memory, the
-/// table in use stays in use. `is_wanted` is called under the lock that a requested resize takes too; if it returns
-/// `false`, nothing happens. Returns `false` if nothing was decided because another move is going on.
+/// Begins a move to a table with `1 << slots_log2` buckets, if it is larger, there is memory, and `is_wanted`, which is called
+/// under `resize`, agrees. `false` if another move is going on, so nothing was decided.
 #[cold]
 pub fn grow(tables: &Tables, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
     let Some(mut resize) = tables.resize.try_lock() else { return false };
@@ -129,7 +110,6 @@ pub fn grow(tables: &Tables, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> b
     })
 }
 
-/// Takes some steps of a move that has begun.
 #[inline(always)]
 pub fn help(tables: &Tables) {
     if tables.moving() {
@@ -139,9 +119,9 @@ pub fn help(tables: &Tables) {
 
 #[cold]
 fn help_slowly(tables: &Tables) {
-    // If a bucket that the last pass left is still locked, the move cannot go on: the bucket's holder has probably lost
-    // its CPU. Until it runs, all operations on moved keys come here. They read a few words that no thread writes
-    // meanwhile, and leave the lock of the resize alone. This is a hint: the words may belong to different moves.
+    // If a bucket that the last pass left is still locked, the move cannot go on: its holder has probably lost its CPU. Until
+    // that runs, all operations on moved keys come here. They read a few words that no thread writes meanwhile (a hint: the
+    // words may belong to different moves), and leave the lock of the resize alone.
     if let (Some(step), Some(planned)) = (tables.left_step(), tables.going_on())
         && step < planned.steps()
         && planned.is_locked(step)
@@ -153,43 +133,31 @@ fn help_slowly(tables: &Tables) {
     }
 }
 
-/// Continues the requested move, whose number is in `number` once it has begun, and all moves before it. Returns `None`
-/// if the requested move has ended, and otherwise a step that cannot be taken yet.
-fn go_on(
-    tables: &Tables,
-    slots_log2: Option<u32>,
-    number: &mut Option<usize>,
-    insist: bool,
-) -> Result<Option<(Move, usize)>, Error> {
+/// Completes the move that is going on, and then the requested one. `false` if a step cannot be taken yet, for which it waits
+/// if it is to `insist`.
+fn go_on(tables: &Tables, slots_log2: Option<u32>, insist: bool) -> Result<bool, Error> {
     tables.resize.lock().with(|going_on| {
         loop {
             // Two passes: the first may complete a move of another thread.
             advance(tables, going_on, u32::MAX);
             advance(tables, going_on, u32::MAX);
-            // Moves do not overlap. So if another one has begun since, or none is going on, the requested one has
-            // ended.
-            if number.is_some_and(|number| tables.moves() != number || going_on.is_none()) {
-                return Ok(None);
-            }
-            if let Some(planned) = going_on.as_ref().and_then(|_| tables.going_on()) {
-                match planned.first_left() {
-                    Some(step) if insist => _ = planned.step(step, IfLocked::Wait),
-                    Some(step) => return Ok(Some((planned, step))),
-                    None => {}
-                }
+            let Some(planned) = going_on.as_ref().and_then(|_| tables.going_on()) else {
+                let Some(planned) = tables.plan(slots_log2)? else { return Ok(true) };
+                tables.announce(planned);
+                *going_on = Some(Progress::default());
                 continue;
+            };
+            match planned.first_left() {
+                Some(step) if insist => _ = planned.step(step, IfLocked::Wait),
+                Some(_) => return Ok(false),
+                None => {}
             }
-            let Some(planned) = tables.plan(slots_log2)? else { return Ok(None) };
-            tables.announce(planned);
-            *going_on = Some(Progress::default());
-            *number = Some(tables.moves());
         }
     })
 }
 
-/// Continues a move for up to `limit` steps, and ends it when all are done. It passes over locked buckets: their
-/// holders have usually lost their CPUs, and most are unlocked by the next pass. At the end of a pass it notes one of
-/// them for [`help`].
+/// Continues a move for up to `limit` steps, and ends it when all are done. Passes over locked buckets, most of which are
+/// unlocked by the next pass. At the end of a pass it notes one of them for [`help`].
 fn advance(tables: &Tables, going_on: &mut Option<Progress>, limit: u32) {
     let Some(progress) = going_on else { return };
     let Some(planned) = tables.going_on() else { return };
@@ -213,32 +181,22 @@ fn advance(tables: &Tables, going_on: &mut Option<Progress>, limit: u32) {
     }
 }
 
-/// Locks the live bucket of `hash` if the first attempt found no private table, or a bucket that is not live.
 #[cold]
 fn lock_elsewhere(tables: &Tables, hash: u32) -> Option<Guard<'_>> {
     help(tables);
     let mut round = 0;
     loop {
         match search(tables, hash, |bucket| bucket.lock(&tables.store)) {
-            Search::Found(guard) => return Some(guard),
-            Search::NoTable => return None,
-            Search::Again => tables.platform().wait_for_holder(&mut round),
+            Some(guard) => return Some(guard),
+            None if tables.has_none() => return None,
+            None => tables.platform().wait_for_holder(&mut round),
         }
     }
 }
 
-/// The result of [`search`].
-enum Search<L> {
-    Found(L),
-    /// The domain has no table yet.
-    NoTable,
-    /// The key is on its way to another table.
-    Again,
-}
-
-/// Looks once through the tables that may have the live bucket of `hash`. `lock` tries to lock a bucket. It returns
-/// `None` if the bucket is not live.
-fn search<'t, L>(tables: &'t Tables, hash: u32, lock: impl Fn(&'t Bucket) -> Option<L>) -> Search<L> {
+/// Looks once through the tables that may have the live bucket of `hash`. `None` if the domain has no table yet, the key is on
+/// its way to another table, or `lock` found no live bucket.
+fn search<'t, L>(tables: &'t Tables, hash: u32, lock: impl Fn(&'t Bucket) -> Option<L>) -> Option<L> {
     // `next` is read first: see `Tables::publish`.
     let next = tables.next();
     let current = tables.current();
@@ -246,34 +204,26 @@ fn search<'t, L>(tables: &'t Tables, hash: u32, lock: impl Fn(&'t Bucket) -> Opt
         if let Current::Private(table) = place
             && let Some(locked) = lock(table.bucket(hash))
         {
-            return Search::Found(locked);
+            return Some(locked);
         }
     }
-    match (current, next) {
-        (Current::None, _) => Search::NoTable,
-        (Current::Global, _) | (_, Current::Global) => match lock(tables.global.get_or_make().bucket(hash)) {
-            Some(locked) if is_in_global(tables, hash) => Search::Found(locked),
-            _ => Search::Again,
-        },
-        // The table changed between the two loads. The thread that changed it has published more by now.
-        _ => Search::Again,
+    if let (Current::Global, _) | (_, Current::Global) = (current, next) {
+        return lock(tables.global.get_or_make().bucket(hash)).filter(|_locked| is_in_global(tables, hash));
     }
+    // The table changed between the two loads. The thread that changed it has published more by now.
+    None
 }
 
-/// Whether the key is in the global bucket, whose lock the caller holds. If so, it stays there until the caller
-/// unlocks: a mover that takes it to a private table may make its new bucket live meanwhile, but needs the caller's
-/// lock to take the waiters and to finish.
+/// Whether the key is in the global bucket, whose lock the caller holds. If so, it stays there until the caller unlocks: a
+/// mover that takes it to a private table needs that lock to take the waiters and to finish.
 ///
-/// A private bucket may be not live because the key has not arrived there yet, or because it has been there and left.
-/// Only if no move has begun meanwhile does the bucket's state belong to the `next` and `current` that were read.
+/// A private bucket may be not live because the key has not arrived yet, or has been there and left. Only if no move has begun
+/// meanwhile does the bucket's state belong to the `next` and `current` that were read.
 fn is_in_global(tables: &Tables, hash: u32) -> bool {
     let moves = tables.moves();
     let next = tables.next();
     let current = tables.current();
-    let live_in = |place: Current| match place {
-        Current::Private(table) => table.bucket(hash).is_live(),
-        Current::None | Current::Global => false,
-    };
+    let live_in = |place| matches!(place, Current::Private(table) if table.bucket(hash).is_live());
     let uses_global = matches!(current, Current::Global) || matches!(next, Current::Global);
     let is_elsewhere = live_in(current) || live_in(next);
     uses_global && !is_elsewhere && tables.moves() == moves
@@ -281,19 +231,18 @@ fn is_in_global(tables: &Tables, hash: u32) -> bool {
 
 /// Whether all waiters with a key of `hash` are in `bucket`. The caller holds its lock, and one of them is queued there.
 ///
-/// In a private bucket they are: it is locked while they come or go. In a global bucket they are if the key is there. If
-/// it is not, a move has taken some of them, and its next piece needs the caller's lock.
+/// In a private bucket they are: it is locked while they come or go. If the key is not in its global bucket, a move has taken
+/// some of them, and its next piece needs the caller's lock.
 #[cfg(feature = "parking")]
 pub fn has_whole_queue(tables: &Tables, bucket: &Bucket, hash: u32) -> bool {
     !tables.global.contains(bucket, hash) || is_in_global(tables, hash)
 }
 
-/// The emptiness check if the table in use is not a private one.
 fn proves_empty_elsewhere(tables: &Tables, hash: u32) -> bool {
     let moves = tables.moves();
     let next = tables.next();
     match (tables.current(), next) {
-        // A table is published before its first waiter can read the word. [A] and [B] do the rest.
+        // A table is published before its first waiter reads the word. [A] and [B] do the rest.
         (Current::None, _) => true,
         // A global bucket is live whether the key is in it or not. Suppose a waiter of the key got its lock in a
         // private table and missed the new value of the word. Then its [A] came before this thread's [B], and it had

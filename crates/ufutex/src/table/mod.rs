@@ -19,14 +19,12 @@ use core::ptr::NonNull;
 
 use bucket::Bucket;
 
-/// log2 of the largest number of slots that a table can have.
 pub const MAX_SLOTS_LOG2: u32 = 24;
-/// log2 of the smallest number of slots.
 pub const MIN_SLOTS_LOG2: u32 = 1;
 const HASH_BITS: u32 = 32;
 
-/// A table: the address of its buckets and, in the low bits of that address, the shift that turns a hash into an index.
-/// Both are in one word, so that an operation gets them with one load and they always belong together.
+/// A table: the address of its buckets and, in that address's low bits, the shift that turns a hash into an index. One word, so
+/// that an operation gets both with one load and they always belong together.
 #[derive(Clone, Copy)]
 pub struct Table(NonNull<Bucket>);
 
@@ -46,8 +44,6 @@ impl Table {
         Self(buckets.map_addr(|a| a | (HASH_BITS - slots_log2) as usize))
     }
 
-    /// Restores a table from the word that [`into_raw`](Self::into_raw) returned.
-    ///
     /// # Safety
     /// `raw` came from `into_raw` of a table that is still valid.
     #[inline(always)]
@@ -60,7 +56,6 @@ impl Table {
         self.0.as_ptr()
     }
 
-    /// The first bucket.
     #[inline(always)]
     pub fn buckets(self) -> *mut Bucket {
         self.0.as_ptr().map_addr(|a| a & !TAG)
@@ -76,20 +71,17 @@ impl Table {
         1 << self.slots_log2()
     }
 
-    /// The bucket for a key with `hash`.
     #[inline(always)]
     pub fn bucket<'a>(self, hash: u32) -> &'a Bucket {
         self.slot(self.index(hash))
     }
 
-    /// The index of the bucket for a key with `hash`.
     #[inline(always)]
     pub fn index(self, hash: u32) -> usize {
         // `wrapping_shr` counts modulo 32, so the upper bits of the address have no effect. The tag is from 8 to 31.
         hash.wrapping_shr(self.0.addr().get() as u32) as usize
     }
 
-    /// The hashes whose keys belong to the bucket at `index`.
     pub fn hashes_of(self, index: usize) -> RangeInclusive<u32> {
         let first = (index as u32) << (HASH_BITS - self.slots_log2());
         first..=self.last_hash_with(first)
@@ -100,12 +92,10 @@ impl Table {
         hash | u32::MAX >> self.slots_log2()
     }
 
-    /// The bucket at `index`.
     #[inline(always)]
     pub fn slot<'a>(self, index: usize) -> &'a Bucket {
         debug_assert!(index < self.slots());
-        // SAFETY: the caller of `new` promised that the buckets stay valid as long as a copy of the table is used. So none
-        // is at null, which the compiler cannot see through the arithmetic.
+        // SAFETY: the caller of `new` promised that the buckets stay valid. None is at null, which the arithmetic hides.
         unsafe {
             let bucket = self.buckets().add(index);
             core::hint::assert_unchecked(!bucket.is_null());

@@ -1,102 +1,79 @@
 //! Moving waiters from one table to another, bucket by bucket: the pivot.
 //!
-//! In each step of a move between two private tables, the mover locks the old buckets of some keys, makes the new
-//! buckets of these keys live, makes the old ones not live, and only then unlocks the old ones. For a moment both are
-//! live. That is harmless: the new bucket is complete by then, and an operation that wants the old one waits for its
-//! lock and then finds it not live.
+//! In a step between two private tables, old and new buckets are live at once for a moment. That is harmless: the new ones are
+//! complete by then, and an operation that wants an old one waits for its lock and finds it not live.
 //!
-//! A move to or from the global table locks one private bucket for the whole step. It locks global buckets one at a
-//! time, each for at most [`PIECE`] waiters, because other domains use them too. Meanwhile the private bucket is live
-//! and locked, so operations on its keys wait for it. None of them looks in a global bucket, although some of its
-//! waiters are there already, or still.
-//!
-//! Lock order: buckets of a private table in order of index, then one of the global table. An
-//! operation on two words holds two buckets, and a mover as many as it moves.
+//! A step to or from the global table keeps one private bucket live and locked throughout, and locks global buckets one at a
+//! time, each for at most [`PIECE`] waiters. So operations on its keys wait for the private bucket. None looks in a global one,
+//! although some of the waiters are there already, or still.
 
 use core::ops::{Range, RangeInclusive};
 
 use super::Table;
 use super::bucket::Guard;
 use super::tables::Current;
-use crate::sys::probe::probe;
 
-/// The number of waiters that are moved to or from a global bucket before it is unlocked for other threads. Moving them
-/// takes some microseconds.
+/// The number of waiters that are moved to or from a global bucket before it is unlocked for other threads.
 const PIECE: usize = 64;
 
-/// A move of a domain's private keys between two tables. In the global table, the keys have this space.
+/// A move of a domain's private keys between two tables, of which at most one is global.
 #[derive(Clone, Copy)]
-pub enum Move {
-    Private { from: Table, to: Table },
-    ToGlobal { from: Table, global: Table, space: u64 },
-    FromGlobal { global: Table, space: u64, to: Table },
+pub struct Move {
+    pub from: Table,
+    pub to: Table,
+    pub is_from_global: bool,
+    pub is_to_global: bool,
+    pub space: u64,
 }
 
 /// What the mover does about a bucket that another thread has locked.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum IfLocked {
     /// Leave the step for later: the thread that holds the bucket may have lost its CPU.
     Skip,
-    /// Wait for the lock.
     Wait,
 }
 
 impl Move {
-    /// The table that the keys come from, and the one that they go to.
-    pub fn tables(self) -> (Table, Table) {
-        match self {
-            Self::Private { from, to } => (from, to),
-            Self::ToGlobal { from, global, .. } => (from, global),
-            Self::FromGlobal { global, to, .. } => (global, to),
-        }
-    }
-
-    /// The table in use when the move has ended.
     pub fn target(self) -> Current {
-        match self {
-            Self::ToGlobal { .. } => Current::Global,
-            Self::Private { to, .. } | Self::FromGlobal { to, .. } => Current::Private(to),
-        }
+        if self.is_to_global { Current::Global } else { Current::Private(self.to) }
     }
 
-    /// Fires the probe for the beginning of the move.
-    pub fn note_begin(self) {
-        let (from, to) = self.tables();
-        probe!(resize_begin, from.slots(), to.slots());
+    /// The table of whose slots each is a step: the private one, or the smaller of two.
+    fn steps_in(self) -> Table {
+        let is_from = self.is_to_global || !self.is_from_global && self.from.slots() < self.to.slots();
+        if is_from { self.from } else { self.to }
     }
 
-    /// The number of steps. Between private tables: one for each slot of the smaller table. To and from the global
-    /// table: one for each slot of the private table.
     pub fn steps(self) -> usize {
-        match self {
-            Self::Private { from, to } => from.slots().min(to.slots()),
-            Self::ToGlobal { from: table, .. } | Self::FromGlobal { to: table, .. } => table.slots(),
-        }
+        self.steps_in().slots()
     }
 
-    /// Moves the keys of step `step`, unless that has been done before. `false`: not done, because a bucket was locked.
-    ///
-    /// Only the holder of the domain's resize lock calls this.
+    /// The slots of `table`, one of the two, that can hold keys of `step`. There is at least one.
+    fn slots_of(self, table: Table, step: usize) -> Range<usize> {
+        let hashes = self.steps_in().hashes_of(step);
+        table.index(*hashes.start())..table.index(*hashes.end()) + 1
+    }
+
+    /// Moves the keys of `step`, if that has not been done. `false`: a bucket was locked. The caller holds the resize lock.
     pub fn step(self, step: usize, locked: IfLocked) -> bool {
         if self.is_done(step) {
             return true;
         }
         match self {
-            Self::Private { from, to } => private_to_private(from, to, step, locked),
-            Self::ToGlobal { from, global, space } => private_to_global(from, global, space, step, locked),
-            Self::FromGlobal { global, space, to } => global_to_private(global, space, to, step, locked),
+            Self { is_to_global: true, .. } => self.private_to_global(step, locked),
+            Self { is_from_global: true, .. } => self.global_to_private(step, locked),
+            _ => self.private_to_private(step, locked),
         }
     }
 
-    /// Whether a step has been taken. Then the sources in a private table are no longer live. If the source is global, the
+    /// Whether a step has been taken. Then its sources in a private table are no longer live. If the source is global, the
     /// target is live.
     fn is_done(self, step: usize) -> bool {
-        match self {
-            Self::Private { from, .. } | Self::ToGlobal { from, .. } => {
-                !from.slot(slots_of(from, step, self.steps()).start).is_live()
-            }
-            Self::FromGlobal { to, .. } => to.slot(step).is_live(),
+        if self.is_from_global {
+            return self.to.slot(step).is_live();
         }
+        !self.from.slot(self.slots_of(self.from, step).start).is_live()
     }
 
     /// The first step that has not been taken. The result is reliable only for the holder of the domain's resize lock.
@@ -104,122 +81,87 @@ impl Move {
         (0..self.steps()).find(|&step| !self.is_done(step))
     }
 
-    /// The slots that `step` only tries to lock with [`IfLocked::Skip`], and their table.
-    fn tried(self, step: usize) -> (Table, Range<usize>) {
-        match self {
-            Self::Private { from, .. } | Self::ToGlobal { from, .. } => (from, slots_of(from, step, self.steps())),
-            Self::FromGlobal { global, to, .. } => {
-                let first = sources_of(global, to, step).start;
-                (global, first..first + 1)
-            }
-        }
-    }
-
-    /// Waits until each bucket that `step` tries to lock has been unlocked once or is not live.
-    pub fn wait_for(self, step: usize) {
-        let (table, slots) = self.tried(step);
-        slots.for_each(|slot| drop(table.slot(slot).lock_to_move()));
-    }
-
-    /// Whether a bucket that `step` tries to lock is locked at this moment.
+    /// Whether a bucket that `step` only tries to lock is locked at this moment.
     pub fn is_locked(self, step: usize) -> bool {
-        let (table, mut slots) = self.tried(step);
-        slots.any(|slot| table.slot(slot).is_locked())
+        let tried = if self.is_from_global { 1 } else { usize::MAX };
+        self.slots_of(self.from, step).take(tried).any(|slot| self.from.slot(slot).is_locked())
     }
-}
 
-/// The global slots that can hold keys of a private table's slot. There is at least one.
-fn sources_of(global: Table, to: Table, slot: usize) -> Range<usize> {
-    let hashes = to.hashes_of(slot);
-    global.index(*hashes.start())..global.index(*hashes.end()) + 1
-}
+    fn private_to_private(self, step: usize, locked: IfLocked) -> bool {
+        let Self { from, to, .. } = self;
+        let (sources, targets) = (self.slots_of(from, step), self.slots_of(to, step));
+        // Takes the page faults of a new table here, while no source is locked.
+        targets.clone().for_each(|slot| to.slot(slot).touch());
 
-/// The slots of `table` whose keys belong to `step`.
-fn slots_of(table: Table, step: usize, steps: usize) -> Range<usize> {
-    let ratio = table.slots() / steps;
-    step * ratio..(step + 1) * ratio
-}
-
-fn private_to_private(from: Table, to: Table, step: usize, locked: IfLocked) -> bool {
-    let steps = from.slots().min(to.slots());
-    let (sources, targets) = (slots_of(from, step, steps), slots_of(to, step, steps));
-    // Takes the page faults of a new table here, while no source is locked.
-    targets.clone().for_each(|slot| to.slot(slot).touch());
-
-    if !lock_all(from, sources.clone(), locked) {
-        return false;
-    }
-    for slot in sources.clone() {
-        // SAFETY: `lock_all` left it locked, and this is the only mover.
-        let mut source = unsafe { from.slot(slot).resume() };
-        while let Some(ring) = source.pop_ring() {
-            // SAFETY: the target is not live, or its keys could be found in two places; `source` is locked.
-            unsafe { to.bucket(ring.hash).adopt(ring) };
+        if !lock_all(from, sources.clone(), locked) {
+            return false;
         }
-        source.suspend();
+        for slot in sources.clone() {
+            // SAFETY: `lock_all` left it locked, and this is the only mover.
+            let mut source = unsafe { from.slot(slot).resume() };
+            while let Some((node, hash)) = source.any_head() {
+                // SAFETY: the target is not live, or its keys could be found in two places. The node is queued in `source`.
+                unsafe {
+                    let mut target = to.bucket(hash).resume();
+                    source.pass(node, &mut target);
+                    target.suspend();
+                }
+            }
+            source.suspend();
+        }
+        targets.for_each(|slot| to.slot(slot).make_live());
+        for slot in sources {
+            // SAFETY: as above.
+            unsafe { from.slot(slot).resume() }.retire();
+        }
+        true
     }
-    targets.for_each(|slot| to.slot(slot).make_live());
-    for slot in sources {
-        // SAFETY: as above.
-        unsafe { from.slot(slot).resume() }.retire();
-    }
-    true
-}
 
-/// Moves the waiters of one private bucket to global ones. The private bucket is locked, and stays the live bucket of
-/// its keys until all of its waiters are in global buckets.
-fn private_to_global(from: Table, global: Table, space: u64, slot: usize, locked: IfLocked) -> bool {
-    let Some(mut source) = lock_one(from, slot, locked) else { return false };
-    while let Some(ring) = source.pop_part(space, from.hashes_of(slot), PIECE) {
-        let mut target = lock_live(global, global.index(ring.hash));
-        // SAFETY: the only waiters in `global` with keys of `source` are those that this loop has moved there: an
-        // operation that wanted to queue one there found `source` live.
-        let moved = unsafe { target.push_ring(ring) };
-        // Unlocks with `drop`, so that a thread that sleeps for the bucket gets the CPU.
-        drop(target);
-        source.moved_away(moved);
+    fn private_to_global(self, step: usize, locked: IfLocked) -> bool {
+        let Some(mut source) = lock_one(self.from, step, locked) else { return false };
+        while let Some((_, hash)) = source.any_head() {
+            let slot = self.to.index(hash);
+            // No operation queues a waiter of these keys in a global bucket while `source` is live, so they stay in wake order.
+            let mut target = lock_live(self.to, slot);
+            self.move_piece(&mut source, &mut target, self.to.hashes_of(slot));
+            drop(target); // and gives the CPU to a thread that sleeps for the bucket
+        }
+        source.retire();
+        true
     }
-    source.retire();
-    true
-}
 
-/// Moves the waiters of one private bucket's keys there from global buckets. The private bucket is live and locked from
-/// before the first waiter is moved until all have been moved.
-fn global_to_private(global: Table, space: u64, to: Table, slot: usize, locked: IfLocked) -> bool {
-    // Takes the page faults of a new table here, while no source is locked.
-    to.slot(slot).touch();
-    let sources = sources_of(global, to, slot);
-    let Some(first) = lock_one(global, sources.start, locked) else { return false };
-    // SAFETY: the target is not live, and this is the only mover.
-    let mut target = unsafe { to.slot(slot).make_live_locked() };
-    let mut first = Some(first);
-    for source in sources {
-        loop {
-            // The step cannot be undone from here on, so it waits for the locks of the other sources, one at a time.
-            let mut source = first.take().unwrap_or_else(|| lock_live(global, source));
-            let is_last = move_piece(&mut source, &mut target, space, to.hashes_of(slot));
-            // Unlocks with `drop`, so that a thread that sleeps for the bucket gets the CPU.
-            drop(source);
-            if is_last {
-                break;
+    fn global_to_private(self, step: usize, locked: IfLocked) -> bool {
+        let target = self.to.slot(step);
+        target.touch();
+        let sources = self.slots_of(self.from, step);
+        let Some(first) = lock_one(self.from, sources.start, locked) else { return false };
+        // SAFETY: the target is not live, and this is the only mover.
+        let mut target = unsafe { target.make_live_locked() };
+        let mut first = Some(first);
+        for source in sources {
+            loop {
+                // The step cannot be undone from here on, so it waits for the locks of the other sources, one at a time.
+                let mut source = first.take().unwrap_or_else(|| lock_live(self.from, source));
+                // Only this loop queues waiters in `target`, which is locked, so they stay in wake order.
+                let is_last = self.move_piece(&mut source, &mut target, self.to.hashes_of(step));
+                drop(source); // as above
+                if is_last {
+                    break;
+                }
             }
         }
+        true
     }
-    true
-}
 
-/// Moves up to `PIECE` waiters from a global bucket to a private one. Returns whether this was the last piece.
-fn move_piece(source: &mut Guard<'_>, target: &mut Guard<'_>, space: u64, hashes: RangeInclusive<u32>) -> bool {
-    let mut moved = 0;
-    while moved < PIECE {
-        let Some(ring) = source.pop_part(space, hashes.clone(), PIECE - moved) else { return true };
-        // SAFETY: `target` had no waiters when it went live, and has been locked since. So all waiters in it are those
-        // that this mover has moved there, in wake order.
-        let count = unsafe { target.push_ring(ring) };
-        source.moved_away(count);
-        moved += count as usize;
+    /// Moves up to `PIECE` waiters with hashes in `hashes` to `target`. Returns whether this was the last piece.
+    fn move_piece(self, source: &mut Guard<'_>, target: &mut Guard<'_>, hashes: RangeInclusive<u32>) -> bool {
+        for _ in 0..PIECE {
+            let Some(first) = source.first_in(self.space, hashes.clone()) else { return true };
+            // SAFETY: queued in `source`.
+            unsafe { source.pass(first, target) };
+        }
+        false
     }
-    false
 }
 
 /// Locks a slot of the table in use. `None` if another thread holds it and `locked` is `Skip`.
@@ -230,8 +172,8 @@ fn lock_one<'a>(table: Table, slot: usize, locked: IfLocked) -> Option<Guard<'a>
     }
 }
 
-/// Locks these slots in order, and leaves them locked without guards. There may be many, and memory for their guards
-/// could be refused. `false` if another thread held one; then this call leaves none locked.
+/// Locks these slots in order, and leaves them locked without guards, for which there may be no memory. `false` if another
+/// thread held one: then none is left locked.
 fn lock_all(table: Table, slots: Range<usize>, locked: IfLocked) -> bool {
     for slot in slots.clone() {
         match lock_one(table, slot, locked) {

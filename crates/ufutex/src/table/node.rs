@@ -1,9 +1,8 @@
 //! Nodes: how a waiter is linked into a queue.
 //!
-//! A node has two stable states. **Queued**: the node is linked, its fields belong to the lock of the bucket that
-//! [`Node::bucket`] names, and the node's owner may read only that pointer. **Unqueued**: the pointer is null and the
-//! fields belong to the thread that unlinked the node. That is the owner if it gave up, and otherwise a waker until it
-//! signals the owner.
+//! A node has two stable states. **Queued**: its fields belong to the lock of the bucket that [`Node::bucket`] names, and its
+//! owner may read only that pointer. **Unqueued**: the pointer is null and the fields belong to the thread that unlinked it:
+//! the owner if it gave up, and otherwise a waker until it notifies the owner.
 //!
 //! A *marker* is a node without a waiter: see `list`. Only the marker's owner unlinks it.
 
@@ -13,18 +12,16 @@ use core::ptr;
 use super::hash::TableKey;
 use crate::sync::{AtomicPtr, Ordering, UnsafeCell};
 
-/// Links a waiter into a queue. Its neighbours point to it, so it is pinned, and so is every struct that contains one.
-/// While it is queued, it is reached only through pointers and shared references.
+/// Links a waiter into a queue. Its neighbours point to it, so it is pinned, and while queued it is reached only through
+/// pointers and shared references.
 #[repr(C)]
 pub struct Node {
     links: UnsafeCell<Links>,
-    /// The bucket that the node is queued in, or null. It is changed only under that bucket's lock. The owner reads it
-    /// without the lock, then locks the bucket and reads it again.
+    /// The bucket that the node is queued in, or null. The owner reads it, locks that bucket, and reads it again.
     bucket: AtomicPtr<()>,
     _pinned: PhantomPinned,
 }
 
-/// The links and the key of a queued node.
 pub struct Links {
     pub key: TableKey,
     pub hash: u32,
@@ -32,12 +29,11 @@ pub struct Links {
     pub priority: u8,
     /// Whether the node is the first waiter of its key, which is in the tree.
     pub is_head: bool,
-    /// Whether the node is a marker. It never changes.
     pub is_marker: bool,
-    /// For a head: the subtree of the keys before its own. For the last waiter of a level, unless it is the head: the
-    /// last waiter of the level that is woken before (see `ring`). Meaningless for all other waiters.
+    /// For a head: the subtree of the keys before its own. For the last waiter of a level, unless it is the head: that of the
+    /// level that is woken before (see `ring`). Otherwise meaningless.
     pub left: *mut Node,
-    /// As `left`, for the keys behind the head's, and for the level that is woken after.
+    /// As `left`, for the keys behind, and for the level that is woken after.
     pub right: *mut Node,
     /// The waiter of the key that is woken next. The last waiter's `next` is the head.
     pub next: *mut Node,
@@ -63,13 +59,11 @@ impl Node {
         }
     }
 
-    /// The waiter's priority: a smaller number is served first.
-    ///
     /// # Safety
-    /// The node belongs to the caller, or is queued and the caller holds the bucket's lock.
+    /// The caller owns the node's fields: see [`key`](Self::key).
     pub unsafe fn priority(&self) -> u8 {
         // SAFETY: guaranteed by the caller.
-        self.links.with(|links| unsafe { (*links).priority })
+        self.links.with(|l| unsafe { (*l).priority })
     }
 
     /// Makes a marker for the waiters of `key`. It gets a priority when it is queued.
@@ -80,12 +74,9 @@ impl Node {
         node
     }
 
-    /// The bucket that the node is queued in, or null.
     #[inline(always)]
     pub fn bucket(&self) -> *mut () {
-        // [K]: Acquire pairs with the Release in `set_bucket`. It makes the contents of a bucket in a new table
-        // visible.
-        self.bucket.load(Ordering::Acquire)
+        self.bucket.load(Ordering::Acquire) // [K]: the contents of a bucket in a new table are visible
     }
 
     #[inline(always)]
@@ -93,8 +84,6 @@ impl Node {
         self.bucket.store(bucket, Ordering::Release); // [K]
     }
 
-    /// The key that the node is queued under, and its hash.
-    ///
     /// # Safety
     /// The caller owns the node's fields: it holds the bucket's lock, or has unqueued the node.
     pub unsafe fn key(&self) -> (TableKey, u32) {
@@ -103,8 +92,8 @@ impl Node {
     }
 }
 
-/// The links of `node`. It returns a pointer instead of a reference, because the tree keeps pointers to `left` and
-/// `right` of one node while it reads the links of another, which may be the same node.
+/// The links of `node`, as a pointer: the tree keeps pointers to one node's children while it reads another's links, and the
+/// two may be the same node.
 ///
 /// # Safety
 /// `node` is valid and its fields belong to the caller.

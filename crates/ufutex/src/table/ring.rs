@@ -1,15 +1,9 @@
 //! The waiters of a key: a ring in wake order, which begins with the key's head.
 //!
-//! Waiters are sorted by priority. Those of one priority, a *level*, stand in the order in which they came. There are
-//! at most 101 levels. If a ring has several levels, a new waiter's place is found by a walk along levels, not waiters:
-//! the last waiters of the levels form a list. `left` links to the level that is woken before, `right` to the level
-//! after.
-//!
-//! A head uses these two pointers for the tree, so a head is never in the list. This matters only if the head is the
-//! only waiter of the first level. Then the list begins with the second level.
-//!
-//! Nearly all rings have one level and no such list: the first and the last waiter have equal priorities, and a new
-//! waiter of that priority goes to the end.
+//! Waiters are sorted by priority, and those of one priority, a *level*, by arrival. Nearly all rings have one level. If there
+//! are several, of at most 101, the last waiters of the levels form a list, along which a new waiter's place is found: `left`
+//! links to the level that is woken before, `right` to the level after. A head uses these pointers for the tree, so it is never
+//! in the list: if it is the only waiter of the first level, the list begins with the second.
 //!
 //! # Safety
 //! The caller of each function holds the lock of the bucket that the ring is in, so the ring's nodes are valid and
@@ -18,13 +12,6 @@
 use core::ptr;
 
 use super::node::{Node, links};
-
-/// Makes `node` a ring of its own.
-#[inline(always)]
-pub unsafe fn of_one(node: *mut Node) {
-    // SAFETY: the node belongs to the caller.
-    unsafe { link(node, node) };
-}
 
 /// Whether all waiters of the ring have the priority of `node`.
 #[inline(always)]
@@ -45,8 +32,7 @@ pub unsafe fn insert(head: *mut Node, node: *mut Node) {
     }
 }
 
-/// Enters `node` in the list of levels, of which there are several afterwards. Returns the waiter before which `node` has
-/// to be linked in the ring.
+/// Enters `node` in the list of levels. Returns the waiter before which it has to be linked in the ring.
 unsafe fn enter_level(head: *mut Node, tail: *mut Node, node: *mut Node) -> *mut Node {
     // SAFETY: the nodes of a ring are valid, and so is the list of levels where there are several.
     unsafe {
@@ -54,8 +40,7 @@ unsafe fn enter_level(head: *mut Node, tail: *mut Node, node: *mut Node) -> *mut
         if tail != head && (*links(tail)).priority == (*links(head)).priority {
             (*links(tail)).left = ptr::null_mut(); // `tail` begins the list
         }
-        // At the end `at` is the last waiter that stands before `node`, and `later` the last waiter of the level
-        // behind.
+        // At the end `at` is the last waiter that stands before `node`, and `later` the last waiter of the level behind.
         let (mut at, mut later) = (tail, ptr::null_mut());
         while (*links(at)).priority > priority {
             later = at;
@@ -99,8 +84,8 @@ pub unsafe fn push_front(head: *mut Node, node: *mut Node) {
     }
 }
 
-/// Takes `node`, which is not alone, out of its ring. If `node` is the head, the next waiter becomes the head, and the
-/// caller has to put that waiter into the tree.
+/// Takes `node`, which is not alone, out of its ring. If it is the head, the next waiter becomes the head, and the caller has
+/// to put that waiter into the tree.
 #[inline(always)]
 pub unsafe fn remove(node: *mut Node) {
     // SAFETY: the nodes of a ring are valid.
@@ -115,8 +100,8 @@ pub unsafe fn remove(node: *mut Node) {
     }
 }
 
-/// Takes `node` out of the list of levels if it is in it. Another waiter of its level may take its place there. If
-/// `node` is the head, the next waiter leaves the list, because it becomes the head.
+/// Takes `node` out of the list of levels if it is in it; another waiter of its level may take its place there. If `node` is
+/// the head, the next waiter leaves the list instead, because it becomes the head.
 #[cold]
 #[inline(never)]
 unsafe fn leave_level(node: *mut Node) {
@@ -168,47 +153,6 @@ pub unsafe fn after_level(head: *mut Node, node: *mut Node) -> *mut Node {
     }
 }
 
-/// Splits a ring behind `last`, which is not its end. Returns the first waiter of the second part, which the caller has
-/// to make a head.
-pub unsafe fn split(head: *mut Node, last: *mut Node) -> *mut Node {
-    // SAFETY: the nodes of a ring are valid.
-    unsafe {
-        let (rest, tail) = ((*links(last)).next, (*links(head)).prev);
-        if (*links(head)).priority != (*links(tail)).priority {
-            split_levels(head, last, rest, tail);
-        }
-        link(last, head);
-        link(tail, rest);
-        rest
-    }
-}
-
-/// Splits the list of levels of a ring that has several. The first part is from `head` to `last`, the second from `rest`
-/// to `tail`.
-unsafe fn split_levels(head: *mut Node, last: *mut Node, rest: *mut Node, tail: *mut Node) {
-    // SAFETY: the nodes of a ring are valid, and so is the list of levels.
-    unsafe {
-        // The last waiter of the level of `rest`. It is in the list, because it stands behind `last` and so is not the
-        // head.
-        let mut end = tail;
-        while (*links(end)).priority != (*links(rest)).priority {
-            end = (*links(end)).left;
-        }
-        let earlier = (*links(end)).left;
-        if last != head && (*links(last)).priority == (*links(rest)).priority {
-            join_levels(earlier, last);
-            join_levels(last, ptr::null_mut());
-        } else {
-            join_levels(earlier, ptr::null_mut());
-        }
-        if end == rest {
-            join_levels(ptr::null_mut(), (*links(end)).right); // `rest` becomes a head, and heads are not in the list
-        } else {
-            (*links(end)).left = ptr::null_mut();
-        }
-    }
-}
-
 /// Makes `later` follow `earlier` in the list of levels. Null stands for the beginning or the end of the list.
 unsafe fn join_levels(earlier: *mut Node, later: *mut Node) {
     // SAFETY: both are null or nodes of the ring.
@@ -222,7 +166,7 @@ unsafe fn join_levels(earlier: *mut Node, later: *mut Node) {
     }
 }
 
-/// Puts `node` before `next` in the ring. At the end of the ring, `next` is the head.
+/// At the end of the ring, `next` is the head.
 #[inline(always)]
 pub unsafe fn link_before(node: *mut Node, next: *mut Node) {
     // SAFETY: the nodes of a ring are valid.
@@ -232,9 +176,8 @@ pub unsafe fn link_before(node: *mut Node, next: *mut Node) {
     }
 }
 
-/// Makes `next` follow `prev` in a ring.
 #[inline(always)]
-unsafe fn link(prev: *mut Node, next: *mut Node) {
+pub unsafe fn link(prev: *mut Node, next: *mut Node) {
     // SAFETY: both are nodes of the ring.
     unsafe {
         (*links(prev)).next = next;

@@ -26,24 +26,19 @@ pub fn for_threads(threads: usize, cpus: usize, global_slots: usize) -> u32 {
     wanted.clamp(1 << SMALLEST_LOG2, global_slots.max(1 << SMALLEST_LOG2)).ilog2()
 }
 
-/// A bucket that has waiters of this many keys makes the policy sample the table.
 const LONG_CHAIN: u32 = 4;
-/// The number of buckets in the sample.
 const SAMPLE: usize = 32;
 
-/// Whether a bucket that has just got waiters of a new key, and now has `keys` keys, makes the policy sample the table.
-/// That is so at each power of two from `LONG_CHAIN` on. So if growing the table does not help a bucket, not every new
-/// key there costs another sample.
+/// Whether a bucket that has got waiters of a new key, and now has `keys` keys, makes the policy sample the table: only at
+/// powers of two, because a larger table may not help that bucket.
 pub fn is_long_chain(keys: u32) -> bool {
     keys >= LONG_CHAIN && keys.is_power_of_two()
 }
 
-/// log2 of the factor by which a table that is crowded as a whole should grow: 1 from one waiter for each bucket on, 2
-/// from two. It is judged by a sample of the buckets; `waiters(i)` is the number of waiters in bucket `i`, for i in
-/// `0..slots`.
+/// log2 of the factor by which a crowded table should grow: 1 from one waiter for each bucket on, 2 from two. `waiters(i)` is
+/// the number of waiters in bucket `i`.
 ///
-/// A single bucket may be crowded because many threads wait for one key, or because the words of one cache line share
-/// it. More buckets would help in neither case. So each bucket of the sample counts for a few waiters at most.
+/// Each bucket counts for a few waiters at most: where they wait for one key or line, more buckets would not help.
 pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u32 {
     let sample = SAMPLE.min(slots);
     let stride = slots / sample;
@@ -51,16 +46,13 @@ pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u
     (sum / sample as u32).min(2)
 }
 
-/// A *transfer* of a bucket: another thread uses it for a word in another cache line than the thread before. A bucket
-/// reports to the policy after each run of this many transfers.
+/// A bucket reports to the policy after each run of this many *transfers*: see `bucket`.
 pub const TRANSFERS_REPORTED: u32 = 64;
 /// After this many reported transfers the policy reads the clock.
 const TRANSFERS_JUDGED: u32 = 1024;
-/// From this many transfers a second for each CPU on, a table twice as large pays: they, at tens of
-/// nanoseconds each, waste about two hundredths of the CPU's time.
+/// From this many transfers a second for each CPU on, a table twice as large pays: they waste some 2 % of its time.
 const TRANSFERS_TOLERATED: u64 = 300_000;
 
-/// The contention by different keys since the policy last read the clock.
 #[derive(Default)]
 pub struct Contention {
     transfers: u32,
@@ -68,9 +60,8 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// Adds a report of `TRANSFERS_REPORTED` transfers. Returns log2 of the factor by which the table should grow.
-    ///
-    /// `now_ns` is called only after `TRANSFERS_JUDGED` transfers. Without a clock the table then grows in any case.
+    /// Adds a report. Returns log2 of the factor by which the table should grow: after `TRANSFERS_JUDGED` transfers, by the
+    /// clock, and without a clock in any case.
     pub fn report(&mut self, cpus: usize, now_ns: impl FnOnce() -> Option<u64>) -> u32 {
         self.transfers += TRANSFERS_REPORTED;
         if self.transfers < TRANSFERS_JUDGED {
@@ -88,12 +79,9 @@ impl Contention {
     }
 }
 
-/// Contention grows a table to this many slots for each CPU and no further.
-const SLOTS_PER_CPU_LOG2: u32 = 12;
-
-/// log2 of the largest table to which contention among `cpus` CPUs can make a table grow.
+/// log2 of the largest table to which contention among `cpus` CPUs can make a table grow: 4096 slots for each.
 pub fn contention_limit(cpus: usize) -> u32 {
-    cpus.next_power_of_two().ilog2() + SLOTS_PER_CPU_LOG2
+    cpus.next_power_of_two().ilog2() + 12
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! The memory of a domain's tables.
 //!
-//! A domain keeps at most one table per power of two, and frees them only when the domain is dropped. So a stale
-//! pointer to a table or a bucket is valid. All tables together take less than twice the memory of the largest.
+//! A domain keeps at most one table per power of two until it is dropped: a stale pointer to a bucket is valid, and all tables
+//! take less than twice the memory of the largest. As in the kernel, a table lies on the node of the thread that makes it.
 //!
-//! A table is refused, as if there were no memory for it, if it would exceed the domain's limit or the limit for all
-//! domains of the system. The system's limit does not count the first bytes of each domain: as many as the smallest
-//! table of a policy takes. So no domain can keep another from having a table.
-//! As in the kernel, a table lies on the node of the thread that makes it.
+//! A table is refused, as if there were no memory, if it would exceed the limit of the domain or the system. Of each domain, as
+//! many bytes as a policy's smallest table takes do not count for the system: no domain can keep another from having a table.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -20,39 +18,31 @@ use crate::sys::platform::PlatformRef;
 use crate::sys::topology::{NodeMemory, Nodes};
 use crate::sys::unwind::Otherwise;
 
-/// What a system's tables are made of.
 #[derive(Clone)]
 pub struct Source {
-    /// The platform of the buckets.
     pub on: PlatformRef,
-    /// Which memory is near.
     pub nodes: Nodes,
     pub budget: Counted<Budget>,
 }
 
-/// The table memory of a system's domains. One part of it is limited for all domains together. The rest is free: a
-/// domain may take it however much the others have taken.
-///
-/// Each part has a counter of its own, so that [`taken`](Self::taken) never shows more than may be taken.
+/// The table memory of a system's domains: what is limited for all together, and what each may take in any case. Two counters,
+/// so that [`taken`](Self::taken) never shows more than may be taken.
 pub struct Budget {
     limit: usize,
-    /// At most `limit`.
     limited: AtomicUsize,
     free: AtomicUsize,
 }
 
 impl Budget {
-    /// Makes a budget with a limit of `limit` bytes, of which nothing is taken.
     pub fn new(limit: usize) -> Self {
         Self { limit, limited: AtomicUsize::new(0), free: AtomicUsize::new(0) }
     }
 
-    /// The number of bytes taken, limited and free together.
     pub fn taken(&self) -> usize {
         self.limited.load(Ordering::Relaxed) + self.free.load(Ordering::Relaxed)
     }
 
-    /// Takes bytes. Returns `false`, and takes nothing, if the limit does not allow it.
+    /// Takes bytes. `false`: the limit does not allow it, and nothing is taken.
     #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
     fn take(&self, limited: usize, free: usize) -> bool {
         let more = |taken: usize| taken.checked_add(limited).filter(|&taken| taken <= self.limit);
@@ -63,24 +53,18 @@ impl Budget {
         is_taken
     }
 
-    /// Gives back what [`take`](Self::take) took.
     fn give_back(&self, limited: usize, free: usize) {
         self.limited.fetch_sub(limited, Ordering::Relaxed);
         self.free.fetch_sub(free, Ordering::Relaxed);
     }
 }
 
-/// All tables that the domain has ever had, by size, and what is counted of them. A domain has it from its first wait
-/// on, if there was memory for it: see [`Tables`](super::tables::Tables).
 pub struct TableStore {
     by_size: [AtomicPtr<Bucket>; MAX_SLOTS_LOG2 as usize + 1],
-    /// Valid as long as the store.
     source: NonNull<Source>,
-    /// The limit on the tables of this domain, in bytes.
     max_bytes: usize,
     /// The number of tables that one of the two limits refused.
     pub refused: Tally,
-    /// The number of moves that have ended.
     pub resizes: Tally,
     /// The number of operations that found their bucket locked by another thread.
     pub contended: Tally,
@@ -92,8 +76,6 @@ unsafe impl Send for TableStore {}
 unsafe impl Sync for TableStore {}
 
 impl TableStore {
-    /// Makes an empty store, whose tables take at most `max_bytes` bytes together.
-    ///
     /// # Safety
     /// `source` stays valid and in place as long as the store.
     pub unsafe fn new(source: &Source, max_bytes: usize) -> Self {
@@ -103,14 +85,12 @@ impl TableStore {
     }
 
     fn source(&self) -> &Source {
-        // SAFETY: the caller of `new` guarantees that it is valid as long as the store.
+        // SAFETY: the caller of `new` guarantees it.
         unsafe { self.source.as_ref() }
     }
 
-    /// The table with `1 << slots_log2` buckets. It is made if the domain has not had one of this size. None of its
-    /// buckets is live. `None` if there is no memory for it or a limit forbids it. `node` says where it is to lie.
-    ///
-    /// Only the holder of the domain's resize lock calls this, and never for the table in use.
+    /// The table with `1 << slots_log2` buckets, none of them live. Made on `node` if there has been none of this size. `None`
+    /// if memory or a limit forbids it. The caller holds the resize lock, and wants another table than the one in use.
     pub fn get_or_make(&self, slots_log2: u32, node: impl FnOnce() -> u32) -> Option<Table> {
         let entry = &self.by_size[slots_log2 as usize];
         let table = entry.load(Ordering::Acquire); // [F]
@@ -119,7 +99,7 @@ impl TableStore {
             return Some(unsafe { Table::from_raw(table) });
         }
         let bytes = memory_layout(1 << slots_log2)?.size();
-        // Tables are made with the resize lock held, so no other thread changes the number of this domain's bytes.
+        // No other thread changes this: the resize lock is held.
         let before = self.bytes();
         let after = before.saturating_add(bytes);
         let limited = limited(after) - limited(before);
@@ -128,7 +108,7 @@ impl TableStore {
             self.refused.add(1);
             return None;
         }
-        // Gives the bytes back also if the embedder's memory or topology panics.
+        // Also if the embedder's memory or topology panics.
         let give_back = Otherwise::new(|| budget.give_back(limited, bytes - limited));
         let table = make(slots_log2, *on, nodes.memory(), node())?;
         give_back.disarm();
@@ -136,7 +116,6 @@ impl TableStore {
         Some(table)
     }
 
-    /// All tables in the store.
     pub fn tables(&self) -> impl Iterator<Item = Table> {
         self.by_size.iter().filter_map(|entry| {
             let table = entry.load(Ordering::Acquire); // [F]
@@ -145,7 +124,6 @@ impl TableStore {
         })
     }
 
-    /// The size of all tables together, in bytes.
     pub fn bytes(&self) -> usize {
         self.tables().map(|table| size_of::<Bucket>() * table.slots()).sum()
     }
@@ -164,7 +142,7 @@ impl Drop for TableStore {
     }
 }
 
-/// If a domain's tables take `bytes`: the number of them that the system's limit counts.
+/// How many of the `bytes` of a domain's tables the system's limit counts.
 const fn limited(bytes: usize) -> usize {
     bytes.saturating_sub(size_of::<Bucket>() << SMALLEST_LOG2)
 }
@@ -173,18 +151,17 @@ fn memory_layout(slots: usize) -> Option<Layout> {
     Layout::array::<Bucket>(slots).ok()
 }
 
-/// Makes a table on `node`, whose buckets are not live, unlocked and empty. [`free`] frees it. `None` if there is no
-/// memory.
+/// Makes a table on `node`, whose buckets are not live, unlocked and empty. [`free`] frees it. `None` if there is no memory.
+#[inline(never)]
 pub fn make(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32) -> Option<Table> {
     let slots = 1 << slots_log2;
     let layout = memory_layout(slots)?;
-    // The size is not zero: a bucket is not empty, and there is at least one.
     let buckets = NonNull::new(memory.allocate(layout, node).cast::<Bucket>())?;
-    // Zeroes mean the host too. So pages of its tables stay untouched until a mover needs them.
+    // Zeroes mean the host, whose pages stay untouched until a mover needs them.
     if !on.is_host() {
         for i in 0..slots {
             // SAFETY: within the allocation, which holds buckets and is ours alone.
-            unsafe { buckets.add(i).as_mut() }.set_platform(on);
+            unsafe { buckets.add(i).as_mut() }.on = on;
         }
     }
 
@@ -202,7 +179,6 @@ pub unsafe fn free(table: Table, memory: &dyn NodeMemory) {
     }
 }
 
-/// Makes every bucket of a fresh table live.
 pub fn make_all_live(table: Table) {
     (0..table.slots()).for_each(|i| table.slot(i).make_live());
 }

@@ -20,13 +20,10 @@ use crate::table::{MAX_SLOTS_LOG2, Table};
 pub enum Current {
     /// Nowhere: there is no table, because no thread has waited yet.
     None,
-    /// In a global table of its namespace.
     Global,
-    /// In a table of the domain's own.
     Private(Table),
 }
 
-/// The unit of [`Tables`]' limit, in bytes.
 const LINE: usize = 64;
 
 /// The word for [`Current::Global`]. The address of every table is higher.
@@ -71,7 +68,7 @@ impl Global {
         unsafe { self.globals.as_ref() }
     }
 
-    /// The table. `None` if no domain of the system has needed it yet: then no waiter is queued there.
+    /// The table. `None` if no domain has needed it yet: then no waiter is queued there.
     #[inline(always)]
     pub fn get(&self) -> Option<Table> {
         self.known().or_else(|| self.find())
@@ -83,8 +80,7 @@ impl Global {
         globals.on(globals.current_node()).map(|table| self.settle_on(table))
     }
 
-    /// The table, if the domain has looked it up. If not, none of its private keys is there. Unlike `get`, it does not
-    /// call the embedder's topology, so a bucket may be locked.
+    /// The table, if the domain has looked it up. If not, none of its private keys is there. Calls no embedder's code.
     #[inline(always)]
     pub fn known(&self) -> Option<Table> {
         let raw = self.table.load(Ordering::Acquire); // [F]
@@ -97,7 +93,6 @@ impl Global {
         self.known().is_some_and(|table| core::ptr::eq(bucket, table.bucket(hash)))
     }
 
-    /// The table, which is made if no domain of the system has needed it yet.
     #[inline(always)]
     pub fn get_or_make(&self) -> Table {
         self.known().unwrap_or_else(|| self.make())
@@ -117,23 +112,20 @@ impl Global {
     }
 }
 
-/// The tables of a domain. The first fields are read by every operation and written only by a resize.
+/// The tables of a domain. Every operation reads the first fields; only a resize writes them.
 #[repr(C)]
 pub struct Tables {
     current: AtomicPtr<Bucket>,
     /// The table that keys are being moved to; `None` if no move is going on.
     next: AtomicPtr<Bucket>,
-    /// The number of moves that have begun.
     moves: AtomicUsize,
-    /// The global table that holds this domain's private keys while it has no table of its own. Its buckets
-    /// are always live, and it is always the same table, so a mover knows where to find the keys.
+    /// Has this domain's private keys while it has no table of its own. Never changes, and its buckets are always live.
     pub global: Global,
     /// The space of this domain's private keys in the global table.
     pub space: u64,
-    /// Made by the first wait, or a request for slots. If there is no memory for it then, the domain uses the global
-    /// table, until a request for slots.
+    /// Made by the first wait, or a request for slots. Until it can be made, the domain uses the global table.
     pub store: Lazy<TableStore>,
-    /// The limit on the tables of this domain, in units of [`LINE`]: four bytes keep a domain small.
+    /// The limit on this domain's tables, in lines: four bytes keep a domain small.
     max_lines: u32,
     /// One more than the first step that the last pass of a move left, because a bucket was locked. `0` means none, or
     /// that a pass is going on. A hint, written under `resize` and read without it.
@@ -142,10 +134,8 @@ pub struct Tables {
     pub resize: Lock<Option<Progress>>,
 }
 
-/// How far the move from `current` to `next` has come.
 #[derive(Default)]
 pub struct Progress {
-    /// The next step of this pass over all steps.
     pub next_step: u32,
     /// Whether this pass has left a step for the next one.
     pub skipped: bool,
@@ -176,25 +166,24 @@ impl Tables {
         }
     }
 
-    /// The platform of the buckets.
     pub fn platform(&self) -> PlatformRef {
-        self.global.globals().source().on
+        self.global.globals().source.on
     }
 
-    /// The store, which is made if there is none.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
+    #[inline(never)]
     pub fn store_or_make(&self) -> Result<&TableStore, Error> {
         let max_bytes = (self.max_lines as usize).saturating_mul(LINE);
         // SAFETY: the caller of `new` promised that the namespace's tables, and so their source, stay valid.
-        self.store.get_or_make(|| Ok(unsafe { TableStore::new(self.global.globals().source(), max_bytes) }))
+        self.store.get_or_make(|| Ok(unsafe { TableStore::new(&self.global.globals().source, max_bytes) }))
     }
 
     #[inline(always)]
     pub fn current(&self) -> Current {
-        // [F]: Acquire pairs with `publish`, so the buckets are seen as they were made.
-        Current::from_raw(self.current.load(Ordering::Acquire))
+        Current::from_raw(self.current.load(Ordering::Acquire)) // [F]
+    }
+
+    pub fn has_none(&self) -> bool {
+        matches!(self.current(), Current::None)
     }
 
     /// The private table in use, for the first attempt: one comparison rules out every other case.
@@ -210,21 +199,17 @@ impl Tables {
         Current::from_raw(self.next.load(Ordering::Acquire)) // [F]
     }
 
-    /// The number of moves that have begun. A thread that reads the same number before and after it has read the
-    /// tables knows that no key has left and come back meanwhile.
+    /// The number of moves that have begun. If it is the same before and after, no key has left and come back in between.
     pub fn moves(&self) -> usize {
-        // [G]: Acquire pairs with `announce`.
-        self.moves.load(Ordering::Acquire)
+        self.moves.load(Ordering::Acquire) // [G]
     }
 
-    /// Whether a move has begun and not ended, read without the lock.
     #[inline(always)]
     pub fn moving(&self) -> bool {
         !self.next.load(Ordering::Relaxed).is_null()
     }
 
-    /// Locks the bucket of `hash` in `table`, one of these tables, if it is live there. With this line in its caller instead, a
-    /// wait takes an instruction and 0.2 ns more.
+    /// Locks the bucket of `hash` in `table`, if it is live there. Measured: in its caller this line costs an instruction.
     #[inline(always)]
     pub fn lock_in<'a>(&self, table: Table, hash: u32) -> Option<Guard<'a>> {
         table.bucket(hash).lock(&self.store)
@@ -233,92 +218,72 @@ impl Tables {
     /// The last hash of the range that begins with `hash` and whose keys are all in `bucket`. The caller holds the
     /// bucket's lock, and has found `bucket` to be the live bucket of `hash`.
     ///
-    /// A move from or to the global table moves the hashes of one private bucket at a time. So while a private table is
-    /// in use, the range for a global bucket ends where the private bucket of `hash` ends.
+    /// A move from or to the global table moves the hashes of one private bucket at a time, so while a private table is in use,
+    /// the range for a global bucket ends where the private bucket of `hash` ends.
     pub fn last_hash_of(&self, bucket: &Bucket, hash: u32) -> u32 {
         let is_in = |table: &Table| core::ptr::eq(table.bucket(hash), bucket);
         let table = self.current_private().filter(is_in).or_else(|| self.store.get()?.tables().find(is_in));
         if let Some(table) = table {
             return table.last_hash_with(hash);
         }
-        // `next` is read first: see `publish`. If keys of the bucket have been moved away, or have not been moved here
-        // yet, one of the two words names the private table. While the caller holds the lock, no key that is queued in
-        // the range moves into or out of the bucket.
-        let tables = [self.next(), self.current()];
-        let last = |place: &Current| match place {
-            Current::Private(table) => table.last_hash_with(hash),
-            Current::None | Current::Global => u32::MAX,
-        };
-        let in_global = self.global.known().map_or(u32::MAX, |global| global.last_hash_with(hash));
-        tables.iter().map(last).fold(in_global, u32::min)
+        // `next` is read first: see `publish`. If keys of the bucket have been moved away, or not yet here, one of the two
+        // words names the private table. While the caller holds the lock, no key queued in the range comes or goes.
+        let [next, current] = [self.next(), self.current()].map(|place| match place {
+            Current::Private(table) => Some(table),
+            Current::None | Current::Global => None,
+        });
+        let tables = [next, current, self.global.known()].into_iter().flatten();
+        tables.map(|table| table.last_hash_with(hash)).min().unwrap_or(u32::MAX)
     }
 
-    /// For a mover: announces that keys may be found in its target as well from now on.
     pub fn announce(&self, planned: Move) {
-        planned.note_begin();
+        probe!(resize_begin, planned.from.slots(), planned.to.slots());
         self.next.store(planned.target().into_raw(), Ordering::Release); // [F]
         let moves = self.moves.load(Ordering::Relaxed);
         self.moves.store(moves.wrapping_add(1), Ordering::Release); // [G]
     }
 
-    /// For a mover: makes `to` the table in use, when all keys are in it. A thread that reads `next` and finds `None`,
-    /// and reads `current` after it, sees `to`.
+    /// Makes `to`, which has all keys, the table in use. A thread that reads `next` as `None`, and then `current`, sees `to`.
     pub fn publish(&self, to: Current) {
         self.current.store(to.into_raw(), Ordering::Release); // [F]
         self.next.store(null_mut(), Ordering::Release); // [F]
     }
 
-    /// For a mover: ends a move that has taken all its steps.
     pub fn end(&self, planned: Move) {
         self.publish(planned.target());
         if let Some(store) = self.store.get() {
             store.resizes.add(1);
         }
-        let (from, to) = planned.tables();
-        probe!(resize_end, from.slots(), to.slots());
+        probe!(resize_end, planned.from.slots(), planned.to.slots());
     }
 
-    /// The move of the private keys from `from` to `to`. `None` if there is nothing to move.
+    /// `None` if there is nothing to move.
     fn move_between(&self, from: Current, to: Current) -> Option<Move> {
-        let (global, space) = (|| self.global.get_or_make(), self.space);
-        match (from, to) {
-            (Current::Private(from), Current::Private(to)) => Some(Move::Private { from, to }),
-            (Current::Private(from), Current::Global) => Some(Move::ToGlobal { from, global: global(), space }),
-            (Current::Global, Current::Private(to)) => Some(Move::FromGlobal { global: global(), space, to }),
-            (Current::Global, Current::Global) | (Current::None, _) | (_, Current::None) => None,
-        }
+        let [is_from_global, is_to_global] = [from, to].map(|place| matches!(place, Current::Global));
+        let (from, to) = match (from, to) {
+            (Current::Private(from), Current::Private(to)) => (from, to),
+            (Current::Private(from), Current::Global) => (from, self.global.get_or_make()),
+            (Current::Global, Current::Private(to)) => (self.global.get_or_make(), to),
+            (Current::Global, Current::Global) | (Current::None, _) | (_, Current::None) => return None,
+        };
+        Some(Move { from, to, is_from_global, is_to_global, space: self.space })
     }
 
-    /// Makes the first table, with `1 << slots_log2` buckets, if there is none. If that is refused, it makes the
-    /// smallest table of a policy, whose memory no other domain can take. If that is refused too, the domain uses the
-    /// global table, as it does at once for `None`.
+    /// Makes the first table, with `1 << slots_log2` buckets, if there is none. If that is refused, makes the smallest table of
+    /// a policy, whose memory no other domain can take, and at last uses the global table, which `None` means at once.
     #[cold]
     pub fn make_first(&self, slots_log2: Option<u32>) {
         let _resize = self.resize.lock();
-        if !matches!(self.current(), Current::None) {
+        if !self.has_none() {
             return;
         }
-        let table = slots_log2.and_then(|slots_log2| {
-            let store = self.store_or_make().ok()?;
-            let make = |slots_log2| store.get_or_make(slots_log2, || self.global.globals().current_node());
-            let smallest = || if slots_log2 > SMALLEST_LOG2 { make(SMALLEST_LOG2) } else { None };
-            make(slots_log2.min(MAX_SLOTS_LOG2)).or_else(smallest)
-        });
-        self.publish_first(table.map_or(Current::Global, Current::Private));
+        let smallest = slots_log2.filter(|&log2| log2 > SMALLEST_LOG2).and(Some(SMALLEST_LOG2));
+        let sizes = [slots_log2.map(|log2| log2.min(MAX_SLOTS_LOG2)), smallest, None];
+        let _first = sizes.into_iter().find(|&size| self.plan(size).is_ok());
     }
 
-    /// Makes `to` the first table in use.
-    fn publish_first(&self, to: Current) {
-        match to {
-            Current::Private(table) => make_all_live(table),
-            Current::Global | Current::None => _ = self.global.get_or_make(),
-        }
-        self.publish(to);
-    }
-
-    /// Plans a move of all keys to a table with `1 << slots_log2` buckets, or to the global table for `None`. The
-    /// caller holds `resize`. Returns `None` if nothing needs to be moved: the domain uses the wanted table already, or
-    /// had no table and uses that one from now on.
+    /// Plans a move of all keys to a table with `1 << slots_log2` buckets, or to the global table for `None`. The caller holds
+    /// `resize`. `None` if nothing needs to be moved: the wanted table is in use, or now is because there was none.
     pub fn plan(&self, slots_log2: Option<u32>) -> Result<Option<Move>, Error> {
         let current = self.current();
         let to = match (slots_log2, current) {
@@ -333,17 +298,20 @@ impl Tables {
         };
         let planned = self.move_between(current, to);
         if planned.is_none() {
-            self.publish_first(to);
+            match to {
+                Current::Private(table) => make_all_live(table),
+                Current::Global | Current::None => _ = self.global.get_or_make(),
+            }
+            self.publish(to);
         }
         Ok(planned)
     }
 
-    /// A step that the last pass of the move left; a hint for threads that do not hold `resize`.
     pub fn left_step(&self) -> Option<usize> {
         self.left_step.load(Ordering::Relaxed).checked_sub(1).map(|step| step as usize)
     }
 
-    /// For a mover: notes a step that its pass has left; `None` while a pass goes on.
+    /// `None` while a pass goes on.
     pub fn note_left_step(&self, step: Option<usize>) {
         self.left_step.store(step.map_or(0, |step| step as u32 + 1), Ordering::Relaxed);
     }
@@ -353,7 +321,6 @@ impl Tables {
         self.move_between(self.current(), self.next())
     }
 
-    /// The number of buckets of the private table in use; 0 if there is none.
     pub fn slots(&self) -> usize {
         self.current_private().map_or(0, Table::slots)
     }

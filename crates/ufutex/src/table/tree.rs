@@ -1,22 +1,16 @@
 //! The keys of a bucket's queue: a search tree of their heads, ordered by space, hash and address.
 //!
-//! It is a treap: no head stands above a heavier one. A head's weight is computed from its key and hash, and is
-//! unrelated to the order of keys. So the tree is as deep as one with random weights: a search passes twice the natural
-//! logarithm of the tree's size on average. With 100,000 heads it passes some fifty in the worst case. Hashes are
-//! secret: a guest can choose addresses, but knows neither the order nor the weights. Few heads have equal weights, and
-//! their order does not matter.
+//! It is a treap: no head stands above a heavier one. A head's weight is computed from its key and hash, and is unrelated to
+//! the order of keys, so the tree is as deep as one with random weights: a search passes 2 ln n heads on average. Hashes are
+//! secret: a guest can choose addresses, but knows neither the order nor the weights.
 //!
-//! Keys are ordered by space first, so the keys of one space are neighbours, and a mover that wants a domain's keys
-//! passes no keys of other domains. Within a space they are ordered by hash, so a range of hashes can be found, and a
-//! walk can go on behind a key that has been removed meanwhile.
+//! By this order a mover passes only the keys that it moves, and a walk can go on behind a key that has been removed meanwhile.
 //!
-//! Nodes have no pointer to their parent. A search remembers the *slot* that refers to a node, which is all that
-//! removing or replacing the node needs. Nothing recurses.
+//! Nodes have no pointer to their parent: a search remembers the *slot* that refers to a node, to remove or replace it by.
 //!
 //! # Safety
-//! The caller of each function holds the lock of the bucket that the tree is in, so its heads are valid and their links
-//! belong to the caller. A slot belongs to the tree; `root` is the tree's first one. A node that joins the tree belongs to
-//! the caller, and is in no tree.
+//! The caller of each function holds the lock of the bucket that the tree is in, so its heads are valid and their links belong
+//! to the caller. A slot belongs to the tree. A node that joins the tree belongs to the caller, and is in no tree.
 
 use core::ptr;
 
@@ -26,7 +20,6 @@ use super::node::{Node, links};
 /// A pointer to a head, or to null where a head could be inserted: the root, or a child pointer of the head above.
 pub type HeadSlot = *mut *mut Node;
 
-/// A key's place in the tree's order.
 #[derive(Clone, Copy)]
 pub struct Position {
     pub key: TableKey,
@@ -34,11 +27,6 @@ pub struct Position {
 }
 
 impl Position {
-    /// The position before every key of `space` with this or a higher hash, and behind every key with a lower hash.
-    pub fn before_all(space: u64, hash: u32) -> Self {
-        Self { key: TableKey { address: 0, space }, hash }
-    }
-
     /// # Safety
     /// `node` is valid and its fields belong to the caller.
     pub unsafe fn of(node: *mut Node) -> Self {
@@ -46,30 +34,19 @@ impl Position {
         unsafe { Self { key: (*links(node)).key, hash: (*links(node)).hash } }
     }
 
-    /// The weight of a head at this position. The upper half of the product depends on all bits of both factors.
-    ///
-    /// The words of one cache line have the lower half of their hashes in common. The address gives them, and keys with
-    /// equal hashes, different weights.
+    /// The upper half of the product depends on all bits of both factors. By the address the words of one line, and keys with
+    /// equal hashes, have different weights.
     pub fn weight(self) -> u32 {
         ((u64::from(self.hash) ^ self.key.address).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
     }
 
-    fn is_lighter(self, other: Self) -> bool {
-        self.weight() < other.weight()
-    }
-
-    fn is_before(self, other: Self) -> bool {
-        if self.key.space != other.key.space {
-            return self.key.space < other.key.space;
-        }
-        if self.hash != other.hash {
-            return self.hash < other.hash;
-        }
-        self.key.address < other.key.address
+    pub fn is_before(self, other: Self) -> bool {
+        let order = |Self { key, hash }: Self| (key.space, hash, key.address);
+        order(self) < order(other)
     }
 }
 
-/// The child slot of `head` in whose subtree `position` is or belongs; `None` if `position` is that of `head` itself.
+/// The child slot of `head` in whose subtree `position` belongs; `None` if `position` is that of `head` itself.
 #[inline(always)]
 unsafe fn child_towards(head: *mut Node, position: Position) -> Option<HeadSlot> {
     // SAFETY: the heads of a tree are valid.
@@ -85,8 +62,7 @@ unsafe fn child_towards(head: *mut Node, position: Position) -> Option<HeadSlot>
     }
 }
 
-/// The slot that refers to the head of this key. If the key has no head, the slot where it would be inserted, which
-/// holds null.
+/// The slot that refers to the head of this key, or holds null if the key has none.
 #[inline(always)]
 pub unsafe fn find(root: HeadSlot, key: TableKey, hash: u32) -> HeadSlot {
     // SAFETY: the heads of a tree are valid.
@@ -113,25 +89,22 @@ unsafe fn find_below(root: HeadSlot, key: TableKey, hash: u32) -> HeadSlot {
     slot
 }
 
-/// The slot that refers to the head of the key of `node`. If there is none, inserts `node` as the key's head and
-/// returns `None`.
+/// As [`find`] for the key of `node`. If the key has no head, inserts `node` as its head and returns `None`.
 pub unsafe fn find_or_insert(root: HeadSlot, node: *mut Node) -> Option<HeadSlot> {
     // SAFETY: the heads of a tree are valid; `node` belongs to the caller.
     unsafe {
         let position = Position::of(node);
         let mut slot = root;
-        // The first slot whose head is lighter than `node`. If the key is not found further down, `node` is inserted
-        // there.
+        // The first slot whose head is lighter than `node`. If the key is not found further down, `node` is inserted there.
         let mut place: HeadSlot = ptr::null_mut();
         while !(*slot).is_null() {
             let Some(child) = child_towards(*slot, position) else { return Some(slot) };
-            if place.is_null() && Position::of(*slot).is_lighter(position) {
+            if place.is_null() && Position::of(*slot).weight() < position.weight() {
                 place = slot;
             }
             slot = child;
         }
-        // All heads above `place` are as heavy as `node` or heavier, and the head there is lighter. The subtree that stood
-        // there is split: heads before `node` go to its left, heads behind it to its right.
+        // The subtree at `place`, whose head is lighter, is split: heads before `node` go to its left, the others to its right.
         let place = if place.is_null() { slot } else { place };
         let l = links(node);
         let mut rest = core::mem::replace(&mut *place, node);
@@ -154,7 +127,6 @@ pub unsafe fn find_or_insert(root: HeadSlot, node: *mut Node) -> Option<HeadSlot
     }
 }
 
-/// Takes the head that `slot` refers to out of the tree.
 #[inline(always)]
 pub unsafe fn remove(slot: HeadSlot) {
     // SAFETY: the heads of a tree are valid.
@@ -175,7 +147,7 @@ unsafe fn merge(mut slot: HeadSlot, mut before: *mut Node, mut behind: *mut Node
     // SAFETY: the heads of a tree are valid.
     unsafe {
         while !before.is_null() && !behind.is_null() {
-            if Position::of(before).is_lighter(Position::of(behind)) {
+            if Position::of(before).weight() < Position::of(behind).weight() {
                 *slot = behind;
                 slot = &raw mut (*links(behind)).left;
                 behind = *slot;
@@ -203,27 +175,13 @@ pub unsafe fn replace(slot: HeadSlot, new: *mut Node) {
     }
 }
 
-/// Where a search in the tree's order begins. No head needs to be at the position.
-#[derive(Clone, Copy)]
-pub enum Start {
-    /// With the head at this position, if there is one.
-    At(Position),
-    /// With the head behind this position.
-    After(Position),
-}
-
-/// The first head from `start` on, in the tree's order.
-pub unsafe fn first_from(root: *mut Node, start: Start) -> *mut Node {
+/// The first head, in the tree's order, whose position `is_wanted`, as all behind it are.
+pub unsafe fn first_with(root: *mut Node, is_wanted: impl Fn(Position) -> bool) -> *mut Node {
     let (mut head, mut first) = (root, ptr::null_mut());
     while !head.is_null() {
         // SAFETY: the heads of a tree are valid.
         unsafe {
-            let at = Position::of(head);
-            let is_wanted = match start {
-                Start::At(position) => !at.is_before(position),
-                Start::After(position) => position.is_before(at),
-            };
-            if is_wanted {
+            if is_wanted(Position::of(head)) {
                 first = head;
                 head = (*links(head)).left;
             } else {

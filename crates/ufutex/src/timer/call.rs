@@ -20,8 +20,8 @@ pub enum TimerCall {
     Compat(CompatTimerCall),
 }
 
-/// The system calls on timers of a 32-bit program that differ from those of a 64-bit one. Only the lower 32 bits of
-/// each argument count. [`TimerCall::i386`], [`TimerCall::arm`] and [`TimerCall::riscv32`] name them.
+/// The system calls on timers of a 32-bit program that differ from those of a 64-bit one. Only the lower 32 bits of each
+/// argument count. See [`TimerCall::i386`], [`TimerCall::arm`] and [`TimerCall::riscv32`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum CompatTimerCall {
@@ -31,8 +31,7 @@ pub enum CompatTimerCall {
     SettimeTime32,
     /// `timer_settime64`, whose itimerspec has four fields of 64 bits. Only the lower half of the nanoseconds counts.
     SettimeTime64,
-    /// `timer_gettime`, whose itimerspec has four fields of 32 bits. If a time does not fit, its lower bits are
-    /// written.
+    /// `timer_gettime`, whose itimerspec has four fields of 32 bits. If a time does not fit, its lower bits are written.
     GettimeTime32,
     /// `timer_gettime64`, whose itimerspec has four fields of 64 bits.
     GettimeTime64,
@@ -123,8 +122,8 @@ impl TimerCall {
     }
 }
 
-/// The thread that makes a system call. Its numbers are those that the guest knows. With the host's clocks they are taken
-/// for the host's only with [`TimerOptions::host_pids`](super::TimerOptions::host_pids).
+/// The thread that makes a system call, by the numbers that the guest knows. With the host's clocks they are the host's only
+/// with [`TimerOptions::host_pids`](super::TimerOptions::host_pids).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// The PID of its process.

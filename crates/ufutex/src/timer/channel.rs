@@ -13,10 +13,8 @@ use crate::sys::park::Parker;
 use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::GuardedWaker;
 
-/// The receiving end of a channel of expired timers: see [`Timers::channel`].
-///
-/// A timer is in the queue at most once. While an interval timer waits there, its overrun is counted; it is armed again
-/// when it is taken.
+/// The receiving end of a channel of expired timers: see [`Timers::channel`]. A timer is in it at most once. An interval timer
+/// is armed again when it is taken; until then its overrun is counted.
 pub struct Expiries {
     timers: Timers,
     line: Callbacks<Line>,
@@ -25,27 +23,24 @@ pub struct Expiries {
 struct Line {
     on: PlatformRef,
     notices: Lock<Notices>,
-    /// Counts the notices that were put in line. Receivers sleep on it.
+    /// Counts notices. Receivers sleep on it.
     event_count: Parker,
 }
 
-/// The notices in line, and the task that waits for the next. Some are void: their timers have been set again or deleted.
-/// There is room for two notices of each timer, of which at most one is not void. When the line is three quarters full, a
-/// sweep begins, which removes void notices. Each push checks [`AT_ONCE`] notices for it, because the driver's thread
-/// pushes, and other processes wait meanwhile. A sweep that begins with `n` notices ends within `n / 7` pushes, rounded up,
-/// and keeps at most one notice for each timer and each of these pushes. So a line with room for `c` notices never has more
-/// than about 6/7 of `c`.
+/// Some notices are void: their timers have been set again or deleted. There is room for two of each timer, of which at most
+/// one is not void. When the line is three quarters full, a sweep removes void ones, [`AT_ONCE`] at each push. A sweep that
+/// begins with `n` notices ends within `n / 7` pushes, rounded up, and keeps at most one notice for each timer and each of
+/// these pushes. So a line with room for `c` notices never has more than about 6/7 of `c`.
 #[derive(Default)]
 struct Notices {
     line: VecDeque<Notice>,
-    /// How many notices from the front the sweep has checked. 0 means that no sweep goes on.
+    /// How many notices from the front the sweep has checked. 0: no sweep goes on.
     swept: usize,
-    /// How many of those it has kept. They stand in front; the others, up to `swept`, are void.
+    /// How many of those it has kept, in front. The others are void.
     kept: usize,
     waker: Option<GuardedWaker>,
 }
 
-/// How many notices a push checks during a sweep.
 const AT_ONCE: usize = 8;
 
 impl Notices {
@@ -77,7 +72,6 @@ impl Notices {
         Some(first)
     }
 
-    /// Makes room for the notices of this many timers.
     fn reserve(&mut self, timers: usize) -> Result<(), Error> {
         let more = timers.saturating_mul(2).saturating_sub(self.line.len());
         self.line.try_reserve(more).map_err(|_| Error::NoMemory)
@@ -85,7 +79,7 @@ impl Notices {
 }
 
 impl Timers {
-    /// Makes timers, and the end of a channel from which they are taken when they have expired.
+    /// Makes timers, and the end of a channel from which they are taken once expired.
     ///
     /// ```
     /// use std::time::Duration;
@@ -95,7 +89,6 @@ impl Timers {
     /// let id = timers.create(TimerClock::Monotonic, None)?;
     /// timers.settime(id, Expiry::After(Duration::from_millis(1)), Duration::ZERO)?;
     /// assert_eq!(expiries.recv().id, id);
-    /// assert_eq!(expiries.try_recv(), None);
     /// # Ok::<(), ufutex::Error>(())
     /// ```
     ///
@@ -140,7 +133,7 @@ impl Expiries {
         }
     }
 
-    /// The next expired timer. The calling thread sleeps until there is one.
+    /// The next expired timer. The thread sleeps until there is one.
     #[must_use]
     pub fn recv(&self) -> Expired {
         loop {
@@ -150,7 +143,7 @@ impl Expiries {
         }
     }
 
-    /// As [`recv`](Self::recv), but returns `None` after the timeout, which is by the host's clocks.
+    /// As [`recv`](Self::recv). `None` after the timeout, which is by the host's clocks.
     #[must_use]
     pub fn recv_timeout(&self, timeout: impl Into<Timeout>) -> Option<Expired> {
         self.recv_until(Some(self.line.on.begin(timeout.into())))
@@ -158,8 +151,7 @@ impl Expiries {
 
     fn recv_until(&self, deadline: Option<Deadline>) -> Option<Expired> {
         loop {
-            // [U]: a notice that has been counted by now is in line already, and one that is counted later ends the
-            // sleep.
+            // [U]: a notice that has been counted is in line already, and one that is counted later ends the sleep.
             let seen = self.line.event_count.load(Ordering::Relaxed);
             if let Some(expired) = self.try_recv() {
                 return Some(expired);
@@ -171,11 +163,9 @@ impl Expiries {
         }
     }
 
-    /// Polls for the next expired timer. Futures and streams can be built on it. If several tasks poll, only the last
-    /// is woken.
+    /// Polls for the next expired timer. Of several tasks that poll, only the last is woken.
     pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Expired> {
-        // The waker is cloned before the lock is taken, and the old one is dropped after it: a waker's clone and drop
-        // are the executor's code.
+        // A waker's clone and drop are the executor's code: call them with nothing locked.
         let mut waker = Some(GuardedWaker::of(context.waker()));
         self.line.notices.lock().with(|notices| core::mem::swap(&mut notices.waker, &mut waker));
         match self.try_recv() {
@@ -208,7 +198,6 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    /// A timer's ID and the number of a notice.
     fn parts(notice: &Notice) -> (u32, u32) {
         (notice.id() as u32, notice.ticket().1)
     }
@@ -217,11 +206,9 @@ mod tests {
         Notice::from_parts(id as i32, Notify::None, (0, number))
     }
 
-    /// What `Timers` knows: the number of each timer's current notice.
     struct Model {
         notices: Notices,
         current: Vec<Option<u32>>,
-        /// The current notices in the order in which they came.
         line: Vec<(u32, u32)>,
         pushed: u32,
     }
@@ -264,7 +251,6 @@ mod tests {
             }
         }
 
-        /// Pops one notice, which has to be the first of the current ones.
         fn check_pop(&mut self) {
             let expected = if self.line.is_empty() { None } else { Some(self.line.remove(0)) };
             assert_eq!(self.pop(), expected);
@@ -294,7 +280,6 @@ mod tests {
         }
     }
 
-    /// The first notices in line are current, and one timer expires again and again.
     #[test]
     fn sweep_goes_on_while_notices_are_taken() {
         const TIMERS: usize = 100;
@@ -309,7 +294,6 @@ mod tests {
         (0..TIMERS).for_each(|_| model.check_pop());
     }
 
-    /// Nobody takes the notices of many timers that expire again and again.
     #[test]
     fn line_that_nobody_reads_needs_no_more_memory() {
         const TIMERS: usize = 1000;

@@ -4,47 +4,42 @@ use core::ptr::NonNull;
 
 use super::entry::Timer;
 use super::lookup::valid_id;
-use super::store::{Shard, id_in};
+use super::store::Shard;
 use super::{Notify, TimerClock, Timers, TimersInner};
 use crate::error::Error;
 use crate::sync::Ordering;
 use crate::sys::unwind::Otherwise;
 
-/// The signal of a timer for which the caller names none: `SIGALRM`.
 const SIGALRM: i32 = 14;
-/// The highest signal: `SIGRTMAX`.
 const LAST_SIGNAL: i32 = 64;
 
-/// How often a create begins anew because other threads are faster, beside two rounds for each ID in use.
+/// How often a create begins anew, beside two rounds for each ID in use.
 const ROUNDS: u64 = 1024;
 
 impl Timers {
-    /// Makes a timer, which is not set yet: timer_create(2). Returns its ID. Without `notify` it sends `SIGALRM` with
-    /// the ID as the value.
+    /// Makes a timer, not set yet: timer_create(2). Returns its ID. By default it sends `SIGALRM` with the ID as the value.
     ///
-    /// IDs are consecutive, and begin again at 0 after 2^31. IDs in use are passed over. A timer that could not be made may
-    /// have used up its ID. If several threads make timers at the same time, each gets up to 64 IDs in a row.
+    /// IDs are consecutive, pass over those in use, and begin again at 0 after 2^31. A timer that could not be made may have
+    /// used up its ID. If several threads make timers at the same time, each gets up to 64 IDs in a row.
     ///
     /// # Errors
-    /// [`Error::Again`]: there are as many timers as [the limit](super::TimerOptions::max_timers) allows, no free ID was
-    /// found, or there is no memory. A thread that makes timers alone finds a free ID if there is one. If other threads make
-    /// timers meanwhile, it gives up after twice as many IDs as there is memory for timers, and at least 16,384, or when
-    /// others are always faster. [`Error::Invalid`]: the signal is not from 1 to 64, or the thread or process does not exist.
+    /// [`Error::Again`]: [the limit](super::TimerOptions::max_timers) is reached, no free ID was found, or there is no memory.
+    /// A thread that makes timers alone finds a free ID if there is one. If others make timers meanwhile, it gives up after
+    /// twice as many IDs as there is memory for timers, and at least 16,384, or when others are always faster.
+    /// [`Error::Invalid`]: the signal is not from 1 to 64, or the thread or process does not exist.
     pub fn create(&self, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
         self.make(None, clock, notify, |_| Ok(()))
     }
 
-    /// Makes a timer with this ID, as when a checkpoint is restored. IDs that are handed out later follow this one.
+    /// Makes a timer with this ID, as when a checkpoint is restored. Later IDs follow this one.
     ///
     /// # Errors
-    /// As for [`create`](Self::create); [`Error::Busy`]: the ID is in use; [`Error::Invalid`]: the ID is negative or
-    /// too high.
+    /// As for [`create`](Self::create); [`Error::Busy`]: the ID is in use; [`Error::Invalid`]: the ID is negative or too high.
     pub fn create_as(&self, id: i32, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
         self.make(Some(id), clock, notify, |_| Ok(()))
     }
 
-    /// Makes a timer, with the requested ID if there is one. It checks in the kernel's order: when the timer has its ID,
-    /// first the signal, then `tell` with the ID, then the clock. If one of them fails, the ID is used up.
+    /// As in the kernel, the ID is used up if the signal is wrong, `tell` fails or the clock is wrong, in this order.
     #[inline(always)]
     pub(crate) fn make(
         &self,
@@ -55,11 +50,7 @@ impl Timers {
     ) -> Result<i32, Error> {
         let (timer, id) = match requested {
             Some(id) => self.reserve_as(id)?,
-            None => {
-                let (shard, own) = self.inner.store.pick();
-                let reserved = self.try_reserve(shard, None);
-                reserved.or_else(|(missing, timer)| self.reserve_after(missing, timer, shard, own))?
-            }
+            None => self.reserve()?,
         };
         let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
         let abandon = Otherwise::new(|| self.abandon(timer, id));
@@ -69,134 +60,96 @@ impl Timers {
             return Err(Error::Invalid);
         }
         tell(id as i32)?;
-        if let TimerClock::Cpu(of) = clock
-            && self.inner.driver.inner.cpu_time(of).is_none()
-        {
-            return Err(Error::Invalid);
-        }
-        abandon.disarm();
-        if matches!(clock, TimerClock::Cpu(_)) {
+        if let TimerClock::Cpu(of) = clock {
+            self.inner.driver.inner.cpu_time(of).ok_or(Error::Invalid)?;
             self.inner.cpu_timers.fetch_add(1, Ordering::Relaxed);
         }
+        abandon.disarm();
         // SAFETY: the timer is this call's alone until it is published.
         unsafe { timer.fill(clock, signal as u8, value, thread) };
         timer.publish(id, 0);
         Ok(id as i32)
     }
 
-    /// Reserves the next ID of `shard` and a free timer: `timer`, if the caller has one, or one of the shard's.
     #[inline(always)]
-    fn try_reserve(
-        &self,
-        shard: &Shard,
-        timer: Option<NonNull<Timer>>,
-    ) -> Result<Reserved<'_>, (Missing, Option<NonNull<Timer>>)> {
-        let TimersInner { ids, store, .. } = &*self.inner;
-        let seen = shard.peek();
-        let Some(group) = ids.lock(id_in(seen)) else { return Err((Missing::Table, timer)) };
-        let Some(mut held) = store.hold_as_seen(shard, seen, group) else { return Err((Missing::Shard, timer)) };
-        let Some(free) = timer.or_else(|| held.take()) else { return Err((Missing::Timer, None)) };
-        let Some(id) = held.next_id() else {
-            held.take_block();
-            return Err((Missing::Block, Some(free)));
-        };
-        // SAFETY: a timer of the store, which is valid as long as `self`.
-        let timer = unsafe { free.as_ref() };
-        let is_inserted = held.group.insert(timer, id);
-        held.pass(id);
-        if is_inserted { Ok((timer, id)) } else { Err((Missing::FreeId, Some(free))) }
-    }
-
-    /// Goes on after a first try, which has found what is missing.
-    #[cold]
-    #[inline(never)]
-    fn reserve_after<'t>(
-        &'t self,
-        mut missing: Missing,
-        mut timer: Option<NonNull<Timer>>,
-        mut shard: &'t Shard,
-        own: &'t Shard,
-    ) -> Result<Reserved<'t>, Error> {
-        let TimersInner { ids, store, deliver, .. } = &*self.inner;
+    fn reserve(&self) -> Result<Reserved<'_>, Error> {
+        let store = &self.inner.store;
+        let (mut shard, own) = store.pick();
+        let mut free = None;
         let (mut rounds, mut passed) = (0, 0);
         loop {
-            match missing {
-                Missing::Table => self.begin()?,
-                Missing::Timer => timer = Some(store.bring(shard, ids, |timers| deliver.reserve(timers))?),
-                Missing::Shard => shard = own,
-                Missing::Block => {}
-                Missing::FreeId => passed += 1,
+            'again: {
+                let Some(mut held) = store.hold_as_seen(shard, shard.peek()) else {
+                    shard = own;
+                    break 'again;
+                };
+                let Some(taken) = free.or_else(|| held.take()) else {
+                    drop(held);
+                    free = Some(self.bring(shard)?);
+                    break 'again;
+                };
+                free = Some(taken);
+                let Some(id) = held.next_id() else {
+                    held.take_block();
+                    break 'again;
+                };
+                // SAFETY: valid as long as `self`, whose store it is in.
+                let timer = unsafe { taken.as_ref() };
+                let is_inserted = held.group.insert(timer, id);
+                held.pass(id);
+                if is_inserted {
+                    return Ok((timer, id));
+                }
+                passed += 1;
             }
             rounds += 1;
-            // Either no ID is free, or other threads are always faster.
+            // No ID is free, or other threads are always faster.
             if passed >= store.passes_max() || rounds > 2 * passed + ROUNDS {
-                timer.into_iter().for_each(|timer| store.give_back(timer, 0, ids));
+                free.into_iter().for_each(|timer| store.give_back(timer, 0));
                 return Err(Error::Again);
-            }
-            match self.try_reserve(shard, timer) {
-                Ok(reserved) => return Ok(reserved),
-                Err(again) => (missing, timer) = again,
             }
         }
     }
 
-    /// For the first timer: makes the table of IDs, and starts the driver before.
-    fn begin(&self) -> Result<(), Error> {
-        self.inner.driver.start().map_err(|_| Error::Again)?;
-        self.inner.ids.make_first()
+    /// A free timer, for a thread that has found none in `shard`. The first time it starts the driver.
+    #[cold]
+    #[inline(never)]
+    fn bring(&self, shard: &Shard) -> Result<NonNull<Timer>, Error> {
+        let TimersInner { store, deliver, driver, .. } = &*self.inner;
+        store.bring(shard, |timers| driver.start().and_then(|()| deliver.reserve(timers)))
     }
 
-    /// Reserves exactly this ID. IDs that are handed out later follow it.
     #[cold]
     #[inline(never)]
     fn reserve_as(&self, id: i32) -> Result<Reserved<'_>, Error> {
-        let TimersInner { ids, store, deliver, .. } = &*self.inner;
+        let store = &self.inner.store;
         let id = valid_id(id)?;
         if id > store.mask {
             return Err(Error::Invalid);
         }
-        self.begin()?;
         let (shard, _) = store.pick();
-        // As in the kernel, the limit comes first: at the limit this is no `Busy`.
-        let free = match store.hold(shard, ids).and_then(|mut held| held.take()) {
-            Some(timer) => timer,
-            None => store.bring(shard, ids, |timers| deliver.reserve(timers))?,
-        };
-        // SAFETY: a timer of the store, which is valid as long as `self`.
+        // As in the kernel, `Again` at the limit comes before `Busy`.
+        let taken = store.hold(shard).take();
+        let free = taken.map_or_else(|| self.bring(shard), Ok)?;
+        // SAFETY: as in `reserve`.
         let timer = unsafe { free.as_ref() };
-        if !ids.lock(id).is_some_and(|group| group.insert(timer, id)) {
-            store.give_back(free, id, ids);
+        if !store.ids.lock(id).insert(timer, id) {
+            store.give_back(free, id);
             return Err(Error::Busy);
         }
-        store.jump_behind(id, ids);
+        store.jump_behind(id);
         Ok((timer, id))
     }
 
-    /// Refuses a clock of CPU time if its owner's number would be taken for one of the host's: see
-    /// [`TimerOptions::host_pids`](super::TimerOptions::host_pids).
+    /// Refuses the host's CPU-time clocks without [`TimerOptions::host_pids`](super::TimerOptions::host_pids).
     pub(crate) fn check_served(&self, clock: TimerClock) -> Result<(), Error> {
         let is_served = self.inner.serves_cpu_clocks || !matches!(clock, TimerClock::Cpu(_));
         if is_served { Ok(()) } else { Err(Error::Invalid) }
     }
 }
 
-/// A timer that is being made, and its ID. It cannot be found yet.
+/// A timer that is being made and cannot be found yet, and its ID.
 type Reserved<'t> = (&'t Timer, u32);
-
-/// What a thread that makes a timer has to get first.
-#[derive(Clone, Copy)]
-enum Missing {
-    /// The first table of IDs.
-    Table,
-    /// A free timer, or a permit for one.
-    Timer,
-    /// A shard of its own, because another thread has taken the ID.
-    Shard,
-    /// A block of IDs. The shard has one now.
-    Block,
-    /// An ID that is not in use.
-    FreeId,
-}
 
 #[cfg(all(test, feature = "std", not(ufutex_random_hints)))]
 mod tests {
@@ -225,7 +178,7 @@ mod tests {
         timers.create(TimerClock::Monotonic, Some(Notify::None))
     }
 
-    /// Runs a test whose calls all have one `thread_hint`: in frames that lie in the upper quarter of a block of 64 KiB.
+    /// All calls in `test` have one `thread_hint`: their frames lie in the upper quarter of a block of 64 KiB.
     #[inline(never)]
     fn in_one_block(test: &dyn Fn()) {
         let frame = core::hint::black_box([0u8; 512]);
@@ -237,12 +190,12 @@ mod tests {
         core::hint::black_box(&frame);
     }
 
-    /// Timers of which the calling thread's own shard has a block of IDs, as if it had lost one to another thread.
+    /// The calling thread's own shard has a block of IDs, as if it had lost one to another thread.
     fn after_a_meeting() -> Timers {
         let timers = timers(TimerOptions::new());
         assert_eq!(create(&timers), Ok(0));
-        let TimersInner { ids, store, .. } = &*timers.inner;
-        store.hold(store.own_shard(), ids).expect("there is a table").take_block();
+        let store = &timers.inner.store;
+        store.hold(store.own_shard()).take_block();
         timers
     }
 
@@ -260,9 +213,9 @@ mod tests {
     fn thread_that_is_not_alone_has_one_block_after_another() {
         in_one_block(&|| {
             let timers = after_a_meeting();
-            let TimersInner { ids, store, .. } = &*timers.inner;
+            let store = &timers.inner.store;
             for block in [1, 3, 5] {
-                store.hold(store.other_shard(), ids).expect("there is a table").take_block(); // another thread's
+                store.hold(store.other_shard()).take_block(); // another thread's
                 assert!((64 * block..64 * (block + 1)).all(|id| create(&timers) == Ok(id)), "block {block}");
             }
         });
@@ -278,17 +231,17 @@ mod tests {
         });
     }
 
-    /// A thread's own shard that has no IDs passes to the group of the timer that it takes back. One that has IDs keeps them.
+    /// A shard without IDs passes to the group of the timer that it takes back.
     #[test]
     fn own_shard_that_takes_a_timer_back_keeps_its_ids() {
         in_one_block(&|| {
             let timers = timers(TimerOptions::new());
             assert!((0..=128).all(|id| create(&timers) == Ok(id)));
-            let TimersInner { ids, store, .. } = &*timers.inner;
-            // Neither the common shard, which is at 129, nor this thread's own belongs to the group of 70.
+            let store = &timers.inner.store;
+            // Neither the common shard, at 129, nor this thread's own belongs to the group of 70.
             assert_eq!(timers.delete(70), Ok(()));
             assert_eq!(store.own_shard().peek(), 70);
-            store.hold(store.own_shard(), ids).expect("there is a table").take_block();
+            store.hold(store.own_shard()).take_block();
             assert_eq!([create(&timers), timers.delete(71).map(|()| 71)], [Ok(192), Ok(71)]);
             assert_eq!([create(&timers), create(&timers)], [Ok(193), Ok(194)]);
         });
@@ -298,12 +251,12 @@ mod tests {
     fn shard_is_held_as_it_was_seen_or_not_at_all() {
         in_one_block(&|| {
             let timers = after_a_meeting();
-            let TimersInner { ids, store, .. } = &*timers.inner;
-            let (shard, group) = (store.pick().0, || ids.lock(64).expect("there is a table"));
+            let store = &timers.inner.store;
+            let shard = store.pick().0;
             let seen = shard.peek();
-            assert!(store.hold_as_seen(shard, seen, group()).is_some());
+            assert!(store.hold_as_seen(shard, seen).is_some());
             assert_eq!(create(&timers), Ok(64));
-            assert!(store.hold_as_seen(shard, seen, group()).is_none(), "another thread has taken the ID");
+            assert!(store.hold_as_seen(shard, seen).is_none(), "another thread has taken the ID");
         });
     }
 
@@ -317,7 +270,6 @@ mod tests {
             for freed in [0, max_id] {
                 assert_eq!(create(&timers), Err(Error::Again), "IDs up to {max_id}");
                 [freed, max_id / 2].into_iter().for_each(|id| _ = timers.delete(id));
-                // The first free one after the last that was given out.
                 let first = if freed > max_id / 2 {
                     freed
                 } else if max_id > 0 {
@@ -336,18 +288,17 @@ mod tests {
         in_one_block(&|| {
             const LIMIT: usize = 1 << 16;
             let timers = timers(TimerOptions::new().max_timers(LIMIT));
-            let TimersInner { ids, store, .. } = &*timers.inner;
+            let store = &timers.inner.store;
             assert!((0..LIMIT).all(|_| create(&timers).is_ok()));
             assert_eq!(create(&timers), Err(Error::Again));
             let bytes = timers.bytes();
-            // Deleted by another thread.
             for id in 0..1000 {
-                let group = ids.lock(id).expect("there is a table");
-                let (timer, _) = ids.find(id).expect("it was made");
+                let group = store.ids.lock(id);
+                let (timer, _) = store.ids.find(store.ids.position(id), id).expect("it was made");
                 timer.invalidate_as(id);
                 group.remove(timer);
                 drop(group);
-                store.hold(store.other_shard(), ids).expect("there is a table").give_back(timer.into());
+                store.hold(store.other_shard()).give_back(timer.into());
             }
             assert_eq!(timers.count(), LIMIT - 1000);
             assert!((0..1000).all(|_| create(&timers).is_ok()));

@@ -4,36 +4,30 @@ use super::{Expired, Notice, Timers};
 use crate::error::Error;
 use crate::sys::callbacks::callbacks;
 
-/// What an embedder does with expired timers. Each process has one.
-///
-/// A guest kernel queues a signal with the notice. When the signal is delivered it calls [`Timers::take`], which
-/// returns the overrun, or `None` if the signal is void. A runtime takes the notice at once.
+/// What an embedder does with the expired timers of a process. A guest kernel queues a signal, and when that is delivered calls
+/// [`Timers::take`], which returns the overrun, or `None` if the signal is void. A runtime takes the notice at once.
 pub trait Deliver: Send + Sync {
-    /// A timer has expired. Called by the thread that turns the driver, with nothing locked. It may make, set or delete
-    /// any timer, including this one, and turn the driver.
+    /// A timer has expired. Called by the thread that turns the driver, with nothing locked. It may make, set or delete any
+    /// timer, including this one, and turn the driver. It should be short and not block: that thread serves all processes of a
+    /// driver, and makes up to 64 of these calls before it serves another process's timers.
     ///
-    /// It should be short and not block: the thread that turns serves all processes of a driver, and makes up to 64 of these
-    /// calls before it serves another process's timers.
-    ///
-    /// It may panic. Then the timer has expired and is not delivered a second time, and an interval timer whose notice
-    /// was not taken rests until it is set again. Other timers that are due on its clock are left to the next turn; the
-    /// timers of other clocks are served in this one. [`Driver::turn`](super::Driver::turn) passes the panic on. The
-    /// driver's own thread goes on.
+    /// It may panic. The timer is not delivered a second time, and an interval timer whose notice was not taken rests until it
+    /// is set again. What else is due on its clock is left to the next turn; other clocks are served in this one.
+    /// [`Driver::turn`](super::Driver::turn) passes the panic on. The driver's own thread goes on.
     fn expired(&self, timers: &Timers, notice: Notice);
 
-    /// Makes room for the notices of `timers` timers. Each timer has at most one notice that is not void. Called before
-    /// a timer is made, when a lack of memory can still be reported; when a timer expires it cannot. The provided
-    /// implementation does nothing. Called with nothing locked. If it panics, no timer has been made.
+    /// Makes room for the notices of `timers` timers, each of which has at most one that is not void. Provided: does nothing.
+    /// Called with nothing locked before timers are made, since expiring cannot fail. If it panics, no timer is made.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]; the caller that makes the timer gets [`Error::Again`].
+    /// [`Error::NoMemory`]; the thread that makes the timer gets [`Error::Again`].
     fn reserve(&self, timers: usize) -> Result<(), Error> {
         let _ = timers;
         Ok(())
     }
 
-    /// Whether the process has a thread with this number, for `SIGEV_THREAD_ID`. The provided implementation returns
-    /// `true`. Called with nothing locked. If it panics, no timer has been made, but an ID has been used up.
+    /// Whether the process has this thread, for `SIGEV_THREAD_ID`. Provided: `true`. Called with nothing locked. If it panics,
+    /// no timer has been made, but an ID has been used up.
     fn has_thread(&self, thread: i32) -> bool {
         let _ = thread;
         true

@@ -1,16 +1,13 @@
-//! One timer, and the chunks that timers lie in. The memory stays a timer from when it is first made until its process's
-//! table is freed.
+//! One timer, and the chunks that timers lie in. The memory stays a timer until its process's table is freed.
 //!
-//! Timers are found without a lock, so the memory that a pointer refers to may have become another timer meanwhile. The
-//! timer's `word` says which timer it is. The word changes with the timer's lock held. After a look-up the timer is
-//! locked and its word is checked again.
+//! Timers are found without a lock, so the memory behind a pointer may have become another timer. The timer's `word` says which
+//! one it is, and changes with the timer's lock held: after a look-up the timer is locked and its word checked again.
 //!
-//! A look-up reads a word and perhaps a lock, which are in a quarter of the timer. These quarters lie side by side at the
-//! beginning of the chunk, two to a cache line, so that more timers fit into a CPU's cache.
+//! Look-ups read a quarter of a timer. These quarters lie side by side, two to a cache line, so that a CPU's cache holds more.
 
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::cell;
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{self, NonNull};
 
 use super::expire::shown_overrun;
@@ -21,51 +18,37 @@ use crate::lock::{LIVE, StateLock};
 use crate::sync::{AtomicPtr, AtomicU64, Made, Ordering, UnsafeCell};
 use crate::sys::platform::PlatformRef;
 
-/// A bit of the upper half of a timer's word, above its ID. It is set while the timer can be found.
+/// The bit above the ID in a timer's word: the timer can be found.
 const VALID: u32 = 1 << 31;
 
-/// The hot part of a timer, which look-ups read. The [`ColdPart`] is elsewhere in the chunk.
-#[repr(C)]
+/// The hot part of a timer, which look-ups read.
+#[repr(C, align(32))]
 pub struct Timer {
     /// Upper half: `VALID` and the ID. Lower half: the overrun of the last signal.
     word: AtomicU64,
-    /// The next timer in the chain of the slot; written with the lock of the slot's group held.
+    /// In the chain of the slot; written with the lock of the slot's group held.
     pub next: AtomicPtr<Timer>,
     lock: StateLock,
     cold: NonNull<ColdPart>,
     pub made: Made,
 }
 
-/// The cold part of a timer, which look-ups do not read. It is elsewhere in the chunk.
 #[repr(C, align(32))]
 struct ColdPart {
-    /// First field, because a timer's queue knows only the node's address. Belongs to the queue's lock or, while the
-    /// timer is free, to the shard that has it.
+    /// First field: a queue knows only the node's address. Belongs to the queue's lock or, if the timer is free, to its shard.
     node: cell::UnsafeCell<WheelNode>,
-    /// Belongs to the timer's lock. Only its `number` is valid from the beginning; the rest is first written by `fill`.
+    /// Belongs to the timer's lock. Before the first `fill` only its `number` is valid.
     state: UnsafeCell<MaybeUninit<State>>,
 }
 
-// SAFETY: each field is atomic or belongs to a lock, as its comment says.
+// SAFETY: each field is atomic or belongs to a lock.
 unsafe impl Sync for Timer {}
 // SAFETY: as for `Sync`.
 unsafe impl Send for Timer {}
 
 const _: () = assert!(usize::BITS != 64 || size_of::<Timer>() == 32 && size_of::<ColdPart>() == 96);
 
-/// The state of a timer between settings and expiries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Status {
-    /// The timer was never set, was disarmed, or has expired for good; or it is a timer that notifies nobody.
-    Disarmed,
-    /// The timer is in a queue.
-    Armed,
-    /// The timer has expired, and is armed again when its notice is taken.
-    Pending,
-}
-
-/// Belongs to the timer's lock. Before the timer can be found, it belongs to the thread that makes the timer.
+/// Before the timer can be found, this belongs to the thread that makes it.
 pub struct State {
     /// In nanoseconds. 0 means that the timer expires once.
     pub interval: u64,
@@ -73,34 +56,29 @@ pub struct State {
     pub deadline: u64,
     /// The intervals that have passed since the last signal; -1 before the first.
     pub overrun: i64,
-    /// The value that a signal carries.
     pub value: u64,
-    /// The CPU time that was last seen.
     pub cpu_seen: u64,
     pub clock: TimerClock,
     /// The thread that gets the signal; `None` for the process.
     pub thread: Option<i32>,
-    /// Changes whenever the timer is armed or disarmed or its notice is taken, so that an expiry or a notice with an
-    /// older number is void. It keeps counting when this memory becomes another timer.
+    /// Changes when the timer is armed or disarmed or its notice taken. Voids older expiries and notices; never starts anew.
     pub number: u32,
     /// 0 if the timer notifies nobody.
     pub signal: u8,
-    pub status: Status,
-    /// The clock that `deadline` is on.
+    /// Whether the timer is in a queue, or has left it to expire.
+    pub is_armed: bool,
     pub base: Base,
-    /// Whether the clock of CPU time has said that its process or thread has ended. Final: the number may be of another
-    /// one by now.
+    /// The process or thread whose CPU time counts has ended. Final, because its number may be another's by now.
     pub is_orphan: bool,
 }
 
 impl State {
-    /// Changes the number, which makes expiries and notices that are on their way void.
+    /// Makes expiries and notices that are on their way void.
     pub fn renumber(&mut self) -> u32 {
         self.number = self.number.wrapping_add(1);
         self.number
     }
 
-    /// Whether the timer notifies nobody.
     pub fn is_silent(&self) -> bool {
         self.signal == 0
     }
@@ -114,7 +92,6 @@ impl State {
         }
     }
 
-    /// The clock of CPU time that the timer runs by, if it runs by one.
     pub fn cpu_clock(&self) -> Option<CpuClock> {
         if let TimerClock::Cpu(clock) = self.clock { Some(clock) } else { None }
     }
@@ -128,11 +105,11 @@ impl Timer {
 
     #[inline(always)]
     fn state(&self) -> &UnsafeCell<MaybeUninit<State>> {
-        // SAFETY: the cold part is in the same chunk, so it is valid as long as the timer.
+        // SAFETY: the cold part is in the same chunk.
         unsafe { &(*self.cold.as_ptr()).state }
     }
 
-    /// The overrun of the timer's last signal, if the timer can be found as `id`.
+    /// The overrun of the last signal, if the timer can be found as `id`.
     #[inline(always)]
     pub fn overrun_of(&self, id: u32) -> Option<i32> {
         self.made.see();
@@ -140,7 +117,7 @@ impl Timer {
         ((word >> 32) as u32 == id | VALID).then_some(word as u32 as i32)
     }
 
-    /// The timer's ID. A timer that is being made has it already.
+    /// A timer that is being made has its ID already.
     pub fn id(&self) -> u32 {
         (self.word.load(Ordering::Relaxed) >> 32) as u32 & !VALID
     }
@@ -149,12 +126,12 @@ impl Timer {
         self.word.load(Ordering::Acquire) >> 63 != 0 // [Q]
     }
 
-    /// Names the timer, and makes sure that it cannot be found: before it enters the table, or while it is taken out.
+    /// Gives the timer its ID. It cannot be found from here on.
     pub fn invalidate_as(&self, id: u32) {
         self.word.store(u64::from(id) << 32, Ordering::Relaxed);
     }
 
-    /// Makes the timer valid, with `overrun` as the overrun of its last signal. It can be found from here on.
+    /// Makes the timer valid: it can be found from here on, with `overrun` as that of its last signal.
     pub fn publish(&self, id: u32, overrun: i64) {
         let overrun = shown_overrun(overrun) as u32;
         self.word.store(u64::from(id | VALID) << 32 | u64::from(overrun), Ordering::Release); // [Q]
@@ -167,16 +144,15 @@ impl Timer {
         LockedTimer(self, on)
     }
 
-    /// Writes the state of a new timer, which is not set yet. `signal` is 0 if the timer notifies nobody.
+    /// Writes the state of a new timer. `signal` is 0 if it notifies nobody.
     ///
     /// # Safety
-    /// The timer belongs to the caller alone: it was taken from the free timers and has not been published.
+    /// The timer belongs to the caller alone: it was free and has not been published.
     #[inline(always)]
     pub unsafe fn fill(&self, clock: TimerClock, signal: u8, value: u64, thread: Option<i32>) {
         self.state().with_mut(|state| {
             let state = state.cast::<State>();
-            // SAFETY: a thread with a stale pointer locks the timer and reads the word, but not the state, because the
-            // timer is not valid. The number has been valid since the memory was made.
+            // SAFETY: threads with stale pointers read the state of valid timers only. The number is valid from the beginning.
             unsafe {
                 let number = (&raw const (*state).number).read();
                 state.write(State {
@@ -189,7 +165,7 @@ impl Timer {
                     thread,
                     number,
                     signal,
-                    status: Status::Disarmed,
+                    is_armed: false,
                     base: Base::Monotonic,
                     is_orphan: false,
                 });
@@ -198,7 +174,6 @@ impl Timer {
     }
 }
 
-/// A locked timer. Unlocks when dropped.
 pub struct LockedTimer<'t>(&'t Timer, &'t PlatformRef);
 
 impl<'t> LockedTimer<'t> {
@@ -207,8 +182,7 @@ impl<'t> LockedTimer<'t> {
     }
 
     pub fn with<R>(&mut self, f: impl FnOnce(&mut State) -> R) -> R {
-        // SAFETY: this guard holds the lock, and `&mut self` rules out a second reference. A timer that has been found
-        // valid has its state.
+        // SAFETY: this guard holds the lock, and `&mut self` rules out a second reference. A valid timer has its state.
         self.0.state().with_mut(|state| f(unsafe { (*state).assume_init_mut() }))
     }
 }
@@ -216,52 +190,46 @@ impl<'t> LockedTimer<'t> {
 impl Drop for LockedTimer<'_> {
     #[inline]
     fn drop(&mut self) {
-        // The lock's holder may hold a queue too, so it keeps its CPU.
+        // It may hold a queue too, so it keeps its CPU.
         self.0.lock.unlock(self.1, LIVE);
     }
 }
 
-/// The number of timers in a chunk. With its header they fill 8 KiB.
 pub const TIMERS: usize = 63;
 
-/// The header of a chunk. The timers follow it.
+/// Memory of timers: the hot parts side by side, then the cold parts.
 #[repr(C, align(64))]
 pub struct Chunk {
-    /// The owner's next chunk.
     pub next: *mut Chunk,
-    /// The memory that the allocator returned.
     memory: NonNull<u8>,
+    timers: [Timer; TIMERS],
+    cold_parts: [ColdPart; TIMERS],
 }
 
-/// Where the timers begin, and where the rest of each begins.
-const FIRST: usize = size_of::<Chunk>();
-const COLD_PARTS: usize = (FIRST + TIMERS * size_of::<Timer>()).next_multiple_of(align_of::<ColdPart>());
-/// The size of a chunk. `LAYOUT` is larger, and the chunk begins at the first cache line in it: allocators take longer
-/// if they are asked for that alignment.
-const SIZE: usize = COLD_PARTS + TIMERS * size_of::<ColdPart>();
-const ALIGN: usize = 2 * size_of::<usize>();
-const LAYOUT: Layout = match Layout::from_size_align(SIZE + align_of::<Chunk>() - ALIGN, ALIGN) {
-    Ok(layout) => layout,
-    Err(_) => panic!("a chunk fits into memory"),
+/// A chunk begins at the first cache line in what is allocated: allocators take longer to align memory.
+const LAYOUT: Layout = {
+    const ALIGN: usize = 2 * size_of::<usize>();
+    match Layout::from_size_align(size_of::<Chunk>() + align_of::<Chunk>() - ALIGN, ALIGN) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a chunk fits into memory"),
+    }
 };
 
-const _: () = assert!(align_of::<Chunk>() >= align_of::<Timer>() && align_of::<Chunk>() >= align_of::<ColdPart>());
 const _: () = assert!(usize::BITS != 64 || LAYOUT.size() == 8176);
 
 impl Chunk {
-    /// The memory that a chunk takes, in bytes.
     pub const BYTES: usize = LAYOUT.size();
 
-    /// Makes a chunk of timers, which no thread can find. `None` if there is no memory.
+    /// The timers cannot be found yet. `None` if there is no memory.
     pub fn make() -> Option<NonNull<Self>> {
         // SAFETY: the size of the layout is not zero.
         let memory = NonNull::new(unsafe { alloc(LAYOUT) })?;
-        // SAFETY: within the new memory, which has room for `TIMERS` timers from its first cache line on. The fields of a
-        // cold part are written one by one, which compiles to no call.
+        // SAFETY: within the new memory, which has room for a chunk. Cold parts are written by fields, without a call.
         unsafe {
             let chunk = memory.byte_add(memory.align_offset(align_of::<Self>())).cast::<Self>();
-            chunk.write(Self { next: ptr::null_mut(), memory });
-            let cold = |index| chunk.byte_add(COLD_PARTS).cast::<ColdPart>().add(index);
+            (&raw mut (*chunk.as_ptr()).next).write(ptr::null_mut());
+            (&raw mut (*chunk.as_ptr()).memory).write(memory);
+            let cold = |index| chunk.byte_add(offset_of!(Self, cold_parts)).cast::<ColdPart>().add(index);
             // In memory order, in which a CPU fetches ahead.
             for index in 0..TIMERS {
                 let (word, next) = (AtomicU64::new(0), AtomicPtr::new(ptr::null_mut()));
@@ -279,41 +247,32 @@ impl Chunk {
         }
     }
 
-    /// Frees a chunk.
-    ///
     /// # Safety
     /// [`make`](Self::make) made the chunk, and no thread uses its timers any more.
     pub unsafe fn free(chunk: NonNull<Self>) {
         // SAFETY: the caller guarantees it.
         unsafe {
-            for index in 0..TIMERS {
-                Self::timer(chunk, index).drop_in_place();
-                chunk.byte_add(COLD_PARTS).cast::<ColdPart>().add(index).drop_in_place();
-            }
-            dealloc(chunk.as_ref().memory.as_ptr(), LAYOUT);
+            let memory = (*chunk.as_ptr()).memory;
+            chunk.drop_in_place();
+            dealloc(memory.as_ptr(), LAYOUT);
         }
     }
 
-    /// The timer with this index.
-    ///
     /// # Safety
     /// The index is less than `TIMERS`.
     pub unsafe fn timer(chunk: NonNull<Self>, index: usize) -> NonNull<Timer> {
         // SAFETY: within the chunk.
-        unsafe { chunk.byte_add(FIRST).cast::<Timer>().add(index) }
+        unsafe { chunk.byte_add(offset_of!(Self, timers)).cast::<Timer>().add(index) }
     }
 
-    /// The timer that a node belongs to.
-    ///
     /// # Safety
     /// `node` is the node of a timer, and the pointer comes from it.
     pub unsafe fn timer_of(node: *mut WheelNode) -> NonNull<Timer> {
-        // SAFETY: the node is the first field of its timer's cold part, and holds the timer's index. The pointer may be used
-        // for the whole chunk.
+        // SAFETY: the node is its cold part's first field, and has the timer's index. The pointer is good for the whole chunk.
         unsafe {
             let index = usize::from((*node).index);
             let cold = NonNull::new_unchecked(node).cast::<ColdPart>();
-            Self::timer(cold.sub(index).byte_sub(COLD_PARTS).cast(), index)
+            Self::timer(cold.sub(index).byte_sub(offset_of!(Self, cold_parts)).cast(), index)
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Expires a timer, and takes its notice when the embedder delivers the signal.
 //!
-//! It has two steps, as in the kernel. When the timer expires, the embedder's [`Deliver`](super::Deliver) gets a
-//! notice. When the embedder delivers a signal, it takes the notice. Only then is it known how many intervals have
-//! passed unnoticed, and the timer is armed for the next.
+//! When the timer expires, the embedder's [`Deliver`](super::Deliver) gets a notice, which it takes when it delivers the
+//! signal. Only then is the overrun known, and an interval timer armed anew.
 
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use super::entry::{Chunk, LockedTimer, Status, Timer};
+use super::entry::{Chunk, LockedTimer, Timer};
 use super::lookup::valid_id;
 use super::set::{Shown, TICK};
 use super::{Notify, Timers, TimersInner};
@@ -15,9 +14,8 @@ use crate::expiry::{Base, DeadlineQueue, MustNotify, Owner, Share};
 use crate::sys::counted::Counted;
 use crate::sys::unwind::Otherwise;
 
-/// Reports that a timer has expired. A kernel keeps it with a queued signal, and calls [`Timers::take`] when the signal
-/// is delivered. At most one notice of a timer is current. If a notice is dropped, an interval timer rests until it is
-/// set again.
+/// Reports that a timer has expired. A kernel keeps it with a queued signal, and calls [`Timers::take`] when it delivers that.
+/// If a notice is dropped, an interval timer rests until it is set again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notice {
     id: u32,
@@ -39,15 +37,13 @@ impl Notice {
         self.notify
     }
 
-    /// Two numbers that tell this notice from all others of its timer's ID, for an embedder that keeps notices as plain
-    /// numbers: in another language, or in a file. They mean something only to these timers.
+    /// Two numbers that tell this notice from all others of its ID, for an embedder that keeps notices as plain numbers.
     #[must_use]
     pub const fn ticket(&self) -> (usize, u32) {
         (self.timer, self.number)
     }
 
-    /// Makes a notice of its parts again. Any numbers may be passed: if they are of no notice, or of one that is void,
-    /// [`Timers::take`] returns `None`.
+    /// Makes a notice of its parts. [`Timers::take`] returns `None` for numbers of no notice.
     ///
     /// ```
     /// use ufutex::timer::{Notice, Notify};
@@ -68,21 +64,17 @@ pub struct Expired {
     pub id: i32,
     /// What the timer does when it expires.
     pub notify: Notify,
-    /// The number of intervals that have passed since the expiry: `si_overrun`. -1 if the clock has been set back to
-    /// before it.
+    /// Intervals that have passed since the expiry: `si_overrun`. -1 if the clock has been set back to before it.
     pub overrun: i32,
 }
 
-/// The overrun as an `int`, at most `i32::MAX`. If the clock has been set back meanwhile, not even the first deadline
-/// has passed. The kernel reports -1 then.
 pub(super) fn shown_overrun(overrun: i64) -> i32 {
     overrun.min(i32::MAX.into()) as i32
 }
 
 impl Timers {
-    /// Takes a notice, when it is delivered. An interval timer is armed again, and its overrun is now known. Returns
-    /// `None` if the notice is void, because the timer was set again or deleted in the meantime. Then there is nothing
-    /// to deliver.
+    /// Takes a notice, when it is delivered. An interval timer is armed again, and its overrun is now known. `None` if the
+    /// notice is void, because the timer was set again or deleted.
     #[must_use = "`None` means that nothing is to be delivered"]
     pub fn take(&self, notice: Notice) -> Option<Expired> {
         let mut locked = self.lock_current(&notice)?;
@@ -94,13 +86,10 @@ impl Timers {
             if state.interval == 0 {
                 return (0, MustNotify::default());
             }
-            let must_notify = if let Some(shown) = shown {
+            let must_notify = shown.map_or_else(MustNotify::default, |shown| {
                 state.forward(shown.clock);
                 self.arm(timer, state, shown)
-            } else {
-                state.status = Status::Disarmed;
-                MustNotify::default()
-            };
+            });
             timer.publish(notice.id, state.overrun);
             (shown_overrun(core::mem::replace(&mut state.overrun, -1)), must_notify)
         });
@@ -109,33 +98,29 @@ impl Timers {
         Some(Expired { id: notice.id(), notify: notice.notify, overrun })
     }
 
-    /// Whether `notice` is current: the timer has not been set again or deleted, and the notice has not been taken.
+    /// Whether the timer has not been set again or deleted, nor the notice taken.
     #[must_use]
     pub fn is_current(&self, notice: &Notice) -> bool {
         self.lock_current(notice).is_some()
     }
 
-    /// The timer that `notice` is of, locked, if the notice is current.
     fn lock_current(&self, notice: &Notice) -> Option<LockedTimer<'_>> {
         let mut locked = self.lock(valid_id(notice.id()).ok()?).ok()?;
         let is_same = core::ptr::from_ref(locked.timer()).addr() == notice.timer;
         (is_same && locked.with(|state| state.number == notice.number)).then_some(locked)
     }
 
-    /// Expires a timer that was due in its queue. `tag` is the timer's number from when it was armed; `time` is the
-    /// time on the queue's clock.
+    /// Expires a timer that was due in its queue, by whose clock `time` is. It had the number `tag` when it was armed.
     fn expire_one(&self, timer: &Timer, tag: u32, time: u64) -> Option<Notice> {
-        let mut locked = timer.lock(&self.inner.ids.on);
-        // The timer may have been deleted since it left the queue. Then its state belongs to the thread that makes it
-        // another timer.
+        let mut locked = timer.lock(&self.inner.store.ids.on);
+        // The state of a timer that was deleted meanwhile belongs to the thread that makes it another timer.
         if !timer.is_valid() {
             return None;
         }
         let id = timer.id();
         locked.with(|state| {
-            // The timer may have been set again or disarmed after the queue's lock was released and before this one was
-            // taken.
-            if state.number != tag || state.status != Status::Armed {
+            // Set again or disarmed since it left the queue.
+            if state.number != tag || !state.is_armed {
                 return None;
             }
             if let Some(of) = state.cpu_clock() {
@@ -147,7 +132,7 @@ impl Timers {
                 let clock = self.cpu_time_of(state, of);
                 put_back.disarm();
                 let Some(clock) = clock else {
-                    state.status = Status::Disarmed;
+                    state.is_armed = false;
                     return None;
                 };
                 if clock < state.deadline {
@@ -156,7 +141,7 @@ impl Timers {
                 }
             }
             debug_assert!(!state.is_silent());
-            state.status = if state.interval == 0 { Status::Disarmed } else { Status::Pending };
+            state.is_armed = false;
             let timer = core::ptr::from_ref(timer).addr();
             Some(Notice { id, timer, number: state.number, notify: state.notify() })
         })
@@ -169,10 +154,10 @@ impl Owner for TimersInner {
     }
 
     fn expire(&self, share: &mut Share<'_>) {
-        // SAFETY: these are counted, and the caller has a handle. This one stands for that, and is not dropped.
+        // SAFETY: the caller has a handle, for which this one stands. It is not dropped.
         let timers = ManuallyDrop::new(Timers { inner: unsafe { Counted::adopt(NonNull::from(self)) } });
         loop {
-            // SAFETY: all nodes in these queues belong to timers, which live as long as the queues. The queue is locked.
+            // SAFETY: nodes in these queues belong to timers, which live as long as the queues. The queue is locked.
             let due = share.pop_due(|node| unsafe { (Chunk::timer_of(node).as_ref(), (*node).tag) });
             let Some((timer, tag)) = due else { return };
             if let Some(notice) = timers.expire_one(timer, tag, share.now) {
@@ -185,8 +170,7 @@ impl Owner for TimersInner {
 impl Drop for Timers {
     fn drop(&mut self) {
         if self.inner.driver.is_abandoned() {
-            // Never freed: a thread that a child of fork(2) does not have may have been in the middle of a change, such
-            // as moving the line of the expired timers.
+            // Never freed: a thread that the child of fork(2) does not have may have been in the middle of a change.
             core::mem::forget(self.inner.clone());
         }
     }

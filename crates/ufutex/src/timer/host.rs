@@ -4,24 +4,22 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::{Deliver, Expired, Notice, Timers};
 
-/// Sends real signals to this process and its threads, as the kernel's timers do: with `SI_TIMER` as `si_code`, and
-/// with `si_value`, `si_timerid` and `si_overrun`.
+/// Sends signals to this process and its threads, as the kernel's timers do, with `si_value`, `si_timerid` and `si_overrun`.
 ///
-/// The signal counts as delivered when it is sent: an interval timer is armed again at once, and intervals that pass
-/// while the signal is blocked send signals of their own (or none, below `SIGRTMIN`, if it is pending already). An
-/// embedder that can see when a signal is delivered sends it with [`send`](Self::send) and takes the notice then.
+/// A signal counts as delivered when it is sent: an interval timer is armed again at once, and intervals that pass while the
+/// signal is blocked send signals of their own (or none, below `SIGRTMIN`, if it is pending already). An embedder that sees
+/// when a signal is delivered sends it with [`send`](Self::send) and takes the notice then.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Signals;
 
-/// The `si_code` that marks a timer's signals. Older versions of `libc` do not have it.
+/// The `si_code` of timers, which older versions of `libc` do not have.
 const SI_TIMER: i32 = -2;
 
 const IS_64_BIT: bool = usize::BITS == 64;
-/// Words that fill a [`TimerInfo`] up to the size of a `siginfo_t`.
+/// Words that fill a [`TimerInfo`] up to a `siginfo_t`.
 const REST: usize = if IS_64_BIT { 12 } else { 26 };
 
-/// A `siginfo_t` of a timer, as the kernel lays it out. A 32-bit program gets only the lower half of the
-/// value.
+/// The kernel's `siginfo_t` of a timer. A 32-bit program gets only the lower half of the value.
 #[repr(C)]
 struct TimerInfo {
     signo: i32,
@@ -37,7 +35,7 @@ struct TimerInfo {
 const _: () = assert!(size_of::<TimerInfo>() == size_of::<libc::siginfo_t>());
 
 impl Signals {
-    /// Sends the signal of `expired`. `false` if there is no such thread, or if too many signals are pending.
+    /// Sends the signal of `expired`. `false` if there is no such thread, or too many signals are pending.
     pub fn send(expired: &Expired) -> bool {
         let (signal, value, thread) = expired.notify.parts();
         if signal == 0 {
@@ -78,7 +76,7 @@ impl Deliver for Signals {
     }
 }
 
-/// Adds the expiries of all timers to an eventfd, including intervals that passed unnoticed.
+/// Adds the expiries of all timers to an eventfd, intervals that passed unnoticed included.
 pub struct EventFd(OwnedFd);
 
 impl EventFd {
@@ -98,7 +96,7 @@ impl AsFd for EventFd {
 impl Deliver for EventFd {
     fn expired(&self, timers: &Timers, notice: Notice) {
         let Some(expired) = timers.take(notice) else { return };
-        // The overrun is -1 if the clock has been set back. The timer has expired all the same.
+        // The timer has expired even if the clock has been set back, which makes the overrun -1.
         let count = 1 + expired.overrun.max(0) as u64;
         // SAFETY: an eventfd takes eight bytes. A full one blocks, unless it is nonblocking.
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const count).cast(), 8) };

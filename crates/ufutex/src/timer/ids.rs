@@ -1,14 +1,12 @@
 //! Timers by ID: a hash table that grows while it is used.
 //!
-//! Consecutive IDs have consecutive slots: a block of them stands in one group, and most groups are in the blocks'
-//! order (`spread`). So timers with consecutive IDs have chains of one and lie as in an array, and IDs with any stride
-//! spread as well. A look-up takes no lock: it walks a slot's chain. If it finds a timer with the ID, that is the right
-//! one, wherever it is. If it finds none, that proves nothing, because the timer may have been moved meanwhile, or a
-//! timer on the way may have become another one. Then the group is locked and searched again.
+//! A block of consecutive IDs stands in one group of slots, and most groups are in the blocks' order (`spread`). So timers with
+//! consecutive IDs have chains of one and lie as in an array, and IDs with any stride spread as well. A look-up walks a slot's
+//! chain without a lock. A timer that it finds with the ID is the right one. Finding none proves nothing: the timer may have
+//! been moved, or a timer on the way have become another one. Then it locks the group and searches again.
 //!
-//! As with the tables of `table`, each group says whether it is live, for each ID exactly one is, and an outgrown table
-//! stays valid memory. The table grows by the number of timers that there is memory for, so calls need not count timers. It
-//! is moved a few groups at a time, by threads that make more timers.
+//! As with the tables of `table`, exactly one group is live for each ID, and an outgrown table stays valid memory. The table
+//! grows by the number of timers that there is memory for, so calls need not count. Creates move some groups each.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -18,102 +16,96 @@ use crate::error::Error;
 use crate::lock::{LIVE, Lock, StateLock};
 use crate::sync::{AtomicPtr, AtomicU32, Made, Ordering};
 use crate::sys::platform::PlatformRef;
-use crate::sys::random::mixed;
+use crate::sys::random::{mixed, seed};
 use crate::sys::zeroed;
 
-/// log2 of the number of slots that share a lock.
+/// log2 of the slots that share a lock.
 pub const GROUP_LOG2: u32 = 6;
 const GROUP: usize = 1 << GROUP_LOG2;
-/// log2 of the number of groups for 2^31 IDs.
 const MAX_GROUPS_LOG2: u32 = 31 - GROUP_LOG2;
-/// The number of timers after which a look-up without a lock gives up: it may have strayed into another chain.
+/// Timers after which a look-up without a lock gives up: it may have strayed into another chain.
 const STEPS: usize = 64;
-/// log2 of the number of groups of the first table.
+/// log2 of the groups of the first table.
 const FIRST_LOG2: u32 = 1;
-/// log2 of the factor by which each table is larger than the one before.
 const GROWTH_LOG2: u32 = 2;
-/// The number of groups that are moved at a time, if each has had one block. A group that has had several blocks counts
-/// as `SEVERAL` groups.
+/// Groups that are moved at a time, if each has had one block. One that has had several counts as `SEVERAL`.
 const STEP: usize = 16;
 const SEVERAL: usize = 8;
 
-/// The lock of a group of slots and the fields that it guards, on a cache line of its own.
-#[repr(align(64))]
+/// Slots that share a lock, which lies on a cache line behind them. All zeroes are an empty group that is not live.
+#[repr(C, align(64))]
 struct SlotGroup {
+    /// First timers of chains. Written with the lock held.
+    slots: [IdSlot; GROUP],
     lock: StateLock,
-    /// The number, plus one, of the block that all timers of this group have been from; or [`NO_BLOCK`], or
-    /// [`SEVERAL_BLOCKS`]. Guarded by the lock.
+    /// The number, plus one, of the block that all timers here have been from; or one of the two below. Guarded by the lock.
     block: AtomicU32,
     made: Made,
 }
 
-/// 0, because new tables are all zeroes.
 const NO_BLOCK: u32 = 0;
 const SEVERAL_BLOCKS: u32 = u32::MAX;
 
 type IdSlot = AtomicPtr<Timer>;
 
-/// One table: its groups, then its slots. It fits into one word: the address, and the logarithm of the number of groups
-/// in the bits that the alignment leaves free.
+/// It fits into one word, with the logarithm in the bits that alignment leaves free.
 #[derive(Clone, Copy)]
 struct IdTable {
-    groups: NonNull<SlotGroup>,
+    groups: *mut SlotGroup,
     groups_log2: u32,
 }
 
-/// The timers of a process, by ID: see the top of this file.
+/// The timers of a process. Look-ups read it, so it shares no cache line with what others write.
+#[repr(align(64))]
 pub struct Ids {
-    /// Null before the first timer.
     current: AtomicPtr<SlotGroup>,
-    /// The table that is being grown into; null if the table does not grow.
+    /// Null if the table does not grow.
     next: AtomicPtr<SlotGroup>,
     /// What [`spread`] multiplies by: odd and secret.
     multiplier: u64,
-    /// How threads wait for a group or a timer that another thread has locked.
     pub on: PlatformRef,
     growth: Lock<Growth>,
 }
 
 struct Growth {
-    /// The number of groups that have been moved, while `next` is not null.
+    /// Groups that have been moved, while `next` is not null.
     moved: usize,
-    /// All tables, by size.
+    /// By size.
     made: [*mut SlotGroup; MAX_GROUPS_LOG2 as usize + 1],
 }
 
-// SAFETY: the pointers are to tables that belong to the `Ids`.
+// SAFETY: the tables belong to the `Ids`.
 unsafe impl Send for Growth {}
 
 impl Ids {
-    /// Makes an `Ids` without a table. `seed` decides where groups go.
-    pub fn new(on: PlatformRef, seed: u64) -> Self {
-        let growth = Growth { moved: 0, made: [ptr::null_mut(); MAX_GROUPS_LOG2 as usize + 1] };
-        Self {
-            current: AtomicPtr::new(ptr::null_mut()),
+    pub fn new(on: PlatformRef) -> Result<Self, Error> {
+        let mut growth = Growth { moved: 0, made: [ptr::null_mut(); MAX_GROUPS_LOG2 as usize + 1] };
+        let table = growth.make(FIRST_LOG2).ok_or(Error::NoMemory)?;
+        (0..table.groups()).for_each(|group| table.group(group).lock.make_live());
+        Ok(Self {
+            current: AtomicPtr::new(table.into_word()),
             next: AtomicPtr::new(ptr::null_mut()),
-            multiplier: mixed(seed) | 1,
+            multiplier: mixed(seed(table.groups.addr())) | 1,
             on,
             growth: Lock::new(on.for_long_locks(), growth),
-        }
+        })
     }
 
-    /// The timer with this ID, and the overrun of its last signal. By the time the caller reads it, it may be another
-    /// timer.
+    /// The timer with this ID, whose position it is, and the overrun of its last signal. It may become another one at any time.
     #[inline(always)]
-    pub fn find(&self, id: u32) -> Option<(&Timer, i32)> {
-        self.find_at(self.position(id)?, id)
-    }
-
-    /// As [`find`](Self::find), for a caller that has the ID's position.
-    #[inline(always)]
-    pub fn find_at(&self, position: IdPosition<'_>, id: u32) -> Option<(&Timer, i32)> {
+    pub fn find(&self, position: IdPosition<'_>, id: u32) -> Option<(&Timer, i32)> {
         self.walk(position, id).or_else(|| self.find_slowly(id))
     }
 
-    /// Where `id` belongs in the table in use, which may be outgrown at any time. `None` if there is no table.
+    /// Where `id` belongs in the table in use, which may be outgrown at any time.
     #[inline(always)]
-    pub fn position(&self, id: u32) -> Option<IdPosition<'_>> {
-        Some(self.position_in(IdTable::from_word(self.current.load(Ordering::Acquire))?, id)) // [S]
+    pub fn position(&self, id: u32) -> IdPosition<'_> {
+        self.position_in(IdTable::from_word(self.current.load(Ordering::Acquire)), id) // [S]
+    }
+
+    fn next(&self) -> Option<IdTable> {
+        let next = self.next.load(Ordering::Acquire); // [S]
+        (!next.is_null()).then(|| IdTable::from_word(next))
     }
 
     #[inline(always)]
@@ -133,96 +125,76 @@ impl Ids {
     #[cold]
     #[inline(never)]
     fn find_slowly(&self, id: u32) -> Option<(&Timer, i32)> {
-        // While the table grows, this is where half of the timers are.
-        if let Some(next) = IdTable::from_word(self.next.load(Ordering::Acquire)) // [S]
+        // While the table grows, half of the timers are here.
+        if let Some(next) = self.next()
             && let Some(found) = self.walk(self.position_in(next, id), id)
         {
             return Some(found);
         }
-        let locked = self.lock(id)?;
+        let locked = self.lock(id);
         locked.chain().find_map(|timer| timer.overrun_of(id).map(|overrun| (timer, overrun)))
     }
 
-    /// The group of `id` in `table`, and the slot in that group.
     #[inline(always)]
     fn position_in<'i>(&'i self, table: IdTable, id: u32) -> IdPosition<'i> {
-        let block = id >> GROUP_LOG2;
+        let (group, first) = self.group_in(table, id >> GROUP_LOG2);
+        IdPosition { group, slot: &group.slots[id.wrapping_add(first) as usize & (GROUP - 1)] }
+    }
+
+    /// The group of a block, and the offset in it at which the block begins, which is to be cut to size.
+    #[inline(always)]
+    fn group_in<'i>(&'i self, table: IdTable, block: u32) -> (&'i SlotGroup, u32) {
         let (group, first) = spread(self.multiplier, block);
-        let group = group as usize & (table.groups() - 1);
-        let within = id.wrapping_add(first) as usize & (GROUP - 1);
-        IdPosition { group: table.group(group), slot: table.slot(group << GROUP_LOG2 | within) }
+        (table.group(group as usize & (table.groups() - 1)), first)
     }
 
-    /// Locks the live group of `id`, which is most likely that of `position`; `None` if there is no table.
+    /// Locks the live group of `id`, most likely that of `position`.
     #[inline(always)]
-    pub fn lock_at<'i>(&'i self, position: IdPosition<'i>, id: u32) -> Option<LockedGroup<'i>> {
-        // If this group is live, the ID belongs here, even if the table has been outgrown.
-        if position.group.lock.lock_if_idle(&self.on) {
-            Some(LockedGroup(position, &self.on))
-        } else {
-            self.lock_slowly(id)
-        }
+    pub fn lock_at<'i>(&'i self, position: IdPosition<'i>, id: u32) -> LockedGroup<'i> {
+        // If this group is live, the ID belongs here, even in an outgrown table.
+        let is_locked = position.group.lock.lock_if_idle(&self.on);
+        LockedGroup(if is_locked { position } else { self.lock_slowly(id) }, &self.on)
     }
 
-    /// Locks the live group of `id`; `None` if there is no table.
     #[inline(always)]
-    pub fn lock(&self, id: u32) -> Option<LockedGroup<'_>> {
-        self.lock_at(self.position(id)?, id)
+    pub fn lock(&self, id: u32) -> LockedGroup<'_> {
+        self.lock_at(self.position(id), id)
     }
 
     #[cold]
     #[inline(never)]
-    fn lock_slowly(&self, id: u32) -> Option<LockedGroup<'_>> {
+    fn lock_slowly(&self, id: u32) -> IdPosition<'_> {
         let mut round = 0;
         loop {
-            let current = IdTable::from_word(self.current.load(Ordering::Acquire))?; // [S]
-            let next = IdTable::from_word(self.next.load(Ordering::Acquire)); // [S]
-            for table in [Some(current), next].into_iter().flatten() {
-                let position = self.position_in(table, id);
+            let current = self.position(id);
+            let next = self.next().map(|next| self.position_in(next, id));
+            for position in [Some(current), next].into_iter().flatten() {
                 if position.group.lock.lock(&self.on).is_some() {
-                    return Some(LockedGroup(position, &self.on));
+                    return position;
                 }
             }
-            // The group is live in a table that this thread has not seen yet, or its mover has not made it live yet.
+            // The group is live in a table that this thread has not seen, or its mover has not made it live.
             self.on.wait_for_holder(&mut round);
         }
     }
 
-    /// Makes the first table, if there is none yet. [`Error::Again`]: there is no memory.
-    #[cold]
-    #[inline(never)]
-    pub fn make_first(&self) -> Result<(), Error> {
-        if !self.current.load(Ordering::Relaxed).is_null() {
-            return Ok(());
-        }
-        self.growth.lock().with(|growth| {
-            if !self.current.load(Ordering::Relaxed).is_null() {
-                return Ok(());
-            }
-            let table = growth.make(FIRST_LOG2).ok_or(Error::Again)?;
-            (0..table.groups()).for_each(|group| table.group(group).lock.make_live());
-            self.current.store(table.into_word(), Ordering::Release); // [S]
-            Ok(())
-        })
-    }
-
-    /// Notes that there are now `timers` timers: begins to grow the table, or continues by a step. If there is no
-    /// memory, chains grow instead.
+    /// Grows the table for `timers` timers, or goes on by a step. If there is no memory, chains grow instead.
     #[cold]
     pub fn note_timers(&self, timers: usize) {
         let Some(mut growth) = self.growth.try_lock() else { return };
         growth.with(|growth| {
-            let Some(current) = IdTable::from_word(self.current.load(Ordering::Relaxed)) else { return };
-            if self.next.load(Ordering::Relaxed).is_null() {
-                if timers <= current.slots() || current.groups_log2 == MAX_GROUPS_LOG2 {
-                    return;
+            let current = IdTable::from_word(self.current.load(Ordering::Relaxed));
+            let next = match self.next() {
+                Some(next) => next,
+                None if timers <= GROUP << current.groups_log2 || current.groups_log2 == MAX_GROUPS_LOG2 => return,
+                None => {
+                    let groups_log2 = (current.groups_log2 + GROWTH_LOG2).min(MAX_GROUPS_LOG2);
+                    let Some(next) = growth.make(groups_log2) else { return };
+                    growth.moved = 0;
+                    self.next.store(next.into_word(), Ordering::Release); // [S]
+                    next
                 }
-                let groups_log2 = (current.groups_log2 + GROWTH_LOG2).min(MAX_GROUPS_LOG2);
-                let Some(next) = growth.make(groups_log2) else { return };
-                growth.moved = 0;
-                self.next.store(next.into_word(), Ordering::Release); // [S]
-            }
-            let Some(next) = IdTable::from_word(self.next.load(Ordering::Relaxed)) else { return };
+            };
             let mut spent = 0;
             while spent < STEP && growth.moved < current.groups() {
                 spent += self.move_group(current, next, growth.moved);
@@ -236,89 +208,70 @@ impl Ids {
         });
     }
 
-    /// Moves the timers of a group to the groups that replace it, which no thread can lock before the move is done.
-    /// Returns the cost, to be compared with `STEP`.
-    fn move_group(&self, from: IdTable, to: IdTable, group: usize) -> usize {
-        let source = from.group(group);
+    /// Moves a group's timers to the groups that replace it, which no thread can lock before. Returns the cost, of `STEP`.
+    fn move_group(&self, from: IdTable, to: IdTable, number: usize) -> usize {
+        let source = from.group(number);
         while source.lock.lock(&self.on).is_none() {}
-        let targets = || (group..to.groups()).step_by(from.groups()).map(|number| to.group(number));
-        let slots = (0..GROUP).map(|slot| from.slot(group << GROUP_LOG2 | slot));
-        let spent = match source.block.load(Ordering::Relaxed) {
-            NO_BLOCK => 1,
-            SEVERAL_BLOCKS => {
-                slots.for_each(|head| self.move_chain(head, to));
-                SEVERAL
+        let targets = || (number..to.groups()).step_by(from.groups()).map(|number| to.group(number));
+        let block = source.block.load(Ordering::Relaxed);
+        if block == SEVERAL_BLOCKS {
+            source.slots.iter().for_each(|slot| self.move_chain(slot, to));
+        } else if block != NO_BLOCK {
+            // Its timers are alone in their slots, and keep their order. So none of them is read.
+            let (target, _) = self.group_in(to, block - 1);
+            target.block.store(block, Ordering::Relaxed);
+            for (slot, to) in source.slots.iter().zip(&target.slots) {
+                to.store(slot.load(Ordering::Relaxed), Ordering::Release); // [R]
+                slot.store(ptr::null_mut(), Ordering::Relaxed);
             }
-            block => {
-                self.move_block(slots, block, to);
-                1
-            }
-        };
+        }
         targets().for_each(|target| target.lock.make_live());
         source.lock.unlock(&self.on, 0);
-        spent
+        if block == SEVERAL_BLOCKS { SEVERAL } else { 1 }
     }
 
-    /// Moves each timer of a chain to the slot of its ID.
-    fn move_chain(&self, head: &IdSlot, to: IdTable) {
-        let mut timer = head.load(Ordering::Relaxed);
+    fn move_chain(&self, slot: &IdSlot, to: IdTable) {
+        let mut timer = slot.load(Ordering::Relaxed);
         while let Some(moved) = as_timer(timer) {
             timer = moved.next.load(Ordering::Relaxed);
             self.position_in(to, moved.id()).put(moved, moved.id());
         }
-        head.store(ptr::null_mut(), Ordering::Relaxed);
+        slot.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// Moves a whole block. Its timers are alone in their slots and keep their order, so none of them is read.
-    fn move_block<'s>(&self, slots: impl Iterator<Item = &'s IdSlot>, block: u32, to: IdTable) {
-        let group = spread(self.multiplier, block - 1).0 as usize & (to.groups() - 1);
-        to.group(group).block.store(block, Ordering::Relaxed);
-        for (number, head) in slots.enumerate() {
-            to.slot(group << GROUP_LOG2 | number).store(head.load(Ordering::Relaxed), Ordering::Release); // [R]
-            head.store(ptr::null_mut(), Ordering::Relaxed);
-        }
-    }
-
-    /// All tables, in bytes.
     pub fn bytes(&self) -> usize {
         self.growth.lock().with(|growth| {
             let made = growth.made.iter().enumerate().filter(|(_, table)| !table.is_null());
-            made.filter_map(|(log2, _)| memory_layout(log2 as u32)).map(|layout| layout.size()).sum()
+            made.map(|(log2, _)| size_of::<SlotGroup>() << log2).sum()
         })
     }
 }
 
-/// The timer that a slot or a link refers to. No lock guards these pointers.
 #[inline(always)]
 fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
-    // SAFETY: null, or a timer: memory that has been in a chain stays a timer as long as the table that the caller is using.
+    // SAFETY: null, or a timer: memory that has been in a chain stays one as long as the table that the caller is using.
     unsafe { timer.as_ref() }
 }
 
-/// The number of lower bits of a block's number that are changed. A table with more than 2^`SPREAD_BITS` groups has too
-/// many timers for their blocks to have more than these bits in common.
+/// How many lower bits of a block's number are changed. The blocks of a table with more groups cannot have more bits in common.
 const SPREAD_BITS: u32 = 8;
 
-/// The group of a block of IDs, and the offset in the group at which the block begins. Blocks have consecutive numbers; the
-/// caller cuts both results to size. The offsets give different slots to IDs whose distance is a multiple of a block.
+/// The group of a block of IDs, and the offset in the group at which it begins, so that IDs whose distance is a multiple of a
+/// block get different slots. The caller cuts both to size.
 ///
-/// Each bit of a block's number is changed only by the bits above it. So N consecutive blocks that begin at a multiple
-/// of N have one group each in a table of N groups. Most of them lie side by side as in an array, which suits a CPU's
-/// prefetcher. Blocks with a stride spread as well: they have their lower bits in common, and these are the bits that
-/// are changed. Which blocks share a group cannot be guessed without the multiplier.
+/// Each bit of a block's number is changed only by the bits above it. So N consecutive blocks from a multiple of N on have one
+/// group each in a table of N groups, most of them side by side, as a CPU's prefetcher expects. Blocks with a stride have their
+/// lower bits in common, which are those changed. Without the multiplier it cannot be guessed which blocks share a group.
 #[inline(always)]
 fn spread(multiplier: u64, block: u32) -> (u32, u32) {
     let product = u64::from(block >> SPREAD_BITS).wrapping_mul(multiplier);
-    // All bits of a number affect the upper bits of the product. But its multiples are spaced as evenly, or as
-    // unevenly, as the multiplier happens to make them. Three places of the product combined are distributed as if
-    // thrown with dice.
+    // Multiples of the multiplier may be spaced unevenly. Three places of the product combined are distributed as by dice.
     let mixed = product ^ (product << 12) ^ (product << 24);
     let changed = block ^ (mixed >> (u64::BITS - SPREAD_BITS)) as u32;
     let first = block.wrapping_add(block >> 6).wrapping_add((product >> (u64::BITS - 2 * SPREAD_BITS)) as u32);
     (changed, first)
 }
 
-/// Where an ID belongs in one table.
 #[derive(Clone, Copy)]
 pub struct IdPosition<'i> {
     group: &'i SlotGroup,
@@ -326,20 +279,17 @@ pub struct IdPosition<'i> {
 }
 
 impl IdPosition<'_> {
-    /// Puts `timer`, whose ID is `id`, first into the chain here. The group is locked, or not live yet.
+    /// Puts `timer` with this ID first into the chain. The group is locked, or not live yet.
     #[inline(always)]
     fn put(&self, timer: &Timer, id: u32) {
-        let block = (id >> GROUP_LOG2) + 1;
-        let was = self.group.block.load(Ordering::Relaxed);
+        let (was, block) = (self.group.block.load(Ordering::Relaxed), (id >> GROUP_LOG2) + 1);
         if was != block {
-            let now = if was == NO_BLOCK { block } else { SEVERAL_BLOCKS };
-            self.group.block.store(now, Ordering::Relaxed);
+            self.group.block.store(if was == NO_BLOCK { block } else { SEVERAL_BLOCKS }, Ordering::Relaxed);
         }
         timer.made.finish();
-        // [R] for both stores: a look-up that has stood on this timer since it was in another chain may go on from it, and
-        // so be the first to reach its successor.
+        // [R] for both stores: a look-up that stands on this timer since it was in another chain may go on from it.
         let first = self.slot.load(Ordering::Relaxed);
-        // Most timers are alone in their slots, before and after. Then the timer is not written to.
+        // A timer alone in its slot, as most are, is not written to.
         if timer.next.load(Ordering::Relaxed) != first {
             timer.next.store(first, Ordering::Release); // [R]
         }
@@ -347,11 +297,10 @@ impl IdPosition<'_> {
     }
 }
 
-/// The locked live group of an ID. Unlocks when dropped.
 pub struct LockedGroup<'i>(IdPosition<'i>, &'i PlatformRef);
 
 impl<'i> LockedGroup<'i> {
-    /// Inserts `timer` as `id`. It cannot be found yet. Returns `false` if a timer has that ID, or has reserved it.
+    /// Inserts `timer` as `id`, not to be found yet. `false` if a timer has that ID, or has reserved it.
     #[inline(always)]
     #[must_use]
     pub fn insert(&self, timer: &Timer, id: u32) -> bool {
@@ -364,7 +313,6 @@ impl<'i> LockedGroup<'i> {
         false
     }
 
-    /// Takes `timer`, which has this ID, out.
     #[inline(always)]
     pub fn remove(&self, timer: &Timer) {
         let mut link = self.0.slot;
@@ -388,20 +336,19 @@ impl<'i> LockedGroup<'i> {
 impl Drop for LockedGroup<'_> {
     #[inline]
     fn drop(&mut self) {
-        // The lock's holder may hold a timer, so it keeps its CPU.
+        // It may hold a timer too, so it keeps its CPU.
         self.0.group.lock.unlock(self.1, LIVE);
     }
 }
 
 impl IdTable {
     #[inline(always)]
-    fn from_word(word: *mut SlotGroup) -> Option<Self> {
-        let groups = NonNull::new(word.map_addr(|address| address & !63))?;
-        Some(Self { groups, groups_log2: (word.addr() & 63) as u32 })
+    fn from_word(word: *mut SlotGroup) -> Self {
+        Self { groups: word.map_addr(|address| address & !63), groups_log2: (word.addr() & 63) as u32 }
     }
 
     fn into_word(self) -> *mut SlotGroup {
-        self.groups.as_ptr().map_addr(|address| address | self.groups_log2 as usize)
+        self.groups.map_addr(|address| address | self.groups_log2 as usize)
     }
 
     #[inline(always)]
@@ -409,36 +356,23 @@ impl IdTable {
         1 << self.groups_log2
     }
 
-    fn slots(self) -> usize {
-        GROUP << self.groups_log2
-    }
-
     #[inline(always)]
     fn group<'t>(self, group: usize) -> &'t SlotGroup {
-        // SAFETY: a table has this many groups, and exists as long as the `Ids` that the caller is using.
-        unsafe { self.groups.add(group).as_ref() }
-    }
-
-    #[inline(always)]
-    fn slot<'t>(self, slot: usize) -> &'t IdSlot {
-        // SAFETY: the slots follow the groups; otherwise as in `group`.
-        unsafe { self.groups.add(self.groups()).cast::<IdSlot>().add(slot).as_ref() }
+        // SAFETY: a table has this many groups, and exists as long as the `Ids`.
+        unsafe { &*self.groups.add(group) }
     }
 }
 
 fn memory_layout(groups_log2: u32) -> Option<Layout> {
-    let groups = Layout::array::<SlotGroup>(1 << groups_log2).ok()?;
-    let slots = Layout::array::<IdSlot>(GROUP << groups_log2).ok()?;
-    Some(groups.extend(slots).ok()?.0.pad_to_align())
+    Layout::array::<SlotGroup>(1 << groups_log2).ok()
 }
 
 impl Growth {
-    /// Makes a table with `1 << groups_log2` groups, none of them live; `None` if there is no memory for it.
+    /// No group of the table is live. `None` if there is no memory.
     fn make(&mut self, groups_log2: u32) -> Option<IdTable> {
-        let memory = zeroed::allocate(memory_layout(groups_log2)?);
-        let table = IdTable { groups: NonNull::new(memory)?.cast(), groups_log2 };
-        // All zeroes are right: not live, unlocked, no timers.
-        self.made[groups_log2 as usize] = table.groups.as_ptr();
+        let memory = NonNull::new(zeroed::allocate(memory_layout(groups_log2)?))?;
+        let table = IdTable { groups: memory.cast().as_ptr(), groups_log2 };
+        self.made[groups_log2 as usize] = table.groups;
         Some(table)
     }
 }
@@ -447,7 +381,7 @@ impl Drop for Growth {
     fn drop(&mut self) {
         for (log2, groups) in self.made.iter().enumerate() {
             let (Some(groups), Some(layout)) = (NonNull::new(*groups), memory_layout(log2 as u32)) else { continue };
-            // SAFETY: `make` allocated it with this layout, and no thread uses it any more.
+            // SAFETY: `make` allocated it like this, and no thread uses it any more.
             unsafe { zeroed::free(groups.as_ptr().cast(), layout) };
         }
     }
@@ -464,7 +398,6 @@ mod tests {
         mixed(seed) | 1
     }
 
-    /// The number of `blocks` in the fullest of `groups`.
     fn most_in_one(seed: u64, groups: u32, blocks: impl Iterator<Item = u32>) -> u32 {
         let mut counts = HashMap::new();
         blocks.for_each(|block| *counts.entry(spread(multiplier(seed), block).0 % groups).or_insert(0) += 1);
@@ -479,14 +412,13 @@ mod tests {
                     let first = window << log2;
                     assert_eq!(most_in_one(seed, 1 << log2, first..first + (1 << log2)), 1, "seed {seed}, 2^{log2}");
                 }
-                // N blocks from anywhere are blocks of two such windows, so a group has at most two of them.
+                // N blocks from anywhere are blocks of two such windows.
                 assert!(most_in_one(seed, 1 << log2, 12_345..12_345 + (1 << log2)) <= 2, "seed {seed}, 2^{log2}");
             }
         }
     }
 
-    /// The average number of timers that a look-up meets, if there are as many IDs as slots, each in a block of its
-    /// own.
+    /// The average steps of a look-up, with as many IDs as slots, each in a block of its own.
     fn steps_of_a_look_up(seed: u64, timers: u32, blocks: impl Iterator<Item = u32>) -> f64 {
         let mut chains = vec![0u32; timers as usize];
         for block in blocks {
@@ -509,7 +441,7 @@ mod tests {
                 }
             }
         }
-        // With dice the mean is 1.5: there is one timer for each slot, and half a timer lies before the one looked up.
+        // With dice 1.5: for each slot one timer, and half a timer before the one looked up.
         let mean = all.iter().sum::<f64>() / all.len() as f64;
         assert!(mean <= 1.6, "{mean}");
     }

@@ -1,23 +1,22 @@
 //! Looks timers up by ID, reads their overruns, and deletes them.
 
-use super::entry::{LockedTimer, State, Status, Timer};
+use super::Timers;
+use super::entry::{LockedTimer, State, Timer};
 use super::ids::IdPosition;
-use super::{Timers, TimersInner};
 use crate::error::Error;
-use crate::expiry::{Base, IfLast, MustNotify};
+use crate::expiry::{Base, MustNotify};
 use crate::sync::Ordering;
 
 impl Timers {
-    /// The number of intervals that had passed unnoticed when the last signal was delivered: timer_getoverrun(2). At
-    /// most `i32::MAX`.
-    ///
+    /// The intervals that had passed unnoticed when the last signal was delivered, at most `i32::MAX`: timer_getoverrun(2).
     /// Takes no lock: the overrun is in one word with the timer's ID.
     ///
     /// # Errors
     /// [`Error::Invalid`]: no such timer.
     #[inline]
     pub fn getoverrun(&self, id: i32) -> Result<i32, Error> {
-        let (_, overrun) = self.inner.ids.find(valid_id(id)?).ok_or(Error::Invalid)?;
+        let (id, ids) = (valid_id(id)?, &self.inner.store.ids);
+        let (_, overrun) = ids.find(ids.position(id), id).ok_or(Error::Invalid)?;
         Ok(overrun)
     }
 
@@ -27,63 +26,61 @@ impl Timers {
     /// [`Error::Invalid`]: no such timer.
     pub fn delete(&self, id: i32) -> Result<(), Error> {
         let id = valid_id(id)?;
-        let position = self.inner.ids.position(id).ok_or(Error::Invalid)?;
+        let position = self.inner.store.ids.position(id);
         let mut locked = self.lock_at(position, id)?;
         let timer = locked.timer();
         let (must_notify, cpu_clock) = locked.with(|state| (self.disarm(timer, state), state.cpu_clock()));
         if cpu_clock.is_some() {
             self.inner.cpu_timers.fetch_sub(1, Ordering::Relaxed);
         }
-        // A thread that has found the timer and waits for the lock then sees that it is no longer this timer.
+        // For a thread that has found the timer and waits for the lock.
         timer.invalidate_as(id);
         let is_back = self.take_out(timer, id, position);
         drop(locked);
         if !is_back {
-            self.inner.store.give_back(timer.into(), id, &self.inner.ids);
+            self.inner.store.give_back(timer.into(), id);
         }
         must_notify.now(&self.inner.driver);
         Ok(())
     }
 
-    /// Frees a timer that could not be found yet, because making it has failed.
+    /// Frees a timer that could not be found yet.
     #[cold]
     pub(super) fn abandon(&self, timer: &Timer, id: u32) {
-        let TimersInner { ids, store, .. } = &*self.inner;
-        if !ids.position(id).is_some_and(|position| self.take_out(timer, id, position)) {
-            store.give_back(timer.into(), id, ids);
+        let store = &self.inner.store;
+        if !self.take_out(timer, id, store.ids.position(id)) {
+            store.give_back(timer.into(), id);
         }
     }
 
-    /// Takes the timer out of the table, and gives it back to a shard if one belongs to the lock that this takes. Returns
-    /// whether one does.
+    /// Takes the timer out of the table, and tries to give it back to a shard under the same lock.
     #[inline(always)]
     #[must_use]
     fn take_out(&self, timer: &Timer, id: u32, position: IdPosition<'_>) -> bool {
-        let TimersInner { ids, store, .. } = &*self.inner;
-        let Some(group) = ids.lock_at(position, id) else { return false };
+        let group = self.inner.store.ids.lock_at(position, id);
         group.remove(timer);
-        store.takes_back_here(timer.into(), id, group)
+        self.inner.store.takes_back_here(timer.into(), id, group)
     }
 
-    /// The timer with this ID, locked.
     #[inline(always)]
     pub(super) fn lock(&self, id: u32) -> Result<LockedTimer<'_>, Error> {
-        self.lock_at(self.inner.ids.position(id).ok_or(Error::Invalid)?, id)
+        self.lock_at(self.inner.store.ids.position(id), id)
     }
 
     #[inline(always)]
     fn lock_at<'t>(&'t self, position: IdPosition<'t>, id: u32) -> Result<LockedTimer<'t>, Error> {
         loop {
-            let (timer, _) = self.inner.ids.find_at(position, id).ok_or(Error::Invalid)?;
-            let locked = timer.lock(&self.inner.ids.on);
+            let ids = &self.inner.store.ids;
+            let (timer, _) = ids.find(position, id).ok_or(Error::Invalid)?;
+            let locked = timer.lock(&ids.on);
             if timer.overrun_of(id).is_some() {
                 return Ok(locked);
             }
-            // The timer was deleted meanwhile. There may be a new one with its ID.
+            // Deleted meanwhile. There may be a new timer with its ID.
         }
     }
 
-    /// Disarms the timer, and makes an expiry or a notice that is on its way void.
+    /// Disarms the timer, and makes expiries and notices that are on their way void.
     #[inline(always)]
     pub(super) fn disarm(&self, timer: &Timer, state: &mut State) -> MustNotify {
         state.stand_down().map_or_else(MustNotify::default, |base| self.leave(timer, base))
@@ -93,17 +90,16 @@ impl Timers {
     pub(super) fn leave(&self, timer: &Timer, base: Base) -> MustNotify {
         let inner = &*self.inner;
         // SAFETY: the node is in this queue or in none.
-        unsafe { inner.queues[base as usize].disarm(&inner.driver.inner, timer.node(), IfLast::Unschedule) }
+        unsafe { inner.queues[base as usize].disarm(&inner.driver.inner, timer.node()) }
     }
 }
 
 impl State {
-    /// As [`Timers::disarm`], but leaves the timer in its queue, and returns the clock of that if there is one.
+    /// As [`Timers::disarm`], but leaves the timer in its queue, and returns that queue's clock.
     #[inline(always)]
     pub(super) fn stand_down(&mut self) -> Option<Base> {
         self.renumber();
-        let was = core::mem::replace(&mut self.status, Status::Disarmed);
-        (was == Status::Armed).then_some(self.base)
+        core::mem::take(&mut self.is_armed).then_some(self.base)
     }
 }
 

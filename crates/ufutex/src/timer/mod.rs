@@ -1,9 +1,8 @@
 //! POSIX timers: timer_create(2) and its family, for a user-mode kernel or a runtime.
 //!
-//! [`Timers`] holds the timers of one process: a table of timers by ID, which grows as needed and in which look-ups
-//! take no lock. A [`Driver`] expires the timers of all processes; every [`System`](crate::System) has one. A
-//! [`Deliver`] decides what an expired timer does: a guest kernel queues a signal, a runtime calls a function
-//! ([`Callback`]) or takes expired timers out of a channel ([`Timers::channel`]).
+//! [`Timers`] holds the timers of one process. A [`Driver`] expires the timers of all processes; every
+//! [`System`](crate::System) has one. A [`Deliver`] decides what an expired timer does: a guest kernel queues a signal, a
+//! runtime calls a function ([`Callback`]) or takes expired timers out of a channel ([`Timers::channel`]).
 //!
 //! ```
 //! use std::time::Duration;
@@ -53,8 +52,6 @@ use crate::expiry::DeadlineQueue;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::callbacks::Callbacks;
 use crate::sys::counted::Counted;
-use crate::sys::random;
-use ids::Ids;
 use store::Store;
 
 /// The clock that a timer runs by.
@@ -73,8 +70,7 @@ pub enum TimerClock {
     Cpu(CpuClock),
 }
 
-/// What a timer does when it expires: a `struct sigevent`. To the kernel, `SIGEV_THREAD` is a [`Signal`](Self::Signal)
-/// too.
+/// What a timer does when it expires: a `struct sigevent`. To the kernel `SIGEV_THREAD` is a [`Signal`](Self::Signal) too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Notify {
     /// Nothing. The process asks how much time is left.
@@ -98,7 +94,7 @@ pub enum Notify {
 }
 
 impl Notify {
-    /// The signal, or 0 if there is none; its value; and the thread that gets it, if not the process.
+    /// The signal or 0, its value, and the thread that gets it, if not the process.
     fn parts(self) -> (i32, u64, Option<i32>) {
         match self {
             Self::None => (0, 0, None),
@@ -108,7 +104,7 @@ impl Notify {
     }
 }
 
-/// When a timer that is set expires first. A time of 0 means never, as in a `struct itimerspec`.
+/// When a timer first expires. A time of 0 means never, as in a `struct itimerspec`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Expiry {
     /// It is disarmed.
@@ -119,8 +115,7 @@ pub enum Expiry {
     At(Duration),
 }
 
-/// When and how often a timer expires: a `struct itimerspec`. Times are exact to the nanosecond, and end after some 292
-/// years, as the kernel's do.
+/// When and how often a timer expires: a `struct itimerspec`. To the nanosecond, up to the kernel's limit of some 292 years.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Setting {
     /// The time until the next expiry. 0 means never.
@@ -129,22 +124,17 @@ pub struct Setting {
     pub interval: Duration,
 }
 
-/// The timers of one process. A new process inherits none from its parent. For exec(2), call [`clear`](Self::clear).
-///
-/// This is a handle: its clones refer to the same timers. The timers are freed with the last handle.
+/// The timers of one process. A new process inherits none from its parent. For exec(2), call [`clear`](Self::clear). This is a
+/// handle: its clones refer to the same timers, which are freed with the last.
 #[derive(Clone)]
 pub struct Timers {
     inner: Counted<TimersInner>,
 }
 
 struct TimersInner {
-    ids: Ids,
     store: Store,
-    /// Whether callers name the IDs: 0 means that they do not.
     restores: AtomicU32,
-    /// Whether system calls may use clocks of CPU time.
     serves_cpu_clocks: bool,
-    /// The number of timers of CPU time.
     cpu_timers: AtomicUsize,
     queues: [DeadlineQueue; 4],
     deliver: Callbacks<dyn Deliver>,
@@ -152,8 +142,8 @@ struct TimersInner {
 }
 
 impl Timers {
-    /// Makes an empty table of timers, for a process whose expired timers go to `deliver`. `driver` is
-    /// [`PidNamespace::driver`](crate::PidNamespace::driver) for a process of a guest: see [`Driver::turn`].
+    /// Makes an empty table of timers, for a process whose expired timers go to `deliver`. For a guest's process `driver` is
+    /// [`PidNamespace::driver`](crate::PidNamespace::driver): see [`Driver::turn`].
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -176,9 +166,9 @@ impl Timers {
         }
         Base::ALL.iter().try_for_each(|&base| driver.prepare(base))?;
         let (deliver, on) = (deliver.into(), driver.inner.on);
-        let inner = Counted::new(|address| TimersInner {
-            ids: Ids::new(on, random::seed(address)),
-            store: Store::new(on, options.max_timers, max_id),
+        let store = Store::new(on, options.max_timers, max_id)?;
+        let inner = Counted::new(|_| TimersInner {
+            store,
             restores: AtomicU32::new(0),
             serves_cpu_clocks: options.host_pids || driver.has_given_clocks(),
             cpu_timers: AtomicUsize::new(0),
@@ -187,8 +177,7 @@ impl Timers {
             driver: driver.clone(),
         })?;
         for queue in &inner.queues {
-            // SAFETY: no other thread has the timers yet. The queues are a part of them, and are retired when they are
-            // dropped.
+            // SAFETY: no other thread has the timers yet. Their drop retires the queues, which are a part of them.
             unsafe { queue.settle(inner.memory(), &inner.driver) };
         }
         Ok(Self { inner })
@@ -200,22 +189,22 @@ impl Timers {
         &self.inner.driver
     }
 
-    /// The number of timers. Only roughly, while other threads make and delete timers.
+    /// The number of timers. Only roughly, while other threads make and delete some.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.inner.store.in_use(&self.inner.ids)
+        self.inner.store.in_use()
     }
 
-    /// The memory that finding timers by their IDs takes, in bytes, without the timers themselves.
+    /// The memory of the table of IDs, in bytes, without the timers themselves.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
-        self.inner.ids.bytes()
+        self.inner.store.ids.bytes()
     }
 
     /// All memory of this process's timers, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of::<TimersInner>() + self.inner.ids.bytes() + self.inner.store.bytes()
+        size_of::<TimersInner>() + self.inner.store.bytes()
     }
 
     /// Whether callers name the IDs: `PR_TIMER_CREATE_RESTORE_IDS`. Only system calls read it.
@@ -224,7 +213,7 @@ impl Timers {
         self.inner.restores.load(Ordering::Relaxed) != 0
     }
 
-    /// Sets whether callers name the IDs.
+    /// Sets [`restores_ids`](Self::restores_ids).
     pub fn restore_ids(&self, restores: bool) {
         self.inner.restores.store(restores.into(), Ordering::Relaxed);
     }
@@ -234,7 +223,6 @@ impl Timers {
         self.restore_ids(false);
         self.inner.store.for_each(|timer| {
             if timer.is_valid() {
-                // Another thread may delete the timer first.
                 let _gone = self.delete(timer.id() as i32);
             }
         });

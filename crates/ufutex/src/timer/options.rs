@@ -15,31 +15,27 @@ impl Default for TimerOptions {
 }
 
 impl TimerOptions {
-    /// Default for [`max_timers`](Self::max_timers): 65,536, which take some 9 MiB. The kernel's limit is
-    /// `RLIMIT_SIGPENDING`, by default half the maximum number of threads: about 62,000 on a machine with 16 GiB.
+    /// Default for [`max_timers`](Self::max_timers): 65,536, which take some 9 MiB. The kernel's is `RLIMIT_SIGPENDING`.
     pub const DEFAULT_MAX_TIMERS: usize = 1 << 16;
 
-    /// Makes the default settings: [`DEFAULT_MAX_TIMERS`](Self::DEFAULT_MAX_TIMERS), all IDs that the kernel has, and
-    /// PIDs that are not the host's.
+    /// Makes the default settings.
     #[must_use]
     pub const fn new() -> Self {
         Self { max_timers: Self::DEFAULT_MAX_TIMERS, max_id: i32::MAX, host_pids: false }
     }
 
-    /// Sets the number of timers that a process may have. One more is `EAGAIN`. A timer counts from the beginning of the
-    /// call that makes it until the call that deletes it has returned. `usize::MAX` means as many as there is
-    /// memory for.
+    /// Sets the number of timers that a process may have. One more is `EAGAIN`. A timer counts from the beginning of the call
+    /// that makes it until the call that deletes it has returned. `usize::MAX` means as many as there is memory for.
     ///
-    /// The limit is never exceeded. From 65,536 on, a call that makes a timer may be `EAGAIN` although others have been
-    /// deleted, if other threads delete or make timers at the same moment. Below that number it is exact. A process with
-    /// very many timers delays those of another by 64 of its own at most: see [`Driver::turn`](crate::timer::Driver::turn).
+    /// The limit is never exceeded. From 65,536 on, making a timer may be `EAGAIN` although others have been deleted, if other
+    /// threads delete or make timers at that moment. Below that number it is exact.
     #[must_use]
     pub const fn max_timers(mut self, timers: usize) -> Self {
         self.max_timers = timers;
         self
     }
 
-    /// Sets the highest ID that is handed out, one less than a power of two. Default: 2^31 - 1, as in the kernel.
+    /// Sets the highest ID, one less than a power of two. Default: 2^31 - 1, as in the kernel.
     #[must_use]
     pub const fn max_id(mut self, id: i32) -> Self {
         self.max_id = id;
@@ -49,11 +45,9 @@ impl TimerOptions {
     /// Sets whether the PIDs and TIDs that [`Timers::syscall`](crate::timer::Timers::syscall) meets, in its
     /// [`Caller`](crate::timer::Caller) and in clock IDs, are the host's own. Default: no.
     ///
-    /// It matters if the driver has the host's clocks ([`Driver::host`](crate::timer::Driver::host)). If it is off,
-    /// `timer_create` on a clock of CPU time is `EINVAL` then: the number would name some process of the host, whose
-    /// CPU time a guest could read. If it is on, the guest may name any process of the host and any thread of the
-    /// calling process, as Linux allows. An embedder's [`Clocks::cpu_time`](crate::timer::Clocks::cpu_time) is asked
-    /// in either case, and knows which numbers it serves.
+    /// It matters only for a driver with the host's clocks ([`Driver::host`](crate::timer::Driver::host)). If off,
+    /// `timer_create` on a clock of CPU time is `EINVAL`: a guest could read the CPU time of some process of the host. If on,
+    /// the guest may name any process of the host and any thread of the calling process, as Linux allows.
     #[must_use]
     pub const fn host_pids(mut self, are_the_hosts: bool) -> Self {
         self.host_pids = are_the_hosts;

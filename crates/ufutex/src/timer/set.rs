@@ -1,6 +1,6 @@
 //! Sets a timer, and reads how much time it has left.
 
-use super::entry::{State, Status, Timer};
+use super::entry::{State, Timer};
 use super::lookup::valid_id;
 use super::{Expiry, Setting, TimerClock, Timers};
 use crate::error::Error;
@@ -9,37 +9,34 @@ use crate::expiry::{Base, CpuClock, MustNotify};
 use crate::sync::Ordering;
 use core::time::Duration;
 
-/// How often a timer of CPU time is checked at most, in nanoseconds: as often as a kernel's tick.
+/// How often a timer of CPU time is checked at most, in nanoseconds: a kernel's tick.
 pub(super) const TICK: u64 = 1_000_000;
-/// How often it is checked while its process or thread does not run.
+/// As `TICK`, while its process or thread does not run.
 const IDLE: u64 = 8 * TICK;
-/// The longest time between two checks of a timer of a process's CPU time, in nanoseconds. The number of CPUs is
-/// counted once. If CPUs have been added since, a process can use CPU time faster than that number allows for.
+/// The longest time between two checks of a timer of a process's CPU time: CPUs may have been added.
 const MOST: u64 = 100 * TICK;
-/// Shortest time, on average, between two checks of any timers of CPU time of one process, in nanoseconds. Without it a
-/// process with many such timers would keep the driver's thread busy, even while the process itself sleeps.
+/// The shortest time, on average, between two checks of any CPU-time timers of a process: many must not keep the driver busy.
 const SHARE: u64 = 8_000;
 
-/// Clock readings from before a timer was changed. They are taken first, because an embedder's clock may panic.
+/// Clock readings, taken before a timer is changed, because an embedder's clock may panic.
 #[derive(Clone, Copy)]
 pub(super) struct Shown {
-    /// The reading of the timer's own clock, which may count CPU time.
+    /// Of the timer's own clock, which may count CPU time.
     pub clock: u64,
-    /// The reading of the queue's clock.
+    /// Of the queue's clock.
     pub time: u64,
 }
 
 impl Timers {
-    /// Sets a timer, and returns its old setting: timer_settime(2). It expires at `first` and, if `interval` is not 0,
-    /// again after each interval. A notice that has not been taken, and an overrun, become void.
+    /// Sets a timer, and returns its old setting: timer_settime(2). It expires at `first` and, if `interval` is not 0, again
+    /// after each interval. A notice that has not been taken, and an overrun, become void.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ufutex::timer::{Expiry, Notify, TimerClock, Timers};
+    /// use ufutex::timer::{Driver, Expiry, TimerClock, Timers};
     ///
-    /// let system = ufutex::System::new();
-    /// let (timers, _expiries) = Timers::channel(system.driver(), Default::default())?;
-    /// let id = timers.create(TimerClock::Monotonic, Some(Notify::Signal { signal: 14, value: 0 }))?;
+    /// let (timers, _expiries) = Timers::channel(&Driver::host()?, Default::default())?;
+    /// let id = timers.create(TimerClock::Monotonic, None)?;
     /// let ms = Duration::from_millis(1);
     /// timers.settime(id, Expiry::After(10 * ms), ms)?; // in 10 ms, and then every millisecond
     /// assert_eq!(timers.settime(id, Expiry::Never, Duration::ZERO)?.interval, ms);
@@ -47,16 +44,13 @@ impl Timers {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`]: no such timer. [`Error::NoTask`]: the process or thread whose CPU time the timer counts has
-    /// ended.
+    /// [`Error::Invalid`]: no such timer. [`Error::NoTask`]: the process or thread whose CPU time it counts has ended.
     pub fn settime(&self, id: i32, first: Expiry, interval: Duration) -> Result<Setting, Error> {
-        // timer_settime(2) stops a timer of CPU time, and moves an overdue deadline on, before it reports the old
-        // setting.
+        // Before the kernel reports the old setting, it stops a timer of CPU time, and moves an overdue deadline on.
         self.change(id, first, interval, |state| self.shown_setting(state, state.cpu_clock().is_some()))
     }
 
-    /// As [`settime`](Self::settime), for a caller that does not ask for the old setting. The kernel does not compute
-    /// it then; a later reading of a silent timer with an interval shows the difference.
+    /// As [`settime`](Self::settime), but does not compute the old setting, which a silent interval timer shows later.
     pub(crate) fn settime_unasked(&self, id: i32, first: Expiry, interval: Duration) -> Result<(), Error> {
         self.change(id, first, interval, |_| ())
     }
@@ -75,7 +69,7 @@ impl Timers {
             if let Some(of) = state.cpu_clock()
                 && self.cpu_time_of(state, of).is_none()
             {
-                // The timer's notice becomes void all the same.
+                // The notice becomes void all the same.
                 return (Err(Error::NoTask), self.disarm(timer, state));
             }
             let old = ask(state);
@@ -100,20 +94,18 @@ impl Timers {
             Expiry::After(time) => (time, false),
             Expiry::At(time) => (time, true),
         };
-        // The clock is read before anything is changed, because an embedder's clock may panic.
         let next = Self::base_of(state, absolute);
         let shown = if value.is_zero() { None } else { self.shown(state, next) };
         let stood = state.stand_down();
         (state.interval, state.overrun) = (0, -1);
         timer.publish(id, 0);
-        // A timer that stays in its queue is put into its new place there without being taken out first.
+        // A timer that stays in its queue is moved there.
         let must_notify = match stood {
             Some(base) if shown.is_none() || base != next => self.leave(timer, base),
             _ => MustNotify::default(),
         };
         if value.is_zero() {
-            // A timer that notifies nobody keeps its last deadline, and goes on to show the time until it. A timer of CPU
-            // time does not.
+            // A silent timer goes on to show the time until its last deadline, but not one of CPU time.
             if !state.is_silent() || state.cpu_clock().is_some() {
                 state.deadline = 0;
             }
@@ -132,8 +124,7 @@ impl Timers {
         (Ok(()), must_notify.and(self.arm(timer, state, shown)))
     }
 
-    /// The clock that the timer runs by from now on. A relative time on `CLOCK_REALTIME` does not change when that
-    /// clock is set, so it runs by the monotonic clock.
+    /// Which queue the timer is put into. A relative time on `CLOCK_REALTIME` does not change when that clock is set.
     fn base_of(state: &State, absolute: bool) -> Base {
         match state.clock {
             TimerClock::Realtime if absolute => Base::Realtime,
@@ -143,9 +134,8 @@ impl Timers {
         }
     }
 
-    /// The timer's setting: timer_gettime(2). It consists of the time that is left, which is not 0 while the timer is
-    /// going to expire, and the interval. An interval timer whose notice has not been taken shows the time until the
-    /// next deadline.
+    /// The timer's setting: timer_gettime(2). The time left is not 0 while the timer is going to expire. An interval timer
+    /// whose notice has not been taken shows the time until the next deadline.
     ///
     /// # Errors
     /// [`Error::Invalid`]: no such timer.
@@ -154,20 +144,19 @@ impl Timers {
         Ok(locked.with(|state| self.shown_setting(state, false)))
     }
 
-    /// The setting of a timer. If an armed interval timer is overdue, that is 1 ns, or with `is_stopped` the time until
-    /// its next expiry.
+    /// For an overdue interval timer 1 ns, or with `is_stopped` the time until its next expiry.
     fn shown_setting(&self, state: &mut State, is_stopped: bool) -> Setting {
         let is_silent = state.is_silent();
         let interval = Duration::from_nanos(state.interval);
-        if state.interval == 0 && state.status == Status::Disarmed && !is_silent {
+        if state.interval == 0 && !state.is_armed && !is_silent {
             return Setting::default();
         }
         let Some(now) = self.shown(state, state.base).map(|shown| shown.clock) else { return Setting::default() };
-        if state.interval != 0 && state.status != Status::Armed {
-            // Its notice has not been taken, or it notifies nobody. So it has gone on unnoticed: move its deadline on.
+        if state.interval != 0 && !state.is_armed {
+            // Its notice has not been taken, or it notifies nobody: it has gone on unnoticed.
             state.forward(now);
         }
-        // Not stored: an embedder's clock may still panic, and then nothing is to have changed.
+        // Not stored: if an embedder's clock still panics, nothing must have changed.
         let deadline = if state.interval != 0 && is_stopped { state.after(now).0 } else { state.deadline };
         let left = deadline.saturating_sub(now);
         // 0 would mean that the timer is not set.
@@ -175,8 +164,7 @@ impl Timers {
         Setting { value: Duration::from_nanos(left), interval }
     }
 
-    /// The CPU time that counts for the timer. `None` if its process or thread has ended. Once it is `None` it stays
-    /// so.
+    /// `None` from when the process or thread has been seen to have ended.
     pub(super) fn cpu_time_of(&self, state: &mut State, of: CpuClock) -> Option<u64> {
         if state.is_orphan {
             return None;
@@ -186,8 +174,7 @@ impl Timers {
         time
     }
 
-    /// The clock readings that `arm` needs for a timer that runs by `base`; `None` if that is the CPU time of a thread
-    /// or process that is gone.
+    /// What `arm` needs for a timer that runs by `base`; `None` if its thread or process is gone.
     pub(super) fn shown(&self, state: &mut State, base: Base) -> Option<Shown> {
         let time = self.inner.driver.inner.now(base);
         let clock = match state.cpu_clock() {
@@ -197,9 +184,9 @@ impl Timers {
         Some(Shown { clock, time })
     }
 
-    /// Puts the timer into its queue. Calls no callback.
+    /// Calls no callback.
     pub(super) fn arm(&self, timer: &Timer, state: &mut State, shown: Shown) -> MustNotify {
-        state.status = Status::Armed;
+        state.is_armed = true;
         state.renumber();
         let at = match state.cpu_clock() {
             None => state.deadline,
@@ -208,14 +195,13 @@ impl Timers {
         self.arm_at(timer, state.base, state.number, at, shown.time)
     }
 
-    /// Puts the timer into the queue of `base`, due at `at`. `number` is the timer's.
     pub(super) fn arm_at(&self, timer: &Timer, base: Base, number: u32, at: u64, now: u64) -> MustNotify {
         let queue = &self.inner.queues[base as usize];
-        // SAFETY: timers are valid as long as their queues; the node is in no queue or in this one.
+        // SAFETY: timers are valid as long as their queues; the node is in this queue or in none.
         unsafe { queue.arm(&self.inner.driver.inner, timer.node(), at, now, number) }
     }
 
-    /// The earliest time, on the queue's clock, at which a timer of CPU time can have expired.
+    /// The earliest time, by the queue's clock, at which a timer of CPU time can have expired.
     fn look_again_at(&self, state: &mut State, of: CpuClock, shown: Shown) -> u64 {
         let seen = shown.clock;
         let (at_once, most) = match of {
@@ -232,8 +218,7 @@ impl Timers {
 }
 
 impl State {
-    /// Moves the deadline to the next expiry that is not past, and adds the expiries that were passed over to the
-    /// overrun.
+    /// Moves the deadline to the next expiry that is not past, and counts those passed over as overrun.
     pub(super) fn forward(&mut self, now: u64) {
         let passed;
         (self.deadline, passed) = self.after(now);

@@ -1,11 +1,11 @@
 //! What new timers are made of: IDs, memory and permits below the limit.
 //!
-//! IDs come from one counter, in blocks of 64 that are groups of the table. A *shard* has the rest of a block, free
-//! timers and free permits. All threads use the common shard, so IDs follow one another as the kernel's do. A thread
-//! that loses an ID there to another thread goes to another shard, which few threads share, and takes a block there.
+//! IDs come from one counter, in blocks of 64 that are groups of the table. A *shard* has the rest of a block, free timers and
+//! free permits. All threads use the common shard, so IDs follow one another as the kernel's do. A thread that loses an ID
+//! there to another thread takes a block in a shard that few threads share.
 //!
-//! **A shard has no lock of its own: it belongs to the lock of the group of its next ID**, which a thread that makes a
-//! timer needs anyway. When the next ID is in another group, the shard belongs to that group's lock from then on [Z].
+//! **A shard belongs to the lock of the group of its next ID**, which a thread that makes a timer needs anyway. When the next
+//! ID is in another group, the shard belongs to that group's lock from then on [Z].
 
 use core::array;
 use core::ptr::{self, NonNull};
@@ -19,62 +19,57 @@ use crate::sys::admission::{self, Admission, FreePermits};
 use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
 
-/// IDs in a block: as many as a group of the table has slots.
+/// As many IDs as a group of the table has slots.
 const BLOCK: u32 = 64;
-/// Number of shards of threads that make timers at the same time. A thread picks one by a hint, so threads may share one.
+/// Shards of threads that make timers at the same time. A thread picks one by a hint.
 const OWN_SHARDS: usize = admission::SHARDS - 1;
-/// The least number of IDs in use that a create passes over before it gives up.
+/// The least IDs in use that a create passes over before it gives up.
 const PASSES_MIN: u64 = 1 << 14;
 
-/// A bit of a shard's word, above its next ID. Clear: the shard's block has ended.
+/// Above the next ID in a shard's word. Clear: the shard's block has ended.
 const HAS_IDS: u32 = 1 << 31;
 
-/// The timers that a process does not use, and the IDs for them: see the top of this file.
 pub struct Store {
+    pub ids: Ids,
     common: Shard,
     own: [Shard; OWN_SHARDS],
-    /// The first ID of the next block.
+    /// The next block's first ID.
     next: AtomicU32,
     /// The highest ID, one less than a power of two.
     pub mask: u32,
     admission: Admission,
-    /// The number of timers that have been made, in use or not.
+    /// Timers that there is memory for.
     made: AtomicUsize,
     chunks: Lock<Chunks>,
 }
 
-/// What threads make timers of.
 #[repr(align(128))]
 pub struct Shard {
-    /// The next ID, or the last one of a block that has ended.
+    /// `HAS_IDS` and the next ID, or the last one of a block that has ended.
     word: AtomicU32,
-    /// Guarded by the lock of that ID's group.
+    /// Belongs to the lock of that ID's group.
     stock: UnsafeCell<Stock>,
 }
 
-/// The free timers and permits of a shard.
 struct Stock {
-    /// The free timers; their nodes link them.
     first: *mut Timer,
     count: usize,
-    /// Free permits, if the limit is not small.
+    /// If the limit is not small.
     permits: u64,
 }
 
 // SAFETY: `stock` is used only through a `HeldShard`, of which there is one at a time.
 unsafe impl Sync for Shard {}
-// SAFETY: the pointers are to memory that belongs to the store alone.
+// SAFETY: the memory belongs to the store alone.
 unsafe impl Send for Shard {}
 
-/// All memory of timers.
 struct Chunks(*mut Chunk);
 
 // SAFETY: as for `Shard`.
 unsafe impl Send for Chunks {}
 
-/// The ID in a shard's word, to the lock of whose group the shard belongs.
 #[inline(always)]
-pub fn id_in(word: u32) -> u32 {
+fn id_in(word: u32) -> u32 {
     word & !HAS_IDS
 }
 
@@ -100,15 +95,15 @@ impl Shard {
 pub struct HeldShard<'s> {
     store: &'s Store,
     shard: &'s Shard,
-    /// The shard's word.
     seen: u32,
     pub group: LockedGroup<'s>,
 }
 
 impl Store {
-    /// Makes a store for at most `limit` timers, with IDs up to `mask`, which is one less than a power of two.
-    pub fn new(on: PlatformRef, limit: usize, mask: u32) -> Self {
-        Self {
+    /// Makes a store for at most `limit` timers. `mask` is one less than a power of two. [`Error::NoMemory`].
+    pub fn new(on: PlatformRef, limit: usize, mask: u32) -> Result<Self, Error> {
+        Ok(Self {
+            ids: Ids::new(on)?,
             common: Shard::new(),
             own: array::from_fn(|_| Shard::new()),
             next: AtomicU32::new(0),
@@ -116,12 +111,11 @@ impl Store {
             admission: Admission::new(limit as u64),
             made: AtomicUsize::new(0),
             chunks: Lock::new(on, Chunks(ptr::null_mut())),
-        }
+        })
     }
 
-    /// How many IDs in use a create passes over before it gives up: all IDs or, if there are fewer timers, more than there
-    /// are timers; twice or more often, because other threads may take a free one first. Each ID is passed over equally
-    /// often if all are in use, so that the next ID stays what it was, as in the kernel.
+    /// How many IDs in use a create passes over before it gives up: all or, if there are fewer timers, more than those; twice,
+    /// because others may take a free one; all equally often, so that the next ID stays what it was, as in the kernel.
     #[cold]
     pub fn passes_max(&self) -> u64 {
         let timers = self.made.load(Ordering::Relaxed) as u64 + u64::from(BLOCK);
@@ -129,67 +123,58 @@ impl Store {
         ids * PASSES_MIN.div_ceil(ids).max(2)
     }
 
-    /// The shard for the calling thread's next timer, and its own, which is the former while it has IDs. The caller keeps them
-    /// for one operation.
+    /// The shard for the calling thread's next timer, and its own, which is the former while it has IDs.
     #[inline(always)]
     pub fn pick(&self) -> (&Shard, &Shard) {
         let own = self.own_shard();
         (if own.word.load(Ordering::Relaxed) & HAS_IDS != 0 { own } else { &self.common }, own)
     }
 
-    /// The calling thread's own shard, for when it has met other threads at the common one.
     #[inline(always)]
     pub fn own_shard(&self) -> &Shard {
         &self.own[thread_shard(OWN_SHARDS)]
     }
 
-    /// A shard of another thread.
     #[cfg(all(test, feature = "std"))]
     pub fn other_shard(&self) -> &Shard {
         if ptr::eq(self.own_shard(), &self.own[0]) { &self.own[1] } else { &self.own[0] }
     }
 
-    fn shards(&self) -> impl Iterator<Item = &Shard> {
-        core::iter::once(&self.common).chain(&self.own)
+    fn shards(&self) -> impl Iterator<Item = HeldShard<'_>> {
+        core::iter::once(&self.common).chain(&self.own).map(|shard| self.hold(shard))
     }
 
-    /// Holds `shard`, if its word is still what the caller saw before it locked that ID's group. Otherwise another thread
-    /// has taken the ID, or IDs have jumped.
+    /// Holds `shard`, if its word is still `seen`.
     #[inline(always)]
-    pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: u32, group: LockedGroup<'s>) -> Option<HeldShard<'s>> {
+    pub fn hold_as_seen<'s>(&'s self, shard: &'s Shard, seen: u32) -> Option<HeldShard<'s>> {
+        let group = self.ids.lock(id_in(seen));
         let is_same = shard.peek() == seen;
         is_same.then_some(HeldShard { store: self, shard, seen, group })
     }
 
-    /// Holds `shard`, whatever its next ID is. `None` if there is no table, and so no timer. A round that does not succeed
-    /// means that other threads have used up a block in the meantime.
-    pub fn hold<'s>(&'s self, shard: &'s Shard, ids: &'s Ids) -> Option<HeldShard<'s>> {
+    /// Whenever a round fails, other threads have used up a block.
+    pub fn hold<'s>(&'s self, shard: &'s Shard) -> HeldShard<'s> {
         loop {
             let id = id_in(shard.peek());
-            let group = ids.lock(id)?;
+            let group = self.ids.lock(id);
             let seen = shard.peek();
             if is_guarded_by(seen, id) {
-                return Some(HeldShard { store: self, shard, seen, group });
+                return HeldShard { store: self, shard, seen, group };
             }
         }
     }
 
     /// Makes IDs go on after `id`, whatever blocks the shards have.
-    pub fn jump_behind(&self, id: u32, ids: &Ids) {
-        let void = || {
-            self.shards().filter_map(|shard| self.hold(shard, ids)).for_each(|held| {
-                let id = id_in(held.seen);
-                held.leave(id);
-            });
-        };
-        // First the counter: a shard that takes a block after its block was made void takes it from here. A swap, because
-        // loom does not order a plain store with the exchanges of other threads.
+    pub fn jump_behind(&self, id: u32) {
+        // First the counter, from which shards take blocks. A swap, because loom does not order a plain store with exchanges.
         self.next.swap(id.wrapping_add(1) & self.mask, Ordering::Relaxed);
-        void();
+        self.shards().for_each(|held| {
+            let id = id_in(held.seen);
+            held.leave(id);
+        });
     }
 
-    /// Takes back a timer that cannot be found any more, if `group`, where it was as `id`, guards the shard for the calling
-    /// thread's next timer, or its own.
+    /// Takes back a timer that cannot be found any more, if `group`, where it was as `id`, guards a shard of the thread's.
     #[inline(always)]
     #[must_use]
     pub fn takes_back_here(&self, timer: NonNull<Timer>, id: u32, group: LockedGroup<'_>) -> bool {
@@ -204,47 +189,41 @@ impl Store {
         false
     }
 
-    /// Takes back a timer that cannot be found any more, and was `id`. If the calling thread's shard has no IDs, it passes to
-    /// the lock of that ID's group, which the thread takes next if it deletes one timer after another.
-    pub fn give_back(&self, timer: NonNull<Timer>, id: u32, ids: &Ids) {
-        if let Some(mut held) = self.hold(self.own_shard(), ids) {
-            held.give_back(timer);
-            if held.next_id().is_none() {
-                held.leave(id);
-            }
+    /// Takes back a timer that cannot be found any more, and was `id`. A shard without IDs passes to that ID's group, whose
+    /// lock the thread takes next if it deletes one timer after another.
+    pub fn give_back(&self, timer: NonNull<Timer>, id: u32) {
+        let mut held = self.hold(self.own_shard());
+        held.give_back(timer);
+        if held.next_id().is_none() {
+            held.leave(id);
         }
     }
 
-    /// Takes a timer and its permit from wherever they are, for a thread that has found neither in `shard` or only one. If
-    /// there are few free timers, it makes more: `make_room` is called with the number of timers that there will be, with
-    /// nothing locked. May miss a permit that is given back meanwhile.
+    /// Takes a timer and its permit from wherever they are, for a thread that has not found both in `shard`. Before it makes
+    /// more timers it calls `begin` with their number, with nothing locked. May miss a permit that is given back meanwhile.
     #[cold]
     #[inline(never)]
     pub fn bring(
         &self,
         shard: &Shard,
-        ids: &Ids,
-        make_room: impl FnOnce(usize) -> Result<(), Error>,
+        begin: impl FnOnce(usize) -> Result<(), Error>,
     ) -> Result<NonNull<Timer>, Error> {
-        let shards = || self.shards().filter_map(|shard| self.hold(shard, ids));
-        if !self.admission.take(None::<&mut u64>) && !shards().any(|mut held| held.with(|stock| stock.permits.take(1)))
+        if !self.admission.take(None::<&mut u64>)
+            && !self.shards().any(|mut held| held.with(|stock| stock.permits.take(1)))
         {
             return Err(Error::Again);
         }
         let permit = Otherwise::new(|| self.admission.give_back(None::<&mut u64>));
-        let mut timer = self.hold(shard, ids).and_then(|mut held| held.with(Stock::pop));
+        let mut timer = self.hold(shard).with(Stock::pop);
         if timer.is_none() {
-            // Another shard's: otherwise a thread that makes timers, which other threads delete, would need more and more
-            // memory.
-            let batch = match shards().find_map(|mut held| held.with(Stock::pop_batch)) {
+            // Another shard's first: otherwise a thread that makes what others delete needs more and more memory.
+            let batch = match self.shards().find_map(|mut held| held.with(Stock::pop_batch)) {
                 Some(batch) => batch,
-                None => self.make_chunk(ids, make_room)?,
+                None => self.make_chunk(begin)?,
             };
-            timer = self.hold(shard, ids).and_then(|mut held| {
-                held.with(|stock| {
-                    batch.into_iter().rev().flatten().for_each(|timer| stock.push(timer));
-                    stock.pop()
-                })
+            timer = self.hold(shard).with(|stock| {
+                batch.into_iter().rev().flatten().for_each(|timer| stock.push(timer));
+                stock.pop()
             });
         }
         let timer = timer.ok_or(Error::Again)?;
@@ -252,46 +231,42 @@ impl Store {
         Ok(timer)
     }
 
-    fn make_chunk(&self, ids: &Ids, make_room: impl FnOnce(usize) -> Result<(), Error>) -> Result<Batch, Error> {
+    fn make_chunk(&self, begin: impl FnOnce(usize) -> Result<(), Error>) -> Result<Batch, Error> {
         let count = self.made.fetch_add(TIMERS, Ordering::Relaxed) + TIMERS;
         let counted = Otherwise::new(|| _ = self.made.fetch_sub(TIMERS, Ordering::Relaxed));
-        make_room(count).map_err(|_| Error::Again)?;
+        begin(count).map_err(|_| Error::Again)?;
         let chunk = Chunk::make().ok_or(Error::Again)?;
         counted.disarm();
         self.chunks.lock().with(|chunks| {
-            // SAFETY: no other thread has the new chunk.
             unsafe { (*chunk.as_ptr()).next = chunks.0 };
             chunks.0 = chunk.as_ptr();
         });
-        ids.note_timers(count);
+        self.ids.note_timers(count);
         // SAFETY: it is an index of the chunk.
         Ok(array::from_fn(|index| Some(unsafe { Chunk::timer(chunk, index) })))
     }
 
-    /// The number of timers in use. Only roughly, while other threads make and delete timers.
-    pub fn in_use(&self, ids: &Ids) -> usize {
-        let held = self.shards().filter_map(|shard| self.hold(shard, ids));
-        self.admission.taken(held.map(|mut held| held.with(|stock| stock.permits)).sum()) as usize
+    /// Only roughly, while other threads make and delete timers.
+    pub fn in_use(&self) -> usize {
+        self.admission.taken(self.shards().map(|mut held| held.with(|stock| stock.permits)).sum()) as usize
     }
 
-    /// All memory, in bytes.
     pub fn bytes(&self) -> usize {
-        self.made.load(Ordering::Relaxed) / TIMERS * Chunk::BYTES
+        self.ids.bytes() + self.made.load(Ordering::Relaxed) / TIMERS * Chunk::BYTES
     }
 
-    /// Calls `f` with all timers, in use or free.
     pub fn for_each(&self, mut f: impl FnMut(&Timer)) {
         let mut next = self.chunks.lock().with(|chunks| chunks.0);
         while let Some(chunk) = NonNull::new(next) {
             // SAFETY: chunks are freed with the store, and their headers do not change any more.
             unsafe {
                 (0..TIMERS).for_each(|index| f(Chunk::timer(chunk, index).as_ref()));
-                next = chunk.as_ref().next;
+                next = (*chunk.as_ptr()).next;
             }
         }
     }
 
-    /// Takes a block of IDs from the counter: from the ID returned to the end of that ID's group.
+    /// A block is from the ID returned to the end of that ID's group.
     #[cold]
     #[allow(deprecated, reason = "`try_update` needs Rust 1.95, and loom's atomics do not have it")]
     fn take_block(&self) -> u32 {
@@ -300,17 +275,16 @@ impl Store {
     }
 }
 
-/// Free timers on their way to a shard.
 type Batch = [Option<NonNull<Timer>>; TIMERS];
 
 impl<'s> HeldShard<'s> {
     #[inline(always)]
     fn with<R>(&mut self, f: impl FnOnce(&mut Stock) -> R) -> R {
-        // SAFETY: this guard has the lock that the shard belongs to, and `&mut self` rules out a second reference.
+        // SAFETY: this guard has the shard's lock, and `&mut self` rules out a second reference.
         self.shard.stock.with_mut(|stock| f(unsafe { &mut *stock }))
     }
 
-    /// Takes a free timer and a permit for it, if the shard has both.
+    /// Takes a free timer and a permit, if the shard has both.
     #[inline(always)]
     pub fn take(&mut self) -> Option<NonNull<Timer>> {
         let admission = &self.store.admission;
@@ -321,7 +295,6 @@ impl<'s> HeldShard<'s> {
         })
     }
 
-    /// Takes back a timer and its permit.
     #[inline(always)]
     pub fn give_back(&mut self, timer: NonNull<Timer>) {
         let admission = &self.store.admission;
@@ -331,21 +304,20 @@ impl<'s> HeldShard<'s> {
         });
     }
 
-    /// The next ID; `None` if the shard's block has ended.
+    /// `None` if the shard's block has ended.
     #[inline(always)]
     pub fn next_id(&self) -> Option<u32> {
         (self.seen & HAS_IDS != 0).then_some(id_in(self.seen))
     }
 
-    /// Takes a block of IDs. The shard belongs to the lock of another group then.
+    /// Takes a block of IDs. The shard belongs to another group's lock then.
     #[inline(always)] // otherwise the caller keeps `self` in memory
     pub fn take_block(self) {
         let first = self.store.take_block();
         self.leave(HAS_IDS | first);
     }
 
-    /// Goes on to the ID after `id`, which is the next one. A thread whose own block ends takes another one if other
-    /// threads have taken blocks since. Otherwise it may be alone, and goes back to the common shard.
+    /// Goes on after `id`. After its own block a thread takes another, or if it has been alone since, the common shard.
     #[inline(always)]
     pub fn pass(self, id: u32) {
         let store = self.store;
@@ -358,7 +330,7 @@ impl<'s> HeldShard<'s> {
         });
     }
 
-    /// Lets the shard go, with `word`. It need not belong to the group's lock any more.
+    /// Lets the shard go, with `word`, and perhaps to another group's lock.
     #[inline(always)]
     fn leave(self, word: u32) {
         self.shard.word.store(word, Ordering::Release); // [Z]
@@ -377,13 +349,13 @@ impl Stock {
 
     #[inline(always)]
     fn push(&mut self, timer: NonNull<Timer>) {
-        // SAFETY: a timer of the store, which no thread uses any more.
+        // SAFETY: no thread uses a free timer of the store.
         unsafe { (*timer.as_ref().node()).keep(self.first) };
         self.first = timer.as_ptr();
         self.count += 1;
     }
 
-    /// Takes as many timers off the list as a chunk has, if it has as many.
+    /// `None` if the shard has fewer timers than a chunk.
     fn pop_batch(&mut self) -> Option<Batch> {
         (self.count >= TIMERS).then(|| array::from_fn(|_| self.pop()))
     }
@@ -392,9 +364,9 @@ impl Stock {
 impl Drop for Chunks {
     fn drop(&mut self) {
         while let Some(chunk) = NonNull::new(self.0) {
-            // SAFETY: a chunk of the store. The process's table is being freed, so no thread uses the timers.
+            // SAFETY: the process's table is being freed, so no thread uses the chunk.
             unsafe {
-                self.0 = chunk.as_ref().next;
+                self.0 = (*chunk.as_ptr()).next;
                 Chunk::free(chunk);
             }
         }

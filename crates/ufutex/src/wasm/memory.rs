@@ -7,8 +7,8 @@ use crate::sys::mem::{Access, Fault, ObjectId, Scope};
 
 /// A linear memory. A runtime implements this trait.
 ///
-/// [`load32`](Self::load32) and [`load64`](Self::load64) are called with a bucket locked. They must not block, and must
-/// use neither a [`Domain`](crate::Domain) nor a [`System`](crate::System).
+/// [`load32`](Self::load32) and [`load64`](Self::load64) are called with a bucket locked. They must not block, nor use a
+/// [`Domain`](crate::Domain) or a [`System`](crate::System).
 pub trait LinearMemory {
     /// The current length of the memory in bytes. The memory may grow at any time, and never shrinks.
     fn bytes(&self) -> u64;
@@ -26,21 +26,20 @@ pub trait LinearMemory {
     /// [`Fault`].
     fn load64(&self, address: u64) -> Result<u64, Fault>;
 
-    /// Whether the memory was declared `shared`. In a memory that was not, nothing can wait.
+    /// Whether the memory was declared `shared`. Otherwise nothing can wait in it.
     #[inline(always)]
     fn is_shared(&self) -> bool {
         true
     }
 
-    /// The number of this memory in its system, for a memory that shares its domain with others, or is used with
-    /// several domains. The default is `None`: the memory has one domain, in which nothing else waits.
+    /// The number of this memory in its system. The default is `None`: the memory has one domain, in which nothing else waits.
     #[inline(always)]
     fn id(&self) -> Option<ObjectId> {
         None
     }
 
-    /// Blocks until `address` can be read. It is called after a [`Fault`], with no lock held. A wait tries again at
-    /// most a thousand times. The default suits memories that are never moved.
+    /// Blocks until `address` can be read. Called after a [`Fault`], with no lock held, at most a thousand times in a wait. The
+    /// default suits memories that are never moved.
     ///
     /// # Errors
     /// [`Fault`] if `address` can never be read: the wait then ends with [`Trap::Refused`](super::Trap::Refused).
@@ -50,20 +49,7 @@ pub trait LinearMemory {
     }
 }
 
-/// The type of the value that a wait compares: `u32` or `u64`.
-pub trait Value: WordValue + sealed::Sealed {}
-
-impl Value for u32 {}
-impl Value for u64 {}
-
-mod sealed {
-    pub trait Sealed {}
-
-    impl Sealed for u32 {}
-    impl Sealed for u64 {}
-}
-
-/// A word that is in bounds. Its key is the address alone, so a notify wakes waits of either width.
+/// A word that is in bounds. Its key is the address alone: a notify wakes waits of either width.
 pub(super) struct MemoryWord<'a, M: ?Sized, V> {
     memory: &'a M,
     address: u64,
@@ -77,7 +63,7 @@ impl<'a, M: ?Sized, V> MemoryWord<'a, M, V> {
     }
 }
 
-impl<M: LinearMemory + ?Sized, V: Value> Key for MemoryWord<'_, M, V> {
+impl<M: LinearMemory + ?Sized, V: WordValue> Key for MemoryWord<'_, M, V> {
     #[inline(always)]
     fn address(&self) -> u64 {
         self.address
@@ -88,7 +74,7 @@ impl<M: LinearMemory + ?Sized, V: Value> Key for MemoryWord<'_, M, V> {
     }
 }
 
-impl<M: LinearMemory + ?Sized, V: Value> Target for MemoryWord<'_, M, V> {
+impl<M: LinearMemory + ?Sized, V: WordValue> Target for MemoryWord<'_, M, V> {
     type Value = V;
 
     #[inline(always)]

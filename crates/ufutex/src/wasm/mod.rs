@@ -1,27 +1,23 @@
-//! WebAssembly's `memory.atomic.wait32`, `memory.atomic.wait64` and `memory.atomic.notify`, as its threads
-//! specification defines them. A runtime calls this module from its implementation of the three instructions.
+//! WebAssembly's `memory.atomic.wait32`, `memory.atomic.wait64` and `memory.atomic.notify`, as its threads specification
+//! defines them. A runtime calls this module from its implementation of the three instructions.
 //!
-//! A runtime implements [`LinearMemory`]: the length of a memory, and loads of its words. [`Atomics`] implements the
-//! three instructions on such a memory, with their results and traps. Waiters are woken in the order in which they
-//! came, and never without a notify. Threads wait, and so do futures ([`Atomics::wait32_async`]). A thread that waits
-//! can be stopped: [`Atomics::interrupted_by`].
+//! A runtime implements [`LinearMemory`], and [`Atomics`] the three instructions on it, with their results and traps. Waiters,
+//! which are threads or futures, are woken in the order in which they came, and never without a notify.
 //!
 //! # One system for a runtime, one domain for each shared memory
 //!
-//! Keep a [`Domain`] beside each shared memory, in the structure that the memory's instances share. The domain allocates
-//! no table before the first wait, sizes the table by the load of this memory alone, limits the memory's waiters
-//! ([`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters)), and is freed with the memory. An address without
-//! waiters takes no memory, however many addresses have had waiters.
+//! Keep a [`Domain`] beside each shared memory, in the structure that the memory's instances share. It allocates no table
+//! before the first wait, sizes the table by the load of this memory alone, limits the memory's waiters
+//! ([`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters)), and is freed with the memory.
 //!
-//! If several memories have one domain, or several domains one memory, give each memory an [`id`](LinearMemory::id).
-//! Then its waiters are queued in a table that all domains of the namespace share, or of the system if the id is that of a
-//! [`SharedObject`](crate::SharedObject). The size of either is fixed.
+//! If several memories have one domain, or several domains one memory, give each memory an [`id`](LinearMemory::id). Then its
+//! waiters are queued in a table of fixed size that all domains of the namespace share, or of the system if the id is that of a
+//! [`SharedObject`](crate::SharedObject).
 //!
 //! # Memories that grow, memories that move
 //!
-//! Addresses are offsets, and each instruction asks for the memory's length. So a memory may grow at any time. A memory
-//! that moves when it grows may do so while threads wait in it. Meanwhile its loads return [`Fault`](crate::Fault), and
-//! [`fault_in`](LinearMemory::fault_in) blocks until the memory is accessible again.
+//! Addresses are offsets, and each instruction asks for the memory's length, so a memory may grow at any time. It may move
+//! while threads wait: meanwhile its loads return [`Fault`](crate::Fault), and [`fault_in`](LinearMemory::fault_in) blocks.
 //!
 //! ```
 //! use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -57,20 +53,24 @@
 //! });
 //! ```
 
-mod future;
 mod memory;
 
 use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
 use core::time::Duration;
 
 use crate::error::Error;
 use crate::futex::domain::Domain;
+use crate::futex::future::Wait;
 use crate::futex::interrupt::Interrupt;
+use crate::futex::key::WordValue;
+use crate::futex::operation::Cause;
 use crate::futex::wait::WaitOptions;
 use crate::sys::clock::Timeout;
 
-pub use future::MemoryWait;
-pub use memory::{LinearMemory, Value};
+pub use memory::LinearMemory;
 
 use memory::MemoryWord;
 
@@ -95,9 +95,8 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
         Self { domain, memory, interrupt: None }
     }
 
-    /// `memory.atomic.notify`: wakes up to `count` waiters at `address`, in the order in which they came, whatever the
-    /// width of their waits. Returns how many it woke. In a memory that is not shared nothing can wait, and the result
-    /// is 0.
+    /// `memory.atomic.notify`: wakes up to `count` waiters at `address`, whatever the width of their waits. Returns how many
+    /// it woke: 0 in a memory that is not shared, where nothing can wait.
     ///
     /// # Errors
     /// [`Trap::Unaligned`] if `address` is not a multiple of 4, [`Trap::OutOfBounds`].
@@ -111,11 +110,8 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
         Ok(woken as u32) // no more than `count`
     }
 
-    /// `memory.atomic.wait32`, as a future. This call checks the address and the memory. The first poll compares the
-    /// word.
-    ///
-    /// `timeout` is in nanoseconds. A negative one means that there is no timeout. The namespace's driver watches it: see
-    /// [`MemoryWait::timeout`].
+    /// `memory.atomic.wait32`, as a future. This call checks address and memory, the first poll compares the word. `timeout` is
+    /// in nanoseconds, or negative for none. See [`MemoryWait::timeout`].
     ///
     /// ```
     /// # use ufutex::wasm::{Atomics, LinearMemory, Waited};
@@ -153,7 +149,7 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
         self.wait_async(address, expected, timeout)
     }
 
-    fn wait_async<V: Value>(self, address: u64, expected: V, timeout: i64) -> Result<MemoryWait<'a, M, V>, Trap> {
+    fn wait_async<V: WordValue>(self, address: u64, expected: V, timeout: i64) -> Result<MemoryWait<'a, M, V>, Trap> {
         let word = self.word_to_wait_on(address)?;
         let timeout = limit(timeout);
         let wait = self.domain.wait_async(word, expected, &WaitOptions::new().maybe_timeout(timeout));
@@ -161,7 +157,7 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     }
 
     #[inline(always)]
-    fn word_to_wait_on<V: Value>(self, address: u64) -> Result<MemoryWord<'a, M, V>, Trap> {
+    fn word_to_wait_on<V: WordValue>(self, address: u64) -> Result<MemoryWord<'a, M, V>, Trap> {
         if !self.memory.is_shared() {
             return Err(Trap::NotShared);
         }
@@ -179,22 +175,19 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
         if fits { Ok(()) } else { Err(Trap::OutOfBounds) }
     }
 
-    /// The same instructions, but waits end with [`Trap::Interrupted`] when `interrupt` is raised. A runtime has an
-    /// interrupt for each thread that it can stop, perhaps that of a [`Task`](crate::Task): [`Domain::interrupt_all`] raises
-    /// those of all tasks.
+    /// The same instructions, but waits of threads end with [`Trap::Interrupted`] when `interrupt` is raised, perhaps that of a
+    /// [`Task`](crate::Task): [`Domain::interrupt_all`] raises those of all tasks.
     #[must_use]
     pub const fn interrupted_by(mut self, interrupt: &'a Interrupt) -> Self {
         self.interrupt = Some(interrupt);
         self
     }
 
-    /// `memory.atomic.wait32`: blocks the calling thread while the word at `address` holds `expected`, until a notify
-    /// comes, for at most `timeout` nanoseconds, or without limit if `timeout` is negative.
-    ///
-    /// `address` is the effective address: the operand plus the instruction's offset, which the runtime adds.
+    /// `memory.atomic.wait32`: blocks the calling thread while the word at `address`, the operand plus the instruction's
+    /// offset, holds `expected`, until a notify comes, for at most `timeout` nanoseconds (negative: without limit).
     ///
     /// # Errors
-    /// [`Trap::NotShared`], [`Trap::Unaligned`] if `address` is not a multiple of the width, [`Trap::OutOfBounds`];
+    /// [`Trap::NotShared`]; [`Trap::Unaligned`] if `address` is not a multiple of the width; [`Trap::OutOfBounds`];
     /// [`Trap::Interrupted`]; [`Trap::Refused`].
     #[inline(always)]
     pub fn wait32(self, address: u64, expected: u32, timeout: i64) -> Result<Waited, Trap> {
@@ -211,7 +204,7 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     }
 
     #[inline(always)]
-    fn wait<V: Value>(self, address: u64, expected: V, timeout: i64) -> Result<Waited, Trap> {
+    fn wait<V: WordValue>(self, address: u64, expected: V, timeout: i64) -> Result<Waited, Trap> {
         let word = self.word_to_wait_on(address)?;
         if self.interrupt.is_none() && timeout < 0 {
             return outcome(self.domain.wait(word, expected));
@@ -219,9 +212,9 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
         outcome(self.wait_with(word, expected, timeout))
     }
 
-    /// A separate function, so that a runtime's fast path has neither clocks nor interrupts in it.
+    /// Separate, so that a runtime's fast path has neither clocks nor interrupts in it.
     #[inline(never)]
-    fn wait_with<V: Value>(self, word: MemoryWord<'a, M, V>, expected: V, timeout: i64) -> Result<(), Error> {
+    fn wait_with<V: WordValue>(self, word: MemoryWord<'a, M, V>, expected: V, timeout: i64) -> Result<(), Error> {
         let options = WaitOptions::new().maybe_timeout(limit(timeout));
         match self.interrupt {
             None => self.domain.wait_with(word, expected, &options),
@@ -230,7 +223,6 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
     }
 }
 
-/// The timeout of an instruction, in nanoseconds. A negative one means that there is none.
 fn limit(timeout: i64) -> Option<Timeout> {
     u64::try_from(timeout).ok().map(|nanoseconds| Timeout::After(Duration::from_nanos(nanoseconds)))
 }
@@ -238,6 +230,59 @@ fn limit(timeout: i64) -> Option<Timeout> {
 impl<M: ?Sized> fmt::Debug for Atomics<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Atomics").field("domain", self.domain).finish_non_exhaustive()
+    }
+}
+
+/// A wait that has begun: the future of [`Atomics::wait32_async`] and [`wait64_async`](Atomics::wait64_async). Dropping it
+/// cancels the wait. A notify that it has not reported goes to the next waiter.
+#[must_use = "futures do nothing unless polled"]
+pub struct MemoryWait<'a, M: LinearMemory + ?Sized, V: WordValue> {
+    timeout: Option<Timeout>,
+    wait: Wait<'a, MemoryWord<'a, M, V>>,
+}
+
+impl<'a, M: LinearMemory + ?Sized, V: WordValue> MemoryWait<'a, M, V> {
+    /// The timeout of the wait. The namespace's [`driver`](crate::PidNamespace::driver) watches it, unless
+    /// [`take_timeout`](Self::take_timeout) leaves it to the caller.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Timeout> {
+        self.timeout
+    }
+
+    /// Leaves the timeout to the caller, which has to [`end`](Self::end) the wait with [`Cause::TimedOut`] when the time is up.
+    /// Call this before the first poll, and `end` after it.
+    #[must_use = "nobody else watches it"]
+    pub fn take_timeout(&mut self) -> Option<Timeout> {
+        if let Some(wait) = self.wait.operation() {
+            wait.forget_timeout();
+        }
+        self.timeout
+    }
+
+    /// Ends the wait now. If a notify has come, that is the result. The future must not be polled afterwards.
+    ///
+    /// # Errors
+    /// [`Trap::Interrupted`] for [`Cause::Interrupted`].
+    ///
+    /// # Panics
+    /// If it has ended already.
+    pub fn end(self: Pin<&mut Self>, cause: Cause) -> Result<Waited, Trap> {
+        outcome(self.wait().end(cause))
+    }
+
+    fn wait(self: Pin<&mut Self>) -> Pin<&mut Wait<'a, MemoryWord<'a, M, V>>> {
+        // SAFETY: pinned as `self` is: nothing moves it, and `MemoryWait` has no `Drop` and is `Unpin` only if it is.
+        unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
+    }
+}
+
+impl<M: LinearMemory + ?Sized, V: WordValue> Future for MemoryWait<'_, M, V> {
+    type Output = Result<Waited, Trap>;
+
+    /// # Panics
+    /// If polled again after it was ready.
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.wait().poll(context).map(outcome)
     }
 }
 
@@ -266,8 +311,8 @@ pub enum Trap {
     /// The runtime has stopped the thread.
     Interrupted,
     /// A failure that the specification does not have: [`Error::NoMemory`] if the domain has
-    /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) waiters already, [`Error::Busy`] if another thread waits
-    /// with the same interrupt, [`Error::Fault`] if the memory reports that the word can never be read.
+    /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters) waiters, [`Error::Busy`] if another thread waits with
+    /// the same interrupt, [`Error::Fault`] if the word can never be read.
     Refused(Error),
 }
 
@@ -286,7 +331,6 @@ impl fmt::Display for Trap {
 
 impl core::error::Error for Trap {}
 
-/// The outcome of a wait, in WebAssembly's terms.
 #[inline(always)]
 fn outcome(result: Result<(), Error>) -> Result<Waited, Trap> {
     match result {

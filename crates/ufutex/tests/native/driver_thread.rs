@@ -21,9 +21,8 @@ use crate::common::skipped::skip;
 #[test]
 fn driver_whose_thread_is_refused_starts_later() {
     // glibc tries clone3(2) and then clone(2). It may have a stack left from another thread, or map one.
-    let always: [&[_]; 5] = [
+    let always: [&[_]; 4] = [
         &[(libc::SYS_timerfd_create, libc::EMFILE)],
-        &[(libc::SYS_eventfd2, libc::ENFILE)],
         &[(libc::SYS_epoll_create1, libc::ENFILE)],
         &[(libc::SYS_epoll_ctl, libc::ENOSPC)],
         &[(libc::SYS_clone3, libc::ENOSYS), (libc::SYS_clone, libc::EAGAIN)],
@@ -103,7 +102,7 @@ fn driver_waits_for_the_files_of_one_that_is_ending() {
     if has_run_alone("driver_waits_for_the_files_of_one_that_is_ending") {
         return;
     }
-    limit_files(6);
+    limit_files(5);
     for round in 0..200 {
         let system = System::new();
         let (timers, expiries) = Timers::channel(system.driver(), TimerOptions::new()).expect("there is memory");

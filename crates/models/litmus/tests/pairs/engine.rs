@@ -74,11 +74,15 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[A], [B] and [E]: the empty check with a stale table",
         code: &[
-            ("ufutex/src/lock/state.rs", "make_live", &["self.state.store(state | LIVE, Ordering::Release);"]),
+            (
+                "ufutex/src/lock/state.rs",
+                "make_live",
+                &["self.state.store(self.held_state() | LIVE, Ordering::Release);"],
+            ),
             (
                 "ufutex/src/table/mover.rs",
                 "private_to_private",
-                &["lock_all(from, sources", "adopt(ring)", "make_live()", "retire()"],
+                &["lock_all(from, sources", "source.pass(", "make_live()", "retire()"],
             ),
         ],
         init: "word = 0, old = 2, new = 0",
@@ -573,15 +577,15 @@ pub(super) const PAIRS: &[Pair] = &[
         needed: &["E unlock", "E lock", "R successor", "R load"],
         kept: &[("R put", "rlx", "The stronger one is for a look-up that loads the slot")],
     },
-    // `timer/ids.rs` `move_block`: a timer that is made after the larger table was announced, and moved there with its
+    // `timer/ids.rs` `move_group`: a timer that is made after the larger table was announced, and moved there with its
     // block. The look-up looks into the larger table before its group is live. The lock of the group in the smaller
     // table: 0 to 1 held, 2 free, 3 held.
     Pair {
         name: "[R]: a block that is moved to a larger table",
         code: &[(
             "ufutex/src/timer/ids.rs",
-            "move_block",
-            &["store(head.load(Ordering::Relaxed), Ordering::Release); // [R]", "head.store(ptr::null_mut()"],
+            "move_group",
+            &["to.store(slot.load(Ordering::Relaxed), Ordering::Release); // [R]", "slot.store(ptr::null_mut()"],
         )],
         init: "timer = 9, lock = 0, old_slot = 0, new_slot = 0",
         program: "
@@ -678,14 +682,14 @@ pub(super) const PAIRS: &[Pair] = &[
                 "ufutex/src/futex/seat.rs",
                 "give_back_behind_lock",
                 &[
-                    "seat.cast().write(FreeSeat { next, member })",
+                    "seat.write(Seat { next, member })",
                     "self.returned.compare_exchange(next, seat.as_ptr(), Ordering::Release, Ordering::Relaxed)",
                 ],
             ),
             (
                 "ufutex/src/futex/seat.rs",
                 "take",
-                &["returned.swap(ptr::null_mut(), Ordering::Acquire); // [X]", "seat.cast().read()"],
+                &["returned.swap(ptr::null_mut(), Ordering::Acquire); // [X]", "seat.read()"],
             ),
         ],
         init: "behind_1 = 9, behind_2 = 9, returned = 0",

@@ -217,5 +217,4 @@ catches!(requeue_timeout_catches_cancel_skips_recheck, CancelSkipsRecheck, PAIR,
 catches!(requeue_drop_catches_cancel_skips_recheck, CancelSkipsRecheck, PAIR, drop_while_moved);
 catches!(requeue_catches_drop_loses_wake, DropLosesWake, PAIR, drop_while_moved);
 catches!(requeue_catches_source_stays_live, SourceStaysLive, PAIR, growth);
-catches!(requeue_catches_target_live_early, TargetLiveEarly, PAIR, growth);
 catches!(requeue_catches_second_skips_recheck, SecondSkipsRecheck, TRIO, from_global);

@@ -222,7 +222,6 @@ catches!(timers_sleep_catches_lazy_relaxed, LazyRelaxed, PAIR, first_two);
 catches!(timers_sleep_catches_sleep_keeps_waker, SleepKeepsWaker, PAIR, polled_by_another);
 catches!(timers_sleep_catches_sleep_looks_first, SleepLooksFirst, PAIR, polled_by_another);
 catches!(timers_sleep_catches_sleep_fires_silently, SleepFiresSilently, PAIR, polled_by_another);
-catches!(timers_sleep_catches_sleep_goes_on, SleepGoesOn, PAIR, polled_by_another);
 catches!(timers_sleep_catches_sleep_stays_armed, SleepStaysArmed, PAIR, dropped_when_due);
 catches!(timers_sleep_catches_arm_notifies_nobody, ArmNotifiesNobody, PAIR, begun_when_due);
 catches!(timers_sleep_catches_timeout_loses_wake, TimeoutLosesWake, TRIO, woken_when_due);

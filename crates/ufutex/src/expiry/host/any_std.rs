@@ -15,12 +15,11 @@ use crate::sys::host::clocks;
 use crate::sys::park::Parker;
 use crate::sys::platform::PlatformRef;
 
-/// The times at which the thread has to turn, and the word that it sleeps on.
+/// When the thread has to turn, and the word that it sleeps on.
 pub struct Alarm {
     /// By clock; `NEVER` if there is none. Each of them rings once.
     times: Lock<[u64; 4]>,
-    /// Counts changes. It is read and changed with `times` locked, so a thread that sleeps while it has some value
-    /// knows the times that go with that value.
+    /// Counts changes. Read and changed with `times` locked, so the thread sleeps by the times that go with the value it saw.
     changes: Parker,
 }
 
@@ -30,11 +29,11 @@ impl Alarm {
         Ok(Self { times: Lock::new(PlatformRef::HOST, [NEVER; 4]), changes: Parker::new(0) })
     }
 
-    /// Makes [`wait`](Self::wait) return at time `at` of `base`.
+    /// Makes [`wait`](Self::wait) return at time `at` of `base`; at once if `at` is 0.
     pub fn set(&self, base: Base, at: u64) {
         let is_earlier = self.times.lock().with(|times| {
             let before = times[base as usize];
-            // 0 is a ring that the thread has not heard yet. It stays: the turn that follows sets all times anew.
+            // 0 is a ring that the thread has not heard. It stays: the turn that follows sets all times anew.
             if before != 0 {
                 times[base as usize] = at;
             }
@@ -43,21 +42,16 @@ impl Alarm {
             }
             at < before
         });
-        // If the time is later, the thread wakes up at the earlier one, and then asks what is left.
+        // A thread that wakes up too early asks what is left.
         if is_earlier {
             self.changes.wake_all(PlatformRef::HOST);
         }
     }
 
-    /// Makes [`wait`](Self::wait) return now.
-    pub fn ring(&self) {
-        self.set(Base::Monotonic, 0);
-    }
-
     /// Sleeps until a time that was set has passed, on any clock. Forgets the times that have passed.
     pub fn wait(&self) {
         loop {
-            // Read first. If the thread loses its CPU after it, it does not sleep for longer.
+            // Read first: if the thread loses its CPU after it, it does not sleep for longer.
             let began = clocks::time(Clock::Monotonic);
             let (left, seen) = self.times.lock().with(|times| (left(times, now), self.changes.load(Ordering::Relaxed)));
             if left.is_some_and(|left| left.is_zero()) {
@@ -69,8 +63,7 @@ impl Alarm {
     }
 }
 
-/// How long the thread has to sleep at most: 0 if one of `times` has passed, `None` if none is set. Those that have passed
-/// become `NEVER`.
+/// How long the thread may sleep: 0 if one of `times` has passed, `None` if none is set. Passed ones become `NEVER`.
 fn left(times: &mut [u64; 4], now: impl Fn(Base) -> u64) -> Option<Duration> {
     let mut shortest = None;
     for (&base, at) in Base::ALL.iter().zip(times).filter(|(_, at)| **at != NEVER) {
@@ -78,8 +71,7 @@ fn left(times: &mut [u64; 4], now: impl Fn(Base) -> u64) -> Option<Duration> {
         if length.is_zero() {
             *at = NEVER;
         }
-        // The thread sleeps by the monotonic clock. Another clock may be set meanwhile, or go on while the machine
-        // sleeps.
+        // The thread sleeps by the monotonic clock. Others may be set meanwhile, or go on while the machine sleeps.
         let length = match base {
             Base::Realtime | Base::Tai => length.min(longest(Clock::Realtime)),
             Base::Monotonic | Base::Boottime => length.min(longest(Clock::Monotonic)),
@@ -89,13 +81,11 @@ fn left(times: &mut [u64; 4], now: impl Fn(Base) -> u64) -> Option<Duration> {
     shortest
 }
 
-/// The number of CPUs.
 pub fn cpus() -> u64 {
     std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64)
 }
 
-/// The time on `base`, in nanoseconds. The host does not say by how much TAI differs from its realtime clock, so the
-/// two are equal here, as they are on Linux until a time service has set the difference.
+/// The time on `base`, in nanoseconds. The host does not say by how much TAI differs from its realtime clock.
 pub fn now(base: Base) -> u64 {
     super::super::clocks::nanoseconds(match base {
         Base::Monotonic => clocks::time(Clock::Monotonic),
@@ -104,12 +94,12 @@ pub fn now(base: Base) -> u64 {
     })
 }
 
-/// No CPU time is known: the numbers of processes and threads that a [`CpuClock`] has are Linux's.
+/// `None`: the numbers in a [`CpuClock`] are Linux's.
 pub fn cpu_time(_of: CpuClock) -> Option<u64> {
     None
 }
 
-/// Starts the driver's thread. The standard library ends the program if there is no memory.
+/// Starts the driver's thread. Without memory the standard library ends the program.
 pub fn spawn(shared: Counted<Shared>) -> Result<(), Error> {
     let name = NAME.to_str().expect("it is ASCII");
     let thread = std::thread::Builder::new().name(name.into()).stack_size(STACK);
@@ -117,7 +107,7 @@ pub fn spawn(shared: Counted<Shared>) -> Result<(), Error> {
 }
 
 impl DriverThread {
-    /// Does nothing: policies, nice values and numbers of CPUs are Linux's. A thread inherits none of them on Windows.
+    /// Does nothing: policies, nice values and numbers of CPUs are Linux's.
     #[cfg(not(target_os = "linux"))]
     #[allow(clippy::unused_self, reason = "as on Linux")]
     pub fn apply(&self) {}
@@ -133,7 +123,6 @@ mod tests {
     const MS: u64 = 1_000_000;
     const DAY: u64 = 24 * 3600 * 1000 * MS;
 
-    /// A clock that shows 100 ms on every base.
     fn at_100_ms(_base: Base) -> u64 {
         100 * MS
     }
@@ -159,7 +148,6 @@ mod tests {
         assert_eq!(left(&mut times, at_100_ms), Some(Duration::from_millis(1)));
     }
 
-    /// An alarm, and a thread that waits for it `rings` times and reports each.
     fn alarm(rings: usize) -> (Arc<Alarm>, std::sync::mpsc::Receiver<Instant>) {
         let alarm = Arc::new(Alarm::new().expect("no files"));
         let (send, rung) = channel();
@@ -179,7 +167,6 @@ mod tests {
     fn alarm_rings_when_each_clock_shows_its_time_and_not_before() {
         for base in Base::ALL {
             let (alarm, rung) = alarm(1);
-            // A time far away first, which is replaced by an earlier one.
             alarm.set(base, now(base) + DAY);
             let begin = Instant::now();
             alarm.set(base, now(base) + 30 * MS);
@@ -194,7 +181,6 @@ mod tests {
         let (first, second) = (now(Base::Monotonic) + 20 * MS, now(Base::Monotonic) + 80 * MS);
         alarm.set(Base::Monotonic, first);
         alarm.set(Base::Monotonic, second);
-        // This thread may have been off its CPU in between.
         let is_in_time = now(Base::Monotonic) < first;
         rung.recv_timeout(PATIENCE).expect("it rings");
         assert!(!is_in_time || now(Base::Monotonic) >= second);
@@ -205,7 +191,7 @@ mod tests {
         const RINGS: usize = 2000;
         let (alarm, rung) = alarm(RINGS);
         for _ in 0..RINGS {
-            alarm.ring();
+            alarm.set(Base::Monotonic, 0);
             rung.recv_timeout(PATIENCE).expect("the ring is heard");
         }
     }

@@ -10,21 +10,17 @@ use super::{NAME, STACK, Shared};
 use crate::error::Error;
 use crate::sys::counted::Counted;
 
-/// How long the thread sleeps at most while a timer of `CLOCK_TAI` is armed, in nanoseconds: see [`Alarm::set`].
+/// Longest sleep of the thread while a timer of `CLOCK_TAI` is armed, in nanoseconds: see [`Alarm::set`].
 const TAI_CHECK: u64 = 1_000_000_000;
 
-/// The files that the thread waits for: one timerfd for each clock, and an eventfd that ends its wait at once.
 pub struct Alarm {
     timers: [OwnedFd; 4],
-    eventfd: OwnedFd,
-    /// An epoll(7) instance that watches these five. poll(2) fails with EINVAL if `RLIMIT_NOFILE` has been lowered
-    /// below five since; epoll_wait(2) does not.
+    /// An epoll(7) instance: unlike poll(2), it works if `RLIMIT_NOFILE` has been lowered below four since.
     all: OwnedFd,
 }
 
 impl Alarm {
-    /// Opens the files. If the process may open no more, tries again for a second: the thread of a driver that has just
-    /// been dropped may not have closed its own.
+    /// If the process may open no more files, tries again for a second: see `Driver::start`.
     pub fn new() -> Result<Self, Error> {
         for _ in 0..1000 {
             match Self::open() {
@@ -42,26 +38,23 @@ impl Alarm {
             owned(unsafe { libc::timerfd_create(clock, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) })
         };
         let [monotonic, realtime, boottime, tai] = Base::ALL.map(timer);
-        // SAFETY: opens a file or fails.
-        let eventfd = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         let timers = [monotonic?, realtime?, boottime?, tai?];
         // SAFETY: opens a file or fails.
         let all = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        for (i, file) in timers.iter().chain([&eventfd]).enumerate() {
+        for (i, file) in timers.iter().enumerate() {
             let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: i as u64 };
             // SAFETY: `event` outlives the call.
             if unsafe { libc::epoll_ctl(all.as_raw_fd(), libc::EPOLL_CTL_ADD, file.as_raw_fd(), &raw mut event) } != 0 {
                 return Err(std::io::Error::last_os_error());
             }
         }
-        Ok(Self { timers, eventfd, all })
+        Ok(Self { timers, all })
     }
 
-    /// Makes [`wait`](Self::wait) return at time `at` of `base` at the latest. For `CLOCK_TAI` it returns after
-    /// `TAI_CHECK` if that is sooner.
+    /// Makes [`wait`](Self::wait) return at time `at` of `base`; at once if `at` is 0. For `CLOCK_TAI` it may return earlier.
     pub fn set(&self, base: Base, at: u64) {
-        // There are no timerfds of CLOCK_TAI. Its difference to CLOCK_REALTIME changes when adjtimex(2) sets it, as at
-        // boot, and by a leap second. Linux does not report that, so the thread wakes each second and reads the clock.
+        // There are no timerfds of CLOCK_TAI, and Linux does not report when adjtimex(2) or a leap second changes its
+        // difference to CLOCK_REALTIME. So the thread wakes each second and reads the clock.
         let at = match base {
             Base::Tai if at != NEVER => {
                 let left = at.saturating_sub(now(Base::Tai)).min(TAI_CHECK);
@@ -69,7 +62,7 @@ impl Alarm {
             }
             _ => at,
         };
-        // 0 means never.
+        // To a timerfd 0 means never.
         let at = if at == NEVER { 0 } else { at.clamp(1, LAST) };
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let value = libc::timespec {
@@ -78,40 +71,28 @@ impl Alarm {
         };
         let setting = libc::itimerspec { it_interval: none, it_value: value };
         let fd = self.timers[base as usize].as_raw_fd();
-        // An absolute time: if the clock is set, the timerfd rings when it shows that time, so setting it needs no
-        // action here.
         // SAFETY: `setting` outlives the call. It cannot fail: the file is a timer and the time is valid.
         unsafe { libc::timerfd_settime(fd, libc::TFD_TIMER_ABSTIME, &raw const setting, core::ptr::null_mut()) };
     }
 
-    /// Makes [`wait`](Self::wait) return now.
-    pub fn ring(&self) {
-        let one = 1u64;
-        // SAFETY: an eventfd takes eight bytes. If it is full, it rings already.
-        unsafe { libc::write(self.eventfd.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-
-    /// Sleeps until a file rings.
     pub fn wait(&self) {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 5];
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
         // SAFETY: `events` has room for `events.len()` structs.
         let count = unsafe { libc::epoll_wait(self.all.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, -1) };
         let Ok(count) = usize::try_from(count) else {
-            // Interrupted, or the program has closed all its files. Then the thread is not to keep a CPU busy.
+            // Interrupted, or the program has closed all its files: then the thread must not keep a CPU busy.
             sleep_a_moment();
             return;
         };
         for event in &events[..count] {
-            let file = self.timers.get(event.u64 as usize).unwrap_or(&self.eventfd);
+            let file = self.timers[event.u64 as usize].as_raw_fd();
             let mut count = 0u64;
-            // SAFETY: there is room for eight bytes, which is what reading a timerfd or an eventfd returns. It rings no
-            // more then.
-            unsafe { libc::read(file.as_raw_fd(), (&raw mut count).cast(), 8) };
+            // SAFETY: there is room for the eight bytes that reading a timerfd returns. Then it rings no more.
+            unsafe { libc::read(file, (&raw mut count).cast(), 8) };
         }
     }
 }
 
-/// Sleeps for a millisecond.
 fn sleep_a_moment() {
     let moment = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
     // SAFETY: `moment` outlives the call.
@@ -123,20 +104,18 @@ fn owned(fd: libc::c_int) -> std::io::Result<OwnedFd> {
     if fd < 0 { Err(std::io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
 }
 
-/// The number of CPUs. It must not allocate: a system can be made when there is no memory left.
+/// Must not allocate: a system can be made when there is no memory left.
 pub fn cpus() -> u64 {
     // SAFETY: returns a number.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1).max(1)
 }
 
-/// The time on `base`, in nanoseconds.
 pub fn now(base: Base) -> u64 {
     read(shown_by(base)).unwrap_or(0)
 }
 
-/// The CPU time that `of` has used, in nanoseconds.
 pub fn cpu_time(of: CpuClock) -> Option<u64> {
-    // The clock IDs are built as clock_getcpuclockid(3) and pthread_getcpuclockid(3) build them.
+    // As clock_getcpuclockid(3) and pthread_getcpuclockid(3) build the IDs.
     read(match of {
         CpuClock::Process(process) => !process << 3 | 2,
         CpuClock::Thread(thread) => !thread << 3 | 6,
@@ -159,9 +138,9 @@ fn shown_by(base: Base) -> libc::clockid_t {
     }
 }
 
-/// Starts the driver's thread. The standard library's threads would end the program if there is no memory.
+/// Starts the driver's thread. The standard library would end the program if there is no memory.
 pub fn spawn(shared: Counted<Shared>) -> Result<(), Error> {
-    // Less than what thread-local variables of the program take is invalid.
+    // A stack smaller than the program's thread-local variables is invalid.
     let result = match create(&shared, Some(STACK)) {
         libc::EINVAL => create(&shared, None),
         result => result,
@@ -173,12 +152,10 @@ pub fn spawn(shared: Counted<Shared>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a thread that adopts the handle `shared`, with a stack of that many bytes or else the default size. Returns 0
-/// or the number of an error.
+/// Makes a thread that adopts the handle `shared`, with a stack of this size or the default one. Returns 0 or an errno.
 fn create(shared: &Shared, stack: Option<usize>) -> libc::c_int {
     let argument = core::ptr::from_ref(shared).cast_mut().cast();
-    // SAFETY: `attributes` is initialised by the first call and freed by the last. The value of a counted handle lives
-    // until the thread has dropped that handle.
+    // SAFETY: `attributes` is initialised by the first call and freed by the last. The thread's handle keeps `shared`.
     unsafe {
         let mut attributes = core::mem::zeroed();
         if let error @ 1.. = libc::pthread_attr_init(&raw mut attributes) {
@@ -196,7 +173,7 @@ fn create(shared: &Shared, stack: Option<usize>) -> libc::c_int {
     }
 }
 
-/// The thread's function. Panics do not leave `Shared::run`.
+/// Panics do not leave `Shared::run`.
 extern "C" fn run(shared: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: `spawn` has forgotten this handle, or is about to, for this thread alone.
     let shared = unsafe { Counted::adopt(NonNull::new_unchecked(shared.cast::<Shared>())) };
@@ -212,13 +189,12 @@ impl DriverThread {
         self.apply_cpus();
         let priority = i32::from(self.realtime);
         let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
-        // SAFETY: changes how this thread is scheduled, and reads a `sched_param`, which begins with the priority. It
-        // is called by its number, because some libcs do not implement the function.
+        // SAFETY: sets this thread's scheduling; a `sched_param` begins with the priority. Some libcs lack the function.
         let is_set = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) } == 0;
         if !is_set && policy == libc::SCHED_FIFO {
-            // At least the inherited policy is replaced, which may be `SCHED_IDLE`.
+            // Replace at least the inherited policy, which may be `SCHED_IDLE`.
             let none = 0i32;
-            // SAFETY: as for the call before.
+            // SAFETY: as above.
             unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_OTHER, &raw const none) };
         }
         // SAFETY: sets the nice value of this thread, which 0 means on Linux.
@@ -253,7 +229,6 @@ mod tests {
     const MS: u64 = 1_000_000;
     const HOUR: u64 = 3_600_000 * MS;
 
-    /// When the alarm of `base` rings, in nanoseconds from now.
     fn rings_after(alarm: &Alarm, base: Base) -> u64 {
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let mut setting = libc::itimerspec { it_interval: none, it_value: none };

@@ -24,13 +24,11 @@ use crate::sys::unwind::Otherwise;
 use chosen::Alarm;
 pub(super) use chosen::{cpu_time, cpus, now};
 
-/// What the thread and the driver share.
 struct Shared {
     alarm: Alarm,
     /// The process that has the thread.
     process: u32,
-    /// The driver's memory, or `None` once it is about to be freed. This is no handle, which would keep the driver for
-    /// ever.
+    /// `None` once the driver is about to be freed. No handle, which would keep the driver for ever.
     driver: Lock<Option<DriverMemory>>,
     settings: DriverThread,
 }
@@ -41,19 +39,14 @@ struct DriverMemory(NonNull<Inner<DriverInner>>);
 // SAFETY: a driver can be used from all threads.
 unsafe impl Send for DriverMemory {}
 
-/// The host's side of a driver.
 pub(super) struct HostDriver {
-    /// Empty until the thread has been started. `OnceLock` guarantees that a thread that finds it set sees the alarm as
-    /// it was made.
     shared: OnceLock<Counted<Shared>>,
-    /// Held while the thread is being started, so that only one is. Contenders sleep.
     starting: Lock<()>,
     pub thread: DriverThread,
 }
 
-/// The name of the driver's thread.
 const NAME: &core::ffi::CStr = c"ufutex-timers";
-/// The size of its stack, in bytes. It is small, because the thread only calls deliveries and wakers.
+/// In bytes. The thread only calls deliveries and wakers.
 const STACK: usize = 256 << 10;
 
 impl HostDriver {
@@ -61,13 +54,11 @@ impl HostDriver {
         Self { shared: OnceLock::new(), starting: Lock::new(PlatformRef::HOST, ()), thread }
     }
 
-    /// What this process's thread shares. After fork(2) the child has a copy, whose lock the thread may have held, and files
-    /// that are its parent's.
+    /// `None` also in a child of fork(2), where the lock may be held for ever, and the files are its parent's.
     fn shared(&self) -> Option<&Shared> {
         self.shared.get().map(|shared| &**shared).filter(|shared| shared.process == std::process::id())
     }
 
-    /// Starts the thread, if it has not been started.
     pub fn start(&self, driver: &Driver) -> Result<(), Error> {
         if self.shared.get().is_some() { Ok(()) } else { self.start_slowly(driver) }
     }
@@ -86,22 +77,15 @@ impl HostDriver {
         let spawned = chosen::spawn(shared.clone());
         drop(signals);
         spawned?;
-        // Sets it: it was not set before, and this thread holds `starting`.
+        // Sets it: this thread holds `starting`.
         self.shared.get_or_init(|| shared);
         Ok(())
     }
 
-    /// Makes the thread turn at time `at` of `base`.
+    /// Makes the thread turn at time `at` of `base`; at once if `at` is 0.
     pub fn program(&self, base: Base, at: u64) {
         if let Some(shared) = self.shared() {
             shared.alarm.set(base, at);
-        }
-    }
-
-    /// Makes the thread turn now.
-    pub fn wake(&self) {
-        if let Some(shared) = self.shared() {
-            shared.alarm.ring();
         }
     }
 }
@@ -110,17 +94,16 @@ impl Drop for HostDriver {
     fn drop(&mut self) {
         if let Some(shared) = self.shared() {
             shared.driver.lock().with(Option::take);
-            shared.alarm.ring();
-            // The thread is not waited for: it may be the thread that drops the driver.
+            shared.alarm.set(Base::Monotonic, 0);
+            // Does not wait for the thread, which may be the one that drops the driver.
         }
     }
 }
 
-/// Blocks the calling thread's signals until the result is dropped. The driver's thread, which is made meanwhile, inherits
-/// that, so that it runs no handlers of the program.
+/// Blocks the thread's signals until the result is dropped: the driver's thread inherits that, and runs no handlers.
 #[cfg(unix)]
 fn block_signals() -> Otherwise<impl FnOnce()> {
-    // SAFETY: `all` is a set of bits, which `sigfillset` sets; `before` is written by the call.
+    // SAFETY: `sigfillset` sets `all`; the call writes `before`.
     let before = unsafe {
         let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
         libc::sigfillset(&raw mut all);
@@ -139,25 +122,20 @@ fn block_signals() -> Otherwise<impl FnOnce()> {
 }
 
 impl Shared {
-    /// What the thread does. It ends with the driver.
     fn run(&self) {
-        // The thread must not keep the scheduling of the thread that started it.
+        // Not the scheduling of the thread that started this one.
         self.settings.apply();
         while let Some(driver) = self.driver() {
-            // If a waker or a delivery panics, the panic hook has reported it, and the thread goes on serving the other
-            // timers. The payload is leaked, because its drop may panic. Dropping the last handle of the driver may
-            // panic too.
+            // The panic hook has reported a panic of a waker or a delivery. Its payload's drop may panic too: leak it.
             core::mem::forget(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.turn())));
             core::mem::forget(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(driver))));
             self.alarm.wait();
         }
     }
 
-    /// A handle of the driver; `None` if it has been freed, or is about to be.
     fn driver(&self) -> Option<Driver> {
         self.driver.lock().with(|driver| {
-            // SAFETY: the thread that drops the last handle takes the address out, under this lock, before the memory
-            // is freed.
+            // SAFETY: the thread that drops the last handle takes this out, under the lock, before the memory is freed.
             let inner = unsafe { Counted::upgrade((*driver)?.0) }?;
             Some(Driver { inner, group: None })
         })

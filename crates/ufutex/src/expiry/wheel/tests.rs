@@ -12,7 +12,6 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
-/// The nodes that are due, in the order in which the wheel returns them, and the next time to call.
 fn due(wheel: &mut Wheel, now: u64) -> (Vec<(u64, u32)>, Option<u64>) {
     let mut due = Vec::new();
     loop {
@@ -110,7 +109,6 @@ fn asked(wheel: &mut Wheel, now: u64) -> (usize, Vec<u32>) {
     }
 }
 
-/// Work on all nodes is done in batches, so that no thread has to wait for all of it.
 #[test]
 fn nodes_are_placed_anew_a_batch_at_a_time() {
     const NODES: usize = 100 * BATCH;
@@ -124,14 +122,13 @@ fn nodes_are_placed_anew_a_batch_at_a_time() {
     wheel.set_back(999);
     assert_eq!(wheel.peek(), Some(0), "there is something to do at once");
     let (times, due_early) = asked(&mut wheel, 999);
-    // Each node leaves its slot, and enters another.
     assert!(times >= 2 * NODES / BATCH, "{times} batches");
     assert_eq!((due_early, wheel.peek().is_some_and(|at| at <= 1000)), (Vec::new(), true));
     let (_, due) = asked(&mut wheel, u64::MAX >> 1);
     assert!(due.into_iter().eq(0..NODES as u32), "in order of their deadlines");
 }
 
-/// The nodes that go down first are the latest. Until the others have followed, nobody may sleep until those.
+/// The latest nodes go down first. Until the others have followed, nobody may sleep until those.
 #[test]
 fn slot_that_is_being_emptied_is_work_to_be_done_at_once() {
     const NODES: u64 = 3 * BATCH as u64;
@@ -166,7 +163,6 @@ fn what_a_turn_has_held_back_is_for_the_next_and_is_placed_a_batch_at_a_time() {
     }
     assert_eq!(wheel.next(1000), Next::Never);
     assert_eq!((wheel.peek(), wheel.peek_in_turn()), (Some(0), None));
-    // The turn before has not ended when the next one begins.
     wheel.hold_back(101);
     let (times, due) = asked(&mut wheel, 1000);
     assert!(times >= NODES + NODES / BATCH, "{times} times");
@@ -189,7 +185,6 @@ fn a_turn_that_begins_before_the_last_one_has_ended_holds_its_own_nodes_back() {
     wheel.hold_back(200);
     insert(&mut wheel, 1, 150);
     assert_eq!(due(&mut wheel, 1000).0, [(100, 0)]);
-    // The clock is set back, and before all nodes have been placed anew, the turn ends.
     wheel.set_back(50);
     insert(&mut wheel, 2, 300);
     assert!(!wheel.release(), "the node has to be placed");
@@ -220,7 +215,6 @@ fn nodes_come_and_go_while_they_are_placed_anew() {
         if wheel.is_ahead_of(now) {
             wheel.set_back(now);
         }
-        // A batch or two, after which another thread may lock the wheel.
         for _ in 0..random(&mut state) % 5 {
             if let Next::Due(node) = wheel.next(now) {
                 // SAFETY: a node of `nodes`, which outlive the wheel.

@@ -4,8 +4,8 @@ use core::pin::{Pin, pin};
 use core::ptr::NonNull;
 use core::task::Poll;
 
-use super::waiter::{EntryRef, Left, PiEntry, PiWaiter, Purpose};
-use super::{LockId, PiGraph, TaskId};
+use super::waiter::{EntryRef, Left, PiEntry, Purpose};
+use super::{LockId, PiGraph};
 use crate::error::Error;
 use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
@@ -17,7 +17,7 @@ use crate::futex::place::{Place, is_of_object};
 use crate::futex::spin::FIRST_WAITER_NS;
 use crate::futex::task::Task;
 use crate::futex::wait::WaitOptions;
-use crate::signal::Receiver;
+use crate::futex::waiter::WaiterSlot;
 use crate::sync::spin_loop;
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults, Width};
@@ -33,20 +33,20 @@ pub struct LockOperation<'d, 't, T: Target> {
     pub(super) domain: &'d Domain,
     pub(super) word: T,
     timeout: Option<Timeout>,
-    /// The word's hash, until the thread has spun, if the waiter was queued as the first one.
+    /// The word's hash, until the thread has spun, if it was queued as the first waiter.
     spins: Option<u32>,
-    pub(super) waiter: PiWaiter<'d, 't>,
+    pub(super) task: &'t Task,
+    pub(super) slot: WaiterSlot<'d, PiEntry>,
 }
 
 impl Domain {
-    /// Locks `word` for `task`, and blocks the calling thread until the task has the lock: `FUTEX_LOCK_PI2`. The word
-    /// holds 0 while the lock is free, and its owner's TID otherwise.
+    /// Locks `word` for `task`, and blocks until it has the lock: `FUTEX_LOCK_PI2`. The word holds 0, or the owner's TID.
     ///
-    /// While the task waits, it boosts the lock's owner to its own priority. If the owner is itself blocked on a lock, that
-    /// lock's owner gets the priority too, and so on ([`Scheduler`](crate::pi::Scheduler)).
+    /// While the task waits, it boosts the lock's owner to its own priority. If the owner is itself blocked on a lock, so is
+    /// that lock's owner, and so on ([`Scheduler`](crate::pi::Scheduler)).
     ///
-    /// If the task is the lock's first waiter, the thread may spin for some tens of microseconds before it sleeps. It does
-    /// not on a platform that was [given](crate::SystemConfig::platform), or if [`SystemConfig::cpus`](crate::SystemConfig::cpus) is 1.
+    /// The lock's first waiter may spin for some tens of microseconds before it sleeps. It does not on a platform that was
+    /// [given](crate::SystemConfig::platform), or if [`SystemConfig::cpus`](crate::SystemConfig::cpus) is 1.
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -62,18 +62,17 @@ impl Domain {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Deadlock`], [`Error::NoTask`], [`Error::NotPermitted`] and [`Error::Invalid`] where futex(2) has
-    /// `EDEADLK`, `ESRCH`, `EPERM` and `EINVAL`. [`Error::Invalid`] also if a task of another
-    /// [`PidNamespace`](crate::PidNamespace) waits for the lock, if the word is not of 32 bits, or if `task` belongs to
-    /// another domain. [`Error::Fault`]; [`Error::Interrupted`] by the task's interrupt;
-    /// [`Error::Busy`] if the task is already waiting; [`Error::NoMemory`].
+    /// [`Error::Deadlock`], [`Error::NoTask`], [`Error::NotPermitted`] and [`Error::Invalid`] where futex(2) has `EDEADLK`,
+    /// `ESRCH`, `EPERM` and `EINVAL`. [`Error::Invalid`] also if a task of another [`PidNamespace`](crate::PidNamespace) waits
+    /// for the lock, if the word is not of 32 bits, or if `task` belongs to another domain. [`Error::Fault`];
+    /// [`Error::Interrupted`] by the task's interrupt; [`Error::Busy`] if the task is already waiting; [`Error::NoMemory`].
     #[inline]
     pub fn lock_pi<T: Target>(&self, word: T, task: &Task) -> Result<(), Error> {
         self.lock_pi_with(word, task, &const { WaitOptions::new() })
     }
 
-    /// As [`lock_pi`](Self::lock_pi), with a timeout. A lock's waiters have the priorities of their tasks, and no bitsets:
-    /// those of the options have no effect.
+    /// As [`lock_pi`](Self::lock_pi), with a timeout. Other options have no effect: waiters have the priorities of their tasks,
+    /// and no bitsets.
     ///
     /// # Errors
     /// As for `lock_pi`, and [`Error::TimedOut`].
@@ -87,12 +86,12 @@ impl Domain {
         block_on(lock, self.platform(), &task.interrupt().sleeper, deadline.as_ref())
     }
 
-    /// Like [`lock_pi_with`](Self::lock_pi_with), as a future. A relative timeout begins with the first poll. The
+    /// Like [`lock_pi_with`](Self::lock_pi_with), as a future. A relative timeout begins with the first poll, and the
     /// namespace's [`driver`](crate::PidNamespace::driver) watches it.
     ///
     /// # Errors
-    /// Those of `lock_pi_with`. With a timeout the future may also return [`Error::NoMemory`], or [`Error::Invalid`] if
-    /// there is no clock: without `std` and without an embedder's [`clocks`](crate::SystemConfig::clocks).
+    /// As for `lock_pi_with`; with a timeout also [`Error::NoMemory`], or [`Error::Invalid`] without any clock: without `std`
+    /// and without an embedder's [`clocks`](crate::SystemConfig::clocks).
     pub fn lock_pi_async<'d, 't, T: Target>(
         &'d self,
         word: T,
@@ -105,8 +104,8 @@ impl Domain {
     /// Locks `word` for `task` if that needs no waiting: `FUTEX_TRYLOCK_PI`.
     ///
     /// # Errors
-    /// [`Error::Again`] if the word is locked; `FUTEX_WAITERS` is then set in the word, as the kernel does it.
-    /// Otherwise as for [`lock_pi`](Self::lock_pi).
+    /// [`Error::Again`] if the word is locked; `FUTEX_WAITERS` is then set in it, as in the kernel. Otherwise as for
+    /// [`lock_pi`](Self::lock_pi).
     pub fn try_lock_pi<T: Target>(&self, word: T, task: &Task) -> Result<(), Error> {
         if self.locked_at_once(&word, task) {
             return Ok(());
@@ -116,46 +115,29 @@ impl Domain {
         let mut faults = Faults::default();
         loop {
             let (mut locked, mut tasks) = self.lock_both(|| self.lock_or_make(&place), || self.try_lock(&place));
-            let attempt = tasks.with(|tasks| self.try_acquire(&mut locked, tasks, &place, &word, task));
+            let attempt = tasks.with(|tasks| {
+                let Some(lock) = self.acquire(&mut locked, tasks, &place, &word, task.tid())? else { return Ok(()) };
+                let has_lock = tasks.graph.owner(lock) == Some(task.named.id);
+                tasks.graph.drop_if_idle(lock);
+                if has_lock {
+                    // [S6], but the task is not ending: the program has changed the word. The kernel repairs it here.
+                    exchange(&word, word.load32()?, task.tid() | WAITERS | OWNER_DIED)?;
+                }
+                Err(Refused::Error(Error::Again))
+            });
             drop((tasks, locked));
             match attempt {
-                Ok(true) => return Ok(()),
-                Ok(false) => return Err(Error::Again),
+                Ok(()) => return Ok(()),
                 Err(refused) => refused.resolve(&word, &mut faults)?,
             }
         }
     }
 
-    /// Takes the lock of `word` for `task`. Returns `false` if the task would have to wait. The word's bucket, that of
-    /// `place`, is locked, and so is the graph.
-    fn try_acquire<T: Target>(
-        &self,
-        bucket: &mut Guard<'_>,
-        tasks: &mut Tasks,
-        place: &Place,
-        word: &T,
-        task: &Task,
-    ) -> Result<bool, Refused> {
-        let id = task.named.id;
-        let Acquired::Contended(lock) = self.acquire(bucket, tasks, place, word, (id, task.tid()), Others::Unknown)?
-        else {
-            return Ok(true);
-        };
-        let has_lock = tasks.graph.owner(lock) == Some(id);
-        tasks.graph.drop_if_idle(lock);
-        if has_lock {
-            // [S6], but the task is not ending: the program has changed the word. The kernel repairs the word here.
-            exchange(word, word.load32()?, task.tid() | WAITERS | OWNER_DIED)?;
-        }
-        Ok(false)
-    }
-
-    /// Changes the word from 0 to the task's TID, as every program does before it calls futex(2). It does not if
-    /// waiters are queued, because they may be of the wrong kind.
+    /// Changes the word from 0 to the task's TID, as every program does before it calls futex(2). Not if waiters are queued,
+    /// because they may be of the wrong kind.
     #[inline]
     fn locked_at_once<T: Target>(&self, word: &T, task: &Task) -> bool {
-        word.width() == Width::U32
-            && task.belongs_to(self)
+        self.check_lock(word, task).is_ok()
             && self.nobody_waits(&self.place(word))
             && matches!(word.compare_exchange32(0, task.tid()), Ok(Ok(_)))
     }
@@ -164,43 +146,32 @@ impl Domain {
         if word.width() == Width::U32 && task.belongs_to(self) { Ok(()) } else { Err(Error::Invalid) }
     }
 
-    /// Whether the task of a queued waiter belongs to the domain's namespace: only then may the domain's tasks see its
-    /// TID, and use what its entry says of the graph.
+    /// Whether a queued waiter's task is of the domain's namespace: only then may its TID be seen, and its graph be used.
     pub(super) fn is_of_namespace(&self, entry: &PiEntry) -> bool {
         entry.namespace == self.namespace().number
     }
 
-    /// Takes the lock of `word` for the task with this TID, or finds the lock that the task has to wait for, by the
-    /// table in `pi`. The word's bucket, that of `place`, is locked, and so is the graph.
+    /// Takes the lock of `word` for the task with this TID, by the table in `pi`, or returns the lock that it has to wait for:
+    /// if it does not in the end, the caller calls [`PiGraph::drop_if_idle`]. `tid` includes [`WAITERS`] if others are about to
+    /// wait. Bucket and graph are locked.
     pub(super) fn acquire<T: Target>(
         &self,
         bucket: &mut Guard<'_>,
         tasks: &mut Tasks,
         place: &Place,
         word: &T,
-        (task, tid): (TaskId, u32),
-        others: Others,
-    ) -> Result<Acquired, Refused> {
+        tid: u32,
+    ) -> Result<Option<LockId>, Refused> {
         let value = word.load32()?;
-        if value & TID_MASK == tid {
+        if value & TID_MASK == tid & TID_MASK {
             return Err(Error::Deadlock.into());
         }
         let (key, graph) = (self.key(place), &mut tasks.graph);
         if let Some(first) = bucket.first(key, place.hash) {
-            return Ok(Acquired::Contended(check_state(graph, self.lock_of(first)?, value)?));
+            return Ok(Some(check_state(graph, self.lock_of(first)?, value)?));
         }
         if value & TID_MASK == 0 {
-            // [S1]. If the lock has to be in the graph, it is added before the word is written, because that may need
-            // memory.
-            let new = value & OWNER_DIED | tid;
-            if others == Others::Unknown {
-                return exchange(word, value, new).map(|()| Acquired::Owned(None));
-            }
-            let lock = graph.add_lock(task)?;
-            let forget = Otherwise::new(|| graph.drop_if_idle(lock));
-            exchange(word, value, new | WAITERS)?;
-            forget.disarm();
-            return Ok(Acquired::Owned(Some(lock)));
+            return exchange(word, value, value & OWNER_DIED | tid).map(|()| None); // [S1]
         }
         // [S2]. From here on the owner cannot unlock without the engine.
         exchange(word, value, value | WAITERS)?;
@@ -213,24 +184,21 @@ impl Domain {
         if graph.is_kernel(owner.id) {
             return Err(Error::NotPermitted.into());
         }
-        Ok(Acquired::Contended(graph.add_lock(owner.id)?))
+        Ok(Some(graph.add_lock(owner.id)?))
     }
 
-    /// The lock that `first` waits for. `first` is queued, and its bucket is locked. `Invalid` if it waits for no lock, [S3],
-    /// or belongs to another PID namespace.
+    /// The lock that `first`, queued in a locked bucket, waits for. `Invalid` if it waits for no lock, [S3], or belongs to
+    /// another PID namespace.
     pub(super) fn lock_of(&self, first: NonNull<Node>) -> Result<LockId, Error> {
         // SAFETY: queued, and its bucket is locked.
         let first = unsafe { EntryRef::of(first).map(|entry| entry.get()) };
         // SAFETY: as above.
-        match first.filter(|first| self.is_of_namespace(first)).map(|first| unsafe { first.purpose() }) {
-            Some(Purpose::Lock(lock)) => Ok(lock),
-            _ => Err(Error::Invalid),
-        }
+        let lock = first.filter(|first| self.is_of_namespace(first)).and_then(|first| unsafe { first.lock() });
+        lock.ok_or(Error::Invalid)
     }
 }
 
-/// Returns `lock`, which a queued waiter waits for. `Invalid` if the word, which holds `value`, contradicts the graph: [S5],
-/// [S7], [S9], [S10]. Bucket and graph are locked.
+/// `lock`, or `Invalid` if the word, which holds `value`, contradicts the graph: [S5], [S7], [S9], [S10]. The bucket is locked.
 fn check_state(graph: &PiGraph, lock: LockId, value: u32) -> Result<LockId, Error> {
     let (tid, has_died) = (value & TID_MASK, value & OWNER_DIED != 0);
     let is_valid = match graph.owner(lock) {
@@ -240,30 +208,10 @@ fn check_state(graph: &PiGraph, lock: LockId, value: u32) -> Result<LockId, Erro
     if is_valid { Ok(lock) } else { Err(Error::Invalid) }
 }
 
-/// What is known of other tasks when a task takes a free lock.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Others {
-    /// Nothing: the task's TID in the word is enough.
-    Unknown,
-    /// Another task is about to wait for the lock. It is taken with [`WAITERS`] set, and added to the graph.
-    AboutToWait,
-}
-
-/// The result of [`Domain::acquire`].
-#[derive(Clone, Copy)]
-pub(super) enum Acquired {
-    /// The task has the lock. `Some` if the lock was added to the graph, as with [`Others::AboutToWait`].
-    Owned(Option<LockId>),
-    /// The task has to wait for this lock. If it does not wait in the end, call [`PiGraph::drop_if_idle`].
-    Contended(LockId),
-}
-
-/// Why an attempt has failed. The operation goes on with [`resolve`](Self::resolve).
 #[derive(Debug)]
 pub(super) enum Refused {
     /// The word has to be faulted in, with no lock held.
     Fault,
-    /// The word changed meanwhile.
     Retry,
     Error(Error),
 }
@@ -281,12 +229,12 @@ impl From<Fault> for Refused {
 }
 
 impl Refused {
-    /// Prepares another attempt, or returns the error that ends the operation. No lock is held.
+    /// Prepares another attempt, with no lock held, or returns the error that ends the operation.
     pub fn resolve<T: Target>(self, word: &T, faults: &mut Faults) -> Result<(), Error> {
         match self {
             Self::Fault => Ok(faults.resolve(|| word.fault_in(Access::Write))?),
             Self::Retry => {
-                // Another operation has changed the word and so made progress. There is no lock to wait for.
+                // Another operation has changed the word, and so made progress. There is no lock to wait for.
                 spin_loop();
                 Ok(())
             }
@@ -306,21 +254,15 @@ impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
     type Output = ();
 
     fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
-        let timeout = self.timeout.filter(|_| !self.waiter.is_busy());
-        timeout.map(|timeout| (timeout, self.domain.timeouts()))
+        self.timeout.filter(|_| !self.slot.is_busy()).map(|timeout| (timeout, self.domain.timeouts()))
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
-        // SAFETY: `waiter` is the one field that must stay in place, and is not moved out of.
-        let this = unsafe { self.get_unchecked_mut() };
-        if !this.waiter.is_busy() {
-            return match this.begin(receiver) {
-                Ok(true) => Poll::Ready(Ok(())),
-                Ok(false) => Poll::Pending,
-                Err(error) => Poll::Ready(Err(error)),
-            };
+        if self.slot.is_busy() {
+            return self.poll_waiter(receiver);
         }
-        this.waiter.poll(&this.word, receiver)
+        // SAFETY: `slot` is the one field that must stay in place, and is not moved out of.
+        unsafe { self.get_unchecked_mut() }.begin(receiver)
     }
 
     fn spins(self: Pin<&mut Self>) -> Option<(&Domain, u32, u32)> {
@@ -330,92 +272,77 @@ impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
-        // SAFETY: as in `poll_for`.
-        let this = unsafe { self.get_unchecked_mut() };
-        this.waiter.end(&this.word, cause.into(), cause.into())
+        self.end(cause.into(), cause.into())
     }
 }
 
 impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
     pub(crate) fn new(domain: &'d Domain, word: T, task: &'t Task, timeout: Option<Timeout>) -> Self {
-        Self { domain, word, timeout, spins: None, waiter: PiWaiter::new(task) }
+        Self { domain, word, timeout, spins: None, task, slot: WaiterSlot::new() }
     }
 
-    /// Takes the lock or queues the waiter. Returns whether the task has the lock already.
-    fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<bool, Error> {
+    fn begin(&mut self, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         let domain = self.domain;
-        domain.check_lock(&self.word, self.waiter.task)?;
+        domain.check_lock(&self.word, self.task)?;
         let place = domain.place(&self.word);
         let mut faults = Faults::default();
-        // Cloned before a lock is taken and dropped after all are released, because a waker's clone and drop run an
-        // embedder's code.
+        // Cloned and dropped with no lock held, because a waker's clone and drop run an embedder's code.
         let mut receiver = Some(receiver.for_entry());
         loop {
-            let mut new_chain = None;
             let (mut locked, mut tasks) = domain.lock_both(|| domain.lock_or_make(&place), || domain.try_lock(&place));
-            let attempt = tasks.with(|t| self.lock_or_queue(&mut locked, t, &place, &mut receiver, &mut new_chain));
+            let mut new_chain = None;
+            let attempt = tasks.with(|tasks| {
+                let Some(lock) = domain.acquire(&mut locked, tasks, &place, &self.word, self.task.tid())? else {
+                    return Ok(true);
+                };
+                let (graph, task) = (&mut tasks.graph, self.task.named.id);
+                let entered = self.enter(&place, &locked, &mut receiver, Purpose::Lock(lock));
+                let entry = entered.inspect_err(|_| graph.drop_if_idle(lock))?;
+                if let Err(error) = graph.block(task, lock, entry) {
+                    // [S6], after the program has changed the word: the kernel finds a deadlock, and then that the task has it.
+                    let has_lock = graph.owner(lock) == Some(task);
+                    graph.drop_if_idle(lock);
+                    return if has_lock { Ok(true) } else { Err(Refused::Error(error)) };
+                }
+                // SAFETY: new and not queued; it stays in place until it has left queue and graph.
+                new_chain = unsafe { locked.insert(entry.node()) };
+                self.spins = graph.first_waiter(lock).is_some_and(|(first, _)| first == task).then_some(place.hash);
+                Ok(false)
+            });
             drop((tasks, locked));
             match attempt {
                 Ok(has_lock) => {
                     let _reported = Otherwise::new(|| domain.system.report_priorities(domain.namespace()));
                     if has_lock {
-                        self.waiter.release();
-                    } else {
-                        domain.note_queued(&place);
+                        self.release();
+                        return Poll::Ready(Ok(()));
                     }
+                    domain.note_queued(&place);
                     domain.note_waiter(new_chain, &place);
-                    return Ok(has_lock);
+                    return Poll::Pending;
                 }
                 Err(refused) => {
-                    self.waiter.release();
+                    self.release();
                     refused.resolve(&self.word, &mut faults)?;
                 }
             }
         }
     }
-
-    /// Takes the lock, or queues the waiter for it. Returns whether the task has the lock. The word's bucket is locked,
-    /// and so is the graph.
-    fn lock_or_queue(
-        &mut self,
-        bucket: &mut Guard<'_>,
-        tasks: &mut Tasks,
-        place: &Place,
-        receiver: &mut Option<Receiver>,
-        new_chain: &mut Option<u32>,
-    ) -> Result<bool, Refused> {
-        let (domain, task) = (self.domain, self.waiter.task.named.id);
-        let lock =
-            match domain.acquire(bucket, tasks, place, &self.word, (task, self.waiter.task.tid()), Others::Unknown)? {
-                Acquired::Owned(_) => return Ok(true),
-                Acquired::Contended(lock) => lock,
-            };
-        let graph = &mut tasks.graph;
-        let entered = self.waiter.enter(domain, place, bucket, receiver, Purpose::Lock(lock));
-        let entry = entered.inspect_err(|_| graph.drop_if_idle(lock))?;
-        if let Err(error) = graph.block(task, lock, entry) {
-            let has_lock = graph.owner(lock) == Some(task);
-            graph.drop_if_idle(lock);
-            // [S6], after the program has changed the word: the kernel finds a deadlock, and then that the task has the
-            // lock.
-            return if has_lock { Ok(true) } else { Err(Refused::Error(error)) };
-        }
-        // SAFETY: new and not queued; it stays in place until it has left queue and graph.
-        *new_chain = unsafe { bucket.insert(entry.node()) };
-        self.spins = graph.first_waiter(lock).is_some_and(|(first, _)| first == task).then_some(place.hash);
-        Ok(false)
-    }
 }
 
 impl<T: Target> Drop for LockOperation<'_, '_, T> {
     fn drop(&mut self) {
-        if !self.waiter.is_busy() || self.domain.system.is_abandoned() {
+        if !self.slot.is_busy() || self.domain.system.is_abandoned() {
             return;
         }
-        match self.waiter.leave() {
+        match self.leave() {
             Left::Unrequeued | Left::Unlocked => {}
-            Left::Locked => call(|| self.domain.give_back(&self.word, self.waiter.task)),
-            Left::Heir => call(|| self.waiter.renounce(&self.word)),
+            Left::Locked => call(|| self.domain.give_back(&self.word, self.task)),
+            Left::Heir => call(|| {
+                // Also if the word's memory panics.
+                let _is_left = Otherwise::new(|| _ = self.try_inherit(false, false));
+                _ = self.inherit(false);
+            }),
         }
     }
 }

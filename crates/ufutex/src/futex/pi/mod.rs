@@ -3,11 +3,10 @@
 //!
 //! # States
 //!
-//! The lock's word is the user's: 0, or the owner's TID, with WAITERS if a task waits, and OWNER_DIED after an owner has
-//! ended without unlocking ([`lock_word`](super::lock_word)). The engine keeps a lock in the [`graph`] from the time
-//! when the first waiter comes until the last one goes. The user may write anything to the word at any time, so each
-//! operation first compares the word with the graph. In the table, TID and DIED are read from the word under the lock
-//! of its bucket; "queued" is the first waiter in the word's queue; "owner" is the graph's.
+//! The word is the user's: 0, or the owner's TID, with WAITERS if a task waits, and OWNER_DIED after an owner has ended without
+//! unlocking ([`lock_word`](super::lock_word)). The engine keeps a lock in the [`graph`] while it has waiters. The user may
+//! write anything to the word at any time, so each operation compares it with the graph first. In the table, TID and DIED are
+//! read from the word under its bucket's lock; "queued" is the first waiter in the word's queue; "owner" is the graph's.
 //!
 //! | state | queued | owner | TID | DIED | means | lock_pi |
 //! |---|---|---|---|---|---|---|
@@ -22,45 +21,34 @@
 //! | [S9] | a waiter | a task | 0 | no | the program changed the word | `EINVAL` |
 //! | [S10] | a waiter | a task | another's | any | the program changed the word | `EINVAL` |
 //!
-//! Before any state is checked, the result is `EDEADLK` if the TID is the caller's own. It is also `EDEADLK` for a
-//! wait that would close a circle, or make a chain longer than the system allows. A queued waiter of another PID
-//! namespace is `EINVAL` for every caller ([`namespace`](super::namespace)). WAITERS stays set if `lock_pi` fails after
-//! setting it, and if the last waiter gives up: the owner's unlock then finds no waiter, and writes 0. These are the
-//! kernel's states, with its numbers.
+//! Before any state is checked, the result is `EDEADLK` if the TID is the caller's own. It is also `EDEADLK` for a wait that
+//! would close a circle, or make a chain longer than the system allows. A queued waiter of another PID namespace is `EINVAL`
+//! for every caller ([`namespace`](super::namespace)). WAITERS stays set if `lock_pi` fails after setting it, and if the last
+//! waiter gives up: the owner's unlock then finds no waiter, and writes 0. These are the kernel's states, with its numbers.
 //!
 //! # Changes
 //!
-//! - **Unlock** ([`unlock`]) of [S8] writes `WAITERS | TID` of the first waiter, makes it the owner and takes it off
-//!   the queue, in one step under the locks of bucket and graph. The new owner has the lock before it runs; no task
-//!   can steal it. In [S1] and [S2] unlock writes 0. In every other state the owner is not the caller: `EPERM` by the
-//!   word, else `EINVAL`.
-//! - **Death of the owner** ([`task`]) makes the first waiter the holder without writing the word, because the
-//!   task that ends may map the word elsewhere, or not at all any more. That waiter stays queued and is prodded. It
-//!   then writes its own TID with WAITERS and DIED ([`waiter`]): from [S4] to [S8]. If it is dropped before, the next
-//!   waiter takes its place.
-//! - **Giving up** takes a waiter out of queue and graph. A waiter that has been handed the lock before it gives up has
-//!   the lock.
+//! - **Unlock** ([`unlock`]) of [S8] writes `WAITERS | TID` of the first waiter, makes it the owner and takes it off the queue,
+//!   in one step under the locks of bucket and graph: the new owner has the lock before it runs, and no task can steal it. In
+//!   [S1] and [S2] unlock writes 0. In every other state the owner is not the caller: `EPERM` by the word, else `EINVAL`.
+//! - **Death of the owner** ([`task`]) makes the first waiter the holder without writing the word, which the ending task may
+//!   map elsewhere, or not at all any more. That waiter stays queued and is notified. It then writes its own TID with WAITERS
+//!   and DIED ([`waiter`]): from [S4] to [S8]. If it is dropped before, the next waiter takes its place.
+//! - **Giving up** takes a waiter out of queue and graph. A waiter that was handed the lock before it gave up has it.
 //!
 //! # Locks
 //!
-//! The [`graph`] of a namespace has all its tasks and the locks that they wait for, of all its domains. One lock guards it,
-//! and the [TIDs](super::tids) too. So an owner that is found by its TID cannot have gone. An operation on a lock holds it
-//! together with the lock of a bucket, or of two. No thread waits for either with the other held: with a bucket locked the
-//! graph is only tried, and with the graph locked a bucket is only tried ([`lock_both`](Domain::lock_both)).
+//! One lock guards the [`graph`] of a namespace, which has the tasks and locks of all its domains, and the [TIDs](super::tids):
+//! an owner that is found by its TID cannot have gone. It also guards the signals of queued waiters, because the death of an
+//! owner locks no bucket. An operation on a lock holds it together with the lock of one bucket or two. No thread waits for
+//! either with the other held: one of them is only tried ([`lock_both`](Domain::lock_both)).
 //!
-//! - A bucket of a [`SharedObject`](super::objects::SharedObject) is used by other namespaces. A thread that waited for its
-//!   graph with such a bucket locked would make them wait for the thread of its guest that has the graph locked, which may
-//!   have lost its CPU, or may be at a long requeue.
-//! - A thread that waited for such a bucket with the graph locked would make all tasks of its guest wait for a thread of
-//!   another guest, which may have lost its CPU.
-//! - In buckets that only one namespace uses, plain waits and wakes do not wait for operations on locks elsewhere.
+//! Otherwise, in a bucket of a [`SharedObject`](super::objects::SharedObject), threads of one guest would wait for one of
+//! another, which may have lost its CPU or be at a long requeue, and in others plain waits and wakes would wait for locks
+//! elsewhere. A contender of either [is handed it](crate::lock) after half a millisecond, so a busy bucket alone delays none
+//! for long.
 //!
-//! An attempt fails only if the lock that is tried is held at that moment. The other lock is waited for in turn, and a
-//! contender of either is handed it after half a millisecond ([`lock`](crate::lock)). So threads that keep a bucket busy
-//! delay an operation only while other tasks of the operation's own namespace keep the graph busy too.
-//!
-//! A queued waiter's signal is guarded by the graph's lock, not by the bucket's, because the death of an owner locks no
-//! bucket. Schedulers, wakers and faults come after all these locks have been released.
+//! Schedulers, wakers and faults come after all these locks have been released.
 
 mod graph;
 pub(crate) mod lock;

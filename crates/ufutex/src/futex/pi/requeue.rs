@@ -1,17 +1,18 @@
-//! Waiting for a word and then for a lock, without waking up in between: condition variables with locks that boost
-//! priority.
+//! Waiting for a word and then for a lock, without waking up in between: condition variables with locks that boost priority.
 
 use core::pin::{Pin, pin};
+use core::ptr::NonNull;
 use core::task::Poll;
 
-use super::lock::{Acquired, LockOperation, Others, Refused};
+use super::lock::{LockOperation, Refused};
 use super::waiter::{EntryRef, Purpose};
-use super::{LockId, PiGraph, TaskId};
+use super::{LockId, TaskId};
 use crate::error::Error;
 use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
-use crate::futex::entry::{Entry, Moment, PIECE};
+use crate::futex::entry::{Entry, Moment, PIECE, notify_one};
 use crate::futex::key::Target;
+use crate::futex::lock_word::WAITERS;
 use crate::futex::namespace::Tasks;
 use crate::futex::operation::{Cause, Operation, PollReceiver, WaitFuture, block_on};
 use crate::futex::pair::Pair;
@@ -20,13 +21,12 @@ use crate::futex::requeue::Requeued;
 use crate::futex::task::Task;
 use crate::futex::wait::WaitOptions;
 use crate::futex::waiter::Matched;
-use crate::signal::{PendingWake, Signal};
+use crate::signal::PendingWake;
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::hash::TableKey;
 use crate::table::list::Node;
-use core::ptr::NonNull;
 
 /// The future of [`Domain::wait_requeue_pi_async`].
 pub type WaitRequeuePi<'d, 't, T, U> = WaitFuture<'d, WaitRequeueOperation<'d, 't, T, U>>;
@@ -44,9 +44,9 @@ impl Domain {
     /// lock: `FUTEX_WAIT_REQUEUE_PI`. On return the task owns `lock`.
     ///
     /// # Errors
-    /// [`Error::Again`] if the word does not hold `expected`, and if the task is interrupted after it was requeued;
-    /// [`Error::Interrupted`] if it is interrupted before; [`Error::TimedOut`]; [`Error::Fault`]; [`Error::Invalid`] if
-    /// `from` and `lock` are one word; otherwise as for [`lock_pi_with`](Self::lock_pi_with), also about the options.
+    /// [`Error::Again`] if the word does not hold `expected`, or if the task is interrupted after it was requeued;
+    /// [`Error::Interrupted`] if before; [`Error::TimedOut`]; [`Error::Fault`]; [`Error::Invalid`] if `from` and `lock` are one
+    /// word; otherwise as for [`lock_pi_with`](Self::lock_pi_with), also about the options.
     pub fn wait_requeue_pi<T: Target, U: Target>(
         &self,
         from: T,
@@ -60,8 +60,7 @@ impl Domain {
         block_on(wait, self.platform(), &task.interrupt().sleeper, deadline.as_ref())
     }
 
-    /// Like [`wait_requeue_pi`](Self::wait_requeue_pi), as a future, whose timeout is as that of
-    /// [`lock_pi_async`](Self::lock_pi_async).
+    /// [`wait_requeue_pi`](Self::wait_requeue_pi) as a future, with the timeout of [`lock_pi_async`](Self::lock_pi_async).
     pub fn wait_requeue_pi_async<'d, 't, T: Target, U: Target>(
         &'d self,
         from: T,
@@ -73,22 +72,19 @@ impl Domain {
         WaitFuture::new(WaitRequeueOperation::new(self, from, expected, lock, task, options.timeout))
     }
 
-    /// If `from` holds `expected`, gives `lock` to the first waiter of `from` if the lock is free, and makes up to
-    /// `requeue` more waiters wait for it: `FUTEX_CMP_REQUEUE_PI` with a wake count of 1, the only one that it accepts.
-    /// If the lock is not free, the first waiter waits for it too, whatever `requeue` is. Returns how many waiters now
-    /// have the lock or wait for it.
+    /// If `from` holds `expected`, gives `lock`, if it is free, to the first waiter of `from`, or else makes that waiter wait
+    /// for it, and makes up to `requeue` more waiters wait for it: `FUTEX_CMP_REQUEUE_PI` with a wake count of 1, the only one
+    /// that it accepts. Returns how many waiters now have the lock or wait for it.
     ///
-    /// In a domain's own table this is one step. If other domains use a bucket of the two words, it may take several: a
-    /// step ends after 256 waiters, and after about 1,000 visits of lock owners along chains. The word is compared in each
-    /// step. The first step in which it differs or cannot be read ends the operation, which returns the number of waiters
-    /// handled until then. Waiters that came after the first step stay where they are.
+    /// In a domain's own table this is one step. If other domains use a bucket of the two words, a step ends after 256 waiters,
+    /// or about 1,000 visits of lock owners along chains. Each step compares the word: a later one in which it differs or
+    /// cannot be read ends the operation with the waiters handled until then. Waiters that came after the first step stay.
     ///
     /// # Errors
-    /// In the first step, [`Error::Again`] if the word does not hold `expected`, and [`Error::Fault`] if it cannot be
-    /// read. [`Error::Invalid`] if `from` and `lock` are one word, or if a waiter of `from` does not wait to be
-    /// requeued to `lock` or belongs to another [`PidNamespace`](crate::PidNamespace). [`Error::Deadlock`] if a waiter
-    /// would wait for itself. Otherwise as for [`lock_pi`](Self::lock_pi). Waiters that were requeued before the error
-    /// stay requeued.
+    /// In the first step, [`Error::Again`] if the word does not hold `expected`, and [`Error::Fault`] if it cannot be read.
+    /// [`Error::Invalid`] if `from` and `lock` are one word, or if a waiter of `from` does not wait to be requeued to `lock` or
+    /// belongs to another [`PidNamespace`](crate::PidNamespace). [`Error::Deadlock`] if a waiter would wait for itself.
+    /// Otherwise as for [`lock_pi`](Self::lock_pi). Waiters requeued before the error stay so.
     pub fn cmp_requeue_pi<T: Target, U: Target>(
         &self,
         from: T,
@@ -104,7 +100,7 @@ impl Domain {
         if keys[0] == keys[1] {
             return Err(Error::Invalid);
         }
-        let requeue = RequeuingPi {
+        let mut requeuing = RequeuingPi {
             domain: self,
             keys,
             places: [source, target],
@@ -113,44 +109,33 @@ impl Domain {
             lock: &lock,
             most: requeue.saturating_add(1),
             began: None,
-            done: RequeuePiProgress::default(),
+            count: 0,
+            woken: 0,
+            new_chain: None,
         };
-        requeue.run()
+        requeuing.run()?;
+        Ok(requeuing.count)
     }
 }
 
-/// A piece ends once its walks along chains have visited this many holders. The last walk is completed.
+/// A piece ends with the walk along a chain that visits this many holders in all.
 const VISITED: u64 = 4 * PIECE as u64;
 
-/// A requeue to a lock.
+/// A requeue to a lock, in pieces if other domains use a bucket of the two words.
 ///
-/// If other domains use a bucket of the two words, the requeue goes in pieces, with nothing locked between two of them. A
-/// piece has at most [`PIECE`] waiters, and fewer if chains of holders are long.
-/// Later pieces move only waiters that were in the queue when the first piece ended: see [`Moment`].
-///
-/// Each piece treats the lock as an operation of its own would. The lock may have become free between two pieces, if
-/// all tasks that waited for it have given up or have had it. Then the first waiter of the piece gets the lock, because
-/// a task cannot wait for a lock without an owner. If the caller had made two calls instead, the second would do the
-/// same.
+/// Each piece treats the lock as an operation of its own would. If the lock has become free between two pieces, the first
+/// waiter of the piece gets it, because a task cannot wait for a lock without an owner.
 struct RequeuingPi<'a, 'd, T: Target, U: Target> {
     domain: &'d Domain,
-    /// The keys of the word and of the lock.
     keys: [TableKey; 2],
     places: [Place; 2],
     from: &'a T,
     expected: T::Value,
     lock: &'a U,
-    /// How many waiters may get the lock or wait for it in all.
+    /// How many waiters may get the lock or wait for it.
     most: usize,
     /// When the first piece ended. `None` during the first piece, in which no waiter can have come too late.
     began: Option<Moment>,
-    done: RequeuePiProgress,
-}
-
-/// The progress of a requeue.
-#[derive(Default)]
-struct RequeuePiProgress {
-    /// How many have the lock or wait for it.
     count: usize,
     /// How many of those have it.
     woken: usize,
@@ -159,39 +144,41 @@ struct RequeuePiProgress {
 }
 
 impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
-    fn run(mut self) -> Result<usize, Error> {
-        self.run_pieces().map(|()| self.done.count)
-    }
-
-    /// Does one piece after the other.
-    fn run_pieces(&mut self) -> Result<(), Error> {
+    fn run(&mut self) -> Result<(), Error> {
         let domain = self.domain;
         let [source, target] = self.places;
         let (mut faults, mut faults_of_lock) = (Faults::default(), Faults::default());
         loop {
-            // Wakes the waiter that has been given the lock. Declared before the locks, so that it is dropped after they
-            // have been unlocked, also by a panic.
+            // Wakes the waiter that has the lock. Dropped after the locks, which are declared below it, also by a panic.
             let mut pending = None;
             let wait = || domain.lock_pair(&source, &target);
             let attempt = || domain.try_lock_pair(&source, &target);
             let (mut pair, mut tasks) = domain.lock_both(wait, attempt);
-            let result = match self.from.load() {
-                Ok(value) if value == self.expected => tasks.with(|tasks| self.piece(&mut pair, tasks, &mut pending)),
-                Ok(_) => return self.stop(Error::Again),
-                Err(Fault) => {
-                    drop((tasks, pair));
-                    match faults.resolve(|| self.from.fault_in(Access::Read)) {
-                        Ok(()) => continue,
-                        Err(Fault) => return self.stop(Error::Fault),
-                    }
+            let value = self.from.load();
+            if value != Ok(self.expected) {
+                drop((tasks, pair));
+                match value {
+                    Err(Fault) if faults.resolve(|| self.from.fault_in(Access::Read)).is_ok() => continue,
+                    _ if self.began.is_some() => return Ok(()),
+                    Err(Fault) => return Err(Error::Fault),
+                    Ok(_) => return Err(Error::Again),
                 }
-            };
+            }
+            let result = tasks.with(|tasks| {
+                let mut lock = None;
+                let is_last = self.piece(&mut pair, tasks, &mut lock, &mut pending);
+                lock.into_iter().for_each(|lock| tasks.graph.drop_if_idle(lock));
+                is_last
+            });
+            if let Ok(false) = result {
+                self.began = self.began.or_else(|| Some(domain.system.begin_in_pieces()));
+            }
             drop((tasks, pair));
             // If a callback panics, the other waiters are still requeued.
             let has_more = matches!(result, Ok(false));
             let go_on = Otherwise::new(|| {
                 if has_more {
-                    call(|| _ = self.run_pieces())
+                    call(|| _ = self.run())
                 }
             });
             // Before the waiter that got the lock runs, because other waiters may boost it.
@@ -206,123 +193,82 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
         }
     }
 
-    /// Handles a word that does not hold the expected value, or cannot be read. In the first piece that is an error. In
-    /// a later piece the operation ends with the number of waiters handled before.
-    fn stop(&self, error: Error) -> Result<(), Error> {
-        if self.began.is_some() { Ok(()) } else { Err(error) }
-    }
-
-    /// Does one piece. Returns whether it was the last.
+    /// Gives the lock to the first waiter, if it is free, and makes the others wait for it. `lock` is the lock in the graph,
+    /// once it is known. Returns whether this was the last piece.
     fn piece(
         &mut self,
         pair: &mut Pair<'d>,
         tasks: &mut Tasks,
+        lock: &mut Option<LockId>,
         pending: &mut Option<PendingWake>,
     ) -> Result<bool, Refused> {
-        // The kernel reads the lock's word first, and so fails on an unreadable one even if there are no waiters.
+        let [source, target] = self.places;
+        // As in the kernel: an unreadable lock is an error even if there are no waiters.
         self.lock.load32()?;
-        let Some(first) = self.first(pair) else { return Ok(true) };
-        let (entry, task) = self.meant_for_lock(first)?;
-        let queued = pair.second().first(self.keys[1], self.places[1].hash);
+        let in_pieces = self.domain.is_any_global(pair, &source, &target);
+        let end = self.count.saturating_add(if in_pieces { PIECE } else { usize::MAX });
+        let visited = if in_pieces { tasks.graph.visited + VISITED } else { u64::MAX };
+        let now = self.domain.system.now();
+        let first = pair.first().first(self.keys[0], source.hash);
+        let mut next = self.pass_late(pair, first);
+        let queued = pair.second().first(self.keys[1], target.hash);
         // SAFETY: queued, and its bucket is locked.
         let queued = queued.and_then(|node| unsafe { EntryRef::of(node).map(|entry| entry.get()) });
-        if queued.is_some_and(|queued| !self.domain.is_of_namespace(queued)) {
+        if next.is_some() && queued.is_some_and(|queued| !self.domain.is_of_namespace(queued)) {
             return Err(Error::Invalid.into());
         }
-        self.requeue(pair, tasks, (first, entry, task), pending)?;
-        if self.done.count == self.most || self.first(pair).is_none() {
-            return Ok(true);
-        }
-        self.began = self.began.or_else(|| Some(self.domain.begin_in_pieces()));
-        Ok(false)
-    }
-
-    /// Gives the lock to the first waiter, if it is free, and makes the others of the piece wait for it.
-    fn requeue(
-        &mut self,
-        pair: &mut Pair<'d>,
-        tasks: &mut Tasks,
-        (first, entry, task): (NonNull<Node>, EntryRef, TaskId),
-        pending: &mut Option<PendingWake>,
-    ) -> Result<(), Refused> {
-        let others = if self.done.count + 1 < self.most { Others::AboutToWait } else { Others::Unknown };
-        let [source, target] = self.places;
-        // Other domains must not wait for long for a bucket that they use too.
-        let in_pieces = self.domain.is_any_global(pair, &source, &target);
-        let end = if in_pieces { self.most.min(self.done.count + PIECE) } else { self.most };
-        let visited = if in_pieces { tasks.graph.visited + VISITED } else { u64::MAX };
-        let who = (task, tasks.graph.tid(task));
-        let acquired = self.domain.acquire(pair.second(), tasks, &target, self.lock, who, others)?;
-        let (lock, next) = match acquired {
-            Acquired::Contended(lock) => (lock, Some(first)),
-            Acquired::Owned(lock) => {
-                let next = self.after(pair, first);
-                self.done.count += 1;
-                self.done.woken += 1;
-                // SAFETY: queued in the first bucket.
-                unsafe { pair.first().remove(first) };
-                // SAFETY: taken off its queue; not used afterwards.
-                *pending = Some(unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) });
-                let Some(lock) = lock else { return Ok(()) };
-                (lock, next)
-            }
-        };
-        let result = self.move_waiters(pair, &mut tasks.graph, lock, next, (end, visited));
-        tasks.graph.drop_if_idle(lock);
-        result
-    }
-
-    /// Makes waiters, from `next` on, wait for `lock`, until `end` waiters have been requeued in all, or the graph's walks
-    /// have visited as many holders as `visited` says.
-    fn move_waiters(
-        &mut self,
-        pair: &mut Pair<'d>,
-        graph: &mut PiGraph,
-        lock: LockId,
-        mut next: Option<NonNull<Node>>,
-        (end, visited): (usize, u64),
-    ) -> Result<(), Refused> {
-        let now = self.domain.system.now();
-        while self.done.count < end
-            && graph.visited < visited
+        // The task that has been given the lock in this piece.
+        let mut owner = None;
+        while self.count < self.most
             && let Some(node) = next
         {
-            let (entry, task) = self.meant_for_lock(node)?;
-            graph.block(task, lock, entry)?;
-            next = self.after(pair, node);
-            // SAFETY: queued in the first bucket, and both are locked until it is in the second.
-            unsafe {
-                pair.first().take_to(node, self.keys[1], self.places[1].hash);
-                entry.get().set_purpose(Purpose::Lock(lock));
-                entry.get().entry.set_since(now);
-                let new_chain = pair.second().insert(node);
-                self.done.new_chain = self.done.new_chain.or(new_chain);
+            if self.count >= end || tasks.graph.visited >= visited {
+                return Ok(false);
             }
-            self.done.count += 1;
+            let (entry, task) = self.meant_for_lock(node)?;
+            // SAFETY: queued in the first bucket.
+            let after = unsafe { pair.first().after(node) };
+            if lock.is_none() {
+                *lock = match owner {
+                    Some(owner) => Some(tasks.graph.add_lock(owner)?),
+                    None => {
+                        let waiters = if self.count + 1 < self.most { WAITERS } else { 0 };
+                        let tid = tasks.graph.tid(task) | waiters;
+                        self.domain.acquire(pair.second(), tasks, &target, self.lock, tid)?
+                    }
+                };
+            }
+            if let Some(lock) = *lock {
+                tasks.graph.block(task, lock, entry)?;
+                // SAFETY: queued in the first bucket, and both are locked until it is in the second.
+                unsafe {
+                    pair.first().take_to(node, self.keys[1], target.hash);
+                    entry.get().set_purpose(Purpose::Lock(lock));
+                    entry.get().entry.set_since(now);
+                    let new_chain = pair.second().insert(node);
+                    self.new_chain = self.new_chain.or(new_chain);
+                }
+            } else {
+                owner = Some(task);
+                self.woken += 1;
+                // SAFETY: queued in the first bucket; not used after it has been taken off.
+                *pending = Some(unsafe {
+                    pair.first().remove(node);
+                    notify_one(node)
+                });
+            }
+            self.count += 1;
+            next = self.pass_late(pair, after);
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// The first waiter of the word that did not come too late.
-    fn first(&self, pair: &mut Pair<'d>) -> Option<NonNull<Node>> {
-        let first = pair.first().first(self.keys[0], self.places[0].hash);
-        self.pass_late(pair, first)
-    }
-
-    /// The next waiter behind `node`, which is queued in the first bucket.
-    fn after(&self, pair: &mut Pair<'d>, node: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: the caller guarantees that `node` is queued there.
-        let next = unsafe { pair.first().after(node) };
-        self.pass_late(pair, next)
-    }
-
-    /// Passes over waiters that came after the first piece had ended. Waiters of one priority stand in the order in
-    /// which they came, so all behind a late one are late too, and it passes over at most one waiter per priority.
+    /// Passes over waiters that came after the first piece: at most one per priority, since those behind it there are late too.
     fn pass_late(&self, pair: &mut Pair<'d>, mut next: Option<NonNull<Node>>) -> Option<NonNull<Node>> {
         let Some(began) = self.began else { return next };
         while let Some(node) = next {
             // SAFETY: every node of a queue is the first field of an entry, and its bucket is locked.
-            if unsafe { node.cast::<Entry>().as_ref().was_there(began) } {
+            if unsafe { node.cast::<Entry>().as_ref().since() } <= began {
                 break;
             }
             // SAFETY: queued there.
@@ -331,8 +277,7 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
         next
     }
 
-    /// The entry of a waiter of the first word, and its task. Refused if the waiter does not wait to be requeued to our
-    /// lock, or belongs to another PID namespace.
+    /// The entry and task of a waiter of the first word. Refused if it is meant for another lock, or of another PID namespace.
     fn meant_for_lock(&self, node: NonNull<Node>) -> Result<(EntryRef, TaskId), Refused> {
         // SAFETY: queued, and its bucket is locked.
         unsafe {
@@ -349,11 +294,11 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
 
 impl<T: Target, U: Target> Drop for RequeuingPi<'_, '_, T, U> {
     fn drop(&mut self) {
-        let ([source, target], done) = (&self.places, &self.done);
-        let requeued = Requeued { woken: done.woken, requeued: done.count - done.woken };
-        self.domain.note_requeue(source, target, requeued);
+        let [source, target] = &self.places;
+        let done = Requeued { woken: self.woken, requeued: self.count - self.woken };
+        self.domain.note_requeue(source, target, done);
         // `call`, because a table that grows calls the embedder's memory and topology, which may panic.
-        call(|| self.domain.note_waiter(done.new_chain, target));
+        call(|| self.domain.note_waiter(self.new_chain, target));
     }
 }
 
@@ -365,20 +310,32 @@ impl<'d, T: Target, U: Target> Operation<'d> for WaitRequeueOperation<'d, '_, T,
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
-        if self.lock.waiter.is_busy() {
-            return self.lock.waiter.poll(&self.lock.word, receiver);
+        if self.lock.slot.is_busy() {
+            return self.lock.poll_waiter(receiver);
         }
-        match self.begin(receiver) {
-            Ok(()) => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error)),
+        let LockOperation { domain, word, task, .. } = &self.lock;
+        domain.check_lock(word, task)?;
+        let to = domain.key(&domain.place(word));
+        let mut receiver = Some(receiver.for_entry());
+        let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
+        let key = domain.key(&place);
+        if key == to {
+            return Poll::Ready(Err(Error::Invalid));
         }
+        let purpose = Purpose::Requeue { to, task: task.named.id };
+        let entry = self.lock.enter(&place, &locked, &mut receiver, purpose)?;
+        // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
+        let new_chain = unsafe { locked.insert(entry.node()) };
+        drop(locked);
+        domain.note_queued(&place);
+        domain.note_waiter(new_chain, &place);
+        Poll::Pending
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
-        // Once it was requeued, the word has changed since the wait began, so a repeated call would end with `Again`. The
-        // kernel returns that at once.
+        // After a requeue the word has changed, so a repeated call would end with `Again`. The kernel returns that at once.
         let requeued = if cause == Cause::Interrupted { Error::Again } else { cause.into() };
-        self.lock.waiter.end(&self.lock.word, cause.into(), requeued)
+        self.lock.end(cause.into(), requeued)
     }
 }
 
@@ -392,25 +349,5 @@ impl<'d, 't, T: Target, U: Target> WaitRequeueOperation<'d, 't, T, U> {
         timeout: Option<Timeout>,
     ) -> Self {
         Self { from, expected, lock: LockOperation::new(domain, lock, task, timeout) }
-    }
-
-    fn begin(&self, receiver: PollReceiver<'_>) -> Result<(), Error> {
-        let LockOperation { domain, word, waiter, .. } = &self.lock;
-        domain.check_lock(word, waiter.task)?;
-        let to = domain.key(&domain.place(word));
-        let mut receiver = Some(receiver.for_entry());
-        let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
-        let key = domain.key(&place);
-        if key == to {
-            return Err(Error::Invalid);
-        }
-        let purpose = Purpose::Requeue { to, task: waiter.task.named.id };
-        let entry = waiter.enter(domain, &place, &locked, &mut receiver, purpose)?;
-        // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
-        let new_chain = unsafe { locked.insert(entry.node()) };
-        drop(locked);
-        domain.note_queued(&place);
-        domain.note_waiter(new_chain, &place);
-        Ok(())
     }
 }

@@ -45,26 +45,23 @@ use crate::sys::unwind::{Otherwise, call};
 pub trait Scheduler: Send + Sync {
     /// Called when the task runs with this priority from now on.
     ///
-    /// Called with no lock held, by any thread, and by several at the same time. The last call for a task reports its
-    /// current priority. The function may use domains, tasks and the system, but must not wait for another thread's
-    /// operation on the system, which may itself be waiting for this call to return.
+    /// Called with no lock held, by any thread, and by several at once. The last call for a task reports its current priority.
+    /// It may use domains, tasks and the system, but must not wait for another thread's operation, which may be waiting for
+    /// this call.
     ///
-    /// The call may come after the task has ended, if its priority changed before: a scheduler ignores TIDs that it
-    /// does not know. When a lock is handed over, its next owner is woken before its former owner is reported. So a
-    /// scheduler may take the CPU from a thread as soon as it learns that the thread's priority has fallen.
+    /// The call may come after the task has ended: a scheduler ignores TIDs that it does not know. When a lock is handed over,
+    /// its next owner is woken before its former owner is reported, so a scheduler may take the CPU from a thread whose
+    /// priority falls.
     ///
-    /// Without `std`, on a platform with [`KEEPS_CPU`](crate::platform::Platform::KEEPS_CPU), the call is made between
-    /// `enter` and `leave`, and must not sleep. Otherwise more urgent threads could preempt a thread that is about to
-    /// report a change, and so delay the report for as long as they run.
+    /// Without `std`, on a platform with [`KEEPS_CPU`](crate::platform::Platform::KEEPS_CPU), the call is made between `enter`
+    /// and `leave`, so that more urgent threads cannot delay the report, and must not sleep.
     ///
-    /// It may panic. The panic reaches the caller of the operation, which has been done: the lock has its new owner,
-    /// the new owner has been woken, and the counters include it. The change counts as reported although the call
-    /// panicked. Other changes are reported before the panic continues.
+    /// It may panic. The panic reaches the caller of the operation, which has been done: the new owner has been woken, the
+    /// counters include it, and the change counts as reported. Other changes are reported before the panic continues.
     fn set_priority(&self, tid: u32, priority: Priority);
 
-    /// Like [`set_priority`](Self::set_priority), for systems in which several tasks may have one TID. The engine calls
-    /// this function, with the [number](crate::PidNamespace::number) of the task's PID namespace. The provided
-    /// implementation ignores the namespace and calls `set_priority`.
+    /// Like [`set_priority`](Self::set_priority), for systems where tasks may share a TID. The engine calls this function, with
+    /// the [number](crate::PidNamespace::number) of the task's PID namespace. By default it calls `set_priority`.
     fn set_priority_in(&self, namespace: u64, tid: u32, priority: Priority) {
         let _ = namespace;
         self.set_priority(tid, priority);
@@ -73,14 +70,12 @@ pub trait Scheduler: Send + Sync {
 
 callbacks!(Scheduler);
 
-/// The settings of a system for its locks.
 #[derive(Clone, Debug)]
 pub(crate) struct PiSettings {
     max_depth: usize,
     scheduler: Option<Callbacks<dyn Scheduler>>,
 }
 
-/// What a system has for the locks of all its namespaces.
 pub(crate) struct Pi {
     settings: PiSettings,
     chains_refused: Counted<AtomicU64>,
@@ -91,25 +86,21 @@ impl PiSettings {
         Self { max_depth: 1024, scheduler: None }
     }
 
-    /// # Errors
-    /// [`Error::NoMemory`].
-    pub fn resolve(self) -> Result<Pi, Error> {
-        Ok(Pi { settings: self, chains_refused: Counted::new(|_| AtomicU64::new(0))? })
+    pub fn resolve(&self) -> Result<Pi, Error> {
+        Ok(Pi { settings: self.clone(), chains_refused: Counted::new(|_| AtomicU64::new(0))? })
     }
 }
 
 impl Pi {
-    /// The graph of a new namespace.
     pub fn make_graph(&self) -> PiGraph {
         PiGraph::new(self.settings.max_depth, self.chains_refused.clone())
     }
 }
 
 impl SystemConfig {
-    /// Longest chain of lock owners, each blocked on a lock of the next, that `lock_pi` may build. The first wait is
-    /// not counted. Default: 1024, the kernel's `max_lock_depth`. A wait that would make a chain longer fails with
-    /// `EDEADLK`, whether it would extend the chain at its beginning or at its end. The kernel does not refuse a wait
-    /// that extends the chain at its end, by the last owner.
+    /// Longest chain of lock owners, each blocked on a lock of the next, that `lock_pi` may build, not counting the first wait.
+    /// Default: 1024, the kernel's `max_lock_depth`. A wait that would make a chain longer fails with `EDEADLK`, at whichever
+    /// end it would extend the chain. The kernel does not refuse a wait that extends it at its end, by the last owner.
     #[must_use]
     pub const fn max_pi_depth(mut self, locks: usize) -> Self {
         self.pi.max_depth = locks;
@@ -136,14 +127,13 @@ impl System {
         self.inner.pi.chains_refused.load(Ordering::Relaxed)
     }
 
-    /// Reports to the scheduler all changes of priority, of tasks of the namespace, that have not been reported yet. The
-    /// graph is not locked. If the scheduler panics, the change counts as reported, and everything else is reported before
-    /// the panic continues.
+    /// Reports to the scheduler all changes of priority of the namespace's tasks that have not been reported. The graph is not
+    /// locked. If the scheduler panics, the change counts as reported, and all others are reported before the panic continues.
     pub(crate) fn report_priorities(&self, namespace: &Namespace) {
         let Some(scheduler) = self.inner.pi.settings.scheduler.as_deref() else { return };
         loop {
-            // No other thread reports what this one is about to. So if the platform allows it, this one keeps its CPU
-            // until the scheduler knows the task's last priority: it may be less urgent than the task.
+            // No other thread reports what this one is about to. So if the platform allows it, this one keeps its CPU until the
+            // scheduler knows the priority: this thread may be less urgent than the task.
             let _section = self.platform().section();
             let change = namespace.tasks.lock().with(|tasks| tasks.graph.next_changed());
             let Some((tid, mut level)) = change else { return };
@@ -158,8 +148,7 @@ impl System {
                 });
                 call(|| scheduler.set_priority_in(namespace.number, tid, Priority::from_level(level)));
                 go_on.disarm();
-                // If the priority has changed meanwhile, another thread may have reported that before this one reported
-                // `level`. Nothing is known of a task that has ended.
+                // If the priority has changed meanwhile, another thread may have reported that before `level` was.
                 let effective = |tasks: &mut Tasks| tasks.by_tid.get(tid).map(|task| tasks.graph.effective(task.id));
                 match namespace.tasks.lock().with(effective) {
                     Some(now) if now != level => level = now,

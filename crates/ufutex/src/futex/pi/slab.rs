@@ -6,30 +6,7 @@ use core::marker::PhantomData;
 use crate::error::Error;
 
 /// Names a `T` by its index in a slab.
-pub struct Id<T> {
-    index: u32,
-    _type: PhantomData<fn() -> T>,
-}
-
-impl<T> Clone for Id<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T> Copy for Id<T> {}
-
-impl<T> PartialEq for Id<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.index == other.index
-    }
-}
-impl<T> Eq for Id<T> {}
-
-impl<T> core::fmt::Debug for Id<T> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "#{}", self.index)
-    }
-}
+pub type Id<T> = (u32, PhantomData<fn() -> T>);
 
 pub(super) enum Slot<T> {
     Used(T),
@@ -41,8 +18,7 @@ pub(super) enum Slot<T> {
 const CHUNK_LOG2: u32 = 6;
 const CHUNK: usize = 1 << CHUNK_LOG2;
 
-/// See the top of this file. A slab grows by a chunk and does not move the values in full chunks, so the time of an
-/// insertion does not depend on the number of values.
+/// Grows by a chunk and does not move the values in full chunks, so the time of an insertion does not depend on their number.
 pub struct Slab<T> {
     pub(super) chunks: Vec<Vec<Slot<T>>>,
     free: Option<u32>,
@@ -77,12 +53,12 @@ impl<T> Slab<T> {
             self.used
         };
         self.used += 1;
-        Ok(Id { index, _type: PhantomData })
+        Ok((index, PhantomData))
     }
 
     pub fn remove(&mut self, id: Id<T>) {
-        *self.slot_mut(id.index) = Slot::Free(self.free);
-        self.free = Some(id.index);
+        *self.slot_mut(id.0) = Slot::Free(self.free);
+        self.free = Some(id.0);
         self.used -= 1;
     }
 
@@ -104,33 +80,29 @@ impl<T> core::ops::Index<Id<T>> for Slab<T> {
 
     #[inline(always)]
     fn index(&self, id: Id<T>) -> &T {
-        let (chunk, offset) = place(id.index);
-        match &self.chunks[chunk][offset] {
-            Slot::Used(value) => value,
-            Slot::Free(_) => unreachable!("an ID is given back with the last use of it"),
-        }
+        let (chunk, offset) = place(id.0);
+        let Slot::Used(value) = &self.chunks[chunk][offset] else {
+            unreachable!("an ID is not used after it is given back")
+        };
+        value
     }
 }
 
 impl<T> core::ops::IndexMut<Id<T>> for Slab<T> {
     #[inline(always)]
     fn index_mut(&mut self, id: Id<T>) -> &mut T {
-        match self.slot_mut(id.index) {
-            Slot::Used(value) => value,
-            Slot::Free(_) => unreachable!("an ID is given back with the last use of it"),
-        }
+        let Slot::Used(value) = self.slot_mut(id.0) else { unreachable!("an ID is not used after it is given back") };
+        value
     }
 }
 
-/// A doubly linked list of values of a slab. Each value has its [`Neighbours`] in a field that the caller names, so it can be
-/// in several lists.
+/// A doubly linked list of values of a slab. A value with several [`Neighbours`] can be in several lists.
 pub struct List<T> {
     pub first: Option<Id<T>>,
     pub last: Option<Id<T>>,
     pub len: usize,
 }
 
-/// A value's neighbours in a list.
 pub struct Neighbours<T> {
     prev: Option<Id<T>>,
     next: Option<Id<T>>,
@@ -145,7 +117,6 @@ impl<T> List<T> {
         Self { first: None, last: None, len: 0 }
     }
 
-    /// Appends a value.
     pub fn push(&mut self, slab: &mut Slab<T>, id: Id<T>, links: impl Fn(&mut T) -> &mut Neighbours<T>) {
         let prev = self.last.replace(id);
         *links(&mut slab[id]) = Neighbours { prev, next: None };
@@ -156,7 +127,6 @@ impl<T> List<T> {
         self.len += 1;
     }
 
-    /// Takes out a value of the list.
     pub fn remove(&mut self, slab: &mut Slab<T>, id: Id<T>, links: impl Fn(&mut T) -> &mut Neighbours<T>) {
         let Neighbours { prev, next } = *links(&mut slab[id]);
         match prev {
@@ -179,13 +149,13 @@ mod tests {
     fn values_keep_their_ids_while_others_come_and_go() {
         let mut slab = Slab::new();
         let ids: Vec<_> = (0..1000).map(|value| slab.insert(value).unwrap()).collect();
-        assert!(ids.iter().enumerate().all(|(i, id)| id.index as usize == i));
+        assert!(ids.iter().enumerate().all(|(i, id)| id.0 as usize == i));
         ids.iter().step_by(3).for_each(|&id| slab.remove(id));
         assert!(ids.iter().enumerate().filter(|(i, _)| i % 3 != 0).all(|(i, &id)| slab[id] == i));
         let again: Vec<_> = (0..334).map(|_| slab.insert(7).unwrap()).collect();
-        assert!(again.iter().all(|id| id.index % 3 == 0), "free slots are used first");
+        assert!(again.iter().all(|id| id.0 % 3 == 0), "free slots are used first");
         let last = slab.insert(8).unwrap();
-        assert_eq!(last.index, 1000);
+        assert_eq!(last.0, 1000);
         ids.iter().chain([&last]).for_each(|&id| slab.remove(id));
         assert!(slab.is_empty());
     }

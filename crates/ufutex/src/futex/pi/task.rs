@@ -21,33 +21,29 @@ impl Domain {
 }
 
 impl Task {
-    /// Runs `f` with the graph locked, and with the task's ID there.
     fn in_graph<R>(&self, f: impl FnOnce(&mut PiGraph, TaskId) -> R) -> R {
         self.namespace().tasks.lock().with(|tasks| f(&mut tasks.graph, self.named.id))
     }
 
-    /// Sets the task's own priority in the graph, and reports those that change.
     pub(in crate::futex) fn set_own_in_graph(&self, own: Priority) {
         self.in_graph(|graph, id| graph.set_own(id, own.level()));
         self.system.report_priorities(self.namespace());
     }
 
-    /// The best of the task's own priority and those of the waiters for its locks.
     pub(in crate::futex) fn effective_priority(&self) -> Priority {
         self.in_graph(|graph, id| Priority::from_level(graph.effective(id)))
     }
 
-    /// Removes the task from the graph. It neither holds a lock nor waits for one.
+    /// The task neither holds a lock nor waits for one.
     pub(in crate::futex) fn leave_graph(&self) {
         self.in_graph(|graph, id| graph.unregister(id));
     }
 
-    /// Hands each lock that the task owns to its first waiter: the task has ended. Does so in batches, so that the graph
-    /// is never locked for long.
+    /// Hands each lock that the task owned to its first waiter, in batches, so that the graph is never locked for long.
     pub(in crate::futex) fn pass_on_locks(&self) {
         loop {
             let mut pending = PendingWakes::none();
-            // As in `unlock_pi`: the heirs are woken before this thread can lose its CPU or its priority.
+            // As in `unlock_slowly`.
             let section = self.system.platform().section();
             let is_left = self.in_graph(|graph, id| {
                 for _ in 0..BATCH {

@@ -3,12 +3,13 @@
 use super::lock::Refused;
 use crate::error::Error;
 use crate::futex::domain::Domain;
+use crate::futex::entry::notify_one;
 use crate::futex::key::Target;
 use crate::futex::lock_word::{TID_MASK, WAITERS};
 use crate::futex::namespace::Tasks;
 use crate::futex::place::Place;
 use crate::futex::task::Task;
-use crate::signal::{PendingWake, Signal};
+use crate::signal::PendingWake;
 use crate::sync::spin_loop;
 use crate::sys::mem::Faults;
 use crate::sys::unwind::Otherwise;
@@ -18,28 +19,27 @@ impl Domain {
     /// Unlocks `word`, which `task` owns, and hands it to the first waiter: `FUTEX_UNLOCK_PI`.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] if the word does not name the task. [`Error::Invalid`] if a waiter of the word waits for
-    /// no lock or belongs to another [`PidNamespace`](crate::PidNamespace), if the word and its waiters do not belong
-    /// together, if the word is not of 32 bits, or if `task` belongs to another domain. [`Error::Again`] if the word
-    /// changes meanwhile; [`Error::Fault`].
+    /// [`Error::NotPermitted`] if the word does not name the task. [`Error::Invalid`] if a waiter of the word waits for no lock
+    /// or belongs to another [`PidNamespace`](crate::PidNamespace), if the word and its waiters do not belong together, if the
+    /// word is not of 32 bits, or if `task` belongs to another domain. [`Error::Again`] if the word changes meanwhile;
+    /// [`Error::Fault`].
     #[inline]
     pub fn unlock_pi<T: Target>(&self, word: T, task: &Task) -> Result<(), Error> {
         self.check_lock(&word, task)?;
         let place = self.place(&word);
         let tid = task.tid();
-        // Unlocks as a program does itself if the word holds only its TID. Not done if waiters are queued.
+        // As a program does itself if the word holds only its TID. Not if waiters are queued.
         if self.nobody_waits(&place) && matches!(word.compare_exchange32(tid, 0), Ok(Ok(_))) {
             return Ok(());
         }
         self.unlock_slowly(&word, &place, task)
     }
 
-    /// Unlocks a word whose lock was handed to a task that no longer wants it. There is no caller that could handle
-    /// `Again`.
+    /// Unlocks a word whose lock was handed to a task that no longer wants it.
     pub(super) fn give_back<T: Target>(&self, word: &T, task: &Task) {
         let place = self.place(word);
-        // A word that can no longer be written is left as it is, and so is one whose task has ended. After `Again` another
-        // operation has changed the word and so made progress; there is no lock to wait for.
+        // A word that can no longer be written stays, and so does one whose task has ended. `Again`: another operation has
+        // changed the word, and so made progress; there is no lock to wait for.
         let unlock = || self.check_lock(word, task).and_then(|()| self.unlock_slowly(word, &place, task));
         while unlock() == Err(Error::Again) {
             spin_loop();
@@ -51,20 +51,17 @@ impl Domain {
         let mut faults = Faults::default();
         loop {
             let (mut locked, mut tasks) = self.lock_both(|| self.lock_or_make(place), || self.try_lock(place));
-            // If the platform's holders keep their CPU, this thread keeps it until it has woken the heir: another
-            // thread may report meanwhile that this one has lost the heir's priority.
+            // Keeps the CPU until the heir is woken: another thread may report meanwhile that this one has lost its boost.
             let section = self.platform().section();
             let result = tasks.with(|tasks| self.hand_over(&mut locked, tasks, place, word, task));
             drop((tasks, locked));
             match result {
                 Ok(pending) => {
-                    // After the heir is woken. Otherwise, as soon as the scheduler knows that this thread has lost the
-                    // heir's priority, threads of priorities in between could keep the lock from the heir. The report
-                    // is made even if the heir's waker panics.
+                    // After the heir is woken. Otherwise, once the scheduler knows that this thread has lost the heir's
+                    // priority, threads of priorities in between could keep the lock from it. Also if the heir's waker panics.
                     let _reported = Otherwise::new(|| self.system.report_priorities(self.namespace()));
-                    let section = (!pending.calls_waker()).then_some(section);
+                    let _section = (!pending.calls_waker()).then_some(section);
                     drop(pending);
-                    drop(section);
                     return Ok(());
                 }
                 Err(refused) => {
@@ -77,8 +74,7 @@ impl Domain {
 
     /// Writes the next owner's TID, or 0, and makes that task the owner. Bucket and graph are locked.
     ///
-    /// The word is read with its bucket locked, so a waiter that sets [`WAITERS`] at the same time causes no error. The
-    /// kernel reads the word before it locks the bucket, and so fails with `EINVAL` or `EAGAIN` in such races.
+    /// Unlike in the kernel, the bucket is locked, so a waiter that sets [`WAITERS`] meanwhile does not make this fail.
     fn hand_over<T: Target>(
         &self,
         bucket: &mut Guard<'_>,
@@ -108,9 +104,10 @@ impl Domain {
             Err(_) => return Err(Error::Invalid.into()),
         }
         graph.hand_over(lock);
-        // SAFETY: the entry waits for this lock, so it is queued by its key, in this bucket.
-        unsafe { bucket.remove(entry.node()) };
-        // SAFETY: removed from queue and graph; not used afterwards.
-        Ok(unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) })
+        // SAFETY: the entry waits for this lock, so it is queued here. It leaves queue and graph, and is not used any more.
+        unsafe {
+            bucket.remove(entry.node());
+            Ok(notify_one(entry.node()))
+        }
     }
 }

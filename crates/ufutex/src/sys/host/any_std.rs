@@ -1,20 +1,19 @@
-//! Any platform of the standard library: threads sleep on condition variables, which they find by the address of their
-//! word.
+//! Any platform of the standard library: threads sleep on condition variables, which they find by the address of their word.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+pub use std::thread::yield_now;
 
 use super::super::clock::{Clock, Deadline};
 use super::super::park::ParkEnd;
 use super::clocks::time;
 use crate::sys::platform::Platform;
 
-/// A [`Platform`] that needs only the standard library. It is the host's own where that is neither Linux nor Windows. A
-/// sleeping thread waits for a condition variable that it shares with the sleepers of other words, so it wakes up
-/// more often than by an operating system's own call. `park` and `unpark` lock a mutex, so signal handlers must not
-/// call them. The first use of a mutex allocates on Apple's systems and NetBSD, as the standard library has it.
+/// A [`Platform`] that needs only the standard library. It is the host's own where that is neither Linux nor Windows. A sleeper
+/// shares a condition variable with those of other words, so it wakes up more often than by a system call. `park` and `unpark`
+/// lock a mutex, so signal handlers must not call them; on Apple's systems and NetBSD its first use allocates.
 ///
 /// Its clocks are the host's:
 ///
@@ -29,23 +28,22 @@ use crate::sys::platform::Platform;
 #[derive(Clone, Copy, Debug)]
 pub struct AnyStd;
 
-/// A mutex and a condition variable for the sleepers of some words. A sleeper compares its word with the mutex held, and
-/// a waker locks the mutex after it has changed the word. So the sleeper sees the new value, or is waiting by then.
+/// Where the sleepers of some words wait. A sleeper compares its word with the mutex held, and a waker locks it after it has
+/// changed the word. So the sleeper sees the new value, or is waiting by then.
 struct ParkingRoom {
-    sleepers: Mutex<usize>,
+    mutex: Mutex<()>,
     woken: Condvar,
 }
 
-/// The rooms, which a child of fork(2) can replace.
 struct Rooms(UnsafeCell<[ParkingRoom; 64]>);
 
-// SAFETY: threads share the rooms, which are `Sync`. They are replaced while there is only one thread.
+// SAFETY: the rooms are `Sync`, and are replaced while there is only one thread.
 unsafe impl Sync for Rooms {}
 
 static ROOMS: Rooms = Rooms(UnsafeCell::new(empty()));
 
 const fn empty() -> [ParkingRoom; 64] {
-    [const { ParkingRoom { sleepers: Mutex::new(0), woken: Condvar::new() } }; 64]
+    [const { ParkingRoom { mutex: Mutex::new(()), woken: Condvar::new() } }; 64]
 }
 
 fn room(word: *const AtomicU32) -> &'static ParkingRoom {
@@ -55,7 +53,7 @@ fn room(word: *const AtomicU32) -> &'static ParkingRoom {
     &rooms[(mixed >> 58) as usize]
 }
 
-/// Forgets all sleepers, in the child of fork(2): a thread that the child does not have may hold a mutex.
+/// In the child of fork(2): a thread that the child does not have may hold a mutex.
 ///
 /// # Safety
 /// There is one thread, and it neither sleeps nor wakes.
@@ -65,14 +63,13 @@ pub unsafe fn forget_sleepers() {
 }
 
 impl ParkingRoom {
-    /// Nothing panics with the mutex held, so the number is right even if the standard library says otherwise.
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How long a thread may sleep at once, with a deadline, before it reads the clock again. The realtime clock may be set
-/// meanwhile. The monotonic clock of some hosts goes on while the machine sleeps, and their sleeps do not count that time.
+/// How long a thread may sleep at once before it reads the clock again. The realtime clock may be set meanwhile, and some
+/// monotonic clocks go on while the machine sleeps, which sleeps do not count.
 pub const fn longest(clock: Clock) -> Duration {
     match clock {
         Clock::Realtime => Duration::from_millis(100),
@@ -80,20 +77,17 @@ pub const fn longest(clock: Clock) -> Duration {
     }
 }
 
-/// How long a thread that sleeps until `deadline` has to sleep before it reads the clock again.
 pub fn longest_sleep(deadline: &Deadline) -> Duration {
-    deadline.remaining(time(deadline.clock)).min(longest(deadline.clock))
+    deadline.at.saturating_sub(time(deadline.clock)).min(longest(deadline.clock))
 }
 
-/// Whether the clock of `deadline` shows that time or a later one.
 pub fn has_passed(deadline: &Deadline) -> bool {
     time(deadline.clock) >= deadline.at
 }
 
-/// Sleeps while `word` is `expected`, until `deadline` at the latest.
 pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
     let room = room(word);
-    let mut sleepers = room.lock();
+    let guard = room.lock();
     if word.load(Ordering::Relaxed) != expected {
         return ParkEnd::Awake; // The caller loads it again, with Acquire: the waker may not have locked the mutex yet.
     }
@@ -101,40 +95,27 @@ pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Par
     if left.is_some_and(|left| left.is_zero()) {
         return ParkEnd::TimedOut;
     }
-    *sleepers += 1;
-    sleepers = match left {
-        None => room.woken.wait(sleepers).unwrap_or_else(PoisonError::into_inner),
-        Some(left) => room.woken.wait_timeout(sleepers, left).unwrap_or_else(PoisonError::into_inner).0,
-    };
-    *sleepers -= 1;
-    drop(sleepers);
+    match left {
+        None => drop(room.woken.wait(guard)),
+        Some(left) => drop(room.woken.wait_timeout(guard, left)),
+    }
     if deadline.is_some_and(has_passed) { ParkEnd::TimedOut } else { ParkEnd::Awake }
 }
 
-/// Wakes all threads that sleep on words of the same room, because a room does not know which of them sleep on `word`.
-/// Returns 0: the number of threads woken is not known.
+/// Wakes all that sleep on words of the room, which does not know who sleeps on `word`. Returns 0: not known.
 pub fn unpark(word: *const AtomicU32, _count: usize) -> usize {
     let room = room(word);
-    let sleepers = room.lock();
-    if *sleepers != 0 {
-        room.woken.notify_all();
-    }
+    drop(room.lock()); // a sleeper that has seen the old value waits by now
+    room.woken.notify_all();
     0
 }
 
-/// Gives up the CPU to another thread.
-pub fn yield_now() {
-    std::thread::yield_now();
-}
-
-/// Sleeps for `length`.
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has its own"))]
 pub fn sleep(length: Duration) -> bool {
     std::thread::sleep(length);
     true
 }
 
-/// The CPUs that the standard library reports.
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has its own"))]
 pub fn online() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

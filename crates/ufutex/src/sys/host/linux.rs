@@ -1,5 +1,5 @@
-//! Linux: futex(2) itself, by system calls made directly. Calls through libc's `syscall` could be interposed: if a program's
-//! own futex calls are redirected to this engine, the engine's calls must not be redirected as well.
+//! Linux: futex(2) itself, by system calls made directly. Calls through libc's `syscall` could be interposed: where a program's
+//! futex calls are redirected to this engine, its own must not be.
 
 use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
@@ -8,15 +8,13 @@ use core::time::Duration;
 use super::super::clock::{Clock, Deadline};
 use super::super::park::ParkEnd;
 
-/// Whether a thread can sleep with bits of its own, and a wake choose by them.
 pub const WAKES_BY_BITS: bool = true;
 
-/// Sleeps while `word` is `expected`, until `deadline` at the latest.
 pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
     park_with(word, expected, deadline, NonZeroU32::MAX)
 }
 
-/// As [`park`]. A wake by [`unpark_bits`] concerns the thread if it has one of these bits.
+/// A wake by [`unpark_bits`] concerns the thread if it has one of these bits.
 pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> ParkEnd {
     let mut op = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
     let mut until = core::ptr::null();
@@ -28,7 +26,7 @@ pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, b
         time = timespec(deadline.at);
         until = &raw const time;
     }
-    // SAFETY: the word and `time` outlive the call; futex(2) writes to neither.
+    // SAFETY: the word and `time` outlive the call, which writes to neither.
     let result = unsafe {
         syscall5(
             libc::SYS_futex,
@@ -42,61 +40,49 @@ pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, b
     if result == -(libc::ETIMEDOUT as isize) { ParkEnd::TimedOut } else { ParkEnd::Awake }
 }
 
-/// Wakes up to `count` threads that sleep on a word, by its address, which need not be mapped any more: futex(2) never
-/// reads the word of a private wake. If another word is at the address by now, its sleeper wakes up for no reason.
+/// The word need not be mapped any more: futex(2) never reads the word of a private wake.
 pub fn unpark(word: *const AtomicU32, count: usize) -> usize {
     wake(libc::FUTEX_WAKE, word, count, NonZeroU32::MAX).unwrap_or(0)
 }
 
-/// As [`unpark`], for the threads whose bits overlap with these. If a filter of the process forbids the operation, it
-/// wakes all.
+/// As [`unpark`], for threads with one of `bits`. If a seccomp filter forbids the operation, it wakes all.
 pub fn unpark_bits(word: *const AtomicU32, bits: NonZeroU32) {
-    // With this limit the kernel stops at the last of them, and does not look through the other sleepers of its bucket.
+    // With this limit the kernel stops at the last of them.
     let count = bits.get().count_ones() as usize;
     if wake(libc::FUTEX_WAKE_BITSET, word, count, bits).is_none() {
         unpark(word, usize::MAX);
     }
 }
 
-/// Returns how many threads were woken; `None` if the call has failed.
+/// `None` if the call has failed.
 fn wake(op: libc::c_int, word: *const AtomicU32, count: usize, bits: NonZeroU32) -> Option<usize> {
     let op = op | libc::FUTEX_PRIVATE_FLAG;
-    // To the kernel `count` is an `int`, and -1 wakes one.
+    // The kernel's count is an `int`.
     let count = count.min(i32::MAX as usize);
     // SAFETY: a private wake touches no memory of ours.
     let woken = unsafe { syscall5(libc::SYS_futex, word.expose_provenance(), op as usize, count, 0, bits.get()) };
     usize::try_from(woken).ok()
 }
 
-/// Gives up the CPU to another thread.
 pub fn yield_now() {
     // SAFETY: sched_yield takes nothing and changes nothing.
     let _always_0 = unsafe { syscall5(libc::SYS_sched_yield, 0, 0, 0, 0, 0) };
 }
 
-/// Sleeps for `length`. Does not use libc's sleep, which is a cancellation point of the thread.
+/// libc's sleep is a cancellation point of the thread.
 pub fn sleep(length: Duration) -> bool {
     let length = timespec(length);
-    // SAFETY: `length` outlives the call. The kernel does not write the remaining time, because no address is given for
-    // it.
+    // SAFETY: `length` outlives the call.
     unsafe { syscall5(libc::SYS_nanosleep, (&raw const length).expose_provenance(), 0, 0, 0, 0) };
     true
 }
 
-/// The CPUs that this thread may run on. Unlike the standard library it reads no cgroups, because it must not allocate.
-/// Their quotas limit CPU time, not the CPUs that run at the same time.
+/// The CPUs that this thread may run on. Unlike the standard library it allocates nothing, and ignores cgroups' quotas.
 pub fn online() -> usize {
-    // For a kernel that is built for more CPUs the call fails.
-    let mut mask = [0u64; 8192 / 64];
-    // SAFETY: writes at most the length that is given.
-    let is_known = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) } == 0;
-    let cpus = if is_known {
-        mask.iter().map(|word| word.count_ones() as usize).sum()
-    } else {
-        // SAFETY: returns a number, or -1.
-        usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
-    };
-    cpus.max(1)
+    let mut mask = [0u64; 8192 / 64]; // a kernel cannot be built for more CPUs
+    // SAFETY: writes at most the given length. If it fails, the mask stays empty.
+    unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
+    mask.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1)
 }
 
 fn timespec(time: Duration) -> libc::timespec {
@@ -106,23 +92,20 @@ fn timespec(time: Duration) -> libc::timespec {
     }
 }
 
-/// The `uaddr2` of the engine's own calls of futex(2). The kernel ignores it when a thread waits or wakes. A seccomp
-/// filter that hands a program's futex calls to the engine recognises the engine's calls by it and lets them through.
+/// The `uaddr2` of the engine's own calls of futex(2), which the kernel ignores in waits and wakes. A seccomp filter that hands
+/// a program's futex calls to the engine lets calls with it through.
 pub const OWN_CALL: u64 = u64::from_le_bytes(*b"ufutex\xf7\x0f");
 
-/// Issues the system call `number`. Its arguments are `a` to `d`, then [`OWN_CALL`], then `bits`: the last two are the
-/// second word and the bitset of futex(2). A negative result is `-errno`.
+/// Issues a system call with `a` to `d`, [`OWN_CALL`] (futex(2)'s second word) and `bits`. Returns `-errno` if it fails.
 ///
 /// # Safety
-/// The arguments must be valid for that system call, and its effect must be sound in this process. Under Miri the
-/// provenance of pointers has been exposed.
+/// The arguments are valid for that call, and its effect is sound in this process. The provenance of pointers is exposed.
 #[inline]
 pub unsafe fn syscall5(number: libc::c_long, a: usize, b: usize, c: usize, d: usize, bits: u32) -> isize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let result: isize;
-        // SAFETY: the kernel preserves every register but rax, rcx and r11, and uses no stack of ours. The caller answers
-        // for the effect of the call. r8 is futex(2)'s uaddr2: see `OWN_CALL`.
+        // SAFETY: the kernel changes only rax, rcx and r11, and uses no stack of ours. The caller answers for the effect.
         unsafe {
             core::arch::asm!(
                 "syscall",
@@ -154,38 +137,56 @@ pub unsafe fn syscall5(number: libc::c_long, a: usize, b: usize, c: usize, d: us
     }
     #[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
     {
-        // SAFETY: the caller guarantees what this function requires.
+        // SAFETY: the caller guarantees it.
         let result = unsafe { libc_syscall(number, a, b, c, d, bits) };
-        // SAFETY: errno of this thread may always be read.
+        // SAFETY: a thread's errno may always be read.
         if result >= 0 { result as isize } else { -(unsafe { *libc::__errno_location() } as isize) }
     }
 }
 
-/// # Safety
-/// As for [`syscall5`].
-#[cfg(all(not(any(target_arch = "x86_64", target_arch = "aarch64")), not(miri)))]
-unsafe fn libc_syscall(number: libc::c_long, a: usize, b: usize, c: usize, d: usize, bits: u32) -> libc::c_long {
-    // SAFETY: the caller guarantees it.
-    unsafe { libc::syscall(number, a, b, c, d, OWN_CALL as usize, bits as usize) }
-}
-
-/// Calls the functions of libc that Miri knows, with arguments of their C types, and without `OWN_CALL`.
+/// By libc. Miri wants arguments of their C types, and knows these calls.
 ///
 /// # Safety
 /// As for [`syscall5`].
-#[cfg(miri)]
+#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
 unsafe fn libc_syscall(number: libc::c_long, a: usize, b: usize, c: usize, d: usize, bits: u32) -> libc::c_long {
-    use core::ptr::{null, null_mut, with_exposed_provenance as pointer};
+    use core::ptr::{null_mut, with_exposed_provenance as pointer, without_provenance};
     // SAFETY: the caller guarantees it.
     unsafe {
         match number {
             libc::SYS_futex => {
                 let (word, time) = (pointer::<u32>(a), pointer::<libc::timespec>(d));
-                libc::syscall(number, word, b as libc::c_int, c as u32, time, null::<u32>(), bits)
+                let own = without_provenance::<u32>(OWN_CALL as usize);
+                libc::syscall(number, word, b as libc::c_int, c as u32, time, own, bits)
             }
-            libc::SYS_sched_yield => libc::sched_yield().into(),
-            libc::SYS_nanosleep => libc::nanosleep(pointer(a), null_mut()).into(),
-            other => unreachable!("the engine does not call {other} under Miri"),
+            libc::SYS_sched_yield if cfg!(miri) => libc::sched_yield().into(),
+            libc::SYS_nanosleep if cfg!(miri) => libc::nanosleep(pointer(a), null_mut()).into(),
+            _ => libc::syscall(number, a, b, c, d, OWN_CALL as usize, bits as usize),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_those_that_the_thread_may_use() {
+        assert!(online() >= 1);
+        let on_one = std::thread::spawn(|| {
+            let mut mask = [0u64; 16];
+            // SAFETY: writes at most the length that is given.
+            let read = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
+            assert_eq!(read, 0, "{}", std::io::Error::last_os_error());
+            let first = mask.iter().position(|&word| word != 0).expect("the thread runs on a CPU");
+            let one = mask[first] & mask[first].wrapping_neg();
+            mask = [0; 16];
+            mask[first] = one;
+            // SAFETY: reads the mask, and keeps this thread on one of its CPUs.
+            let set = unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
+            assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+            online()
+        });
+        assert_eq!(on_one.join().expect("it does not panic"), 1);
     }
 }

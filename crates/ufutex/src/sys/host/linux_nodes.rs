@@ -11,26 +11,44 @@ use super::super::topology::{AnyMemory, MAX_NODES, NodeMemory, Topology};
 /// The machine that this program runs on.
 #[derive(Debug)]
 pub struct HostTopology {
-    possible: NodeSet,
+    possible: [u64; MAX_NODES / 64],
+    /// One more than the number of the last node.
     nodes: usize,
 }
 
 impl HostTopology {
-    /// This machine's topology. It is read once. If Linux does not list nodes, there is one node.
+    /// This machine's topology, read once. If Linux does not list nodes, there is one node.
     pub fn get() -> &'static Self {
         static HOST: OnceLock<HostTopology> = OnceLock::new();
         if let Some(host) = HOST.get() {
             return host;
         }
-        // Read outside of the lock: a thread of a process that forks now would keep the child waiting for ever.
-        let lists = ["/sys/devices/system/node/possible", "/sys/devices/system/node/online"];
-        let possible = lists.into_iter().find_map(read_nodes);
-        let host = Self::with(possible.unwrap_or_else(NodeSet::first));
+        // Outside of the lock: a thread of a process that forks now would keep the child waiting for ever.
+        let host = Self::read().unwrap_or(Self { possible: set_of(0), nodes: 1 });
         HOST.get_or_init(|| host)
     }
 
-    fn with(possible: NodeSet) -> Self {
-        Self { nodes: possible.end(), possible }
+    /// Allocates nothing, because making a system must be able to fail for lack of memory.
+    fn read() -> Option<Self> {
+        if cfg!(miri) {
+            return None;
+        }
+        let mut text = [0; 4096];
+        let length = File::open("/sys/devices/system/node/possible").ok()?.read(&mut text).ok()?;
+        Self::parse(core::str::from_utf8(&text[..length]).ok()?)
+    }
+
+    /// Parses Linux's format, in ascending order: `0-1,4`.
+    fn parse(list: &str) -> Option<Self> {
+        let mut this = Self { possible: [0; MAX_NODES / 64], nodes: 0 };
+        for range in list.trim_end().split(',') {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            for node in first.parse::<usize>().ok()?..=last.parse().ok()? {
+                *this.possible.get_mut(node / 64)? |= 1 << (node % 64);
+                this.nodes = node + 1;
+            }
+        }
+        (this.nodes != 0).then_some(this)
     }
 }
 
@@ -40,7 +58,7 @@ impl Topology for HostTopology {
     }
 
     fn has_node(&self, node: u32) -> bool {
-        self.possible.has(node)
+        self.possible.get(node as usize / 64).is_some_and(|bits| bits >> (node % 64) & 1 != 0)
     }
 
     fn current_node(&self) -> u32 {
@@ -52,17 +70,6 @@ impl Topology for HostTopology {
     }
 }
 
-/// Reads one of Linux's lists of nodes. Allocates nothing, because making a system must be able to fail for lack of
-/// memory.
-fn read_nodes(path: &str) -> Option<NodeSet> {
-    if cfg!(miri) {
-        return None;
-    }
-    let mut text = [0; 4096];
-    let length = File::open(path).ok()?.read(&mut text).ok()?;
-    NodeSet::parse(core::str::from_utf8(&text[..length]).ok()?)
-}
-
 fn node_of_this_cpu() -> u32 {
     let mut node = 0u32;
     // SAFETY: getcpu(2) writes one word to each pointer that is not null.
@@ -70,56 +77,21 @@ fn node_of_this_cpu() -> u32 {
     if result == 0 { node } else { 0 }
 }
 
-/// A set of nodes. Not empty.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct NodeSet([u64; MAX_NODES / 64]);
-
-impl NodeSet {
-    const EMPTY: Self = Self([0; MAX_NODES / 64]);
-
-    /// Node 0 alone.
-    fn first() -> Self {
-        let mut set = Self::EMPTY;
-        set.0[0] = 1;
-        set
-    }
-
-    /// Parses a list as Linux writes it: `0-1,4`.
-    fn parse(list: &str) -> Option<Self> {
-        let mut set = Self::EMPTY;
-        for range in list.trim_end().split(',') {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            for node in first.parse::<usize>().ok()?..=last.parse::<usize>().ok()? {
-                *set.0.get_mut(node / 64)? |= 1 << (node % 64);
-            }
-        }
-        (set != Self::EMPTY).then_some(set)
-    }
-
-    fn has(&self, node: u32) -> bool {
-        self.0.get(node as usize / 64).is_some_and(|bits| bits >> (node % 64) & 1 != 0)
-    }
-
-    /// One more than the number of the last node.
-    fn end(&self) -> usize {
-        let last = self.0.iter().rposition(|&bits| bits != 0).unwrap_or(0);
-        64 * last + (64 - self.0[last].leading_zeros() as usize).max(1)
-    }
+/// As bits. Empty if `node` is not below [`MAX_NODES`].
+fn set_of(node: u32) -> [u64; MAX_NODES / 64] {
+    core::array::from_fn(|word| if word == node as usize / 64 { 1 << (node % 64) } else { 0 })
 }
 
-/// This machine's memory, if the machine has several nodes.
 struct HostMemory;
 
-/// Smaller pieces would share a page with others. They come from the global allocator. Their pages lie on the node of
-/// the first thread that touches them, which for small tables is the thread that makes the table.
-const SMALLEST: usize = 4096;
-/// The least alignment of a mapping.
+/// The least size of a mapping, and the alignment of each. Smaller pieces come from the global allocator: on the node of the
+/// thread that touches them first, which is the maker of a small table.
 const PAGE: usize = 4096;
 
 const MPOL_PREFERRED: libc::c_long = 1;
 
 fn is_mapped(layout: Layout) -> bool {
-    layout.size() >= SMALLEST && layout.align() <= PAGE
+    layout.size() >= PAGE && layout.align() <= PAGE
 }
 
 // SAFETY: `allocate` returns a mapping of its own, or the global allocator's memory.
@@ -140,7 +112,7 @@ unsafe impl NodeMemory for HostMemory {
 
     unsafe fn free(&self, memory: *mut u8, layout: Layout) {
         if is_mapped(layout) {
-            // SAFETY: the caller guarantees that this is a mapping of that size which is no longer used.
+            // SAFETY: the caller guarantees a mapping of that size which is no longer used.
             unsafe { libc::munmap(memory.cast(), layout.size()) };
         } else {
             // SAFETY: the caller guarantees it.
@@ -149,16 +121,13 @@ unsafe impl NodeMemory for HostMemory {
     }
 }
 
-/// Makes the kernel prefer `node` for the pages of `memory` from now on. If that is refused, because the node has no
-/// memory or a sandbox allows no policies, each page lies on the node of the thread that touches it first.
+/// Makes the kernel prefer `node` for `memory`. If it refuses, a page lies on the node of the thread that touches it first.
 fn prefer(memory: *mut libc::c_void, bytes: usize, node: u32) -> bool {
-    let mut nodes = NodeSet::EMPTY;
-    let Some(bits) = nodes.0.get_mut(node as usize / 64) else { return false };
-    *bits = 1 << (node % 64);
-    // The kernel uses one bit less than this number.
-    let bits = MAX_NODES + 1;
-    // SAFETY: mbind(2) reads the set, and changes no contents of our own mapping.
-    unsafe { libc::syscall(libc::SYS_mbind, memory, bytes, MPOL_PREFERRED, nodes.0.as_ptr(), bits, 0) == 0 }
+    let nodes = set_of(node);
+    let bits = MAX_NODES + 1; // the kernel uses one bit less than this number
+    // SAFETY: mbind(2) reads the set, and changes no contents.
+    let call = || unsafe { libc::syscall(libc::SYS_mbind, memory, bytes, MPOL_PREFERRED, nodes.as_ptr(), bits, 0) };
+    (node as usize) < MAX_NODES && call() == 0
 }
 
 #[cfg(test)]
@@ -172,9 +141,9 @@ mod tests {
     use std::vec::Vec;
 
     fn nodes(list: &str) -> Option<Vec<u32>> {
-        let set = NodeSet::parse(list)?;
-        let nodes: Vec<u32> = (0..2 * MAX_NODES as u32).filter(|&node| set.has(node)).collect();
-        assert_eq!(set.end(), *nodes.last().expect("a set is not empty") as usize + 1);
+        let host = HostTopology::parse(list)?;
+        let nodes: Vec<u32> = (0..2 * MAX_NODES as u32).filter(|&node| host.has_node(node)).collect();
+        assert_eq!(host.nodes(), *nodes.last().expect("a list is not empty") as usize + 1);
         Some(nodes)
     }
 
@@ -200,28 +169,27 @@ mod tests {
 
     #[test]
     fn topology_without_some_numbers_has_the_others() {
-        let topology = HostTopology::with(NodeSet::parse("0,2").expect("a list"));
+        let topology = HostTopology::parse("0,2").expect("a list");
         assert_eq!(topology.nodes(), 3);
         assert_eq!([0, 1, 2, 3].map(|node| topology.has_node(node)), [true, false, true, false]);
     }
 
-    /// The policy of the page at `memory`, and whether it names `node`.
     #[cfg(not(miri))]
     fn policy(memory: *mut u8, node: u32) -> Option<(i32, bool)> {
         const MPOL_F_ADDR: libc::c_long = 2;
-        let (mut mode, mut nodes) = (-1i32, NodeSet::EMPTY);
+        let (mut mode, mut nodes) = (-1i32, [0u64; MAX_NODES / 64]);
         // SAFETY: get_mempolicy(2) writes the mode and the given number of bits.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_get_mempolicy,
                 &raw mut mode,
-                nodes.0.as_mut_ptr(),
+                nodes.as_mut_ptr(),
                 MAX_NODES + 1,
                 memory,
                 MPOL_F_ADDR,
             )
         };
-        (result == 0).then(|| (mode, nodes.has(node)))
+        (result == 0).then(|| (mode, nodes == set_of(node)))
     }
 
     #[test]
@@ -253,7 +221,7 @@ mod tests {
     #[test]
     #[cfg(not(miri))]
     fn small_pieces_and_unusual_alignments_come_from_the_allocator() {
-        for (size, align) in [(64, 64), (SMALLEST - 64, 64), (1 << 16, 1 << 16)] {
+        for (size, align) in [(64, 64), (PAGE - 64, 64), (1 << 16, 1 << 16)] {
             let layout = Layout::from_size_align(size, align).expect("a layout");
             let memory = HostMemory.allocate(layout, 0);
             assert!(!memory.is_null() && memory.addr().is_multiple_of(align));

@@ -9,8 +9,7 @@ pub(crate) mod any_std;
 mod chosen;
 #[cfg(feature = "std")]
 #[cfg_attr(unix, path = "unix_clocks.rs")]
-#[cfg_attr(windows, path = "windows_clocks.rs")]
-#[cfg_attr(not(any(unix, windows)), path = "std_clocks.rs")]
+#[cfg_attr(not(unix), path = "std_clocks.rs")]
 pub(crate) mod clocks;
 #[cfg_attr(all(feature = "std", target_os = "linux"), path = "linux_nodes.rs")]
 #[cfg_attr(not(all(feature = "std", target_os = "linux")), path = "one_node.rs")]
@@ -31,7 +30,7 @@ pub use chosen::{online, park, sleep, unpark, yield_now};
 #[cfg(not(all(feature = "std", target_os = "linux")))]
 pub const WAKES_BY_BITS: bool = false;
 
-/// The time of `clock` since its epoch. `None` without a host.
+/// `None` without a host.
 pub fn now(clock: Clock) -> Option<Duration> {
     #[cfg(feature = "std")]
     return Some(clocks::time(clock));
@@ -42,8 +41,8 @@ pub fn now(clock: Clock) -> Option<Duration> {
     }
 }
 
-/// The host's own platform. A system uses it unless [`SystemConfig::platform`](crate::SystemConfig::platform) names another. An
-/// embedder's platform can add something to it, and call it for the rest.
+/// The host's own platform, which a system uses unless [`SystemConfig::platform`](crate::SystemConfig::platform) names another.
+/// An embedder's platform can add something to it.
 ///
 /// ```
 /// use core::{sync::atomic::AtomicU32, time::Duration};
@@ -56,20 +55,10 @@ pub fn now(clock: Clock) -> Option<Duration> {
 ///         // Note here that the thread sleeps.
 ///         Host::park(word, expected, deadline);
 ///     }
-///     fn unpark(word: *const AtomicU32, count: usize) -> usize {
-///         Host::unpark(word, count)
-///     }
-///     fn now(clock: Clock) -> Duration {
-///         Host::now(clock)
-///     }
-///     fn yield_now() {
-///         Host::yield_now();
-///     }
+///     fn unpark(word: *const AtomicU32, count: usize) -> usize { Host::unpark(word, count) }
+///     fn now(clock: Clock) -> Duration { Host::now(clock) }
+///     fn yield_now() { Host::yield_now() }
 /// }
-///
-/// let system = ufutex::System::with_config(ufutex::SystemConfig::new().platform::<Traced>())?;
-/// # let _ = system;
-/// # Ok::<(), ufutex::Error>(())
 /// ```
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,7 @@ use super::super::topology::Topology;
 pub struct HostTopology(());
 
 impl HostTopology {
-    /// This machine's topology: one node, because the engine reads the nodes of Linux alone. An embedder that knows
-    /// more gives a [`Topology`] of its own.
+    /// This machine's topology: one node. An embedder that knows more gives a [`Topology`] of its own.
     pub fn get() -> &'static Self {
         &Self(())
     }

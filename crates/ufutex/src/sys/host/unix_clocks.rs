@@ -4,16 +4,15 @@ use core::time::Duration;
 
 use super::super::clock::Clock;
 
-/// The monotonic clock. It stands still while the machine sleeps on Linux, Apple's systems and FreeBSD, and goes on on
-/// OpenBSD [bsd-clocks]. `std::time::Instant` is read from it, and condition variables count by it.
+/// It stands still while the machine sleeps on Linux, Apple's systems and FreeBSD, and goes on on OpenBSD [bsd-clocks].
+/// `std::time::Instant` and condition variables use it.
 #[cfg(not(target_vendor = "apple"))]
 const MONOTONIC: libc::clockid_t = libc::CLOCK_MONOTONIC;
 /// Apple's `CLOCK_MONOTONIC` goes on while the machine sleeps.
 #[cfg(target_vendor = "apple")]
 const MONOTONIC: libc::clockid_t = libc::CLOCK_UPTIME_RAW;
 
-/// The clock that goes on while the machine sleeps. On systems without one, FreeBSD among them, it is [`MONOTONIC`].
-/// FreeBSD's CLOCK_BOOTTIME is another name of a clock that stands still.
+/// The clock that goes on while the machine sleeps, if there is one: FreeBSD's CLOCK_BOOTTIME stands still.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "openbsd"))]
 const BOOTTIME: libc::clockid_t = libc::CLOCK_BOOTTIME;
 #[cfg(target_vendor = "apple")]
@@ -21,7 +20,6 @@ const BOOTTIME: libc::clockid_t = libc::CLOCK_MONOTONIC_RAW;
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "openbsd", target_vendor = "apple")))]
 const BOOTTIME: libc::clockid_t = MONOTONIC;
 
-/// The time of `clock` since its epoch.
 pub fn time(clock: Clock) -> Duration {
     read(match clock {
         Clock::Monotonic => MONOTONIC,
@@ -29,7 +27,6 @@ pub fn time(clock: Clock) -> Duration {
     })
 }
 
-/// The time since the machine was started, the time that it slept included.
 #[cfg_attr(all(target_os = "linux", not(test)), expect(dead_code, reason = "Linux has timerfds"))]
 pub fn boottime() -> Duration {
     read(BOOTTIME)

@@ -10,22 +10,20 @@ use super::super::park::ParkEnd;
 use super::any_std::{has_passed, longest_sleep};
 pub use super::any_std::{online, sleep, yield_now};
 
-/// Sleeps while `word` is `expected`, until `deadline` at the latest.
 pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
     let length = deadline.map_or(INFINITE, |deadline| milliseconds(longest_sleep(deadline)));
     // SAFETY: both addresses are valid for reads of four bytes during the call, which writes to neither.
     unsafe { WaitOnAddress(word.as_ptr().cast_const().cast(), (&raw const expected).cast(), size_of::<u32>(), length) };
-    // It returns for no reason, too, and may have slept a little less than it was asked to. So the clock decides.
+    // It returns for no reason, too, and may sleep a little too short. So the clock decides.
     if deadline.is_some_and(has_passed) { ParkEnd::TimedOut } else { ParkEnd::Awake }
 }
 
-/// `length` in milliseconds, rounded up: a thread that woke up before its deadline would only sleep again.
+/// Rounded up: a thread that woke up before its deadline would only sleep again.
 fn milliseconds(length: Duration) -> u32 {
     u32::try_from(length.as_nanos().div_ceil(1_000_000)).unwrap_or(INFINITE).min(INFINITE - 1)
 }
 
-/// Wakes threads that sleep on a word, by its address: one, or all if `count` is greater. The word need not be mapped
-/// any more, because Windows looks for sleepers by the number. Returns 0: the number of threads woken is not known.
+/// Wakes one thread, or all if `count` is greater. Windows does not access the word. Returns 0: not known.
 pub fn unpark(word: *const AtomicU32, count: usize) -> usize {
     match count {
         0 => {}

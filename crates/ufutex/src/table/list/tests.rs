@@ -7,13 +7,19 @@ use std::boxed::Box;
 use std::collections::{BTreeMap, HashMap};
 use std::vec::Vec;
 
+use crate::table::bucket::Bucket;
 use crate::table::hash::Hasher;
 use crate::table::node::Links;
 
-impl BucketQueue {
-    const fn new() -> Self {
-        Self { root: ptr::null_mut(), keys: 0 }
-    }
+fn new_bucket() -> Box<Bucket> {
+    // SAFETY: all zeroes are a bucket.
+    let bucket: Box<Bucket> = Box::new(unsafe { core::mem::zeroed() });
+    bucket.make_live();
+    bucket
+}
+
+fn lock(bucket: &Bucket) -> Guard<'_> {
+    bucket.lock_to_move().expect("it is live")
 }
 
 #[repr(C)]
@@ -93,7 +99,7 @@ impl Random {
 /// What a queue contains: by space, hash and address, the IDs of the waiters in wake order.
 type Shown = Vec<((u64, u32, u64), Vec<usize>)>;
 
-fn shown(queue: &mut BucketQueue) -> Shown {
+fn shown(queue: &Guard<'_>) -> Shown {
     let mut shown = Shown::new();
     queue.for_each_key(|key, hash, waiters| {
         shown.push(((key.space, hash, key.address), waiters.map(id_of).collect()));
@@ -113,10 +119,12 @@ fn position_of(node: NonNull<Node>) -> Position {
 }
 
 /// Checks all heads, from the root down: their order, weights and number. Returns the heads, and the depth of the tree.
-fn check_tree(queue: &BucketQueue) -> (Vec<NonNull<Node>>, usize) {
+fn check_tree(queue: &Guard<'_>) -> (Vec<NonNull<Node>>, usize) {
+    // SAFETY: the guard has the lock.
+    let BucketQueue { root, keys } = unsafe { &*queue.queue() };
     let (mut heads, mut deepest) = (Vec::new(), 0);
     let all = (0, 0, 0)..=(u64::MAX, u32::MAX, u64::MAX);
-    let mut left: Vec<_> = NonNull::new(queue.root).map(|root| (root, 1, all, u32::MAX)).into_iter().collect();
+    let mut left: Vec<_> = NonNull::new(*root).map(|root| (root, 1, all, u32::MAX)).into_iter().collect();
     while let Some((head, depth, range, heaviest)) = left.pop() {
         let (l, at) = (fields(head), order(position_of(head)));
         let weight = position_of(head).weight();
@@ -129,13 +137,13 @@ fn check_tree(queue: &BucketQueue) -> (Vec<NonNull<Node>>, usize) {
         left.extend(NonNull::new(l.left).map(|child| (child, depth + 1, *range.start()..=at, weight)));
         left.extend(NonNull::new(l.right).map(|child| (child, depth + 1, at..=*range.end(), weight)));
     }
-    assert_eq!(queue.keys as usize, heads.len());
+    assert_eq!(*keys as usize, heads.len());
     heads.sort_by_key(|&head| order(position_of(head)));
     (heads, deepest)
 }
 
 /// Checks all links of a ring and of its levels. Returns the IDs in wake order.
-fn check_ring(head: NonNull<Node>, bucket: *mut ()) -> Vec<usize> {
+fn check_ring(head: NonNull<Node>, queue: &Guard<'_>) -> Vec<usize> {
     let mut ring = Vec::from([head]);
     while let Some(next) = NonNull::new(fields(ring[ring.len() - 1]).next).filter(|&next| next != head) {
         ring.push(next);
@@ -144,7 +152,7 @@ fn check_ring(head: NonNull<Node>, bucket: *mut ()) -> Vec<usize> {
     for (i, &node) in ring.iter().enumerate() {
         let next = ring[(i + 1) % ring.len()];
         // SAFETY: valid, and the test has one thread.
-        assert_eq!(unsafe { node.as_ref() }.bucket(), bucket);
+        assert_eq!(unsafe { node.as_ref() }.bucket(), queue.bucket().address());
         assert_eq!(fields(next).prev, node.as_ptr());
         assert_eq!(order(position_of(node)), order(position_of(head)));
         assert_eq!(fields(node).is_head, node == head);
@@ -174,18 +182,13 @@ struct Waiting {
 
 /// Two queues, and a plain list of their waiters.
 struct World {
-    queues: [BucketQueue; 2],
+    buckets: [Box<Bucket>; 2],
     /// Sorted by queue, key and wake order.
     model: Vec<Waiting>,
     items: Items,
     positions: Vec<Position>,
     priorities: Vec<u8>,
     random: Random,
-}
-
-/// A fake address of a bucket.
-fn bucket(queue: usize) -> *mut () {
-    ptr::without_provenance_mut(64 * (queue + 1))
 }
 
 impl World {
@@ -203,8 +206,14 @@ impl World {
             })
             .collect();
         let priorities = (0..levels).map(|_| random.below(101) as u8).collect();
-        let queues = [BucketQueue::new(), BucketQueue::new()];
-        Self { queues, model: Vec::new(), items: Items::default(), positions, priorities, random }
+        Self {
+            buckets: [new_bucket(), new_bucket()],
+            model: Vec::new(),
+            items: Items::default(),
+            positions,
+            priorities,
+            random,
+        }
     }
 
     fn any_position(&mut self) -> Position {
@@ -228,22 +237,23 @@ impl World {
     }
 
     fn check(&mut self) {
-        for queue in 0..2 {
+        for (queue, bucket) in self.buckets.iter().enumerate() {
+            let guard = lock(bucket);
+            assert_eq!(guard.waiters() as usize, self.model.iter().filter(|w| w.queue == queue).count());
             let mut expected = BTreeMap::<Order, Vec<usize>>::new();
             self.model.iter().filter(|w| w.queue == queue).for_each(|w| {
                 expected.entry(w.at).or_default().push(id_of(w.node));
             });
             let expected: Shown = expected.into_iter().collect();
-            let (heads, _) = check_tree(&self.queues[queue]);
-            let found: Shown =
-                heads.iter().map(|&head| (order(position_of(head)), check_ring(head, bucket(queue)))).collect();
+            let (heads, _) = check_tree(&guard);
+            let found: Shown = heads.iter().map(|&head| (order(position_of(head)), check_ring(head, &guard))).collect();
             assert_eq!(found, expected);
             let markers: Vec<usize> =
                 self.model.iter().map(|w| w.node).filter(|&node| is_marker(node)).map(id_of).collect();
             let mut without = expected;
             without.iter_mut().for_each(|(_, waiters)| waiters.retain(|id| !markers.contains(id)));
             without.retain(|(_, waiters)| !waiters.is_empty());
-            assert_eq!(shown(&mut self.queues[queue]), without);
+            assert_eq!(shown(&guard), without);
         }
     }
 
@@ -251,7 +261,7 @@ impl World {
         let at = order(position_of(node));
         let is_new = self.waiters(queue, at).is_empty();
         // SAFETY: unqueued, or taken off with `take_to` for this queue.
-        let answer = unsafe { self.queues[queue].insert(node, bucket(queue)) };
+        let answer = unsafe { lock(&self.buckets[queue]).insert(node) };
         self.arrive(node, queue);
         let mut keys: Vec<Order> = self.model.iter().filter(|w| w.queue == queue).map(|w| w.at).collect();
         keys.dedup();
@@ -270,7 +280,7 @@ impl World {
             7..11 if !self.model.is_empty() => {
                 let Waiting { queue, node, .. } = self.model[self.random.below(self.model.len())];
                 // SAFETY: queued there.
-                unsafe { self.queues[queue].remove(node) };
+                unsafe { lock(&self.buckets[queue]).remove(node) };
                 self.forget(&[node]);
                 // SAFETY: valid.
                 assert!(unsafe { node.as_ref() }.bucket().is_null());
@@ -281,7 +291,7 @@ impl World {
                     return;
                 }
                 // SAFETY: queued there, and inserted at once.
-                unsafe { self.queues[queue].take_to(node, key, hash) };
+                unsafe { lock(&self.buckets[queue]).take_to(node, key, hash) };
                 self.forget(&[node]);
                 let to = self.random.below(2);
                 self.insert(to, node);
@@ -289,23 +299,23 @@ impl World {
             13..15 => self.take(queue, position),
             15 => self.look(queue, position),
             16 => {
-                let ring = self.queues[queue].pop_ring();
-                assert_eq!(ring.is_none(), self.model.iter().all(|w| w.queue != queue));
-                let at = ring.as_ref().map(|ring| order(position_of(ring.head)));
-                self.push(queue, ring, at, usize::MAX);
+                let head = lock(&self.buckets[queue]).any_head();
+                assert_eq!(head.is_none(), self.model.iter().all(|w| w.queue != queue));
+                let Some((head, hash)) = head else { return };
+                assert!(fields(head).is_head && fields(head).hash == hash);
+                self.pass(queue, head);
             }
-            17 => {
-                let ring = self.queues[queue].pop_part(key.space, 0..=u32::MAX, usize::MAX);
-                let at = self.model.iter().filter(|w| w.queue == queue).map(|w| w.at).find(|at| at.0 == key.space);
-                self.push(queue, ring, at, usize::MAX);
-            }
-            18 => {
+            17..19 => {
                 let (from, most) = (self.any_position().hash, self.random.below(6));
                 let hashes = from.min(hash)..=from.max(hash);
-                let ring = self.queues[queue].pop_part(key.space, hashes.clone(), most);
-                let is_wanted = |at: &Order| at.0 == key.space && hashes.contains(&at.1) && most > 0;
-                let at = self.model.iter().filter(|w| w.queue == queue).map(|w| w.at).find(is_wanted);
-                self.push(queue, ring, at, most);
+                for _ in 0..most {
+                    let head = lock(&self.buckets[queue]).first_in(key.space, hashes.clone());
+                    let is_wanted = |w: &&Waiting| w.queue == queue && w.at.0 == key.space && hashes.contains(&w.at.1);
+                    assert_eq!(head, self.model.iter().find(is_wanted).map(|w| w.node));
+                    let Some(head) = head else { return };
+                    self.pass(queue, head);
+                    self.check();
+                }
             }
             19..23 => self.walk(queue, position),
             _ => {}
@@ -332,7 +342,7 @@ impl World {
         let mut left = all[from..].iter().copied().filter(|&node| !is_marker(node));
         let marker = marker.unwrap_or_else(|| self.items.make_marker(position));
         // SAFETY: a marker that is queued in this queue or in none.
-        let mut next = unsafe { self.queues[queue].resume(marker) };
+        let mut next = unsafe { lock(&self.buckets[queue]).resume(marker) };
         // SAFETY: valid.
         assert!(unsafe { marker.as_ref() }.bucket().is_null());
         let mut expected = Vec::new();
@@ -354,7 +364,7 @@ impl World {
             }
             // SAFETY: queued there.
             let (mut taken, after) =
-                unsafe { self.queues[queue].take_from(first, Most { taken: limit, visited: most }, pick) };
+                unsafe { lock(&self.buckets[queue]).take_from(first, Most { taken: limit, visited: most }, pick) };
             next = after;
             assert_eq!(core::iter::from_fn(|| taken.pop()).collect::<Vec<_>>(), expected);
         }
@@ -364,7 +374,9 @@ impl World {
         let place = self.model.iter().position(|w| w.node == next).expect("it waits");
         let is_first = self.waiters(queue, order(position))[0] == next;
         // SAFETY: the marker is unqueued, and `next` queued there.
-        assert_eq!(unsafe { self.queues[queue].pause(marker, next, bucket(queue)) }, !is_first);
+        unsafe { lock(&self.buckets[queue]).pause(marker, next) };
+        // SAFETY: valid.
+        assert_eq!(unsafe { marker.as_ref() }.bucket().is_null(), is_first);
         if !is_first {
             let Waiting { at, priority, .. } = self.model[place];
             self.model.insert(place, Waiting { at, priority, queue, node: marker });
@@ -388,7 +400,7 @@ impl World {
                 }
             }
         }
-        let mut taken = self.queues[queue].take(position.key, position.hash, limit, pick);
+        let mut taken = lock(&self.buckets[queue]).take(position.key, position.hash, limit, pick);
         assert_eq!((taken.len(), taken.was_stopped), (expected.len(), was_stopped));
         // SAFETY: valid.
         assert!(expected.iter().all(|node| unsafe { node.as_ref() }.bucket().is_null()));
@@ -399,7 +411,7 @@ impl World {
     fn look(&mut self, queue: usize, position: Position) {
         let waiters = self.waiters(queue, order(position));
         let limit = 1 + self.random.below(6);
-        let q = &mut self.queues[queue];
+        let q = lock(&self.buckets[queue]);
         assert_eq!(q.count(position.key, position.hash, limit), waiters.len().min(limit));
         assert_eq!(q.head(position.key, position.hash), waiters.first().copied());
         let mut next = q.first(position.key, position.hash);
@@ -410,29 +422,24 @@ impl World {
         }
         assert_eq!(next, None);
         for inclusive in [false, true] {
-            let start = if inclusive { Start::At(position) } else { Start::After(position) };
             let is_wanted = |at: &Order| *at > order(position) || inclusive && *at == order(position);
             let expected = self.model.iter().filter(|w| w.queue == queue).map(|w| w.at).find(is_wanted);
-            let found = self.queues[queue].first_from(start);
+            let found = q.first_with(|at| if inclusive { !at.is_before(position) } else { position.is_before(at) });
             assert_eq!(found.map(|head| order(position_of(head))), expected);
         }
     }
 
-    /// Puts a ring, up to `most` of the waiters of the key at `at`, into one of the two queues.
-    fn push(&mut self, from: usize, ring: Option<Ring>, at: Option<Order>, most: usize) {
-        let Some(ring) = ring else { return assert_eq!(at, None) };
-        let at = at.expect("there was no such key");
-        let mut gone = self.waiters(from, at);
-        gone.truncate(most);
-        assert_eq!((ring.head, ring.hash), (gone[0], at.1));
-        // SAFETY: the nodes are valid, and still look queued.
-        assert!(gone.iter().all(|node| unsafe { node.as_ref() }.bucket() == bucket(from)));
-        self.forget(&gone);
+    /// Moves a waiter or a marker to one of the two queues, as a mover does.
+    fn pass(&mut self, from: usize, node: NonNull<Node>) {
+        let Position { key, hash } = position_of(node);
+        // SAFETY: queued there, and inserted at once.
+        unsafe { lock(&self.buckets[from]).take_to(node, key, hash) };
+        // SAFETY: valid.
+        assert_eq!(unsafe { node.as_ref() }.bucket(), self.buckets[from].address(), "it still looks queued");
+        self.forget(&[node]);
         self.check();
         let to = self.random.below(2);
-        // SAFETY: the bucket is the queue's.
-        assert_eq!(unsafe { self.queues[to].push_ring(ring, bucket(to)) }, gone.len() as u32);
-        gone.into_iter().for_each(|node| self.arrive(node, to));
+        self.insert(to, node);
     }
 }
 
@@ -455,11 +462,12 @@ fn position(space: u64, hash: u32, address: u64) -> Position {
 
 /// Checks that a queue of these keys, with one waiter each, is at most `limit` deep.
 fn check_depth(what: &str, limit: usize, positions: impl IntoIterator<Item = Position>) {
-    let (mut items, mut queue) = (Items::default(), BucketQueue::new());
+    let (mut items, bucket) = (Items::default(), new_bucket());
+    let mut queue = lock(&bucket);
     for position in positions {
         let node = items.make(position, 100);
         // SAFETY: fresh.
-        unsafe { queue.insert(node, bucket(0)) };
+        unsafe { queue.insert(node) };
     }
     let (heads, depth) = check_tree(&queue);
     assert_eq!(heads.len(), items.0.len(), "{what}");
@@ -494,12 +502,13 @@ fn a_hundred_thousand_keys_are_at_most_64_deep() {
 
 #[test]
 fn keys_of_one_hash_are_told_apart() {
-    let (mut items, mut queue) = (Items::default(), BucketQueue::new());
+    let (mut items, bucket) = (Items::default(), new_bucket());
+    let mut queue = lock(&bucket);
     let positions: Vec<Position> = (0..64).map(|i| position(4 * (i % 2), 7, 4 * i)).collect();
     for (i, &position) in positions.iter().enumerate() {
         let node = items.make(position, 100);
         // SAFETY: fresh.
-        assert_eq!(unsafe { queue.insert(node, bucket(0)) }, Some(i as u32 + 1));
+        assert_eq!(unsafe { queue.insert(node) }, Some(i as u32 + 1));
     }
     check_tree(&queue);
     for (i, at) in positions.iter().enumerate() {
@@ -509,17 +518,18 @@ fn keys_of_one_hash_are_told_apart() {
 
 #[test]
 fn a_walk_goes_on_behind_a_key_that_has_gone() {
-    let (mut items, mut queue) = (Items::default(), BucketQueue::new());
+    let (mut items, bucket) = (Items::default(), new_bucket());
+    let mut queue = lock(&bucket);
     let mut nodes = HashMap::new();
     for i in 0..100 {
         let node = items.make(position(i % 2, (i as u32).wrapping_mul(0x9e37_79b9), i), 100);
         // SAFETY: fresh.
-        unsafe { queue.insert(node, bucket(0)) };
+        unsafe { queue.insert(node) };
         nodes.insert(i, node);
     }
-    let mut from = Position::before_all(1, 0);
+    let mut from = position(1, 0, 0);
     let mut seen = Vec::new();
-    while let Some(head) = queue.first_from(Start::After(from)) {
+    while let Some(head) = queue.first_with(|at| from.is_before(at)) {
         from = position_of(head);
         seen.push(from.hash);
         // SAFETY: queued there.
@@ -531,12 +541,13 @@ fn a_walk_goes_on_behind_a_key_that_has_gone() {
 
 #[test]
 fn a_walk_in_pieces_looks_at_each_waiter_once_whoever_comes_and_goes_meanwhile() {
-    let (mut items, mut queue) = (Items::default(), BucketQueue::new());
+    let (mut items, bucket) = (Items::default(), new_bucket());
+    let mut queue = lock(&bucket);
     let at = position(4, 7, 0x1000);
-    let mut add = |queue: &mut BucketQueue, priority: u8| {
+    let mut add = |queue: &mut Guard<'_>, priority: u8| {
         let node = items.make(at, priority);
         // SAFETY: fresh.
-        unsafe { queue.insert(node, bucket(0)) };
+        unsafe { queue.insert(node) };
         node
     };
     let waiters: Vec<_> = (0..MANY).map(|i| add(&mut queue, 20 + (i * 3 / MANY) as u8)).collect();
@@ -557,7 +568,8 @@ fn a_walk_in_pieces_looks_at_each_waiter_once_whoever_comes_and_goes_meanwhile()
         assert!(seen.len() <= 16 * (piece + 1));
         let Some(next) = next else { break };
         // SAFETY: unqueued, and `next` is queued here.
-        assert!(unsafe { queue.pause(marker, next, bucket(0)) });
+        unsafe { queue.pause(marker, next) };
+        assert_eq!(fields(next).prev, marker.as_ptr());
         // A new waiter enters before all others, and a waiter that the walk has passed over leaves.
         add(&mut queue, 10);
         let gone = seen[16 * piece];
@@ -570,12 +582,13 @@ fn a_walk_in_pieces_looks_at_each_waiter_once_whoever_comes_and_goes_meanwhile()
 
 #[test]
 fn the_place_of_a_waiter_is_found_by_levels_and_not_by_waiters() {
-    let (mut items, mut queue) = (Items::default(), BucketQueue::new());
+    let (mut items, bucket) = (Items::default(), new_bucket());
+    let mut queue = lock(&bucket);
     let at = position(4, 7, 0x1000);
-    let mut add = |queue: &mut BucketQueue, priority: u8| {
+    let mut add = |queue: &mut Guard<'_>, priority: u8| {
         let node = items.make(at, priority);
         // SAFETY: fresh.
-        unsafe { queue.insert(node, bucket(0)) };
+        unsafe { queue.insert(node) };
         node
     };
     let better: Vec<_> = (0..100).map(|_| add(&mut queue, 10)).collect();
@@ -589,27 +602,28 @@ fn the_place_of_a_waiter_is_found_by_levels_and_not_by_waiters() {
     assert_eq!(fields(between).next, worse[0].as_ptr());
     better[1..99].iter().for_each(|&node| set_priority(node, 10));
     worse[1..99].iter().for_each(|&node| set_priority(node, 30));
-    assert_eq!(check_ring(queue.first(at.key, at.hash).expect("it has waiters"), bucket(0)).len(), 201);
+    assert_eq!(check_ring(queue.first(at.key, at.hash).expect("it has waiters"), &queue).len(), 201);
 }
 
 #[test]
 fn waiters_of_101_levels_come_out_by_priority_and_then_in_the_order_they_came() {
-    let (mut items, mut queue, mut random) = (Items::default(), BucketQueue::new(), Random(9));
+    let (mut items, bucket, mut random) = (Items::default(), new_bucket(), Random(9));
+    let mut queue = lock(&bucket);
     let at = position(4, 7, 0x1000);
     let mut expected = Vec::new();
     for i in 0..if cfg!(miri) { 150 } else { 3000 } {
         let priority = random.below(101) as u8;
         let node = items.make(at, priority);
         // SAFETY: fresh.
-        unsafe { queue.insert(node, bucket(0)) };
+        unsafe { queue.insert(node) };
         expected.push((priority, i));
         if i % 100 == 0 {
-            check_ring(queue.first(at.key, at.hash).expect("it has waiters"), bucket(0));
+            check_ring(queue.first(at.key, at.hash).expect("it has waiters"), &queue);
         }
     }
     expected.sort_unstable();
     let mut taken = queue.take(at.key, at.hash, usize::MAX, |_| Pick::Take);
     let order: Vec<usize> = core::iter::from_fn(|| taken.pop()).map(id_of).collect();
     assert_eq!(order, expected.into_iter().map(|(_, i)| i).collect::<Vec<_>>());
-    assert_eq!(queue.keys, 0);
+    assert_eq!((check_tree(&queue).0.len(), queue.waiters()), (0, 0));
 }

@@ -7,7 +7,7 @@ use core::hint::black_box;
 
 use super::count::Count;
 use super::current::current_proves_empty;
-use super::{Scheme, move_all};
+use super::{Scheme, move_all, note_begin};
 use crate::error::Error;
 use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
@@ -76,7 +76,7 @@ impl Scheme for Atomic {
         let Some(plan) = tables.plan(slots_log2)? else {
             return Ok(());
         };
-        plan.note_begin();
+        note_begin(plan);
         self.count.remove_bias();
         wait_until_frozen(&self.count, keep_trying)?;
         move_all(plan);

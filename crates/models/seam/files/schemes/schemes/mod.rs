@@ -15,6 +15,7 @@ mod rseq;
 pub use current::{lock_current, try_current};
 
 use crate::error::Error;
+use crate::sys::probe::probe;
 use crate::table::mover::{IfLocked, Move};
 use crate::table::tables::Tables;
 
@@ -59,6 +60,11 @@ pub trait Scheme: Send + Sync {
         slots_log2: Option<u32>,
         keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error>;
+}
+
+/// Fires the probe for the beginning of a move.
+fn note_begin(plan: Move) {
+    probe!(resize_begin, plan.from.slots(), plan.to.slots());
 }
 
 /// Moves every key.

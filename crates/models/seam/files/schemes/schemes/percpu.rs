@@ -10,7 +10,7 @@ use super::atomic::wait_until_frozen;
 use super::count::Count;
 use super::cpu_counter::{CpuCounter, Taken};
 use super::current::current_proves_empty;
-use super::{Scheme, move_all};
+use super::{Scheme, move_all, note_begin};
 use crate::error::Error;
 use crate::sys::unwind::Otherwise;
 use crate::table::tables::Tables;
@@ -78,7 +78,7 @@ impl Scheme for PerCpu {
         let Some(plan) = tables.plan(slots_log2)? else {
             return Ok(());
         };
-        plan.note_begin();
+        note_begin(plan);
         // From here on references are counted in `count`. Until the sum is added to it, its bias makes up for the
         // missing ones.
         self.count.add(self.cpus.close() as u64);

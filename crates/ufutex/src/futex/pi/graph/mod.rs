@@ -1,17 +1,14 @@
 //! Which task holds which lock, which tasks wait for it, and the priority that each task therefore runs with.
 //!
-//! A lock is in the graph as long as a task waits for it. Its *holder* is the task that has it, or has just been given
-//! it. Each waiter boosts the holder to its own priority. If the holder waits for another lock, it is queued there with
-//! that priority, and so on along the chain.
+//! A lock is in the graph while a task waits for it. Each waiter boosts the *holder*, which has the lock or has just been given
+//! it, to its own priority. If the holder waits for another lock, it is queued there with that priority, and so on.
 //!
-//! Tasks and locks refer to each other by number. A walk along a chain is no longer than the longest allowed chain, and
-//! ends where nothing changes. No list is searched. Memory is allocated only when a task is registered or a waiter is
-//! added.
+//! A walk along a chain is no longer than the longest allowed chain, and ends where nothing changes. No list is searched.
+//! Memory is allocated only when a task is registered or a waiter is added.
 //!
-//! The *height* of a task limits the length of chains: it is the number of waits in the longest chain that ends with
-//! the task, 0 if no task waits for it. Each lock counts its waiters by height, and each task counts its locks by the
-//! greatest height of their waiters. So heights are exact at any time, and when a lock is handed over, its waiters'
-//! heights count for the heir.
+//! The *height* of a task limits the length of chains: it is the number of waits in the longest chain that ends with the task,
+//! 0 if no task waits for it. Each lock counts its waiters by height, and each task counts its locks by the greatest height of
+//! their waiters. So heights are exact at any time, and when a lock is handed over, its waiters' heights count for the heir.
 
 #[cfg(test)]
 mod tests;
@@ -33,15 +30,13 @@ const LEVELS: usize = NORMAL as usize + 1;
 pub type TaskId = Id<Task>;
 pub type LockId = Id<Lock>;
 
-/// See the top of this file.
 pub struct Graph {
     tasks: Slab<Task>,
     locks: Slab<Lock>,
-    /// The greatest height that a task may have.
     highest: u32,
-    /// How many waits were refused because a task would have become higher than `highest`, in all graphs of the system.
+    /// Waits refused because a task would have become higher than `highest`, in all graphs of the system.
     chains_refused: Counted<AtomicU64>,
-    /// How many holders have been visited by walks along chains. It only grows.
+    /// How many holders walks along chains have visited. It only grows.
     pub visited: u64,
     /// The tasks whose change of priority has not been reported.
     changed: List<Task>,
@@ -51,58 +46,39 @@ pub struct Task {
     tid: u32,
     /// A kernel's own thread, for which no task may wait.
     is_kernel: bool,
-    /// It is in [`Graph::changed`].
     is_changed: bool,
     in_changed: Neighbours<Task>,
-    /// The task's own priority.
     own: u8,
-    /// The best of its own priority and those to which it is boosted.
+    /// The best of `own` and the priorities of those that boost it.
     effective: u8,
-    /// The length of the longest chain of waits that ends with it.
     height: u32,
     /// For each lock that it holds, the level of the lock's first waiter.
     boosts: Multiset<Reverse<u8>>,
     /// For each lock that it holds, the greatest height of the lock's waiters.
     heights: Multiset<u32>,
-    /// The locks that it holds.
     holds: List<Lock>,
     /// The lock that it waits for, and its entry.
     blocked: Option<(LockId, EntryRef)>,
-    /// Its neighbours among the waiters of its level.
     in_level: Neighbours<Task>,
 }
 
 pub struct Lock {
     holder: TaskId,
-    /// Its neighbours among the locks of its holder.
     in_holds: Neighbours<Lock>,
     /// The previous owner has died, and the word does not name the holder yet.
     is_orphan: bool,
     waiters: usize,
-    /// The levels that have waiters, in the order in which they run. There is capacity for one per waiter.
-    levels: Vec<Level>,
-    /// The heights of the waiters.
+    /// The levels that have waiters, each in the order they came, with capacity for one level per waiter.
+    levels: Vec<(u8, List<Task>)>,
     heights: Multiset<u32>,
 }
 
-/// The waiters whose effective priority is `level`, in the order they came.
-struct Level {
-    level: u8,
-    waiters: List<Task>,
-}
-
-/// What a lock with waiters contributes to its holder.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Brought {
-    /// Its first waiter's level.
-    level: u8,
-    /// The greatest height of its waiters.
-    height: u32,
-}
+/// What a lock with waiters contributes to its holder: its first waiter's level, and the greatest height of its waiters.
+type Brought = (u8, u32);
 
 impl Lock {
     fn brought(&self) -> Option<Brought> {
-        Some(Brought { level: self.levels.first()?.level, height: self.heights.greatest()? })
+        Some((self.levels.first()?.0, self.heights.greatest()?))
     }
 }
 
@@ -113,7 +89,6 @@ impl Graph {
         Self { tasks: Slab::new(), locks: Slab::new(), highest, chains_refused, visited: 0, changed: List::new() }
     }
 
-    /// Adds a task.
     pub fn register(&mut self, tid: u32, kind: TaskKind) -> Result<TaskId, Error> {
         self.tasks.insert(Task {
             tid,
@@ -131,8 +106,7 @@ impl Graph {
         })
     }
 
-    /// Removes a task. It waits for no lock, and no task waits for a lock that it holds. The last task takes the graph's
-    /// memory along.
+    /// Removes a task that waits for no lock, and for which no task waits. The last task takes the graph's memory along.
     pub fn unregister(&mut self, task: TaskId) {
         debug_assert!(self.tasks[task].blocked.is_none() && self.any_held(task).is_none());
         self.forget_change(task);
@@ -143,7 +117,6 @@ impl Graph {
         }
     }
 
-    /// Whether no task may wait for this one.
     pub fn is_kernel(&self, task: TaskId) -> bool {
         self.tasks[task].is_kernel
     }
@@ -164,7 +137,7 @@ impl Graph {
 
     /// The waiter that is handed the lock next, and its entry.
     pub fn first_waiter(&self, lock: LockId) -> Option<(TaskId, EntryRef)> {
-        let first = self.locks[lock].levels.first()?.waiters.first?;
+        let first = self.locks[lock].levels.first()?.1.first?;
         self.tasks[first].blocked.map(|(_, entry)| (first, entry))
     }
 
@@ -173,7 +146,6 @@ impl Graph {
         self.tasks[task].holds.last
     }
 
-    /// Sets the task's own priority.
     pub fn set_own(&mut self, task: TaskId, own: u8) {
         self.tasks[task].own = own.min(NORMAL);
         if let Some((holder, before, after)) = self.adjust(task) {
@@ -229,7 +201,6 @@ impl Graph {
         Ok(())
     }
 
-    /// Ends the task's wait: it has given up.
     pub fn unblock(&mut self, task: TaskId) {
         if let Some(lock) = self.take_out(task) {
             self.drop_if_idle(lock);
@@ -243,8 +214,8 @@ impl Graph {
         heir.map(|(heir, _)| heir)
     }
 
-    /// Gives the lock to its first waiter because the holder has died. The waiter then has to write the word. Returns
-    /// the waiter and its entry. A lock without waiters is removed.
+    /// Gives the lock to its first waiter, which then has to write the word, because the holder has died. A lock without
+    /// waiters is removed.
     pub fn orphan(&mut self, lock: LockId) -> Option<(TaskId, EntryRef)> {
         let heir = self.pass(lock);
         self.locks[lock].is_orphan = heir.is_some();
@@ -266,7 +237,7 @@ impl Graph {
         task.heights.reserve(locks.min(self.highest as usize + 1))
     }
 
-    /// Moves the lock from its holder to its first waiter, whose wait ends. Returns the waiter and its entry.
+    /// Moves the lock from its holder to its first waiter, whose wait ends.
     fn pass(&mut self, lock: LockId) -> Option<(TaskId, EntryRef)> {
         let (heir, entry) = self.first_waiter(lock)?;
         self.take_out(heir);
@@ -279,7 +250,6 @@ impl Graph {
         Some((heir, entry))
     }
 
-    /// Takes the task out of the waiters of its lock.
     fn take_out(&mut self, task: TaskId) -> Option<LockId> {
         let waiter = &mut self.tasks[task];
         let (lock, _) = waiter.blocked.take()?;
@@ -297,23 +267,22 @@ impl Graph {
     /// Puts a task at the end of the lock's waiters of `level`.
     fn enqueue(&mut self, task: TaskId, lock: LockId, level: u8) {
         let levels = &mut self.locks[lock].levels;
-        let i = levels.binary_search_by_key(&level, |l| l.level).unwrap_or_else(|i| {
-            levels.insert(i, Level { level, waiters: List::new() });
+        let i = levels.binary_search_by_key(&level, |&(level, _)| level).unwrap_or_else(|i| {
+            levels.insert(i, (level, List::new()));
             i
         });
-        levels[i].waiters.push(&mut self.tasks, task, |task| &mut task.in_level);
+        levels[i].1.push(&mut self.tasks, task, |task| &mut task.in_level);
     }
 
     fn unqueue(&mut self, task: TaskId, lock: LockId, level: u8) {
         let levels = &mut self.locks[lock].levels;
-        let Ok(i) = levels.binary_search_by_key(&level, |l| l.level) else { return };
-        levels[i].waiters.remove(&mut self.tasks, task, |task| &mut task.in_level);
-        if levels[i].waiters.len == 0 {
+        let Ok(i) = levels.binary_search_by_key(&level, |&(level, _)| level) else { return };
+        levels[i].1.remove(&mut self.tasks, task, |task| &mut task.in_level);
+        if levels[i].1.len == 0 {
             levels.remove(i);
         }
     }
 
-    /// Adds a lock to its holder's locks.
     fn link(&mut self, lock: LockId) {
         let holder = self.locks[lock].holder;
         self.tasks[holder].holds.push(&mut self.locks, lock, |lock| &mut lock.in_holds);
@@ -324,14 +293,13 @@ impl Graph {
         self.tasks[holder].holds.remove(&mut self.locks, lock, |lock| &mut lock.in_holds);
     }
 
-    /// Notes that the priority of a task has to be reported.
     fn note_change(&mut self, task: TaskId) {
         if !core::mem::replace(&mut self.tasks[task].is_changed, true) {
             self.changed.push(&mut self.tasks, task, |task| &mut task.in_changed);
         }
     }
 
-    /// Notes that the task's priority has been reported as `reported`. If it is another now, that has to be reported.
+    /// Notes what has been reported as the task's priority. If it is another now, that has to be reported.
     pub fn note_report(&mut self, task: TaskId, reported: u8) {
         if self.tasks[task].effective != reported {
             self.note_change(task);
@@ -346,19 +314,16 @@ impl Graph {
         Some((task.tid, task.effective))
     }
 
-    /// Takes the task from those whose priority has to be reported.
     fn forget_change(&mut self, task: TaskId) {
         if core::mem::take(&mut self.tasks[task].is_changed) {
             self.changed.remove(&mut self.tasks, task, |task| &mut task.in_changed);
         }
     }
 
-    /// Fails with `Deadlock` if `task` must not wait for `lock`, because the chain of holders leads back to `task` or
-    /// would become too long.
+    /// Fails with `Deadlock` if the chain of holders from `lock` leads back to `task` or would become too long.
     ///
-    /// Each holder must be higher than the task that waits for it. The walk raises the height step by step, and ends at
-    /// the first holder that is high enough already. The rest of the chain need not be walked: heights rise along a
-    /// chain, so no height behind that holder changes, and `task`, which is lower, cannot be behind it.
+    /// Each holder must be higher than the task that waits for it. The walk ends at the first holder that is high enough
+    /// already: heights rise along a chain, so no height behind it changes, and `task`, which is lower, cannot be behind it.
     fn look_for_deadlock(&mut self, task: TaskId, lock: LockId) -> Result<(), Error> {
         let mut holder = self.locks[lock].holder;
         let mut height = self.tasks[task].height;
@@ -381,9 +346,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Changes what one of the holder's locks contributes from `before` to `after`: computes the holder's priority and
-    /// height, and then those of the holders further along the chain. Ends where nothing changes, or at the end of the
-    /// chain, whose length is limited.
+    /// Changes what one of the holder's locks contributes from `before` to `after`, for the holder and those further along the
+    /// chain. Ends where nothing changes, or at the end of the chain.
     fn follow(&mut self, mut holder: TaskId, mut before: Option<Brought>, mut after: Option<Brought>) {
         loop {
             if before == after {
@@ -391,11 +355,11 @@ impl Graph {
             }
             self.visited += 1;
             let task = &mut self.tasks[holder];
-            if let Some(Brought { level, height }) = before {
+            if let Some((level, height)) = before {
                 task.boosts.remove(Reverse(level));
                 task.heights.remove(height);
             }
-            if let Some(Brought { level, height }) = after {
+            if let Some((level, height)) = after {
                 task.boosts.add(Reverse(level));
                 task.heights.add(height);
             }
@@ -404,8 +368,8 @@ impl Graph {
         }
     }
 
-    /// Computes the task's priority and height from its own priority and its locks' contributions. If the task waits for
-    /// a lock, returns that lock's holder, what the lock contributed before, and what it contributes now.
+    /// Computes the task's priority and height. If it waits, returns its lock's holder, and what the lock brought before and
+    /// brings now.
     fn adjust(&mut self, id: TaskId) -> Option<(TaskId, Option<Brought>, Option<Brought>)> {
         let task = &mut self.tasks[id];
         let effective = task.boosts.greatest().map_or(task.own, |Reverse(boost)| boost.min(task.own));
@@ -428,10 +392,9 @@ impl Graph {
     }
 }
 
-/// A multiset that keeps track of its greatest value. Each value is stored with the number of times that it occurs.
+/// A multiset: each value with the number of times that it occurs.
 struct Multiset<T> {
-    /// The greatest value and its count, stored here: if each lock of a chain has one waiter, a walk along the chain
-    /// needs no vector.
+    /// The greatest value and its count. If each lock of a chain has one waiter, a walk along it needs no vector.
     greatest: Option<(T, u32)>,
     /// The other values, in ascending order. There is capacity for all that can be added.
     others: Vec<(T, u32)>,
@@ -446,13 +409,11 @@ impl<T: Copy + Ord> Multiset<T> {
         self.greatest.map(|(greatest, _)| greatest)
     }
 
-    /// Makes room for this number of different values.
     fn reserve(&mut self, different: usize) -> Result<(), Error> {
         let more = different.saturating_sub(1 + self.others.len());
         self.others.try_reserve(more).map_err(|_| Error::NoMemory)
     }
 
-    /// Adds a value. There is room for it.
     fn add(&mut self, value: T) {
         match &mut self.greatest {
             Some((greatest, count)) if value == *greatest => *count += 1,
@@ -470,7 +431,6 @@ impl<T: Copy + Ord> Multiset<T> {
         }
     }
 
-    /// Takes back a value that was added.
     fn remove(&mut self, value: T) {
         if let Some((greatest, count)) = &mut self.greatest
             && *greatest == value

@@ -114,8 +114,7 @@ fn refused(graph: &Graph) -> u64 {
     graph.chains_refused.load(Ordering::Relaxed)
 }
 
-/// The graph, the simple implementation, the graph's IDs by the simple one's indices, and the priorities reported so
-/// far.
+/// The graph, the simple implementation, the graph's IDs by the simple one's indices, and the priorities reported so far.
 struct Both {
     max_depth: usize,
     graph: Graph,
