@@ -143,7 +143,7 @@ impl Ids {
 
     /// The group of a block, and the offset in it at which the block begins, which is to be cut to size.
     #[inline(always)]
-    fn group_in<'i>(&'i self, table: IdTable, block: u32) -> (&'i SlotGroup, u32) {
+    fn group_in(&self, table: IdTable, block: u32) -> (&SlotGroup, u32) {
         let (group, first) = spread(self.multiplier, block);
         (table.group(group as usize & (table.groups() - 1)), first)
     }

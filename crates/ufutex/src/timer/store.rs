@@ -238,6 +238,7 @@ impl Store {
         let chunk = Chunk::make().ok_or(Error::Again)?;
         counted.disarm();
         self.chunks.lock().with(|chunks| {
+            // SAFETY: no other thread has the new chunk.
             unsafe { (*chunk.as_ptr()).next = chunks.0 };
             chunks.0 = chunk.as_ptr();
         });
