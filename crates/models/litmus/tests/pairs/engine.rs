@@ -420,16 +420,14 @@ pub(super) const PAIRS: &[Pair] = &[
     // `sys/counted.rs` `drop`.
     Pair {
         name: "[L]: every use before the memory goes",
-        code: &[(
-            "ufutex/src/sys/counted.rs",
-            "drop",
-            &[
-                "handles.fetch_sub(1, Ordering::Release) != 1",
-                "handles.load(Ordering::Acquire); // [L]",
-                "drop_in_place()",
-                "dealloc(",
-            ],
-        )],
+        code: &[
+            ("ufutex/src/sys/counted.rs", "drop", &["handles.fetch_sub(1, Ordering::Release) == 1", "self.free()"]),
+            (
+                "ufutex/src/sys/counted.rs",
+                "free",
+                &["handles.load(Ordering::Acquire); // [L]", "drop_in_place()", "dealloc("],
+            ),
+        ],
         init: "handles = 2, value = 1",
         program: "
         one owner                           | the other

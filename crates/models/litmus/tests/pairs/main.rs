@@ -210,7 +210,7 @@ fn barrier_that_is_moved_behind_the_load_is_found_in_the_engine() {
     let a = "            wait_barrier(); // [A] pairs with [B]\n";
     assert_ne!(moved("ufutex/src/futex/waiter.rs", "lock_and_compare", a, "match target.load() {\n"), 0);
     let l = "        self.inner().handles.load(Ordering::Acquire); // [L]\n";
-    assert_ne!(moved("ufutex/src/sys/counted.rs", "drop", l, "dealloc(self.inner.as_ptr().cast(), layout);\n"), 0);
+    assert_ne!(moved("ufutex/src/sys/counted.rs", "free", l, "dealloc(self.inner.as_ptr().cast(), layout);\n"), 0);
 }
 
 /// A pair is only as good as its outcome: it must be one that the program has without its orderings.
