@@ -85,7 +85,6 @@ pub trait Platform: 'static {
     fn leave() {}
 }
 
-#[derive(Debug)]
 struct Calls {
     park: fn(&AtomicU32, u32, Option<Deadline>),
     unpark: fn(*const AtomicU32, usize) -> usize,
@@ -126,7 +125,7 @@ impl Calls {
 }
 
 /// The platform of a lock or a waiter, in one word. All zeroes, as in a new table, mean the host; without one threads spin.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct PlatformRef(Option<&'static Calls>);
 
@@ -294,6 +293,12 @@ impl PlatformRef {
         let deadline = self.begin(Timeout::After(length));
         (calls.park)(&word, 0, Some(deadline));
         true
+    }
+}
+
+impl core::fmt::Debug for PlatformRef {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(if self.is_host() { "host" } else { "given" })
     }
 }
 
