@@ -72,9 +72,9 @@ impl Domain {
         WaitFuture::new(WaitRequeueOperation::new(self, from, expected, lock, task, options.timeout))
     }
 
-    /// If `from` holds `expected`, gives `lock`, if it is free, to the first waiter of `from`, or else makes that waiter wait
-    /// for it, and makes up to `requeue` more waiters wait for it: `FUTEX_CMP_REQUEUE_PI` with a wake count of 1, the only one
-    /// that it accepts. Returns how many waiters now have the lock or wait for it.
+    /// If `from` holds `expected`, gives `lock` to the first waiter of `from`, or makes that waiter wait if `lock` is not free.
+    /// Makes up to `requeue` more waiters wait for it: `FUTEX_CMP_REQUEUE_PI` with a wake count of 1, the only one that it
+    /// accepts. Returns how many waiters now have the lock or wait for it.
     ///
     /// In a domain's own table this is one step. If other domains use a bucket of the two words, a step ends after 256 waiters,
     /// or about 1,000 visits of lock owners along chains. Each step compares the word: a later one in which it differs or
@@ -118,7 +118,7 @@ impl Domain {
     }
 }
 
-/// A piece ends with the walk along a chain that visits this many holders in all.
+/// A piece ends once its walks along chains have visited this many holders. The last walk is completed.
 const VISITED: u64 = 4 * PIECE as u64;
 
 /// A requeue to a lock, in pieces if other domains use a bucket of the two words.
