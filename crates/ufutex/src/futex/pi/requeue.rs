@@ -84,7 +84,8 @@ impl Domain {
     /// In the first step, [`Error::Again`] if the word does not hold `expected`, and [`Error::Fault`] if it cannot be read.
     /// [`Error::Invalid`] if `from` and `lock` are one word, or if a waiter of `from` does not wait to be requeued to `lock` or
     /// belongs to another [`PidNamespace`](crate::PidNamespace). [`Error::Deadlock`] if a waiter would wait for itself.
-    /// Otherwise as for [`lock_pi`](Self::lock_pi). Waiters requeued before the error stay so.
+    /// Otherwise as for [`lock_pi`](Self::lock_pi). Waiters that were requeued, or
+    /// given the lock, before the error stay so.
     pub fn cmp_requeue_pi<T: Target, U: Target>(
         &self,
         from: T,
