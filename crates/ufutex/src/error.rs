@@ -12,7 +12,8 @@ pub enum Error {
     TimedOut,
     /// The word's memory cannot be reached (`EFAULT`).
     Fault,
-    /// An argument of the wrong form, such as a misaligned address or a number of slots that is no power of two (`EINVAL`).
+    /// An argument of the wrong form, such as a misaligned address, a value wider than the word, or a number of slots that is
+    /// no power of two (`EINVAL`).
     Invalid,
     /// The table is immutable or has 0 slots and cannot change, or a waiter, task or interrupt is already in use (`EBUSY`).
     Busy,

@@ -33,7 +33,7 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 /// ```
 ///
 /// # After fork(2)
-/// The child's copy of the domain may have locks and waiters of threads that it does not have. So it calls
+/// The child's copy of the domain may have locks and waiters of threads that the child does not have. So the child calls
 /// [`abandon_after_fork`] before it uses these functions. No wake of one process reaches the other, not even in shared memory.
 ///
 /// # Panics

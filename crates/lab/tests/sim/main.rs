@@ -19,11 +19,15 @@ fn rows(arguments: &[&str]) -> Vec<Value> {
     common::rows_of(&printed(&[arguments, &["--json"]].concat()))
 }
 
-/// Asserts that output is the same for the same seed, and differs for another.
+/// Asserts that output is the same for the same seed, and differs for another. A table rounds what it shows, so two seeds may look
+/// alike in it: three are tried.
 #[track_caller]
 fn assert_a_seed_decides(arguments: &[&str]) {
-    let run = |seed| printed(&[arguments, &["--seed", seed]].concat());
+    let run = |seed: &str| printed(&[arguments, &["--seed", seed]].concat());
     let first = run("5");
     assert_eq!(first, run("5"), "{arguments:?}");
-    assert_ne!(first.replace("seed 5", "seed 6").replace("\"seed\":5", "\"seed\":6"), run("6"), "{arguments:?}");
+    let differs = |&seed: &&str| {
+        first.replace("seed 5", &format!("seed {seed}")).replace("\"seed\":5", &format!("\"seed\":{seed}")) != run(seed)
+    };
+    assert!(["6", "7", "8"].iter().any(differs), "{arguments:?}: {first}");
 }

@@ -64,13 +64,16 @@ pub trait Clocks: Send + Sync {
         None
     }
 
-    /// The number of CPUs that a process can use at once: its CPU time may be that much faster. Called once. Provided: 1.
+    /// The number of CPUs that a process can use at once: its CPU time may advance that many times as fast as a clock. Called
+    /// once. Provided: 1.
     fn cpus(&self) -> usize {
         1
     }
 
-    /// Called when [`Driver::next`](super::Driver::next) may have become earlier, or more often, with nothing locked, by the
-    /// thread that has armed a deadline. It may use the driver and timers. If it panics, the deadline stays armed.
+    /// Called when [`Driver::next`](super::Driver::next) may have become earlier, perhaps more often than needed. Called with
+    /// nothing locked, by a thread that has armed a deadline, turned the driver, or called
+    /// [`Driver::clock_was_set`](super::Driver::clock_was_set). It may use the driver and timers. If it panics, the deadline
+    /// stays armed.
     fn changed(&self);
 }
 

@@ -1,7 +1,8 @@
 //! Expiry: the deadlines of many owners, and the driver that expires them.
 //!
-//! An owner (a process's timers, or the sleeps of a domain's tasks) has a [`DeadlineQueue`] for each clock. The driver's wheel
-//! contains queues by their earliest deadlines. So arming locks only the owner's queue, unless the earliest deadline changes.
+//! An owner (a process's timers, or the sleeps of a domain's tasks by one clock) has a [`DeadlineQueue`] for each clock that it
+//! uses. The driver's wheel contains queues by their earliest deadlines. So arming locks only the owner's queue, unless the
+//! earliest deadline changes.
 
 pub mod clocks;
 #[cfg_attr(not(feature = "std"), path = "no_host.rs")]
@@ -124,7 +125,8 @@ impl Driver {
 impl Driver {
     /// Makes a driver that runs by an embedder's clocks, and only while the embedder calls [`turn`](Self::turn).
     ///
-    /// Its threads sleep by the host. Without `std` use [`System::driver`](crate::System::driver), on the system's platform.
+    /// Threads that wait for its locks sleep by the host. Without `std` use [`System::driver`](crate::System::driver), whose
+    /// threads sleep by the system's platform.
     ///
     /// # Errors
     /// [`Error::NoMemory`].

@@ -71,7 +71,7 @@ pub(crate) struct DeadlineQueue {
 
 struct QueueState {
     wheel: Wheel,
-    /// When the driver's wheel has this queue, or earlier.
+    /// The time for which the driver's wheel has this queue, or an earlier time.
     scheduled: u64,
 }
 

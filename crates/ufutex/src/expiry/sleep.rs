@@ -1,6 +1,6 @@
 //! Sleeps of tasks: the timeouts of waits that are futures.
 //!
-//! A domain's sleeps are one owner in the driver: the sleeps of another guest's domains wait for only one share of them.
+//! A domain's sleeps by one clock are one owner in the driver: another guest's sleeps wait for only one share of them.
 
 use core::cell::UnsafeCell;
 use core::pin::Pin;

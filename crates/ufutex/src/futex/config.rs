@@ -79,7 +79,7 @@ impl SystemConfig {
     }
 
     setters! {
-        /// How many CPUs run at the same time. Default: as many as the operating system reports; 1 without `std`. It sizes
+        /// How many CPUs run at the same time. Default: those of the thread that makes the system; 1 without `std`. It sizes
         /// the tables and counters. With one CPU no thread spins for a lock's owner. A wrong number costs time or memory.
         cpus: usize => Some(cpus);
 
@@ -87,27 +87,30 @@ impl SystemConfig {
         /// 2^22 if there are several nodes. Default: 256 for each CPU, divided among the nodes, as in the kernel.
         global_slots: usize => Some(global_slots);
 
-        /// The secret seed of the hash function. Default: random. Without `std` it is derived from an address: any number
-        /// that a guest cannot see is better, such as a counter of cycles at boot.
+        /// The secret seed of the hash function. Default: random. Without `std` it is derived from an address, which is weak
+        /// against guests that choose their addresses. Any number that a guest cannot see is better, such as a counter of
+        /// cycles at boot.
         hash_seed: u64 => Some(hash_seed);
 
         /// Slots of a domain's first table under [`Policy::Load`], a power of two. Default: 16.
         default_slots: usize => default_slots;
 
-        /// The most slots, a power of two, that a size policy or a guest's
-        /// [`prctl_futex_hash`](crate::Domain::prctl_futex_hash) can get. Default: 2^20. The embedder's own
-        /// [`set_slots`](crate::Domain::set_slots) may exceed it.
+        /// The most slots, a power of two, that [`Policy::Load`], [`Policy::Threads`] or a guest's
+        /// [`prctl_futex_hash`](crate::Domain::prctl_futex_hash) can get. Default: 2^20. [`Policy::Fixed`] and the embedder's
+        /// own [`set_slots`](crate::Domain::set_slots) may exceed it.
         max_slots: usize => max_slots;
 
         /// Memory, in bytes, that the private tables of all domains may take together. Default: 2^30. Global tables and the
         /// first 16 slots of each domain do not count, so no domain can keep another from having a table of its own.
         /// A table that would exceed the limit is refused as if there were no memory, and counted in
         /// [`Counters::refused_tables`](crate::observe::Counters::refused_tables): the domain keeps its table, or gets 16
-        /// slots. A slot takes 64 bytes. A domain keeps all its tables until it is dropped: less than twice the largest.
+        /// slots. A slot takes 64 bytes. A domain keeps all its tables until it is dropped; together they take less than twice
+        /// the memory of the largest.
         max_table_bytes: usize => max_table_bytes;
 
         /// Memory, in bytes, that all tables of one domain may take, unless [`DomainOptions::max_table_bytes`] sets another
-        /// limit. Default: 2^27, enough for a table of 2^20 slots and one of each smaller size.
+        /// limit. Default: 2^27, enough for a table of 2^20 slots and one of each smaller size. The first 16 slots count, too:
+        /// below 1 KiB a domain uses the global table.
         max_domain_table_bytes: usize => max_domain_table_bytes;
 
         /// How many words one wait may wait for: more is `EINVAL`. Default: 128, the kernel's `FUTEX_WAITV_MAX`.
@@ -124,8 +127,9 @@ impl SystemConfig {
         self
     }
 
-    /// The clocks of timers and of tasks' timeouts, whose embedder turns the system's [`driver`](crate::System::driver).
-    /// Default: the host's, and a thread for each namespace, which its first timer or timeout starts; none without `std`.
+    /// The clocks of timers and of tasks' timeouts. If clocks are given, the embedder turns the system's
+    /// [`driver`](crate::System::driver). Default: the host's clocks, and for each namespace a thread that turns its driver,
+    /// and that its first timer or timeout starts. Without `std` there is no default.
     #[must_use]
     pub fn clocks(mut self, clocks: impl Into<Callbacks<dyn Clocks>>) -> Self {
         self.clocks = Some(clocks.into());
@@ -140,9 +144,9 @@ impl SystemConfig {
     }
 
     /// The platform of the system and of all its domains: how threads sleep, wake others and read clocks. Default: the host.
-    /// Without `std` there is none: a thread that would sleep spins, and no timeout ends.
-    /// It must show the same time as the [`clocks`](Self::clocks), which it does not replace: the host's if none are given, or
-    /// if a [`Timeout`](crate::Timeout) is made from a `std::time::Instant`.
+    /// Without `std` the default is none: a thread that would sleep spins, and no timeout ends. It does not replace the
+    /// [`clocks`](Self::clocks), and must show the same time as they do. If no clocks are given, or if a
+    /// [`Timeout`](crate::Timeout) is made from a `std::time::Instant`, it must show the host's time.
     #[must_use]
     pub const fn platform<P: Platform>(mut self) -> Self {
         self.platform = PlatformRef::of::<P>();

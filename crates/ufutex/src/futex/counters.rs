@@ -19,8 +19,9 @@ use crate::table::size::Contention;
 
 /// The counters of a domain since it was made: [`Domain::counters`].
 ///
-/// Refusals and events of its tables are always counted, from the first wait on, if there is memory for that; operations,
-/// exactly, with [`DomainOptions::counters`](crate::DomainOptions::counters). Others may count meanwhile.
+/// Refusals and events of its tables are always counted, from the first wait on, if there is memory for the counters.
+/// Operations are counted, exactly, with [`DomainOptions::counters`](crate::DomainOptions::counters); without it their counters
+/// are 0. The counters are read one after another while other threads go on counting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {

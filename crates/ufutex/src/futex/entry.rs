@@ -17,7 +17,8 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
     /// While the entry is queued, the bucket's lock guards its `bitset`, by which wakes take it. `None` if no wake does: it is
     /// a marker, a parked thread, or a waiter of a lock, to which the lock is handed (see `pi`). Once a wake has taken the
-    /// entry, a wake that the waiter does not want goes to another with this bitset: `None` if it was for all.
+    /// entry, `bitset` says which waiter gets the wake if this one does not want it: `None` if none, because it was a wake of
+    /// all.
     pub(crate) signal: Signal,
     /// When the waiter joined its present queue, or when a wake took it. Guarded as the bitset is.
     since: UnsafeCell<Moment>,
@@ -121,7 +122,8 @@ impl Domain {
     }
 }
 
-/// After it has visited this many waiters to take, or to move, an operation unlocks a global bucket, for other domains.
+/// After it has visited this many waiters to take, and as many to move, an operation unlocks a global bucket, for other
+/// domains.
 pub(crate) const PIECE: usize = 256;
 
 /// The most waiters that a wake can take without allocating memory.
@@ -138,9 +140,10 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Locks by `lock`, unless that is `locked` already, what an operation takes its waiters from, and has room for as many as
-    /// `wanted` says: the second result. It is `None` if the operation has to take a piece at a time: there is no memory, or
-    /// `wanted` is `None`, because other domains lock a bucket too. Both may be called again, after memory was asked for.
+    /// Locks what an operation takes its waiters from, by `lock` unless it is `locked` already, and makes room for as many
+    /// waiters as `wanted` returns. The second result is that number. It is `None` if the operation has to take a piece at a
+    /// time, because memory was refused, or because `wanted` returned `None`: other domains lock a bucket too. After memory was
+    /// asked for, `lock` and `wanted` are called again.
     #[inline(always)]
     pub fn lock<G, E>(
         &mut self,

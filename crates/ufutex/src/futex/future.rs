@@ -133,7 +133,8 @@ impl Domain {
     /// ```
     ///
     /// # Errors
-    /// As for `wait_with`; [`Error::Interrupted`], also if raised before the call; [`Error::Busy`] if another thread uses it.
+    /// As for `wait_with`; [`Error::Interrupted`], also if `interrupt` was raised before the call; [`Error::Busy`] if another
+    /// thread waits with it.
     pub fn wait_interruptible<T: Target>(
         &self,
         target: T,

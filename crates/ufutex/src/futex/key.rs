@@ -107,7 +107,8 @@ pub trait Target: Key {
         Err(Fault)
     }
 
-    /// Makes the word accessible after a [`Fault`], with no lock held. The default, for memory that is always there, fails.
+    /// Makes the word accessible after a [`Fault`], with no lock held. The default returns [`Fault`], which suits memory whose
+    /// pages are always there.
     ///
     /// # Errors
     /// [`Fault`] if the access is not allowed at all.

@@ -24,11 +24,14 @@ use crate::table::globals::Globals;
 /// share. To domains of another namespace those tasks do not exist: no word that a guest writes can boost them, or turn
 /// their waits into a deadlock. Give guests that do not trust each other a namespace each.
 ///
-/// A namespace has a global table of its own, for shared words and for domains without a table, and with the host's clocks a
-/// [driver](Self::driver). So no operation waits for a lock, a table or a driver of another namespace, unless both use one
-/// [`SharedObject`](crate::SharedObject). Any other [`ObjectId`](crate::ObjectId) names one object in each namespace.
-/// Plain waits, wakes and requeues of words in a shared object work across namespaces. Unlike in Linux, operations on locks
-/// fail with [`Error::Invalid`] if they find a waiter of another namespace, because a TID is looked up in the caller's own.
+/// A namespace has a global table of its own, for shared words and for domains without a table. With the host's clocks it has a
+/// [driver](Self::driver) of its own, too: then no operation waits for a lock, a table or a driver of another namespace,
+/// unless both use one [`SharedObject`](crate::SharedObject). With an embedder's [clocks](crate::SystemConfig::clocks) all
+/// namespaces share the system's driver, unless one is [given](Self::with_driver). Any other [`ObjectId`](crate::ObjectId)
+/// names a different object in each namespace.
+/// Plain waits, wakes and requeues of words in a shared object work across namespaces. Operations on locks fail with
+/// [`Error::Invalid`] if they find a waiter of another namespace, because a TID is looked up in the caller's own. Linux does
+/// the same, except that such a waiter may wait for a lock whose owner has died.
 ///
 /// [`Domain::new`] and [`Domain::with_options`] use the system's own namespace, [`System::pid_namespace`]. Namespaces are not
 /// nested. Clones of this handle stand for one namespace, which lives as long as its last handle, domain or task.
@@ -74,8 +77,9 @@ impl PidNamespace {
         Self::with_driver(system, &system.driver().for_another_namespace()?)
     }
 
-    /// As [`new`](Self::new), with another driver than the system's for its tasks' timeouts. The embedder turns this one too,
-    /// and abandons it as well as the system in a child of fork(2) ([`Driver::abandon_after_fork`]).
+    /// As [`new`](Self::new), with this driver for its tasks' timeouts. `new` uses the system's driver if the system was given
+    /// [clocks](crate::SystemConfig::clocks), and otherwise a new one. The embedder turns this driver too, and abandons it as
+    /// well as the system in a child of fork(2) ([`Driver::abandon_after_fork`]).
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -128,7 +132,8 @@ impl Drop for PidNamespace {
     }
 }
 
-/// Before a handle is dropped: if the system was abandoned, keeps the namespace, which a missing thread may have been changing.
+/// Before a handle is dropped: if the system was abandoned in a child of fork(2), keeps the namespace, which a thread that the
+/// child does not have may have been changing.
 pub(super) fn leak_if_abandoned(namespace: &Counted<Namespace>, system: &System) {
     if system.is_abandoned() {
         core::mem::forget(namespace.clone());

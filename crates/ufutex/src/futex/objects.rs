@@ -146,9 +146,11 @@ impl Objects {
 
     fn take(&self, on: PlatformRef, node: u32) -> Result<ObjectId, Error> {
         let (index, place, state) = loop {
+            // Counted before the search: what another thread adds meanwhile has to be searched too.
+            let made = self.chunks.iter().map_while(Lazy::get).count();
             match self.find_free() {
                 Some(found) => break found,
-                None => self.add_chunk()?,
+                None => self.add_chunk(made)?,
             }
         };
         if place.table.load(Ordering::Relaxed).is_null() && !self.make_table(place, on, node) {
@@ -176,12 +178,13 @@ impl Objects {
         let first = self.next.load(Ordering::Relaxed);
         let try_take = |index| self.place(index).map(|place| Some((index, place, self.try_take(place)?)));
         let found = (first..).map_while(try_take).chain((0..first).map_while(try_take)).flatten().next()?;
-        self.next.store(found.0 + 1, Ordering::Relaxed);
+        // Unless a lower place has become free meanwhile.
+        let _ = self.next.compare_exchange(first, found.0 + 1, Ordering::Relaxed, Ordering::Relaxed);
         Some(found)
     }
 
-    fn add_chunk(&self) -> Result<(), Error> {
-        let made = self.chunks.iter().map_while(Lazy::get).count();
+    /// Makes a chunk behind the `made` first ones, unless another thread has.
+    fn add_chunk(&self, made: usize) -> Result<(), Error> {
         let places = || {
             let mut places = Vec::new();
             places.try_reserve_exact(1 << FIRST_LOG2 << made).map_err(|_| Error::NoMemory)?;

@@ -184,7 +184,7 @@ impl<O> Drop for Step<'_, O> {
 
 pub(super) const POLLED_AFTER_END: &str = "a wait was polled after it had ended";
 
-/// Has the namespace's driver watch the timeout of a pending wait. `None` until there is one. The sleep has memory of its own.
+/// Has the namespace's driver watch the timeout of a pending wait. `None` until it is watched. The sleep has memory of its own.
 pub(crate) struct TimeoutWatch<'d>(Option<Counted<Sleep<'d>>>);
 
 impl<'d> TimeoutWatch<'d> {

@@ -107,7 +107,7 @@ impl Domain {
             return live::try_lock(&self.tables, place.hash, first);
         }
         // The first look-up of a global table by a domain calls the embedder's topology and may make tables, which must not be
-        // done with a bucket locked. Before that it is `Busy`: the caller unlocks, and locks this bucket first.
+        // done with a bucket locked. So until then the result is `Busy`: the caller unlocks, and locks this bucket first.
         self.global_bucket(place, Global::known).map_or(Second::Busy, |bucket| Second::of(bucket, first))
     }
 }

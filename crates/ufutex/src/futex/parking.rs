@@ -206,7 +206,8 @@ impl ParkingLot {
         is_ours
     }
 
-    /// Locks the bucket of a queued entry when it has all of its key, which a move may take in pieces. `None` if not queued.
+    /// Locks the bucket of a queued entry when that bucket has all threads parked at the entry's key, which a move may take in
+    /// pieces. `None` if the entry is not queued.
     #[inline]
     fn lock_whole_queue(&self, entry: &Entry) -> Option<Guard<'_>> {
         let mut round = 0;

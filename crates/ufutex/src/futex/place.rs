@@ -63,12 +63,13 @@ pub(super) fn is_of_object(key: TableKey) -> bool {
 }
 
 /// The place of a word's waiters. Operations on words with equal places meet. Every operation makes one, so it has only what
-/// finding the bucket needs: [`Domain::key`] makes the key, which loads the domain's number, to search or change a queue.
+/// finding the bucket needs. [`Domain::key`] adds the domain's number, which only a search or a change of the queue loads.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     /// The address, or the offset in a shared object.
     pub address: u64,
-    /// With the object's table, if any. Looked up once: an object may be made while an operation names it too early.
+    /// With the object's table, if any. Looked up once for each operation: if the embedder names an object before it makes it,
+    /// a second look-up could find another table than the first.
     pub space: Space,
     /// The key's hash. For a global table it also says which one: see `Globals::place`.
     pub hash: u32,

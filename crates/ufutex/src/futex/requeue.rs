@@ -41,7 +41,7 @@ impl Domain {
     ///
     /// If both words are looked up in the domain's own table, a requeue is one step. If one is in a global table, which other
     /// domains use too, a requeue of more than 256 waiters takes several steps, in wake order, on waiters that were queued when
-    /// it began and have not given up since. A requeue of a word to itself only counts those that it would move.
+    /// it began and have not given up since. A requeue of a word to itself moves none, but counts those that it would move.
     /// Moved waiters keep their priorities and their order, and, as in the kernel, bitsets do not matter here. A requeue
     /// accesses neither word. Prefer [`cmp_requeue`](Self::cmp_requeue), which does not miss a change of the word.
     ///

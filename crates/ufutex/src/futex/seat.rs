@@ -172,7 +172,8 @@ impl Drop for TakenSeat<'_> {
 }
 
 impl Domain {
-    /// Runs `f` with an idle waiter for the calling thread, which has to sleep as the given member of a group, if it is one.
+    /// Runs `f` with an idle waiter for the calling thread. If `f` gets a member of a group, the thread has to sleep as that
+    /// member, and otherwise on the word of its entry.
     pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d>>, Option<Members>) -> R) -> R {
         let Some(taken) = self.system.inner.seats.take() else {
             return f(core::pin::pin!(Waiter::new()).into_ref(), None);

@@ -21,8 +21,9 @@ use crate::table::store::{Budget, Source};
 /// What all domains of an embedder share: the secret of the hash function, limits, and [`SharedObject`](crate::SharedObject)s.
 ///
 /// Each [`PidNamespace`](crate::PidNamespace) has a global table on each node of the machine, for shared futexes and for the
-/// private ones of domains without a table of their own, which are all on one node. A futex that names a node
-/// ([`System::on_node`]) is looked up there. For other shared futexes the hash selects the node.
+/// private ones of domains without a table of their own. Those are all on the node of the thread whose wait or resize needed
+/// the global table first. A futex that names a node ([`System::on_node`]) is looked up there. For other shared futexes the
+/// hash selects the node.
 ///
 /// A namespace's first wait that needs its global table makes it, with fewer slots, at least two, if there is no memory for
 /// all. With [`SystemConfig::topology`] the tables are made at once, and making the system or a namespace fails if there is no
@@ -172,7 +173,7 @@ impl System {
         1 << self.globals().slots_log2()
     }
 
-    /// Bytes that the private tables of all domains take: at most [`SystemConfig::max_table_bytes`], and 1 KiB for each domain.
+    /// Bytes that the private tables of all domains take: at most [`SystemConfig::max_table_bytes`] plus 1 KiB for each domain.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         self.globals().source.budget.taken()

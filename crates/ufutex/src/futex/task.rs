@@ -42,7 +42,7 @@ pub struct Task {
     pub(super) waits: AtomicU8,
 }
 
-/// What a look-up by TID finds. The task has it, and its PID namespace until the task is hidden.
+/// What a look-up by TID finds. The [`Task`] refers to it, and so does its PID namespace until the task is hidden.
 pub(crate) struct Named {
     /// The number of the task's domain.
     pub space: u64,

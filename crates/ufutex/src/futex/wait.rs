@@ -57,7 +57,7 @@ impl WaitOptions {
         self
     }
 
-    /// Has only those wakes wake the waiter whose bitset has a bit in common with this one: `FUTEX_WAIT_BITSET`.
+    /// Only a wake whose bitset has a bit in common with this one wakes the waiter: `FUTEX_WAIT_BITSET`.
     #[must_use]
     pub const fn bitset(mut self, bitset: NonZeroU32) -> Self {
         self.bitset = bitset;
@@ -92,7 +92,7 @@ pub struct RestartBlock {
     pub timeout: Timeout,
 }
 
-// A wait that does not sleep is inlined: a call, and an out-of-line loop over its registers, cost a fifth of it.
+// A wait that does not sleep is inlined: a call, and the registers that are saved for a loop out of line, cost a fifth of it.
 
 impl Domain {
     /// Blocks the calling thread while the word holds `expected`: `FUTEX_WAIT`.

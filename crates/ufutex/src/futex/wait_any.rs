@@ -63,7 +63,10 @@ impl Domain {
         words != 0 && !is_too_many
     }
 
-    /// As [`wait_any`](Self::wait_any), as a task. Its first poll is as for [`wait_async`](Self::wait_async).
+    /// As [`wait_any`](Self::wait_any), as a task. The words are compared at the first poll, from which a timeout runs.
+    ///
+    /// # Errors
+    /// As for `wait_any`; with a timeout also as for [`wait_async`](Self::wait_async).
     pub fn wait_any_async<T: Target, A: AsRef<[(T, T::Value)]>>(
         &self,
         words: A,

@@ -68,7 +68,8 @@ impl<'d, E> WaiterSlot<'d, E> {
         self.address()
     }
 
-    /// No other thread can reach the entry any more. `end` is for a probe: the [`Entry`], and whether it was woken.
+    /// Makes the slot idle. The caller knows that no other thread can reach the entry any more. `end` is for a probe: the
+    /// [`Entry`], and whether it was woken.
     pub fn release(&self, end: impl Fn(&E) -> (&Entry, bool)) {
         let Some((domain, entry)) = self.busy() else { return };
         self.domain.set(None);
@@ -143,7 +144,7 @@ impl Waiter<'_> {
         }
     }
 
-    /// Until the wake that has taken the entry has stored `WOKEN`.
+    /// Waits until the wake that has taken the entry has stored `WOKEN`.
     fn wait_for_waker(&self) {
         if let Some((domain, entry)) = self.0.busy() {
             entry.signal.wait_for_waker(domain.platform());
@@ -152,7 +153,8 @@ impl Waiter<'_> {
 
     /// Returns `false` if a wake has taken the entry already; that wake notifies the old receiver.
     fn set_receiver(&self, mut receiver: Receiver) -> bool {
-        // Drops the old waker after the bucket is unlocked, because that runs the embedder's code.
+        // `swap_receiver` leaves the old waker in `receiver`, which is dropped at the end, with the bucket unlocked: the drop
+        // runs the embedder's code.
         let Some((domain, entry)) = self.0.busy() else { return false };
         // SAFETY: the guard proves that the entry is queued, and its bucket locked.
         domain.with_queued(entry, |_| unsafe { entry.signal.swap_receiver(&mut receiver) }).is_some()
@@ -432,8 +434,8 @@ impl Domain {
     }
 }
 
-/// A word that holds the expected value: its place, and that place's locked bucket. With a pair in its place a wait
-/// executes four instructions more.
+/// A word that holds the expected value: its place, and that place's locked bucket. A struct, because a wait executes four
+/// instructions more with a tuple.
 pub(super) struct Matched<'d> {
     pub locked: Locked<'d>,
     pub place: Place,

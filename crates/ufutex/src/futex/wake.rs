@@ -95,12 +95,14 @@ impl Domain {
         let place = self.place(&key);
         if self.nobody_waits(&place) {
             self.note_wake(place.address, 0);
-            return Woken { is_to_check, ..Woken::NOBODY }; // two results without waiters are equal
+            // As in `wake_locked`: `==` compares `is_to_check` too, and two results without waiters are equal.
+            return Woken { is_to_check, ..Woken::NOBODY };
         }
         self.wake_locked(place, count, bitset, is_to_check)
     }
 
-    /// The place is passed by value: a reference would make each caller keep its place in memory, also where nobody waits.
+    /// The part of a wake after the emptiness check. The place is passed by value: a reference would make each caller keep its
+    /// place in memory, also where nobody waits.
     fn wake_locked(&self, place: Place, count: usize, bitset: NonZeroU32, is_to_check: bool) -> Woken {
         let mut noted = Noted { domain: self, place: &place, woken: Woken { is_to_check, ..Woken::NOBODY } };
         // A domain without a table has no waiters.
@@ -225,7 +227,7 @@ impl Domain {
     }
 }
 
-/// A place among the waiters of a key, of an operation in pieces: see `table::list`. Its drop takes it off its queue.
+/// Keeps the position of an operation in pieces among the waiters of a key: see `table::list`. Its drop takes it off its queue.
 pub(super) struct Marker<'d> {
     domain: &'d Domain,
     /// An entry that no wake may take. Other threads reach it through the queue.

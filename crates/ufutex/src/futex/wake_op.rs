@@ -187,7 +187,7 @@ struct ThenSecond<'a> {
 impl ThenSecond<'_> {
     fn wake(&mut self, word: usize) {
         let (place, bitset, began) = (&self.places[word], NonZeroU32::MAX, Some(self.began));
-        // With those that the first word's wake has woken.
+        // `woken` counts both words' waiters, so the second word's limit includes those of the first.
         let count = self.counts[word].saturating_add(self.woken.count);
         let mut wake = InPieces { place, count, bitset, began, woken: self.woken };
         self.domain.wake_in_pieces(None, &mut self.pending, &mut wake);

@@ -97,7 +97,8 @@ impl WhoWaits {
                 Ok(result) => return result,
                 Err(needed) => {
                     let more = needed.max(64).min(self.max_words - self.words.len());
-                    if self.words.try_reserve(more).is_err() {
+                    if self.words.try_reserve(more).is_err() && self.words.try_reserve_exact(needed.min(more)).is_err()
+                    {
                         self.max_words = self.words.capacity();
                     }
                 }

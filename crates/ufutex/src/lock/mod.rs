@@ -51,7 +51,7 @@ impl<T> LockGuard<'_, T> {
 impl<T> Drop for LockGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // The lock's holder may hold a bucket too, so it keeps its CPU.
+        // No yield after it, unlike for a bucket: the lock's holder may hold a bucket too.
         self.0.lock.unlock(&self.0.on, LIVE);
     }
 }

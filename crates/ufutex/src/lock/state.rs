@@ -248,7 +248,7 @@ impl StateLock {
         self.state.load(Ordering::Relaxed) & !LOCKED
     }
 
-    /// Only a mover calls this, which holds the locks of all buckets where the keys have been.
+    /// The caller holds the locks of all buckets where the keys have been, or no other thread has the new table yet.
     pub fn make_live(&self) {
         // [E]
         self.state.store(self.held_state() | LIVE, Ordering::Release);

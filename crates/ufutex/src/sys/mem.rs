@@ -181,7 +181,8 @@ pub trait UserMemory {
     fn load(&self, address: u64, width: Width) -> Result<u64, Fault>;
 
     /// Atomically replaces the word of `width` at `address` with `new` if it holds `current`, with acquire and release ordering
-    /// or stronger. Otherwise returns `Ok(Err(value))`. What [`load`](Self::load) must not do, it must not do either.
+    /// or stronger. Returns `Ok(Ok(current))` then. `Ok(Err(value))` means that the word held `value`, and is unchanged. What
+    /// [`load`](Self::load) must not do, it must not do either.
     ///
     /// # Errors
     /// [`Fault`] if the word cannot be written now.
@@ -235,7 +236,7 @@ pub trait UserMemory {
     }
 
     /// Whether the guest may name these addresses at all: the kernel's `access_ok`. If not, every operation is `EFAULT`, even
-    /// if it accesses no memory. Provided: the lower 47 bits, as on x86-64, but the last page.
+    /// if it accesses no memory. Provided: addresses of 47 bits, as on x86-64, except the last page.
     fn access_ok(&self, address: u64, bytes: u64) -> bool {
         let _ = bytes;
         address <= (1 << 47) - 4096

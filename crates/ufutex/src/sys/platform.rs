@@ -47,12 +47,14 @@ pub trait Platform: 'static {
     /// another thread holds the bucket, and never in a build without `std` where [`KEEPS_CPU`](Self::KEEPS_CPU) is `true`. It
     /// is never called between [`enter`](Self::enter) and [`leave`](Self::leave).
     ///
-    /// Some calls have a deadline of the engine's own, because perhaps no thread calls `unpark` for them: a contender for a
-    /// lock sleeps for a millisecond at first, and twice as long each time; a thread that waits for a waker for 20 to 640
-    /// microseconds at a time. So a `park` that ignores `deadline` may sleep for ever. If ticks are coarser, let it yield.
+    /// Some calls have a deadline of the engine's own, because perhaps no thread calls `unpark` for them. A contender for a
+    /// lock sleeps for a millisecond at first, and twice as long after each sleep that ends by its deadline. A thread that
+    /// waits until a waker has returned sleeps for 20 to 640 microseconds at a time. So a `park` that ignores `deadline` may
+    /// sleep for ever. If the platform's ticks are coarser, let `park` yield and return.
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>);
 
-    /// Wakes up to `count` threads that sleep on the word at this address, all for `usize::MAX`. Returns how many, or 0.
+    /// Wakes up to `count` threads that sleep on the word at this address, all for `usize::MAX`. Returns how many it woke, or 0
+    /// if that is not known.
     ///
     /// It may be called between [`enter`](Self::enter) and [`leave`](Self::leave), in interrupt handlers that wake, and in
     /// signal handlers that raise an [`Interrupt`](crate::Interrupt).
@@ -83,14 +85,14 @@ pub trait Platform: 'static {
     /// leave them in any order, so a kernel counts them.
     ///
     /// Within a section the engine accesses guest memory only by functions that must not sleep, such as
-    /// [`Target::load`](crate::Target::load), may allocate a little, and may call a [`Scheduler`](crate::pi::Scheduler).
+    /// [`Target::load`](crate::Target::load). It may ask the global allocator for a little memory, never for a table, and may
+    /// call a [`Scheduler`](crate::pi::Scheduler).
     fn enter() {}
 
     /// Ends what [`enter`](Self::enter) began. Called after the lock was released, or was not taken.
     fn leave() {}
 }
 
-#[derive(Debug)]
 struct Calls {
     park: fn(&AtomicU32, u32, Option<Deadline>),
     unpark: fn(*const AtomicU32, usize) -> usize,
@@ -133,7 +135,7 @@ impl Calls {
 }
 
 /// The platform of a lock or a waiter, in one word. All zeroes, as in a new table, mean the host; without one threads spin.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct PlatformRef(Option<&'static Calls>);
 
@@ -309,7 +311,8 @@ impl PlatformRef {
         *round = round.saturating_add(1);
     }
 
-    /// For a lock's holder. If that keeps its CPU, this spins: the caller may hold a lock, or be an interrupt handler.
+    /// As `wait_a_moment`, for a thread that waits for a lock's holder. If holders keep their CPU, this spins: the caller may
+    /// hold a lock, or be an interrupt handler.
     #[cold]
     pub fn wait_for_holder(self, round: &mut u32) {
         if self.holders_keep_cpu() {
@@ -334,6 +337,12 @@ impl PlatformRef {
         let deadline = self.begin(Timeout::After(length));
         (calls.park)(&word, 0, Some(deadline));
         true
+    }
+}
+
+impl core::fmt::Debug for PlatformRef {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(if self.is_host() { "host" } else { "given" })
     }
 }
 

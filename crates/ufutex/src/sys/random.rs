@@ -1,6 +1,6 @@
 //! Seeds that other programs cannot guess.
 
-/// Without an operating system it is only derived from `address`.
+/// A seed. Without `std` there is no source of chance: then it is derived from `address` alone, and can be guessed.
 #[cfg(feature = "std")]
 pub fn seed(address: usize) -> u64 {
     use core::hash::BuildHasher;

@@ -13,7 +13,8 @@ pub const MAX_NODES: usize = 1024;
 /// The nodes of a machine, perhaps a guest's. A [`PidNamespace`](crate::PidNamespace) has a global table for each node.
 ///
 /// Its functions are called while a system is made, while a word without a node is looked up, and while a thread makes a table
-/// or looks for the global one: then the domain cannot be resized, and they must not use it. They may panic.
+/// or looks for the global one. In the last case the domain cannot be resized until they return, so they must not use the
+/// domain. They may panic: then nothing has been made.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -32,10 +33,11 @@ pub const MAX_NODES: usize = 1024;
 /// # Ok::<(), ufutex::Error>(())
 /// ```
 pub trait Topology: Send + Sync {
-    /// One more than the number of the last node, from 1 to 1024. Called when a system is made.
+    /// One more than the number of the last node, from 1 to 1024. Called when a system or a namespace is made.
     fn nodes(&self) -> usize;
 
-    /// Whether a node has this number: some machines leave some out. Called for all below `nodes()` when a system is made.
+    /// Whether a node has this number: some machines leave some out. Called for all below `nodes()`, when a system or a
+    /// namespace is made.
     fn has_node(&self, node: u32) -> bool {
         (node as usize) < self.nodes()
     }

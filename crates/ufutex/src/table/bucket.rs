@@ -182,7 +182,7 @@ impl<'t> Guard<'t> {
         self.unlock_and_stay();
     }
 
-    /// For movers, which may hold other buckets: unlocks, and keeps the CPU. Returns whether contenders slept.
+    /// For movers, which may hold other buckets: unlocks without a yield. Returns whether contenders slept.
     pub fn unlock_and_stay(self) -> bool {
         let slept = self.bucket.lock.unlock(&self.bucket.on, self.state);
         core::mem::forget(self);

@@ -5,8 +5,8 @@
 //!
 //! An operation in pieces looks at a bounded number of a key's waiters, unlocks the bucket, locks it again, and goes on at its
 //! *marker*: a node of its own in the ring, right before the next waiter to look at. A marker is linked like a waiter, may be a
-//! head, and is moved like a waiter; operations that look for waiters pass over it. So each waiter is looked at once, and one
-//! that comes between two pieces if its priority puts it behind the marker.
+//! head, and is moved like a waiter; operations that look for waiters pass over it. So each waiter is looked at once. A waiter
+//! that comes between two pieces is looked at if its priority puts it behind the marker.
 //!
 //! # Safety
 //! Only a [`Guard`] reaches its bucket's queue, so every function here runs under the bucket's lock, which keeps the queued
@@ -280,7 +280,8 @@ impl Guard<'_> {
         (taken, next)
     }
 
-    /// The waiter with which a walk goes on: behind `marker`, which is taken off, or the key's first if that is not queued.
+    /// The waiter with which a walk goes on. If `marker` is queued, this is the waiter behind it, and the marker is taken off.
+    /// Otherwise it is the first waiter of the marker's key.
     ///
     /// # Safety
     /// `marker` belongs to the caller, and is queued in no other bucket. This bucket is that of the marker's key.
@@ -299,7 +300,7 @@ impl Guard<'_> {
         }
     }
 
-    /// Inserts `marker` before `next`, where a walk has to go on, unless `next` is the first of its key.
+    /// Inserts `marker` before `next`, where a walk has to go on. If `next` is the first of its key, no marker is needed.
     ///
     /// # Safety
     /// As for [`insert`](Self::insert), with `marker` as the node. `next` is a waiter of its key.

@@ -138,7 +138,7 @@ fn help_slowly(tables: &Tables) {
 fn go_on(tables: &Tables, slots_log2: Option<u32>, insist: bool) -> Result<bool, Error> {
     tables.resize.lock().with(|going_on| {
         loop {
-            // Two passes: the first may complete a move of another thread.
+            // Two passes: the first may only be the rest of a pass that another thread has begun.
             advance(tables, going_on, u32::MAX);
             advance(tables, going_on, u32::MAX);
             let Some(planned) = going_on.as_ref().and_then(|_| tables.going_on()) else {

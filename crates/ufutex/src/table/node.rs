@@ -30,8 +30,8 @@ pub struct Links {
     /// Whether the node is the first waiter of its key, which is in the tree.
     pub is_head: bool,
     pub is_marker: bool,
-    /// For a head: the subtree of the keys before its own. For the last waiter of a level, unless it is the head: that of the
-    /// level that is woken before (see `ring`). Otherwise meaningless.
+    /// For a head: the subtree of the keys before its own. For the last waiter of a level, unless it is the head: the last
+    /// waiter of the level that is woken before (see `ring`). Otherwise meaningless.
     pub left: *mut Node,
     /// As `left`, for the keys behind, and for the level that is woken after.
     pub right: *mut Node,

@@ -7,8 +7,9 @@ pub enum Policy {
     /// Grow when waiters crowd the table, or when CPUs contend for its buckets with different keys. The default.
     #[default]
     Load,
-    /// The kernel's rule: `clamp(roundup_pow2(4 * min(threads, cpus)), 16, global)` slots. The table only grows. The
-    /// embedder reports the number of threads with [`Domain::note_threads`](crate::Domain::note_threads).
+    /// The kernel's rule: `clamp(roundup_pow2(4 * min(threads, cpus)), 16, global)` slots, where `global` is the number of
+    /// slots of a global table. The table only grows. The embedder reports the number of threads with
+    /// [`Domain::note_threads`](crate::Domain::note_threads).
     Threads,
     /// This many slots from the first wait on, rounded up to a power of two from 2 to 2^24, whatever
     /// [`SystemConfig::max_slots`](crate::SystemConfig::max_slots) says. If the memory for them is refused, the table has 16

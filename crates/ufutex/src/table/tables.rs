@@ -123,7 +123,8 @@ pub struct Tables {
     pub global: Global,
     /// The space of this domain's private keys in the global table.
     pub space: u64,
-    /// Made by the first wait, or a request for slots. Until it can be made, the domain uses the global table.
+    /// Made by the first wait, or a request for slots. If there is no memory then, the domain uses the global table, until a
+    /// request for slots succeeds.
     pub store: Lazy<TableStore>,
     /// The limit on this domain's tables, in lines: four bytes keep a domain small.
     max_lines: u32,
@@ -209,7 +210,8 @@ impl Tables {
         !self.next.load(Ordering::Relaxed).is_null()
     }
 
-    /// Locks the bucket of `hash` in `table`, if it is live there. Measured: in its caller this line costs an instruction.
+    /// Locks the bucket of `hash` in `table`, if it is live there. Measured: with this line in its caller instead of this
+    /// function, a wait takes an instruction more.
     #[inline(always)]
     pub fn lock_in<'a>(&self, table: Table, hash: u32) -> Option<Guard<'a>> {
         table.bucket(hash).lock(&self.store)

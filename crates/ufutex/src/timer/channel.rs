@@ -143,7 +143,7 @@ impl Expiries {
         }
     }
 
-    /// As [`recv`](Self::recv). `None` after the timeout, which is by the host's clocks.
+    /// As [`recv`](Self::recv). `None` after the timeout, which runs by the clocks of the driver's platform.
     #[must_use]
     pub fn recv_timeout(&self, timeout: impl Into<Timeout>) -> Option<Expired> {
         self.recv_until(Some(self.line.on.begin(timeout.into())))

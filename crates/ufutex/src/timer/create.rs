@@ -13,11 +13,12 @@ use crate::sys::unwind::Otherwise;
 const SIGALRM: i32 = 14;
 const LAST_SIGNAL: i32 = 64;
 
-/// How often a create begins anew, beside two rounds for each ID in use.
+/// A create gives up after this many rounds, and two more for each ID in use that it has passed over: others are always faster.
 const ROUNDS: u64 = 1024;
 
 impl Timers {
-    /// Makes a timer, not set yet: timer_create(2). Returns its ID. By default it sends `SIGALRM` with the ID as the value.
+    /// Makes a timer, not set yet: timer_create(2). Returns its ID. Without `notify` it sends `SIGALRM` with the ID as the
+    /// value.
     ///
     /// IDs are consecutive, pass over those in use, and begin again at 0 after 2^31. A timer that could not be made may have
     /// used up its ID. If several threads make timers at the same time, each gets up to 64 IDs in a row.

@@ -16,8 +16,9 @@ pub trait Deliver: Send + Sync {
     /// [`Driver::turn`](super::Driver::turn) passes the panic on. The driver's own thread goes on.
     fn expired(&self, timers: &Timers, notice: Notice);
 
-    /// Makes room for the notices of `timers` timers, each of which has at most one that is not void. Provided: does nothing.
-    /// Called with nothing locked before timers are made, since expiring cannot fail. If it panics, no timer is made.
+    /// Makes room for the notices of `timers` timers in all, each of which has at most one that is not void. Provided: does
+    /// nothing. Called with nothing locked before timers are made: a lack of memory can be reported now, and not when a timer
+    /// expires. If it panics, no timer is made.
     ///
     /// # Errors
     /// [`Error::NoMemory`]; the thread that makes the timer gets [`Error::Again`].

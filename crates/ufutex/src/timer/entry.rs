@@ -190,7 +190,7 @@ impl<'t> LockedTimer<'t> {
 impl Drop for LockedTimer<'_> {
     #[inline]
     fn drop(&mut self) {
-        // It may hold a queue too, so it keeps its CPU.
+        // No yield after it: the thread may hold a queue too.
         self.0.lock.unlock(self.1, LIVE);
     }
 }

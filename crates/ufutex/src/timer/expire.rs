@@ -37,7 +37,8 @@ impl Notice {
         self.notify
     }
 
-    /// Two numbers that tell this notice from all others of its ID, for an embedder that keeps notices as plain numbers.
+    /// Two numbers that tell this notice from all others of its ID, for an embedder that keeps notices as plain numbers. They
+    /// mean something only to the [`Timers`] that made the notice.
     #[must_use]
     pub const fn ticket(&self) -> (usize, u32) {
         (self.timer, self.number)

@@ -5,8 +5,9 @@
 //! chain without a lock. A timer that it finds with the ID is the right one. Finding none proves nothing: the timer may have
 //! been moved, or a timer on the way have become another one. Then it locks the group and searches again.
 //!
-//! As with the tables of `table`, exactly one group is live for each ID, and an outgrown table stays valid memory. The table
-//! grows by the number of timers that there is memory for, so calls need not count. Creates move some groups each.
+//! As with the tables of `table`, exactly one group is live for each ID, and an outgrown table stays valid memory. The table is
+//! as large as the timers need that there is memory for, so calls need not count timers. A create that allocates more timers
+//! moves some groups.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -91,7 +92,8 @@ impl Ids {
         })
     }
 
-    /// The timer with this ID, whose position it is, and the overrun of its last signal. It may become another one at any time.
+    /// The timer with this ID, and the overrun of its last signal. `position` is that of the ID. The timer may become another
+    /// one at any time.
     #[inline(always)]
     pub fn find(&self, position: IdPosition<'_>, id: u32) -> Option<(&Timer, i32)> {
         self.walk(position, id).or_else(|| self.find_slowly(id))
@@ -208,7 +210,8 @@ impl Ids {
         });
     }
 
-    /// Moves a group's timers to the groups that replace it, which no thread can lock before. Returns the cost, of `STEP`.
+    /// Moves a group's timers to the groups that replace it, which no thread can lock before. Returns the cost, which counts
+    /// towards `STEP`.
     fn move_group(&self, from: IdTable, to: IdTable, number: usize) -> usize {
         let source = from.group(number);
         while source.lock.lock(&self.on).is_none() {}
@@ -253,7 +256,8 @@ fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
     unsafe { timer.as_ref() }
 }
 
-/// How many lower bits of a block's number are changed. The blocks of a table with more groups cannot have more bits in common.
+/// How many lower bits of a block's number are changed. A table with more than 2^`SPREAD_BITS` groups has so many timers that
+/// their blocks cannot have more lower bits than these in common.
 const SPREAD_BITS: u32 = 8;
 
 /// The group of a block of IDs, and the offset in the group at which it begins, so that IDs whose distance is a multiple of a
@@ -336,7 +340,7 @@ impl<'i> LockedGroup<'i> {
 impl Drop for LockedGroup<'_> {
     #[inline]
     fn drop(&mut self) {
-        // It may hold a timer too, so it keeps its CPU.
+        // No yield after it: the thread may hold a timer too.
         self.0.group.lock.unlock(self.1, LIVE);
     }
 }

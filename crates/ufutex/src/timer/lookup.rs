@@ -9,7 +9,8 @@ use crate::sync::Ordering;
 
 impl Timers {
     /// The intervals that had passed unnoticed when the last signal was delivered, at most `i32::MAX`: timer_getoverrun(2).
-    /// Takes no lock: the overrun is in one word with the timer's ID.
+    /// Takes no lock if it finds the timer at once: the overrun is in one word with the ID. Otherwise it locks some slots of
+    /// the table of IDs and searches again: if there is no such timer, or while the table grows.
     ///
     /// # Errors
     /// [`Error::Invalid`]: no such timer.

@@ -50,7 +50,8 @@ impl Timers {
         self.change(id, first, interval, |state| self.shown_setting(state, state.cpu_clock().is_some()))
     }
 
-    /// As [`settime`](Self::settime), but does not compute the old setting, which a silent interval timer shows later.
+    /// As [`settime`](Self::settime), but without the old setting, which the kernel does not compute either if nobody asks.
+    /// Computing it moves the deadline of a silent interval timer on, as a later `gettime` would show.
     pub(crate) fn settime_unasked(&self, id: i32, first: Expiry, interval: Duration) -> Result<(), Error> {
         self.change(id, first, interval, |_| ())
     }
@@ -144,7 +145,8 @@ impl Timers {
         Ok(locked.with(|state| self.shown_setting(state, false)))
     }
 
-    /// For an overdue interval timer 1 ns, or with `is_stopped` the time until its next expiry.
+    /// The setting of a timer. If an armed interval timer is overdue, the time left is 1 ns, or with `is_stopped` the time
+    /// until its next expiry.
     fn shown_setting(&self, state: &mut State, is_stopped: bool) -> Setting {
         let is_silent = state.is_silent();
         let interval = Duration::from_nanos(state.interval);

@@ -114,8 +114,9 @@ impl Store {
         })
     }
 
-    /// How many IDs in use a create passes over before it gives up: all or, if there are fewer timers, more than those; twice,
-    /// because others may take a free one; all equally often, so that the next ID stays what it was, as in the kernel.
+    /// How many IDs in use a create passes over before it gives up. It passes over all IDs or, if there are fewer timers than
+    /// IDs, over more than there are timers; twice at least, because others may take a free one first. If all are in use, it
+    /// passes over each equally often, so that the next ID stays what it was, as in the kernel.
     #[cold]
     pub fn passes_max(&self) -> u64 {
         let timers = self.made.load(Ordering::Relaxed) as u64 + u64::from(BLOCK);

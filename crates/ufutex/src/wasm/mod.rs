@@ -175,8 +175,9 @@ impl<'a, M: LinearMemory + ?Sized> Atomics<'a, M> {
         if fits { Ok(()) } else { Err(Trap::OutOfBounds) }
     }
 
-    /// The same instructions, but waits of threads end with [`Trap::Interrupted`] when `interrupt` is raised, perhaps that of a
-    /// [`Task`](crate::Task): [`Domain::interrupt_all`] raises those of all tasks.
+    /// The same instructions, but waits of threads end with [`Trap::Interrupted`] when `interrupt` is raised. A runtime has one
+    /// for each thread that it can stop, perhaps that of a [`Task`](crate::Task): [`Domain::interrupt_all`] raises those of all
+    /// tasks.
     #[must_use]
     pub const fn interrupted_by(mut self, interrupt: &'a Interrupt) -> Self {
         self.interrupt = Some(interrupt);

@@ -85,10 +85,14 @@ impl Alarm {
             return;
         };
         for event in &events[..count] {
-            let file = self.timers[event.u64 as usize].as_raw_fd();
+            // A program that closes all its files may have put another epoll(7) in the place of this one.
+            let Some(file) = self.timers.get(event.u64 as usize) else {
+                sleep_a_moment();
+                continue;
+            };
             let mut count = 0u64;
             // SAFETY: there is room for the eight bytes that reading a timerfd returns. Then it rings no more.
-            unsafe { libc::read(file, (&raw mut count).cast(), 8) };
+            unsafe { libc::read(file.as_raw_fd(), (&raw mut count).cast(), 8) };
         }
     }
 }

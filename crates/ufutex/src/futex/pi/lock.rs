@@ -339,7 +339,7 @@ impl<T: Target> Drop for LockOperation<'_, '_, T> {
             Left::Unrequeued | Left::Unlocked => {}
             Left::Locked => call(|| self.domain.give_back(&self.word, self.task)),
             Left::Heir => call(|| {
-                // Also if the word's memory panics.
+                // If the word's memory panics, the waiter leaves queue and graph without writing the word.
                 let _is_left = Otherwise::new(|| _ = self.try_inherit(false, false));
                 _ = self.inherit(false);
             }),

@@ -43,10 +43,11 @@
 //! owner locks no bucket. An operation on a lock holds it together with the lock of one bucket or two. No thread waits for
 //! either with the other held: one of them is only tried ([`lock_both`](Domain::lock_both)).
 //!
-//! Otherwise, in a bucket of a [`SharedObject`](super::objects::SharedObject), threads of one guest would wait for one of
-//! another, which may have lost its CPU or be at a long requeue, and in others plain waits and wakes would wait for locks
-//! elsewhere. A contender of either [is handed it](crate::lock) after half a millisecond, so a busy bucket alone delays none
-//! for long.
+//! If a thread waited for one with the other held, then in a bucket of a [`SharedObject`](super::objects::SharedObject) threads
+//! of one guest would wait for a thread of another, which may have lost its CPU or be at a long requeue. In all other buckets
+//! plain waits and wakes would wait for operations on locks elsewhere. A contender of a bucket or of the graph
+//! [is handed it](crate::lock) after half a millisecond. So a busy bucket delays an operation for long only if the graph of its
+//! own namespace is busy too.
 //!
 //! Schedulers, wakers and faults come after all these locks have been released.
 

@@ -72,9 +72,9 @@ impl Domain {
         WaitFuture::new(WaitRequeueOperation::new(self, from, expected, lock, task, options.timeout))
     }
 
-    /// If `from` holds `expected`, gives `lock`, if it is free, to the first waiter of `from`, or else makes that waiter wait
-    /// for it, and makes up to `requeue` more waiters wait for it: `FUTEX_CMP_REQUEUE_PI` with a wake count of 1, the only one
-    /// that it accepts. Returns how many waiters now have the lock or wait for it.
+    /// If `from` holds `expected`, gives `lock` to the first waiter of `from`, or makes that waiter wait if `lock` is not free.
+    /// Makes up to `requeue` more waiters wait for it: `FUTEX_CMP_REQUEUE_PI` with a wake count of 1, the only one that it
+    /// accepts. Returns how many waiters now have the lock or wait for it.
     ///
     /// In a domain's own table this is one step. If other domains use a bucket of the two words, a step ends after 256 waiters,
     /// or about 1,000 visits of lock owners along chains. Each step compares the word: a later one in which it differs or
@@ -84,7 +84,8 @@ impl Domain {
     /// In the first step, [`Error::Again`] if the word does not hold `expected`, and [`Error::Fault`] if it cannot be read.
     /// [`Error::Invalid`] if `from` and `lock` are one word, or if a waiter of `from` does not wait to be requeued to `lock` or
     /// belongs to another [`PidNamespace`](crate::PidNamespace). [`Error::Deadlock`] if a waiter would wait for itself.
-    /// Otherwise as for [`lock_pi`](Self::lock_pi). Waiters requeued before the error stay so.
+    /// Otherwise as for [`lock_pi`](Self::lock_pi). Waiters that were requeued, or
+    /// given the lock, before the error stay so.
     pub fn cmp_requeue_pi<T: Target, U: Target>(
         &self,
         from: T,
@@ -118,7 +119,7 @@ impl Domain {
     }
 }
 
-/// A piece ends with the walk along a chain that visits this many holders in all.
+/// A piece ends once its walks along chains have visited this many holders. The last walk is completed.
 const VISITED: u64 = 4 * PIECE as u64;
 
 /// A requeue to a lock, in pieces if other domains use a bucket of the two words.

@@ -155,11 +155,12 @@ impl<T: Target> LockOperation<'_, '_, T> {
         Ok(())
     }
 
-    /// As [`inherit`](Self::inherit), if the word can be written where it has to. Unless it `writes`, the word stays. Does
-    /// nothing if the waiter is idle.
+    /// As [`inherit`](Self::inherit), in one attempt: [`Fault`] if the word has to be written and cannot be, and then nothing
+    /// has changed. Without `writes` the word stays as it is. Does nothing if the waiter is idle.
     pub(super) fn try_inherit(&self, wants: bool, writes: bool) -> Result<(), Fault> {
         let Some((domain, entry)) = self.slot.busy() else { return Ok(()) };
-        // As in `unlock_slowly`. The drops of these values wake and report, even if the waker's drop panics.
+        // Keeps the CPU until the next heir is woken, as in `unlock_slowly`. Drops make the wake and the report, so they are
+        // made even if the waker's drop panics.
         let mut section = None;
         let pending = domain.with_lock_waiter(entry, |bucket, graph, lock| {
             let is_free = !wants && lock.is_some_and(|lock| graph.first_waiter(lock).is_none());

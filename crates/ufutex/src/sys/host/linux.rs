@@ -80,9 +80,12 @@ pub fn sleep(length: Duration) -> bool {
 /// The CPUs that this thread may run on. Unlike the standard library it allocates nothing, and ignores cgroups' quotas.
 pub fn online() -> usize {
     let mut mask = [0u64; 8192 / 64]; // a kernel cannot be built for more CPUs
-    // SAFETY: writes at most the given length. If it fails, the mask stays empty.
-    unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
-    mask.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1)
+    // SAFETY: writes at most the given length.
+    if unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) } != 0 {
+        // SAFETY: returns a number, or -1. A seccomp filter may refuse the call above.
+        return usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1).max(1);
+    }
+    mask.iter().map(|word| word.count_ones() as usize).sum()
 }
 
 fn timespec(time: Duration) -> libc::timespec {

@@ -33,6 +33,7 @@ pub type LockId = Id<Lock>;
 pub struct Graph {
     tasks: Slab<Task>,
     locks: Slab<Lock>,
+    /// The greatest height that a task may have.
     highest: u32,
     /// Waits refused because a task would have become higher than `highest`, in all graphs of the system.
     chains_refused: Counted<AtomicU64>,
