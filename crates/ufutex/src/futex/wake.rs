@@ -114,7 +114,7 @@ impl Domain {
             self.wake_many(locked, wake);
             return noted.woken;
         }
-        let taken = locked.take(key, hash, limit, self.pick(bitset, count, wake.began));
+        let taken = locked.take(key, hash, limit, self.pick(bitset, count, None));
         wake.woken.add(&taken, || locked.first(key, hash));
         let section = self.platform().section();
         drop(locked);

@@ -256,8 +256,8 @@ fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
     unsafe { timer.as_ref() }
 }
 
-/// How many lower bits of a block's number are changed. A table with more than 2^`SPREAD_BITS` groups has so many timers that
-/// their blocks cannot have more lower bits than these in common.
+/// The number of lower bits of a block's number that are changed. A table with more than 2^`SPREAD_BITS` groups has too many
+/// timers for their blocks to have more than these bits in common.
 const SPREAD_BITS: u32 = 8;
 
 /// The group of a block of IDs, and the offset in the group at which it begins, so that IDs whose distance is a multiple of a

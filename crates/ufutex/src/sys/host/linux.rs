@@ -174,9 +174,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpus_are_those_that_the_thread_may_use() {
-        assert!(online() >= 1);
-        let on_one = std::thread::spawn(|| {
+    fn cpus_are_those_that_the_first_thread_to_need_the_number_may_use() {
+        let all = online();
+        assert!(all >= 1);
+        let [of_all, of_one] = [(); 2].map(|()| crate::System::new());
+        let cpus = |system: &crate::System| system.globals().cpus();
+        assert_eq!(cpus(&of_all), all);
+        let on_one = std::thread::spawn(move || {
             let mut mask = [0u64; 16];
             // SAFETY: writes at most the length that is given.
             let read = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
@@ -188,8 +192,10 @@ mod tests {
             // SAFETY: reads the mask, and keeps this thread on one of its CPUs.
             let set = unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
             assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
-            online()
+            assert_eq!([online(), cpus(&of_one), cpus(&of_all)], [1, 1, all]);
+            of_one
         });
-        assert_eq!(on_one.join().expect("it does not panic"), 1);
+        let of_one = on_one.join().expect("it does not panic");
+        assert_eq!(cpus(&of_one), 1, "the first thread to need the number has decided it");
     }
 }
