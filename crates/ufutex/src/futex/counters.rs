@@ -9,7 +9,7 @@ use super::domain::Domain;
 use super::place::Place;
 use crate::error::Error;
 use crate::lock::Lock;
-use crate::sync::{AtomicU64, Tally, thread_hint};
+use crate::sync::{AtomicU64, Tally, thread_shard};
 use crate::sys::admission::{Admission, Permits};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
@@ -216,9 +216,7 @@ impl Domain {
     #[inline(never)]
     fn count_slowly(&self, what: impl FnOnce(&CounterShard)) {
         if let Ok(shards) = self.counting.operations(|| self.system.globals().cpus()) {
-            // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads.
-            let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-            what(&shards[mixed as usize & (shards.len() - 1)]);
+            what(&shards[thread_shard(shards.len())]);
         }
     }
 

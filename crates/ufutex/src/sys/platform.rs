@@ -190,7 +190,7 @@ impl PlatformRef {
     }
 
     pub fn park(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
-        let Some(calls) = self.0 else { return host::park(word, expected, deadline) };
+        let Some(calls) = self.0 else { return host::park(word, expected, deadline, NonZeroU32::MAX) };
         (calls.park)(word, expected, deadline.copied());
         if deadline.is_some_and(|deadline| self.has_passed(deadline)) { ParkEnd::TimedOut } else { ParkEnd::Awake }
     }
@@ -198,32 +198,13 @@ impl PlatformRef {
     /// As [`Platform::unpark`].
     pub fn unpark(self, word: *const AtomicU32, count: usize) -> usize {
         match self.0 {
-            None => host::unpark(word, count),
+            None => host::unpark(word, count, NonZeroU32::MAX),
             Some(calls) => (calls.unpark)(word, count),
         }
     }
 
     pub fn wakes_by_bits(self) -> bool {
         host::WAKES_BY_BITS && self.is_host()
-    }
-
-    /// As `park`. On Linux a wake by [`unpark_bits`](Self::unpark_bits) concerns threads with one of its bits, elsewhere any.
-    pub fn park_with(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> ParkEnd {
-        #[cfg(all(feature = "std", target_os = "linux"))]
-        if self.is_host() {
-            return host::park_with(word, expected, deadline, bits);
-        }
-        let _any_wake = bits;
-        self.park(word, expected, deadline)
-    }
-
-    pub fn unpark_bits(self, word: *const AtomicU32, bits: NonZeroU32) {
-        #[cfg(all(feature = "std", target_os = "linux"))]
-        if self.is_host() {
-            return host::unpark_bits(word, bits);
-        }
-        let _all = bits;
-        self.unpark(word, usize::MAX);
     }
 
     pub fn now(self, clock: Clock) -> Option<Duration> {

@@ -711,12 +711,12 @@ pub(super) const PAIRS: &[Pair] = &[
             (
                 "ufutex/src/sys/park.rs",
                 "count_and_wake",
-                &["self.word.fetch_add(1, Ordering::Release); // [Y]", "on.unpark_bits("],
+                &["self.word.fetch_add(1, Ordering::Release); // [Y]", "host::unpark("],
             ),
             (
                 "ufutex/src/signal/group.rs",
                 "sleep_in_group",
-                &["wakes.load(Ordering::Acquire); // [Y]", "if self.is_woken() {", "wakes.park_with(on, before"],
+                &["wakes.load(Ordering::Acquire); // [Y]", "if self.is_woken() {", "wakes.park_with(before"],
             ),
         ],
         init: "woken = 0, count = 0",
