@@ -22,6 +22,8 @@ macro_rules! setters {
     )*};
 }
 
+pub(crate) use setters;
+
 /// The settings of a [`System`](crate::System) and all its domains. A setting that is not set has a default.
 ///
 /// ```

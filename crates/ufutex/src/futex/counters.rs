@@ -10,7 +10,7 @@ use super::place::Place;
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::{AtomicU64, Tally, thread_shard};
-use crate::sys::admission::{Admission, Permits};
+use crate::sys::admission::{self, Admission, Permits};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
@@ -156,7 +156,7 @@ impl Counting {
 
     #[inline]
     fn own_permits(&self) -> Option<&Tally> {
-        self.rest.get().map(|rest| rest.permits.own(&self.waiters))
+        self.rest.get().map(|rest| self.waiters.own(&rest.permits))
     }
 
     fn sum(&self, of: impl Fn(&CounterShard) -> &Tally) -> u64 {
@@ -201,7 +201,7 @@ impl Domain {
     /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters), and approximate while waits begin and end.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        let kept = self.counting.rest.get().map_or(0, |rest| rest.permits.kept());
+        let kept = self.counting.rest.get().map_or(0, |rest| admission::kept(&rest.permits));
         self.counting.waiters.taken(kept) as usize
     }
 

@@ -10,6 +10,7 @@ use crate::sync::{AtomicPtr, Ordering, spin_loop};
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::park::{ParkEnd, Parker, SleeperAddress};
 use crate::sys::platform::PlatformRef;
+use crate::sys::unwind::Otherwise;
 
 /// A waker has set this since the sleeping thread last cleared it.
 const NOTIFIED: u32 = 1;
@@ -29,14 +30,6 @@ pub struct Sleeper {
     word: Parker,
     /// The platform of the thread that uses the sleeper, or used it last.
     on: AtomicPtr<()>,
-}
-
-pub(crate) struct InUse<'a>(&'a Sleeper);
-
-impl Drop for InUse<'_> {
-    fn drop(&mut self) {
-        self.0.word.take_down(IN_USE | CLEARED); // [N]
-    }
 }
 
 /// Why a wait is ended without a wake.
@@ -63,15 +56,18 @@ impl Sleeper {
         Self { word: Parker::new(0), on: AtomicPtr::new(PlatformRef::HOST.into_raw()) }
     }
 
-    /// Reserves the sleeper for the calling thread, which sleeps by `on`. `None` if another thread uses it.
-    pub(crate) fn occupy(&self, on: PlatformRef) -> Option<InUse<'_>> {
-        // [N]: Acquire pairs with the Release in the drop of the previous `InUse`.
+    /// Reserves the sleeper for the calling thread, which sleeps by `on`, until the result is dropped. `None` if another thread
+    /// uses it.
+    pub(crate) fn occupy(&self, on: PlatformRef) -> Option<Otherwise<impl FnOnce()>> {
+        // [N]: Acquire pairs with the Release of the previous user's end.
         if self.word.raise_to(IN_USE, Ordering::Acquire) & IN_USE != 0 {
             return None;
         }
         // Relaxed: a waker takes the entry under the bucket's lock. An interrupt sees the store by `take_down` ([N]).
         self.on.store(on.into_raw(), Ordering::Relaxed);
-        Some(InUse(self))
+        Some(Otherwise::new(|| {
+            self.word.take_down(IN_USE | CLEARED); // [N]
+        }))
     }
 
     fn platform(&self) -> PlatformRef {

@@ -509,11 +509,11 @@ pub(super) const PAIRS: &[Pair] = &[
             ("N raise", "acq", "The other half is for the entry that a waker has taken, above"),
         ],
     },
-    // `signal/sleeper.rs` `InUse`, `occupy`, `platform`.
+    // `signal/sleeper.rs` `occupy`, `platform`.
     Pair {
         name: "[N]: the next user of a sleeper",
         code: &[
-            ("ufutex/src/signal/sleeper.rs", "drop", &["self.0.word.take_down(IN_USE | CLEARED); // [N]"]),
+            ("ufutex/src/signal/sleeper.rs", "occupy", &["self.word.take_down(IN_USE | CLEARED); // [N]"]),
             (
                 "ufutex/src/signal/sleeper.rs",
                 "occupy",
