@@ -81,7 +81,6 @@ system_calls! {
     "epoll_create1" = SYS_epoll_create1,
     "epoll_ctl" = SYS_epoll_ctl,
     "epoll_wait" = SYS_epoll_wait,
-    "eventfd" = SYS_eventfd2,
     "timerfd_create" = SYS_timerfd_create,
     "timerfd_settime" = SYS_timerfd_settime,
 }

@@ -45,15 +45,12 @@ impl Drop for Sleeps {
 }
 
 /// The sleeps of a domain by the monotonic and the realtime clock, made when a task first sleeps.
-pub(crate) struct LazySleeps(Lazy<[Lazy<Counted<Sleeps>>; 2]>);
+pub(crate) type LazySleeps = Lazy<[Lazy<Counted<Sleeps>>; 2]>;
 
-impl LazySleeps {
-    pub fn new() -> Self {
-        Self(Lazy::new())
-    }
-
-    fn get(&self, driver: &Driver, base: Base) -> Result<&Sleeps, Error> {
-        let by_clock = self.0.get_or_make(|| Ok([(); 2].map(|()| Lazy::new())))?;
+impl<'d> Timeouts<'d> {
+    fn sleeps(self, base: Base) -> Result<&'d Sleeps, Error> {
+        let driver = self.driver;
+        let by_clock = self.sleeps.get_or_make(|| Ok([(); 2].map(|()| Lazy::new())))?;
         let sleeps = &by_clock[usize::from(base != Base::Monotonic)];
         let make = || {
             driver.prepare(base)?;
@@ -90,7 +87,7 @@ unsafe impl Sync for Sleep<'_> {}
 
 impl<'d> Sleep<'d> {
     pub fn new(timeouts: Timeouts<'d>, base: Base, waker: GuardedWaker) -> Result<Counted<Self>, Error> {
-        let sleeps = timeouts.sleeps.get(timeouts.driver, base)?;
+        let sleeps = timeouts.sleeps(base)?;
         let (node, waker) = (UnsafeCell::new(WheelNode::new()), UnsafeCell::new(Some(waker)));
         Counted::new(|_| Self { node, waker, sleeps })
     }

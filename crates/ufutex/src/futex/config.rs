@@ -24,6 +24,8 @@ macro_rules! setters {
     )*};
 }
 
+pub(crate) use setters;
+
 /// The settings of a [`System`](crate::System) and all its domains. A setting that is not set has a default.
 ///
 /// ```
@@ -79,7 +81,7 @@ impl SystemConfig {
     }
 
     setters! {
-        /// How many CPUs run at the same time. Default: those of the thread that makes the system; 1 without `std`. It sizes
+        /// How many CPUs run at the same time. Default: those of the first thread that needs the number; 1 without `std`. It sizes
         /// the tables and counters. With one CPU no thread spins for a lock's owner. A wrong number costs time or memory.
         cpus: usize => Some(cpus);
 

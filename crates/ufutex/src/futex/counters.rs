@@ -9,8 +9,8 @@ use super::domain::Domain;
 use super::place::Place;
 use crate::error::Error;
 use crate::lock::Lock;
-use crate::sync::{AtomicU64, Tally, thread_hint};
-use crate::sys::admission::{Admission, Permits};
+use crate::sync::{AtomicU64, Tally, thread_shard};
+use crate::sys::admission::{self, Admission, Permits};
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
@@ -131,6 +131,7 @@ impl Counting {
             let (cpus, mut shards) = (cpus(), Vec::new());
             let wanted = if cpus > 1 { (2 * cpus).next_power_of_two().min(MAX_SHARDS) } else { 1 };
             let number = [wanted, 1].into_iter().find(|&number| shards.try_reserve_exact(number).is_ok());
+            // Not by `resize_with`, whose unrolled loop takes 1.4 KB.
             (0..number.ok_or(Error::NoMemory)?).for_each(|_| shards.push(CounterShard::default()));
             Ok(shards)
         })
@@ -155,7 +156,7 @@ impl Counting {
 
     #[inline]
     fn own_permits(&self) -> Option<&Tally> {
-        self.rest.get().map(|rest| rest.permits.own(&self.waiters))
+        self.rest.get().map(|rest| self.waiters.own(&rest.permits))
     }
 
     fn sum(&self, of: impl Fn(&CounterShard) -> &Tally) -> u64 {
@@ -200,7 +201,7 @@ impl Domain {
     /// [`DomainOptions::max_waiters`](crate::DomainOptions::max_waiters), and approximate while waits begin and end.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        let kept = self.counting.rest.get().map_or(0, |rest| rest.permits.kept());
+        let kept = self.counting.rest.get().map_or(0, |rest| admission::kept(&rest.permits));
         self.counting.waiters.taken(kept) as usize
     }
 
@@ -215,9 +216,7 @@ impl Domain {
     #[inline(never)]
     fn count_slowly(&self, what: impl FnOnce(&CounterShard)) {
         if let Ok(shards) = self.counting.operations(|| self.system.globals().cpus()) {
-            // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads.
-            let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-            what(&shards[mixed as usize & (shards.len() - 1)]);
+            what(&shards[thread_shard(shards.len())]);
         }
     }
 

@@ -12,10 +12,14 @@ use core::pin::Pin;
 use core::ptr::{self, NonNull};
 
 use super::domain::Domain;
-use super::waiter::Waiter;
+use super::wait::WaitOptions;
+use super::waiter::{Matched, Queued, Waiter};
+use crate::error::Error;
 use crate::lock::Lock;
 use crate::signal::group::{Group, Members};
-use crate::sync::{AtomicPtr, Ordering, thread_hint};
+use crate::signal::{Receiver, Signal};
+use crate::sync::{AtomicPtr, Ordering, thread_shard};
+use crate::sys::clock::Deadline;
 use crate::sys::lazy::Lazy;
 use crate::sys::platform::PlatformRef;
 
@@ -67,14 +71,8 @@ impl Seats {
         Self { on, shards: Lazy::new() }
     }
 
-    /// A free seat of the calling thread's shard; `None` if the shard is locked, or there is no memory.
-    fn take(&self) -> Option<TakenSeat<'_>> {
-        // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads.
-        let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        self.take_from(mixed as usize % SHARDS)
-    }
-
-    fn take_from(&self, shard: usize) -> Option<TakenSeat<'_>> {
+    /// A free seat of that shard. `None` if the shard is locked, or there is no memory.
+    fn take(&self, shard: usize) -> Option<TakenSeat<'_>> {
         let make = |_| SeatShard {
             free: Lock::new(self.on, Free { first: ptr::null_mut(), chunks: ptr::null_mut() }),
             returned: AtomicPtr::new(ptr::null_mut()),
@@ -172,11 +170,23 @@ impl Drop for TakenSeat<'_> {
 }
 
 impl Domain {
-    /// Runs `f` with an idle waiter for the calling thread. If `f` gets a member of a group, the thread has to sleep as that
-    /// member, and otherwise on the word of its entry.
-    pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d>>, Option<Members>) -> R) -> R {
-        let Some(taken) = self.system.inner.seats.take() else {
-            return f(core::pin::pin!(Waiter::new()).into_ref(), None);
+    /// Queues the calling thread and sleeps, as a member of the seat's group, or on the word of its entry. Not inlined: a wait
+    /// that ends before has no part in its stack frame.
+    #[inline(never)]
+    pub(super) fn block<'d>(
+        &'d self,
+        matched: Matched<'d>,
+        options: &WaitOptions,
+        deadline: Option<Deadline>,
+    ) -> Result<(), Error> {
+        let hash = matched.place.hash;
+        let queue_and_sleep = |waiter: Pin<&Waiter<'d>>, member: Option<Members>| {
+            let receiver = member.map_or(Receiver::Thread(self.platform()), Receiver::Member);
+            let queued = Queued::new(self.queue(matched, waiter, options, Signal::new(receiver))?, deadline, hash);
+            queued.finish_in(member)
+        };
+        let Some(taken) = self.system.inner.seats.take(thread_shard(SHARDS)) else {
+            return queue_and_sleep(core::pin::pin!(Waiter::new()).into_ref(), None);
         };
         let member = self.platform().wakes_by_bits().then_some(taken.member);
         // SAFETY: the seat is ours until `taken` is dropped, large enough, and aligned to two cache lines.
@@ -185,8 +195,8 @@ impl Domain {
             waiter.write(Waiter::new());
             Pin::new_unchecked(waiter.as_ref())
         };
-        // If `f` has queued the waiter, its `Queued` makes it idle again, also by its drop. An idle waiter need not be dropped.
-        f(waiter, member)
+        // Its `Queued` makes the waiter idle again, also by its drop. An idle waiter need not be dropped.
+        queue_and_sleep(waiter, member)
     }
 }
 
@@ -249,7 +259,7 @@ mod tests {
     #[test]
     fn seats_are_apart_and_used_again() {
         let seats = Seats::new(PlatformRef::HOST);
-        let take = || seats.take_from(3).expect("there is memory, and no other thread");
+        let take = || seats.take(3).expect("there is memory, and no other thread");
         let taken: Vec<_> = (0..100).map(|_| take()).collect();
         let mut addresses: Vec<_> = taken.iter().map(|taken| taken.seat.addr().get()).collect();
         addresses.sort_unstable();
@@ -264,12 +274,12 @@ mod tests {
     #[test]
     fn no_thread_waits_for_a_shard() {
         let seats = Seats::new(PlatformRef::HOST);
-        let seat = seats.take_from(3).expect("there is memory");
+        let seat = seats.take(3).expect("there is memory");
         let holder = seat.shard.free.lock();
-        assert!(seats.take_from(3).is_none(), "the shard's holder may have lost its CPU");
+        assert!(seats.take(3).is_none(), "the shard's holder may have lost its CPU");
         drop(seat);
         drop(holder);
-        assert!(seats.take_from(3).is_some());
+        assert!(seats.take(3).is_some());
     }
 
     fn chunks(shard: &SeatShard) -> usize {
@@ -285,7 +295,7 @@ mod tests {
         let seats = Seats::new(PlatformRef::HOST);
         for _ in 0..10 {
             // More than a chunk has, and given back in two parts.
-            let mut taken: Vec<_> = (0..SEATS + 9).map(|_| seats.take_from(3).expect("there is memory")).collect();
+            let mut taken: Vec<_> = (0..SEATS + 9).map(|_| seats.take(3).expect("there is memory")).collect();
             let shard = taken[0].shard;
             let holder = shard.free.lock();
             taken.truncate(20);
@@ -303,7 +313,7 @@ mod tests {
         let seats = Seats::new(PlatformRef::HOST);
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..TIMES).for_each(|_| drop(seats.take_from(3))));
+                scope.spawn(|| (0..TIMES).for_each(|_| drop(seats.take(3))));
             }
         });
         let made: usize = seats.shards.get().expect("they were made").iter().map(chunks).sum();

@@ -12,6 +12,7 @@ use core::time::Duration;
 
 use super::domain::Domain;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::platform::{Watched, is_gap};
 use crate::sys::unwind::Otherwise;
 
 /// Number of records of a domain, a power of two. A word has one by its hash, perhaps together with other words.
@@ -78,7 +79,7 @@ impl Record {
         })
     }
 
-    /// Notes that a wait took so many nanoseconds, that it `spun`, and whether it `slept` then.
+    /// Notes that a wait took so many nanoseconds, that it `spun`, and whether it slept, or lost its CPU, all the same.
     fn end(&self, length: u64, spun: bool, slept: bool) {
         let mut known = self.load();
         known.expected = if known.expected == 0 { length.max(1) } else { (3 * known.expected + length).div_ceil(4) };
@@ -105,7 +106,7 @@ fn place(taken: &AtomicU32, places: u32) -> Option<impl Drop> {
 
 impl Domain {
     /// Has the calling thread, which waits for a key with this hash, sleep by `sleep`. If that is likely to pay, it spins
-    /// before, by `spin`, which returns whether the wake has come: for at most `longest` nanoseconds.
+    /// before, by `spin`, for at most `longest` nanoseconds.
     ///
     /// Threads spin only where the waking thread can run at the same time.
     #[inline]
@@ -113,7 +114,7 @@ impl Domain {
         &self,
         longest: u32,
         hash: u32,
-        spin: impl Fn(Duration) -> bool,
+        spin: impl Fn(Duration) -> Watched,
         sleep: impl FnOnce() -> R,
     ) -> R {
         if longest == 0 || !self.platform().may_spin() {
@@ -125,11 +126,15 @@ impl Domain {
         let record = &spins.0[hash as usize & (RECORDS - 1)];
         let Some(length) = record.begin(longest.into()) else { return sleep() };
         let rest = Duration::from_nanos(length).saturating_sub(WITHOUT_PLACE);
-        let is_woken = length != 0
-            && (spin(WITHOUT_PLACE) || place(&self.system.inner.spinners, others).is_some_and(|_place| spin(rest)));
+        let watched = match (length != 0).then(|| spin(WITHOUT_PLACE)) {
+            Some(Watched::TimeIsUp) => place(&self.system.inner.spinners, others).map(|_place| spin(rest)),
+            watched => watched,
+        };
         let result = sleep();
-        let took = on.monotonic_ns().unwrap_or(began).saturating_sub(began);
-        record.end(took, length != 0, !is_woken);
+        let now = on.monotonic_ns().unwrap_or(began);
+        // On one CPU the thread that wakes this one may have taken that from it.
+        let paid = matches!(watched, Some(Watched::Done { looked }) if !is_gap(looked, now));
+        record.end(now.saturating_sub(began), length != 0, !paid);
         result
     }
 }
@@ -137,6 +142,8 @@ impl Domain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::futex::config::SystemConfig;
+    use crate::futex::system::System;
 
     const LONGEST: u64 = 200_000;
 
@@ -190,6 +197,21 @@ mod tests {
         (0..30).for_each(|_| record.end(100, false, true));
         assert_eq!(skipped(&record), 15);
         assert_eq!(record.begin(LONGEST), Some(LEAST_NS), "the waits have become short");
+    }
+
+    #[test]
+    fn spin_that_lost_its_cpu_has_failed() {
+        let domain = Domain::new(&System::with_config(SystemConfig::new().cpus(2)).expect("a configuration"));
+        let failures = || domain.spins.get().map_or(0, |spins| spins.0[0].load().failures);
+        let now = || domain.platform().monotonic_ns().expect("a host has a clock");
+        domain.spin_and_sleep(1000, 0, |_| Watched::Done { looked: u64::MAX }, || ());
+        assert_eq!(failures(), 0);
+        // The wake had come when the thread ran again.
+        domain.spin_and_sleep(1000, 0, |_| Watched::Done { looked: now() - 10_000 }, || ());
+        assert_eq!(failures(), 1);
+        domain.spin_and_sleep(1000, 0, |_| unreachable!("the next wait sleeps"), || ());
+        domain.spin_and_sleep(1000, 0, |_| Watched::CpuIsLost, || ());
+        assert_eq!(failures(), 2);
     }
 
     #[test]

@@ -5,9 +5,7 @@ use core::num::NonZeroU32;
 use super::domain::Domain;
 use super::key::Target;
 use super::priority::NORMAL;
-use super::waiter::{Matched, Queued};
 use crate::error::Error;
-use crate::signal::{Receiver, Signal};
 use crate::sys::clock::{Deadline, Timeout};
 
 /// The options of a wait: timeout, bitset, priority.
@@ -152,21 +150,5 @@ impl Domain {
     ) -> Result<(), Error> {
         let matched = self.lock_if_equal(target, expected)?;
         self.block(matched, options, deadline)
-    }
-
-    /// Queues the thread and sleeps. Not inlined: a wait that ends before has no part in its stack frame.
-    #[inline(never)]
-    fn block<'d>(
-        &'d self,
-        matched: Matched<'d>,
-        options: &WaitOptions,
-        deadline: Option<Deadline>,
-    ) -> Result<(), Error> {
-        let hash = matched.place.hash;
-        self.with_seat(|waiter, member| {
-            let receiver = member.map_or(Receiver::Thread(self.platform()), Receiver::Member);
-            let queued = Queued::new(self.queue(matched, waiter, options, Signal::new(receiver))?, deadline, hash);
-            queued.finish_in(member)
-        })
     }
 }

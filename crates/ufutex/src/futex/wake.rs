@@ -108,13 +108,13 @@ impl Domain {
         // A domain without a table has no waiters.
         let Some(mut locked) = self.lock(&place) else { return noted.woken };
         let (key, hash) = (self.key(&place), place.hash);
-        let limit = wanted(&mut locked, key, hash, count.min(AT_ONCE + 1));
+        let is_long = count > AT_ONCE && locked.count(key, hash, AT_ONCE + 1) > AT_ONCE;
         let wake = InPieces { place: &place, count, bitset, began: None, woken: &mut noted.woken };
-        if limit > AT_ONCE || (wake.passes_over() && self.is_global(locked.bucket(), &place)) {
+        if is_long || (wake.passes_over() && self.is_global(locked.bucket(), &place)) {
             self.wake_many(locked, wake);
             return noted.woken;
         }
-        let taken = locked.take(key, hash, limit, self.pick(bitset, count, wake.began));
+        let taken = locked.take(key, hash, count.min(AT_ONCE), self.pick(bitset, count, None));
         wake.woken.add(&taken, || locked.first(key, hash));
         let section = self.platform().section();
         drop(locked);

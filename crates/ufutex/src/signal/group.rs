@@ -70,7 +70,7 @@ impl Members {
 
     /// Wakes these members. The caller has stored `WOKEN` in their signals.
     pub(crate) fn wake(self) {
-        self.group().wakes.count_and_wake(PlatformRef::HOST, self.bits);
+        self.group().wakes.count_and_wake(self.bits);
     }
 }
 
@@ -79,8 +79,7 @@ impl Signal {
     /// attempts. The caller then sleeps on a word of its own, so that another domain's wakes cannot keep it awake.
     pub(crate) fn sleep_in_group(&self, member: Members, deadline: Option<&Deadline>) -> Option<bool> {
         const TRIES: u32 = 8;
-        let on = PlatformRef::HOST;
-        if deadline.is_some_and(|deadline| on.has_passed(deadline)) {
+        if deadline.is_some_and(|deadline| PlatformRef::HOST.has_passed(deadline)) {
             return Some(self.is_woken());
         }
         let wakes = &member.group().wakes;
@@ -89,7 +88,7 @@ impl Signal {
             if self.is_woken() {
                 return Some(true);
             }
-            if wakes.park_with(on, before, deadline, member.bits) == ParkEnd::TimedOut {
+            if wakes.park_with(before, deadline, member.bits) == ParkEnd::TimedOut {
                 return Some(self.is_woken());
             }
         }

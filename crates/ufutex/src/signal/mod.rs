@@ -10,7 +10,7 @@ use core::time::Duration;
 use crate::sync::{Ordering, UnsafeCell};
 use crate::sys::clock::Deadline;
 use crate::sys::park::{ParkEnd, Parker, SleeperAddress};
-use crate::sys::platform::PlatformRef;
+use crate::sys::platform::{PlatformRef, Watched};
 pub(crate) use crate::sys::unwind::GuardedWaker;
 use crate::sys::unwind::Otherwise;
 use group::Members;
@@ -224,14 +224,14 @@ impl Signal {
         self.receiver.with_mut(|t| core::mem::swap(unsafe { &mut *t }, receiver));
     }
 
-    /// Watches for a wake until `length` or the deadline has passed. Returns whether one has come; then
-    /// [`is_woken`](Self::is_woken) is to be asked. Only the waiting thread calls this.
-    pub(crate) fn spin(&self, on: PlatformRef, length: Duration, deadline: Option<&Deadline>) -> bool {
-        if self.state.compare_exchange(WAITING, SPINNING, Ordering::Relaxed).is_err() {
-            return true;
-        }
-        on.watch(length, deadline, || self.state.load(Ordering::Relaxed) != SPINNING)
-            || self.state.compare_exchange(SPINNING, WAITING, Ordering::Relaxed).is_err()
+    /// Watches for a wake until `length` or the deadline has passed. The thread then sleeps, also if one has come. Only the
+    /// waiting thread calls this.
+    pub(crate) fn spin(&self, on: PlatformRef, length: Duration, deadline: Option<&Deadline>) -> Watched {
+        // The exchanges fail if a wake has come, which `watch` or `sleep` finds.
+        let _or_woken = self.state.compare_exchange(WAITING, SPINNING, Ordering::Relaxed);
+        let watched = on.watch(length, deadline, || self.state.load(Ordering::Relaxed) != SPINNING);
+        let _or_woken = self.state.compare_exchange(SPINNING, WAITING, Ordering::Relaxed);
+        watched
     }
 
     /// Sleeps on the signal's own word until a wake comes or `deadline` passes. Returns whether one has come.

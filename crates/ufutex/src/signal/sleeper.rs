@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::sync::{AtomicPtr, Ordering};
 use crate::sys::clock::Deadline;
 use crate::sys::park::{ParkEnd, Parker, SleeperAddress};
-use crate::sys::platform::PlatformRef;
+use crate::sys::platform::{PlatformRef, Watched};
+use crate::sys::unwind::Otherwise;
 
 /// A waker has set this since the sleeping thread last cleared it.
 const NOTIFIED: u32 = 1;
@@ -27,14 +28,6 @@ pub struct Sleeper {
     word: Parker,
     /// The platform of the thread that uses the sleeper, or used it last.
     on: AtomicPtr<()>,
-}
-
-pub(crate) struct InUse<'a>(&'a Sleeper);
-
-impl Drop for InUse<'_> {
-    fn drop(&mut self) {
-        self.0.word.take_down(IN_USE | CLEARED); // [N]
-    }
 }
 
 /// Why a wait is ended without a wake.
@@ -61,15 +54,18 @@ impl Sleeper {
         Self { word: Parker::new(0), on: AtomicPtr::new(PlatformRef::HOST.into_raw()) }
     }
 
-    /// Reserves the sleeper for the calling thread, which sleeps by `on`. `None` if another thread uses it.
-    pub(crate) fn occupy(&self, on: PlatformRef) -> Option<InUse<'_>> {
-        // [N]: Acquire pairs with the Release in the drop of the previous `InUse`.
+    /// Reserves the sleeper for the calling thread, which sleeps by `on`, until the result is dropped. `None` if another thread
+    /// uses it.
+    pub(crate) fn occupy(&self, on: PlatformRef) -> Option<Otherwise<impl FnOnce()>> {
+        // [N]: Acquire pairs with the Release of the previous user's end.
         if self.word.raise_to(IN_USE, Ordering::Acquire) & IN_USE != 0 {
             return None;
         }
         // Relaxed: a waker takes the entry under the bucket's lock. An interrupt sees the store by `take_down` ([N]).
         self.on.store(on.into_raw(), Ordering::Relaxed);
-        Some(InUse(self))
+        Some(Otherwise::new(|| {
+            self.word.take_down(IN_USE | CLEARED); // [N]
+        }))
     }
 
     fn platform(&self) -> PlatformRef {
@@ -112,9 +108,9 @@ impl Sleeper {
         self.word.load(Ordering::Acquire) & INTERRUPTED != 0 // [N]
     }
 
-    /// Spins until a wake sets `NOTIFIED`, an interrupt comes, or `length` or the deadline has passed. Returns whether one of
-    /// the first two happened; [`sleep`](Self::sleep) then finds out which.
-    pub(crate) fn spin(&self, length: Duration, deadline: Option<&Deadline>) -> bool {
+    /// Spins until a wake sets `NOTIFIED`, an interrupt comes, or `length` or the deadline has passed.
+    /// [`sleep`](Self::sleep) then finds out which.
+    pub(crate) fn spin(&self, length: Duration, deadline: Option<&Deadline>) -> Watched {
         let on = self.platform();
         self.word.raise_to(SPINNING, Ordering::Relaxed);
         // Relaxed: `sleep` checks again.
@@ -154,13 +150,17 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
+    fn is_done(watched: Watched) -> bool {
+        matches!(watched, Watched::Done { .. })
+    }
+
     #[test]
     fn spinning_thread_is_notified_without_a_wake() {
         let sleeper = Sleeper::new();
         let _in_use = sleeper.occupy(PlatformRef::HOST);
-        assert!(!sleeper.spin(Duration::ZERO, None), "nothing has happened");
+        assert!(!is_done(sleeper.spin(Duration::ZERO, None)), "nothing has happened");
         assert!(sleeper.notify().is_none(), "it still spins");
-        assert!(sleeper.spin(HOUR, None));
+        assert!(is_done(sleeper.spin(HOUR, None)));
         assert_eq!(sleeper.sleep(None), None);
         assert!(sleeper.notify().is_some(), "it may sleep again");
     }
@@ -170,7 +170,7 @@ mod tests {
         let sleeper = Sleeper::new();
         let _in_use = sleeper.occupy(PlatformRef::HOST);
         sleeper.interrupt();
-        assert!(sleeper.spin(HOUR, None));
+        assert!(is_done(sleeper.spin(HOUR, None)));
         assert_eq!(sleeper.sleep(None), Some(Cause::Interrupted));
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let sleeper = Sleeper::new();
         let _in_use = sleeper.occupy(PlatformRef::HOST);
         let now = PlatformRef::HOST.begin(Timeout::After(Duration::ZERO));
-        assert!(!sleeper.spin(HOUR, Some(&now)));
+        assert!(!is_done(sleeper.spin(HOUR, Some(&now))));
         assert_eq!(sleeper.sleep(Some(&now)), Some(Cause::TimedOut));
     }
 }

@@ -49,11 +49,10 @@ impl FreePermits for u64 {
 
 #[derive(Default)]
 #[repr(align(64))]
-struct PermitsShard(Tally);
+pub struct PermitsShard(Tally);
 
 /// The shards of a domain, made for its first waiter.
-#[derive(Default)]
-pub struct Permits([PermitsShard; SHARDS]);
+pub type Permits = [PermitsShard; SHARDS];
 
 /// The permits of a domain or of a process's timers. They may be taken without a shard and given back to one.
 pub struct Admission {
@@ -101,16 +100,14 @@ impl Admission {
     pub fn is_sharded(&self) -> bool {
         self.max >= SHARED_FROM
     }
+
+    pub fn own<'s>(&self, shards: &'s Permits) -> &'s Tally {
+        &shards[if self.is_sharded() { thread_shard(SHARDS) } else { 0 }].0
+    }
 }
 
-impl Permits {
-    pub fn own(&self, admission: &Admission) -> &Tally {
-        &self.0[if admission.is_sharded() { thread_shard(SHARDS) } else { 0 }].0
-    }
-
-    pub fn kept(&self) -> u64 {
-        self.0.iter().fold(0, |kept, shard| kept.saturating_add(shard.0.get()))
-    }
+pub fn kept(shards: &Permits) -> u64 {
+    shards.iter().fold(0, |kept, shard| kept.saturating_add(shard.0.get()))
 }
 
 #[cfg(all(test, feature = "std"))]
@@ -128,15 +125,15 @@ mod tests {
         }
 
         fn take(&self) -> bool {
-            self.admission.take(Some(&mut self.shards.own(&self.admission)))
+            self.admission.take(Some(&mut self.admission.own(&self.shards)))
         }
 
         fn give_back(&self) {
-            self.admission.give_back(Some(&mut self.shards.own(&self.admission)));
+            self.admission.give_back(Some(&mut self.admission.own(&self.shards)));
         }
 
         fn taken(&self) -> u64 {
-            self.admission.taken(self.shards.kept())
+            self.admission.taken(kept(&self.shards))
         }
     }
 
@@ -182,7 +179,7 @@ mod tests {
         assert_eq!(permits.taken(), taken);
         (0..taken).for_each(|_| permits.give_back());
         assert_eq!(permits.taken(), 0);
-        assert!(permits.shards.0.iter().all(|shard| shard.0.get() <= KEPT_MAX + BATCH));
+        assert!(permits.shards.iter().all(|shard| shard.0.get() <= KEPT_MAX + BATCH));
         let again = taken_by_threads(&permits);
         assert!(again <= SHARED_FROM + 100 && again > SHARED_FROM - SHARED_FROM / 16, "{again}");
     }
@@ -190,7 +187,7 @@ mod tests {
     #[test]
     fn thread_that_waits_again_and_again_finds_its_own_permit() {
         let permits = Domain::new(SHARED_FROM);
-        let mut own = permits.shards.own(&permits.admission);
+        let mut own = permits.admission.own(&permits.shards);
         for _ in 0..3 * BATCH {
             assert!(permits.admission.take(Some(&mut own)));
             assert_eq!(permits.taken(), 1);

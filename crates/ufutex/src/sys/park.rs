@@ -4,6 +4,7 @@ use core::num::NonZeroU32;
 use core::ptr::with_exposed_provenance;
 
 use super::clock::Deadline;
+use super::host;
 use super::platform::PlatformRef;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -59,14 +60,15 @@ impl Parker {
         on.park(&self.word, expected, deadline)
     }
 
-    /// As `park`, with bits by which [`count_and_wake`](Self::count_and_wake) chooses.
-    pub fn park_with(&self, on: PlatformRef, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> ParkEnd {
-        on.park_with(&self.word, expected, deadline, bits)
+    /// Sleeps on the host, if it wakes by bits. [`count_and_wake`](Self::count_and_wake) chooses by them.
+    pub fn park_with(&self, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> ParkEnd {
+        host::park(&self.word, expected, deadline, bits)
     }
 
-    pub fn count_and_wake(&self, on: PlatformRef, bits: NonZeroU32) {
+    pub fn count_and_wake(&self, bits: NonZeroU32) {
         self.word.fetch_add(1, Ordering::Release); // [Y]
-        on.unpark_bits(&raw const self.word, bits);
+        // Each has a bit of its own: with this limit the kernel stops at the last of them.
+        host::unpark(&raw const self.word, bits.get().count_ones() as usize, bits);
     }
 
     /// Stores `value`, and returns what was there. The word may be freed as soon as that is done.

@@ -134,6 +134,23 @@ impl Calls {
     }
 }
 
+/// How [`PlatformRef::watch`] ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watched {
+    /// `is_done` returned `true`. The last look at the clock before showed this many nanoseconds.
+    Done {
+        looked: u64,
+    },
+    TimeIsUp,
+    CpuIsLost,
+}
+
+/// Whether a thread that looked at the clock at these times, in nanoseconds, and did next to nothing between them, probably
+/// lost its CPU meanwhile.
+pub fn is_gap(before: u64, after: u64) -> bool {
+    after.saturating_sub(before) > 5_000
+}
+
 /// The platform of a lock or a waiter, in one word. All zeroes, as in a new table, mean the host; without one threads spin.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -197,7 +214,7 @@ impl PlatformRef {
     }
 
     pub fn park(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
-        let Some(calls) = self.0 else { return host::park(word, expected, deadline) };
+        let Some(calls) = self.0 else { return host::park(word, expected, deadline, NonZeroU32::MAX) };
         (calls.park)(word, expected, deadline.copied());
         if deadline.is_some_and(|deadline| self.has_passed(deadline)) { ParkEnd::TimedOut } else { ParkEnd::Awake }
     }
@@ -205,32 +222,13 @@ impl PlatformRef {
     /// As [`Platform::unpark`].
     pub fn unpark(self, word: *const AtomicU32, count: usize) -> usize {
         match self.0 {
-            None => host::unpark(word, count),
+            None => host::unpark(word, count, NonZeroU32::MAX),
             Some(calls) => (calls.unpark)(word, count),
         }
     }
 
     pub fn wakes_by_bits(self) -> bool {
         host::WAKES_BY_BITS && self.is_host()
-    }
-
-    /// As `park`. On Linux a wake by [`unpark_bits`](Self::unpark_bits) concerns threads with one of its bits, elsewhere any.
-    pub fn park_with(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> ParkEnd {
-        #[cfg(all(feature = "std", target_os = "linux"))]
-        if self.is_host() {
-            return host::park_with(word, expected, deadline, bits);
-        }
-        let _any_wake = bits;
-        self.park(word, expected, deadline)
-    }
-
-    pub fn unpark_bits(self, word: *const AtomicU32, bits: NonZeroU32) {
-        #[cfg(all(feature = "std", target_os = "linux"))]
-        if self.is_host() {
-            return host::unpark_bits(word, bits);
-        }
-        let _all = bits;
-        self.unpark(word, usize::MAX);
     }
 
     pub fn now(self, clock: Clock) -> Option<Duration> {
@@ -272,31 +270,28 @@ impl PlatformRef {
         self.0.map_or(cfg!(feature = "std"), |calls| calls.may_spin)
     }
 
-    /// Spins until `is_done` returns `true`, and returns whether it has: `false` if `length` or the deadline has passed
-    /// before, or the thread has lost its CPU.
-    pub fn watch(self, length: Duration, deadline: Option<&Deadline>, is_done: impl Fn() -> bool) -> bool {
+    /// Spins until `is_done` returns `true`, `length` or the deadline has passed, or the thread has lost its CPU.
+    pub fn watch(self, length: Duration, deadline: Option<&Deadline>, is_done: impl Fn() -> bool) -> Watched {
         /// How often it looks between two looks at the clock.
         const CHECKS: u32 = 16;
-        /// More nanoseconds between two looks mean that another thread has had the CPU.
-        const GAP_NS: u64 = 5_000;
         let length = length.as_nanos() as u64;
-        let Some(begin) = self.monotonic_ns() else { return is_done() };
-        let mut last = begin;
+        let Some(begin) = self.monotonic_ns() else { return Watched::TimeIsUp };
+        let mut looked = begin;
         loop {
             for _ in 0..CHECKS {
                 if is_done() {
-                    return true;
+                    return Watched::Done { looked };
                 }
                 crate::sync::spin_loop();
             }
             let now = self.monotonic_ns().unwrap_or(u64::MAX);
-            if now.saturating_sub(last) > GAP_NS
-                || now.saturating_sub(begin) > length
-                || deadline.is_some_and(|deadline| self.has_passed(deadline))
-            {
-                return is_done();
+            if is_gap(looked, now) {
+                return Watched::CpuIsLost;
             }
-            last = now;
+            if now.saturating_sub(begin) > length || deadline.is_some_and(|deadline| self.has_passed(deadline)) {
+                return Watched::TimeIsUp;
+            }
+            looked = now;
         }
     }
 

@@ -60,27 +60,13 @@ impl Number {
     /// ```
     #[must_use]
     pub const fn x86_64(number: u64) -> Option<Self> {
-        match number {
-            202 => Some(Self::Futex),
-            218 => Some(Self::SetTidAddress),
-            219 => Some(Self::RestartSyscall),
-            273 => Some(Self::SetRobustList),
-            274 => Some(Self::GetRobustList),
-            _ => Self::common(number),
-        }
+        Self::wide(number, [202, 218, 219, 273, 274])
     }
 
     /// The system call with this number on aarch64, riscv64, loongarch64.
     #[must_use]
     pub const fn generic(number: u64) -> Option<Self> {
-        match number {
-            96 => Some(Self::SetTidAddress),
-            98 => Some(Self::Futex),
-            99 => Some(Self::SetRobustList),
-            100 => Some(Self::GetRobustList),
-            128 => Some(Self::RestartSyscall),
-            _ => Self::common(number),
-        }
+        Self::wide(number, [98, 96, 128, 99, 100])
     }
 
     /// The system call with this number on i386, also of a 32-bit program on x86-64.
@@ -93,59 +79,95 @@ impl Number {
     /// ```
     #[must_use]
     pub const fn i386(number: u64) -> Option<Self> {
-        match number {
-            0 => Some(Self::RestartSyscall),
-            240 => Some(Self::Compat(Compat::FutexTime32)),
-            258 => Some(Self::Compat(Compat::SetTidAddress)),
-            311 => Some(Self::Compat(Compat::SetRobustList)),
-            312 => Some(Self::Compat(Compat::GetRobustList)),
-            _ => Self::narrow(number),
-        }
+        Self::narrow(number, [240, 258, 0, 311, 312])
     }
 
     /// The system call with this number on 32-bit Arm (EABI), also of a 32-bit program on aarch64.
     #[must_use]
     pub const fn arm(number: u64) -> Option<Self> {
-        match number {
-            0 => Some(Self::RestartSyscall),
-            240 => Some(Self::Compat(Compat::FutexTime32)),
-            256 => Some(Self::Compat(Compat::SetTidAddress)),
-            338 => Some(Self::Compat(Compat::SetRobustList)),
-            339 => Some(Self::Compat(Compat::GetRobustList)),
-            _ => Self::narrow(number),
-        }
+        Self::narrow(number, [240, 256, 0, 338, 339])
     }
 
     /// The system call with this number on 32-bit RISC-V, which has no calls with 32-bit times.
     #[must_use]
     pub const fn riscv32(number: u64) -> Option<Self> {
-        match number {
-            96 => Some(Self::Compat(Compat::SetTidAddress)),
-            99 => Some(Self::Compat(Compat::SetRobustList)),
-            100 => Some(Self::Compat(Compat::GetRobustList)),
-            128 => Some(Self::RestartSyscall),
-            _ => Self::narrow(number),
-        }
+        Self::narrow(number, [TIME64, 96, 128, 99, 100])
     }
 
-    const fn narrow(number: u64) -> Option<Self> {
-        Some(Self::Compat(match number {
-            422 => Compat::FutexTime64,
-            449 => Compat::FutexWaitv,
-            454 => Compat::FutexWake,
-            455 => Compat::FutexWait,
-            456 => Compat::FutexRequeue,
+    /// By the numbers of futex, set_tid_address, restart_syscall, set_robust_list and get_robust_list. Others are the same
+    /// everywhere.
+    #[inline(always)]
+    const fn wide(number: u64, [futex, set_tid, restart, set_robust, get_robust]: [u64; 5]) -> Option<Self> {
+        Some(match number {
+            n if n == futex => Self::Futex,
+            n if n == set_tid => Self::SetTidAddress,
+            n if n == restart => Self::RestartSyscall,
+            n if n == set_robust => Self::SetRobustList,
+            n if n == get_robust => Self::GetRobustList,
+            449 => Self::FutexWaitv,
+            454 => Self::FutexWake,
+            455 => Self::FutexWait,
+            456 => Self::FutexRequeue,
             _ => return None,
+        })
+    }
+
+    /// As `wide`, for 32-bit programs. Their `futex` is the call with 32-bit times.
+    const fn narrow(number: u64, numbers: [u64; 5]) -> Option<Self> {
+        Some(Self::Compat(match Self::wide(number, numbers) {
+            _ if number == TIME64 => Compat::FutexTime64,
+            Some(Self::Futex) => Compat::FutexTime32,
+            Some(Self::SetTidAddress) => Compat::SetTidAddress,
+            Some(Self::SetRobustList) => Compat::SetRobustList,
+            Some(Self::GetRobustList) => Compat::GetRobustList,
+            Some(Self::FutexWaitv) => Compat::FutexWaitv,
+            Some(Self::FutexWake) => Compat::FutexWake,
+            Some(Self::FutexWait) => Compat::FutexWait,
+            Some(Self::FutexRequeue) => Compat::FutexRequeue,
+            restart_or_none => return restart_or_none,
         }))
     }
+}
 
-    const fn common(number: u64) -> Option<Self> {
-        match number {
-            449 => Some(Self::FutexWaitv),
-            454 => Some(Self::FutexWake),
-            455 => Some(Self::FutexWait),
-            456 => Some(Self::FutexRequeue),
-            _ => None,
+/// `futex_time64` of every 32-bit architecture, and the only `futex` of the newer ones.
+const TIME64: u64 = 422;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+    use std::string::String;
+    use std::vec::Vec;
+
+    /// What each number of an architecture means, as the kernel's tables have it.
+    fn table(of: fn(u64) -> Option<Number>) -> String {
+        let calls = (0..1000).chain([u64::from(u32::MAX), u64::MAX]);
+        let calls: Vec<_> = calls.filter_map(|number| Some(format!("{number} {:?}", of(number)?))).collect();
+        calls.join("\n").replace("Compat(", "").replace(')', "")
+    }
+
+    #[test]
+    fn numbers_are_the_kernels() {
+        let newer = "449 FutexWaitv\n454 FutexWake\n455 FutexWait\n456 FutexRequeue";
+        let x86_64 = "202 Futex\n218 SetTidAddress\n219 RestartSyscall\n273 SetRobustList\n274 GetRobustList";
+        assert_eq!(table(Number::x86_64), format!("{x86_64}\n{newer}"));
+        let generic = "96 SetTidAddress\n98 Futex\n99 SetRobustList\n100 GetRobustList\n128 RestartSyscall";
+        assert_eq!(table(Number::generic), format!("{generic}\n{newer}"));
+        let newer = format!("422 FutexTime64\n{newer}");
+        let i386 = "0 RestartSyscall\n240 FutexTime32\n258 SetTidAddress\n311 SetRobustList\n312 GetRobustList";
+        assert_eq!(table(Number::i386), format!("{i386}\n{newer}"));
+        let arm = "0 RestartSyscall\n240 FutexTime32\n256 SetTidAddress\n338 SetRobustList\n339 GetRobustList";
+        assert_eq!(table(Number::arm), format!("{arm}\n{newer}"));
+        let riscv32 = "96 SetTidAddress\n99 SetRobustList\n100 GetRobustList\n128 RestartSyscall";
+        assert_eq!(table(Number::riscv32), format!("{riscv32}\n{newer}"));
+    }
+
+    #[test]
+    fn calls_of_32_bit_programs_are_compatible_ones() {
+        for of in [Number::i386, Number::arm, Number::riscv32] {
+            let calls: Vec<_> = (0..1000).filter_map(of).collect();
+            let is_compatible = |call: &&Number| matches!(call, Number::Compat(_));
+            assert_eq!(calls.iter().filter(is_compatible).count(), calls.len() - 1, "all but restart_syscall(2)");
         }
     }
 }

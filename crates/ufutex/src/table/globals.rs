@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use super::store::{Source, free, make, make_all_live};
 use super::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2, Table};
 use crate::error::Error;
+use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::host::online;
 use crate::sys::lazy::Lazy;
 use crate::sys::topology::{AnyMemory, MAX_NODES, Nodes};
@@ -23,6 +24,7 @@ const _: () = assert!(MAX_SLOTS_PER_NODE_LOG2 < MAX_SLOTS_LOG2);
 
 #[derive(Clone, Copy)]
 pub struct GlobalSize {
+    /// 0: not known yet.
     cpus: usize,
     /// As it was given.
     slots_log2: Option<u32>,
@@ -30,7 +32,7 @@ pub struct GlobalSize {
 
 impl GlobalSize {
     pub fn new(cpus: Option<usize>, slots_log2: Option<u32>) -> Self {
-        Self { cpus: cpus.unwrap_or_else(online), slots_log2 }
+        Self { cpus: cpus.unwrap_or(0), slots_log2 }
     }
 
     /// # Errors
@@ -51,6 +53,8 @@ pub struct Globals {
     small: Table,
     pub source: Source,
     size: GlobalSize,
+    /// 0 until the first thread needs the number.
+    cpus: AtomicUsize,
 }
 
 impl Globals {
@@ -66,7 +70,7 @@ impl Globals {
         }
         let small = make(MIN_SLOTS_LOG2, source.on, &AnyMemory, 0).ok_or(Error::NoMemory)?;
         make_all_live(small);
-        let globals = Self { by_node: Lazy::new(), small, source, size };
+        let globals = Self { by_node: Lazy::new(), small, source, size, cpus: AtomicUsize::new(size.cpus) };
         if !is_host {
             globals.by_node.get_or_make(|| globals.make_by_node())?;
         }
@@ -78,17 +82,30 @@ impl Globals {
         Self::new(self.source.clone(), self.size)
     }
 
+    /// The number of CPUs: if it was not given, of those that the first thread to need it may use. It does not change later.
     pub fn cpus(&self) -> usize {
-        self.size.cpus
+        let known = self.cpus.load(Ordering::Relaxed); // a number that never changes
+        if known != 0 { known } else { self.count_cpus() }
+    }
+
+    #[cold]
+    fn count_cpus(&self) -> usize {
+        let cpus = online();
+        // Another thread may have counted differently.
+        self.cpus.compare_exchange(0, cpus, Ordering::Relaxed, Ordering::Relaxed).err().unwrap_or(cpus)
+    }
+
+    fn size(&self) -> GlobalSize {
+        GlobalSize { cpus: self.cpus(), ..self.size }
     }
 
     pub fn slots_log2(&self) -> u32 {
         self.tables().next().map_or_else(|| self.wanted_log2(), Table::slots_log2)
     }
 
-    /// As `slots_log2`, if there is memory for so many.
+    /// What `slots_log2` is once the tables have been made, unless memory is refused.
     pub fn wanted_log2(&self) -> u32 {
-        self.size.log2(self.count()).unwrap_or(MIN_SLOTS_LOG2)
+        self.size().log2(self.count()).unwrap_or(MIN_SLOTS_LOG2)
     }
 
     /// The highest number of a node, plus one.
@@ -125,7 +142,7 @@ impl Globals {
 
     fn make_by_node(&self) -> Result<ByNode, Error> {
         let count = self.source.nodes.topology().nodes();
-        let mut slots_log2 = self.size.log2(count)?;
+        let mut slots_log2 = self.size().log2(count)?;
         loop {
             match ByNode::new(&self.source, count, slots_log2) {
                 Err(Error::NoMemory) if slots_log2 > MIN_SLOTS_LOG2 && self.source.nodes.are_the_hosts() => {

@@ -152,6 +152,7 @@ impl Guard<'_> {
         }
     }
 
+    /// Moves `node` to the queue of `to`, under its own key.
     pub unsafe fn pass(&mut self, node: NonNull<Node>, to: &mut Guard<'_>) {
         // SAFETY: the node is queued here, and inserted at once.
         unsafe {

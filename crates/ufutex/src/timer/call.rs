@@ -50,29 +50,26 @@ impl TimerCall {
     /// ```
     #[must_use]
     pub const fn x86_64(number: u64) -> Option<Self> {
-        match number {
-            157 => Some(Self::Prctl),
-            222 => Some(Self::Create),
-            223 => Some(Self::Settime),
-            224 => Some(Self::Gettime),
-            225 => Some(Self::Getoverrun),
-            226 => Some(Self::Delete),
-            _ => None,
-        }
+        Self::wide(number, [222, 223, 224, 225, 226, 157])
     }
 
     /// The call with this number on aarch64, riscv64, loongarch64.
     #[must_use]
     pub const fn generic(number: u64) -> Option<Self> {
-        match number {
-            107 => Some(Self::Create),
-            108 => Some(Self::Gettime),
-            109 => Some(Self::Getoverrun),
-            110 => Some(Self::Settime),
-            111 => Some(Self::Delete),
-            167 => Some(Self::Prctl),
-            _ => None,
-        }
+        Self::wide(number, [107, 110, 108, 109, 111, 167])
+    }
+
+    /// By the numbers of timer_create, timer_settime, timer_gettime, timer_getoverrun, timer_delete and prctl.
+    const fn wide(number: u64, [create, settime, gettime, getoverrun, delete, prctl]: [u64; 6]) -> Option<Self> {
+        Some(match number {
+            n if n == create => Self::Create,
+            n if n == settime => Self::Settime,
+            n if n == gettime => Self::Gettime,
+            n if n == getoverrun => Self::Getoverrun,
+            n if n == delete => Self::Delete,
+            n if n == prctl => Self::Prctl,
+            _ => return None,
+        })
     }
 
     /// The call with this number on i386, also of a 32-bit program on x86-64.
@@ -130,4 +127,22 @@ pub struct Caller {
     pub process: i32,
     /// Its TID.
     pub thread: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn numbers_of_64_bit_programs_are_the_kernels() {
+        use TimerCall::{Create, Delete, Getoverrun, Gettime, Prctl, Settime};
+        let table = |of: fn(u64) -> Option<TimerCall>| -> Vec<_> {
+            (0..1000).filter_map(|number| of(number).map(|call| (number, call))).collect()
+        };
+        let x86_64 = [(157, Prctl), (222, Create), (223, Settime), (224, Gettime), (225, Getoverrun), (226, Delete)];
+        assert_eq!(table(TimerCall::x86_64), x86_64);
+        let generic = [(107, Create), (108, Gettime), (109, Getoverrun), (110, Settime), (111, Delete), (167, Prctl)];
+        assert_eq!(table(TimerCall::generic), generic);
+    }
 }

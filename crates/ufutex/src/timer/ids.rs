@@ -139,15 +139,9 @@ impl Ids {
 
     #[inline(always)]
     fn position_in<'i>(&'i self, table: IdTable, id: u32) -> IdPosition<'i> {
-        let (group, first) = self.group_in(table, id >> GROUP_LOG2);
+        let (group, first) = spread(self.multiplier, id >> GROUP_LOG2);
+        let group = table.group(group as usize & (table.groups() - 1));
         IdPosition { group, slot: &group.slots[id.wrapping_add(first) as usize & (GROUP - 1)] }
-    }
-
-    /// The group of a block, and the offset in it at which the block begins, which is to be cut to size.
-    #[inline(always)]
-    fn group_in(&self, table: IdTable, block: u32) -> (&SlotGroup, u32) {
-        let (group, first) = spread(self.multiplier, block);
-        (table.group(group as usize & (table.groups() - 1)), first)
     }
 
     /// Locks the live group of `id`, most likely that of `position`.
@@ -221,7 +215,7 @@ impl Ids {
             source.slots.iter().for_each(|slot| self.move_chain(slot, to));
         } else if block != NO_BLOCK {
             // Its timers are alone in their slots, and keep their order. So none of them is read.
-            let (target, _) = self.group_in(to, block - 1);
+            let target = self.position_in(to, (block - 1) << GROUP_LOG2).group;
             target.block.store(block, Ordering::Relaxed);
             for (slot, to) in source.slots.iter().zip(&target.slots) {
                 to.store(slot.load(Ordering::Relaxed), Ordering::Release); // [R]
@@ -256,8 +250,8 @@ fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
     unsafe { timer.as_ref() }
 }
 
-/// How many lower bits of a block's number are changed. A table with more than 2^`SPREAD_BITS` groups has so many timers that
-/// their blocks cannot have more lower bits than these in common.
+/// The number of lower bits of a block's number that are changed. A table with more than 2^`SPREAD_BITS` groups has too many
+/// timers for their blocks to have more than these bits in common.
 const SPREAD_BITS: u32 = 8;
 
 /// The group of a block of IDs, and the offset in the group at which it begins, so that IDs whose distance is a multiple of a

@@ -513,11 +513,11 @@ pub(super) const PAIRS: &[Pair] = &[
             ("N raise", "acq", "The other half is for the entry that a waker has taken, above"),
         ],
     },
-    // `signal/sleeper.rs` `InUse`, `occupy`, `platform`.
+    // `signal/sleeper.rs` `occupy`, `platform`.
     Pair {
         name: "[N]: the next user of a sleeper",
         code: &[
-            ("ufutex/src/signal/sleeper.rs", "drop", &["self.0.word.take_down(IN_USE | CLEARED); // [N]"]),
+            ("ufutex/src/signal/sleeper.rs", "occupy", &["self.word.take_down(IN_USE | CLEARED); // [N]"]),
             (
                 "ufutex/src/signal/sleeper.rs",
                 "occupy",
@@ -716,12 +716,12 @@ pub(super) const PAIRS: &[Pair] = &[
             (
                 "ufutex/src/sys/park.rs",
                 "count_and_wake",
-                &["self.word.fetch_add(1, Ordering::Release); // [Y]", "on.unpark_bits("],
+                &["self.word.fetch_add(1, Ordering::Release); // [Y]", "host::unpark("],
             ),
             (
                 "ufutex/src/signal/group.rs",
                 "sleep_in_group",
-                &["wakes.load(Ordering::Acquire); // [Y]", "if self.is_woken() {", "wakes.park_with(on, before"],
+                &["wakes.load(Ordering::Acquire); // [Y]", "if self.is_woken() {", "wakes.park_with(before"],
             ),
         ],
         init: "woken = 0, count = 0",

@@ -1,6 +1,7 @@
 //! Any platform of the standard library: threads sleep on condition variables, which they find by the address of their word.
 
 use core::cell::UnsafeCell;
+use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -85,7 +86,7 @@ pub fn has_passed(deadline: &Deadline) -> bool {
     time(deadline.clock) >= deadline.at
 }
 
-pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
+pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, _any_wake: NonZeroU32) -> ParkEnd {
     let room = room(word);
     let guard = room.lock();
     if word.load(Ordering::Relaxed) != expected {
@@ -103,7 +104,7 @@ pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Par
 }
 
 /// Wakes all that sleep on words of the room, which does not know who sleeps on `word`. Returns 0: not known.
-pub fn unpark(word: *const AtomicU32, _count: usize) -> usize {
+pub fn unpark(word: *const AtomicU32, _count: usize, _any: NonZeroU32) -> usize {
     let room = room(word);
     drop(room.lock()); // a sleeper that has seen the old value waits by now
     room.woken.notify_all();
@@ -123,10 +124,10 @@ pub fn online() -> usize {
 
 impl Platform for AnyStd {
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) {
-        let _engine_looks_itself = park(word, expected, deadline.as_ref());
+        let _engine_looks_itself = park(word, expected, deadline.as_ref(), NonZeroU32::MAX);
     }
     fn unpark(word: *const AtomicU32, count: usize) -> usize {
-        unpark(word, count)
+        unpark(word, count, NonZeroU32::MAX)
     }
     fn now(clock: Clock) -> Duration {
         time(clock)
@@ -143,7 +144,7 @@ mod tests {
     #[test]
     fn word_that_has_changed_before_the_sleep_ends_it() {
         let soon = Deadline { clock: Clock::Monotonic, at: time(Clock::Monotonic) + Duration::from_millis(10) };
-        assert_eq!(park(&AtomicU32::new(1), 0, Some(&soon)), ParkEnd::Awake);
+        assert_eq!(park(&AtomicU32::new(1), 0, Some(&soon), NonZeroU32::MAX), ParkEnd::Awake);
     }
 
     #[test]
@@ -151,20 +152,20 @@ mod tests {
         let word = AtomicU32::new(0);
         let soon = Deadline { clock: Clock::Monotonic, at: time(Clock::Monotonic) + Duration::from_millis(5) };
         assert!(!has_passed(&Deadline { at: Duration::MAX, ..soon }));
-        while park(&word, 0, Some(&soon)) == ParkEnd::Awake {}
+        while park(&word, 0, Some(&soon), NonZeroU32::MAX) == ParkEnd::Awake {}
         assert!(has_passed(&soon));
         let far = Deadline { at: soon.at + Duration::from_secs(3600), ..soon };
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| {
                 let mut parked = ParkEnd::Awake;
                 while word.load(Ordering::Relaxed) == 0 && parked == ParkEnd::Awake {
-                    parked = park(&word, 0, Some(&far));
+                    parked = park(&word, 0, Some(&far), NonZeroU32::MAX);
                 }
                 parked
             });
             std::thread::sleep(Duration::from_millis(5));
             word.store(1, Ordering::Relaxed);
-            unpark(&raw const word, 1);
+            unpark(&raw const word, 1, NonZeroU32::MAX);
             assert_eq!(sleeper.join().expect("it does not panic"), ParkEnd::Awake);
         });
     }

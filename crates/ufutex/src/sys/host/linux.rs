@@ -8,14 +8,8 @@ use core::time::Duration;
 use super::super::clock::{Clock, Deadline};
 use super::super::park::ParkEnd;
 
-pub const WAKES_BY_BITS: bool = true;
-
-pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
-    park_with(word, expected, deadline, NonZeroU32::MAX)
-}
-
-/// A wake by [`unpark_bits`] concerns the thread if it has one of these bits.
-pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> ParkEnd {
+/// A wake concerns the thread if it has one of these bits.
+pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, bits: NonZeroU32) -> ParkEnd {
     let mut op = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
     let mut until = core::ptr::null();
     let time;
@@ -40,28 +34,20 @@ pub fn park_with(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, b
     if result == -(libc::ETIMEDOUT as isize) { ParkEnd::TimedOut } else { ParkEnd::Awake }
 }
 
-/// The word need not be mapped any more: futex(2) never reads the word of a private wake.
-pub fn unpark(word: *const AtomicU32, count: usize) -> usize {
-    wake(libc::FUTEX_WAKE, word, count, NonZeroU32::MAX).unwrap_or(0)
-}
-
-/// As [`unpark`], for threads with one of `bits`. If a seccomp filter forbids the operation, it wakes all.
-pub fn unpark_bits(word: *const AtomicU32, bits: NonZeroU32) {
-    // With this limit the kernel stops at the last of them.
-    let count = bits.get().count_ones() as usize;
-    if wake(libc::FUTEX_WAKE_BITSET, word, count, bits).is_none() {
-        unpark(word, usize::MAX);
-    }
-}
-
-/// `None` if the call has failed.
-fn wake(op: libc::c_int, word: *const AtomicU32, count: usize, bits: NonZeroU32) -> Option<usize> {
-    let op = op | libc::FUTEX_PRIVATE_FLAG;
+/// The word need not be mapped any more: futex(2) never reads the word of a private wake. If a seccomp filter forbids wakes by
+/// bits, it wakes all.
+pub fn unpark(word: *const AtomicU32, count: usize, bits: NonZeroU32) -> usize {
+    let all = bits == NonZeroU32::MAX;
+    let op = libc::FUTEX_PRIVATE_FLAG | if all { libc::FUTEX_WAKE } else { libc::FUTEX_WAKE_BITSET };
     // The kernel's count is an `int`.
     let count = count.min(i32::MAX as usize);
     // SAFETY: a private wake touches no memory of ours.
     let woken = unsafe { syscall5(libc::SYS_futex, word.expose_provenance(), op as usize, count, 0, bits.get()) };
-    usize::try_from(woken).ok()
+    match usize::try_from(woken) {
+        Ok(woken) => woken,
+        Err(_) if all => 0,
+        Err(_) => unpark(word, usize::MAX, NonZeroU32::MAX),
+    }
 }
 
 pub fn yield_now() {
@@ -174,9 +160,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpus_are_those_that_the_thread_may_use() {
-        assert!(online() >= 1);
-        let on_one = std::thread::spawn(|| {
+    fn cpus_are_those_that_the_first_thread_to_need_the_number_may_use() {
+        let all = online();
+        assert!(all >= 1);
+        let [of_all, of_one] = [(); 2].map(|()| crate::System::new());
+        let cpus = |system: &crate::System| system.globals().cpus();
+        assert_eq!(cpus(&of_all), all);
+        let on_one = std::thread::spawn(move || {
             let mut mask = [0u64; 16];
             // SAFETY: writes at most the length that is given.
             let read = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
@@ -188,8 +178,10 @@ mod tests {
             // SAFETY: reads the mask, and keeps this thread on one of its CPUs.
             let set = unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
             assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
-            online()
+            assert_eq!([online(), cpus(&of_one), cpus(&of_all)], [1, 1, all]);
+            of_one
         });
-        assert_eq!(on_one.join().expect("it does not panic"), 1);
+        let of_one = on_one.join().expect("it does not panic");
+        assert_eq!(cpus(&of_one), 1, "the first thread to need the number has decided it");
     }
 }

@@ -20,15 +20,16 @@ use any_std as chosen;
 
 use core::time::Duration;
 #[cfg(feature = "std")]
-use {super::clock::Deadline, super::platform::Platform, core::sync::atomic::AtomicU32};
+use {super::clock::Deadline, super::platform::Platform, core::num::NonZeroU32, core::sync::atomic::AtomicU32};
 
 use super::clock::Clock;
 
 #[cfg(all(feature = "std", target_os = "linux"))]
-pub use chosen::{OWN_CALL, WAKES_BY_BITS, park_with, unpark_bits};
+pub use chosen::OWN_CALL;
 pub use chosen::{online, park, sleep, unpark, yield_now};
-#[cfg(not(all(feature = "std", target_os = "linux")))]
-pub const WAKES_BY_BITS: bool = false;
+
+/// Whether `unpark` wakes only sleepers that gave `park` one of its bits. Other hosts wake any.
+pub const WAKES_BY_BITS: bool = cfg!(all(feature = "std", target_os = "linux"));
 
 /// `None` without a host.
 pub fn now(clock: Clock) -> Option<Duration> {
@@ -67,10 +68,10 @@ pub struct Host;
 #[cfg(feature = "std")]
 impl Platform for Host {
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) {
-        let _engine_looks_itself = chosen::park(word, expected, deadline.as_ref());
+        let _engine_looks_itself = chosen::park(word, expected, deadline.as_ref(), NonZeroU32::MAX);
     }
     fn unpark(word: *const AtomicU32, count: usize) -> usize {
-        chosen::unpark(word, count)
+        chosen::unpark(word, count, NonZeroU32::MAX)
     }
     fn now(clock: Clock) -> Duration {
         clocks::time(clock)

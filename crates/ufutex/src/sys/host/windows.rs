@@ -1,5 +1,6 @@
 //! Windows: WaitOnAddress and WakeByAddress.
 
+use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
@@ -10,7 +11,7 @@ use super::super::park::ParkEnd;
 use super::any_std::{has_passed, longest_sleep};
 pub use super::any_std::{online, sleep, yield_now};
 
-pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> ParkEnd {
+pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>, _any_wake: NonZeroU32) -> ParkEnd {
     let length = deadline.map_or(INFINITE, |deadline| milliseconds(longest_sleep(deadline)));
     // SAFETY: both addresses are valid for reads of four bytes during the call, which writes to neither.
     unsafe { WaitOnAddress(word.as_ptr().cast_const().cast(), (&raw const expected).cast(), size_of::<u32>(), length) };
@@ -24,7 +25,7 @@ fn milliseconds(length: Duration) -> u32 {
 }
 
 /// Wakes one thread, or all if `count` is greater. Windows does not access the word. Returns 0: not known.
-pub fn unpark(word: *const AtomicU32, count: usize) -> usize {
+pub fn unpark(word: *const AtomicU32, count: usize, _any: NonZeroU32) -> usize {
     match count {
         0 => {}
         // SAFETY: the call does not access the word.

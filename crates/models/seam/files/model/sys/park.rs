@@ -77,17 +77,11 @@ impl Parker {
     }
 
     /// As `park`: a wake may be for another thread.
-    pub fn park_with(
-        &self,
-        on: PlatformRef,
-        expected: u32,
-        deadline: Option<&Deadline>,
-        _bits: NonZeroU32,
-    ) -> ParkEnd {
-        self.park(on, expected, deadline)
+    pub fn park_with(&self, expected: u32, deadline: Option<&Deadline>, _bits: NonZeroU32) -> ParkEnd {
+        self.park(PlatformRef::HOST, expected, deadline)
     }
 
-    pub fn count_and_wake(&self, _on: PlatformRef, _bits: NonZeroU32) {
+    pub fn count_and_wake(&self, _bits: NonZeroU32) {
         let guard = self.mutex.lock().expect("a model's mutex is never poisoned");
         self.word.fetch_add(1, Ordering::Release); // [Y]
         self.awake.notify_all();

@@ -211,7 +211,8 @@ impl Graph {
     /// Gives the lock to its first waiter. A lock without waiters is removed.
     pub fn hand_over(&mut self, lock: LockId) -> Option<TaskId> {
         let heir = self.pass(lock);
-        self.adopt(lock);
+        debug_assert!(!self.locks[lock].is_orphan, "it had a holder");
+        self.drop_if_idle(lock);
         heir.map(|(heir, _)| heir)
     }
 

@@ -3,6 +3,7 @@
 #[path = "one_node.rs"]
 pub(crate) mod nodes;
 
+use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
@@ -26,10 +27,10 @@ pub fn sleep(_length: Duration) -> bool {
     false
 }
 
-pub fn park(_word: &AtomicU32, _expected: u32, _deadline: Option<&Deadline>) -> ParkEnd {
+pub fn park(_word: &AtomicU32, _expected: u32, _deadline: Option<&Deadline>, _bits: NonZeroU32) -> ParkEnd {
     unreachable!("words are a model's")
 }
 
-pub fn unpark(_word: *const AtomicU32, _count: usize) -> usize {
+pub fn unpark(_word: *const AtomicU32, _count: usize, _bits: NonZeroU32) -> usize {
     unreachable!("words are a model's")
 }
