@@ -16,8 +16,10 @@ const BUDGET_S: f64 = 6.0;
 /// Settings of `ping-pong`.
 #[derive(Clone, Debug)]
 pub struct PingPong {
-    /// `-t`: how many threads pass the ball on.
+    /// `-t`: how many threads pass balls on.
     pub threads: Vec<usize>,
+    /// `--balls`: how many balls there are.
+    pub balls: u32,
     /// `--work`: how long a player works before each pass.
     pub work: Vec<Duration>,
     /// `--spin`: how long a thread of `live` may spin before it sleeps, in a row of its own. There is none if it is zero.
@@ -26,7 +28,7 @@ pub struct PingPong {
 
 impl Default for PingPong {
     fn default() -> Self {
-        Self { threads: vec![2], work: vec![Duration::ZERO], spin: SPIN }
+        Self { threads: vec![2], balls: 1, work: vec![Duration::ZERO], spin: SPIN }
     }
 }
 
@@ -46,6 +48,8 @@ pub struct Row {
     pub cpus: usize,
     /// Whether a thread may spin before it sleeps.
     pub spin: bool,
+    /// How many balls the threads pass on.
+    pub balls: u32,
     /// How long a thread works before each wake.
     pub work_ns: u64,
     /// Time from a wake to the next thread's wake, work included.
@@ -61,6 +65,7 @@ struct Competitor {
     entrant: Entrant,
     cpus: usize,
     spin: bool,
+    balls: u32,
     work: Duration,
 }
 
@@ -72,9 +77,9 @@ impl Competitor {
 
     /// Section of its results in `Lab::series`. The last part of a key is the number of CPUs.
     fn section(&self) -> String {
-        match (self.entrant.threads, self.work) {
-            (2, Duration::ZERO) => "ping-pong".to_string(),
-            (threads, work) => format!("ping-pong {threads} {work:?}"),
+        match (self.entrant.threads, self.balls, self.work) {
+            (2, 1, Duration::ZERO) => "ping-pong".to_string(),
+            (threads, balls, work) => format!("ping-pong {threads} {balls} {work:?}"),
         }
     }
 }
@@ -110,7 +115,7 @@ fn line_up(lab: &Lab<'_>, asked: &PingPong) -> Result<Vec<Competitor>> {
                 let spins = (name == Name::Live && !asked.spin.is_zero()).then_some(asked.spin);
                 for spin in [Duration::ZERO].into_iter().chain(spins) {
                     let entrant = lab.small_spinning_table(name, threads, spin)?;
-                    competitors.push(Competitor { entrant, cpus, spin: !spin.is_zero(), work });
+                    competitors.push(Competitor { entrant, cpus, spin: !spin.is_zero(), balls: asked.balls, work });
                 }
             }
         }
@@ -129,7 +134,7 @@ fn sample_one(lab: &Lab<'_>, pool: &Pool, one: &Competitor, ticks_per_ns: f64, l
     one.entrant.subject.make_ready();
     let work = one.work.as_nanos() as f64 * ticks_per_ns;
     let threads = one.entrant.threads;
-    let (gate, words) = (Gate::new(threads), Arc::new(Game::new(threads, work as u64)));
+    let (gate, words) = (Gate::new(threads), Arc::new(Game::new(threads, one.balls, work as u64)));
     let job = {
         let (subject, gate) = (one.entrant.subject.clone(), gate.clone());
         move |player: usize| subject.ping_pong(&words, player, &gate)
@@ -146,6 +151,7 @@ fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Sample]) -> Row {
         head: one.entrant.head(lab, "ping-pong", 1, samples.len()).on_cpus(lab, one.cpus),
         cpus: one.cpus,
         spin: one.spin,
+        balls: one.balls,
         work_ns: one.work.as_nanos() as u64,
         ns_per_op: spread(|sample| sample.ns),
         cpu_ns_per_op: spread(|sample| sample.cpu_ns),

@@ -130,6 +130,13 @@ pub fn players(text: &str) -> Result<List<usize>, String> {
     list(text, &accepted, |part| whole(part, 2, THREADS_MAX))
 }
 
+/// `--balls`.
+pub fn balls(text: &str) -> Result<u32, String> {
+    const MOST: usize = 1_000_000;
+    let balls = whole(text, 1, MOST).ok_or_else(|| format!("is not accepted; accepted: 1 to {MOST} balls"))?;
+    Ok(balls as u32)
+}
+
 /// `-q`.
 pub fn nrequeue(text: &str) -> Result<usize, String> {
     whole(text, 1, THREADS_MAX).ok_or_else(|| format!("is not accepted; accepted: 1 to {THREADS_MAX} waiters a call"))

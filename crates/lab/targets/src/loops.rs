@@ -212,24 +212,23 @@ pub fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 1 << 40, 3).expect("these bounds are valid")
 }
 
-/// The words of a game of ping-pong, one for each player. Each player passes the ball to the next one, and the last to the
-/// first.
+/// The words of a game of ping-pong, one for each player: how many balls lie before it. Each player passes balls to the next
+/// one, and the last to the first.
 pub struct PingPong {
     words: Box<[OwnLine<AtomicU32>]>,
+    balls: u32,
     /// How long a player works with the ball, in ticks.
     work: u64,
 }
 
 impl PingPong {
-    /// A game of so many players, who work for `ticks` before each pass.
-    pub fn new(players: usize, ticks: u64) -> Self {
-        Self { words: (0..players).map(|_| OwnLine::default()).collect(), work: ticks }
+    /// A game of so many players and balls, who work for `ticks` before each pass.
+    pub fn new(players: usize, balls: u32, ticks: u64) -> Self {
+        Self { words: (0..players).map(|_| OwnLine::default()).collect(), balls, work: ticks }
     }
 }
 
-const EMPTY: u32 = 0;
-const BALL: u32 = 1;
-const GAME_OVER: u32 = 2;
+const GAME_OVER: u32 = 1 << 31;
 
 /// The threads wake each other in turn. Player 0 serves, and ends the game. `operations` counts passes of all players.
 pub fn ping_pong<F: Futex>(futex: &F, ping_pong: &PingPong, player: usize, gate: &Gate) -> Tally {
@@ -239,10 +238,10 @@ pub fn ping_pong<F: Futex>(futex: &F, ping_pong: &PingPong, player: usize, gate:
     let (start, on_cpu) = (Instant::now(), clock::thread_cpu_time());
     let mut operations = 0;
     if player == 0 {
-        send(futex, next, BALL);
+        send(futex, next, ping_pong.balls);
     }
-    let mut ball = BALL;
-    while ball == BALL {
+    let mut ball = 1;
+    while ball == 1 {
         ball = receive(futex, mine);
         operations += words.len() as u64;
         work_for(ping_pong.work);
@@ -266,18 +265,21 @@ fn work_for(ticks: u64) {
     }
 }
 
-fn send<F: Futex>(futex: &F, word: &AtomicU32, value: u32) {
-    word.store(value, Ordering::SeqCst); // [Lf]
+fn send<F: Futex>(futex: &F, word: &AtomicU32, balls: u32) {
+    word.fetch_add(balls, Ordering::SeqCst); // [Lf]
     futex.wake(word);
 }
 
 fn receive<F: Futex>(futex: &F, word: &AtomicU32) -> u32 {
     loop {
         let value = word.load(Ordering::Acquire); // [Lf]
-        if value != EMPTY {
-            word.store(EMPTY, Ordering::Relaxed);
-            return value;
+        if value >= GAME_OVER {
+            return GAME_OVER;
         }
-        assert_ne!(futex.wait(word, EMPTY), Waited::Failed, "a wait of ping-pong");
+        if value != 0 {
+            word.fetch_sub(1, Ordering::Relaxed);
+            return 1;
+        }
+        assert_ne!(futex.wait(word, 0), Waited::Failed, "a wait of ping-pong");
     }
 }

@@ -109,6 +109,8 @@ fn ping_pong_goes_round_among_threads() {
         let on_one = rows.iter().filter(|row| row["threads"] == threads && row["cpus"] == 1);
         assert_eq!(on_one.count(), 2, "{rows:?}");
     }
+    let args = ["ping-pong", "--balls", "3", "--repeat", "1", "-r", "0.1", "--targets", "live,kernel"];
+    assert!(self::rows(&args).iter().all(|row| row["balls"] == 3 && row["ns_per_op"]["median"].as_f64() > Some(0.0)));
 }
 
 #[test]

@@ -71,6 +71,8 @@ fn flags_of_one_workload_on_another() {
         (&["resize", "--from", "64", "--to", "64"], "64"),
         (&["resize", "-S"], "resize"),
         (&["ping-pong", "-t", "1"], "2 to "),
+        (&["ping-pong", "--balls", "0"], "1 to 1000000 balls"),
+        (&["ping-pong", "--spin", "10001"], "0 to 10000 microseconds"),
         (&["ping-pong", "--work", "5"], "500ns, 30us or 1ms"),
         (&["ping-pong", "--work", "1s"], "500ns, 30us or 1ms"),
         (&["ping-pong", "--work", "101ms"], "100ms"),

@@ -8,7 +8,7 @@ use std::process::Command;
 #[test]
 fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
     let flags = "--trap --no-patch --timers --stats -f/--follow-forks --json -o/--output --policy \
-                 --slots --immutable --kernel -h/--help";
+                 --spin --slots --immutable --kernel -h/--help";
     let program = "no program given; accepted: ufutex run [OPTIONS] PROGRAM [ARGS]..., see --help";
     let (slots, policy) = (
         "is not accepted; accepted: 0 for the global table, or a power of two from 2 to 1048576",
@@ -43,6 +43,8 @@ fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
         (&["--kernel", "--slots", "1", "true"], &format!("--slots '1' {slots}")),
         (&["--kernel", "--slots", "536870912", "true"], &format!("--slots '536870912' {slots}")),
         (&["--kernel", "true"], "--kernel is not accepted without --slots; accepted: --kernel --slots N"),
+        (&["--spin=10001", "true"], "--spin '10001' is not accepted; accepted: 0 to 10000 microseconds"),
+        (&["--spin=1us", "true"], "--spin '1us' is not accepted; accepted: 0 to 10000 microseconds"),
         (&["-o", "", "true"], "--output has no value; accepted: --output VALUE, see --help"),
         (&["-o"], "--output has no value; accepted: --output VALUE, see --help"),
         (&["--no-patch", "true"], "--no-patch is not accepted without --trap; accepted: --trap --no-patch"),
@@ -57,7 +59,7 @@ fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
 #[test]
 fn with_kernel_there_is_nothing_to_choose_but_slots() {
     let values = [("--policy", "load"), ("--output", "/dev/null")];
-    let flags = ["--trap", "--timers", "--stats", "--follow-forks", "--json"].map(|flag| (flag, ""));
+    let flags = ["--trap", "--timers", "--spin", "--stats", "--follow-forks", "--json"].map(|flag| (flag, ""));
     for (option, value) in values.into_iter().chain(flags) {
         let given = [option, value].into_iter().filter(|word| !word.is_empty());
         let first: Vec<_> = given.clone().chain(["--kernel", "--slots", "64", "true"]).collect();
@@ -80,6 +82,7 @@ fn every_accepted_value_is_accepted() {
         cases.extend(values.iter().map(|value| vec![option, value]));
     }
     cases.push(vec!["--slots", "0", "--immutable"]);
+    cases.extend([["--spin"], ["--spin=0"], ["--spin=10000"]].map(Vec::from));
     for options in cases {
         assert_eq!(printed(run(&options).arg("true")), "", "{options:?}");
     }

@@ -13,6 +13,9 @@ pub struct PingPongArgs {
     /// How many threads wake each other in turn, a comma list
     #[arg(short, long, value_name = "LIST", default_value = "2", value_parser = values::players)]
     threads: List<usize>,
+    /// How many balls the threads pass on: with 2 threads, the places of a queue between a producer and a consumer
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::balls)]
+    balls: u32,
     /// How long a thread works before each wake, a comma list
     #[arg(long, value_name = "LIST", default_value = "0", value_parser = values::lengths)]
     work: List<Duration>,
@@ -31,6 +34,7 @@ pub fn more() -> String {
         "{}
   cpus           number of CPUs that the threads are pinned to: 1 or 2
   spin           whether a waiting thread may spin before it sleeps: `live (spin)`
+  balls          how many balls the threads pass on
   work_ns        how long a thread works before each wake
   ns_per_op      {{p10, median, p90}} from a wake to the next thread's wake, work included
   cpu_ns_per_op  the same of the CPU time of all threads together
@@ -44,7 +48,12 @@ impl PingPongArgs {
     /// Fills in the defaults. An error is one line for the user.
     pub fn check(self) -> Result<One, String> {
         self.own.one(
-            Asked::PingPong(PingPong { threads: self.threads.0, work: self.work.0, spin: self.spin }),
+            Asked::PingPong(PingPong {
+                threads: self.threads.0,
+                balls: self.balls,
+                work: self.work.0,
+                spin: self.spin,
+            }),
             self.shared.shared,
         )
     }
