@@ -334,7 +334,12 @@ impl Inside {
                 return result;
             }
             let slept = calls::while_waiting(|| match &mut otherwise {
-                None => self.sleep(seat, deadline.as_ref()),
+                None => {
+                    // A signal that has been put off is looked for by `sleep`.
+                    // SAFETY: this thread's own gate.
+                    let is_awake = || seat.watch() || unsafe { Gate::has_deferred(self.gate) };
+                    call.as_mut().spin_and_sleep(timeout, is_awake, || self.sleep(seat, deadline.as_ref()))
+                }
                 Some(sleep) => sleep(seat),
             });
             match slept {

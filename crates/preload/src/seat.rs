@@ -20,7 +20,7 @@ const WAKE: u64 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
 /// own.
 #[repr(C, align(64))]
 pub struct Seat {
-    /// 1 if the sleeper has been notified and has not seen it yet.
+    /// `NOTIFIED` if the sleeper has been notified and has not seen it yet, `SPINNING` while it watches the word.
     word: AtomicU32,
     /// In a free seat: the next free seat. Guarded by the shard's lock.
     next: UnsafeCell<*mut Seat>,
@@ -124,11 +124,24 @@ fn more() -> Option<*mut Seat> {
     Some(first)
 }
 
+const NOTIFIED: u32 = 1;
+const SPINNING: u32 = 2;
+
 impl Seat {
-    /// Whether the sleeper has been notified. Resets that.
+    /// Whether the sleeper has been notified. Resets that. The sleeper may sleep then: nobody takes it to be spinning.
     pub fn was_notified(&self) -> bool {
         // [Pc]: Acquire pairs with the Release of `notify`.
-        self.word.load(Ordering::Relaxed) != 0 && self.word.swap(0, Ordering::Acquire) != 0
+        self.word.load(Ordering::Relaxed) != 0 && self.word.swap(0, Ordering::Acquire) == NOTIFIED
+    }
+
+    /// For a sleeper that spins: whether it has been notified. From now on a waker makes no system call, until the sleeper calls
+    /// [`was_notified`](Self::was_notified), as it does before it sleeps.
+    pub fn watch(&self) -> bool {
+        // [Pc]: of the exchange here and the one of a waker one is first. Relaxed: `was_notified` follows.
+        let word = self.word.load(Ordering::Relaxed);
+        word == NOTIFIED
+            || word == 0
+                && self.word.compare_exchange(0, SPINNING, Ordering::Relaxed, Ordering::Relaxed) == Err(NOTIFIED)
     }
 
     /// futex(2)'s arguments for a sleep at this seat, until `deadline`, the address of a `timespec`, or 0.
@@ -143,7 +156,10 @@ impl Seat {
     }
 
     fn notify(&self) {
-        self.word.swap(1, Ordering::Release); // [Pc]: no store, which would hide what another waker has stored
+        // [Pc]: no store, which would hide what another waker has stored.
+        if self.word.swap(NOTIFIED, Ordering::Release) == SPINNING {
+            return;
+        }
         // SAFETY: a private wake touches no memory.
         unsafe { raw::syscall6(libc::SYS_futex, [self.word.as_ptr() as u64, WAKE, 1, 0, raw::COOKIE, 0]) };
     }

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Compares programs under `ufutex run` with the kernel: figures.py PATH/TO/ufutex [rounds].
+"""Compares programs under `ufutex run` with the kernel: figures.py PATH/TO/ufutex [rounds] [hand-offs].
+
+With `hand-offs`: programs whose threads wait for each other, also with `--spin`. What is not installed is left out.
 
 Modes are measured in turn. A ratio is of one round, and the median over the rounds is printed. Run it on an idle machine:
 other work changes the figures, and the ratios of ping-pong most. CPU time varies least; programs whose threads wait for
@@ -86,7 +88,7 @@ def compare(name, unit, measure, better, combine=lambda mine, kernels: mine / ke
         median = statistics.median(each[mode] for each in rounds)
         against = [combine(each[mode], each["kernel"]) for each in rounds]
         spread = f"{min(against):.2f} to {max(against):.2f}"
-        print(f"{name:22} {mode:12} {median:14.2f} {unit:6}  {better} {statistics.median(against):.2f} ({spread})", flush=True)
+        print(f"{name:32} {mode:12} {median:14.2f} {unit:6}  {better} {statistics.median(against):.2f} ({spread})", flush=True)
 
 
 def compiled(name, folder):
@@ -109,7 +111,141 @@ def lateness(folder):
         compare(name, unit, lambda _: next(measured), "later:", lambda mine, kernels: mine - kernels, modes)
 
 
+# Two threads hand each other numbers, in the words of each language.
+JAVA = """
+import java.util.concurrent.SynchronousQueue;
+public class Hands {
+    public static void main(String[] args) throws Exception {
+        var there = new SynchronousQueue<Integer>();
+        var back = new SynchronousQueue<Integer>();
+        var other = new Thread(() -> {
+            try { for (int i = 0; i < 20000; i++) back.put(there.take()); } catch (InterruptedException e) { throw new AssertionError(e); }
+        });
+        other.start();
+        for (int i = 0; i < 20000; i++) { there.put(i); back.take(); }
+        other.join();
+    }
+}
+"""
+GO = """
+package main
+import "runtime"
+func main() {
+    there, back := make(chan int), make(chan int)
+    go func() {
+        runtime.LockOSThread()
+        for i := range there { back <- i }
+        close(back)
+    }()
+    runtime.LockOSThread()
+    for i := 0; i < 20000; i++ { there <- i; <-back }
+    close(there)
+}
+"""
+OPENMP = """
+#include <omp.h>
+int main(void) {
+    #pragma omp parallel num_threads(2)
+    for (int i = 0; i < 20000; i++) {
+        #pragma omp barrier
+    }
+}
+"""
+SQLITE = """
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+static sqlite3 *db;
+static void *inserts(void *unused) {
+    for (int i = 0; i < 20000; i++)
+        if (sqlite3_exec(db, "insert into t values (1)", 0, 0, 0)) abort();
+    return unused;
+}
+int main(void) {
+    pthread_t threads[2];
+    if (sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, 0)) abort();
+    if (sqlite3_exec(db, "create table t (a)", 0, 0, 0)) abort();
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, inserts, 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+}
+"""
+TOKIO = """
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    for i in 0..20000 {
+        assert_eq!(tokio::task::spawn_blocking(move || i + 1).await.unwrap(), i + 1);
+    }
+}
+"""
+
+
+def hand_off_programs(folder):
+    """Names and commands of those that can be built here."""
+    def write(name, text):
+        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+        with open(os.path.join(folder, name), "w") as file:
+            file.write(text)
+
+    def build(name, *command):
+        try:
+            subprocess.run(command, cwd=folder, check=True, capture_output=True)
+            return True
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"{name:32} left out: {error}")
+            return False
+
+    yield "mutex and condvar", [compiled("ping_pong", folder), "20000"]
+    yield "queue in Python", [python(), "-c", QUEUE]
+    write("Hands.java", JAVA)
+    if build("SynchronousQueue", "javac", "Hands.java"):
+        yield "SynchronousQueue", ["java", "-cp", folder, "Hands"]
+    write("hands.go", GO)
+    if build("channels in Go", "go", "build", "-o", "go-hands", "hands.go"):
+        yield "channels in Go", [f"{folder}/go-hands"]
+    write("openmp.c", OPENMP)
+    if build("OpenMP barriers", "gcc", "-O2", "-fopenmp", "openmp.c", "-o", "openmp"):
+        yield "OpenMP barriers", ["env", "OMP_WAIT_POLICY=passive", f"{folder}/openmp"]
+    write("sqlite.c", SQLITE)
+    if build("sqlite", "gcc", "-O2", "-pthread", "sqlite.c", "-lsqlite3", "-o", "sqlite"):
+        yield "sqlite", [f"{folder}/sqlite"]
+    write("tokio/src/main.rs", TOKIO)
+    write("tokio/Cargo.toml", """[package]
+name = "hands"
+edition = "2021"
+[dependencies]
+tokio = { version = "1", features = ["rt", "macros"] }
+[workspace]
+""")
+    if build("tokio", "cargo", "build", "--release", "--manifest-path", "tokio/Cargo.toml", "--target-dir", "tokio/target"):
+        yield "tokio's blocking pool", [f"{folder}/tokio/target/release/hands"]
+    write("data", "".join(f"{i * i} " for i in range(2_000_000)))
+    if build("xz -T2", "xz", "--version"):
+        yield "xz -T2", ["sh", "-c", f"xz -T2 -3 --block-size=1MiB -c {folder}/data > {folder}/out"]
+
+
+def hand_offs(folder):
+    """Wall and CPU time of the same run, in milliseconds."""
+    trap = [UFUTEX, "run", "--trap"]
+    modes = {"kernel": [], "run --trap": trap + ["--"], "... --spin": trap + ["--spin", "--"]}
+    for name, command in hand_off_programs(folder):
+        rounds = []
+        for _ in range(ROUNDS):
+            row = {}
+            for mode, prefix in modes.items():
+                begin, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+                output(prefix + command)
+                wall, end = time.monotonic() - wall, resource.getrusage(resource.RUSAGE_CHILDREN)
+                row[mode] = (wall * 1000, (end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime) * 1000)
+            rounds.append(row)
+        for column, what in enumerate(["", ", CPU time"]):
+            measured = iter([row[mode][column] for row in rounds for mode in modes])
+            compare(name + what, "ms", lambda _: next(measured), "/ kernel's", modes=modes)
+
+
 with tempfile.TemporaryDirectory() as folder:
+    if sys.argv[3:] == ["hand-offs"]:
+        hand_offs(folder)
+        sys.exit()
     ping_pong = compiled("ping_pong", folder)
     perf = ["perf", "bench", "futex"]
     compare("hash -t 2", "ops/s", lambda m: figure(r"Averaged (\d+)", m + perf + ["hash", "-t", "2", "-r", "1"]), "/ kernel's")

@@ -104,8 +104,7 @@ impl<'d, T: Target> Operation<'d> for WaitOperation<'d, T> {
 
     fn spins(self: Pin<&mut Self>) -> Option<(&Domain, u32, u32)> {
         let Self { target, state: WaitState::Begun(waiter) } = self.into_ref().get_ref() else { return None };
-        let domain = waiter.domain()?;
-        Some((domain, domain.longest_spin, domain.place(target).hash))
+        waiter.domain()?.may_spin_for(target)
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {

@@ -11,6 +11,7 @@
 use core::time::Duration;
 
 use super::domain::Domain;
+use super::key::Target;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::platform::{Watched, is_gap};
 use crate::sys::unwind::Otherwise;
@@ -105,12 +106,17 @@ fn place(taken: &AtomicU32, places: u32) -> Option<impl Drop> {
 }
 
 impl Domain {
+    /// What [`Operation::spins`](super::operation::Operation::spins) of a wait for this word is.
+    pub(super) fn may_spin_for<T: Target>(&self, word: &T) -> Option<(&Self, u32, u32)> {
+        (self.longest_spin != 0).then(|| (self, self.longest_spin, self.place(word).hash))
+    }
+
     /// Has the calling thread, which waits for a key with this hash, sleep by `sleep`. If that is likely to pay, it spins
     /// before, by `spin`, for at most `longest` nanoseconds.
     ///
     /// Threads spin only where the waking thread can run at the same time.
     #[inline]
-    pub(super) fn spin_and_sleep<R>(
+    pub(crate) fn spin_and_sleep<R>(
         &self,
         longest: u32,
         hash: u32,

@@ -103,8 +103,9 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> Operation<'d> for WaitAnyOperatio
 
     fn spins(self: Pin<&mut Self>) -> Option<(&Domain, u32, u32)> {
         let Self { domain, words, .. } = self.into_ref().get_ref();
+        // The record of the first word speaks for all.
         let (first, _) = words.as_ref().first()?;
-        Some((domain, domain.longest_spin, domain.place(first).hash))
+        domain.may_spin_for(first)
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<usize, Error> {

@@ -221,6 +221,27 @@ impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
         }
     }
 
+    /// For a thread that drives the call itself, and is about to sleep by `sleep`, as a poll was pending. It may spin before,
+    /// calling `is_woken`, as long as [`DomainOptions::spin`](crate::DomainOptions::spin) and earlier waits suggest.
+    /// [`Domain::syscall`] does that itself. `sleep` is called in any case, and returns at once if the wake has come.
+    ///
+    /// `timeout` is what [`take_timeout`](Self::take_timeout) returned: no thread spins for longer.
+    pub fn spin_and_sleep<R>(
+        self: Pin<&mut Self>,
+        timeout: Option<Timeout>,
+        is_woken: impl Fn() -> bool,
+        sleep: impl FnOnce() -> R,
+    ) -> R {
+        match self.spins() {
+            Some((domain, longest, hash)) => {
+                let (on, deadline) = (domain.platform(), timeout.map(|timeout| domain.begin(timeout)));
+                let spin = |length| on.watch(length, deadline.as_ref(), &is_woken);
+                domain.spin_and_sleep(longest, hash, spin, sleep)
+            }
+            None => sleep(),
+        }
+    }
+
     /// Ends the call now, if it has not ended. Returns its result, also if called again.
     pub fn end(self: Pin<&mut Self>, cause: Cause) -> isize {
         as_number(self.end_by(cause))
@@ -290,6 +311,19 @@ impl<'d, M: UserMemory + ?Sized> Operation<'d> for Syscall<'d, '_, '_, M> {
                 this.calling = Calling::done(as_number(result));
             }
             result
+        }
+    }
+
+    fn spins(self: Pin<&mut Self>) -> Option<(&Domain, u32, u32)> {
+        // SAFETY: as in `poll_for`.
+        unsafe {
+            match &mut self.get_unchecked_mut().calling {
+                Calling::Wait(wait) => Pin::new_unchecked(wait).spins(),
+                Calling::WaitAny(wait) => Pin::new_unchecked(wait).spins(),
+                #[cfg(feature = "pi")]
+                Calling::LockPi(lock) => Pin::new_unchecked(lock).spins(),
+                _ => None,
+            }
         }
     }
 
