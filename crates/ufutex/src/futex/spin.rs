@@ -128,19 +128,20 @@ impl Domain {
         }
         let others = self.system.globals().cpus().saturating_sub(1) as u32;
         let (on, spins) = (self.platform(), self.spins.get_or_make(|| Ok(Spins::new())));
-        let (true, Ok(spins), Some(began)) = (others > 0, spins, on.monotonic_ns()) else { return sleep() };
+        let (true, Ok(spins)) = (others > 0, spins) else { return sleep() };
         let record = &spins.0[hash as usize & (RECORDS - 1)];
-        let Some(length) = record.begin(longest.into()) else { return sleep() };
-        let rest = Duration::from_nanos(length).saturating_sub(WITHOUT_PLACE);
-        let watched = match (length != 0).then(|| spin(WITHOUT_PLACE)) {
-            Some(Watched::TimeIsUp) => place(&self.system.inner.spinners, others).map(|_place| spin(rest)),
+        let (Some(length), Some(began)) = (record.begin(longest.into()), on.monotonic_ns()) else { return sleep() };
+        let length = Duration::from_nanos(length);
+        let rest = length.saturating_sub(WITHOUT_PLACE);
+        let watched = match (!length.is_zero()).then(|| spin(length.min(WITHOUT_PLACE))) {
+            Some(Watched::TimeIsUp) if !rest.is_zero() => place(&self.system.inner.spinners, others).map(|_place| spin(rest)),
             watched => watched,
         };
         let result = sleep();
         let now = on.monotonic_ns().unwrap_or(began);
         // On one CPU the thread that wakes this one may have taken that from it.
         let paid = matches!(watched, Some(Watched::Done { looked }) if !is_gap(looked, now));
-        record.end(now.saturating_sub(began), length != 0, !paid);
+        record.end(now.saturating_sub(began), !length.is_zero(), !paid);
         result
     }
 }
