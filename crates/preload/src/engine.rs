@@ -14,6 +14,7 @@ use ufutex::{
     WaitOptions, Width,
     observe::Counters,
     pi::Priority,
+    platform::Deadline,
     syscall::{Number, Syscall},
 };
 
@@ -219,7 +220,7 @@ impl Engine {
         number: Number,
         args: [u64; 6],
         inside: &Inside,
-        otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Slept>,
+        otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Result<(), Cause>>,
     ) -> isize {
         let no_memory = -(libc::ENOMEM as isize);
         let Some(task) = self.task(realtime_priority()).or_else(|| self.task(0)) else { return no_memory };
@@ -265,7 +266,7 @@ fn is_user(address: u64) -> bool {
 
 /// futex_waitv(2) on words that are all private. `sleep` puts the thread to sleep at a seat, which wakes notify, and
 /// may end the wait for another reason.
-pub fn waitv(args: [u64; 6], inside: &Inside, sleep: &mut dyn FnMut(&seat::Seat) -> Slept) -> isize {
+pub fn waitv(args: [u64; 6], inside: &Inside, sleep: &mut dyn FnMut(&seat::Seat) -> Result<(), Cause>) -> isize {
     match engine() {
         Some(engine) => engine.call_and_sleep(Number::FutexWaitv, args, inside, Some(sleep)),
         None => -(libc::ENOMEM as isize),
@@ -323,56 +324,57 @@ impl Inside {
         mut call: Pin<&mut Syscall<'_, '_, '_, Native>>,
         seat: &seat::Seat,
         waker: &Waker,
-        mut otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Slept>,
+        mut otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Result<(), Cause>>,
     ) -> isize {
         // SAFETY: the call is not moved.
         let timeout = unsafe { call.as_mut().get_unchecked_mut() }.take_timeout();
-        let deadline = timeout.map(absolute);
+        let until = timeout.map(absolute);
+        let deadline = until.map(as_futex_takes_it);
         let mut context = Context::from_waker(waker);
         loop {
             if let Poll::Ready(result) = call.as_mut().poll(&mut context) {
                 return result;
             }
+            // SAFETY: this thread's own gate. `sleep` looks for a signal that has been put off.
+            let is_awake = || seat.watch() || unsafe { Gate::has_deferred(self.gate) };
             let slept = calls::while_waiting(|| match &mut otherwise {
-                None => {
-                    // A signal that has been put off is looked for by `sleep`.
-                    // SAFETY: this thread's own gate.
-                    let is_awake = || seat.watch() || unsafe { Gate::has_deferred(self.gate) };
-                    call.as_mut().spin_and_sleep(timeout, is_awake, || self.sleep(seat, deadline.as_ref()))
+                // A thread that has its signals blocked takes none while it spins.
+                None if self.mask.is_null() => {
+                    call.as_mut().sleep(until.as_ref(), is_awake, || self.sleep(seat, deadline.as_ref()))
                 }
+                None => self.sleep(seat, deadline.as_ref()),
                 Some(sleep) => sleep(seat),
             });
-            match slept {
-                Slept::Told => {}
-                Slept::Ended(cause) => return call.end(cause),
+            if let Err(cause) = slept {
+                return call.end(cause);
             }
         }
     }
 
-    fn sleep(&self, seat: &seat::Seat, deadline: Option<&(bool, libc::timespec)>) -> Slept {
+    fn sleep(&self, seat: &seat::Seat, deadline: Option<&(bool, libc::timespec)>) -> Result<(), Cause> {
         let (is_realtime, at) = deadline.map_or((false, 0), |(realtime, at)| (*realtime, ptr::from_ref(at) as u64));
         let args = seat.sleep_call(at, is_realtime);
         // SAFETY: the mask is null or valid as long as `self`.
         let sleep = unsafe { Sleep::new(self.gate, self.mask, libc::SYS_futex, args) };
         loop {
             if seat.was_notified() {
-                return Slept::Told;
+                return Ok(());
             }
             // SAFETY: the pointers are valid as long as `self` and `deadline`.
             let result = unsafe { gate::sleep(&sleep) };
             if seat.was_notified() {
-                return Slept::Told;
+                return Ok(());
             }
             // SAFETY: this thread's own gate.
             if unsafe { Gate::has_deferred(self.gate) } {
-                return Slept::Ended(Cause::Interrupted);
+                return Err(Cause::Interrupted);
             }
             match -result as i32 {
-                libc::ETIMEDOUT => return Slept::Ended(Cause::TimedOut),
+                libc::ETIMEDOUT => return Err(Cause::TimedOut),
                 libc::EINTR => {
                     // SAFETY: as above.
                     unsafe { Gate::note_interrupted(self.gate) };
-                    return Slept::Ended(Cause::Interrupted);
+                    return Err(Cause::Interrupted);
                 }
                 0 | libc::EAGAIN => {}
                 _ => {
@@ -383,20 +385,16 @@ impl Inside {
     }
 }
 
-pub enum Slept {
-    /// A waker has notified the seat.
-    Told,
-    /// The sleep ended for another reason.
-    Ended(Cause),
+fn absolute(timeout: Timeout) -> Deadline {
+    match timeout {
+        Timeout::At(clock, at) => Deadline { clock, at },
+        // The engine has already made relative ones absolute.
+        Timeout::After(length) => Deadline { clock: Clock::Monotonic, at: now().saturating_add(length) },
+    }
 }
 
-/// The timeout as futex(2) takes it: whether it is measured by the realtime clock, and the point in time.
-fn absolute(timeout: Timeout) -> (bool, libc::timespec) {
-    let (clock, at) = match timeout {
-        Timeout::At(clock, at) => (clock, at),
-        // The engine has already made relative ones absolute.
-        Timeout::After(length) => (Clock::Monotonic, now().saturating_add(length)),
-    };
+/// As futex(2) takes it: whether it is measured by the realtime clock, and the point in time.
+fn as_futex_takes_it(Deadline { clock, at }: Deadline) -> (bool, libc::timespec) {
     let seconds = libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX);
     (clock == Clock::Realtime, libc::timespec { tv_sec: seconds, tv_nsec: at.subsec_nanos().into() })
 }

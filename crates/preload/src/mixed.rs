@@ -15,7 +15,7 @@ use std::vec::Vec;
 use ufutex::{Cause, Compare, syscall::Number};
 
 use crate::calls::{SYS_FUTEX_WAITV, WAITV_MAX, Waitv};
-use crate::engine::{self, Inside, Slept};
+use crate::engine::{self, Inside};
 use crate::gate::{self, Gate, Sleep};
 use crate::memory;
 use crate::raw::{self, COOKIE};
@@ -73,15 +73,15 @@ pub fn waitv([list, len, flags, timeout, clock, _]: [u64; 6], inside: &Inside) -
     let result = engine::waitv(call, inside, &mut |seat| {
         kernels.0[0].uaddr = seat.address();
         if seat.was_notified() {
-            return Slept::Told;
+            return Ok(());
         }
         let args = [kernels.0.as_ptr() as u64, kernels.0.len() as u64, flags, timeout, clock, COOKIE];
         let result = kernel_waitv(args, inside);
         if seat.was_notified() && result < 0 || result == 0 {
-            return Slept::Told;
+            return Ok(());
         }
         kernel_result = Some(result);
-        Slept::Ended(Cause::Interrupted)
+        Err(Cause::Interrupted)
     });
     match kernel_result {
         // The engine's word came first, or at the same time.

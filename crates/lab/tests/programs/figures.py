@@ -129,6 +129,8 @@ public class Hands {
 """
 GO = """
 package main
+// A program that is not statically linked.
+import "C"
 import "runtime"
 func main() {
     there, back := make(chan int), make(chan int)

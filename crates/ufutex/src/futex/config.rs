@@ -82,7 +82,7 @@ impl SystemConfig {
 
     setters! {
         /// How many CPUs run at the same time. Default: those of the first thread that needs the number; 1 without `std`. It sizes
-        /// the tables and counters. With one CPU no thread spins for a lock's owner. A wrong number costs time or memory.
+        /// the tables and counters. With one CPU no waiting thread spins. A wrong number costs time or memory.
         cpus: usize => Some(cpus);
 
         /// Slots of the global table of each node of each [`PidNamespace`](crate::PidNamespace), a power of two; at most
@@ -226,17 +226,20 @@ impl DomainOptions {
         /// counted, and each operation asks again.
         counters: bool => counters;
 
-        /// How long a waiting thread may spin before it sleeps: at most 4 s. Zero by default: it sleeps at once.
+        /// How long a waiting thread may spin before it sleeps. Zero by default: it sleeps at once. More than 4.29 s count as that.
         ///
-        /// A hand-off between two threads that run at the same time then takes a fraction of a microsecond, in place of tens. A
-        /// thread that spins is queued, and is woken, interrupted and timed out as if it slept. The domain learns from the waits
-        /// for each word whether spinning pays: if wakes come late as a rule, nearly all waits sleep at once. A thread stops when
-        /// it loses its CPU. Nobody spins on a machine with one CPU, nor on a platform without
-        /// [`MAY_SPIN`](crate::platform::Platform::MAY_SPIN); tasks never do.
+        /// Threads spin in [`wait`](crate::Domain::wait), [`wait_any`](crate::Domain::wait_any), [`Queued::finish`](crate::Queued::finish),
+        /// [`syscall`](crate::Domain::syscall) and their variants, and as the first waiter in [`lock_pi`](crate::Domain::lock_pi), which
+        /// may spin for 30 us even if this is zero. Futures and waits of `prepare_with` never do, nor threads of a system with one
+        /// CPU ([`SystemConfig::cpus`]) or of a platform without [`MAY_SPIN`](crate::platform::Platform::MAY_SPIN).
         ///
-        /// 200 us is a good value where CPU time costs nothing. Leave it at zero where it does: on a battery, on a host that
-        /// charges for it, and for guests that must not take each other's CPUs. Whatever the value, the first waiter of
-        /// [`lock_pi`](crate::Domain::lock_pi) may spin for 30 us.
+        /// If two threads run at the same time, a hand-off between them then takes a fraction of a microsecond in place of tens. A
+        /// thread that spins is queued: it is woken, interrupted and timed out as if it slept. The domain keeps an average of how long
+        /// waits take, in 64 records that words share by hash, and after each spin that did not pay fewer waits spin: one in 4096 at
+        /// last. A thread stops when it has lost its CPU, and soon if those of other domains and its own spin on all CPUs but one.
+        ///
+        /// 200 us is a good value where CPU time costs nothing. Leave it at zero on a battery, where CPU time is billed or limited,
+        /// for guests that must not take each other's CPUs, and for real-time threads that share a CPU with those that wake them.
         spin: Duration => spin;
 
         /// Memory, in bytes, that the tables of the domain may take together. Default:

@@ -36,9 +36,9 @@ pub struct Domain {
     pub(super) has_one_node: AtomicU8,
     pub(super) tables: Tables,
     pub(super) counting: Counting,
-    /// Empty until a thread has waited.
+    /// Made for the first wait that may spin.
     pub(super) spins: Lazy<Spins>,
-    /// How many nanoseconds a waiting thread spins at most before it sleeps.
+    /// [`DomainOptions::spin`], in nanoseconds. 0: no wait for a word spins.
     pub(super) longest_spin: u32,
     pub(super) policy: Policy,
     // These two are last, so that the namespace's tables outlive the rest.

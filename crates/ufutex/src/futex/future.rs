@@ -7,6 +7,7 @@ use super::domain::Domain;
 use super::interrupt::Interrupt;
 use super::key::Target;
 use super::operation::{Cause, Operation, POLLED_AFTER_END, PollReceiver, WaitFuture, block_on};
+use super::spin::MaySpin;
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
@@ -102,7 +103,7 @@ impl<'d, T: Target> Operation<'d> for WaitOperation<'d, T> {
         }
     }
 
-    fn spins(self: Pin<&mut Self>) -> Option<(&Domain, u32, u32)> {
+    fn may_spin(self: Pin<&mut Self>) -> Option<MaySpin<'_>> {
         let Self { target, state: WaitState::Begun(waiter) } = self.into_ref().get_ref() else { return None };
         waiter.domain()?.may_spin_for(target)
     }

@@ -18,7 +18,7 @@ pub(crate) mod wake_op;
 
 pub(crate) mod interrupt;
 pub(crate) mod operation;
-mod spin;
+pub(crate) mod spin;
 
 pub(crate) mod counters;
 pub(crate) mod slots;

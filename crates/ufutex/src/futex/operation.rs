@@ -8,7 +8,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
-use super::domain::Domain;
+use super::spin::MaySpin;
 use crate::error::Error;
 use crate::expiry::sleep::{Sleep, Timeouts};
 pub use crate::signal::sleeper::Cause;
@@ -45,9 +45,8 @@ pub trait Operation<'d> {
     /// Begins the operation, or checks whether it can end. Not to be called again after it was ready.
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<Self::Output, Error>>;
 
-    /// Called by a thread that is about to sleep. If it may spin before: the domain, for how many nanoseconds at most, and the
-    /// hash of the key. See [`Domain::spin_and_sleep`].
-    fn spins(self: Pin<&mut Self>) -> Option<(&Domain, u32, u32)> {
+    /// Called by a thread before each sleep. `None`: it sleeps at once.
+    fn may_spin(self: Pin<&mut Self>) -> Option<MaySpin<'_>> {
         None
     }
 
@@ -68,14 +67,12 @@ pub(crate) fn block_on<'d, O: Operation<'d>>(
         if let Poll::Ready(result) = operation.as_mut().poll_for(PollReceiver::Thread(sleeper)) {
             return result;
         }
-        let sleep = || sleeper.sleep(deadline);
-        let cause = match operation.as_mut().spins() {
-            Some((domain, longest, hash)) => {
-                domain.spin_and_sleep(longest, hash, |ns| sleeper.spin(ns, deadline), sleep)
-            }
+        let sleep = || sleeper.sleep(deadline).map_or(Ok(()), Err);
+        let woken = match operation.as_mut().may_spin() {
+            Some(may_spin) => may_spin.sleep(|ns| sleeper.spin(ns, deadline), sleep),
             None => sleep(),
         };
-        if let Some(cause) = cause {
+        if let Err(cause) = woken {
             return operation.end_by(cause);
         }
     }

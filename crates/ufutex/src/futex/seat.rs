@@ -182,7 +182,8 @@ impl Domain {
         let hash = matched.place.hash;
         let queue_and_sleep = |waiter: Pin<&Waiter<'d>>, member: Option<Members>| {
             let receiver = member.map_or(Receiver::Thread(self.platform()), Receiver::Member);
-            let queued = Queued::new(self.queue(matched, waiter, options, Signal::new(receiver))?, deadline, hash);
+            let queued =
+                Queued::new(self.queue(matched, waiter, options, Signal::new(receiver))?, deadline, Some(hash));
             queued.finish_in(member)
         };
         let Some(taken) = self.system.inner.seats.take(thread_shard(SHARDS)) else {
@@ -246,7 +247,7 @@ mod tests {
                 let matched = domain.lock_if_equal(&&word, 0)?;
                 let signal = Signal::new(Receiver::Member(member));
                 let waiter = domain.queue(matched, waiter.into_ref(), &crate::WaitOptions::new(), signal)?;
-                Queued::new(waiter, None, 0).finish_in(Some(member))
+                Queued::new(waiter, None, None).finish_in(Some(member))
             });
             disturb(member, &thread, 100);
             while domain.wake(&word, 1) == 0 {

@@ -1,14 +1,12 @@
-//! How long a waiting thread watches for its wake before it sleeps, by what came of it at earlier waits.
+//! Decides how long a waiting thread spins before it sleeps, from how long earlier waits took.
 //!
-//! A thread that is put to sleep and woken again loses tens of microseconds where its CPU sleeps too, and so does what it
-//! works for. Many wakes come sooner. So a thread may spin for a while, queued as if it slept, and a wake that finds it
-//! spinning makes no system call. How long it spins follows from how long the word's last waits took. The more waits in a
-//! row have spun in vain, the more of the next ones sleep at once.
+//! A thread that sleeps and is woken loses tens of microseconds if its CPU has gone idle meanwhile. Many wakes come sooner than
+//! that. So a thread may spin first, queued as if it slept, and a wake that finds it spinning makes no system call. The limit is
+//! a multiple of what earlier waits took. After each spin in a row that did not pay, twice as many waits sleep at once.
 //!
-//! The kernel stops a thread that spins for a lock's owner when the owner loses its CPU, which the engine does not know. A
-//! thread here stops when it has lost its own CPU, and when so many others spin that none is left for who wakes them.
-
-use core::time::Duration;
+//! The kernel spins only while a lock's owner has a CPU (`rtmutex_spin_on_owner()` in `kernel/locking/rtmutex.c`). The engine
+//! does not know that. Instead, a thread stops when it has lost its own CPU, and after 2 us if all CPUs but one have threads
+//! that spin: the one that wakes it needs a CPU.
 
 use super::domain::Domain;
 use super::key::Target;
@@ -16,132 +14,155 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::platform::{Watched, is_gap};
 use crate::sys::unwind::Otherwise;
 
-/// Number of records of a domain, a power of two. A word has one by its hash, perhaps together with other words.
+/// Number of records of a domain, a power of two.
 const RECORDS: usize = 64;
 
-/// What came of spinning for the words of a domain.
-pub(super) struct Spins([Record; RECORDS]);
+/// A domain's records of its waits. A word's hash picks one, which the word may share with others.
+pub(super) struct Spins([AtomicU64; RECORDS]);
 
-/// What is known of the waits for a word. Threads change it at the same time, and may undo each other's changes: it is a
-/// hint.
-struct Record(AtomicU64);
+// In nanoseconds.
 
-/// How many nanoseconds the first waiter of a lock spins at most, whatever the domain's options say: about as long as it
-/// takes to wake a thread, so that it can also wait for an owner that is being woken.
+/// Limit for the first waiter of a lock if the domain's is smaller. It takes about as long to wake a thread, so the waiter can
+/// also wait for an owner that is being woken.
 #[cfg(feature = "pi")]
-pub(super) const FIRST_WAITER_NS: u32 = 30_000;
-/// A thread that spins for longer than this takes one of the system's places for those that do.
-const WITHOUT_PLACE: Duration = Duration::from_micros(2);
-/// How many nanoseconds a thread spins at least, if it spins: about as long as a sleep costs.
-const LEAST_NS: u64 = 20_000;
-/// How many nanoseconds the first wait for a word spins.
-const FIRST_NS: u64 = 50_000;
-/// It spins for this many times the length of the word's last waits.
-const TIMES: u64 = 4;
-/// After this many failures or more, one in 4096 waits spins.
-const MOST_FAILURES: u64 = 12;
-/// If waits take longer than a thread may spin, one wait in 16 is looked at.
-const UNSEEN: u64 = 15;
+const FIRST_WAITER: u32 = 30_000;
+/// A thread that spins for longer takes a permit, of which a system has one fewer than CPUs. Without one it sleeps.
+const WITHOUT_PERMIT: u64 = 2_000;
+/// Limit while a record has no average.
+const UNKNOWN: u64 = 50_000;
+/// The least limit that an average gives. A sleep costs about as much.
+const LEAST: u64 = 20_000;
 
-/// A record's parts.
-#[derive(Clone, Copy)]
-struct Known {
-    /// How many nanoseconds a wait takes: a moving average. 0 before the first wait.
-    expected: u64,
-    /// How many waits in a row have spun in vain.
+/// The limit is this many times the average.
+const TIMES: u64 = 4;
+/// After this many failures in a row, or more, one in 4096 waits spins.
+const MOST_FAILURES: u64 = 12;
+
+/// What is known of the waits for a word: a hint. Threads load and store it without a lock, so one may undo another's change.
+#[derive(Clone, Copy, Default)]
+struct Record {
+    /// What a wait that spun took, in nanoseconds: a moving average, of which the last one is a quarter. 0: none has.
+    average: u64,
+    /// How many spins in a row have not paid, up to `MOST_FAILURES`.
     failures: u64,
-    /// How many waits are to sleep at once from now on.
+    /// How many of the next waits sleep at once.
     skips: u64,
 }
 
 impl Record {
-    fn load(&self) -> Known {
-        let bits = self.0.load(Ordering::Relaxed);
-        Known { expected: bits >> 32, failures: bits >> 16 & 0xffff, skips: bits & 0xffff }
+    fn load(place: &AtomicU64) -> Self {
+        let bits = place.load(Ordering::Relaxed);
+        Self { average: bits >> 32, failures: bits >> 16 & 0xffff, skips: bits & 0xffff }
     }
 
-    fn store(&self, known: Known) {
-        let bits = known.expected.min(u32::MAX.into()) << 32 | known.failures << 16 | known.skips;
-        self.0.store(bits, Ordering::Relaxed);
+    fn store(self, place: &AtomicU64) {
+        place.store(self.average.min(u32::MAX.into()) << 32 | self.failures << 16 | self.skips, Ordering::Relaxed);
     }
 
-    /// For how many nanoseconds the wait that begins now is to spin, of at most `longest`: 0 if it is only to be looked at.
-    /// `None`: neither.
-    fn begin(&self, longest: u64) -> Option<u64> {
-        let known = self.load();
+    /// How many waits sleep at once after so many failures.
+    fn skips_after(failures: u64) -> u64 {
+        (1 << failures) - 1
+    }
+
+    /// For how many nanoseconds the wait that begins now spins, at most `longest`. `None`: it sleeps at once.
+    fn begin(place: &AtomicU64, longest: u64) -> Option<u64> {
+        let known = Self::load(place);
         if known.skips != 0 {
-            self.store(Known { skips: known.skips - 1, ..known });
+            Self { skips: known.skips - 1, ..known }.store(place);
             return None;
         }
-        Some(match known.expected {
-            0 => FIRST_NS.min(longest),
-            expected if expected > longest => 0,
-            expected => (TIMES * expected).max(LEAST_NS).min(longest),
-        })
+        if known.failures != 0 {
+            // One of those that begin now spins, and not all until the first of them has ended.
+            Self { skips: Self::skips_after(known.failures), ..known }.store(place);
+        }
+        let limit = if known.average == 0 { UNKNOWN } else { (TIMES * known.average).max(LEAST) };
+        Some(limit.min(longest))
     }
 
-    /// Notes that a wait took so many nanoseconds, that it `spun`, and whether it slept, or lost its CPU, all the same.
-    fn end(&self, length: u64, spun: bool, slept: bool) {
-        let mut known = self.load();
-        known.expected = if known.expected == 0 { length.max(1) } else { (3 * known.expected + length).div_ceil(4) };
-        known.failures = if slept { (known.failures + u64::from(spun)).min(MOST_FAILURES) } else { 0 };
-        if slept {
-            known.skips = if spun { (1 << known.failures) - 1 } else { UNSEEN };
-        }
-        self.store(known);
+    /// Notes that a wait which spun took `length` nanoseconds, and whether spinning `paid`.
+    fn end(place: &AtomicU64, longest: u64, length: u64, paid: bool) {
+        let known = Self::load(place);
+        // One long wait after many short ones leaves a limit below `longest`.
+        let length = length.clamp(1, 2 * longest);
+        let average = if known.average == 0 { length } else { (3 * known.average + length).div_ceil(4) };
+        let failures = if paid { 0 } else { (known.failures + 1).min(MOST_FAILURES) };
+        Self { average, failures, skips: Self::skips_after(failures) }.store(place);
     }
 }
 
 impl Spins {
     pub fn new() -> Self {
-        Self(core::array::from_fn(|_| Record(AtomicU64::new(0))))
+        Self(core::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    /// All bits of the hash count: neighbours differ in some, and the words of a node may have the lowest in common.
+    fn record(&self, hash: u32) -> &AtomicU64 {
+        &self.0[(hash.wrapping_mul(0x9e37_79b9) >> 26) as usize & (RECORDS - 1)]
     }
 }
 
-/// Takes one of so many places, for as long as the result lives.
-fn place(taken: &AtomicU32, places: u32) -> Option<impl Drop> {
+/// Takes one of `permits` until the result is dropped. `None` if all are taken.
+fn permit(taken: &AtomicU32, permits: u32) -> Option<impl Drop> {
     // Relaxed: the number guards no memory.
-    let place = Otherwise::new(|| _ = taken.fetch_sub(1, Ordering::Relaxed));
-    (taken.fetch_add(1, Ordering::Relaxed) < places).then_some(place)
+    let permit = Otherwise::new(|| _ = taken.fetch_sub(1, Ordering::Relaxed));
+    (taken.fetch_add(1, Ordering::Relaxed) < permits).then_some(permit)
+}
+
+/// A wait that may spin before its thread sleeps.
+pub struct MaySpin<'d> {
+    domain: &'d Domain,
+    /// In nanoseconds.
+    longest: u32,
+    /// Of the key.
+    hash: u32,
 }
 
 impl Domain {
-    /// What [`Operation::spins`](super::operation::Operation::spins) of a wait for this word is.
-    pub(super) fn may_spin_for<T: Target>(&self, word: &T) -> Option<(&Self, u32, u32)> {
-        (self.longest_spin != 0).then(|| (self, self.longest_spin, self.place(word).hash))
+    /// For a wait for a key with this hash. `None` if the domain's options say that it sleeps at once.
+    #[inline]
+    pub(super) fn may_spin(&self, hash: u32) -> Option<MaySpin<'_>> {
+        (self.longest_spin != 0).then_some(MaySpin { domain: self, longest: self.longest_spin, hash })
     }
 
-    /// Has the calling thread, which waits for a key with this hash, sleep by `sleep`. If that is likely to pay, it spins
-    /// before, by `spin`, for at most `longest` nanoseconds.
-    ///
-    /// Threads spin only where the waking thread can run at the same time.
-    #[inline]
-    pub(crate) fn spin_and_sleep<R>(
-        &self,
-        longest: u32,
-        hash: u32,
-        spin: impl Fn(Duration) -> Watched,
-        sleep: impl FnOnce() -> R,
-    ) -> R {
-        if longest == 0 || !self.platform().may_spin() {
+    /// As `may_spin`, for a wait that was begun some time ago.
+    pub(super) fn may_spin_for<T: Target>(&self, word: &T) -> Option<MaySpin<'_>> {
+        (self.longest_spin != 0).then(|| self.place(word).hash).and_then(|hash| self.may_spin(hash))
+    }
+
+    /// For the first waiter of a lock. On a host's threads it may spin whatever the options say.
+    #[cfg(feature = "pi")]
+    pub(super) fn first_waiter_may_spin(&self, hash: u32) -> Option<MaySpin<'_>> {
+        let longest = self.longest_spin.max(if self.platform().is_host() { FIRST_WAITER } else { 0 });
+        (longest != 0).then_some(MaySpin { domain: self, longest, hash })
+    }
+}
+
+impl MaySpin<'_> {
+    /// Sleeps by `sleep`, which returns `Ok` if a wake has come. If earlier waits suggest that it pays, first spins by `spin`, for
+    /// so many nanoseconds. `sleep` is called in any case: after a spin that saw the wake it returns at once.
+    #[inline(never)]
+    pub fn sleep<E>(self, spin: impl Fn(u64) -> Watched, sleep: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let (domain, longest) = (self.domain, self.longest.into());
+        let (on, inner) = (domain.platform(), &domain.system.inner);
+        // With one CPU, whoever is to wake the thread could not run.
+        let permits = u32::try_from(domain.system.globals().cpus() - 1).unwrap_or(u32::MAX);
+        if permits == 0 || !on.may_spin() {
             return sleep();
         }
-        let others = self.system.globals().cpus().saturating_sub(1) as u32;
-        let (on, spins) = (self.platform(), self.spins.get_or_make(|| Ok(Spins::new())));
-        let (true, Ok(spins)) = (others > 0, spins) else { return sleep() };
-        let record = &spins.0[hash as usize & (RECORDS - 1)];
-        let (Some(length), Some(began)) = (record.begin(longest.into()), on.monotonic_ns()) else { return sleep() };
-        let length = Duration::from_nanos(length);
-        let rest = length.saturating_sub(WITHOUT_PLACE);
-        let watched = match (!length.is_zero()).then(|| spin(length.min(WITHOUT_PLACE))) {
-            Some(Watched::TimeIsUp) if !rest.is_zero() => place(&self.system.inner.spinners, others).map(|_place| spin(rest)),
-            watched => watched,
-        };
+        let Ok(spins) = domain.spins.get_or_make(|| Ok(Spins::new())) else { return sleep() };
+        let record = spins.record(self.hash);
+        let (Some(limit), Some(began)) = (Record::begin(record, longest), on.monotonic_ns()) else { return sleep() };
+        let mut watched = spin(limit.min(WITHOUT_PERMIT));
+        if watched == Watched::TimeIsUp && limit > WITHOUT_PERMIT {
+            // Without a permit nothing has been learnt.
+            let Some(_permit) = permit(&inner.spinners, permits) else { return sleep() };
+            watched = spin(limit - WITHOUT_PERMIT);
+        }
         let result = sleep();
         let now = on.monotonic_ns().unwrap_or(began);
-        // On one CPU the thread that wakes this one may have taken that from it.
-        let paid = matches!(watched, Some(Watched::Done { looked }) if !is_gap(looked, now));
-        record.end(now.saturating_sub(began), !length.is_zero(), !paid);
+        // If both threads are on one CPU, the wake came when the waker had taken it from this one: there is a gap.
+        let paid = result.is_ok() && matches!(watched, Watched::Done { looked } if !is_gap(looked, now));
+        Record::end(record, longest, now.saturating_sub(began), paid);
         result
     }
 }
@@ -151,19 +172,28 @@ mod tests {
     use super::*;
     use crate::futex::config::SystemConfig;
     use crate::futex::system::System;
+    use std::cell::Cell;
 
     const LONGEST: u64 = 200_000;
 
+    fn fails(record: &AtomicU64, length: u64) {
+        Record::end(record, LONGEST, length, false);
+    }
+
+    fn pays(record: &AtomicU64, length: u64) {
+        Record::end(record, LONGEST, length, true);
+    }
+
     /// How many waits in a row sleep at once from now on.
-    fn skipped(record: &Record) -> usize {
-        core::iter::from_fn(|| record.begin(LONGEST).is_none().then_some(())).count()
+    fn skipped(record: &AtomicU64) -> usize {
+        core::iter::from_fn(|| Record::begin(record, LONGEST).is_none().then_some(())).count()
     }
 
     #[test]
     fn fewer_waits_spin_after_each_failure() {
-        let record = Record(AtomicU64::new(0));
+        let record = AtomicU64::new(0);
         let after_failure = || {
-            record.end(100_000, true, true);
+            fails(&record, 100_000);
             skipped(&record)
         };
         let counts: [usize; 14] = core::array::from_fn(|_| after_failure());
@@ -171,64 +201,118 @@ mod tests {
     }
 
     #[test]
+    fn of_many_waits_that_begin_after_failures_one_spins() {
+        let record = AtomicU64::new(0);
+        (0..5).for_each(|_| fails(&record, 100_000));
+        let waits: std::vec::Vec<_> = (0..3 * 32).map(|_| Record::begin(&record, LONGEST).is_some()).collect();
+        assert_eq!(waits.iter().filter(|&&spins| spins).count(), 3);
+    }
+
+    #[test]
     fn every_wait_spins_again_after_a_success() {
-        let record = Record(AtomicU64::new(0));
-        (0..4).for_each(|_| record.end(100_000, true, true));
+        let record = AtomicU64::new(0);
+        (0..4).for_each(|_| fails(&record, 100_000));
         assert_eq!(skipped(&record), 15);
-        record.end(1000, true, false);
+        pays(&record, 1000);
         assert_eq!(skipped(&record), 0);
-        record.end(100_000, true, true);
+        fails(&record, 100_000);
         assert_eq!(skipped(&record), 1, "the failures before the success do not count");
     }
 
     #[test]
-    fn length_follows_that_of_the_last_waits() {
-        let record = Record(AtomicU64::new(0));
-        assert_eq!(record.begin(LONGEST), Some(FIRST_NS));
-        assert_eq!(record.begin(30_000), Some(30_000));
-        record.end(10_000, true, false);
-        assert_eq!(record.begin(LONGEST), Some(40_000));
-        assert_eq!(record.begin(30_000), Some(30_000));
-        (0..30).for_each(|_| record.end(100, true, false));
-        assert_eq!(record.begin(LONGEST), Some(LEAST_NS));
-        (0..30).for_each(|_| record.end(90_000, true, false));
-        assert_eq!(record.begin(LONGEST), Some(LONGEST));
+    fn limit_follows_the_length_of_the_last_waits() {
+        let record = AtomicU64::new(0);
+        assert_eq!(Record::begin(&record, LONGEST), Some(UNKNOWN));
+        assert_eq!(Record::begin(&record, 30_000), Some(30_000));
+        pays(&record, 10_000);
+        assert_eq!(Record::begin(&record, LONGEST), Some(40_000));
+        assert_eq!(Record::begin(&record, 30_000), Some(30_000));
+        (0..30).for_each(|_| pays(&record, 100));
+        assert_eq!(Record::begin(&record, LONGEST), Some(LEAST));
+        (0..30).for_each(|_| pays(&record, 90_000));
+        assert_eq!(Record::begin(&record, LONGEST), Some(LONGEST));
     }
 
     #[test]
-    fn word_whose_waits_are_long_is_looked_at_now_and_then() {
-        let record = Record(AtomicU64::new(0));
-        (0..30).for_each(|_| record.end(1_000_000, true, true));
-        record.end(1_000_000, false, true);
-        assert_eq!(skipped(&record), 15);
-        (0..30).for_each(|_| record.end(100, false, true));
-        assert_eq!(skipped(&record), 15);
-        assert_eq!(record.begin(LONGEST), Some(LEAST_NS), "the waits have become short");
+    fn waits_of_any_length_leave_a_record_that_spins_again() {
+        for length in [0, 1, 31_000, u64::from(u32::MAX) + 7, u64::MAX] {
+            let record = AtomicU64::new(0);
+            (0..30).for_each(|_| fails(&record, length));
+            assert_eq!(skipped(&record), 4095);
+            // Short waits are found by the first wait that spins.
+            pays(&record, 1000);
+            (0..12).for_each(|_| pays(&record, 1000));
+            assert!(Record::begin(&record, LONGEST).is_some_and(|limit| limit < LONGEST / 4), "{length}");
+        }
+        let record = AtomicU64::new(0);
+        (0..30).for_each(|_| pays(&record, 1000));
+        fails(&record, u64::MAX);
+        assert!(Record::load(&record).average <= LONGEST, "an outlier counts little");
+    }
+
+    fn domain() -> Domain {
+        Domain::new(&System::with_config(SystemConfig::new().cpus(2)).expect("a configuration"))
+    }
+
+    fn wait(domain: &Domain, spin: impl Fn(u64) -> Watched, woken: Result<(), ()>) {
+        let _as_sleep_says = MaySpin { domain, longest: 10_000, hash: 0 }.sleep(spin, || woken);
+    }
+
+    fn failures(domain: &Domain) -> u64 {
+        domain.spins.get().map_or(0, |spins| Record::load(spins.record(0)).failures)
     }
 
     #[test]
-    fn spin_that_lost_its_cpu_has_failed() {
-        let domain = Domain::new(&System::with_config(SystemConfig::new().cpus(2)).expect("a configuration"));
-        let failures = || domain.spins.get().map_or(0, |spins| spins.0[0].load().failures);
-        let now = || domain.platform().monotonic_ns().expect("a host has a clock");
-        domain.spin_and_sleep(1000, 0, |_| Watched::Done { looked: u64::MAX }, || ());
-        assert_eq!(failures(), 0);
+    fn spin_that_lost_its_cpu_or_saw_no_wake_has_failed() {
+        let woken = Watched::Done { looked: u64::MAX };
         // The wake had come when the thread ran again.
-        domain.spin_and_sleep(1000, 0, |_| Watched::Done { looked: now() - 10_000 }, || ());
-        assert_eq!(failures(), 1);
-        domain.spin_and_sleep(1000, 0, |_| unreachable!("the next wait sleeps"), || ());
-        domain.spin_and_sleep(1000, 0, |_| Watched::CpuIsLost, || ());
-        assert_eq!(failures(), 2);
+        let late = Watched::Done { looked: 0 };
+        for (watched, result, has_failed) in
+            [(woken, Ok(()), 0), (late, Ok(()), 1), (Watched::CpuIsLost, Ok(()), 1), (woken, Err(()), 1)]
+        {
+            let domain = domain();
+            wait(&domain, |_| watched, result);
+            assert_eq!(failures(&domain), has_failed, "{watched:?} {result:?}");
+            wait(&domain, |_| watched, result);
+            assert_eq!(failures(&domain), has_failed, "a wait that sleeps at once is not noted");
+        }
     }
 
     #[test]
-    fn places_are_given_back() {
+    fn thread_without_a_permit_sleeps_soon_and_notes_nothing() {
+        let domain = domain();
+        let spun = Cell::new(0);
+        let spin = |ns| {
+            spun.set(spun.get() + ns);
+            Watched::TimeIsUp
+        };
+        let taken = permit(&domain.system.inner.spinners, 1);
+        wait(&domain, spin, Ok(()));
+        assert_eq!((spun.take(), failures(&domain)), (WITHOUT_PERMIT, 0));
+        drop(taken);
+        wait(&domain, spin, Ok(()));
+        assert_eq!((spun.take(), failures(&domain)), (10_000, 1));
+        assert_eq!(domain.system.inner.spinners.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn words_side_by_side_and_words_of_a_node_have_records_of_their_own() {
+        let spins = Spins::new();
+        for step in [1 << 10, 1 << 16] {
+            let records = (0..16u32).map(|i| core::ptr::from_ref(spins.record(i * step)).addr());
+            let apart = records.collect::<std::collections::BTreeSet<_>>().len();
+            assert!(apart >= 10, "{apart} of 16");
+        }
+    }
+
+    #[test]
+    fn permits_are_given_back() {
         let taken = AtomicU32::new(0);
-        let first = place(&taken, 2);
-        let second = place(&taken, 2);
-        assert!(first.is_some() && second.is_some() && place(&taken, 2).is_none());
+        let first = permit(&taken, 2);
+        let second = permit(&taken, 2);
+        assert!(first.is_some() && second.is_some() && permit(&taken, 2).is_none());
         drop(first);
-        assert!(place(&taken, 2).is_some());
+        assert!(permit(&taken, 2).is_some());
         drop(second);
         assert_eq!(taken.load(Ordering::Relaxed), 0);
     }

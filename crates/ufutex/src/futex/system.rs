@@ -54,7 +54,7 @@ pub(super) struct SystemInner {
     pub own_namespace: Counted<Namespace>,
     pub robust_lists_cut: AtomicU64,
     pub seats: Seats,
-    /// How many threads spin for longer than a moment.
+    /// Threads that have, or ask for, a permit to spin: see `spin`.
     pub spinners: AtomicU32,
     /// 1 in a child of fork(2) that has abandoned its copy.
     abandoned: AtomicU32,

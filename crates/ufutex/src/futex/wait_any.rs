@@ -8,6 +8,7 @@ use core::task::Poll;
 use super::domain::Domain;
 use super::key::Target;
 use super::operation::{Cause, Operation, PollReceiver, WaitFuture, block_on};
+use super::spin::MaySpin;
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
@@ -101,9 +102,9 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> Operation<'d> for WaitAnyOperatio
         Poll::Ready(this.leave().ok_or(Error::Again))
     }
 
-    fn spins(self: Pin<&mut Self>) -> Option<(&Domain, u32, u32)> {
+    fn may_spin(self: Pin<&mut Self>) -> Option<MaySpin<'_>> {
         let Self { domain, words, .. } = self.into_ref().get_ref();
-        // The record of the first word speaks for all.
+        // All words share the record of the first.
         let (first, _) = words.as_ref().first()?;
         domain.may_spin_for(first)
     }

@@ -111,7 +111,7 @@ impl Waiter<'_> {
         self.0.release(|entry| (entry, entry.signal.is_woken()));
     }
 
-    /// The domain in whose queue it is, or has been until a wake took it.
+    /// The domain that it waits in, also after a wake has taken it. `None` if it is idle.
     pub(super) fn domain(&self) -> Option<&Domain> {
         self.0.busy().map(|(domain, _)| domain)
     }
@@ -261,7 +261,7 @@ impl Domain {
         let deadline = options.timeout.map(|timeout| self.begin(timeout));
         let matched = self.lock_if_equal(&target, expected)?;
         let (signal, hash) = (Signal::new(Receiver::Thread(self.platform())), matched.place.hash);
-        Ok(Queued::new(self.queue(matched, waiter.into_ref(), options, signal)?, deadline, hash))
+        Ok(Queued::new(self.queue(matched, waiter.into_ref(), options, signal)?, deadline, Some(hash)))
     }
 
     /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`. The wake that takes the waiter calls
@@ -322,8 +322,9 @@ impl Domain {
             return Err(Error::Invalid);
         }
         let matched = self.lock_if_equal(&target, expected)?;
-        let (signal, hash) = (Signal::new(Receiver::Lent(waker.into())), matched.place.hash);
-        let mut queued = Queued::new(self.queue(matched, waiter.into_ref(), options, signal)?, None, hash);
+        let signal = Signal::new(Receiver::Lent(waker.into()));
+        // It does not spin: a wake that came meanwhile would still call the waker.
+        let mut queued = Queued::new(self.queue(matched, waiter.into_ref(), options, signal)?, None, None);
         queued.by_waker = true;
         Ok(queued)
     }
@@ -457,14 +458,14 @@ pub struct Queued<'w, 'd> {
     by_waker: bool,
     /// What `cancel` has returned. The waiter may be idle since.
     cancelled: Option<bool>,
-    /// Of the key.
-    hash: u32,
+    /// The key's hash, if the thread may spin before it sleeps.
+    spins: Option<u32>,
 }
 
 impl<'w, 'd> Queued<'w, 'd> {
     #[inline(always)]
-    pub(super) fn new(waiter: Pin<&'w Waiter<'d>>, deadline: Option<Deadline>, hash: u32) -> Self {
-        Self { waiter, deadline, by_waker: false, cancelled: None, hash }
+    pub(super) fn new(waiter: Pin<&'w Waiter<'d>>, deadline: Option<Deadline>, spins: Option<u32>) -> Self {
+        Self { waiter, deadline, by_waker: false, cancelled: None, spins }
     }
 
     /// Whether a wake has come, which [`finish`](Self::finish) and [`cancel`](Self::cancel) receive, and the drop passes on.
@@ -513,12 +514,15 @@ impl<'w, 'd> Queued<'w, 'd> {
                 // A wake has taken the entry, and wakes the former receiver and not this thread.
                 waiter.wait_for_waker();
             }
-            in_group.flatten().unwrap_or_else(|| signal.sleep(on, deadline.as_ref()))
+            let woken = in_group.flatten().unwrap_or_else(|| signal.sleep(on, deadline.as_ref()));
+            if woken { Ok(()) } else { Err(()) }
         };
-        let spin = |length| signal.spin(on, length, deadline.as_ref());
-        // A waker that comes meanwhile would be called, as if the thread slept.
-        let longest = if by_waker { 0 } else { domain.longest_spin };
-        if domain.spin_and_sleep(longest, self.hash, spin, sleep) {
+        let spin = |ns| signal.spin(on, ns, deadline.as_ref());
+        let woken = match self.spins.and_then(|hash| domain.may_spin(hash)) {
+            Some(may_spin) => may_spin.sleep(spin, sleep),
+            None => sleep(),
+        };
+        if woken.is_ok() {
             waiter.release();
             return Ok(());
         }

@@ -5,7 +5,6 @@ pub(crate) mod sleeper;
 
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
-use core::time::Duration;
 
 use crate::sync::{Ordering, UnsafeCell};
 use crate::sys::clock::Deadline;
@@ -126,7 +125,7 @@ impl Signal {
     /// Whether a wake has come. A waker that was lent may still run.
     #[inline]
     pub(crate) fn is_notified(&self) -> bool {
-        !matches!(self.state.load(Ordering::Acquire), WAITING | SPINNING) // [J]
+        self.state.load(Ordering::Acquire) != WAITING // [J]
     }
 
     /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. All others are woken by the result's drop. If the waker is
@@ -224,12 +223,12 @@ impl Signal {
         self.receiver.with_mut(|t| core::mem::swap(unsafe { &mut *t }, receiver));
     }
 
-    /// Watches for a wake until `length` or the deadline has passed. The thread then sleeps, also if one has come. Only the
-    /// waiting thread calls this.
-    pub(crate) fn spin(&self, on: PlatformRef, length: Duration, deadline: Option<&Deadline>) -> Watched {
-        // The exchanges fail if a wake has come, which `watch` or `sleep` finds.
+    /// Spins until a wake comes, `ns` nanoseconds or the deadline have passed, or the thread has lost its CPU. The caller then
+    /// sleeps in any case, and that returns at once if a wake has come. Only the waiting thread calls this.
+    pub(crate) fn spin(&self, on: PlatformRef, ns: u64, deadline: Option<&Deadline>) -> Watched {
+        // If a wake has come, each exchange fails and leaves `WOKEN`. Relaxed: the sleep loads it with Acquire.
         let _or_woken = self.state.compare_exchange(WAITING, SPINNING, Ordering::Relaxed);
-        let watched = on.watch(length, deadline, || self.state.load(Ordering::Relaxed) != SPINNING);
+        let watched = on.watch(ns, deadline, || self.state.load(Ordering::Relaxed) != SPINNING);
         let _or_woken = self.state.compare_exchange(SPINNING, WAITING, Ordering::Relaxed);
         watched
     }

@@ -3,8 +3,6 @@
 //! A waker that has taken an entry sets `NOTIFIED` in the sleeper before it gives the entry back, and then wakes the thread by
 //! address. The thread never sleeps while `NOTIFIED` is set.
 
-use core::time::Duration;
-
 use crate::error::Error;
 use crate::sync::{AtomicPtr, Ordering};
 use crate::sys::clock::Deadline;
@@ -108,13 +106,13 @@ impl Sleeper {
         self.word.load(Ordering::Acquire) & INTERRUPTED != 0 // [N]
     }
 
-    /// Spins until a wake sets `NOTIFIED`, an interrupt comes, or `length` or the deadline has passed.
-    /// [`sleep`](Self::sleep) then finds out which.
-    pub(crate) fn spin(&self, length: Duration, deadline: Option<&Deadline>) -> Watched {
+    /// Spins until a wake sets `NOTIFIED`, an interrupt comes, `ns` nanoseconds or the deadline have passed, or the thread has lost
+    /// its CPU. [`sleep`](Self::sleep) has to follow: it clears `SPINNING`, and returns at once if one of the first two has come.
+    pub(crate) fn spin(&self, ns: u64, deadline: Option<&Deadline>) -> Watched {
         let on = self.platform();
         self.word.raise_to(SPINNING, Ordering::Relaxed);
         // Relaxed: `sleep` checks again.
-        on.watch(length, deadline, || self.word.load(Ordering::Relaxed) & (NOTIFIED | INTERRUPTED | CLEARED) != 0)
+        on.watch(ns, deadline, || self.word.load(Ordering::Relaxed) & (NOTIFIED | INTERRUPTED | CLEARED) != 0)
     }
 
     /// Sleeps until a wake sets `NOTIFIED` (`None`), an interrupt comes, or the deadline passes.
@@ -147,8 +145,9 @@ impl core::fmt::Debug for Sleeper {
 mod tests {
     use super::*;
     use crate::sys::clock::Timeout;
+    use core::time::Duration;
 
-    const HOUR: Duration = Duration::from_secs(3600);
+    const HOUR_NS: u64 = 3_600_000_000_000;
 
     fn is_done(watched: Watched) -> bool {
         matches!(watched, Watched::Done { .. })
@@ -158,9 +157,9 @@ mod tests {
     fn spinning_thread_is_notified_without_a_wake() {
         let sleeper = Sleeper::new();
         let _in_use = sleeper.occupy(PlatformRef::HOST);
-        assert!(!is_done(sleeper.spin(Duration::ZERO, None)), "nothing has happened");
+        assert!(!is_done(sleeper.spin(0, None)), "nothing has happened");
         assert!(sleeper.notify().is_none(), "it still spins");
-        assert!(is_done(sleeper.spin(HOUR, None)));
+        assert!(is_done(sleeper.spin(HOUR_NS, None)));
         assert_eq!(sleeper.sleep(None), None);
         assert!(sleeper.notify().is_some(), "it may sleep again");
     }
@@ -170,7 +169,7 @@ mod tests {
         let sleeper = Sleeper::new();
         let _in_use = sleeper.occupy(PlatformRef::HOST);
         sleeper.interrupt();
-        assert!(is_done(sleeper.spin(HOUR, None)));
+        assert!(is_done(sleeper.spin(HOUR_NS, None)));
         assert_eq!(sleeper.sleep(None), Some(Cause::Interrupted));
     }
 
@@ -179,7 +178,7 @@ mod tests {
         let sleeper = Sleeper::new();
         let _in_use = sleeper.occupy(PlatformRef::HOST);
         let now = PlatformRef::HOST.begin(Timeout::After(Duration::ZERO));
-        assert!(!is_done(sleeper.spin(HOUR, Some(&now))));
+        assert!(!is_done(sleeper.spin(HOUR_NS, Some(&now))));
         assert_eq!(sleeper.sleep(Some(&now)), Some(Cause::TimedOut));
     }
 }

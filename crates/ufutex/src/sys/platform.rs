@@ -68,9 +68,10 @@ pub trait Platform: 'static {
     /// Lets other threads run. Called after a thread has unlocked a bucket for which others slept. Default: does nothing.
     fn yield_now() {}
 
-    /// Whether a waiting thread may spin before it calls [`park`](Self::park), if
-    /// [`DomainOptions::spin`](crate::DomainOptions::spin) says so: where two threads run on two CPUs at the same time, and a
-    /// sleep and a wake take tens of microseconds. A kernel whose idle loop polls does better without. Default: `false`.
+    /// Whether waiting threads may spin before they call [`park`](Self::park), for up to
+    /// [`DomainOptions::spin`](crate::DomainOptions::spin). Set it to `true` if threads run on several CPUs at the same time, and
+    /// to sleep and be woken takes tens of microseconds: not in a kernel whose idle CPUs poll. A thread that spins reads
+    /// [`now`](Self::now) all the time. With a clock that moves in steps of more than 5 us it spins in vain. Default: `false`.
     const MAY_SPIN: bool = false;
 
     /// Whether a thread is neither preempted nor interrupted between [`enter`](Self::enter) and [`leave`](Self::leave). If
@@ -137,16 +138,16 @@ impl Calls {
 /// How [`PlatformRef::watch`] ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watched {
-    /// `is_done` returned `true`. The last look at the clock before showed this many nanoseconds.
-    Done {
-        looked: u64,
-    },
+    /// `is_done` returned `true`. `looked` is the last reading of the clock before that.
+    Done { looked: u64 },
+    /// The time or the deadline has passed, or there is no clock.
     TimeIsUp,
+    /// Two readings of the clock were so far apart that the thread probably did not run between them.
     CpuIsLost,
 }
 
-/// Whether a thread that looked at the clock at these times, in nanoseconds, and did next to nothing between them, probably
-/// lost its CPU meanwhile.
+/// Whether a thread that read the clock at these times, in nanoseconds, has probably lost its CPU between them. A few looks at a
+/// word take less than a microsecond, and another thread that gets the CPU keeps it for longer than this.
 pub fn is_gap(before: u64, after: u64) -> bool {
     after.saturating_sub(before) > 5_000
 }
@@ -265,19 +266,19 @@ impl PlatformRef {
         }
     }
 
-    /// Whether a thread may spin before it sleeps.
+    /// Whether a thread may spin before it sleeps: on a host, or as [`Platform::MAY_SPIN`] says.
     pub fn may_spin(self) -> bool {
         self.0.map_or(cfg!(feature = "std"), |calls| calls.may_spin)
     }
 
-    /// Spins until `is_done` returns `true`, `length` or the deadline has passed, or the thread has lost its CPU.
-    pub fn watch(self, length: Duration, deadline: Option<&Deadline>, is_done: impl Fn() -> bool) -> Watched {
-        /// How often it looks between two looks at the clock.
+    /// Spins until `is_done` returns `true`, `ns` nanoseconds or the deadline have passed, or the thread has lost its CPU.
+    pub fn watch(self, ns: u64, deadline: Option<&Deadline>, is_done: impl Fn() -> bool) -> Watched {
+        /// Calls of `is_done` between two readings of the clock.
         const CHECKS: u32 = 16;
-        let length = length.as_nanos() as u64;
         let Some(begin) = self.monotonic_ns() else { return Watched::TimeIsUp };
         let mut looked = begin;
-        loop {
+        // The clock may stand still: a call takes more than a nanosecond.
+        for _ in 0..=ns / u64::from(CHECKS) {
             for _ in 0..CHECKS {
                 if is_done() {
                     return Watched::Done { looked };
@@ -288,11 +289,12 @@ impl PlatformRef {
             if is_gap(looked, now) {
                 return Watched::CpuIsLost;
             }
-            if now.saturating_sub(begin) > length || deadline.is_some_and(|deadline| self.has_passed(deadline)) {
-                return Watched::TimeIsUp;
+            if now.saturating_sub(begin) > ns || deadline.is_some_and(|deadline| self.has_passed(deadline)) {
+                break;
             }
             looked = now;
         }
+        Watched::TimeIsUp
     }
 
     /// Spins for some microseconds in all, then sleeps: a real-time thread that only yielded could keep others off its CPU.

@@ -24,11 +24,12 @@ use crate::futex::future::WaitOperation;
 use crate::futex::operation::{Cause, Operation, PollReceiver, TimeoutWatch, block_on, end_if_over};
 #[cfg(feature = "pi")]
 use crate::futex::pi::{lock::LockOperation, requeue::WaitRequeueOperation};
+use crate::futex::spin::MaySpin;
 use crate::futex::task::Task;
 use crate::futex::wait::WaitOptions;
 use crate::futex::wait_any::WaitAnyOperation;
 use crate::futex::word::{self, Word};
-use crate::sys::clock::{Clock, Timeout};
+use crate::sys::clock::{Clock, Deadline, Timeout};
 use crate::sys::mem::{Access, UserMemory};
 use arguments::Timespec;
 use restart::Restart;
@@ -221,23 +222,19 @@ impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
         }
     }
 
-    /// For a thread that drives the call itself, and is about to sleep by `sleep`, as a poll was pending. It may spin before,
-    /// calling `is_woken`, as long as [`DomainOptions::spin`](crate::DomainOptions::spin) and earlier waits suggest.
-    /// [`Domain::syscall`] does that itself. `sleep` is called in any case, and returns at once if the wake has come.
-    ///
-    /// `timeout` is what [`take_timeout`](Self::take_timeout) returned: no thread spins for longer.
-    pub fn spin_and_sleep<R>(
+    /// For a thread that drives the call itself, after a poll was pending: sleeps by `sleep`, which returns `Ok` if the waker was
+    /// called. [`DomainOptions::spin`](crate::DomainOptions::spin) may have the thread spin before, until `is_woken` returns `true`
+    /// or the `deadline` passes. `sleep` is called in any case; after a spin that saw the wake it returns at once.
+    /// [`Domain::syscall`] does all that itself. A task with a real-time priority does not spin.
+    pub fn sleep<E>(
         self: Pin<&mut Self>,
-        timeout: Option<Timeout>,
+        deadline: Option<&Deadline>,
         is_woken: impl Fn() -> bool,
-        sleep: impl FnOnce() -> R,
-    ) -> R {
-        match self.spins() {
-            Some((domain, longest, hash)) => {
-                let (on, deadline) = (domain.platform(), timeout.map(|timeout| domain.begin(timeout)));
-                let spin = |length| on.watch(length, deadline.as_ref(), &is_woken);
-                domain.spin_and_sleep(longest, hash, spin, sleep)
-            }
+        sleep: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let on = self.domain.platform();
+        match self.may_spin() {
+            Some(may_spin) => may_spin.sleep(|ns| on.watch(ns, deadline, &is_woken), sleep),
             None => sleep(),
         }
     }
@@ -314,14 +311,17 @@ impl<'d, M: UserMemory + ?Sized> Operation<'d> for Syscall<'d, '_, '_, M> {
         }
     }
 
-    fn spins(self: Pin<&mut Self>) -> Option<(&Domain, u32, u32)> {
+    fn may_spin(self: Pin<&mut Self>) -> Option<MaySpin<'_>> {
+        if self.task.own_priority().as_realtime() != 0 {
+            return None;
+        }
         // SAFETY: as in `poll_for`.
         unsafe {
             match &mut self.get_unchecked_mut().calling {
-                Calling::Wait(wait) => Pin::new_unchecked(wait).spins(),
-                Calling::WaitAny(wait) => Pin::new_unchecked(wait).spins(),
+                Calling::Wait(wait) => Pin::new_unchecked(wait).may_spin(),
+                Calling::WaitAny(wait) => Pin::new_unchecked(wait).may_spin(),
                 #[cfg(feature = "pi")]
-                Calling::LockPi(lock) => Pin::new_unchecked(lock).spins(),
+                Calling::LockPi(lock) => Pin::new_unchecked(lock).may_spin(),
                 _ => None,
             }
         }

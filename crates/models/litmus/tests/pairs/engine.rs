@@ -384,11 +384,7 @@ pub(super) const PAIRS: &[Pair] = &[
                     "waker.wake();",
                 ],
             ),
-            (
-                "ufutex/src/signal/mod.rs",
-                "is_notified",
-                &["self.state.load(Ordering::Acquire), WAITING | SPINNING) // [J]"],
-            ),
+            ("ufutex/src/signal/mod.rs", "is_notified", &["self.state.load(Ordering::Acquire) != WAITING // [J]"]),
         ],
         init: "rest = 1, frame = 1, woken = 0",
         program: "

@@ -45,6 +45,17 @@ fn one_sleeps() {
     waker.join().unwrap();
 }
 
+/// The wake comes before the member spins, while it spins, or when it sleeps.
+fn one_spins() {
+    let group = Arc::new(Grouped::<1>::new());
+    let waker = {
+        let group = group.clone();
+        thread::spawn(move || group.wake(&[0]))
+    };
+    assert_eq!(group.spin_and_sleep(0), Some(true));
+    waker.join().unwrap();
+}
+
 /// One call wakes both.
 fn both_sleep() {
     let group = Arc::new(Grouped::<2>::new());
@@ -79,6 +90,11 @@ fn a_member_that_sleeps_is_woken() {
 }
 
 #[test]
+fn a_member_that_spins_is_woken() {
+    check_pair(one_spins);
+}
+
+#[test]
 fn one_call_wakes_both_members() {
     check(both_sleep);
 }
@@ -88,6 +104,7 @@ fn wake_of_another_member_loses_no_wake() {
     check(another_is_woken);
 }
 
+catches!(group_catches_member_wake_looks_first, MemberWakeLooksFirst, PAIR, one_spins);
 catches!(group_catches_loaded_late, GroupLoadedLate, PAIR, one_sleeps);
 catches!(group_catches_woken_early, GroupWokenEarly, PAIR, one_sleeps);
 catches!(group_catches_count_relaxed, GroupCountRelaxed, PAIR, one_sleeps);

@@ -22,7 +22,7 @@ fn handshake(scheme: Scheme) {
     assert_not_lost(queued, waker.join().unwrap());
 }
 
-/// The waiter looks for the wake before it sleeps ([J]).
+/// As `handshake`, with a waiter that spins before it sleeps ([J]).
 fn spinning_handshake() {
     let world = World::spinning();
     let waker = {

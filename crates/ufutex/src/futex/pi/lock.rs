@@ -14,7 +14,7 @@ use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::futex::namespace::Tasks;
 use crate::futex::operation::{Cause, Operation, PollReceiver, WaitFuture, block_on};
 use crate::futex::place::{Place, is_of_object};
-use crate::futex::spin::FIRST_WAITER_NS;
+use crate::futex::spin::MaySpin;
 use crate::futex::task::Task;
 use crate::futex::wait::WaitOptions;
 use crate::futex::waiter::WaiterSlot;
@@ -45,8 +45,9 @@ impl Domain {
     /// While the task waits, it boosts the lock's owner to its own priority. If the owner is itself blocked on a lock, so is
     /// that lock's owner, and so on ([`Scheduler`](crate::pi::Scheduler)).
     ///
-    /// The lock's first waiter may spin for some tens of microseconds before it sleeps. It does not on a platform that was
-    /// [given](crate::SystemConfig::platform), or if [`SystemConfig::cpus`](crate::SystemConfig::cpus) is 1.
+    /// The lock's first waiter may spin before it sleeps, for up to 30 us or, if that is more,
+    /// [`DomainOptions::spin`](crate::DomainOptions::spin); on a platform that was [given](crate::SystemConfig::platform), for that
+    /// time alone. It does not if [`SystemConfig::cpus`](crate::SystemConfig::cpus) is 1.
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -265,10 +266,10 @@ impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
         unsafe { self.get_unchecked_mut() }.begin(receiver)
     }
 
-    fn spins(self: Pin<&mut Self>) -> Option<(&Domain, u32, u32)> {
+    fn may_spin(self: Pin<&mut Self>) -> Option<MaySpin<'_>> {
         // SAFETY: as in `poll_for`.
         let Self { domain, spins, .. } = unsafe { self.get_unchecked_mut() };
-        Some((*domain, domain.longest_spin.max(FIRST_WAITER_NS), spins.take()?))
+        domain.first_waiter_may_spin(spins.take()?)
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
@@ -366,8 +367,8 @@ mod tests {
         let sleeper = Sleeper::new();
         let is_to_spin = |mut waiter: Pin<&mut LockOperation<'_, '_, &AtomicU32>>| {
             assert!(waiter.as_mut().poll_for(PollReceiver::Thread(&sleeper)).is_pending());
-            let is_to_spin = waiter.as_mut().spins().is_some();
-            assert!(waiter.as_mut().spins().is_none(), "it spins once");
+            let is_to_spin = waiter.as_mut().may_spin().is_some();
+            assert!(waiter.as_mut().may_spin().is_none(), "it spins once");
             is_to_spin
         };
         let mut waiters = pin!([&first, &second, &urgent].map(|task| LockOperation::new(&domain, &word, task, None)));

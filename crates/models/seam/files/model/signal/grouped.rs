@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 
 use super::group::{Group, Members};
 use super::{PendingWake, Receiver, Signal};
+use crate::sys::platform::PlatformRef;
 
 /// `N` threads, each with a signal.
 pub struct Grouped<const N: usize> {
@@ -34,6 +35,12 @@ impl<const N: usize> Grouped<N> {
     /// Sleeps as thread number `i` until its wake has come. `None` if other wakes have kept it from sleeping.
     pub fn sleep(&self, i: usize) -> Option<bool> {
         self.signals[i].sleep_in_group(self.members[i], None)
+    }
+
+    /// As `sleep`, after a spin.
+    pub fn spin_and_sleep(&self, i: usize) -> Option<bool> {
+        self.signals[i].spin(PlatformRef::HOST, 1, None);
+        self.sleep(i)
     }
 
     /// Wakes these threads, which no other call wakes.
