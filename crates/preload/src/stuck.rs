@@ -53,6 +53,7 @@ impl Platform for Threads {
         usize::try_from(unsafe { raw::syscall6(libc::SYS_futex, args) }).unwrap_or(0)
     }
 
+    /// They are threads of the host.
     const MAY_SPIN: bool = true;
 
     fn now(clock: Clock) -> Duration {

@@ -1,4 +1,4 @@
-//! `ping-pong`: threads wake each other in turn, on one CPU and on two.
+//! `ping-pong`: threads pass balls on in a ring, on one CPU and on two. Each pass is a store and a wake.
 
 use crate::{Entrant, Head, Lab, Ratios, rows_of};
 use anyhow::Result;
@@ -22,7 +22,7 @@ pub struct PingPong {
     pub balls: u32,
     /// `--work`: how long a player works before each pass.
     pub work: Vec<Duration>,
-    /// `--spin`: how long a thread of `live` may spin before it sleeps, in a row of its own. There is none if it is zero.
+    /// `--spin`: how long a thread of `live (spin)` may spin before it sleeps. Zero leaves those rows out.
     pub spin: Duration,
 }
 
@@ -32,7 +32,7 @@ impl Default for PingPong {
     }
 }
 
-/// The usual `--spin`.
+/// Default of `--spin`.
 pub const SPIN: Duration = Duration::from_micros(200);
 
 /// `live` with `--spin`, in `Lab::series`.
@@ -52,9 +52,9 @@ pub struct Row {
     pub balls: u32,
     /// How long a thread works before each wake.
     pub work_ns: u64,
-    /// Time from a wake to the next thread's wake, work included.
+    /// Time of a pass, work included. With one ball, from a wake to the next.
     pub ns_per_op: Spread,
-    /// CPU time of all threads in that time, work included.
+    /// CPU time of all threads for a pass, work included.
     pub cpu_ns_per_op: Spread,
     /// This row's time divided by each rival's.
     #[serde(flatten)]

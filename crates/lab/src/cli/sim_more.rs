@@ -7,6 +7,7 @@ use lab_sim::published::Source;
 use lab_sim::timers::{Design, Test};
 use lab_sim::validate::hash::Scheme;
 use lab_sim::{schbench, timers, validate};
+use std::time::Duration;
 use strum::VariantArray;
 use ufutex_coherence::Topology;
 
@@ -166,6 +167,9 @@ pub struct SchbenchArgs {
     /// Add to each futex call what the kernel's call costs outside its table
     #[arg(long)]
     kernel: bool,
+    /// How many virtual microseconds a thread may spin before it sleeps
+    #[arg(long, value_name = "US", default_value = "0", value_parser = super::run::spin)]
+    spin: Duration,
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value = "1", value_parser = sim::seed, allow_negative_numbers = true)]
     seed: u64,
@@ -195,6 +199,7 @@ impl SchbenchArgs {
             workers: self.threads,
             runtime_us: self.runtime,
             kernel: self.kernel,
+            spin: self.spin,
             seed: self.seed,
             silent: self.silent,
             json: self.json,

@@ -212,8 +212,8 @@ pub fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 1 << 40, 3).expect("these bounds are valid")
 }
 
-/// The words of a game of ping-pong, one for each player: how many balls lie before it. Each player passes balls to the next
-/// one, and the last to the first.
+/// The words of a game of ping-pong, one for each player: the number of balls that wait for the player, or at least `GAME_OVER`.
+/// Each player passes balls to the next one, and the last to the first.
 pub struct PingPong {
     words: Box<[OwnLine<AtomicU32>]>,
     balls: u32,
@@ -222,7 +222,7 @@ pub struct PingPong {
 }
 
 impl PingPong {
-    /// A game of so many players and balls, who work for `ticks` before each pass.
+    /// Makes a game. A player works for `ticks` with each ball.
     pub fn new(players: usize, balls: u32, ticks: u64) -> Self {
         Self { words: (0..players).map(|_| OwnLine::default()).collect(), balls, work: ticks }
     }
@@ -230,7 +230,7 @@ impl PingPong {
 
 const GAME_OVER: u32 = 1 << 31;
 
-/// The threads wake each other in turn. Player 0 serves, and ends the game. `operations` counts passes of all players.
+/// One player. Player 0 serves the balls, and ends the game. `operations` counts a pass of each player for each ball received.
 pub fn ping_pong<F: Futex>(futex: &F, ping_pong: &PingPong, player: usize, gate: &Gate) -> Tally {
     let words = &ping_pong.words;
     let (mine, next) = (&words[player].0, &words[(player + 1) % words.len()].0);
@@ -270,6 +270,7 @@ fn send<F: Futex>(futex: &F, word: &AtomicU32, balls: u32) {
     futex.wake(word);
 }
 
+/// Waits for a ball and takes it. Returns 1, or `GAME_OVER`.
 fn receive<F: Futex>(futex: &F, word: &AtomicU32) -> u32 {
     loop {
         let value = word.load(Ordering::Acquire); // [Lf]

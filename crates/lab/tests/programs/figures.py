@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compares programs under `ufutex run` with the kernel: figures.py PATH/TO/ufutex [rounds] [hand-offs].
+"""Compares programs under `ufutex run` with the kernel: figures.py PATH/TO/ufutex [rounds [hand-offs]].
 
-With `hand-offs`: programs whose threads wait for each other, also with `--spin`. What is not installed is left out.
+With `hand-offs`: programs whose threads wait for each other, on the kernel, with `--trap`, and with `--trap --spin`. What
+cannot be built here is left out.
 
 Modes are measured in turn. A ratio is of one round, and the median over the rounds is printed. Run it on an idle machine:
 other work changes the figures, and the ratios of ping-pong most. CPU time varies least; programs whose threads wait for
@@ -111,7 +112,7 @@ def lateness(folder):
         compare(name, unit, lambda _: next(measured), "later:", lambda mine, kernels: mine - kernels, modes)
 
 
-# Two threads hand each other numbers, in the words of each language.
+# Programs whose threads wait for each other, with what each language or library has for that.
 JAVA = """
 import java.util.concurrent.SynchronousQueue;
 public class Hands {
@@ -129,7 +130,8 @@ public class Hands {
 """
 GO = """
 package main
-// A program that is not statically linked.
+
+// int unused;
 import "C"
 import "runtime"
 func main() {

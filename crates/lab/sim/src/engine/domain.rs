@@ -31,7 +31,8 @@ pub fn make(wanted: Wanted, count: usize) -> Result<Vec<Box<dyn Domain>>> {
     let made: Vec<Box<Made>> = memory::by_line(|| {
         let system = System::with_config(SystemConfig::new().hash_seed(wanted.seed).cpus(wanted.cpus))
             .map_err(|error| anyhow!("{}: {error}", wanted.scheme))?;
-        let options = || DomainOptions::new().scheme(scheme).policy(policy).early_return(wanted.early_return);
+        let options =
+            || DomainOptions::new().scheme(scheme).policy(policy).early_return(wanted.early_return).spin(wanted.spin);
         let one = |_| Made { domain: engine::Domain::with_options(&system, options()), system: system.clone() };
         anyhow::Ok((0..count).map(|number| Box::new(one(number))).collect())
     })?;

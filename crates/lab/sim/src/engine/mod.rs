@@ -12,6 +12,7 @@ mod split;
 use crate::settings::{Scheme, Settings};
 use anyhow::Result;
 use lab_targets::{Layout, Policy};
+use std::time::Duration;
 
 /// Cycles of an operation's instructions that touch no shared memory: the time of one thread's operation, measured on
 /// this project's machine, less what the model charges for its loads, stores and locked instructions.
@@ -39,6 +40,8 @@ pub struct Wanted {
     pub policy: Policy,
     /// Whether a wait compares the word before it locks the bucket, too.
     pub early_return: bool,
+    /// How long a thread may spin before it sleeps.
+    pub spin: Duration,
     /// The seed of the hash.
     pub seed: u64,
     /// Number of CPUs of the machine.
@@ -102,6 +105,7 @@ pub fn of_case(settings: &Settings, case: Case) -> Result<Box<dyn Domain>> {
         scheme: case.scheme,
         policy: case.policy,
         early_return: settings.early_return,
+        spin: Duration::ZERO,
         seed: settings.seed,
         cpus: settings.topology.cpus(),
     };

@@ -16,6 +16,7 @@ use lab_terminal::progress::Progress;
 use lab_terminal::{stdout, table};
 use scheduler::Tasks;
 use serde_json::json;
+use std::time::Duration;
 use thread_data::ThreadData;
 use threads::Threads;
 use ufutex_coherence::statistics::Hot;
@@ -30,6 +31,7 @@ pub struct Settings {
     pub workers: usize,
     pub runtime_us: u64,
     pub kernel: bool,
+    pub spin: Duration,
     pub seed: u64,
     pub silent: bool,
     pub json: bool,
@@ -54,6 +56,8 @@ pub struct Case {
     /// Nanoseconds of a futex call beyond the engine and the sleep. If it is not 0, buckets also have the pointer to
     /// their table that the kernel's had before Linux 7.2 ([priv-removed]).
     pub call_ns: f64,
+    /// How long a thread may spin before it sleeps.
+    pub spin: Duration,
     /// Virtual nanoseconds that are measured.
     pub measured_ns: u64,
     /// The seed of all random choices.
@@ -67,6 +71,7 @@ pub fn run(case: &Case) -> Report {
         scheme: case.scheme.of_table(),
         policy: Policy::Fixed(case.buckets),
         early_return: false,
+        spin: case.spin,
         seed: 7,
         cpus: case.topology.cpus(),
     };
@@ -128,7 +133,7 @@ pub fn print(settings: &Settings) -> Result<()> {
             let row = json!({
                 "workload": "schbench", "scheme": name, "buckets": settings.buckets, "topology": settings.topology.name,
                 "message_threads": settings.messages, "threads": settings.workers, "seed": settings.seed,
-                "rps": rps, "hitm_per_op": hitm, "hot": hot(&report),
+                "spin_us": settings.spin.as_micros() as u64, "rps": rps, "hitm_per_op": hitm, "hot": hot(&report),
             });
             stdout::print(&row.to_string())?;
         }
@@ -173,6 +178,7 @@ fn case(settings: &Settings, scheme: Scheme) -> Case {
         messages: settings.messages,
         workers: settings.workers,
         call_ns: if settings.kernel { CALL_NS } else { 0.0 },
+        spin: settings.spin,
         measured_ns: settings.runtime_us * 1000,
         seed: settings.seed,
     }
@@ -190,6 +196,7 @@ mod tests {
             messages: 2,
             workers: 40,
             call_ns: CALL_NS,
+            spin: Duration::ZERO,
             measured_ns: 400_000,
             seed: 1,
         }

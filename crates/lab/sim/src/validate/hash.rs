@@ -7,6 +7,7 @@ use crate::words::Words;
 pub use lab_targets::Layout;
 use lab_targets::Policy;
 use std::cell::Cell;
+use std::time::Duration;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex_coherence::{Length, Report, Simulation, Topology, current};
 
@@ -141,7 +142,7 @@ pub fn length(threads: usize) -> Length {
 fn domains(case: &Case, cpus: usize) -> Vec<Box<dyn Domain>> {
     let buckets = if case.scheme == Scheme::Stalled { STALLED_BUCKETS } else { case.buckets };
     let (scheme, policy) = (case.scheme.of_table(), Policy::Fixed(buckets));
-    let wanted = Wanted { scheme, policy, early_return: false, seed: 7, cpus };
+    let wanted = Wanted { scheme, policy, early_return: false, spin: Duration::ZERO, seed: 7, cpus };
     engine::make(case.layout, wanted, case.processes).expect("a valid configuration")
 }
 

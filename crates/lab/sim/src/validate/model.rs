@@ -6,6 +6,7 @@ use super::parameters::Parameters;
 use crate::schbench;
 use crate::timers::{self, Calls, Design, Test};
 use std::fmt;
+use std::time::Duration;
 use ufutex_coherence::Report;
 
 /// Nanoseconds of a kernel futex call beyond the table, in all models but that of 2016. On this project's machine
@@ -164,5 +165,6 @@ fn schbench_case(with: &Parameters, topology: &str, scheme: Scheme, buckets: usi
         call_ns: with.call_ns,
         measured_ns: SCHBENCH_NS,
         seed: 1,
+        spin: Duration::ZERO,
     }
 }

@@ -13,13 +13,13 @@ pub struct PingPongArgs {
     /// How many threads wake each other in turn, a comma list
     #[arg(short, long, value_name = "LIST", default_value = "2", value_parser = values::players)]
     threads: List<usize>,
-    /// How many balls the threads pass on: with 2 threads, the places of a queue between a producer and a consumer
+    /// How many balls go round; with 2 threads they are a queue of so many elements between a producer and a consumer
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::balls)]
     balls: u32,
     /// How long a thread works before each wake, a comma list
     #[arg(long, value_name = "LIST", default_value = "0", value_parser = values::lengths)]
     work: List<Duration>,
-    /// How many microseconds a thread of `live (spin)` may spin before it sleeps; 0 leaves that row out
+    /// How many microseconds a thread of `live (spin)` may spin before it sleeps; 0 leaves those rows out
     #[arg(long, value_name = "US", default_value = "200", value_parser = crate::cli::run::spin)]
     spin: Duration,
     #[command(flatten)]
@@ -33,10 +33,10 @@ pub fn more() -> String {
     let rows = format!(
         "{}
   cpus           number of CPUs that the threads are pinned to: 1 or 2
-  spin           whether a waiting thread may spin before it sleeps: `live (spin)`
+  spin           true in rows of `live (spin)`, whose threads may spin before they sleep
   balls          how many balls the threads pass on
   work_ns        how long a thread works before each wake
-  ns_per_op      {{p10, median, p90}} from a wake to the next thread's wake, work included
+  ns_per_op      {{p10, median, p90}} of a pass, work included: with one ball from a wake to the next
   cpu_ns_per_op  the same of the CPU time of all threads together
   ratio_kernel, ratio_parking_lot   this row's ns_per_op divided by theirs: the median over the rounds",
         super::HEAD
