@@ -235,7 +235,7 @@ impl DomainOptions {
         ///
         /// If two threads run at the same time, a hand-off between them then takes a fraction of a microsecond in place of tens. A
         /// thread that spins is queued: it is woken, interrupted and timed out as if it slept. The domain keeps an average of how long
-        /// waits take, in 64 records that words share by hash, and after each spin that did not pay fewer waits spin: one in 4096 at
+        /// waits take, in 64 records that words share by hash, and after each spin that did not pay fewer waits spin: one in 8192 at
         /// last. A thread stops when it has lost its CPU, and soon if those of other domains and its own spin on all CPUs but one.
         ///
         /// 200 us is a good value where CPU time costs nothing. Leave it at zero on a battery, where CPU time is billed or limited,

@@ -35,8 +35,8 @@ const LEAST: u64 = 20_000;
 
 /// The limit is this many times the average.
 const TIMES: u64 = 4;
-/// After this many failures in a row, or more, one in 4096 waits spins.
-const MOST_FAILURES: u64 = 12;
+/// After this many failures in a row, or more, one in 8192 waits spins.
+const MOST_FAILURES: u64 = 13;
 
 /// What is known of the waits for a word: a hint. Threads load and store it without a lock, so one may undo another's change.
 #[derive(Clone, Copy, Default)]
@@ -82,10 +82,12 @@ impl Record {
     /// Notes that a wait which spun took `length` nanoseconds, and whether spinning `paid`.
     fn end(place: &AtomicU64, longest: u64, length: u64, paid: bool) {
         let known = Self::load(place);
+        // A long way beyond what a spin could last a wait says more.
+        let worse = if length / 4 > longest { 3 } else { 1 };
         // One long wait after many short ones leaves a limit below `longest`.
         let length = length.clamp(1, 2 * longest);
         let average = if known.average == 0 { length } else { (3 * known.average + length).div_ceil(4) };
-        let failures = if paid { 0 } else { (known.failures + 1).min(MOST_FAILURES) };
+        let failures = if paid { 0 } else { (known.failures + worse).min(MOST_FAILURES) };
         Self { average, failures, skips: Self::skips_after(failures) }.store(place);
     }
 }
@@ -158,6 +160,9 @@ impl MaySpin<'_> {
             let Some(_permit) = permit(&inner.spinners, permits) else { return sleep() };
             watched = spin(limit - WITHOUT_PERMIT);
         }
+        if watched == Watched::DoneBefore {
+            return sleep();
+        }
         let result = sleep();
         let now = on.monotonic_ns().unwrap_or(began);
         // If both threads are on one CPU, the wake came when the waker had taken it from this one: there is a gap.
@@ -197,7 +202,18 @@ mod tests {
             skipped(&record)
         };
         let counts: [usize; 14] = core::array::from_fn(|_| after_failure());
-        assert_eq!(counts, [1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2047, 4095, 4095, 4095]);
+        assert_eq!(counts, [1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2047, 4095, 8191, 8191]);
+    }
+
+    #[test]
+    fn waits_that_no_spin_could_have_ended_soon_sleep_at_once() {
+        let record = AtomicU64::new(0);
+        let after_failure = || {
+            fails(&record, 5 * LONGEST);
+            skipped(&record)
+        };
+        let counts: [usize; 6] = core::array::from_fn(|_| after_failure());
+        assert_eq!(counts, [7, 63, 511, 4095, 8191, 8191]);
     }
 
     #[test]
@@ -235,10 +251,10 @@ mod tests {
 
     #[test]
     fn waits_of_any_length_leave_a_record_that_spins_again() {
-        for length in [0, 1, 31_000, u64::from(u32::MAX) + 7, u64::MAX] {
+        for length in [0, 1, 31_000, 2 * LONGEST, u64::from(u32::MAX) + 7, u64::MAX] {
             let record = AtomicU64::new(0);
             (0..30).for_each(|_| fails(&record, length));
-            assert_eq!(skipped(&record), 4095);
+            assert_eq!(skipped(&record), 8191);
             // Short waits are found by the first wait that spins.
             pays(&record, 1000);
             (0..12).for_each(|_| pays(&record, 1000));
@@ -267,8 +283,9 @@ mod tests {
         let woken = Watched::Done { looked: u64::MAX };
         // The wake had come when the thread ran again.
         let late = Watched::Done { looked: 0 };
+        let (before, lost) = (Watched::DoneBefore, Watched::CpuIsLost);
         for (watched, result, has_failed) in
-            [(woken, Ok(()), 0), (late, Ok(()), 1), (Watched::CpuIsLost, Ok(()), 1), (woken, Err(()), 1)]
+            [(woken, Ok(()), 0), (before, Ok(()), 0), (late, Ok(()), 1), (lost, Ok(()), 1), (woken, Err(()), 1)]
         {
             let domain = domain();
             wait(&domain, |_| watched, result);

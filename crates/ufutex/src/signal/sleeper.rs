@@ -150,7 +150,7 @@ mod tests {
     const HOUR_NS: u64 = 3_600_000_000_000;
 
     fn is_done(watched: Watched) -> bool {
-        matches!(watched, Watched::Done { .. })
+        matches!(watched, Watched::Done { .. } | Watched::DoneBefore)
     }
 
     #[test]

@@ -138,6 +138,8 @@ impl Calls {
 /// How [`PlatformRef::watch`] ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watched {
+    /// `is_done` returned `true` when it was first called. The thread may have lost its CPU before.
+    DoneBefore,
     /// `is_done` returned `true`. `looked` is the last reading of the clock before that.
     Done { looked: u64 },
     /// The time or the deadline has passed, or there is no clock.
@@ -275,6 +277,9 @@ impl PlatformRef {
     pub fn watch(self, ns: u64, deadline: Option<&Deadline>, is_done: impl Fn() -> bool) -> Watched {
         /// Calls of `is_done` between two readings of the clock.
         const CHECKS: u32 = 16;
+        if is_done() {
+            return Watched::DoneBefore;
+        }
         let Some(begin) = self.monotonic_ns() else { return Watched::TimeIsUp };
         let mut looked = begin;
         // The clock may stand still: a call takes more than a nanosecond.
