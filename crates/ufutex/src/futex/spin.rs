@@ -28,7 +28,7 @@ pub(super) struct Spins([AtomicU64; RECORDS]);
 const FIRST_WAITER: u32 = 30_000;
 /// A thread that spins for longer takes a permit, of which a system has one fewer than CPUs. Without one it sleeps.
 const WITHOUT_PERMIT: u64 = 2_000;
-/// Limit while a record has no average.
+/// Limit while no spin has paid.
 const UNKNOWN: u64 = 50_000;
 /// The least limit that an average gives. A sleep costs about as much.
 const LEAST: u64 = 20_000;
@@ -41,7 +41,8 @@ const MOST_FAILURES: u64 = 13;
 /// What is known of the waits for a word: a hint. Threads load and store it without a lock, so one may undo another's change.
 #[derive(Clone, Copy, Default)]
 struct Record {
-    /// What a wait that spun took, in nanoseconds: a moving average, of which the last one is a quarter. 0: none has.
+    /// What a wait that spun took, in nanoseconds: a moving average, of which the last one is a quarter, from the first spin on
+    /// that paid. 0: none has.
     average: u64,
     /// How many spins in a row have not paid, up to `MOST_FAILURES`.
     failures: u64,
@@ -79,15 +80,21 @@ impl Record {
         Some(limit.min(longest))
     }
 
-    /// Notes that a wait which spun took `length` nanoseconds, and whether spinning `paid`.
-    fn end(place: &AtomicU64, longest: u64, length: u64, paid: bool) {
+    /// Notes that a wait which spun took `length` nanoseconds, and whether spinning `paid`, or ended because the CPU `was_lost`.
+    fn end(place: &AtomicU64, longest: u64, length: u64, paid: bool, was_lost: bool) {
         let known = Self::load(place);
-        // A long way beyond what a spin could last a wait says more.
-        let worse = if length / 4 > longest { 3 } else { 1 };
-        // One long wait after many short ones leaves a limit below `longest`.
-        let length = length.clamp(1, 2 * longest);
-        let average = if known.average == 0 { length } else { (3 * known.average + length).div_ceil(4) };
-        let failures = if paid { 0 } else { (known.failures + worse).min(MOST_FAILURES) };
+        let average = match known.average {
+            0 if paid => length.max(1),
+            // A spin that never paid does not become longer.
+            0 => 0,
+            // One long wait after many short ones leaves a limit below `longest`.
+            average => (3 * average + length.clamp(1, 2 * longest)).div_ceil(4),
+        };
+        let no_spin_would_pay = known.average == 0 || was_lost || length / 4 > longest;
+        let failures = match paid {
+            true => 0,
+            false => (known.failures + if no_spin_would_pay { 3 } else { 1 }).min(MOST_FAILURES),
+        };
         Self { average, failures, skips: Self::skips_after(failures) }.store(place);
     }
 }
@@ -166,8 +173,12 @@ impl MaySpin<'_> {
         let result = sleep();
         let now = on.monotonic_ns().unwrap_or(began);
         // If both threads are on one CPU, the wake came when the waker had taken it from this one: there is a gap.
-        let paid = result.is_ok() && matches!(watched, Watched::Done { looked } if !is_gap(looked, now));
-        Record::end(record, longest, now.saturating_sub(began), paid);
+        let (saw_wake, was_lost) = match watched {
+            Watched::Done { looked } => (true, is_gap(looked, now)),
+            watched => (false, watched == Watched::CpuIsLost),
+        };
+        let paid = saw_wake && !was_lost && result.is_ok();
+        Record::end(record, longest, now.saturating_sub(began), paid, was_lost);
         result
     }
 }
@@ -182,11 +193,11 @@ mod tests {
     const LONGEST: u64 = 200_000;
 
     fn fails(record: &AtomicU64, length: u64) {
-        Record::end(record, LONGEST, length, false);
+        Record::end(record, LONGEST, length, false, false);
     }
 
     fn pays(record: &AtomicU64, length: u64) {
-        Record::end(record, LONGEST, length, true);
+        Record::end(record, LONGEST, length, true, false);
     }
 
     /// How many waits in a row sleep at once from now on.
@@ -197,6 +208,7 @@ mod tests {
     #[test]
     fn fewer_waits_spin_after_each_failure() {
         let record = AtomicU64::new(0);
+        pays(&record, 1000);
         let after_failure = || {
             fails(&record, 100_000);
             skipped(&record)
@@ -206,19 +218,37 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_no_spin_could_have_ended_soon_sleep_at_once() {
+    fn word_for_which_spinning_cannot_pay_is_soon_left_alone() {
+        type Fails = fn(&AtomicU64);
+        let never_paid: Fails = |record| fails(record, 1000);
+        let far_too_long: Fails = |record| fails(record, 5 * LONGEST);
+        let lost_cpu: Fails = |record| Record::end(record, LONGEST, 1000, false, true);
+        for (fails, has_paid) in [(never_paid, false), (far_too_long, true), (lost_cpu, true)] {
+            let record = AtomicU64::new(0);
+            if has_paid {
+                pays(&record, 1000);
+            }
+            let after_failure = || {
+                fails(&record);
+                skipped(&record)
+            };
+            let counts: [usize; 6] = core::array::from_fn(|_| after_failure());
+            assert_eq!(counts, [7, 63, 511, 4095, 8191, 8191]);
+        }
+    }
+
+    #[test]
+    fn spin_that_never_paid_does_not_become_longer() {
         let record = AtomicU64::new(0);
-        let after_failure = || {
-            fails(&record, 5 * LONGEST);
-            skipped(&record)
-        };
-        let counts: [usize; 6] = core::array::from_fn(|_| after_failure());
-        assert_eq!(counts, [7, 63, 511, 4095, 8191, 8191]);
+        fails(&record, 52_000);
+        assert!((0..7).all(|_| Record::begin(&record, LONGEST).is_none()));
+        assert_eq!(Record::begin(&record, LONGEST), Some(UNKNOWN));
     }
 
     #[test]
     fn of_many_waits_that_begin_after_failures_one_spins() {
         let record = AtomicU64::new(0);
+        pays(&record, 1000);
         (0..5).for_each(|_| fails(&record, 100_000));
         let waits: std::vec::Vec<_> = (0..3 * 32).map(|_| Record::begin(&record, LONGEST).is_some()).collect();
         assert_eq!(waits.iter().filter(|&&spins| spins).count(), 3);
@@ -227,6 +257,7 @@ mod tests {
     #[test]
     fn every_wait_spins_again_after_a_success() {
         let record = AtomicU64::new(0);
+        pays(&record, 1000);
         (0..4).for_each(|_| fails(&record, 100_000));
         assert_eq!(skipped(&record), 15);
         pays(&record, 1000);
@@ -253,6 +284,7 @@ mod tests {
     fn waits_of_any_length_leave_a_record_that_spins_again() {
         for length in [0, 1, 31_000, 2 * LONGEST, u64::from(u32::MAX) + 7, u64::MAX] {
             let record = AtomicU64::new(0);
+            pays(&record, 1000);
             (0..30).for_each(|_| fails(&record, length));
             assert_eq!(skipped(&record), 8191);
             // Short waits are found by the first wait that spins.
@@ -285,7 +317,7 @@ mod tests {
         let late = Watched::Done { looked: 0 };
         let (before, lost) = (Watched::DoneBefore, Watched::CpuIsLost);
         for (watched, result, has_failed) in
-            [(woken, Ok(()), 0), (before, Ok(()), 0), (late, Ok(()), 1), (lost, Ok(()), 1), (woken, Err(()), 1)]
+            [(woken, Ok(()), 0), (before, Ok(()), 0), (late, Ok(()), 3), (lost, Ok(()), 3), (woken, Err(()), 3)]
         {
             let domain = domain();
             wait(&domain, |_| watched, result);
@@ -308,7 +340,7 @@ mod tests {
         assert_eq!((spun.take(), failures(&domain)), (WITHOUT_PERMIT, 0));
         drop(taken);
         wait(&domain, spin, Ok(()));
-        assert_eq!((spun.take(), failures(&domain)), (10_000, 1));
+        assert_eq!((spun.take(), failures(&domain)), (10_000, 3));
         assert_eq!(domain.system.inner.spinners.load(Ordering::Relaxed), 0);
     }
 
