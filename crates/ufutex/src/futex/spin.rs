@@ -22,8 +22,8 @@ pub(super) struct Spins([AtomicU64; RECORDS]);
 
 // In nanoseconds.
 
-/// Limit for the first waiter of a lock if the domain's is smaller. It takes about as long to wake a thread, so the waiter can
-/// also wait for an owner that is being woken.
+/// Limit for the first waiter of a lock. It takes about as long to wake a thread, so the waiter can also wait for an owner that is
+/// being woken.
 #[cfg(feature = "pi")]
 const FIRST_WAITER: u32 = 30_000;
 /// A thread that spins for longer takes a permit, of which a system has one fewer than CPUs. Without one it sleeps.
@@ -31,12 +31,14 @@ const WITHOUT_PERMIT: u64 = 2_000;
 /// Limit while no spin has paid.
 const UNKNOWN: u64 = 50_000;
 /// The least limit that an average gives. A sleep costs about as much.
-const LEAST: u64 = 20_000;
+const LEAST: u64 = 30_000;
 
 /// The limit is this many times the average.
 const TIMES: u64 = 4;
 /// After this many failures in a row, or more, one in 8192 waits spins.
 const MOST_FAILURES: u64 = 13;
+/// As `MOST_FAILURES`, for the first waiters of locks: one in 256.
+const MOST_OF_LOCKS: u64 = 8;
 
 /// What is known of the waits for a word: a hint. Threads load and store it without a lock, so one may undo another's change.
 #[derive(Clone, Copy, Default)]
@@ -80,8 +82,8 @@ impl Record {
         Some(limit.min(longest))
     }
 
-    /// Notes that a wait which spun took `length` nanoseconds, and whether spinning `paid`, or ended because the CPU `was_lost`.
-    fn end(place: &AtomicU64, longest: u64, length: u64, paid: bool, was_lost: bool) {
+    /// Notes that a wait which spun took `length` nanoseconds, and whether spinning `paid`.
+    fn end(place: &AtomicU64, longest: u64, length: u64, paid: bool) {
         let known = Self::load(place);
         let average = match known.average {
             0 if paid => length.max(1),
@@ -90,12 +92,16 @@ impl Record {
             // One long wait after many short ones leaves a limit below `longest`.
             average => (3 * average + length.clamp(1, 2 * longest)).div_ceil(4),
         };
-        let no_spin_would_pay = known.average == 0 || was_lost || length / 4 > longest;
-        let failures = match paid {
-            true => 0,
-            false => (known.failures + if no_spin_would_pay { 3 } else { 1 }).min(MOST_FAILURES),
-        };
-        Self { average, failures, skips: Self::skips_after(failures) }.store(place);
+        let no_spin_would_pay = known.average == 0 || length / 4 > longest;
+        Self { average, ..known }.store(place);
+        Self::note(place, paid, if no_spin_would_pay { 3 } else { 1 }, MOST_FAILURES);
+    }
+
+    /// Notes whether spinning `paid`. If not, that counts as `weight` failures, of which `most` are kept.
+    fn note(place: &AtomicU64, paid: bool, weight: u64, most: u64) {
+        let known = Self::load(place);
+        let failures = if paid { 0 } else { (known.failures + weight).min(most.max(known.failures)) };
+        Self { failures, skips: Self::skips_after(failures), ..known }.store(place);
     }
 }
 
@@ -124,13 +130,15 @@ pub struct MaySpin<'d> {
     longest: u32,
     /// Of the key.
     hash: u32,
+    /// It is the first waiter of a lock: see `docs/decisions/pi-first-waiter-spins.md`.
+    is_first: bool,
 }
 
 impl Domain {
     /// For a wait for a key with this hash. `None` if the domain's options say that it sleeps at once.
     #[inline]
     pub(super) fn may_spin(&self, hash: u32) -> Option<MaySpin<'_>> {
-        (self.longest_spin != 0).then_some(MaySpin { domain: self, longest: self.longest_spin, hash })
+        (self.longest_spin != 0).then_some(MaySpin { domain: self, longest: self.longest_spin, hash, is_first: false })
     }
 
     /// As `may_spin`, for a wait that was begun some time ago.
@@ -138,11 +146,11 @@ impl Domain {
         (self.longest_spin != 0).then(|| self.place(word).hash).and_then(|hash| self.may_spin(hash))
     }
 
-    /// For the first waiter of a lock. On a host's threads it may spin whatever the options say.
+    /// For the first waiter of a lock. On the host's platform it may spin whatever the options say.
     #[cfg(feature = "pi")]
     pub(super) fn first_waiter_may_spin(&self, hash: u32) -> Option<MaySpin<'_>> {
-        let longest = self.longest_spin.max(if self.platform().is_host() { FIRST_WAITER } else { 0 });
-        (longest != 0).then_some(MaySpin { domain: self, longest, hash })
+        let may_spin = self.longest_spin != 0 || self.platform().is_host();
+        may_spin.then_some(MaySpin { domain: self, longest: FIRST_WAITER, hash, is_first: true })
     }
 }
 
@@ -161,6 +169,15 @@ impl MaySpin<'_> {
         let Ok(spins) = domain.spins.get_or_make(|| Ok(Spins::new())) else { return sleep() };
         let record = spins.record(self.hash);
         let (Some(limit), Some(began)) = (Record::begin(record, longest), on.monotonic_ns()) else { return sleep() };
+        if self.is_first {
+            let mut watched = spin(longest);
+            if watched == Watched::CpuIsLost {
+                watched = spin(longest); // the owner may have had the CPU
+            }
+            let result = sleep();
+            Record::note(record, matches!(watched, Watched::Done { .. } | Watched::DoneBefore), 1, MOST_OF_LOCKS);
+            return result;
+        }
         let mut watched = spin(limit.min(WITHOUT_PERMIT));
         if watched == Watched::TimeIsUp && limit > WITHOUT_PERMIT {
             // Without a permit nothing has been learnt.
@@ -173,12 +190,8 @@ impl MaySpin<'_> {
         let result = sleep();
         let now = on.monotonic_ns().unwrap_or(began);
         // If both threads are on one CPU, the wake came when the waker had taken it from this one: there is a gap.
-        let (saw_wake, was_lost) = match watched {
-            Watched::Done { looked } => (true, is_gap(looked, now)),
-            watched => (false, watched == Watched::CpuIsLost),
-        };
-        let paid = saw_wake && !was_lost && result.is_ok();
-        Record::end(record, longest, now.saturating_sub(began), paid, was_lost);
+        let paid = result.is_ok() && matches!(watched, Watched::Done { looked } if !is_gap(looked, now));
+        Record::end(record, longest, now.saturating_sub(began), paid);
         result
     }
 }
@@ -193,11 +206,11 @@ mod tests {
     const LONGEST: u64 = 200_000;
 
     fn fails(record: &AtomicU64, length: u64) {
-        Record::end(record, LONGEST, length, false, false);
+        Record::end(record, LONGEST, length, false);
     }
 
     fn pays(record: &AtomicU64, length: u64) {
-        Record::end(record, LONGEST, length, true, false);
+        Record::end(record, LONGEST, length, true);
     }
 
     /// How many waits in a row sleep at once from now on.
@@ -222,8 +235,7 @@ mod tests {
         type Fails = fn(&AtomicU64);
         let never_paid: Fails = |record| fails(record, 1000);
         let far_too_long: Fails = |record| fails(record, 5 * LONGEST);
-        let lost_cpu: Fails = |record| Record::end(record, LONGEST, 1000, false, true);
-        for (fails, has_paid) in [(never_paid, false), (far_too_long, true), (lost_cpu, true)] {
+        for (fails, has_paid) in [(never_paid, false), (far_too_long, true)] {
             let record = AtomicU64::new(0);
             if has_paid {
                 pays(&record, 1000);
@@ -303,7 +315,7 @@ mod tests {
     }
 
     fn wait(domain: &Domain, spin: impl Fn(u64) -> Watched, woken: Result<(), ()>) {
-        let _as_sleep_says = MaySpin { domain, longest: 10_000, hash: 0 }.sleep(spin, || woken);
+        let _as_sleep_says = MaySpin { domain, longest: 10_000, hash: 0, is_first: false }.sleep(spin, || woken);
     }
 
     fn failures(domain: &Domain) -> u64 {
