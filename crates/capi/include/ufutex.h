@@ -527,8 +527,9 @@ typedef struct ufutex_options {
     // The greatest total size of the domain's tables in bytes, 64 for each slot. Default: max_domain_table_bytes of
     // the system, whose comment says what happens if the first table does not fit.
     size_t max_table_bytes;
-    // How many nanoseconds a waiting thread may spin before it sleeps, where that pays: threads of the host alone, on two
-    // CPUs or more. Default: 0, it sleeps at once; 200000 is a good value where CPU time costs nothing.
+    // How many nanoseconds a waiting thread may spin before it sleeps; the engine learns whether that pays. Default: 0, it
+    // sleeps at once, but for the first waiter of `ufutex_lock_pi`, which may spin for 30000. 200000 is a good value where CPU
+    // time costs nothing; more than 2^32 - 1 counts as that. No effect with a parker, and on one CPU.
     uint64_t spin;
 } ufutex_options;
 

@@ -220,7 +220,7 @@ impl Engine {
         number: Number,
         args: [u64; 6],
         inside: &Inside,
-        otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Result<(), Cause>>,
+        otherwise: Option<&mut SleepAt<'_>>,
     ) -> isize {
         let no_memory = -(libc::ENOMEM as isize);
         let Some(task) = self.task(realtime_priority()).or_else(|| self.task(0)) else { return no_memory };
@@ -266,7 +266,7 @@ fn is_user(address: u64) -> bool {
 
 /// futex_waitv(2) on words that are all private. `sleep` puts the thread to sleep at a seat, which wakes notify, and
 /// may end the wait for another reason.
-pub fn waitv(args: [u64; 6], inside: &Inside, sleep: &mut dyn FnMut(&seat::Seat) -> Result<(), Cause>) -> isize {
+pub fn waitv(args: [u64; 6], inside: &Inside, sleep: &mut SleepAt<'_>) -> isize {
     match engine() {
         Some(engine) => engine.call_and_sleep(Number::FutexWaitv, args, inside, Some(sleep)),
         None => -(libc::ENOMEM as isize),
@@ -324,7 +324,7 @@ impl Inside {
         mut call: Pin<&mut Syscall<'_, '_, '_, Native>>,
         seat: &seat::Seat,
         waker: &Waker,
-        mut otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Result<(), Cause>>,
+        mut otherwise: Option<&mut SleepAt<'_>>,
     ) -> isize {
         // SAFETY: the call is not moved.
         let timeout = unsafe { call.as_mut().get_unchecked_mut() }.take_timeout();
@@ -384,6 +384,9 @@ impl Inside {
         }
     }
 }
+
+/// A sleep at a seat. `Ok` if a waker has notified it.
+type SleepAt<'a> = dyn FnMut(&seat::Seat) -> Result<(), Cause> + 'a;
 
 fn absolute(timeout: Timeout) -> Deadline {
     match timeout {
