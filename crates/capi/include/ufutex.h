@@ -1607,7 +1607,7 @@ int ufutex_driver_clock_was_set(struct ufutex_system *system);
     { sizeof(struct ufutex_timers_options), 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL }
 #define UFUTEX_CONFIG_INIT \
     { sizeof(struct ufutex_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL }
-#define UFUTEX_OPTIONS_INIT { sizeof(struct ufutex_options), 0, 0, 0, 0, NULL, NULL, NULL, 0 }
+#define UFUTEX_OPTIONS_INIT { sizeof(struct ufutex_options), 0, 0, 0, 0, NULL, NULL, NULL, 0, 0 }
 #define UFUTEX_WAIT_OPTIONS_INIT { sizeof(struct ufutex_wait_options), 0, UFUTEX_BITSET_ANY, 0, 0, 0, NULL }
 #define UFUTEX_RESTART_INIT { sizeof(struct ufutex_restart), 0, 0, 0, 0, 0, 0 }
 #define UFUTEX_COUNTERS_INIT { sizeof(struct ufutex_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }

@@ -135,11 +135,15 @@ fn no_such_value(argument: &str, value: &str, values: &str, others: &str) -> Str
     format!("{argument} '{value}' is not accepted; accepted: {values}{others}")
 }
 
-/// The name alone: clap's text is `--threads <LIST>`, `--processes [<LIST>]`, `[WORKLOAD]` or `<WORKLOAD>`.
+/// The name alone: clap's text is `--threads <LIST>`, `--processes [<LIST>]`, `--spin[=<US>]`, `[WORKLOAD]` or `<WORKLOAD>`.
 fn flag_name(argument: &str) -> String {
     let name = argument.split([' ', '=']).next().unwrap_or_default();
     let is_flag = name.starts_with('-');
-    if is_flag { name.to_string() } else { name.trim_matches(['[', ']', '<', '>', '.']).to_lowercase() }
+    if is_flag {
+        name.trim_end_matches('[').to_string()
+    } else {
+        name.trim_matches(['[', ']', '<', '>', '.']).to_lowercase()
+    }
 }
 
 /// Escapes control characters of what the user typed, so that the error stays one line.

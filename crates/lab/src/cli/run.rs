@@ -34,7 +34,7 @@ pub struct RunArgs {
     /// Size policy of the table: load, threads, or a power of two [default: load]
     #[arg(long, value_name = "POLICY", value_parser = policy, allow_negative_numbers = true)]
     policy: Option<Policy>,
-    /// Let a waiting thread spin for up to US microseconds before it sleeps, if earlier waits were short; 200 without US
+    /// Waiting threads may spin for up to US microseconds before they sleep; 200 without US
     #[arg(long, value_name = "US", num_args = 0..=1, require_equals = true, default_missing_value = "200",
         value_parser = spin)]
     spin: Option<Duration>,

@@ -8,23 +8,11 @@ use crate::expiry::Clocks;
 use crate::expiry::thread::DriverThread;
 use crate::sys::callbacks::Callbacks;
 use crate::sys::platform::{Platform, PlatformRef};
+use crate::sys::setters::setters;
 use crate::sys::topology::{Given, Topology};
 use crate::table::globals::GlobalSize;
 use crate::table::size::{self, Policy};
 use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
-
-macro_rules! setters {
-    ($($(#[$doc:meta])* $field:ident: $type:ty => $value:expr;)*) => {$(
-        $(#[$doc])*
-        #[must_use]
-        pub const fn $field(mut self, $field: $type) -> Self {
-            self.$field = $value;
-            self
-        }
-    )*};
-}
-
-pub(crate) use setters;
 
 /// The settings of a [`System`](crate::System) and all its domains. A setting that is not set has a default.
 ///

@@ -12,6 +12,7 @@ pub(crate) mod park;
 pub(crate) mod platform;
 pub(crate) mod probe;
 pub(crate) mod random;
+pub(crate) mod setters;
 pub(crate) mod topology;
 pub(crate) mod unwind;
 pub(crate) mod zeroed;

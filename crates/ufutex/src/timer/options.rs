@@ -1,6 +1,6 @@
 //! The settings of a process's timers: how many, their highest ID, whose CPU-time clocks.
 
-use crate::futex::config::setters;
+use crate::sys::setters::setters;
 
 /// The settings of one process's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

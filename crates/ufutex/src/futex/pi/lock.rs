@@ -45,9 +45,9 @@ impl Domain {
     /// While the task waits, it boosts the lock's owner to its own priority. If the owner is itself blocked on a lock, so is
     /// that lock's owner, and so on ([`Scheduler`](crate::pi::Scheduler)).
     ///
-    /// The lock's first waiter may spin before it sleeps, for up to 30 us or, if that is more,
-    /// [`DomainOptions::spin`](crate::DomainOptions::spin); on a platform that was [given](crate::SystemConfig::platform), for that
-    /// time alone. It does not if [`SystemConfig::cpus`](crate::SystemConfig::cpus) is 1.
+    /// The lock's first waiter may spin for up to 30 us before it sleeps. On a platform that was
+    /// [given](crate::SystemConfig::platform) it does so only with [`DomainOptions::spin`](crate::DomainOptions::spin), and not if
+    /// [`SystemConfig::cpus`](crate::SystemConfig::cpus) is 1.
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
