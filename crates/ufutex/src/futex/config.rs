@@ -214,7 +214,7 @@ impl DomainOptions {
         /// counted, and each operation asks again.
         counters: bool => counters;
 
-        /// How long a waiting thread may spin before it sleeps. Zero by default: it sleeps at once. More than 4.29 s count as that.
+        /// How long a waiting thread may spin before it sleeps. Zero by default: it sleeps at once. A longer time than 4.29 s counts as 4.29 s.
         ///
         /// Threads spin in [`wait`](crate::Domain::wait), [`wait_any`](crate::Domain::wait_any), [`Queued::finish`](crate::Queued::finish),
         /// [`syscall`](crate::Domain::syscall) and their variants, and as the first waiter in [`lock_pi`](crate::Domain::lock_pi), which
@@ -224,7 +224,8 @@ impl DomainOptions {
         /// If two threads run at the same time, a hand-off between them then takes a fraction of a microsecond in place of tens. A
         /// thread that spins is queued: it is woken, interrupted and timed out as if it slept. The domain keeps an average of how long
         /// waits take, in 64 records that words share by hash, and after each spin that did not pay fewer waits spin: one in 8192 at
-        /// last. A thread stops when it has lost its CPU, and soon if those of other domains and its own spin on all CPUs but one.
+        /// last. A thread stops when it has lost its CPU, and after 2 us if as many others spin as there are CPUs, less one. Those
+        /// of all domains of the system count.
         ///
         /// 200 us is a good value where CPU time costs nothing. Leave it at zero on a battery, where CPU time is billed or limited,
         /// for guests that must not take each other's CPUs, and for real-time threads that share a CPU with those that wake them.

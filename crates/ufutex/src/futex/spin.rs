@@ -62,7 +62,7 @@ impl Record {
         place.store(self.average.min(u32::MAX.into()) << 32 | self.failures << 16 | self.skips, Ordering::Relaxed);
     }
 
-    /// How many waits sleep at once after so many failures.
+    /// The number of waits that sleep at once after `failures` in a row.
     fn skips_after(failures: u64) -> u64 {
         (1 << failures) - 1
     }
@@ -155,44 +155,54 @@ impl Domain {
 }
 
 impl MaySpin<'_> {
-    /// Sleeps by `sleep`, which returns `Ok` if a wake has come. If earlier waits suggest that it pays, first spins by `spin`, for
-    /// so many nanoseconds. `sleep` is called in any case: after a spin that saw the wake it returns at once.
-    #[inline(never)]
+    /// Sleeps by `sleep`, which returns `Ok` if a wake has come. If earlier waits suggest that it pays, the thread spins first, by
+    /// `spin`, which takes a number of nanoseconds. `sleep` is called in any case: if the spin saw the wake it returns at once.
     pub fn sleep<E>(self, spin: impl Fn(u64) -> Watched, sleep: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let spun = self.spin(&spin);
+        let result = sleep();
+        if let Some((record, began, watched)) = spun {
+            self.note(record, began, watched, result.is_ok());
+        }
+        result
+    }
+
+    /// Returns the record, when the wait began, and how the spin ended. `None` if there is nothing to note.
+    #[inline(never)]
+    fn spin(&self, spin: &dyn Fn(u64) -> Watched) -> Option<(&AtomicU64, u64, Watched)> {
         let (domain, longest) = (self.domain, self.longest.into());
-        let (on, inner) = (domain.platform(), &domain.system.inner);
-        // With one CPU, whoever is to wake the thread could not run.
+        let on = domain.platform();
+        // With one CPU, the thread that is to wake this one could not run.
         let permits = u32::try_from(domain.system.globals().cpus() - 1).unwrap_or(u32::MAX);
         if permits == 0 || !on.may_spin() {
-            return sleep();
+            return None;
         }
-        let Ok(spins) = domain.spins.get_or_make(|| Ok(Spins::new())) else { return sleep() };
-        let record = spins.record(self.hash);
-        let (Some(limit), Some(began)) = (Record::begin(record, longest), on.monotonic_ns()) else { return sleep() };
+        let record = domain.spins.get_or_make(|| Ok(Spins::new())).ok()?.record(self.hash);
+        let (limit, began) = (Record::begin(record, longest)?, on.monotonic_ns()?);
         if self.is_first {
-            let mut watched = spin(longest);
-            if watched == Watched::CpuIsLost {
-                watched = spin(longest); // the owner may have had the CPU
-            }
-            let result = sleep();
-            Record::note(record, matches!(watched, Watched::Done { .. } | Watched::DoneBefore), 1, MOST_OF_LOCKS);
-            return result;
+            let watched = spin(longest);
+            // The owner may have had the CPU.
+            let watched = if watched == Watched::CpuIsLost { spin(longest) } else { watched };
+            return Some((record, began, watched));
         }
         let mut watched = spin(limit.min(WITHOUT_PERMIT));
         if watched == Watched::TimeIsUp && limit > WITHOUT_PERMIT {
             // Without a permit nothing has been learnt.
-            let Some(_permit) = permit(&inner.spinners, permits) else { return sleep() };
+            let _permit = permit(&domain.system.inner.spinners, permits)?;
             watched = spin(limit - WITHOUT_PERMIT);
         }
-        if watched == Watched::DoneBefore {
-            return sleep();
+        (watched != Watched::DoneBefore).then_some((record, began, watched))
+    }
+
+    #[inline(never)]
+    fn note(&self, record: &AtomicU64, began: u64, watched: Watched, is_woken: bool) {
+        if self.is_first {
+            let paid = matches!(watched, Watched::Done { .. } | Watched::DoneBefore);
+            return Record::note(record, paid, 1, MOST_OF_LOCKS);
         }
-        let result = sleep();
-        let now = on.monotonic_ns().unwrap_or(began);
+        let now = self.domain.platform().monotonic_ns().unwrap_or(began);
         // If both threads are on one CPU, the wake came when the waker had taken it from this one: there is a gap.
-        let paid = result.is_ok() && matches!(watched, Watched::Done { looked } if !is_gap(looked, now));
-        Record::end(record, longest, now.saturating_sub(began), paid);
-        result
+        let paid = is_woken && matches!(watched, Watched::Done { looked } if !is_gap(looked, now));
+        Record::end(record, self.longest.into(), now.saturating_sub(began), paid);
     }
 }
 

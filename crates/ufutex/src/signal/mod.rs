@@ -25,8 +25,8 @@ const CALLING: u32 = 2;
 /// Notifies a waiter of its wake. It lies in the waiter's own memory, next to its queue node.
 ///
 /// Ownership follows the node's. While the node is queued, `receiver` belongs to the bucket's lock. A thread that takes the
-/// node off the queue to wake it owns the whole signal until it stores `WOKEN`, which the waiter waits for. A lent waker stays
-/// in `receiver` until it has returned: the state is `CALLING` meanwhile.
+/// node off the queue to wake it owns the whole signal until it stores `WOKEN`, which the waiter waits for; only the waiter changes
+/// `WAITING` to `SPINNING` and back. A lent waker stays in `receiver` until it has returned: the state is `CALLING` meanwhile.
 #[repr(C)]
 pub(crate) struct Signal {
     state: Parker,
@@ -128,8 +128,8 @@ impl Signal {
         self.state.load(Ordering::Acquire) != WAITING // [J]
     }
 
-    /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. All others are woken by the result's drop. If the waker is
-    /// lent, `CALLING` is stored now, and `WOKEN` by that drop.
+    /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. A thread that spins need not be woken; all others are, by the
+    /// result's drop. If the waker is lent, `CALLING` is stored now, and `WOKEN` by that drop.
     ///
     /// # Safety
     /// `this` is valid. The caller has taken its node off the queue, and does not access the waiter afterwards.

@@ -222,10 +222,14 @@ impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
         }
     }
 
-    /// For a thread that drives the call itself, after a poll was pending: sleeps by `sleep`, which returns `Ok` if the waker was
-    /// called. [`DomainOptions::spin`](crate::DomainOptions::spin) may have the thread spin before, until `is_woken` returns `true`
-    /// or the `deadline` passes. `sleep` is called in any case; after a spin that saw the wake it returns at once.
-    /// [`Domain::syscall`] does all that itself. A task with a real-time priority does not spin.
+    /// A thread that polls the call itself calls this when a poll was pending. It calls `sleep`, which is to sleep until the waker
+    /// is called, and returns its result: `Ok` if the waker was. Before that, with [`DomainOptions::spin`](crate::DomainOptions::spin),
+    /// the thread may spin until `is_woken` returns `true` or the `deadline` passes. `sleep` is called in any case, and should
+    /// return at once if the waker has been called. [`Domain::syscall`] does all that itself. A task with a real-time priority does
+    /// not spin.
+    ///
+    /// # Errors
+    /// Those of `sleep`.
     pub fn sleep<E>(
         self: Pin<&mut Self>,
         deadline: Option<&Deadline>,

@@ -13,7 +13,7 @@ pub struct PingPongArgs {
     /// How many threads wake each other in turn, a comma list
     #[arg(short, long, value_name = "LIST", default_value = "2", value_parser = values::players)]
     threads: List<usize>,
-    /// How many balls go round; with 2 threads they are a queue of so many elements between a producer and a consumer
+    /// Number of balls that go round; N balls and 2 threads are a queue of N elements between a producer and a consumer
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::balls)]
     balls: u32,
     /// How long a thread works before each wake, a comma list
