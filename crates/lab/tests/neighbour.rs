@@ -10,7 +10,7 @@ fn rows(arguments: &[&str]) -> Vec<Value> {
     rows_of(&printed(&[&["bench", "neighbour", "--json"], arguments].concat()))
 }
 
-const ATTACKS: [&str; 14] = [
+const ATTACKS: [&str; 15] = [
     "pi-chain",
     "chain-limit",
     "timers",
@@ -25,6 +25,7 @@ const ATTACKS: [&str; 14] = [
     "waitv",
     "wake-op",
     "waiter-limit",
+    "spins",
 ];
 const OPERATIONS: [&str; 6] = ["private", "shared", "pi", "timeout", "timer", "executor"];
 const CPUS: [&str; 4] = ["full", "rationed", "idle", "stopped"];
@@ -114,7 +115,7 @@ fn mistakes_are_one_line_that_names_what_is_accepted() {
             (&["--operations", "pi,join"], "accepted: private, shared, pi, timeout, timer, executor"),
             (&["--cpu", "some"], "--cpu 'some' is not accepted; accepted: full, rationed, idle, stopped"),
             (&["-n", "0"], "--number '0'"),
-            (&["-r", "0.1"], "--runtime '0.1' is too short for 1020 samples; accepted: 10.20 or more"),
+            (&["-r", "0.1"], "--runtime '0.1' is too short for 1080 samples; accepted: 10.80 or more"),
         ],
     );
 }

@@ -225,6 +225,9 @@ tokio = { version = "1", features = ["rt", "macros"] }
     write("data", "".join(f"{i * i} " for i in range(2_000_000)))
     if build("xz -T2", "xz", "--version"):
         yield "xz -T2", ["sh", "-c", f"xz -T2 -3 --block-size=1MiB -c {folder}/data > {folder}/out"]
+    mariadb = ["env", "EVENTS=8000", "sh", f"{HERE}/installed/mariadb.sh"]
+    if build("MariaDB, 8 clients", "env", "EVENTS=8", *mariadb[2:]):
+        yield "MariaDB, 8 clients", mariadb
 
 
 def hand_offs(folder):

@@ -228,6 +228,48 @@ impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
     /// return at once if the waker has been called. [`Domain::syscall`] does all that itself. A task with a real-time priority does
     /// not spin.
     ///
+    /// ```
+    /// use std::pin::pin;
+    /// use std::sync::{Arc, atomic::{AtomicBool, AtomicU32, Ordering}};
+    /// use std::task::{Context, Wake, Waker};
+    /// use std::{convert::Infallible, thread, time::Duration};
+    /// use ufutex::{Domain, DomainOptions, FlatMemory, System, syscall::Number};
+    ///
+    /// /// How a thread of the embedder sleeps: whether it is woken, and the thread.
+    /// struct Sleeper(AtomicBool, thread::Thread);
+    ///
+    /// impl Wake for Sleeper {
+    ///     fn wake(self: Arc<Self>) {
+    ///         self.0.store(true, Ordering::Release);
+    ///         self.1.unpark();
+    ///     }
+    /// }
+    ///
+    /// let domain = Domain::with_options(&System::new(), DomainOptions::new().spin(Duration::from_micros(200)));
+    /// let (task, word) = (domain.task(100)?, AtomicU32::new(0));
+    /// // SAFETY: the call below names only `word`.
+    /// let memory = unsafe { FlatMemory::of_this_program() };
+    /// const FUTEX_WAIT_PRIVATE: u64 = 128;
+    /// let number = Number::x86_64(202).expect("futex(2)");
+    /// thread::scope(|scope| {
+    ///     scope.spawn(|| while domain.wake(&word, 1) == 0 {});
+    ///     let sleeper = Arc::new(Sleeper(AtomicBool::new(false), thread::current()));
+    ///     let waker = Waker::from(sleeper.clone());
+    ///     let args = [word.as_ptr() as u64, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0];
+    ///     let mut call = pin!(domain.syscall_async(&task, &memory, number, args));
+    ///     while call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+    ///         let sleep = || {
+    ///             while !sleeper.0.swap(false, Ordering::Acquire) {
+    ///                 thread::park();
+    ///             }
+    ///             Ok::<(), Infallible>(())
+    ///         };
+    ///         let Ok(()) = call.as_mut().sleep(None, || sleeper.0.load(Ordering::Acquire), sleep);
+    ///     }
+    /// });
+    /// # Ok::<(), ufutex::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of `sleep`.
     pub fn sleep<E>(

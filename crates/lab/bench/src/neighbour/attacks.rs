@@ -12,7 +12,8 @@ use std::time::Duration;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex::timer::{Callback, Expired, Expiry, Notify, Setting, TimerClock, TimerOptions, Timers};
 use ufutex::{
-    At, Compare, Domain, DomainOptions, Error, Modify, ObjectId, SystemConfig, Target, Task, WaitOptions, WakeOp,
+    At, Compare, Domain, DomainOptions, Error, Modify, ObjectId, SystemConfig, Target, Task, Timeout, WaitOptions,
+    WakeOp,
 };
 
 /// An attack.
@@ -47,6 +48,8 @@ pub enum Attack {
     WakeOp,
     /// Waits that the limit on the domain's waiters refuses
     WaiterLimit,
+    /// Waits that spin as long as they can, in one new domain after another
+    Spins,
 }
 
 impl fmt::Display for Attack {
@@ -84,6 +87,7 @@ impl Attack {
             Self::HandOff | Self::WakeOp => &[1000],
             Self::Waitv => &[128],
             Self::WaiterLimit => &[10_000],
+            Self::Spins => &[200],
         }
     }
 
@@ -167,6 +171,17 @@ impl Attack {
                 let mut places = (0..number).cycle().map(at);
                 let step = |target| _ = poll(pin!(domain.wait_async(target, 0, &WaitOptions::new())));
                 channels.serve(|| {}, || places.next().into_iter().for_each(step), || {});
+                Ok(())
+            }
+            Self::Spins => {
+                let length = Duration::from_micros(number as u64);
+                let options = WaitOptions::new().timeout(Timeout::After(length));
+                // A new domain does not know yet that its spins never pay.
+                let step = || {
+                    let domain = Domain::in_namespace(domain.pid_namespace(), DomainOptions::new().spin(length));
+                    let _timed_out = domain.wait_with(&word, 0, &options);
+                };
+                channels.serve(|| {}, step, || {});
                 Ok(())
             }
         }

@@ -65,6 +65,7 @@ Attacks, and -n by default:
   waitv          a wait for this many shared words at once, given up and repeated: 128
   wake-op        FUTEX_WAKE_OP on two of twice this many shared words: 1000
   waiter-limit   waits that this limit on a domain's waiters refuses: 10000
+  spins          waits of this many us that spin as long as they can, in one new domain after another: 200
 
 Attackers' CPU time, burning and attacking:
   full      all of their CPUs

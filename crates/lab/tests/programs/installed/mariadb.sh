@@ -9,7 +9,7 @@ until mariadb-admin --no-defaults --socket="$folder/s" -u root ping >/dev/null 2
 mariadb --no-defaults --socket="$folder/s" -u root -e 'create database sbtest'
 on="--mysql-socket=$folder/s --mysql-user=root --table-size=500 --tables=2"
 sysbench oltp_read_write $on prepare | grep -c Creating
-sysbench oltp_read_write $on --threads=8 --events=400 --time=0 run | grep -E 'total number of events|transactions:' | sed 's/(.*//; s/  */ /g'
+sysbench oltp_read_write $on --threads=8 --events=${EVENTS:-400} --time=0 run | grep -E 'total number of events|transactions:' | sed 's/(.*//; s/  */ /g'
 sysbench oltp_read_write $on cleanup | grep -c Dropping
 mariadb-admin --no-defaults --socket="$folder/s" -u root shutdown
 wait $!; echo "status $?"
