@@ -349,6 +349,25 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "pi")]
+    #[test]
+    fn first_waiter_of_a_lock_spins_in_one_piece_and_again_if_it_lost_its_cpu() {
+        let done = Watched::Done { looked: 0 };
+        for (watched, spins, has_failed) in
+            [(Watched::CpuIsLost, 2, 1), (Watched::TimeIsUp, 1, 1), (done, 1, 0), (Watched::DoneBefore, 1, 0)]
+        {
+            let domain = domain();
+            let spun = Cell::new(0);
+            let spin = |ns| {
+                assert_eq!(ns, u64::from(FIRST_WAITER));
+                spun.set(spun.get() + 1);
+                watched
+            };
+            let _ = domain.first_waiter_may_spin(0).expect("the host's platform").sleep(spin, || Ok::<(), ()>(()));
+            assert_eq!((spun.get(), failures(&domain)), (spins, has_failed), "{watched:?}");
+        }
+    }
+
     #[test]
     fn thread_without_a_permit_sleeps_soon_and_notes_nothing() {
         let domain = domain();

@@ -366,3 +366,68 @@ impl Timeout {
         PlatformRef::HOST.begin(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cell::Cell;
+    use std::thread_local;
+
+    thread_local! {
+        /// What the clock shows, in nanoseconds, and how far it moves with each reading.
+        static CLOCK: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    }
+
+    struct Given;
+
+    impl Platform for Given {
+        fn park(_: &AtomicU32, _: u32, _: Option<Deadline>) {}
+
+        fn unpark(_: *const AtomicU32, _: usize) -> usize {
+            0
+        }
+
+        fn now(_: Clock) -> Duration {
+            let (now, step) = CLOCK.get();
+            CLOCK.set((now + step, step));
+            Duration::from_nanos(now)
+        }
+    }
+
+    /// Watches with a clock that moves by `step`, until the look with this number has seen it done. Returns the number of looks too.
+    fn watch(ns: u64, step: u64, deadline: Option<u64>, done_at: usize) -> (Watched, usize) {
+        CLOCK.set((1_000_000, step));
+        let looks = Cell::new(0);
+        let is_done = || {
+            looks.set(looks.get() + 1);
+            looks.get() == done_at
+        };
+        let deadline = deadline.map(|ns| Deadline { clock: Clock::Monotonic, at: Duration::from_nanos(1_000_000 + ns) });
+        (PlatformRef::of::<Given>().watch(ns, deadline.as_ref(), is_done), looks.get())
+    }
+
+    #[test]
+    fn watch_ends_at_what_it_waits_for_and_says_when_it_had_looked_at_the_clock() {
+        assert_eq!(watch(10_000, 100, None, 1), (Watched::DoneBefore, 1));
+        assert_eq!(watch(10_000, 100, None, 2), (Watched::Done { looked: 1_000_000 }, 2));
+        assert_eq!(watch(10_000, 100, None, 40), (Watched::Done { looked: 1_000_200 }, 40));
+    }
+
+    #[test]
+    fn watch_ends_after_its_time_or_at_its_deadline() {
+        const NEVER: usize = usize::MAX;
+        let (watched, looks) = watch(10_000, 1000, None, NEVER);
+        assert_eq!((watched, looks), (Watched::TimeIsUp, 1 + 11 * 16));
+        // The deadline is a reading of its own.
+        let (watched, looks) = watch(10_000, 1000, Some(3000), NEVER);
+        assert_eq!((watched, looks), (Watched::TimeIsUp, 1 + 2 * 16));
+        let (watched, looks) = watch(10_000, 0, None, NEVER);
+        assert_eq!((watched, looks), (Watched::TimeIsUp, 1 + 626 * 16), "by a clock that stands still");
+    }
+
+    #[test]
+    fn watch_ends_when_the_thread_has_lost_its_cpu() {
+        assert_eq!(watch(100_000, 5_000, None, 64), (Watched::Done { looked: 1_015_000 }, 64));
+        assert_eq!(watch(100_000, 5_001, None, 64), (Watched::CpuIsLost, 17));
+    }
+}

@@ -176,10 +176,10 @@ impl Attack {
             Self::Spins => {
                 let length = Duration::from_micros(number as u64);
                 let options = WaitOptions::new().timeout(Timeout::After(length));
+                let (namespace, spins) = (domain.pid_namespace(), DomainOptions::new().spin(length));
                 // A new domain does not know yet that its spins never pay.
                 let step = || {
-                    let domain = Domain::in_namespace(domain.pid_namespace(), DomainOptions::new().spin(length));
-                    let _timed_out = domain.wait_with(&word, 0, &options);
+                    let _timed_out = Domain::in_namespace(&namespace, spins).wait_with(&word, 0, &options);
                 };
                 channels.serve(|| {}, step, || {});
                 Ok(())
